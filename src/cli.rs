@@ -34,6 +34,7 @@ mod mount;
 mod outcome;
 mod output;
 mod pager;
+mod passing;
 mod places;
 mod plan;
 mod progress;

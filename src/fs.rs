@@ -28,6 +28,7 @@ mod inode;
 mod interrupted;
 mod io;
 mod key;
+mod keyed_hash;
 mod known_facts;
 mod known_sizes;
 mod life;

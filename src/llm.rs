@@ -22,11 +22,9 @@
 //! | `fault` | why an attempt has no reply |
 //! | `failure` | a fault in words |
 //! | `unusable` | a model that cannot be asked as it is configured |
-//! | `apart` | models that another process asks |
 
 mod address;
 mod anthropic;
-mod apart;
 mod attempt;
 mod complaint;
 mod connections;
@@ -49,8 +47,6 @@ mod wire;
 use std::time::Duration;
 
 pub use address::AddressError;
-pub use apart::models_apart;
-pub use apart::serve;
 pub use http_model::HttpModel;
 pub use http_model::TargetError;
 pub use unusable::UnusableModel;

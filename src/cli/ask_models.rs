@@ -1,5 +1,20 @@
 //! `ctxfs ask-models`: the process that asks language models for a server. It has the network and the
 //! keys, and no file of the store.
+//!
+//! ```text
+//! the server                       ask-models
+//!   targets, as one document  ->     makes the models, with its own keys
+//!   a socket                  ->     a thread for it
+//!     request, as one document  ->     asks
+//!     a byte: give it up        ->     stops
+//!                               <-   reply, as one document
+//! ```
+
+mod document;
+mod model;
+mod serving;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -17,7 +32,6 @@ use crate::cli::confine;
 use crate::cli::models;
 use crate::cli::plan::MountPlan;
 use crate::extract::Models;
-use crate::llm;
 
 /// Starts the process, if the views of the mount ask models. Must be called before the server is
 /// confined: a confined process can start only confined ones.
@@ -35,14 +49,15 @@ pub(super) fn start(plan: &MountPlan) -> io::Result<Option<Arc<Models>>> {
         .stdout(Stdio::null())
         .current_dir("/")
         .spawn()?;
-    Ok(Some(Arc::new(llm::models_apart(settings.clone(), control)?)))
+    Ok(Some(Arc::new(model::models(settings.clone(), control)?)))
 }
 
 /// Asks models for the parent process, until that ends.
 pub(super) fn run() -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-models");
-    set_parent_process_death_signal(Some(Signal::KILL))?;
     confine::network()?;
+    // The kernel forgets this when the user changes.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    Ok(llm::serve(&control, models::model)?)
+    Ok(serving::serve(&control, models::model)?)
 }

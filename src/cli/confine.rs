@@ -39,8 +39,9 @@ pub(super) fn server(needs: Needs<'_>) -> Confinement {
 }
 
 /// Confines this thread, and what it starts from now on, to the network. It can read what a
-/// connection needs, such as certificates, and no other file.
+/// connection needs, such as certificates, and no other file; root's is no longer root's.
 pub(super) fn network() -> anyhow::Result<()> {
+    warned("user", rights::leave_root().map_err(Into::into));
     rights::keep(rights::NONE)?;
     hide_memory()?;
     files::network()

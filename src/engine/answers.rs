@@ -92,7 +92,7 @@ impl Tree {
     pub fn answer(&self, path: &Path, question: &Question<'_>) -> Result<Answer> {
         let began = Instant::now();
         self.with_question(path, question, |asked| {
-            let answer = asked.answer(began);
+            let (answer, _) = asked.answer(kept::find(asked), began);
             asked.count(&answer.extraction);
             answer
         })
@@ -131,18 +131,15 @@ impl Tree {
 }
 
 impl AskedDocument<'_> {
-    /// Returns the answer that is kept, or that of a model, which is kept from now on; and logs the
-    /// question, which was put at `began`.
-    fn answer(&self, began: Instant) -> Answer {
-        let known = kept::find(self);
+    /// Returns the answer that is `known`, or that of a model, and true if it is kept from now on.
+    /// Logs the question, which was put at `began`.
+    fn answer(&self, known: Option<Extraction>, began: Instant) -> (Answer, bool) {
         let cached = known.is_some();
         let extraction = known.unwrap_or_else(|| self.extraction());
+        let is_kept = cached || kept::keep(self, &extraction);
         let answer = Answer { facts: self.document.facts().clone(), extraction, cached };
-        if !cached {
-            kept::keep(self, &answer.extraction);
-        }
         log::add(self, &answer, began.elapsed());
-        answer
+        (answer, is_kept)
     }
 
     /// Asks the models.

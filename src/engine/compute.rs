@@ -97,16 +97,21 @@ fn ask(engine: &Arc<Engine>, of: &Arc<Computed>) {
     };
     match engine.question_workers.submit_unless_busy(of.base.conversation(), job) {
         Ok(true) => {}
-        Ok(false) => of.answer(answers::busy(engine, of)),
+        Ok(false) => finish(engine, of, answers::busy(engine, of)),
         Err(error) => of.answer(Err(error.into())),
     }
 }
 
 fn compute(engine: &Arc<Engine>, of: &Arc<Computed>, text: Option<&BaseText>) {
     let outcome = catch_unwind(AssertUnwindSafe(|| compute_again(engine, of, text)))
-        .unwrap_or_else(|_| Err(io::Error::other("computing a view panicked").into()))
-        .map(Arc::new);
+        .unwrap_or_else(|_| Err(io::Error::other("computing a view panicked").into()));
     Counters::add(&engine.counters.views_computed, 1);
+    finish(engine, of, outcome);
+}
+
+/// Hands the outcome to all who wait, or to the next look-up if they got a beginning.
+fn finish(engine: &Engine, of: &Computed, outcome: Result<ViewText>) {
+    let outcome = outcome.map(Arc::new);
     let outcome = match of.beginning() {
         Some(beginning) => {
             of.note_outcome_of_late_view(&outcome);

@@ -58,6 +58,7 @@ fn facts(subject: &Subject<'_>) -> DocumentFacts {
         bytes: content.len(),
         lines: analysis.lines,
         tokens: analysis.tokens,
+        is_binary: analysis.is_binary(),
     }
 }
 

@@ -36,11 +36,18 @@ pub struct DocumentFacts {
     pub lines: u64,
     /// Estimated tokens.
     pub tokens: u64,
+    /// True if it is not text. Nobody is shown its bytes.
+    pub is_binary: bool,
 }
 
 /// A document, or a view of it, that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
+    /// It is not text.
+    #[error(
+        "the output is binary, so there is nothing to read in it; its `meta.json` describes it"
+    )]
+    Binary,
     /// The bytes cannot be read.
     #[error("cannot read the output: {0}")]
     Content(#[from] io::Error),
@@ -55,6 +62,11 @@ pub enum DocumentError {
 }
 
 impl DocumentFacts {
+    /// Fails for a document that is not text.
+    pub(super) fn check_text(&self) -> Result<(), DocumentError> {
+        if self.is_binary { Err(DocumentError::Binary) } else { Ok(()) }
+    }
+
     /// Returns the average bytes of a line.
     pub fn line_bytes(&self) -> u64 {
         self.bytes / self.lines.max(1)

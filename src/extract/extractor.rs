@@ -62,6 +62,7 @@ impl Extractor<'_> {
         asking: &Asking<'_>,
         (asked, used, warnings): (Mode, &mut Mode, &mut Vec<String>),
     ) -> Result<AnswerText, ModeError> {
+        document.facts().check_text()?;
         if asked == Mode::Truncate {
             return self.without_model(document);
         }

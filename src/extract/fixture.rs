@@ -47,6 +47,7 @@ impl TextDocument {
             bytes: fixture.analysis.bytes,
             lines: fixture.analysis.lines,
             tokens: fixture.analysis.tokens,
+            is_binary: fixture.analysis.is_binary(),
         };
         Self { fixture, facts }
     }

@@ -31,7 +31,7 @@ pub struct ModelProfile {
     pub context_tokens: u64,
     /// The most tokens of a reply.
     pub max_output_tokens: u64,
-    /// How it looks into a document.
+    /// The way in which it looks into a document.
     pub tools: ToolUse,
     /// Dollars for a million tokens of requests.
     pub price_in: f64,

@@ -33,6 +33,7 @@ impl Extractor<'_> {
         question: &str,
         asked: Mode,
     ) -> Result<ExtractPlan, ModeError> {
+        document.facts().check_text().map_err(ModeError::from)?;
         let first = self.models.first().filter(|_| asked != Mode::Truncate);
         let Some(model) = first else {
             return Ok(ExtractPlan { mode: Mode::Truncate, ..ExtractPlan::default() });

@@ -462,3 +462,17 @@ fn an_endpoint_may_count_what_it_likes() {
     assert_eq!(found.usage().total(), u64::MAX);
     assert!(found.nanodollars() > 0 && text(&found).contains("max_tokens_per_question"));
 }
+
+/// It costs nothing, and nobody is shown its bytes.
+#[test]
+fn nobody_is_asked_about_what_is_not_text() {
+    let model = Scripted::new("a", |_| panic!("it is asked")).with(|_| {});
+    let document = TextDocument::new("\u{7f}ELF\0\0\0 secret bytes \0");
+    let settings = ExtractSettings::default();
+    for mode in Mode::ALL {
+        let found = extract(&settings, &[&model], &document, (QUESTION, mode));
+        let text = found.text(document.facts());
+        assert!(text.contains("the output is binary") && !text.contains("secret"), "{text}");
+        assert!(found.answer.is_err());
+    }
+}

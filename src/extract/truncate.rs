@@ -1,4 +1,4 @@
-//! What is shown without a model: the head, the errors and the tail.
+//! The text without a model: the head, the errors and the tail.
 
 use std::fmt::Write as _;
 use std::io;

@@ -1,11 +1,8 @@
 //! A cache of the facts version of a file at rest, so that finding its views again opens and parses
 //! nothing.
 
-use std::hash::BuildHasher as _;
-use std::hash::RandomState;
-use std::sync::LazyLock;
-
 use crate::engine::sync::Mutex;
+use crate::fs::keyed_hash::keyed_hash;
 use crate::model::Component;
 use crate::model::RelPath;
 use crate::store::RecordPosition;
@@ -13,8 +10,7 @@ use crate::store::Time;
 
 /// The basis of the facts about a file at rest: a hash of the conversation and the path in it, the
 /// position of the last record, and the time of the last change of anything, including the extended
-/// attributes. While it is the same, the facts are. Nobody can choose two of one hash, as that has a
-/// random key.
+/// attributes. While it is the same, the facts are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FactsBasis(u64);
 
@@ -24,8 +20,7 @@ impl FactsBasis {
         recorded: Option<RecordPosition>,
         changed: Time,
     ) -> Self {
-        static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        Self(KEY.hash_one((place, recorded, changed)))
+        Self(keyed_hash((place, recorded, changed)))
     }
 }
 

@@ -1,11 +1,8 @@
 //! The recorded sizes of the views of a file at rest.
 
-use std::hash::BuildHasher as _;
-use std::hash::RandomState;
-use std::sync::LazyLock;
-
 use crate::engine::Version;
 use crate::engine::sync::Mutex;
+use crate::fs::keyed_hash::keyed_hash;
 use crate::model::ViewSizes;
 use crate::view::View;
 
@@ -22,10 +19,9 @@ struct SizesAt {
 }
 
 /// Returns a hash of the parts of a version that count: the facts, the changes, the length and the
-/// time of modification. Nobody can choose two of one hash, as that has a random key.
+/// time of modification.
 fn hash_of(version: &Version) -> u64 {
-    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    KEY.hash_one((version.facts, version.changes, version.size, version.modified))
+    keyed_hash((version.facts, version.changes, version.size, version.modified))
 }
 
 impl KnownSizes {

@@ -13,7 +13,7 @@ use crate::llm::patience::Interrupted;
 /// An attempt that failed. What the endpoint said may hold the key, so it has no `Debug`.
 pub(super) struct Fault {
     pub(super) kind: FaultKind,
-    /// What happened, after the name of the endpoint: `ended its reply before the end`.
+    /// The event, in words that follow the name of the endpoint: `ended its reply before the end`.
     pub(super) what: String,
     /// What the endpoint said.
     pub(super) complaint: Complaint,

@@ -70,12 +70,8 @@ pub(super) fn serve(needs: Needs<'_>) -> anyhow::Result<Option<i32>> {
     }
     rules = allow(rules, Path::new(NULL), AccessFs::ReadFile | AccessFs::WriteFile)?;
     rules = allow(rules, Path::new(LINKER), AccessFs::ReadFile.into())?;
-    let run = AccessFs::ReadFile | AccessFs::Execute;
-    rules = allow(rules, Path::new(PROGRAM), run)?;
-    for libraries in libraries()? {
-        rules = allow(rules, &libraries, run)?;
-    }
-    restrict(rules)
+    rules = allow(rules, Path::new(PROGRAM), AccessFs::ReadFile | AccessFs::Execute)?;
+    restrict(allow_libraries(rules)?)
 }
 
 /// Leaves this thread the network, and the files by which it finds and checks a server.
@@ -87,10 +83,7 @@ pub(super) fn network() -> anyhow::Result<()> {
     for path in &paths {
         rules = allow(rules, path, AccessFs::ReadFile | AccessFs::ReadDir)?;
     }
-    for libraries in libraries()? {
-        rules = allow(rules, &libraries, AccessFs::ReadFile | AccessFs::Execute)?;
-    }
-    restrict(rules).map(drop)
+    restrict(allow_libraries(rules)?).map(drop)
 }
 
 /// Leaves this thread no file.
@@ -148,6 +141,14 @@ fn is_directory(open: &impl AsFd) -> bool {
         rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
     };
     rustix::fs::fstat(open.as_fd()).is_ok_and(directory)
+}
+
+/// Allows the libraries of this program.
+fn allow_libraries(mut rules: RulesetCreated) -> anyhow::Result<RulesetCreated> {
+    for libraries in libraries()? {
+        rules = allow(rules, &libraries, AccessFs::ReadFile | AccessFs::Execute)?;
+    }
+    Ok(rules)
 }
 
 /// Returns the directories of the libraries of this program. Whole directories, since an upgrade

@@ -1,12 +1,20 @@
 //! The capabilities that serving needs.
 
+use rustix::process::Gid;
+use rustix::process::Uid;
+use rustix::process::geteuid;
 use rustix::thread::CapabilitySet;
 use rustix::thread::CapabilitySets;
 use rustix::thread::capabilities;
 use rustix::thread::remove_capability_from_bounding_set;
 use rustix::thread::set_capabilities;
 use rustix::thread::set_no_new_privs;
+use rustix::thread::set_thread_groups;
+use rustix::thread::set_thread_res_gid;
+use rustix::thread::set_thread_res_uid;
 
+/// The number of the user and of the group that own nothing: the kernel's default of `overflowuid`.
+const NOBODY: u32 = 65534;
 /// The capabilities of a process that only computes.
 pub(super) const NONE: CapabilitySet = CapabilitySet::empty();
 
@@ -22,6 +30,18 @@ pub(super) fn for_server(passthrough: bool) -> CapabilitySet {
         | CapabilitySet::FSETID
         | CapabilitySet::LEASE;
     if passthrough { serving | CapabilitySet::SYS_ADMIN } else { serving }
+}
+
+/// Makes this thread of root that of a user who owns nothing, so that files which only root may read
+/// stay closed to it. Fails where that user does not exist, as in some containers.
+pub(super) fn leave_root() -> rustix::io::Result<()> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    set_thread_groups(&[])?;
+    set_thread_res_gid(group, group, group)?;
+    set_thread_res_uid(user, user, user)
 }
 
 /// Drops all capabilities but `kept` from this thread and from the programs that it starts.

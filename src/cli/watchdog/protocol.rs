@@ -10,20 +10,12 @@
 use std::io;
 use std::io::BufRead as _;
 use std::io::BufReader;
-use std::io::IoSlice;
-use std::io::IoSliceMut;
 use std::io::Read as _;
-use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use rustix::net::RecvAncillaryBuffer;
-use rustix::net::RecvAncillaryMessage;
-use rustix::net::RecvFlags;
-use rustix::net::SendAncillaryBuffer;
-use rustix::net::SendAncillaryMessage;
-use rustix::net::SendFlags;
+use crate::cli::passing;
 
 /// The byte that `signal_hook` writes for a signal.
 const SIGNAL: u8 = b'X';
@@ -64,16 +56,9 @@ impl WatchdogRequest<'_> {
         let (text, passed) = match self {
             Self::Unmount => ("unmount".to_owned(), None),
             Self::Stat(pid) => (format!("stat {pid}"), None),
-            Self::Another(socket) => ("another".to_owned(), Some([*socket])),
+            Self::Another(socket) => ("another".to_owned(), Some(*socket)),
         };
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if let Some(passed) = &passed {
-            control.push(SendAncillaryMessage::ScmRights(passed));
-        }
-        let text = [IoSlice::new(text.as_bytes())];
-        rustix::net::sendmsg(to, &text, &mut control, SendFlags::NOSIGNAL)?;
-        Ok(())
+        passing::send(to, text.as_bytes(), passed)
     }
 }
 
@@ -82,17 +67,7 @@ impl ReceivedRequest {
     /// request at a time, so one receive holds exactly one, and a short one.
     pub(super) fn receive(from: &UnixStream) -> io::Result<Option<Self>> {
         let mut text = [0; 64];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut buffers = [IoSliceMut::new(&mut text)];
-        let length = rustix::io::retry_on_intr(|| {
-            rustix::net::recvmsg(from, &mut buffers, &mut control, RecvFlags::CMSG_CLOEXEC)
-        })?
-        .bytes;
-        let passed = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-            _ => None,
-        });
+        let (length, passed) = passing::receive(from, &mut text)?;
         match (&text[..length], passed) {
             (b"", _) => Ok(None),
             (b"unmount", _) => Ok(Some(Self::Unmount)),

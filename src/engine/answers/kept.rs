@@ -58,10 +58,11 @@ pub(super) fn find(asked: &AskedDocument<'_>) -> Option<Extraction> {
     })
 }
 
-/// Keeps the answer of a model. One that cannot be kept costs its calls again, so that is no error.
-pub(super) fn keep(asked: &AskedDocument<'_>, extraction: &Extraction) {
-    let Ok(AnswerText { text, found: Some(found) }) = &extraction.answer else { return };
-    let Some(call) = extraction.calls.last() else { return };
+/// Keeps the answer of a model, and returns true for one. One that cannot be kept costs its calls
+/// again, so that is no error.
+pub(super) fn keep(asked: &AskedDocument<'_>, extraction: &Extraction) -> bool {
+    let Ok(AnswerText { text, found: Some(found) }) = &extraction.answer else { return false };
+    let Some(call) = extraction.calls.last() else { return false };
     let kept = KeptAnswer {
         question: asked.question.text.to_owned(),
         asked: extraction.asked.name().to_owned(),
@@ -72,9 +73,8 @@ pub(super) fn keep(asked: &AskedDocument<'_>, extraction: &Extraction) {
         text: text.clone(),
         warnings: extraction.warnings.clone(),
     };
-    if let Err(error) = append(asked, &kept) {
-        tracing::warn!(%error, "an answer was not kept");
-    }
+    let kept = append(asked, &kept);
+    kept.inspect_err(|error| tracing::warn!(%error, "an answer was not kept")).is_ok()
 }
 
 fn append(asked: &AskedDocument<'_>, kept: &KeptAnswer) -> Result<()> {

@@ -60,12 +60,9 @@ pub(in crate::engine) fn show(
 }
 
 /// Returns the text of a view for which no model can be asked now. The next look-up tries again.
-pub(in crate::engine) fn busy(engine: &Engine, of: &Computed) -> Result<Arc<ViewText>> {
-    let text = Arc::new(spool::held_text(engine, BUSY, None)?);
-    of.note_size(&text);
-    engine.texts.insert(of.number(), Arc::clone(&text));
+pub(in crate::engine) fn busy(engine: &Engine, of: &Computed) -> Result<ViewText> {
     of.base.file()?.note_change();
-    Ok(text)
+    Ok(spool::held_text(engine, BUSY, None)?)
 }
 
 /// Returns the text of an answer that is known, or else of a model.
@@ -73,12 +70,13 @@ fn answer(engine: &Engine, asked: &AskedDocument<'_>, again: bool) -> Result<Str
     if let Some(text) = engine.unkept_answers.find(asked) {
         return Ok(text.to_string());
     }
-    if again && kept::find(asked).is_none() {
+    let known = kept::find(asked);
+    if again && known.is_none() {
         return Err(EngineError::Stale);
     }
-    let answer = asked.answer(Instant::now());
+    let (answer, is_kept) = asked.answer(known, Instant::now());
     let text = answer.text();
-    if !answer.cached && kept::find(asked).is_none() && !(asked.question.stopped)() {
+    if !is_kept && !(asked.question.stopped)() {
         engine.unkept_answers.add(asked, &text);
     }
     Ok(text)

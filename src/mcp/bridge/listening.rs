@@ -56,7 +56,7 @@ pub(in crate::mcp) fn listen(relay: &Arc<Relay>, index: usize) {
     listen_to(relay, index, &known.unwrap_or_default());
 }
 
-/// The same for a server that said what it is.
+/// The same for a server that has introduced itself.
 pub(in crate::mcp) fn listen_to(relay: &Arc<Relay>, index: usize, known: &Introduction) {
     {
         let mut state = relay.bridge.listening[index].state.lock();

@@ -68,6 +68,11 @@ impl Endpoint {
         *self.gone.lock()
     }
 
+    /// Returns a settings file with the model of this endpoint, which asks for no key.
+    pub(crate) fn keyless_settings(&self) -> String {
+        self.settings().replace("api_key_env = \"TEST_KEY\"\n", "")
+    }
+
     /// Returns a settings file with the model of this endpoint.
     pub(crate) fn settings(&self) -> String {
         format!(

@@ -22,8 +22,8 @@ struct ViewedMount {
 impl ViewedMount {
     fn new(reply: impl Fn() -> Reply + Send + Sync + 'static) -> Self {
         let (store, endpoint) = (Arc::new(TestStore::new()), Endpoint::new(move |_| reply()));
-        let settings = endpoint.settings().replace("api_key_env = \"TEST_KEY\"\n", "");
-        let settings = settings.replacen("[extract]\n", "[extract]\nview = true\n", 1);
+        let settings =
+            endpoint.keyless_settings().replacen("[extract]\n", "[extract]\nview = true\n", 1);
         fs::write(store.path().join("ctxfs.toml"), settings).unwrap();
         let mount = TestMount::of(&store, Mode::Passthrough, &[]);
         let file = mount.artifact("c7", "9f3k.txt", LOG);
@@ -52,6 +52,11 @@ fn a_look_at_a_question_answers_it() {
     let viewed = ViewedMount::new(|| Reply::Answer("sdb1"));
     let confined = &viewed.mount.status()["confinement"];
     assert_eq!(confined["network"], true, "{confined}");
+    let asking = viewed.asking().expect("a process asks");
+    let status = fs::read_to_string(format!("/proc/{asking}/status")).unwrap();
+    assert!(status.contains("CapEff:\t0000000000000000\n"), "{status}");
+    let is_root = rustix::process::geteuid().is_root();
+    assert!(!is_root || status.contains("Uid:\t65534\t65534\t65534\t65534\n"), "{status}");
     for _ in 0..2 {
         let text = fs::read_to_string(viewed.view("which disk is full?")).unwrap();
         assert!(text.ends_with("STRATEGY:full-chunked:\n\nsdb1\n"), "{text}");

@@ -87,10 +87,10 @@ fn progress_is_told_to_a_client_that_asks_for_it() {
     assert_eq!(told["params"]["message"], "test/a: 1 calls, 110 tokens");
 }
 
-/// Starts a gateway in index mode, before a server that is called by name.
-fn indexed(endpoint: &Endpoint) -> (Arc<TestStore>, Gateway) {
+/// Starts a gateway in index mode, before a server that is called by name, with more settings.
+fn indexed(endpoint: &Endpoint, more: &str) -> (Arc<TestStore>, Gateway) {
     let store = Arc::new(TestStore::new());
-    let settings = endpoint.settings().replace("api_key_env = \"TEST_KEY\"\n", "");
+    let settings = endpoint.keyless_settings() + more;
     std::fs::write(store.path().join("ctxfs.toml"), settings).unwrap();
     store.put("c7", "9f3k", b"start\nERROR disk sdb1 is full\nend\n");
     let servers = [("one", json!({"trust": true}))];
@@ -106,7 +106,7 @@ fn question(handle: &str) -> Value {
 #[test]
 fn a_batch_asks_questions_too() {
     let endpoint = Endpoint::new(|_| Reply::Answer("sdb1"));
-    let (store, mut client) = indexed(&endpoint);
+    let (store, mut client) = indexed(&endpoint, "");
     let flat = json!({"name": "tool_output", "handle": "c7/9f3k.txt", "extract": "which?"});
     let unfit = json!({"name": "tool_output", "arguments": {"handle": "c7/9f3k.txt", "x": 1}});
     let calls = [question("c7/9f3k.txt"), flat, unfit, question("c7/none.txt")];
@@ -130,7 +130,7 @@ fn a_batch_asks_questions_too() {
 #[test]
 fn a_cancelled_batch_ends_its_questions() {
     let endpoint = Endpoint::new(|_| Reply::Silence);
-    let (_store, mut client) = indexed(&endpoint);
+    let (_store, mut client) = indexed(&endpoint, "");
     let params =
         json!({"name": "run_tool_batch", "arguments": {"calls": [question("c7/9f3k.txt")]}});
     client.send(
@@ -149,15 +149,8 @@ fn a_cancelled_batch_ends_its_questions() {
 #[test]
 fn questions_of_a_batch_follow_the_rules() {
     let endpoint = Endpoint::new(|_| Reply::Answer("sdb1"));
-    let (store, client) = indexed(&endpoint);
-    drop(client);
-    let path = store.path().join("ctxfs.toml");
-    let settings = std::fs::read_to_string(&path).unwrap();
     let rule = "[permissions]\n\"ctxfs/tool_output\" = \"deny\"\n";
-    std::fs::write(&path, format!("{settings}{rule}")).unwrap();
-    let servers = [("one", json!({"trust": true}))];
-    let mut client = Gateway::of_servers(&store, &["--tools", "index"], &servers);
-    client.shake_hands("2025-11-25");
+    let (_store, mut client) = indexed(&endpoint, rule);
     let calls = [question("c7/9f3k.txt")];
     let result = client.call("run_tool_batch", &json!({"calls": calls}));
     let reply: Value = serde_json::from_str(text(&result, 0)).unwrap();

@@ -1,5 +1,6 @@
 //! The plan of a batch: its calls as they were meant, and the decision about each.
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
@@ -121,11 +122,11 @@ pub(super) async fn plan(
     let decided = spawn_blocking(move || {
         let rules = with_stored(&shared, rules);
         let decision = |tool: &TrueName, risk| decide(&rules, &remembered, tool, risk, can_ask);
-        let own = own_call::index();
+        let own = LazyCell::new(own_call::index);
         let mut resolver = None;
         let mut decided = |call: &Value| {
             let is_own = shared.context_tools && own_call::is_own(call);
-            let index = if is_own { &own } else { &*index };
+            let index = if is_own { &*own } else { &*index };
             decided(&shared, (index, is_own), call, &mut resolver, &decision)
         };
         let calls: Vec<DecidedCall> = calls.iter().map(&mut decided).collect();
@@ -169,8 +170,6 @@ fn decided(
     };
     let (name, tool, risk) = (read.tool.name.clone(), &read.tool.true_name, read.tool.risk);
     let server = relay.upstreams.iter().position(|upstream| upstream.name == tool.server);
-    let is_gone = server.is_none() && !is_own;
-    let server = server.filter(|_| !is_own);
     let given = Value::Object(read.arguments.clone()).to_string();
     let checked = resolved(relay, &read.arguments, resolver).and_then(|arguments| {
         let whole = Call { tool: read.tool, arguments };
@@ -178,9 +177,8 @@ fn decided(
         Ok(Value::Object(whole.arguments))
     });
     let call = checked.and_then(|arguments| {
-        if is_gone {
-            return Err(format!("the server of `{name}` is gone"));
-        }
+        let gone = || format!("the server of `{name}` is gone");
+        let server = if is_own { None } else { Some(server.ok_or_else(gone)?) };
         let ready = Arc::new(ReadyCall { server, tool: tool.clone(), arguments, given });
         Ok(CheckedCall { ready, risk, decision: decision(tool, risk) })
     });

@@ -1,4 +1,4 @@
-//! What must be known of a schema before it is used.
+//! Facts about a schema that are found before it is used.
 
 use serde_json::Value;
 

@@ -8,15 +8,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
+use crate::cli::ask_models::document;
+use crate::cli::ask_models::document::Asked;
+use crate::cli::ask_models::document::Introduction;
+use crate::cli::passing;
 use crate::extract::LanguageModel;
 use crate::extract::ModelFailure;
 use crate::extract::ModelFailureKind;
 use crate::extract::ModelReply;
 use crate::extract::TargetSettings;
 use crate::extract::TokenUsage;
-use crate::llm::apart::Asked;
-use crate::llm::apart::Introduction;
-use crate::llm::apart::document;
 
 /// The requests at a time: four questions with eight chunks each.
 const MOST: usize = 32;
@@ -25,14 +26,15 @@ type AllModels = Arc<[Arc<dyn LanguageModel>]>;
 
 /// Asks models for the process at the other end of `control`, until that ends. `make` makes the
 /// model of a target, of which one attempt may take so long.
-pub fn serve(
+pub(super) fn serve(
     control: &UnixStream,
     make: impl Fn(&TargetSettings, Duration) -> Arc<dyn LanguageModel>,
 ) -> io::Result<()> {
     let Introduction { targets, timeout } = document::read(control)?;
     let models: AllModels = targets.iter().map(|target| make(target, timeout)).collect();
     let running = Arc::new(AtomicUsize::new(0));
-    while let Some(socket) = document::receive(control)? {
+    while let (1.., socket) = passing::receive(control, &mut [0])? {
+        let socket = UnixStream::from(socket.ok_or(io::ErrorKind::InvalidData)?);
         if running.load(Relaxed) >= MOST {
             // The other process sees its end.
             continue;
@@ -40,7 +42,7 @@ pub fn serve(
         running.fetch_add(1, Relaxed);
         let (models, running) = (Arc::clone(&models), Arc::clone(&running));
         let work = move || {
-            if let Err(error) = answer(&UnixStream::from(socket), &models) {
+            if let Err(error) = answer(&socket, &models) {
                 tracing::debug!(%error, "a request of the server broke off");
             }
             running.fetch_sub(1, Relaxed);

@@ -1,20 +1,4 @@
-//! Models that another process asks, for one that has neither a network nor keys.
-//!
-//! ```text
-//! this process                     the other one
-//!   targets, as one document  ->     makes the models, with its own keys
-//!   a socket                  ->     a thread for it
-//!     request, as one document  ->     asks
-//!     a byte: give it up        ->     stops
-//!                               <-   reply, as one document
-//! ```
-//!
-//! A document is a length of four bytes, the lowest first, and as much JSON.
-
-mod document;
-mod serving;
-#[cfg(test)]
-mod tests;
+//! A model that another process asks.
 
 use std::io;
 use std::io::Write as _;
@@ -24,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
-use serde::Deserialize;
-use serde::Serialize;
-
+use crate::cli::ask_models::document;
+use crate::cli::ask_models::document::Asked;
+use crate::cli::ask_models::document::Introduction;
+use crate::cli::passing;
 use crate::extract::ExtractSettings;
 use crate::extract::LanguageModel;
 use crate::extract::ModelFailure;
@@ -36,11 +21,12 @@ use crate::extract::ModelReply;
 use crate::extract::ModelRequest;
 use crate::extract::Models;
 use crate::extract::Stopped;
-use crate::extract::TargetSettings;
 use crate::extract::TokenUsage;
 
-pub use serving::serve;
-
+/// The byte that comes with the socket of a request.
+const REQUEST: &[u8] = b"q";
+/// The byte that gives a request up.
+const STOP: &[u8] = b"s";
 /// The time in which the other process tells what a request has cost that was given up.
 const AFTER_STOP: Duration = Duration::from_secs(2);
 
@@ -50,24 +36,9 @@ struct ModelApart {
     profile: ModelProfile,
 }
 
-/// What the other process needs to know first.
-#[derive(Debug, Serialize, Deserialize)]
-struct Introduction {
-    targets: Vec<TargetSettings>,
-    timeout: Duration,
-}
-
-/// A request to one of its models.
-#[derive(Debug, Serialize, Deserialize)]
-struct Asked {
-    /// See [`ModelProfile::target`].
-    target: String,
-    request: ModelRequest,
-}
-
-/// Returns the models of `settings`, which the process at the other end of `control` asks; see
-/// [`serve`]. Fails if that is gone.
-pub fn models_apart(settings: ExtractSettings, control: UnixStream) -> io::Result<Models> {
+/// Returns the models of `settings`, which the process at the other end of `control` asks. Fails if
+/// that is gone.
+pub(super) fn models(settings: ExtractSettings, control: UnixStream) -> io::Result<Models> {
     let (targets, timeout) = (settings.targets.clone(), settings.timeout);
     document::write(&control, &Introduction { targets, timeout })?;
     let control = Arc::new(control);
@@ -84,12 +55,12 @@ impl ModelApart {
         stopped: &Stopped<'_>,
     ) -> io::Result<Result<ModelReply, ModelFailure>> {
         let (socket, theirs) = UnixStream::pair()?;
-        document::pass(&self.control, theirs.as_fd())?;
+        passing::send(&self.control, REQUEST, Some(theirs.as_fd()))?;
         drop(theirs);
         let target = self.profile.target.clone();
         document::write(&socket, &Asked { target, request: request.clone() })?;
         if !wait(&socket, stopped)? {
-            (&socket).write_all(b"s")?;
+            (&socket).write_all(STOP)?;
             let late = Instant::now() + AFTER_STOP;
             wait(&socket, &|| Instant::now() >= late)?;
             socket.set_nonblocking(true)?;

@@ -1,13 +1,9 @@
-//! What is sent between the two processes.
+//! The documents that the two processes send each other: a length of four bytes, the lowest first,
+//! and as much JSON.
 
 use std::io;
-use std::io::IoSlice;
-use std::io::IoSliceMut;
 use std::io::Read as _;
 use std::io::Write as _;
-use std::mem::MaybeUninit;
-use std::os::fd::BorrowedFd;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -15,19 +11,33 @@ use rustix::event::PollFd;
 use rustix::event::PollFlags;
 use rustix::event::Timespec;
 use rustix::event::poll;
-use rustix::net::RecvAncillaryBuffer;
-use rustix::net::RecvAncillaryMessage;
-use rustix::net::RecvFlags;
-use rustix::net::SendAncillaryBuffer;
-use rustix::net::SendAncillaryMessage;
-use rustix::net::SendFlags;
+use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::extract::ModelRequest;
+use crate::extract::TargetSettings;
 
 /// The longest document. A request fills the context of a model at most.
 const LONGEST: u64 = 64 << 20;
 /// The time of one wait.
 const MOMENT: Duration = Duration::from_millis(20);
+
+/// The first document.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Introduction {
+    pub(super) targets: Vec<TargetSettings>,
+    /// The time of one attempt.
+    pub(super) timeout: Duration,
+}
+
+/// A request to one of its models.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Asked {
+    /// See [`ModelProfile::target`](crate::extract::ModelProfile::target).
+    pub(super) target: String,
+    pub(super) request: ModelRequest,
+}
 
 /// Sends a document.
 pub(super) fn write(mut to: &UnixStream, value: &impl Serialize) -> io::Result<()> {
@@ -71,33 +81,4 @@ fn is_ready_within(from: &UnixStream, time: Duration) -> io::Result<bool> {
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Sends a socket.
-pub(super) fn pass(to: &UnixStream, socket: BorrowedFd<'_>) -> io::Result<()> {
-    let passed = [socket];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&passed));
-    rustix::net::sendmsg(to, &[IoSlice::new(b"q")], &mut control, SendFlags::NOSIGNAL)?;
-    Ok(())
-}
-
-/// Waits for a socket. `None` at the end.
-pub(super) fn receive(from: &UnixStream) -> io::Result<Option<OwnedFd>> {
-    let mut byte = [0];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut buffers = [IoSliceMut::new(&mut byte)];
-    let received = rustix::io::retry_on_intr(|| {
-        rustix::net::recvmsg(from, &mut buffers, &mut control, RecvFlags::CMSG_CLOEXEC)
-    })?;
-    if received.bytes == 0 {
-        return Ok(None);
-    }
-    let passed = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
-        _ => None,
-    });
-    passed.map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

@@ -1,15 +1,32 @@
+use std::io;
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use super::*;
+use super::model::models;
+use super::serving::serve;
+use crate::extract::ExtractSettings;
+use crate::extract::LanguageModel;
+use crate::extract::ModelFailure;
+use crate::extract::ModelFailureKind;
+use crate::extract::ModelProfile;
+use crate::extract::ModelReply;
+use crate::extract::ModelRequest;
+use crate::extract::Models;
 use crate::extract::ProviderKind;
 use crate::extract::ReplyEnd;
+use crate::extract::Stopped;
+use crate::extract::TargetSettings;
+use crate::extract::TokenUsage;
 use crate::extract::ToolCall;
 use crate::extract::ToolSpec;
+use crate::extract::ToolUse;
 use crate::extract::Turn;
-use crate::llm::tests::target;
 
 /// A model that does what its request says.
 struct Obeying(ModelProfile);
@@ -42,6 +59,25 @@ impl LanguageModel for Obeying {
     }
 }
 
+fn settings(timeout: Duration) -> ExtractSettings {
+    let profile = ModelProfile {
+        target: "local/qwen".to_owned(),
+        context_tokens: 32768,
+        max_output_tokens: 2048,
+        tools: ToolUse::Auto,
+        price_in: 0.0,
+        price_out: 0.0,
+    };
+    let target = TargetSettings {
+        profile,
+        model: "qwen".to_owned(),
+        kind: ProviderKind::OpenAi,
+        base_url: "http://127.0.0.1:1".to_owned(),
+        api_key_env: None,
+    };
+    ExtractSettings { targets: vec![target], timeout, ..ExtractSettings::default() }
+}
+
 fn apart() -> (Models, JoinHandle<io::Result<()>>) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let serving = thread::spawn(move || {
@@ -50,10 +86,7 @@ fn apart() -> (Models, JoinHandle<io::Result<()>>) {
             Arc::new(Obeying(target.profile.clone()))
         })
     });
-    let targets = vec![target(ProviderKind::OpenAi, "http://127.0.0.1:1")];
-    let timeout = Duration::from_secs(9);
-    let settings = ExtractSettings { targets, timeout, ..ExtractSettings::default() };
-    (models_apart(settings, ours).unwrap(), serving)
+    (models(settings(Duration::from_secs(9)), ours).unwrap(), serving)
 }
 
 #[test]
@@ -90,9 +123,7 @@ fn a_request_that_is_given_up_tells_its_cost() {
 #[test]
 fn a_process_that_has_ended_is_named() {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let targets = vec![target(ProviderKind::OpenAi, "http://127.0.0.1:1")];
-    let settings = ExtractSettings { targets, ..ExtractSettings::default() };
-    let models = models_apart(settings, ours).unwrap();
+    let models = models(settings(Duration::from_secs(9)), ours).unwrap();
     drop(theirs);
     let failure = models.all()[0].ask(&ModelRequest::default(), &|| false).unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Unavailable);
