@@ -2,10 +2,12 @@
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import pathlib
 import platform
 import shutil
+import sys
 
 from hosts import children
 
@@ -47,6 +49,31 @@ def fetch(wanted, place):
     install(argv, part)
     shutil.rmtree(part / "npm", ignore_errors=True)
     part.rename(place)
+
+
+def installed(home, kind, lists, fetch):
+    """Returns the directory below `home` with the packages that the files `lists` name. What is not there, `fetch`
+    installs into it."""
+    digest = hashlib.sha256(sys.version.encode())
+    for file in lists:
+        digest.update(file.read_bytes())
+    place = home / f"{kind}-{digest.hexdigest()[:16]}"
+    with locked(place.with_name("lock")):
+        if not (place / "whole").exists():
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+            for file in lists:
+                shutil.copy(file, place)
+            fetch(place)
+            (place / "whole").touch()
+    return place
+
+
+def install_python(place):
+    """Installs the Python packages of `requirements.txt` into `venv`, both in `place`."""
+    install([sys.executable, "-m", "venv", place / "venv"], place)
+    argv = [place / "venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    install([*argv, "-r", place / "requirements.txt"], place)
 
 
 def install(argv, place):
