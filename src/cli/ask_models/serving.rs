@@ -3,8 +3,6 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
@@ -19,8 +17,9 @@ use crate::extract::ModelReply;
 use crate::extract::TargetSettings;
 use crate::extract::TokenUsage;
 
-/// The requests at a time: four questions with eight chunks each.
-const MOST: usize = 32;
+/// The requests at a time, each with a thread. A question has as many as `concurrency` says; this is
+/// for a server that has gone wrong.
+const MOST: usize = 1024;
 
 type AllModels = Arc<[Arc<dyn LanguageModel>]>;
 
@@ -32,20 +31,20 @@ pub(super) fn serve(
 ) -> io::Result<()> {
     let Introduction { targets, timeout } = document::read(control)?;
     let models: AllModels = targets.iter().map(|target| make(target, timeout)).collect();
-    let running = Arc::new(AtomicUsize::new(0));
+    // Each request holds one more reference.
+    let running = Arc::new(());
     while let (1.., socket) = passing::receive(control, &mut [0])? {
         let socket = UnixStream::from(socket.ok_or(io::ErrorKind::InvalidData)?);
-        if running.load(Relaxed) >= MOST {
+        if Arc::strong_count(&running) > MOST {
             // The other process sees its end.
             continue;
         }
-        running.fetch_add(1, Relaxed);
         let (models, running) = (Arc::clone(&models), Arc::clone(&running));
         let work = move || {
+            let _running = running;
             if let Err(error) = answer(&socket, &models) {
                 tracing::debug!(%error, "a request of the server broke off");
             }
-            running.fetch_sub(1, Relaxed);
         };
         thread::Builder::new().name("question".to_owned()).spawn(work)?;
     }

@@ -120,6 +120,24 @@ fn a_request_that_is_given_up_tells_its_cost() {
     assert_eq!((failure.kind, failure.usage.total()), (ModelFailureKind::Stopped, 10));
 }
 
+/// A question about a long output may have many chunks, and `concurrency` as many at a time.
+#[test]
+fn many_requests_are_answered_at_a_time() {
+    let (models, _serving) = apart();
+    let stop = AtomicBool::new(false);
+    let request = ModelRequest { system: "wait".to_owned(), ..ModelRequest::default() };
+    thread::scope(|scope| {
+        let ask = || models.all()[0].ask(&request, &|| stop.load(SeqCst)).unwrap_err();
+        let asking: Vec<_> = (0..100).map(|_| scope.spawn(ask)).collect();
+        let other = models.all()[0].ask(&ModelRequest::default(), &|| false);
+        stop.store(true, SeqCst);
+        other.unwrap();
+        for asking in asking {
+            assert_eq!(asking.join().unwrap().usage.total(), 10);
+        }
+    });
+}
+
 #[test]
 fn a_process_that_has_ended_is_named() {
     let (ours, theirs) = UnixStream::pair().unwrap();
