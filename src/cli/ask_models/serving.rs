@@ -41,10 +41,10 @@ pub(super) fn serve(
         }
         let (models, running) = (Arc::clone(&models), Arc::clone(&running));
         let work = move || {
-            let _running = running;
             if let Err(error) = answer(&socket, &models) {
                 tracing::debug!(%error, "a request of the server broke off");
             }
+            drop(running);
         };
         thread::Builder::new().name("question".to_owned()).spawn(work)?;
     }
