@@ -67,7 +67,7 @@ pub enum AskError {
     #[error("{0}")]
     Model(ModelFailure),
     /// The model, or its provider, will not answer.
-    #[error("{target} refuses to answer")]
+    #[error("`{target}` refuses to answer: ask in other words, or add a second target")]
     Refused {
         /// Who refuses.
         target: String,

@@ -11,6 +11,7 @@ use crate::extract::agent;
 use crate::extract::asking::Asking;
 use crate::extract::asking::CallRecord;
 use crate::extract::cited_lines::printed;
+use crate::extract::cited_lines::split_off_lines;
 use crate::extract::extraction::AnswerText;
 use crate::extract::extraction::Extraction;
 use crate::extract::full;
@@ -19,6 +20,7 @@ use crate::extract::inquiry::Inquiry;
 use crate::extract::look::LineForm;
 use crate::extract::mode_error::ModeError;
 use crate::extract::quotes::checked;
+use crate::extract::quotes::copied_lines;
 use crate::extract::truncate::truncated;
 use crate::extract::wrapper::is_nothing;
 
@@ -72,7 +74,9 @@ impl Extractor<'_> {
             let inquiry = self.inquiry(document, question, &**model, asking);
             match answer_by(&inquiry, asked, used) {
                 Err(error) if error.is_of_target() && left > 0 => {
-                    warnings.push(format!("{error}; the next target was asked"));
+                    let error = error.to_string();
+                    let end = if error.ends_with(['.', '?', '!']) { "" } else { "." };
+                    warnings.push(format!("{error}{end} The next target was asked."));
                 }
                 answer => return answer,
             }
@@ -143,14 +147,25 @@ fn in_full(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<AnswerText, ModeErr
     let found = !is_nothing(&text);
     if found {
         let form = LineForm::of(document, inquiry.settings.long_line_bytes);
-        let checked = checked(document, form, &text);
-        text = with(&checked.text, &printed(document, form, &checked.lines));
+        text = with_lines(document, form, &text);
     }
     if !reduced.unknown.is_empty() {
         let parts = reduced.unknown.join(", ");
         text = with(&text, &format!("(No answer in the required form about {parts}.)"));
     }
     handed_on(inquiry, text, found)
+}
+
+/// Returns an answer with the lines that it quotes or names, or else is copied from, under it.
+fn with_lines(document: &dyn Document, form: LineForm, answer: &str) -> String {
+    let (text, named) = split_off_lines(answer);
+    let checked = checked(document, form, &text);
+    let mut lines = checked.lines;
+    if checked.quotes == 0 && named.is_empty() {
+        lines = copied_lines(document, form, &text);
+    }
+    lines.extend(named);
+    with(&checked.text, &printed(document, form, &lines))
 }
 
 fn by_agent(inquiry: &Inquiry<'_>) -> Result<AnswerText, ModeError> {

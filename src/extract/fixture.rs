@@ -30,13 +30,13 @@ use crate::view::ViewDir;
 use crate::view::fixture::Fixture;
 
 /// A document in memory.
-pub(super) struct TextDocument {
+pub(crate) struct TextDocument {
     fixture: Fixture,
     facts: DocumentFacts,
 }
 
 impl TextDocument {
-    pub(super) fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let fixture = Fixture::analysed(text);
         let facts = DocumentFacts {
             tool: "shell".to_owned(),

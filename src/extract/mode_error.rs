@@ -14,7 +14,7 @@ pub enum ModeError {
     NoTarget,
     /// The context of a model has no room for a part of the document beside the question.
     #[error(
-        "the context of {target} has no room: the question and the reply alone take {prompt} tokens"
+        "the context of `{target}` has no room: the question and the reply alone take {prompt} tokens"
     )]
     NoRoom {
         /// The model.
@@ -37,13 +37,15 @@ pub enum ModeError {
     #[error(transparent)]
     Ask(#[from] AskError),
     /// No reply had the required form.
-    #[error("{target} gave no answer in the required form")]
+    #[error(
+        "`{target}` gave no answer in the required form: choose a larger model, or add a second target"
+    )]
     NoForm {
         /// The model.
         target: String,
     },
     /// The findings stay too long to be put together.
-    #[error("the findings of {parts} parts do not fit into the context of {target} together")]
+    #[error("the findings of {parts} parts do not fit into the context of `{target}` together")]
     Unreducible {
         /// The model.
         target: String,
@@ -51,7 +53,9 @@ pub enum ModeError {
         parts: usize,
     },
     /// The reading agent has used up its turns.
-    #[error("{target} found no answer in {steps} turns (`max_steps`)")]
+    #[error(
+        "`{target}` found no answer in {steps} turns: ask a narrower question, or raise `max_steps`"
+    )]
     Steps {
         /// The model.
         target: String,

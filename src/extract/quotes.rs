@@ -43,6 +43,13 @@ pub(super) fn checked(document: &dyn Document, form: LineForm, answer: &str) -> 
     checked
 }
 
+/// Returns the first line of the document that has each line of an answer, where one has.
+pub(super) fn copied_lines(document: &dyn Document, form: LineForm, answer: &str) -> Vec<u64> {
+    let lines = answer.lines().map(str::trim);
+    let lines = lines.filter(|line| (LEAST..=MOST).contains(&line.chars().count()));
+    lines.take(QUOTES).filter_map(|line| line_of(document, form, line)).collect()
+}
+
 /// Returns the text up to the end of the first quote, the quote, and the rest.
 fn next_quote(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;

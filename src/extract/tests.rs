@@ -34,7 +34,9 @@ fn what_fits_is_read_in_one_call() {
     let model = Scripted::new("a", |request| answers(request, NEEDLE)).with(|_| {});
     let document = TextDocument::new(&log(50));
     let found = extract(&ExtractSettings::default(), &[&model], &document, (QUESTION, Mode::Auto));
-    assert_eq!((found.used, text(&found).as_str()), (Mode::FullChunked, NEEDLE));
+    // It is copied from a line, which follows.
+    let shown = format!("{NEEDLE}\n\nLines: 26\n26: {NEEDLE}");
+    assert_eq!((found.used, text(&found)), (Mode::FullChunked, shown.clone()));
     assert_eq!(model.asked().len(), 1);
     let request = last_text(&model.asked()[0]);
     for part in [QUESTION, "Tool: shell", r#"{"command":"make"}"#, "51 lines", "all of it", NEEDLE]
@@ -45,7 +47,7 @@ fn what_fits_is_read_in_one_call() {
         found.text(document.facts()),
         format!(
             "ABSTRACT FROM TOOL OUTPUT shell WITH HANDLE c7/9f3k.txt, STRATEGY:full-chunked:\n\n\
-             {NEEDLE}\n"
+             {shown}\n"
         )
     );
     assert_eq!(found.calls[0].nanodollars, 100 * 1000 + 10 * 4000);
@@ -168,7 +170,10 @@ fn an_endless_agent_is_ended() {
     let found = extract(&ExtractSettings::default(), &[&model], &document, (QUESTION, Mode::Auto));
     assert_eq!(found.used, Mode::Truncate);
     let told = found.text(document.facts());
-    assert!(told.contains("disk quota") && told.contains("\n\nWarning: test/a found no"), "{told}");
+    assert!(
+        told.contains("disk quota") && told.contains("\n\nWarning: `test/a` found no"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -184,7 +189,7 @@ fn the_next_target_answers_where_one_fails() {
             (QUESTION, Mode::Auto),
         );
         assert_eq!(text(&found), "yes");
-        assert!(found.warnings[0].contains("the next target was asked"), "{found:?}");
+        assert!(found.warnings[0].contains("The next target was asked."), "{found:?}");
         let targets: Vec<&str> = found.calls.iter().map(|call| &*call.target).collect();
         assert_eq!(targets, ["test/a", "test/b"]);
     }

@@ -106,7 +106,9 @@ impl Fault {
         asked: Option<Duration>,
     ) -> Self {
         let (kind, hint) = follows(status.as_u16(), &complaint, asked);
-        Self { complaint, ..Self::new(kind, format!("answered {status}"), hint) }
+        // Not every one has a name, such as 529.
+        let name = status.canonical_reason().map_or_else(String::new, |name| format!(" {name}"));
+        Self { complaint, ..Self::new(kind, format!("answered {}{name}", status.as_u16()), hint) }
     }
 
     /// Returns the fault of an error within a reply.

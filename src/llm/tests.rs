@@ -1,7 +1,9 @@
 //! Models against an endpoint that plays a script, over real sockets.
 
+mod answers;
 mod endpoint;
 mod failures;
+mod forms;
 mod limits;
 mod replies;
 mod stopping;

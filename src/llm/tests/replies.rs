@@ -51,7 +51,7 @@ fn after_calls() -> ModelRequest {
 }
 
 /// The events of a message of the second form, from its blocks.
-fn message(blocks: &[Value], stop_reason: &str) -> Vec<String> {
+pub(super) fn message(blocks: &[Value], stop_reason: &str) -> Vec<String> {
     let usage = json!({ "input_tokens": 5, "cache_read_input_tokens": 90, "output_tokens": 1 });
     let mut events = vec![json!({ "type": "message_start", "message": { "usage": usage } })];
     events.push(json!({ "type": "ping" }));
@@ -66,7 +66,7 @@ fn message(blocks: &[Value], stop_reason: &str) -> Vec<String> {
     events.iter().map(line).collect()
 }
 
-fn block(at: usize, start: &Value, deltas: &[Value]) -> Vec<Value> {
+pub(super) fn block(at: usize, start: &Value, deltas: &[Value]) -> Vec<Value> {
     let mut events =
         vec![json!({ "type": "content_block_start", "index": at, "content_block": start })];
     events.extend(
