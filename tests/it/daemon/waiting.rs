@@ -366,3 +366,25 @@ fn an_output_is_sealed_before_all_the_large_ones_of_another_conversation() {
     assert!(after < HOLES, "{before} before, and {after} after");
     assert_eq!(mount.end(Signal::TERM), Some(0), "it does not read terabytes to end");
 }
+
+/// Beside processes that compute, a thread of the lowest priority gets a seventieth of a processor.
+#[test]
+fn what_waits_for_sealing_does_not_wait_for_busy_processes() {
+    const MOST: i32 = 5;
+    let mount = TestMount::new(Mode::Cached);
+    sealed(&mount, 1);
+    let threads = format!("/proc/{}/task", mount.pid());
+    let nice = |thread: &Path| -> i32 {
+        let stat = fs::read_to_string(thread.join("stat")).unwrap();
+        // The name may have spaces; see proc_pid_stat(5).
+        let (_, rest) = stat.rsplit_once(')').unwrap();
+        rest.split_whitespace().nth(16).unwrap().parse().unwrap()
+    };
+    let first = nice(&Path::new(&threads).join(mount.pid().to_string()));
+    let all: Vec<i32> = fs::read_dir(&threads)
+        .unwrap()
+        .map(|thread| nice(&thread.unwrap().path()) - first)
+        .collect();
+    let (least, most) = (all.iter().min().unwrap(), all.iter().max().unwrap());
+    assert!(*least == 0 && (1..=MOST).contains(most), "{all:?}");
+}
