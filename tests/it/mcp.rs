@@ -46,7 +46,7 @@ use crate::support::TestStore;
 use crate::support::need;
 
 /// The time for an answer. It ends tests that hang; a busy machine does not reach it.
-const PATIENCE: Duration = Duration::from_secs(100);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The tools that a server of a file lists beside the three that all have.
 const MORE_TOOLS: &str = "text,die,seen,change,ask,sleep,result,fail,silent,hang";

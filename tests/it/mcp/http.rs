@@ -449,12 +449,13 @@ fn signals_end_everything() {
 #[test]
 fn a_session_that_nobody_uses_ends() {
     let store = Arc::new(TestStore::new());
-    std::fs::write(store.path().join("ctxfs.toml"), "[mcp]\nsession_idle = \"2s\"\n").unwrap();
+    std::fs::write(store.path().join("ctxfs.toml"), "[mcp]\nsession_idle = \"5s\"\n").unwrap();
     let served = Served::start(&store, "127.0.0.1:0", &[], &server(), &[]);
-    let (mut idle, mut listening) = (served.session(), served.session());
+    let mut listening = served.session();
+    let _stream = listening.listen();
+    let mut idle = served.session();
     let told = idle.call("child", &json!({}));
     let pids: Vec<u32> = text(&told, 0).split(' ').map(|pid| pid.parse().unwrap()).collect();
-    let _stream = listening.listen();
     eventually("its server is gone", || !pids.iter().any(|pid| is_there(*pid)));
     assert_eq!(idle.post(&request(9, "tools/list")).status, 404);
     // Who listens uses it.
