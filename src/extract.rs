@@ -27,6 +27,7 @@ mod quotes;
 mod reduce;
 mod request_size;
 mod settings;
+mod stoppable;
 mod truncate;
 mod wrapper;
 

@@ -48,6 +48,9 @@ pub enum DocumentError {
         "the output is binary, so there is nothing to read in it; its `meta.json` describes it"
     )]
     Binary,
+    /// Nobody waits for an answer any more.
+    #[error("stopped")]
+    Stopped,
     /// The bytes cannot be read.
     #[error("cannot read the output: {0}")]
     Content(#[from] io::Error),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::extract::Document;
+use crate::extract::DocumentError;
 use crate::extract::ExtractSettings;
 use crate::extract::LanguageModel;
 use crate::extract::Mode;
@@ -21,8 +22,10 @@ use crate::extract::look::LineForm;
 use crate::extract::mode_error::ModeError;
 use crate::extract::quotes::checked;
 use crate::extract::quotes::copied_lines;
+use crate::extract::stoppable::StoppableDocument;
 use crate::extract::truncate::truncated;
 use crate::extract::wrapper::is_nothing;
+use crate::model::visible;
 
 /// What it takes to answer questions.
 pub struct Extractor<'a> {
@@ -42,14 +45,16 @@ impl Extractor<'_> {
     /// Answers a question about a document.
     pub fn answer(&self, document: &dyn Document, question: &str, asked: Mode) -> Extraction {
         let asking = Asking::new(self.stopped, self.settings.max_tokens_per_question, self.tell);
+        let document = StoppableDocument::new(document, self.stopped);
         let mut warnings = Vec::new();
         let mut used = asked;
-        let answer = self.by_models(document, question, &asking, (asked, &mut used, &mut warnings));
-        let answer = match answer {
+        let told = (asked, &mut used, &mut warnings);
+        let answer = match self.by_models(&document, question, &asking, told) {
+            Ok(_) if document.has_refused() => Err(DocumentError::Stopped.into()),
             Err(error) if falls_back(asked, &error) => {
                 warnings.push(error.to_string());
                 used = Mode::Truncate;
-                self.without_model(document)
+                self.without_model(&document)
             }
             answer => answer,
         };
@@ -74,9 +79,8 @@ impl Extractor<'_> {
             let inquiry = self.inquiry(document, question, &**model, asking);
             match answer_by(&inquiry, asked, used) {
                 Err(error) if error.is_of_target() && left > 0 => {
-                    let error = error.to_string();
-                    let end = if error.ends_with(['.', '?', '!']) { "" } else { "." };
-                    warnings.push(format!("{error}{end} The next target was asked."));
+                    let why = visible::sentence(error.to_string());
+                    warnings.push(format!("{why} The next target was asked."));
                 }
                 answer => return answer,
             }

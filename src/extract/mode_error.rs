@@ -81,6 +81,10 @@ impl ModeError {
 
     /// Returns true if nobody waits for an answer any more.
     pub fn is_stop(&self) -> bool {
-        matches!(self, Self::Ask(error) if error.is_stop())
+        match self {
+            Self::Ask(error) => error.is_stop(),
+            Self::Document(error) => matches!(error, DocumentError::Stopped),
+            _ => false,
+        }
     }
 }

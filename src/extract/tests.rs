@@ -1,3 +1,5 @@
+mod stopping;
+
 use std::fmt::Write as _;
 
 use super::*;
@@ -309,26 +311,6 @@ fn findings_that_do_not_fit_are_reduced_in_rounds() {
     let reduced = found.calls.iter().filter(|call| call.kind == CallKind::Reduce).count();
     assert!(reduced >= 2, "{reduced}");
     assert!(model.asked().iter().all(|request| last_text(request).len() < 16_000));
-}
-
-#[test]
-fn a_stop_ends_all_calls() {
-    let stopped = std::sync::atomic::AtomicBool::new(false);
-    let model = Scripted::new("a", |request| answers(request, "something")).with(|_| {});
-    let document = TextDocument::new(&log(4000));
-    let settings = ExtractSettings::default();
-    let models = [std::sync::Arc::clone(&model) as std::sync::Arc<dyn LanguageModel>];
-    let extractor = Extractor {
-        settings: &settings,
-        models: &models,
-        nonce: &|| "n".to_owned(),
-        stopped: &|| stopped.load(std::sync::atomic::Ordering::Relaxed),
-        tell: &|_| stopped.store(true, std::sync::atomic::Ordering::Relaxed),
-    };
-    let found = extractor.answer(&document, QUESTION, Mode::FullChunked);
-    assert!(found.answer.as_ref().is_err_and(ModeError::is_stop), "{found:?}");
-    // Those that were under way, and one more each.
-    assert!(model.asked().len() <= 2 * settings.concurrency, "{}", model.asked().len());
 }
 
 #[test]

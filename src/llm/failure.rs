@@ -46,8 +46,7 @@ impl About<'_> {
         let said = if said.is_empty() { said } else { format!(": {said}") };
         let what =
             format!("`{}` at `{host}` {}{attempts}{said}", target.profile.target, fault.what);
-        let end = if what.ends_with(['.', '!', '?']) { "" } else { "." };
-        let message = format!("{what}{end}{}", self.next(fault.hint));
+        let message = visible::sentence(what) + &self.next(fault.hint);
         ModelFailure { kind, message, usage: self.usage }
     }
 

@@ -45,6 +45,14 @@ pub fn whole(text: &str) -> String {
     escaped(text, usize::MAX)
 }
 
+/// Returns `text` with a full stop, unless it ends as a sentence already.
+pub fn sentence(mut text: String) -> String {
+    if !text.ends_with(['.', '!', '?']) {
+        text.push('.');
+    }
+    text
+}
+
 /// Returns `text` in one line: runs of white space as one space, other hidden characters left out.
 pub fn one_line(text: &str) -> String {
     let mut line = String::new();
