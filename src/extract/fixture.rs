@@ -93,7 +93,19 @@ fn shown(of: &Fixture, name: &str) -> Result<String, DocumentError> {
     Ok(rendered.notice.unwrap_or_default() + &String::from_utf8_lossy(&text))
 }
 
-/// What a model does with a request.
+/// Returns the profile of the model `target`, as a small server has it.
+pub(crate) fn profile(target: &str) -> ModelProfile {
+    ModelProfile {
+        target: target.to_owned(),
+        context_tokens: 32768,
+        max_output_tokens: 2048,
+        tools: ToolUse::Auto,
+        price_in: 0.0,
+        price_out: 0.0,
+    }
+}
+
+/// The answer of a model to a request.
 type Script = dyn Fn(&ModelRequest) -> Result<ModelReply, ModelFailure> + Send + Sync;
 
 /// A model that follows a script.
@@ -109,12 +121,12 @@ impl Scripted {
         script: impl Fn(&ModelRequest) -> Result<ModelReply, ModelFailure> + Send + Sync + 'static,
     ) -> Self {
         let profile = ModelProfile {
-            target: format!("test/{name}"),
             context_tokens: 4000,
             max_output_tokens: 500,
             tools: ToolUse::Native,
             price_in: 1.0,
             price_out: 4.0,
+            ..profile(&format!("test/{name}"))
         };
         Self { profile, script: Box::new(script), asked: Mutex::default() }
     }

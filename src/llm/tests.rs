@@ -14,14 +14,13 @@ use serde_json::json;
 
 use crate::extract::LanguageModel as _;
 use crate::extract::ModelFailure;
-use crate::extract::ModelProfile;
 use crate::extract::ModelReply;
 use crate::extract::ModelRequest;
 use crate::extract::ProviderKind;
 use crate::extract::TargetSettings;
 use crate::extract::ToolSpec;
-use crate::extract::ToolUse;
 use crate::extract::Turn;
+use crate::extract::fixture::profile;
 use crate::llm::HttpModel;
 use crate::llm::model;
 
@@ -31,16 +30,8 @@ const SHORT: &[Duration] = &[Duration::from_millis(1); 3];
 const LONG: Duration = Duration::from_mins(1);
 
 pub(super) fn target(kind: ProviderKind, base_url: &str) -> TargetSettings {
-    let profile = ModelProfile {
-        target: "local/qwen".to_owned(),
-        context_tokens: 32768,
-        max_output_tokens: 2048,
-        tools: ToolUse::Auto,
-        price_in: 0.0,
-        price_out: 0.0,
-    };
     TargetSettings {
-        profile,
+        profile: profile("local/qwen"),
         model: "qwen-1.5b".to_owned(),
         kind,
         base_url: base_url.to_owned(),

@@ -25,8 +25,8 @@ use crate::extract::TargetSettings;
 use crate::extract::TokenUsage;
 use crate::extract::ToolCall;
 use crate::extract::ToolSpec;
-use crate::extract::ToolUse;
 use crate::extract::Turn;
+use crate::extract::fixture::profile;
 
 /// A model that does what its request says.
 struct Obeying(ModelProfile);
@@ -60,16 +60,8 @@ impl LanguageModel for Obeying {
 }
 
 fn settings(timeout: Duration) -> ExtractSettings {
-    let profile = ModelProfile {
-        target: "local/qwen".to_owned(),
-        context_tokens: 32768,
-        max_output_tokens: 2048,
-        tools: ToolUse::Auto,
-        price_in: 0.0,
-        price_out: 0.0,
-    };
     let target = TargetSettings {
-        profile,
+        profile: profile("local/qwen"),
         model: "qwen".to_owned(),
         kind: ProviderKind::OpenAi,
         base_url: "http://127.0.0.1:1".to_owned(),

@@ -1,10 +1,9 @@
-//! What a reader is told, whatever endpoints do: `answers.txt` has each text, whole. Both forms are
+//! The text that a reader is told, whatever endpoints do: `answers.txt` has each text, whole. Both forms are
 //! asked over sockets, and give the same.
 //!
 //! `UPDATE_DOCS=1` writes the file anew.
 
 use std::fmt::Write as _;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use super::KEY;
 use super::LONG;
 use super::SHORT;
 use super::endpoint::Endpoint;
+use super::endpoint::Nowhere;
 use super::endpoint::Step;
 use super::forms::breaks;
 use super::forms::calls;
@@ -171,7 +171,7 @@ fn failures(kind: ProviderKind) -> Vec<Case> {
     ]
 }
 
-/// What others do where one fails.
+/// Other targets where one fails.
 fn instead(kind: ProviderKind) -> Vec<Case> {
     let good = || Some(vec![wrapped(kind, "spool.db")]);
     let formless = || Some(vec![says(kind, "It was the disk.")]);
@@ -186,12 +186,13 @@ fn instead(kind: ProviderKind) -> Vec<Case> {
 
 /// Asks, and returns the extraction and the addresses of its endpoints.
 fn ask(case: &Case, kind: ProviderKind, document: &TextDocument) -> (Extraction, Vec<String>) {
-    let mut endpoints = Vec::new();
+    let (mut endpoints, nowhere) = (Vec::new(), Nowhere::new());
     let mut models: Vec<Arc<dyn LanguageModel>> = Vec::new();
     let mut hosts = Vec::new();
     for (at, script) in case.targets.iter().enumerate() {
         let endpoint = script.clone().map(Endpoint::new);
-        let base_url = endpoint.as_ref().map_or_else(nowhere, |it| it.base_url.clone());
+        let there = endpoint.as_ref().map(|endpoint| endpoint.base_url.clone());
+        let base_url = there.unwrap_or_else(|| format!("http://{}", nowhere.host));
         endpoints.extend(endpoint);
         let mut target = target(kind, &base_url);
         target.profile.target = format!("local/{}", ["qwen", "other"][at]);
@@ -210,13 +211,7 @@ fn ask(case: &Case, kind: ProviderKind, document: &TextDocument) -> (Extraction,
     (extractor.answer(document, "Which file could not be opened?", case.mode), hosts)
 }
 
-/// Returns an address at which nothing listens.
-fn nowhere() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    format!("http://{free}")
-}
-
-/// Returns what a reader is told, and what was paid for it.
+/// Returns the text that a reader is told, and the tokens that it cost.
 fn told(case: &Case, kind: ProviderKind, document: &TextDocument, facts: &DocumentFacts) -> String {
     let (extraction, hosts) = ask(case, kind, document);
     let mut text = extraction.text(facts);

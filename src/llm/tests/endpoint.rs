@@ -5,8 +5,11 @@ use std::io::BufRead as _;
 use std::io::BufReader;
 use std::io::Read as _;
 use std::io::Write as _;
+use std::net::Ipv4Addr;
+use std::net::SocketAddrV4;
 use std::net::TcpListener;
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
@@ -17,6 +20,11 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustix::net::AddressFamily;
+use rustix::net::SocketType;
+use rustix::net::bind;
+use rustix::net::getsockname;
+use rustix::net::socket;
 use serde_json::Value;
 
 /// A step of an answer.
@@ -158,6 +166,21 @@ fn play(step: &Step, mut stream: &TcpStream, script: &Script) -> Option<()> {
             None
         }
         Step::Close => None,
+    }
+}
+
+/// An address at which nothing listens. Nobody else gets its port.
+pub(super) struct Nowhere {
+    pub(super) host: String,
+    _bound: OwnedFd,
+}
+
+impl Nowhere {
+    pub(super) fn new() -> Self {
+        let bound = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&bound, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = SocketAddrV4::try_from(getsockname(&bound).unwrap()).unwrap();
+        Self { host: address.to_string(), _bound: bound }
     }
 }
 

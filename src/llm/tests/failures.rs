@@ -11,6 +11,7 @@ use super::LONG;
 use super::anthropic;
 use super::ask;
 use super::endpoint::Endpoint;
+use super::endpoint::Nowhere;
 use super::endpoint::Step;
 use super::endpoint::answer;
 use super::endpoint::delta;
@@ -145,10 +146,10 @@ fn pauses_grow() {
 
 #[test]
 fn a_server_that_is_not_there_is_named() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let failure = ask(&openai(&format!("http://{free}/v1"))).unwrap_err();
+    let Nowhere { host, .. } = &Nowhere::new();
+    let failure = ask(&openai(&format!("http://{host}/v1"))).unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Unavailable);
-    let expected = format!("`local/qwen` at `{free}` cannot be reached (4 attempts): ");
+    let expected = format!("`local/qwen` at `{host}` cannot be reached (4 attempts): ");
     assert!(failure.message.starts_with(&expected), "{}", failure.message);
     assert!(failure.message.contains("refused"), "{}", failure.message);
     assert!(failure.message.contains("is `base_url` right?"), "{}", failure.message);
