@@ -69,11 +69,11 @@ def installed(home, kind, lists, fetch):
     return place
 
 
-def install_python(place):
-    """Installs the Python packages of `requirements.txt` into `venv`, both in `place`."""
+def install_python(place, names="requirements.txt"):
+    """Installs the Python packages that the file `names` lists into `venv`, both in `place`."""
     install([sys.executable, "-m", "venv", place / "venv"], place)
     argv = [place / "venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    install([*argv, "-r", place / "requirements.txt"], place)
+    install([*argv, "-r", place / names], place)
 
 
 def install(argv, place):

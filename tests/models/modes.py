@@ -1,7 +1,6 @@
 """Runs every mode with a real model, and compares what is counted."""
 
 import json
-import pathlib
 import signal
 import subprocess
 import time
@@ -30,12 +29,13 @@ def log(lines):
 
 
 class Modes:
+    """The checks. Each method of `CHECKS` returns a note for the report, or fails."""
+
     def __init__(self, program, directory, url):
-        self.program, self.directory, self.url, self.number = program, pathlib.Path(directory), url, 0
+        self.program, self.directory, self.url = program, directory, url
 
     def ask(self, lines, mode, context=CONTEXT, tools="none", more=""):
         """Asks about a log. Returns the answer and the relay that counted, and checks that both count the same."""
-        self.number += 1
         store = Store(self.program, self.directory)
         with Relay(self.url) as relay:
             store.set(relay.url, context, tools, more)
@@ -99,7 +99,7 @@ class Modes:
             raise Failed(f"{told.mode}, {relay.usage}, {told.warnings}")
         return told.warnings[0]
 
-    def an_interrupt_frees_the_model(self):
+    def an_interrupt_ends_the_question(self):
         store = Store(self.program, self.directory)
         with Relay(self.url) as relay:
             store.set(relay.url, CONTEXT)
@@ -117,6 +117,18 @@ class Modes:
         return f"{time.monotonic() - began:.1f} s"
 
 
+CHECKS = [
+    Modes.auto_reads_all_of_a_short_output,
+    Modes.auto_looks_into_a_long_output,
+    Modes.chunks_are_read_and_put_together,
+    Modes.a_context_that_is_smaller_than_told_is_read_in_halves,
+    Modes.a_model_that_calls_no_tool_looks_by_a_schema,
+    Modes.nobody_is_asked_in_truncate,
+    Modes.a_question_that_costs_too_much_is_not_asked,
+    Modes.an_interrupt_ends_the_question,
+]
+
+
 def estimate(store, url, name):
     """Compares the tokens that a summary tells with those of the model."""
     content = output(name)[: 1 << 18]
@@ -131,11 +143,10 @@ def estimate(store, url, name):
 
 def main(program, directory):
     report = Report()
-    checks = [name for name in vars(Modes) if not name.startswith("_")]
     with llama.served(CONTEXT) as url:
         modes = Modes(program, directory, url)
-        for name in (name for name in checks if "_" in name and not name.startswith("check_")):
-            attempt(report, "modes", name.replace("_", " "), getattr(modes, name))
+        for check in CHECKS:
+            attempt(report, "modes", check.__name__.replace("_", " "), lambda check=check: check(modes))
         store = Store(program, directory)
         for name in dict.fromkeys(case[0] for case in cases()):
             attempt(report, "tokens", name, lambda name=name: estimate(store, url, name))

@@ -1,5 +1,6 @@
 """The outputs that questions are about: real ones of the repository, and two that are too long for it."""
 
+import functools
 import json
 import pathlib
 import random
@@ -12,6 +13,7 @@ WORDS = "blue steel soft large small oak linen glass round folding garden kitche
 THINGS = "lamp chair kettle rug shelf mug towel clock bench tray mirror basket".split()
 
 
+@functools.cache
 def output(name):
     """Returns the bytes of an output."""
     made = {"orders-log": orders_log, "items-json": items_json}.get(name)
