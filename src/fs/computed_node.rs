@@ -32,7 +32,7 @@ use crate::store::Stat;
 const SETTLED: Duration = Duration::from_hours(1);
 
 /// The milliseconds in which those who were told to look a view up again have done so, also on a
-/// machine with ten times more to do than it can: there, half a second was not enough once.
+/// machine with ten times more to do than it can, where threads wait for seconds.
 const AGAIN: u64 = 10_000;
 
 /// The origin of a computed file.
