@@ -11,23 +11,29 @@ use crate::extract::look::cut;
 const SHOWN: usize = 20;
 /// The most numbers of lines that an answer names.
 const NAMED: usize = 1000;
+/// The words of a model that names no line.
+const NONE: [&str; 3] = ["", "none", "None"];
 
-/// Splits the last line off an answer, if it is `Lines: 12, 40-42`. Returns the numbers in it.
+/// Splits the last line off an answer, if it is `Lines: 12, 40-42`. Returns the numbers in it. A line
+/// that says more, such as `Lines: 85.7 %`, stays.
 pub(super) fn split_off_lines(answer: &str) -> (String, Vec<u64>) {
     let (text, last) = answer.rsplit_once('\n').unwrap_or(("", answer));
     let last = last.trim().trim_matches('*');
     let Some(numbers) = last.strip_prefix("Lines:").or_else(|| last.strip_prefix("Line:")) else {
         return (answer.trim().to_owned(), Vec::new());
     };
-    let mut lines = Vec::new();
-    for range in numbers.split(',') {
-        let number = |text: &str| text.trim().trim_matches('*').parse::<u64>().ok();
+    let (mut lines, mut says_more) = (Vec::new(), false);
+    for range in numbers.split(',').map(|range| range.trim().trim_matches('*')) {
+        let number = |text: &str| text.trim().parse::<u64>().ok();
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        if let Some(first) = number(first) {
-            let last = number(last).unwrap_or(first);
+        let (first, last) = (number(first), number(last));
+        says_more |= (first.is_none() || last.is_none()) && !NONE.contains(&range);
+        if let Some(first) = first {
+            let last = last.unwrap_or(first);
             lines.extend((first..=last).take(NAMED.saturating_sub(lines.len())));
         }
     }
+    let text = if says_more { answer } else { text };
     (text.trim().to_owned(), lines)
 }
 
@@ -104,6 +110,10 @@ mod tests {
         assert_eq!(split("yes\nno"), ("yes\nno".to_owned(), vec![]));
         assert_eq!(split("yes\nLines: none"), ("yes".to_owned(), vec![]));
         assert_eq!(split("yes\n**Lines: 1-99999999999**").1.len(), NAMED);
+        for whole in ["Lines: 85.7 %", "covered\nLines: 12 of 14", "a\nLines: see above"] {
+            assert_eq!(split(whole), (whole.to_owned(), vec![]), "{whole}");
+        }
+        assert_eq!(split("a\nLines: 3, 7 and 9"), ("a\nLines: 3, 7 and 9".to_owned(), vec![3]));
     }
 
     #[test]

@@ -160,13 +160,14 @@ fn in_full(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<AnswerText, ModeErr
     handed_on(inquiry, text, found)
 }
 
-/// Returns an answer with the lines that it quotes or names, or else is copied from, under it.
+/// Returns an answer with the lines that it quotes or names, or else is copied from, under it. Nobody
+/// asked for numbers of lines, so a last line `Lines: 3120` may be the answer itself, and stays.
 fn with_lines(document: &dyn Document, form: LineForm, answer: &str) -> String {
-    let (text, named) = split_off_lines(answer);
-    let checked = checked(document, form, &text);
+    let (_, named) = split_off_lines(answer);
+    let checked = checked(document, form, answer);
     let mut lines = checked.lines;
     if checked.quotes == 0 && named.is_empty() {
-        lines = copied_lines(document, form, &text);
+        lines = copied_lines(document, form, answer);
     }
     lines.extend(named);
     with(&checked.text, &printed(document, form, &lines))
