@@ -12,6 +12,7 @@
 mod array;
 mod batch;
 mod edited;
+mod entry;
 mod error;
 mod json_string;
 mod layout;
@@ -35,6 +36,9 @@ use crate::store::Conversation;
 pub use array::array;
 pub use array::check;
 pub use batch::Batch;
+pub use entry::MessageCall;
+pub use entry::MessageEntry;
+pub use entry::MessageTime;
 pub use error::MessageError;
 pub use lines::LogLine;
 pub use lines::LogLines;

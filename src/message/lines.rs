@@ -95,11 +95,21 @@ pub struct LogLines {
 impl LogLines {
     /// Returns an iterator over all of `log`.
     pub fn of(log: Artifact) -> Self {
-        Self { log, offset: 0, block: Vec::new(), used: 0 }
+        Self::from(log, 0)
+    }
+
+    /// Returns an iterator over the lines of `log` from `offset` on, where one begins.
+    pub fn from(log: Artifact, offset: u64) -> Self {
+        Self { log, offset, block: Vec::new(), used: 0 }
+    }
+
+    /// Returns the offset of what follows the last line that was returned.
+    pub fn reached(&self) -> u64 {
+        self.offset + self.used as u64
     }
 
     fn next_line(&mut self) -> io::Result<Option<LogLine>> {
-        let start = self.offset + self.used as u64;
+        let start = self.reached();
         let mut bytes = Vec::new();
         loop {
             let rest = &self.block[self.used..];

@@ -194,14 +194,16 @@ impl Conversation {
     ///
     /// Returns the new record, or `None` if the writer did not die or the disk cannot tell.
     /// For callers that meet a live record and are not its writer. They do the analysis. Does not
-    /// wait: while somebody else has the lock of the manifest, the new record is returned and not
-    /// recorded.
+    /// wait: while somebody else has the lock of the manifest, or where this process may only read,
+    /// the new record is returned and not recorded.
     pub fn recover(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
         // Most live records have a writer. Finding that out does not need the lock.
         let Some(incomplete) = self.incomplete(path)? else { return Ok(None) };
-        match self.manifest.lock_at_once()? {
-            Some(lock) => self.recover_locked(&lock, path),
-            None => Ok(Some(incomplete)),
+        match self.manifest.lock_at_once() {
+            Ok(Some(lock)) => self.recover_locked(&lock, path),
+            Ok(None) => Ok(Some(incomplete)),
+            Err(error) if is_read_only(&error) => Ok(Some(incomplete)),
+            Err(error) => Err(error),
         }
     }
 
@@ -355,4 +357,9 @@ fn remove_bare(dir: &Dir, name: &OsStr) -> io::Result<()> {
         inside.rmdir(&entry.name)?;
     }
     dir.rmdir(name)
+}
+
+/// Returns true if an error says that this process may not write there.
+fn is_read_only(error: &StoreError) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EROFS))
 }

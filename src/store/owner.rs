@@ -17,7 +17,7 @@ pub fn this_process() -> Option<Owner> {
 
 /// Returns true if `owner` is still running. From another pid namespace this cannot be seen, and
 /// the process counts as gone. Then the lease on the file tells if it is still being written.
-pub(super) fn lives(owner: Owner) -> bool {
+pub fn lives(owner: Owner) -> bool {
     started(owner.pid) == Some(owner.started)
 }
 
