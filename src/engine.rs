@@ -26,8 +26,12 @@ mod filters;
 mod intake;
 mod kept_analyses;
 pub(crate) mod last_seen;
+mod line_index;
+mod line_window;
 mod listing;
 mod live;
+mod logged;
+mod look;
 mod manifest;
 mod message_writer;
 pub(crate) mod messages;
@@ -92,10 +96,20 @@ pub(crate) use facts::facts_number;
 pub use intake::Intake;
 pub use intake::NewOutput;
 pub use intake::OutputName;
+pub use line_index::Counted;
+pub use line_window::LineRow;
+pub use line_window::LineWindow;
+pub use line_window::WINDOW_ROWS;
 pub use listing::ConversationCounts;
 pub use listing::ListedArtifact;
 pub use listing::ListedConversation;
 pub use listing::Listing;
+pub use logged::LoggedMessage;
+pub use logged::MessagePage;
+pub use logged::MessageRange;
+pub use look::Look;
+pub use look::LookFacts;
+pub use look::LookText;
 pub use message_writer::MessageWriter;
 pub use messages::UnfinishedMessage;
 pub use messages::messages_version;
@@ -140,6 +154,7 @@ use deadline::LateSlot;
 use descriptors::DescriptorBudget;
 use filters::FilterProcesses;
 use kept_analyses::KeptAnalyses;
+use line_index::LineIndex;
 use live::LiveFiles;
 use redaction::Secrets;
 use retention::Retention;
@@ -166,6 +181,9 @@ const FILTERS: usize = 3;
 /// less.
 const QUESTIONS: usize = 4;
 
+/// The files whose places of lines are kept, each with at most 64 KiB.
+const LINE_INDEXES: usize = 32;
+
 /// A function that waits until files that were just closed are sealed, for at most the given time.
 type Settle = dyn Fn(Duration) + Send + Sync;
 
@@ -182,6 +200,8 @@ pub struct Engine {
     memory: Arc<Shares>,
     analyses: Analyses,
     kept_analyses: KeptAnalyses,
+    /// The places of lines in files that people looked at last.
+    line_indexes: RecentCache<FileId, Arc<LineIndex>>,
     watches: Watches,
     view_workers: WorkerPool,
     /// Computes views that run filters, and so bounds the number of filters that run at a time.
@@ -215,6 +235,7 @@ impl Engine {
             memory: Shares::new(HELD_FOR_CLIENTS),
             analyses: Analyses::new(),
             kept_analyses: KeptAnalyses::default(),
+            line_indexes: recent::recent_cache(LINE_INDEXES),
             watches: Watches::new(descriptors.watched, options.allow_other),
             view_workers: WorkerPool::new("ctxfs-view", threads),
             filter_workers: WorkerPool::new("ctxfs-jq", FILTERS),

@@ -79,6 +79,25 @@ pub(super) fn analysis(
     Ok(AnalysisSoFar { analysis, whole })
 }
 
+/// Returns the analysis of the present bytes of `of`, if that is known already.
+pub(super) fn known(
+    engine: &Engine,
+    of: &dyn SourceFile,
+    file: &File,
+    record: &Record,
+) -> Result<Option<Arc<Analysis>>> {
+    let state = ByteState::now(engine, of, file)?;
+    let known = engine.analyses.get(state).or_else(|| recorded(Some(record), state));
+    let Some(analysis) = known else { return Ok(None) };
+    let is_right = analysis.plain.is_some() == is_text(of, file, analysis.plain)?;
+    Ok(is_right.then_some(analysis))
+}
+
+/// Returns the analysis of no bytes.
+pub(super) fn nothing() -> Analysis {
+    Analyzer::new().finish()
+}
+
 /// Returns true if views show the text of a file without its escape sequences: that of a terminal's
 /// log, and of what begins as made for a terminal. `plain` is what an analysis says, which may be
 /// from before a rename.

@@ -26,6 +26,7 @@ use crate::materialize::Checkpoints;
 use crate::materialize::PlainText;
 use crate::materialize::is_for_terminal;
 use crate::materialize::strip_escapes;
+use crate::model::Component;
 use crate::model::RelPath;
 use crate::model::Root;
 use crate::store::Artifact;
@@ -36,6 +37,7 @@ use crate::view::Corpus;
 use crate::view::CorpusQuery;
 use crate::view::Directory;
 use crate::view::Loaded;
+use crate::view::Rendered;
 
 /// Returns the path of a directory as readers of the tree name it.
 fn shown_path(place: &DirPlace, root: &Root) -> Result<String> {
@@ -88,6 +90,24 @@ pub(super) fn search(
         engine.watches.renew(id);
     }
     Ok(spool.finish(rendered, None)?)
+}
+
+/// Searches all artifacts of the conversation `id` until `expired`. Neither keeps nor counts the
+/// result. Returns it with the path of the searches of the conversation, which its notice names.
+pub(super) fn search_here(
+    engine: &Engine,
+    id: &Component,
+    query: &CorpusQuery,
+    expired: &(dyn Fn() -> bool + Sync),
+) -> Result<(Vec<u8>, Rendered, String)> {
+    let place = DirPlace::Conversation(id.clone());
+    let path = shown_path(&place, &engine.options.root())?;
+    let dir = FileId::of(&engine.conversation(id)?.dir().stat_self()?);
+    let outputs = outputs(engine, &place, dir, &Reader::Server)?;
+    let directory = Directory { path: &path, corpus: &outputs, redacts: engine.secrets.rules() };
+    let mut text = Vec::new();
+    let rendered = query.render(&directory, expired, &mut text)?;
+    Ok((text, rendered, path + "/.grep/"))
 }
 
 fn outputs<'a>(

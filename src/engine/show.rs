@@ -35,6 +35,7 @@ use crate::store::Artifact;
 use crate::store::CacheKey;
 use crate::store::stat_file;
 use crate::view;
+use crate::view::Rendered;
 use crate::view::View;
 
 /// A view of a file that is being computed.
@@ -76,7 +77,8 @@ pub(super) fn show_view(
         return Ok(cached);
     }
     let _used = shown.file.tracker().in_use(engine, shown.file);
-    let (content, analysis) = content(engine, &mut shown, &mut facts)?;
+    let expired = deadline(engine.options.view_deadline);
+    let (content, analysis) = content(engine, &mut shown, &mut facts, &expired)?;
     let file = ShownFile::new(&engine.secrets, content, analysis, facts);
     file.with_subject(&engine.secrets, &engine.filters, |subject| {
         write_view(engine, &shown, subject)
@@ -90,14 +92,38 @@ pub(super) fn with_subject<T>(
     show: impl FnOnce(&Subject<'_>) -> T,
 ) -> Result<T> {
     // The view that needs the analysis of all of it.
-    let view = &View::Summary;
+    with_subject_of(engine, file, &View::Summary, &deadline(engine.options.view_deadline), show)
+}
+
+/// Writes a view of a file to memory, until `expired`. Neither keeps nor counts it.
+pub(super) fn render_here(
+    engine: &Engine,
+    file: &dyn SourceFile,
+    view: &View,
+    expired: &dyn Fn() -> bool,
+) -> Result<(Vec<u8>, Rendered)> {
+    let mut text = Vec::new();
+    let rendered = with_subject_of(engine, file, view, expired, |subject| {
+        view::render(view, subject, expired, &mut text)
+    })??;
+    Ok((text, rendered))
+}
+
+/// Passes a file as `view` sees it to `show`, with what is found of it until `expired`.
+fn with_subject_of<T>(
+    engine: &Engine,
+    file: &dyn SourceFile,
+    view: &View,
+    expired: &dyn Fn() -> bool,
+    show: impl FnOnce(&Subject<'_>) -> T,
+) -> Result<T> {
     let of = &Computed::new(Recipe::View(view.clone().shared()), Base::Nothing, Version::default());
     let snapshot = file.snapshot(engine)?;
     let may_go_on = false;
     let mut shown = FileView { of, file, view, snapshot, key: None, may_go_on, beginning: false };
     let mut facts = facts(engine, &shown.snapshot)?;
     let _used = file.tracker().in_use(engine, file);
-    let (content, analysis) = content(engine, &mut shown, &mut facts)?;
+    let (content, analysis) = content(engine, &mut shown, &mut facts, expired)?;
     let shown = ShownFile::new(&engine.secrets, content, analysis, facts);
     Ok(shown.with_subject(&engine.secrets, &engine.filters, show))
 }
@@ -113,10 +139,10 @@ fn content(
     engine: &Engine,
     shown: &mut FileView<'_>,
     facts: &mut FileFacts,
+    expired: &dyn Fn() -> bool,
 ) -> Result<(Box<dyn Content>, Arc<Analysis>)> {
-    let expired = deadline(engine.options.view_deadline);
     let needs_all = shown.view.needs_analysis();
-    let mut known = needed_analysis(engine, shown, facts, &expired)?;
+    let mut known = needed_analysis(engine, shown, facts, expired)?;
     let is_text = known.analysis.plain.is_some();
     facts.record.size = if known.whole { known.analysis.bytes } else { shown.snapshot.length };
     let artifact = Artifact::new(Arc::clone(&shown.snapshot.file), facts.record.size);
@@ -126,7 +152,7 @@ fn content(
         known.analysis = Arc::new(without_places(&known.analysis));
     }
     let text = if is_text && !(late && needs_all) {
-        plain_text(engine, shown.file, &artifact, &mut known, &expired)?
+        plain_text(engine, shown.file, &artifact, &mut known, expired)?
     } else {
         None
     };

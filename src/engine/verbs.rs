@@ -17,6 +17,8 @@ use crate::engine::Intake;
 use crate::engine::ListedArtifact;
 use crate::engine::ListedConversation;
 use crate::engine::Listing;
+use crate::engine::MessagePage;
+use crate::engine::MessageRange;
 use crate::engine::NewOutput;
 use crate::engine::Recipe;
 use crate::engine::RemovedContent;
@@ -34,6 +36,7 @@ use crate::engine::analysis;
 use crate::engine::analysis::AnalysisSoFar;
 use crate::engine::compute;
 use crate::engine::listing;
+use crate::engine::logged;
 use crate::engine::manifest;
 use crate::engine::messages;
 use crate::engine::metrics::Gauge;
@@ -306,6 +309,16 @@ impl Engine {
             self.secrets.mask_provenance(&mut record.provenance);
         }
         Ok(traces)
+    }
+
+    /// Returns a page of at most `most` messages of the conversation `id`.
+    pub fn messages(
+        &self,
+        id: &Component,
+        range: MessageRange,
+        most: usize,
+    ) -> Result<MessagePage> {
+        logged::messages(self, id, range, most)
     }
 
     /// Finds the removed content whose summary `name` means in the directory `dir`.
