@@ -22,6 +22,7 @@
 //! | [`fuse`] | the adaptor to the kernel; mounting |
 //! | [`hook`] | the hooks of agent hosts: their JSON in, their JSON out |
 //! | [`mcp`] | the MCP gateway: between a client and its servers |
+//! | [`web`] | the page for people: conversations and outputs in a browser |
 //! | `http_client` | what all clients over HTTP share |
 //! | [`llm`] | language models behind HTTP endpoints |
 //! | [`cli`] | the program: arguments, environment, printing |
@@ -44,3 +45,4 @@ pub mod model;
 pub mod redact;
 pub mod store;
 pub mod view;
+pub mod web;

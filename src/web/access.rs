@@ -1,0 +1,291 @@
+//! Who may come in: hosts, origins, the token.
+//!
+//! A page in a browser can send requests to this machine, under a name of its own that it lets point
+//! here. So only addresses and known names are hosts, a request that a page of another origin makes
+//! is refused, and nothing is shown without the token, or the cookie that a browser gets for it.
+
+use std::net::IpAddr;
+
+use axum::http::HeaderMap;
+use axum::http::HeaderName;
+use axum::http::Method;
+use axum::http::Uri;
+use axum::http::header;
+use axum::http::uri::Authority;
+use blake3::Hash;
+use uuid::Uuid;
+
+use crate::web::address::without_parameter;
+use crate::web::assets;
+use crate::web::error::WebError;
+
+/// The parameter that has the token.
+const TOKEN: &str = "token";
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// The rules.
+#[derive(Debug)]
+pub(super) struct Gate {
+    names: Vec<String>,
+    token: Hash,
+    cookie_name: String,
+    cookie: Hash,
+    /// The value of the cookie, which does not tell the token.
+    cookie_value: String,
+}
+
+/// How a request comes in.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// It gets what it asks for.
+    Admitted,
+    /// It has the token: it gets the cookie, and is sent to the same address without the token.
+    Welcomed {
+        /// The address.
+        to: String,
+        /// The header that sets the cookie.
+        cookie: String,
+        /// True if a page of another site led here. A browser then sends the cookie only if a page
+        /// of this one leads on.
+        from_elsewhere: bool,
+    },
+}
+
+/// Returns a new token of 244 random bits.
+pub fn new_token() -> String {
+    format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
+}
+
+impl Gate {
+    /// `names` are the hosts that are known beside addresses; `port` tells the cookies of several
+    /// pages apart, as browsers send them to every port.
+    pub(super) fn new(names: Vec<String>, token: &str, port: u16) -> Self {
+        let key = blake3::derive_key("ctxfs 2026-11-26 cookie of a page", token.as_bytes());
+        let cookie_value = Hash::from(key).to_hex().to_string();
+        Self {
+            names,
+            token: blake3::hash(token.as_bytes()),
+            cookie_name: format!("ctxfs-{port}"),
+            cookie: blake3::hash(cookie_value.as_bytes()),
+            cookie_value,
+        }
+    }
+
+    /// Decides about a request.
+    pub(super) fn check(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Entry, WebError> {
+        let host = self.host(headers)?;
+        check_origin(headers, &host)?;
+        let from_elsewhere = check_site(headers)?;
+        if method != Method::GET && method != Method::HEAD {
+            return Err(WebError::Method);
+        }
+        if assets::is_asset(uri.path()) {
+            return Ok(Entry::Admitted);
+        }
+        let (rest, token) = without_parameter(uri.query().unwrap_or(""), TOKEN);
+        if let Some(token) = token {
+            if blake3::hash(token.as_bytes()) != self.token {
+                return Err(WebError::NoToken);
+            }
+            let mark = if rest.is_empty() { "" } else { "?" };
+            // A path that begins with two slashes would name another host.
+            let path = uri.path().trim_start_matches('/');
+            return Ok(Entry::Welcomed {
+                to: format!("/{path}{mark}{rest}"),
+                cookie: format!(
+                    "{}={}; HttpOnly; SameSite=Strict; Path=/",
+                    self.cookie_name, self.cookie_value
+                ),
+                from_elsewhere,
+            });
+        }
+        if self.has_cookie(headers) { Ok(Entry::Admitted) } else { Err(WebError::NoToken) }
+    }
+
+    fn host(&self, headers: &HeaderMap) -> Result<String, WebError> {
+        let host = only(headers, &header::HOST)?.ok_or(WebError::Host)?;
+        let authority: Authority = host.parse().map_err(|_| WebError::Host)?;
+        let name = authority.host();
+        // What follows the name is a port, or nothing.
+        let port = host.strip_prefix(name).unwrap_or(host);
+        let is_port = port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+        let is_known = address(name).is_some()
+            || name.eq_ignore_ascii_case("localhost")
+            || self.names.iter().any(|known| known.eq_ignore_ascii_case(name));
+        if is_known && (port.is_empty() || is_port) {
+            Ok(host.to_owned())
+        } else {
+            Err(WebError::Host)
+        }
+    }
+
+    /// Hashes are compared in constant time.
+    fn has_cookie(&self, headers: &HeaderMap) -> bool {
+        let cookies =
+            headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let pairs = cookies.flat_map(|cookies| cookies.split(';'));
+        let mut own = pairs.filter_map(|pair| {
+            let (name, value) = pair.trim().split_once('=')?;
+            (name == self.cookie_name).then_some(value)
+        });
+        own.any(|value| blake3::hash(value.as_bytes()) == self.cookie)
+    }
+}
+
+fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), WebError> {
+    match only(headers, &header::ORIGIN)? {
+        None => Ok(()),
+        Some(origin) if origin.eq_ignore_ascii_case(&format!("http://{host}")) => Ok(()),
+        Some(_) => Err(WebError::Origin),
+    }
+}
+
+/// Refuses what a page of another site asks for, except that a person follows a link from there,
+/// for which this returns true.
+fn check_site(headers: &HeaderMap) -> Result<bool, WebError> {
+    let site = only(headers, &FETCH_SITE)?.unwrap_or("none");
+    let follows_a_link = only(headers, &FETCH_MODE)? == Some("navigate")
+        && only(headers, &FETCH_DEST)? == Some("document");
+    match site {
+        "none" | "same-origin" => Ok(false),
+        _ if follows_a_link => Ok(true),
+        _ => Err(WebError::Origin),
+    }
+}
+
+fn address(host: &str) -> Option<IpAddr> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    bare.unwrap_or(host).parse().ok()
+}
+
+/// Returns the value of a header that may come once.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, WebError> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let text = value.to_str().ok().filter(|_| values.next().is_none());
+    text.map(Some)
+        .ok_or_else(|| WebError::Bad(format!("the header {name} comes twice, or is not ASCII")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PORT: u16 = 8080;
+
+    fn gate() -> Gate {
+        Gate::new(vec!["box".to_owned()], "the-token", PORT)
+    }
+
+    fn check(uri: &str, headers: &[(&str, &str)]) -> Result<Entry, u16> {
+        check_method(&Method::GET, uri, headers)
+    }
+
+    fn check_method(method: &Method, uri: &str, headers: &[(&str, &str)]) -> Result<Entry, u16> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        let checked = gate().check(method, &uri.parse().unwrap(), &map);
+        checked.map_err(|refused| refused.status().as_u16())
+    }
+
+    fn cookie() -> String {
+        format!("a=b; ctxfs-{PORT}={}", gate().cookie_value)
+    }
+
+    #[test]
+    fn the_token_is_changed_for_a_cookie() {
+        let host = ("host", "127.0.0.1:8080");
+        let welcomed = check("/c/c7?token=the-token&line=3", &[host]).unwrap();
+        let Entry::Welcomed { to, cookie: set, .. } = welcomed else { panic!("{welcomed:?}") };
+        assert_eq!(to, "/c/c7?line=3");
+        assert!(set.ends_with("; HttpOnly; SameSite=Strict; Path=/"));
+        assert!(!set.contains("the-token"));
+        assert_eq!(check("/", &[host, ("cookie", &cookie())]), Ok(Entry::Admitted));
+        for uri in ["/", "/?token=other", "/?token=", "/?tokens=the-token"] {
+            assert_eq!(check(uri, &[host]), Err(401), "{uri}");
+        }
+        assert_eq!(check("/", &[host, ("cookie", "ctxfs-8080=the-token")]), Err(401));
+        assert_eq!(check("/static/page.css", &[host]), Ok(Entry::Admitted));
+        let slashes = check("//evil.example/?token=the-token", &[host]).unwrap();
+        assert!(
+            matches!(slashes, Entry::Welcomed { to, from_elsewhere: false, .. } if to == "/evil.example/")
+        );
+    }
+
+    #[test]
+    fn only_addresses_and_known_names_are_hosts() {
+        let cookie = cookie();
+        let with = |host| check("/", &[("host", host), ("cookie", &cookie)]);
+        for host in ["127.0.0.1:8080", "localhost", "LOCALHOST:1", "[::1]:80", "BOX:9"] {
+            assert_eq!(with(host), Ok(Entry::Admitted), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example:80",
+            "127.0.0.1.evil.example",
+            "",
+            "@",
+            "evil@127.0.0.1",
+            "127.0.0.1:8080.evil.example",
+            "127.0.0.1:",
+        ] {
+            assert_eq!(with(host), Err(403), "{host}");
+        }
+        assert_eq!(check("/", &[("cookie", &cookie)]), Err(403));
+        let twice = [("host", "localhost"), ("host", "evil.example"), ("cookie", &*cookie)];
+        assert_eq!(check("/", &twice), Err(400));
+    }
+
+    #[test]
+    fn pages_of_other_origins_get_nothing() {
+        let cookie = cookie();
+        let with = |more: &[(&str, &str)]| {
+            let mut headers = vec![("host", "127.0.0.1:8080"), ("cookie", &*cookie)];
+            headers.extend(more);
+            check("/", &headers)
+        };
+        assert_eq!(with(&[("origin", "http://127.0.0.1:8080")]), Ok(Entry::Admitted));
+        for origin in [
+            "null",
+            "http://127.0.0.1:9",
+            "https://127.0.0.1:8080",
+            "http://evil.example",
+            "http://localhost:8080",
+        ] {
+            assert_eq!(with(&[("origin", origin)]), Err(403), "{origin}");
+        }
+        for site in ["cross-site", "same-site", "anything"] {
+            assert_eq!(with(&[("sec-fetch-site", site)]), Err(403), "{site}");
+            let embedded = [
+                ("sec-fetch-site", site),
+                ("sec-fetch-mode", "navigate"),
+                ("sec-fetch-dest", "iframe"),
+            ];
+            assert_eq!(with(&embedded), Err(403), "{site}");
+        }
+        let link = [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        ];
+        assert_eq!(with(&link), Ok(Entry::Admitted));
+    }
+
+    #[test]
+    fn nothing_but_reading_is_a_method() {
+        let headers = [("host", "127.0.0.1"), ("cookie", &*cookie())];
+        for method in [Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
+            assert_eq!(check_method(&method, "/", &headers), Err(405), "{method}");
+        }
+        assert_eq!(check_method(&Method::HEAD, "/", &headers), Ok(Entry::Admitted));
+    }
+}

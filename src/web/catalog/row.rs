@@ -1,0 +1,64 @@
+//! A conversation as the list of all shows it.
+
+use crate::engine::Engine;
+use crate::model::Component;
+use crate::model::Counts;
+use crate::web::catalog::outputs::OutputRow;
+use crate::web::catalog::outputs::Outputs;
+use crate::web::error::WebError;
+
+/// A conversation in the list.
+#[derive(Debug)]
+pub(in crate::web) struct ConversationRow {
+    /// Its id.
+    pub(in crate::web) id: Component,
+    /// Its id as text.
+    pub(in crate::web) name: String,
+    /// The time of its last output or message, in milliseconds since the epoch.
+    pub(in crate::web) used: i64,
+    /// Its outputs, and their bytes.
+    pub(in crate::web) outputs: u64,
+    pub(in crate::web) bytes: u64,
+    /// Outputs that are over the limits, so that a model gets a stand-in.
+    pub(in crate::web) long: u64,
+    /// Tokens that were stored, handed out, and saved.
+    pub(in crate::web) stored: u64,
+    pub(in crate::web) handed: u64,
+    pub(in crate::web) saved: i64,
+    /// Calls that failed, and the last of them.
+    pub(in crate::web) errors: u64,
+    pub(in crate::web) last_failure: Option<OutputRow>,
+    /// Outputs that are being written.
+    pub(in crate::web) live: u64,
+}
+
+impl ConversationRow {
+    /// Looks at the conversation `id`.
+    pub(super) fn of(engine: &Engine, id: &Component) -> Result<Self, WebError> {
+        let outputs = Outputs::list(engine, id)?;
+        let counts = engine.counts(Some(id))?.by_conversation.remove(id).unwrap_or_default();
+        let Counts { stored, handed, .. } = &counts;
+        let conversation = engine.conversation(id)?;
+        let newest = outputs.rows.iter().map(|row| row.modified).max();
+        let used = newest.into_iter().chain(conversation.last_message()).max();
+        let used = match used {
+            Some(used) => used,
+            None => conversation.dir().stat_self()?.mtime.as_millis(),
+        };
+        let failed = || outputs.rows.iter().filter(|row| row.has_failed());
+        Ok(Self {
+            id: id.clone(),
+            name: id.to_text(),
+            used,
+            outputs: outputs.rows.len() as u64,
+            bytes: outputs.rows.iter().map(|row| row.size).sum(),
+            long: outputs.rows.iter().filter(|row| row.is_long).count() as u64,
+            stored: stored.tokens,
+            handed: handed.tokens,
+            saved: counts.saved_tokens(),
+            errors: failed().count() as u64,
+            last_failure: failed().max_by_key(|row| row.modified).cloned(),
+            live: outputs.rows.iter().filter(|row| row.is_live).count() as u64,
+        })
+    }
+}

@@ -1,0 +1,223 @@
+//! The messages of a conversation in their order, with the calls that no message names among them.
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use maud::Markup;
+use maud::html;
+
+use crate::engine::LoggedMessage;
+use crate::engine::MessagePage;
+use crate::engine::MessageRange;
+use crate::message::MessageCall;
+use crate::message::MessageEntry;
+use crate::message::MessageTime;
+use crate::model::Component;
+use crate::web::catalog::OutputRow;
+use crate::web::conversation::call;
+use crate::web::conversation::call::Given;
+use crate::web::error::WebError;
+use crate::web::quantity;
+use crate::web::shown;
+use crate::web::site::Site;
+use crate::web::work::Sink;
+
+/// Messages of a page, or calls where there are no messages.
+const MOST: usize = 40;
+/// The time for the stand-ins of a page. Those that are left are a link away.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The most characters of a message that are shown at first.
+const LONG: usize = 6000;
+
+/// A page of the timeline.
+#[derive(Debug)]
+pub(in crate::web) struct Timeline {
+    page: MessagePage,
+    /// The calls that no message of the page names, oldest first.
+    others: Vec<OutputRow>,
+    /// The number of calls before `others`, where there are no messages.
+    older: usize,
+    is_log: bool,
+}
+
+impl Timeline {
+    /// Reads a page. Without a log of messages, the range counts calls: the newest has the highest
+    /// number.
+    pub(in crate::web) fn read(
+        site: &Arc<Site>,
+        id: &Component,
+        range: MessageRange,
+    ) -> Result<Self, WebError> {
+        let page = site.engine.messages(id, range, MOST)?;
+        let outputs = site.catalog.outputs(id)?;
+        let is_log = page.end > 0 || !page.messages.is_empty();
+        if !is_log {
+            let count = outputs.rows.len();
+            let (from, upto) = match range {
+                MessageRange::Before(before) => {
+                    let upto = usize::try_from(before).unwrap_or(count).min(count);
+                    (upto.saturating_sub(MOST), upto)
+                }
+                MessageRange::From(from) => {
+                    let from = usize::try_from(from).unwrap_or(count).min(count);
+                    (from, count.min(from + MOST))
+                }
+            };
+            // The list is newest first.
+            let others = outputs.rows[count - upto..count - from].iter().rev().cloned().collect();
+            return Ok(Self { page, others, older: from, is_log });
+        }
+        let times: Vec<i64> = page.messages.iter().filter_map(time_of).collect();
+        let is_newest = matches!(range, MessageRange::Before(u64::MAX) | MessageRange::From(_));
+        let first = if page.start == 0 { Some(i64::MIN) } else { times.iter().min().copied() };
+        let last = if is_newest { Some(i64::MAX) } else { times.iter().max().copied() };
+        // Where messages have no times, all others follow the last one.
+        let span = if times.is_empty() {
+            is_newest.then_some((i64::MIN, i64::MAX))
+        } else {
+            first.zip(last)
+        };
+        let is_within = |row: &OutputRow| {
+            span.is_some_and(|(first, last)| (first..=last).contains(&row.created))
+        };
+        let mut others = site.catalog.unnamed(id)?;
+        others.retain(is_within);
+        others.truncate(MOST);
+        Ok(Self { page, others: others.into_iter().rev().collect(), older: 0, is_log })
+    }
+
+    /// Writes it as a section of articles.
+    pub(in crate::web) fn write(
+        &self,
+        site: &Arc<Site>,
+        id: &Component,
+        sink: &mut Sink,
+    ) -> Result<(), WebError> {
+        let (older, end) = if self.is_log {
+            (self.page.start, self.page.end)
+        } else {
+            (self.older as u64, (self.older + self.others.len()) as u64)
+        };
+        sink.write(format!(
+            "<section id=\"messages\" aria-label=\"Messages\" data-end=\"{end}\" data-start=\"{older}\">"
+        ))?;
+        if older > 0 {
+            let link = html! { p { a.older href={ "?before=" (older) } { "Older" } } };
+            sink.write(link.into_string())?;
+        }
+        let outputs = site.catalog.outputs(id)?;
+        let until = Instant::now() + PATIENCE;
+        let mut others = self.others.iter().peekable();
+        for message in &self.page.messages {
+            let time = time_of(message);
+            while let Some(row) = others.next_if(|row| time.is_some_and(|time| row.created <= time))
+            {
+                sink.write(output(site, id, row, until).into_string())?;
+            }
+            let row = message.output.as_ref().and_then(|(path, _)| outputs.at(&path.to_text()));
+            sink.write(article(id, message, row).into_string())?;
+        }
+        for row in others {
+            sink.write(output(site, id, row, until).into_string())?;
+            sink.flush()?;
+        }
+        if self.page.messages.is_empty() && self.others.is_empty() {
+            sink.write("<p class=\"empty\">Nothing has been stored yet.</p>")?;
+        }
+        sink.write("</section>")
+    }
+}
+
+/// Returns a call that no message names.
+fn output(site: &Arc<Site>, id: &Component, row: &OutputRow, until: Instant) -> Markup {
+    html! {
+        article.message id={ "o-" (row.path) } data-role="output" {
+            header { span.role { "output" } " " (quantity::time(row.created)) }
+            (call::section(id, Some(row), &Given::Summary(site, until), ""))
+        }
+    }
+}
+
+fn article(id: &Component, logged: &LoggedMessage, row: Option<&OutputRow>) -> Markup {
+    let anchor = format!("m-{}", logged.offset);
+    let message = match &logged.message {
+        Ok(message) => message,
+        Err(line) => {
+            return html! {
+                article.message id=(anchor) data-role="none" {
+                    header { span.role { "not a message" } }
+                    div.said { pre { (shown::text(line)) } }
+                }
+            };
+        }
+    };
+    let role = message.role();
+    let is_result = matches!(&*role, "tool" | "function");
+    html! {
+        article.message id=(anchor) data-role=(role) {
+            header {
+                span.role { (shown::text(&role)) } " "
+                (time(message)) " "
+                @if !message.mode().is_empty() { span.faint { (shown::text(&message.mode())) } }
+                " " a.anchor href={ "#" (anchor) } aria-label="Link to this message" { "#" }
+            }
+            @if is_result {
+                (call::section(id, row, &Given::Text(&message.said()), &heading(message)))
+            } @else {
+                (said(&message.said()))
+            }
+            @for called in message.calls() { (asked(&called)) }
+        }
+    }
+}
+
+/// Returns what somebody said, the rest of a long text folded.
+fn said(text: &str) -> Markup {
+    let cut = text.char_indices().nth(LONG).map(|(at, _)| at);
+    html! {
+        div.said {
+            @match cut {
+                None => (shown::text(text)),
+                Some(at) => {
+                    (shown::text(&text[..at]))
+                    details { summary { "the rest of this message" } (shown::text(&text[at..])) }
+                }
+            }
+        }
+    }
+}
+
+fn asked(called: &MessageCall) -> Markup {
+    html! {
+        p.asked data-call=(called.id) {
+            span aria-hidden="true" { "\u{2192} " }
+            code { (shown::text(&called.name)) } " "
+            code.faint { (shown::text(&called.arguments)) }
+        }
+    }
+}
+
+fn heading(message: &MessageEntry) -> String {
+    [message.tool_name(), message.call_id()].join(" ").trim().to_owned()
+}
+
+fn time(message: &MessageEntry) -> Markup {
+    match message.created_at() {
+        None => html! {},
+        Some(MessageTime::Millis(millis)) => quantity::time(millis),
+        Some(MessageTime::Text(text)) => match text.parse::<Timestamp>() {
+            Ok(time) => quantity::time(time.as_millisecond()),
+            Err(_) => shown::text(&text),
+        },
+    }
+}
+
+/// Returns the time of a message, in milliseconds since the epoch.
+pub(in crate::web) fn time_of(logged: &LoggedMessage) -> Option<i64> {
+    match logged.message.as_ref().ok()?.created_at()? {
+        MessageTime::Millis(millis) => Some(millis),
+        MessageTime::Text(text) => Some(text.parse::<Timestamp>().ok()?.as_millisecond()),
+    }
+}

@@ -1,0 +1,116 @@
+//! The reasons why a request gets no page, and the page that it gets instead.
+
+use std::io;
+
+use axum::http::HeaderValue;
+use axum::http::StatusCode;
+use axum::http::header;
+use axum::response::Html;
+use axum::response::IntoResponse;
+use axum::response::Response;
+use maud::html;
+
+use crate::engine::EngineError;
+use crate::model::NameError;
+use crate::web::shell;
+
+/// The reason why a request was refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum WebError {
+    /// The host is not this machine.
+    #[error("this page is reached by the address that `ctxfs web` printed, and by no other name")]
+    Host,
+    /// A page of another origin asks.
+    #[error("pages of other origins may not read this one")]
+    Origin,
+    /// Neither the token nor the cookie.
+    #[error("open the link that `ctxfs web` printed: it has the token that lets you in")]
+    NoToken,
+    /// A method that would change something.
+    #[error("nothing can be changed here: only GET and HEAD are answered")]
+    Method,
+    /// No such conversation, output or page.
+    #[error("there is no such page")]
+    Missing,
+    /// A parameter that means nothing.
+    #[error("{0}")]
+    Bad(String),
+    /// The process has as much to do as it can.
+    #[error("too much is going on at once; try again in a moment")]
+    Busy,
+    /// Nobody waits for the answer any more.
+    #[error("the browser has gone")]
+    Gone,
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(EngineError),
+    /// The system failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl WebError {
+    /// Returns the status of the answer.
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::Host | Self::Origin => StatusCode::FORBIDDEN,
+            Self::NoToken => StatusCode::UNAUTHORIZED,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Missing => StatusCode::NOT_FOUND,
+            Self::Bad(_) => StatusCode::BAD_REQUEST,
+            Self::Busy | Self::Gone => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Engine(_) | Self::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// Returns the names of the kind of page that says so, and its title.
+    fn kind(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Host | Self::Origin | Self::NoToken | Self::Method => ("refused", "Not this way"),
+            Self::Missing => ("missing", "Nothing here"),
+            _ => ("trouble", "That did not work"),
+        }
+    }
+}
+
+/// What is not there, and what may not be named, is missing alike.
+impl From<EngineError> for WebError {
+    fn from(error: EngineError) -> Self {
+        match error.raw_os_error() {
+            libc::ENOENT
+            | libc::ENOTDIR
+            | libc::EISDIR
+            | libc::EINVAL
+            | libc::ENAMETOOLONG
+            | libc::ELOOP => Self::Missing,
+            _ => Self::Engine(error),
+        }
+    }
+}
+
+impl From<NameError> for WebError {
+    fn from(_: NameError) -> Self {
+        Self::Missing
+    }
+}
+
+impl IntoResponse for WebError {
+    fn into_response(self) -> Response {
+        let (kind, title) = self.kind();
+        if let Self::Engine(_) | Self::Io(_) = self {
+            tracing::warn!("a page failed: {self}");
+        }
+        let is_in = !matches!(self, Self::Host | Self::Origin | Self::NoToken | Self::Method);
+        let body = html! {
+            h1 { (title) }
+            p { (self.to_string()) }
+            @if is_in { p { a href="/" { "All conversations" } } }
+        };
+        let page = shell::alone(kind, title, is_in, &body);
+        let mut response = (self.status(), Html(page)).into_response();
+        if let Self::Method = self {
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        }
+        response
+    }
+}

@@ -1,0 +1,123 @@
+//! The first page of an export: the list of outputs, and all messages with the calls among them.
+
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::io::Write;
+use std::sync::Arc;
+
+use maud::Markup;
+use maud::html;
+
+use crate::engine::LoggedMessage;
+use crate::engine::MessageRange;
+use crate::model::Component;
+use crate::web::conversation::time_of;
+use crate::web::error::WebError;
+use crate::web::export::Shelf;
+use crate::web::export::message;
+use crate::web::export::output::ExportedOutput;
+use crate::web::export::page;
+use crate::web::quantity;
+use crate::web::shown;
+use crate::web::site::Site;
+
+/// Messages that are read at a time.
+const MESSAGES: usize = 200;
+const TITLES: [&str; 5] = ["Output", "Tool", "Size", "End", "Time"];
+
+pub(super) struct Index<'a> {
+    site: &'a Arc<Site>,
+    id: &'a Component,
+    /// Oldest first.
+    outputs: &'a [ExportedOutput<'a>],
+    by_path: HashMap<&'a str, &'a ExportedOutput<'a>>,
+}
+
+impl<'a> Index<'a> {
+    pub(super) fn new(
+        site: &'a Arc<Site>,
+        id: &'a Component,
+        outputs: &'a [ExportedOutput<'a>],
+    ) -> Self {
+        let by_path = outputs.iter().map(|output| (&*output.row.path, output)).collect();
+        Self { site, id, outputs, by_path }
+    }
+
+    pub(super) fn write(&self, shelf: &mut dyn Shelf) -> Result<(), WebError> {
+        let mut out = shelf.file("index.html")?;
+        let name = self.id.to_text();
+        out.write_all(page::head(&name, "").as_bytes())?;
+        out.write_all(html! { h1 { (shown::text(&name)) } (self.list()) }.0.as_bytes())?;
+        out.write_all(b"<section id=\"messages\" aria-label=\"Messages\">")?;
+        self.write_messages(&mut *out)?;
+        out.write_all(b"</section>")?;
+        out.write_all(page::foot().as_bytes())?;
+        Ok(out.flush()?)
+    }
+
+    fn list(&self) -> Markup {
+        html! {
+            section #outputs aria-label="Outputs" {
+                h2 { "Outputs" }
+                div.scrolls role="region" aria-label="Table of outputs" tabindex="0" {
+                    table {
+                        caption { (quantity::counted(self.outputs.len() as u64, "output")) }
+                        thead { tr { @for title in TITLES { th scope="col" { (title) } } } }
+                        tbody { @for output in self.outputs { (output.table_row()) } }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the messages in their order, and before each the outputs that no message names and
+    /// that are not later.
+    fn write_messages(&self, out: &mut dyn Write) -> Result<(), WebError> {
+        let named = self.named()?;
+        let is_named = |output: &ExportedOutput<'_>| named.contains(&*output.row.path);
+        let mut others = self.outputs.iter().filter(|output| !is_named(output)).peekable();
+        self.each_message(&mut |logged| {
+            let time = time_of(logged);
+            let is_due = |other: &&ExportedOutput<'_>| time.is_some_and(|t| other.row.created <= t);
+            while let Some(other) = others.next_if(is_due) {
+                out.write_all(other.article(self.site, self.id)?.0.as_bytes())?;
+            }
+            let article = message::article(logged, self.output_of(logged));
+            Ok(out.write_all(article.0.as_bytes())?)
+        })?;
+        for other in others {
+            out.write_all(other.article(self.site, self.id)?.0.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Returns the paths of the outputs that messages name.
+    fn named(&self) -> Result<HashSet<&'a str>, WebError> {
+        let mut named = HashSet::new();
+        self.each_message(&mut |message| {
+            named.extend(self.output_of(message).map(|output| &*output.row.path));
+            Ok(())
+        })?;
+        Ok(named)
+    }
+
+    fn each_message(
+        &self,
+        take: &mut dyn FnMut(&LoggedMessage) -> Result<(), WebError>,
+    ) -> Result<(), WebError> {
+        let mut from = 0;
+        loop {
+            let page = self.site.engine.messages(self.id, MessageRange::From(from), MESSAGES)?;
+            if page.messages.is_empty() {
+                return Ok(());
+            }
+            from = page.end;
+            page.messages.iter().try_for_each(&mut *take)?;
+        }
+    }
+
+    fn output_of(&self, message: &LoggedMessage) -> Option<&'a ExportedOutput<'a>> {
+        let path = message.output.as_ref()?.0.to_text();
+        self.by_path.get(&*path).copied()
+    }
+}

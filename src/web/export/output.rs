@@ -1,0 +1,255 @@
+//! An output of an export: its bytes, and its text as pages.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use maud::Markup;
+use maud::html;
+
+use crate::engine::LineRow;
+use crate::engine::Look;
+use crate::materialize::is_binary;
+use crate::materialize::is_for_terminal;
+use crate::materialize::strip_escapes;
+use crate::model::Component;
+use crate::view::View;
+use crate::web::catalog::OutputRow;
+use crate::web::error::WebError;
+use crate::web::export::Shelf;
+use crate::web::export::page;
+use crate::web::quantity;
+use crate::web::shown;
+use crate::web::site::Site;
+
+/// Lines of a page, and its bytes unless a few lines have more.
+const LINES: u64 = 5000;
+const BYTES: u64 = 4 << 20;
+/// Bytes that are copied at once.
+const BLOCK: usize = 256 << 10;
+/// Bytes by which text is told from other content.
+const SNIFFED: usize = 64 << 10;
+/// The most characters of the name of a file.
+const NAME: usize = 80;
+/// The time for a stand-in.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) struct ExportedOutput<'a> {
+    pub(super) row: &'a OutputRow,
+    /// The name of its files, without what tells them apart: `0001-x.txt`.
+    stem: String,
+}
+
+/// A place between two rows.
+#[derive(Clone, Copy)]
+struct Reached {
+    offset: u64,
+    /// The line of the next row, from 1.
+    line: u64,
+}
+
+impl<'a> ExportedOutput<'a> {
+    pub(super) fn new(number: usize, row: &'a OutputRow) -> Self {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        let name = row.name().chars().map(|c| if is_plain(c) { c } else { '_' });
+        let name: String = name.take(NAME).collect();
+        Self { row, stem: format!("{number:04}-{name}") }
+    }
+
+    pub(super) fn table_row(&self) -> Markup {
+        let row = self.row;
+        html! {
+            tr data-output=(row.path) data-failed=(row.has_failed()) {
+                th scope="row" { a href=(self.link()) { (shown::text(row.name())) } }
+                td { (row.tool) }
+                td.number { (quantity::size(row.size)) }
+                td { (end(row)) }
+                td { (quantity::time(row.created)) }
+            }
+        }
+    }
+
+    /// Returns it as a call that no message names, with its stand-in.
+    pub(super) fn article(&self, site: &Arc<Site>, id: &Component) -> Result<Markup, WebError> {
+        let given = match site.look(id, &self.row.path) {
+            Ok(look) => {
+                let began = Instant::now();
+                let text = look.view(&View::Summary, &|| began.elapsed() > PATIENCE)?;
+                shown::bytes(&[text.notice.as_bytes(), &text.text].concat())
+            }
+            Err(WebError::Missing) => html! {},
+            Err(error) => return Err(error),
+        };
+        Ok(html! {
+            article.message data-role="output" {
+                header { span.role { "output" } " " (quantity::time(self.row.created)) }
+                (self.section(&given))
+            }
+        })
+    }
+
+    /// Returns it as a call, with what the model was `given`.
+    pub(super) fn section(&self, given: &Markup) -> Markup {
+        let row = self.row;
+        html! {
+            section.call data-call=(row.call) data-output=(row.path) data-failed=(row.has_failed()) {
+                header {
+                    code.tool { (row.tool) } " " span.faint { (row.arguments) } " " (end(row)) " "
+                    (quantity::size(row.size)) " "
+                    a.output href=(self.link()) { (shown::text(row.name())) }
+                }
+                pre.stand-in tabindex="0" { (given) }
+            }
+        }
+    }
+
+    /// Writes its bytes and its pages. One that was removed meanwhile has a page that says so.
+    pub(super) fn write(
+        &self,
+        site: &Arc<Site>,
+        id: &Component,
+        shelf: &mut dyn Shelf,
+    ) -> Result<(), WebError> {
+        let look = match site.look(id, &self.row.path) {
+            Ok(look) => look,
+            Err(WebError::Missing) => return self.write_note("It was removed meanwhile.", shelf),
+            Err(error) => return Err(error),
+        };
+        self.write_bytes(&look, shelf)?;
+        let start = look.bytes(0, SNIFFED)?;
+        if is_binary(&start) {
+            let kind = look.facts()?.analysis.map(|found| found.mime.clone()).unwrap_or_default();
+            return self
+                .write_note(&format!("Not text: {kind}. The download has its bytes."), shelf);
+        }
+        let strips = look.path().contains("artifacts/terminal/") || is_for_terminal(&start);
+        let (mut reached, mut number) = (Reached { offset: 0, line: 1 }, 1);
+        loop {
+            reached = self.write_page(number, &look, reached, strips, shelf)?;
+            if reached.offset >= look.size() {
+                return Ok(());
+            }
+            number += 1;
+        }
+    }
+
+    fn write_bytes(&self, look: &Look, shelf: &mut dyn Shelf) -> Result<(), WebError> {
+        let mut raw = shelf.file(&format!("raw/{}", self.stem))?;
+        let mut at = 0;
+        while at < look.size() {
+            let bytes = look.bytes(at, BLOCK)?;
+            if bytes.is_empty() {
+                break;
+            }
+            raw.write_all(&bytes)?;
+            at += bytes.len() as u64;
+        }
+        Ok(raw.flush()?)
+    }
+
+    fn write_note(&self, note: &str, shelf: &mut dyn Shelf) -> Result<(), WebError> {
+        let mut out = shelf.file(&self.link())?;
+        out.write_all(self.head(1).as_bytes())?;
+        out.write_all(html! { p { (note) } }.0.as_bytes())?;
+        out.write_all(page::foot().as_bytes())?;
+        Ok(out.flush()?)
+    }
+
+    /// Writes the page of this number, which begins at `from`. Returns where the next one begins.
+    fn write_page(
+        &self,
+        number: u32,
+        look: &Look,
+        from: Reached,
+        strips: bool,
+        shelf: &mut dyn Shelf,
+    ) -> Result<Reached, WebError> {
+        let mut out = shelf.file(&format!("outputs/{}", self.page_name(number)))?;
+        out.write_all(self.head(number).as_bytes())?;
+        out.write_all(b"<div class=\"text\" role=\"region\" aria-label=\"Lines\" tabindex=\"0\">")?;
+        let reached = write_rows(look, from, strips, &mut *out)?;
+        out.write_all(b"</div>")?;
+        let pager = self.pager(number, reached.offset < look.size());
+        out.write_all(pager.0.as_bytes())?;
+        out.write_all(page::foot().as_bytes())?;
+        out.flush()?;
+        Ok(reached)
+    }
+
+    /// Returns the address of its first page, from the index.
+    fn link(&self) -> String {
+        format!("outputs/{}", self.page_name(1))
+    }
+
+    fn page_name(&self, number: u32) -> String {
+        match number {
+            1 => format!("{}.html", self.stem),
+            _ => format!("{}.{number}.html", self.stem),
+        }
+    }
+
+    fn head(&self, number: u32) -> String {
+        let name = self.row.name();
+        let facts = html! {
+            h1 { (shown::text(name)) @if number > 1 { ", page " (number) } }
+            p {
+                code.tool { (self.row.tool) } " " (end(self.row)) " " (quantity::size(self.row.size)) " "
+                (quantity::time(self.row.created)) " "
+                a #raw href={ "../raw/" (self.stem) } download { "Download" }
+            }
+        };
+        page::head(name, "../") + &facts.0
+    }
+
+    fn pager(&self, number: u32, has_next: bool) -> Markup {
+        html! {
+            nav.pager aria-label="Windows" {
+                @if number > 1 { a.previous href=(self.page_name(number - 1)) { "Before" } " " }
+                @if has_next { a.next href=(self.page_name(number + 1)) { "After" } }
+            }
+        }
+    }
+}
+
+/// Writes the rows of a page, and returns where they end.
+fn write_rows(
+    look: &Look,
+    from: Reached,
+    strips: bool,
+    out: &mut dyn Write,
+) -> Result<Reached, WebError> {
+    let Reached { mut offset, mut line } = from;
+    let is_full = |offset, line| line >= from.line + LINES || offset >= from.offset + BYTES;
+    while offset < look.size() && !is_full(offset, line) {
+        let window = look.rows_from(offset)?;
+        if window.rows.is_empty() {
+            // It has become shorter.
+            return Ok(Reached { offset: look.size(), line });
+        }
+        for row in &window.rows {
+            out.write_all(shown_row(row, line, strips).0.as_bytes())?;
+            line += u64::from(row.ends_line);
+        }
+        offset = window.end;
+    }
+    Ok(Reached { offset, line })
+}
+
+fn shown_row(row: &LineRow, line: u64, strips: bool) -> Markup {
+    let bytes = row.bytes.strip_suffix(b"\r").unwrap_or(&row.bytes);
+    let text = if strips { shown::bytes(&strip_escapes(bytes)) } else { shown::bytes(bytes) };
+    let is_start = row.column == Some(0);
+    html! {
+        div.line id=[is_start.then(|| format!("L{line}"))] data-line=(line) {
+            a.number href={ "#L" (line) } { (line) } code { (text) }
+        }
+    }
+}
+
+fn end(row: &OutputRow) -> Markup {
+    html! {
+        @if row.is_incomplete { span.failed { "incomplete" } }
+        @else if let Some(code) = row.exit { span .failed[code != 0] { "exit " (code) } }
+    }
+}

@@ -1,0 +1,239 @@
+//! The first page: the last conversation, its last failed call, and all conversations.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use maud::Markup;
+use maud::html;
+use serde::Deserialize;
+
+use crate::engine::Look;
+use crate::materialize::strip_escapes;
+use crate::model::Component;
+use crate::web::address;
+use crate::web::catalog::ConversationRow;
+use crate::web::catalog::Listed;
+use crate::web::catalog::OutputRow;
+use crate::web::error::WebError;
+use crate::web::quantity;
+use crate::web::shell;
+use crate::web::shown;
+use crate::web::site::Site;
+use crate::web::table;
+use crate::web::table::Column;
+use crate::web::table::Order;
+use crate::web::work::Sink;
+
+/// Rows of a page.
+const ROWS: usize = 100;
+/// Conversations among which the last failed call is looked for.
+const RECENT: usize = 20;
+/// The time that the list may take before what is known of it is shown.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// Bytes of the line that says why a call failed.
+const LINE: usize = 300;
+
+const COLUMNS: &[Column] = &[
+    Column { name: "name", title: "Conversation", descends: false, is_number: false },
+    Column { name: "used", title: "Last used", descends: true, is_number: false },
+    Column { name: "outputs", title: "Outputs", descends: true, is_number: true },
+    Column { name: "bytes", title: "Size", descends: true, is_number: true },
+    Column { name: "stored", title: "Tokens stored", descends: true, is_number: true },
+    Column { name: "handed", title: "Handed out", descends: true, is_number: true },
+    Column { name: "saved", title: "Saved", descends: true, is_number: true },
+    Column { name: "errors", title: "Failed", descends: true, is_number: true },
+];
+
+/// The parameters.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FrontQuery {
+    q: String,
+    sort: String,
+    order: String,
+    page: String,
+    pub(super) part: String,
+}
+
+/// Writes the page, or its table alone.
+pub(super) fn write(site: &Arc<Site>, query: &FrontQuery, sink: &mut Sink) -> Result<(), WebError> {
+    if query.part == "table" {
+        let listed = site.catalog.conversations(PATIENCE);
+        return sink.write(list(&listed, query).into_string());
+    }
+    sink.write(shell::head("conversations", "Conversations", &[]))?;
+    sink.write(html! { h1 { "Conversations" } }.into_string())?;
+    sink.flush()?;
+    let listed = site.catalog.conversations(PATIENCE);
+    sink.write(last(site, &listed.rows).into_string())?;
+    sink.write(filter(query).into_string())?;
+    sink.write(list(&listed, query).into_string())?;
+    sink.write(shell::foot())
+}
+
+fn filter(query: &FrontQuery) -> Markup {
+    html! {
+        form role="search" action="/" method="get" {
+            label for="filter" { "Filter by name" } " "
+            input #filter name="q" type="search" value=(query.q) autocomplete="off" spellcheck="false";
+            " " button { "Filter" }
+        }
+    }
+}
+
+/// Returns the last conversation, and the last call that failed.
+fn last(site: &Arc<Site>, rows: &[Arc<ConversationRow>]) -> Markup {
+    let Some(newest) = rows.first() else { return html! {} };
+    let failed = rows.iter().take(RECENT).find_map(|row| Some((row, row.last_failure.as_ref()?)));
+    html! {
+        section #last aria-labelledby="last-title" {
+            h2 #last-title { "Last used" }
+            p {
+                a #last-conversation href=(address::conversation(&newest.id)) { (shown::text(&newest.name)) }
+                " " (quantity::time(newest.used))
+                ", " (quantity::counted(newest.outputs, "output"))
+                @if newest.live > 0 { ", " (newest.live) " being written" }
+            }
+            @if let Some((row, failure)) = failed { (failed_call(site, &row.id, failure)) }
+        }
+    }
+}
+
+fn failed_call(site: &Arc<Site>, id: &Component, row: &OutputRow) -> Markup {
+    let address = address::output(id, &row.path);
+    let why = why(site, id, row);
+    let to = match &why {
+        Some((line, _)) => address::line(&address, *line),
+        None => format!("{address}?end=1"),
+    };
+    html! {
+        article #last-failure {
+            p {
+                strong.failed { "Last failed call" } ": "
+                (tool(row)) " "
+                @if let Some(code) = row.exit { "exit " (code) " " }
+                @if row.is_incomplete { "incomplete " }
+                (quantity::time(row.modified))
+                " in " a href=(address::conversation(id)) { (shown::text(&id.to_text())) }
+            }
+            p {
+                a #last-failure-line href=(to) {
+                    @match &why {
+                        Some((line, text)) => {
+                            span.number { (line) } " " code { (shown::text(text)) }
+                        }
+                        None => "The end of its output",
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn tool(row: &OutputRow) -> Markup {
+    html! {
+        @if row.tool.is_empty() { code { (row.call) } } @else { code { (row.tool) } }
+        @if !row.arguments.is_empty() { " " span.faint { (row.arguments) } }
+    }
+}
+
+/// Returns the line that says why a call failed, and its number.
+fn why(site: &Arc<Site>, id: &Component, row: &OutputRow) -> Option<(u64, String)> {
+    let look = site.look(id, &row.path).ok()?;
+    let facts = look.facts().ok()?;
+    let analysis = facts.analysis?;
+    let line = analysis.errors.shown.first()?.line;
+    let offset = match look.line_offset_by(&analysis, line).ok()? {
+        Some(offset) => offset,
+        None => counted_offset(&look, line)?,
+    };
+    let window = look.rows_from(offset).ok()?;
+    let text = strip_escapes(&window.rows.first()?.bytes);
+    let text = String::from_utf8_lossy(&text[..text.len().min(LINE)]).into_owned();
+    Some((line, text.trim().to_owned()))
+}
+
+/// Returns the offset of a line if that is found in a moment.
+fn counted_offset(look: &Look, line: u64) -> Option<u64> {
+    const MOMENT: Duration = Duration::from_millis(30);
+    let began = std::time::Instant::now();
+    look.count_on(&|| began.elapsed() > MOMENT).ok()?;
+    look.line_offset(line).ok()?
+}
+
+/// Returns the table with its pager.
+fn list(listed: &Listed, query: &FrontQuery) -> Markup {
+    let order = Order::asked(COLUMNS, &query.sort, &query.order, "used");
+    let wanted = query.q.to_lowercase();
+    let mut rows: Vec<&ConversationRow> = listed.rows.iter().map(|row| &**row).collect();
+    rows.retain(|row| row.name.to_lowercase().contains(&wanted));
+    rows.sort_by(|a, b| {
+        let compared = compare(a, b, &order.by);
+        if order.descends { compared.reverse() } else { compared }
+    });
+    let pages = rows.len().div_ceil(ROWS).max(1);
+    let page = query.page.parse().unwrap_or(1).clamp(1, pages);
+    let kept = [("q", &*query.q)];
+    html! {
+        div #list data-found=(rows.len()) {
+            @if !listed.is_complete {
+                p.notice {
+                    "Still listing: " (quantity::grouped(listed.rows.len() as u64)) " of "
+                    (quantity::grouped(listed.total as u64)) " conversations so far."
+                }
+            }
+            div.scrolls role="region" aria-label="Table of conversations" tabindex="0" {
+                table #conversations {
+                    caption { (caption(listed, rows.len())) }
+                    thead { (table::headings(COLUMNS, &order, &kept)) }
+                    tbody #rows {
+                        @for row in rows.iter().skip((page - 1) * ROWS).take(ROWS) { (line(row)) }
+                    }
+                }
+            }
+            (table::pager("Pages of the list", page, pages, &order, &kept))
+        }
+    }
+}
+
+fn caption(listed: &Listed, found: usize) -> String {
+    let all = quantity::counted(listed.total as u64, "conversation");
+    if found == listed.total {
+        all
+    } else {
+        format!("{} of {all}", quantity::grouped(found as u64))
+    }
+}
+
+fn line(row: &ConversationRow) -> Markup {
+    html! {
+        tr data-conversation=(row.name) {
+            th scope="row" { a href=(address::conversation(&row.id)) { (shown::text(&row.name)) } }
+            td { (quantity::time(row.used)) }
+            td.number {
+                (quantity::grouped(row.outputs))
+                @if row.live > 0 { " " span.live { (row.live) " live" } }
+            }
+            td.number { (quantity::size(row.bytes)) }
+            td.number { (quantity::grouped(row.stored)) }
+            td.number { (quantity::grouped(row.handed)) }
+            td.number { (quantity::signed(row.saved)) }
+            td.number { span .failed[row.errors > 0] { (quantity::grouped(row.errors)) } }
+        }
+    }
+}
+
+fn compare(a: &ConversationRow, b: &ConversationRow, by: &str) -> Ordering {
+    let compared = match by {
+        "used" => a.used.cmp(&b.used),
+        "outputs" => a.outputs.cmp(&b.outputs),
+        "bytes" => a.bytes.cmp(&b.bytes),
+        "stored" => a.stored.cmp(&b.stored),
+        "handed" => a.handed.cmp(&b.handed),
+        "saved" => a.saved.cmp(&b.saved),
+        "errors" => a.errors.cmp(&b.errors),
+        _ => Ordering::Equal,
+    };
+    compared.then_with(|| a.name.cmp(&b.name))
+}

@@ -1,0 +1,268 @@
+//! The lines of a log as the terminal showed them at the end: colours, and what was overwritten is
+//! gone.
+//!
+//! A terminal is emulated from some lines before the window to some lines after it, so that memory
+//! and time do not depend on the length of the log. A row belongs to the line that began on it.
+
+use avt::Line;
+use avt::Observation;
+use avt::Observer;
+use avt::ScreenKind;
+use avt::Terminal;
+use maud::Markup;
+use maud::PreEscaped;
+use maud::html;
+
+use crate::engine::LineRow;
+use crate::web::error::WebError;
+use crate::web::output::Output;
+use crate::web::output::colour;
+use crate::web::output::window::ShownRow;
+use crate::web::output::window::Window;
+use crate::web::shown;
+
+/// The size of the terminal. It is wide, so that programs that counted on a wide one find the
+/// columns that they go to; lines that it folds are joined again.
+const COLUMNS: usize = 240;
+const ROWS: usize = 50;
+/// The rows above the screen that are kept. A program that clears the screen again and again would
+/// fill any number.
+const KEPT: usize = 2000;
+
+/// Returns the rows of the lines of `window`.
+pub(super) fn rows(output: &Output<'_>, window: &Window) -> Result<Vec<ShownRow>, WebError> {
+    let before = output.look.rows_before(window.start)?.rows;
+    let after = output.look.rows_from(window.end)?.rows;
+    if before.iter().chain(&window.rows).chain(&after).all(is_plain) {
+        return Ok(window.text_rows(false));
+    }
+    let mut screen = Emulation::new();
+    for row in &before {
+        screen.feed(row);
+    }
+    let starts: Vec<(usize, &LineRow, Option<u64>)> = window
+        .numbered()
+        .map(|(row, line)| {
+            let at = screen.row();
+            screen.feed(row);
+            (at, row, line)
+        })
+        .collect();
+    let end = screen.row();
+    for row in &after {
+        screen.feed(row);
+    }
+    Ok(shown_rows(&starts, end, &screen))
+}
+
+/// Returns true if a terminal shows the row as it is: nothing in it moves the cursor or sets a
+/// colour. Then no terminal is needed, which takes ten times as long.
+fn is_plain(row: &LineRow) -> bool {
+    let bytes = row.bytes.strip_suffix(b"\r").unwrap_or(&row.bytes);
+    String::from_utf8_lossy(bytes).chars().all(|c| !c.is_control() || c == '\t')
+}
+
+/// Returns the rows of the terminal between the beginning and the end of the window, each with the
+/// first line that began on it.
+fn shown_rows(
+    starts: &[(usize, &LineRow, Option<u64>)],
+    end: usize,
+    screen: &Emulation,
+) -> Vec<ShownRow> {
+    let Some((first, ..)) = starts.first() else { return Vec::new() };
+    // A last line without a newline is on the row where the window ends.
+    let ends_line = starts.last().is_some_and(|(_, row, _)| row.ends_line);
+    let end = end + usize::from(!ends_line);
+    let rows = screen.rows();
+    let row_at = |at: usize| rows.get(at.checked_sub(screen.gone.0)?).copied();
+    let mut shown = Vec::new();
+    let mut next = starts.iter().peekable();
+    for at in *first..end.max(*first) {
+        while next.next_if(|(start, ..)| *start < at).is_some() {}
+        let own = next.peek().filter(|(start, ..)| *start == at).copied();
+        let Some((_, row, line)) = own else {
+            // It goes on from the row above.
+            let folded = at > 0 && row_at(at - 1).is_some_and(Line::is_wrapped);
+            if let (Some(ShownRow { text, .. }), Some(more)) = (shown.last_mut(), row_at(at)) {
+                *text = html! { (text) @if !folded { "\n" } (line_text(more)) };
+            }
+            continue;
+        };
+        let text = row_at(at).map(line_text).unwrap_or_default();
+        shown.push(ShownRow { offset: row.offset, line: *line, column: row.column, text });
+    }
+    shown
+}
+
+/// Counts the rows that are not kept any more.
+#[derive(Debug, Default)]
+struct Gone(usize);
+
+impl Observer for Gone {
+    type Output = ();
+
+    fn evicted(&mut self, _: &mut Observation<'_>, _: &Line) {
+        self.0 += 1;
+    }
+
+    fn end(&mut self, _: &mut Observation<'_>) {}
+}
+
+/// A terminal that keeps most of its rows. It lives for one window.
+struct Emulation {
+    terminal: Terminal,
+    gone: Gone,
+    /// The row of the last line that began on the primary screen.
+    at: usize,
+}
+
+impl Emulation {
+    fn new() -> Self {
+        let terminal = Terminal::with_scrollback(COLUMNS, ROWS, Some(KEPT));
+        Self { terminal: terminal.expect("it has a size"), gone: Gone::default(), at: 0 }
+    }
+
+    fn feed(&mut self, row: &LineRow) {
+        self.terminal.feed_with(&*String::from_utf8_lossy(&row.bytes), &mut self.gone);
+        if row.ends_line {
+            self.terminal.feed_with("\r\n", &mut self.gone);
+        }
+    }
+
+    /// Returns the number of the row that the cursor is on, from the first one ever.
+    fn row(&mut self) -> usize {
+        let position = self.terminal.cursor_position();
+        if position.screen == ScreenKind::Primary {
+            let all = self.terminal.primary_screen().all_lines().count();
+            let above = self.gone.0 + all.saturating_sub(ROWS);
+            self.at = above.saturating_add_signed(position.row);
+        }
+        self.at
+    }
+
+    fn rows(&self) -> Vec<&Line> {
+        self.terminal.primary_screen().all_lines().collect()
+    }
+}
+
+/// Returns the text of a row, with a span for each run of one style.
+fn line_text(line: &Line) -> Markup {
+    let cells = line.cells();
+    let used = cells
+        .iter()
+        .rposition(|cell| cell.char() != ' ' || !colour::classes(cell.pen()).is_empty());
+    let used = if line.is_wrapped() { cells.len() } else { used.map_or(0, |last| last + 1) };
+    let cells = &cells[..used];
+    let mut markup = String::new();
+    for run in cells.chunk_by(|a, b| a.pen() == b.pen()) {
+        let text: String =
+            run.iter().filter(|cell| cell.width() > 0).map(avt::Cell::char).collect();
+        let text = shown::text(&text);
+        let classes = run.first().map(|cell| colour::classes(cell.pen())).unwrap_or_default();
+        let span = if classes.is_empty() {
+            text
+        } else {
+            html! { span class=(classes) { (text) } }
+        };
+        markup.push_str(&span.0);
+    }
+    PreEscaped(markup)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> Vec<(Option<u64>, String)> {
+        let lines: Vec<LineRow> = text
+            .split_inclusive('\n')
+            .map(|line| LineRow {
+                offset: 0,
+                column: Some(0),
+                bytes: line.trim_end_matches('\n').into(),
+                ends_line: line.ends_with('\n'),
+            })
+            .collect();
+        let mut screen = Emulation::new();
+        let mut number = 0;
+        let starts: Vec<_> = lines
+            .iter()
+            .map(|row| {
+                let at = screen.row();
+                screen.feed(row);
+                number += 1;
+                (at, row, Some(number))
+            })
+            .collect();
+        let end = screen.row();
+        let rows = shown_rows(&starts, end, &screen);
+        rows.into_iter().map(|row| (row.line, row.text.into_string())).collect()
+    }
+
+    #[test]
+    fn a_row_is_plain_if_a_terminal_shows_it_as_it_is() {
+        let row = |text: &str| LineRow {
+            offset: 0,
+            column: Some(0),
+            bytes: text.into(),
+            ends_line: true,
+        };
+        assert!(["", "a\tb", "a\r", "\u{e9}"].into_iter().all(|text| is_plain(&row(text))));
+        for text in ["a\rb", "a\x08", "\x1b[1m", "\u{9b}1m", "a\r\r"] {
+            assert!(!is_plain(&row(text)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn colours_are_styles_and_nothing_else() {
+        assert_eq!(
+            shown("\x1b[1;31mred\x1b[0m <b>\n"),
+            [(Some(1), "<span class=\"f1 bold\">red</span> &lt;b&gt;".to_owned())]
+        );
+        let hostile =
+            shown("\x1b]8;;javascript:alert(1)\x1b\\link\x1b]8;;\x1b\\\x1b]0;title\x07\n");
+        assert_eq!(hostile, [(Some(1), "link".to_owned())]);
+    }
+
+    #[test]
+    fn what_was_overwritten_is_gone() {
+        assert_eq!(
+            shown("10%\r50%\r100% done\nend"),
+            [(Some(1), "100% done".to_owned()), (Some(2), "end".to_owned()),]
+        );
+        // Three bars that are drawn again and again.
+        let again = "\x1b[3A\x1b[2Ka 2\n\x1b[2Kb 2\n\x1b[2Kc 2\n";
+        let rows = shown(&format!("a 1\nb 1\nc 1\n{again}done\n"));
+        let texts: Vec<_> = rows.iter().map(|(_, text)| &**text).collect();
+        assert_eq!(texts, ["a 2", "b 2", "c 2", "done"]);
+        assert_eq!(rows[0].0, Some(1));
+    }
+
+    #[test]
+    fn a_screen_that_is_cleared_again_and_again_is_bounded() {
+        let rows = shown(&"\x1b[9999A\x1b[9999Bx\x1b[2J\n".repeat(600));
+        assert!(rows.len() <= 600);
+        let mut screen = Emulation::new();
+        let row = LineRow {
+            offset: 0,
+            column: Some(0),
+            bytes: b"\x1b[9999Bx\x1b[2J".to_vec(),
+            ends_line: true,
+        };
+        (0..600).for_each(|_| screen.feed(&row));
+        assert!(screen.gone.0 > 0);
+        assert!(screen.rows().len() <= KEPT + ROWS);
+    }
+
+    #[test]
+    fn long_logs_and_long_lines_keep_their_numbers() {
+        let lines: Vec<_> = (1..=300).map(|line| format!("line {line}\n")).collect();
+        let rows = shown(&lines.concat());
+        assert_eq!(rows.len(), 300);
+        assert_eq!(rows[299], (Some(300), "line 300".to_owned()));
+        let long = "x".repeat(1000);
+        let rows = shown(&format!("{long}\nnext\n"));
+        assert_eq!((rows.len(), rows[1].1.as_str()), (2, "next"));
+        assert_eq!(rows[0].1, long);
+    }
+}

@@ -1,0 +1,195 @@
+//! Which address is what.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Path;
+use axum::extract::Query;
+use axum::extract::RawQuery;
+use axum::extract::Request;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::HeaderValue;
+use axum::http::StatusCode;
+use axum::http::header;
+use axum::middleware;
+use axum::middleware::Next;
+use axum::response::Html;
+use axum::response::IntoResponse as _;
+use axum::response::Response;
+use axum::routing::get;
+use percent_encoding::percent_decode_str;
+use uuid::Uuid;
+
+use crate::model::Component;
+use crate::web::access::Entry;
+use crate::web::assets;
+use crate::web::conversation;
+use crate::web::conversation::ConversationQuery;
+use crate::web::error::WebError;
+use crate::web::events;
+use crate::web::front;
+use crate::web::front::FrontQuery;
+use crate::web::headers;
+use crate::web::output;
+use crate::web::output::OutputQuery;
+use crate::web::raw;
+use crate::web::saved;
+use crate::web::saved::SavedQuery;
+use crate::web::search;
+use crate::web::search::SearchQuery;
+use crate::web::shell;
+use crate::web::site::Site;
+use crate::web::work::Lane;
+use crate::web::work::Sink;
+
+const HTML: &str = "text/html; charset=utf-8";
+const LINES_OF_JSON: &str = "application/x-ndjson";
+
+type SharedSite = State<Arc<Site>>;
+
+/// Returns the router of all addresses.
+pub(super) fn router(site: Arc<Site>) -> Router {
+    let gate = middleware::from_fn_with_state(Arc::clone(&site), admit);
+    Router::new()
+        .route("/", get(front_page))
+        .route("/saved", get(saved_page))
+        .route("/c/{id}", get(conversation_page))
+        .route("/c/{id}/outputs", get(outputs_page))
+        .route("/c/{id}/o/{*path}", get(output_page))
+        .route("/c/{id}/raw/{*path}", get(download))
+        .route("/c/{id}/image/{*path}", get(image))
+        .route("/search/stream", get(search_stream))
+        .route("/events", get(event_stream))
+        .route(assets::STYLE_ADDRESS, get(|asked: HeaderMap| async move { assets::style(&asked) }))
+        .route(
+            assets::SCRIPT_ADDRESS,
+            get(|asked: HeaderMap| async move { assets::script(&asked) }),
+        )
+        .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
+        .fallback(|| async { WebError::Missing })
+        .layer(gate)
+        .with_state(site)
+}
+
+/// Lets a request in, or not, and adds the headers of every answer.
+async fn admit(State(site): SharedSite, request: Request, next: Next) -> Response {
+    let entry = site.gate.check(request.method(), request.uri(), request.headers());
+    let mut response = match entry {
+        Ok(Entry::Admitted) => next.run(request).await,
+        Ok(Entry::Welcomed { to, cookie, from_elsewhere }) => welcome(&to, &cookie, from_elsewhere),
+        Err(refused) => refused.into_response(),
+    };
+    headers::add(response.headers_mut());
+    response
+}
+
+fn welcome(to: &str, cookie: &str, from_elsewhere: bool) -> Response {
+    let value = |text: &str| HeaderValue::from_str(text).map_err(|_| WebError::Missing);
+    let (location, cookie) = match (value(to), value(cookie)) {
+        (Ok(location), Ok(cookie)) => (location, cookie),
+        (Err(error), _) | (_, Err(error)) => return error.into_response(),
+    };
+    let cookie = [(header::SET_COOKIE, cookie)];
+    if from_elsewhere {
+        return (cookie, Html(shell::leading_to(to))).into_response();
+    }
+    (StatusCode::SEE_OTHER, cookie, [(header::LOCATION, location)]).into_response()
+}
+
+async fn front_page(State(site): SharedSite, Query(query): Query<FrontQuery>) -> Response {
+    let shared = Arc::clone(&site);
+    site.work.send(Lane::Page, HTML, move |sink| front::write(&shared, &query, sink)).await
+}
+
+async fn saved_page(State(site): SharedSite, Query(query): Query<SavedQuery>) -> Response {
+    let shared = Arc::clone(&site);
+    site.work.send(Lane::Page, HTML, move |sink| saved::write(&shared, &query, sink)).await
+}
+
+async fn conversation_page(
+    State(site): SharedSite,
+    Path(id): Path<String>,
+    Query(query): Query<ConversationQuery>,
+) -> Response {
+    let write = move |site: &_, id: &_, sink: &mut _| conversation::write(site, id, &query, sink);
+    of_conversation(site, id, HTML, write).await
+}
+
+async fn outputs_page(
+    State(site): SharedSite,
+    Path(id): Path<String>,
+    Query(query): Query<ConversationQuery>,
+) -> Response {
+    let write =
+        move |site: &_, id: &_, sink: &mut _| conversation::write_outputs(site, id, &query, sink);
+    of_conversation(site, id, HTML, write).await
+}
+
+async fn output_page(
+    State(site): SharedSite,
+    Path((id, path)): Path<(String, String)>,
+    Query(query): Query<OutputQuery>,
+) -> Response {
+    let kind = if query.is_plain() { "text/plain; charset=utf-8" } else { HTML };
+    let write = move |site: &_, id: &_, sink: &mut _| output::write(site, id, &path, &query, sink);
+    of_conversation(site, id, kind, write).await
+}
+
+/// Sends what `write` writes of the conversation that an address calls `id`.
+async fn of_conversation(
+    site: Arc<Site>,
+    id: String,
+    kind: &'static str,
+    write: impl FnOnce(&Arc<Site>, &Component, &mut Sink) -> Result<(), WebError> + Send + 'static,
+) -> Response {
+    let shared = Arc::clone(&site);
+    let write = move |sink: &mut _| {
+        let id = shared.conversation(&id)?;
+        write(&shared, &id, sink)
+    };
+    site.work.send(Lane::Page, kind, write).await
+}
+
+async fn download(
+    State(site): SharedSite,
+    Path((id, path)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    match site.conversation(&id) {
+        Ok(id) => raw::download(&site, id, path, &headers).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn image(State(site): SharedSite, Path((id, path)): Path<(String, String)>) -> Response {
+    match site.conversation(&id) {
+        Ok(id) => raw::image(&site, id, path).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn search_stream(State(site): SharedSite, Query(query): Query<SearchQuery>) -> Response {
+    let tab = if query.tab.is_empty() { Uuid::new_v4().to_string() } else { query.tab.clone() };
+    let turn = match site.searches.turn(&tab).await {
+        Ok(turn) => turn,
+        Err(error) => return error.into_response(),
+    };
+    let shared = Arc::clone(&site);
+    let write = move |sink: &mut _| {
+        let id = shared.conversation(&query.conversation)?;
+        search::stream(&shared, &id, &query, &turn, sink)
+    };
+    site.work.send(Lane::Search, LINES_OF_JSON, write).await
+}
+
+async fn event_stream(State(site): SharedSite, RawQuery(query): RawQuery) -> Response {
+    let query = query.unwrap_or_default();
+    let pairs = query.split('&').filter_map(|pair| pair.strip_prefix("watch="));
+    let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let watched: Vec<String> = pairs.map(decode).collect();
+    match events::answer(&site, &watched) {
+        Ok(response) => response,
+        Err(error) => error.into_response(),
+    }
+}

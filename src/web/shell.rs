@@ -1,0 +1,127 @@
+//! What surrounds every page: head, landmarks, help.
+
+use maud::DOCTYPE;
+use maud::Markup;
+use maud::html;
+
+use crate::model::visible;
+use crate::web::assets::SCRIPT_ADDRESS;
+use crate::web::assets::STYLE_ADDRESS;
+
+/// The keys, and what they do.
+const KEYS: &[(&str, &str)] = &[
+    ("/", "search, or filter the list"),
+    ("n  N", "next hit, hit before"),
+    ("g  G", "beginning, end; at the end of a live output it follows"),
+    ("j  k", "line or row down, up"),
+    ("e", "next error"),
+    ("w", "wrap long lines, or not"),
+    ("Enter", "open the row"),
+    ("q", "close what is open, or go one page up"),
+    ("?", "this help"),
+    ("Esc", "leave a field"),
+];
+
+/// A link of the trail above a page.
+pub(super) struct Crumb {
+    /// Its text.
+    pub(super) text: Markup,
+    /// Its address; `None` for the page itself.
+    pub(super) to: Option<String>,
+}
+
+/// Returns everything up to the content of a page. `kind` names the kind of page.
+pub(super) fn head(kind: &str, title: &str, trail: &[Crumb]) -> String {
+    let page = html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            meta name="referrer" content="no-referrer";
+            title { (visible::whole(title)) " - ctxfs" }
+            link rel="stylesheet" href=(STYLE_ADDRESS);
+            script src=(SCRIPT_ADDRESS) defer {}
+        }
+    };
+    let top = html! {
+        a.skip href="#main" { "Skip to the content" }
+        header.top {
+            nav aria-label="Pages" {
+                a.home href="/" { "Conversations" }
+                " "
+                a href="/saved" { "What was saved" }
+            }
+            @if !trail.is_empty() {
+                nav aria-label="Where this is" {
+                    ol.trail {
+                        @for crumb in trail {
+                            li {
+                                @match &crumb.to {
+                                    Some(to) => a href=(to) { (crumb.text) },
+                                    None => span aria-current="page" { (crumb.text) },
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            button #help-button type="button" hidden aria-haspopup="dialog" { "Keys" }
+        }
+    };
+    format!(
+        "{}<html lang=\"en\">{}<body data-page=\"{kind}\">{}<main id=\"main\" class=\"{kind}\" tabindex=\"-1\">",
+        DOCTYPE.into_string(),
+        page.into_string(),
+        top.into_string(),
+    )
+}
+
+/// Returns everything after the content of a page.
+pub(super) fn foot() -> String {
+    let rest = html! {
+        p #status role="status" aria-live="polite" {}
+        dialog #help aria-labelledby="help-title" {
+            h2 #help-title { "Keys" }
+            dl.keys { @for (key, does) in KEYS { dt { kbd { (key) } } dd { (does) } } }
+            form method="dialog" { button { "Close" } }
+        }
+        footer { p { "ctxfs " (env!("CARGO_PKG_VERSION")) ": read-only, on this machine" } }
+    };
+    format!("</main>{}</body></html>\n", rest.into_string())
+}
+
+/// Returns a page that needs nothing but itself. Without `is_in`, it has no links.
+pub(super) fn alone(kind: &str, title: &str, is_in: bool, body: &Markup) -> String {
+    if is_in {
+        return head(kind, title, &[]) + &body.0 + &foot();
+    }
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " - ctxfs" }
+                link rel="stylesheet" href=(STYLE_ADDRESS);
+            }
+            body data-page=(kind) { main #main .(kind) { (body) } }
+        }
+    };
+    page.into_string()
+}
+
+/// Returns a page that leads on to `address`.
+pub(super) fn leading_to(address: &str) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="refresh" content={ "0;url=" (address) };
+                title { "ctxfs" }
+            }
+            body { main #main { h1 { "ctxfs" } p { a href=(address) { "Go on to the page" } } } }
+        }
+    };
+    page.into_string()
+}

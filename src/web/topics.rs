@@ -1,0 +1,210 @@
+//! The topics that tabs follow, and what is told of them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::Sender;
+
+use crate::model::Component;
+use crate::model::RelPath;
+use crate::web::error::WebError;
+
+/// The most topics that are followed.
+const TOPICS: usize = 512;
+/// Changes that a slow tab may be behind. One that is further behind is told that all has changed.
+const BEHIND: usize = 256;
+
+/// What a tab follows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Topic {
+    /// The list of conversations.
+    Conversations,
+    /// The messages and outputs of a conversation.
+    Conversation(Component),
+    /// An output.
+    Output(Component, RelPath),
+}
+
+/// A change of a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Change {
+    /// The bytes of an output.
+    pub(super) size: Option<u64>,
+    /// True while an output is written.
+    pub(super) is_live: bool,
+    /// A number that differs from that before.
+    pub(super) number: u64,
+}
+
+/// The topics that are followed.
+pub(super) struct Followers {
+    topics: Arc<Mutex<HashMap<Topic, Followed>>>,
+    changes: Sender<(Topic, Change)>,
+    wanted: Arc<Notify>,
+}
+
+/// How a topic was when it was last looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Followed {
+    followers: usize,
+    /// `None` if somebody is to be told how it is, changed or not.
+    pub(super) known: Option<Change>,
+    /// The time of that look.
+    pub(super) at: Instant,
+}
+
+/// The topics of one tab, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Following {
+    all: Arc<Mutex<HashMap<Topic, Followed>>>,
+    pub(super) topics: Vec<Topic>,
+    pub(super) changes: Receiver<(Topic, Change)>,
+}
+
+impl Topic {
+    /// Reads `/`, `c/ID` or `o/ID/PATH`.
+    pub(super) fn parse(text: &str) -> Result<Self, WebError> {
+        if text == "/" {
+            return Ok(Self::Conversations);
+        }
+        let (kind, rest) = text.split_once('/').ok_or(WebError::Missing)?;
+        match kind {
+            "c" => Ok(Self::Conversation(Component::from_text(rest)?)),
+            "o" => {
+                let (id, path) = rest.split_once('/').ok_or(WebError::Missing)?;
+                Ok(Self::Output(Component::from_text(id)?, RelPath::from_text(path)?))
+            }
+            _ => Err(WebError::Missing),
+        }
+    }
+
+    /// Returns the conversation that it is about.
+    pub(super) fn conversation(&self) -> Option<&Component> {
+        match self {
+            Self::Conversations => None,
+            Self::Conversation(id) | Self::Output(id, _) => Some(id),
+        }
+    }
+}
+
+impl std::fmt::Display for Topic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Conversations => f.write_str("/"),
+            Self::Conversation(id) => write!(f, "c/{id}"),
+            Self::Output(id, path) => write!(f, "o/{id}/{path}"),
+        }
+    }
+}
+
+impl Default for Followers {
+    fn default() -> Self {
+        let (changes, _) = broadcast::channel(BEHIND);
+        Self { topics: Arc::default(), changes, wanted: Arc::default() }
+    }
+}
+
+impl Followers {
+    /// Follows `topics`. Each is told at once as it is, and then with every change.
+    pub(super) fn follow(&self, topics: Vec<Topic>) -> Result<Following, WebError> {
+        let mut all = self.topics.lock();
+        let new = topics.iter().filter(|topic| !all.contains_key(topic)).count();
+        if all.len() + new > TOPICS {
+            return Err(WebError::Busy);
+        }
+        // Before the first look, so that nothing is missed.
+        let changes = self.changes.subscribe();
+        for topic in &topics {
+            let fresh = Followed { followers: 0, known: None, at: Instant::now() };
+            let followed = all.entry(topic.clone()).or_insert(fresh);
+            followed.followers += 1;
+            followed.known = None;
+        }
+        drop(all);
+        self.wanted.notify_one();
+        Ok(Following { all: Arc::clone(&self.topics), topics, changes })
+    }
+
+    /// Returns the topics that are followed, each as it was last.
+    pub(super) fn all(&self) -> Vec<(Topic, Followed)> {
+        self.topics.lock().iter().map(|(topic, followed)| (topic.clone(), *followed)).collect()
+    }
+
+    /// Waits until somebody follows something new.
+    pub(super) async fn wanted(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// Tells those who follow `topic` how it is now, if it has changed.
+    pub(super) fn tell(&self, topic: Topic, change: Change) {
+        if let Some(followed) = self.topics.lock().get_mut(&topic) {
+            let is_new = followed.known != Some(change);
+            followed.known = Some(change);
+            followed.at = Instant::now();
+            if !is_new {
+                return;
+            }
+        }
+        // Nobody may listen any more.
+        drop(self.changes.send((topic, change)));
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let mut all = self.all.lock();
+        for topic in &self.topics {
+            let Some(followed) = all.get_mut(topic) else { continue };
+            followed.followers -= 1;
+            if followed.followers == 0 {
+                all.remove(topic);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_come_back_from_their_text() {
+        for text in ["/", "c/c7", "o/c7/artifacts/tool/x y.txt", "c/a\\xffb"] {
+            assert_eq!(Topic::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["", "c", "x/y", "o/c7", "c/..", "o/c7/../x", "c/a/b"] {
+            assert!(Topic::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_follows_is_forgotten() {
+        let followers = Followers::default();
+        let topic = Topic::parse("c/c7").unwrap();
+        let one = followers.follow(vec![topic.clone()]).unwrap();
+        let two = followers.follow(vec![topic.clone(), Topic::Conversations]).unwrap();
+        assert_eq!(followers.topics.lock()[&topic].followers, 2);
+        drop(one);
+        drop(two);
+        assert!(followers.topics.lock().is_empty());
+        let many = (0..=TOPICS).map(|n| Topic::parse(&format!("c/{n}")).unwrap()).collect();
+        assert!(followers.follow(many).is_err());
+    }
+
+    #[test]
+    fn a_change_is_told_once() {
+        let followers = Followers::default();
+        let topic = Topic::parse("c/c7").unwrap();
+        let mut following = followers.follow(vec![topic.clone()]).unwrap();
+        let change = Change { size: Some(3), is_live: true, number: 1 };
+        followers.tell(topic.clone(), change);
+        followers.tell(topic.clone(), change);
+        assert_eq!(following.changes.try_recv().unwrap(), (topic, change));
+        assert!(following.changes.try_recv().is_err());
+    }
+}
