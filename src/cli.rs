@@ -23,6 +23,7 @@ mod help;
 mod hook;
 mod import;
 mod install;
+mod listen;
 mod log;
 mod logging;
 mod ls;
@@ -33,6 +34,7 @@ mod models;
 mod mount;
 mod outcome;
 mod output;
+mod page_link;
 mod pager;
 mod passing;
 mod places;
@@ -51,6 +53,7 @@ mod umount;
 mod unread;
 mod view;
 mod watchdog;
+mod web;
 
 use std::process::ExitCode;
 
@@ -100,6 +103,7 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Stats(args) => stats::run(args, cli, context),
         Command::Hook(args) => hook::run(args, cli, context),
         Command::Mcp(args) => mcp::run(args, cli, context),
+        Command::Web(args) => web::run(args, cli, context),
         Command::Install(args) => install::run(args, cli, context),
         Command::Config(args) => config::run(args, cli, context),
         Command::Doctor(args) => doctor::run(args, cli, context),

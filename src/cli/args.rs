@@ -11,6 +11,7 @@ mod mounting;
 mod moving;
 mod reader;
 mod running;
+mod web;
 
 use std::path::PathBuf;
 
@@ -45,6 +46,7 @@ pub(super) use mounting::UmountArgs;
 pub(super) use moving::ExportArgs;
 pub(super) use moving::ImportArgs;
 pub(super) use running::RunArgs;
+pub(super) use web::WebArgs;
 
 use crate::cli::env;
 use crate::cli::settings::Key;
@@ -110,6 +112,7 @@ pub(super) enum Command {
     Stats(StatsArgs),
     Hook(HookArgs),
     Mcp(McpArgs),
+    Web(WebArgs),
     Install(InstallArgs),
     Config(ConfigArgs),
     Doctor(DoctorArgs),

@@ -22,6 +22,8 @@ pub(super) use files::LANDLOCK_COMPLETE_SINCE;
 pub(super) use files::Needs;
 pub(super) use files::landlock;
 
+use std::os::fd::BorrowedFd;
+
 use rustix::process::DumpableBehavior;
 use rustix::process::Resource;
 use rustix::process::Rlimit;
@@ -35,6 +37,15 @@ pub(super) fn server(needs: Needs<'_>) -> Confinement {
     warned("capabilities", rights::keep(rights::for_server(needs.passthrough)));
     warned("memory", hide_memory());
     let landlock = warned("Landlock", files::serve(needs)).flatten();
+    probe::confinement(landlock)
+}
+
+/// Confines this thread, and what it starts from now on, to reading `store`, and to the sockets that
+/// are open. Returns what is in effect.
+pub(super) fn reader(store: BorrowedFd<'_>) -> Confinement {
+    warned("capabilities", rights::keep(rights::FOR_READER));
+    warned("memory", hide_memory());
+    let landlock = warned("Landlock", files::read(store)).flatten();
     probe::confinement(landlock)
 }
 

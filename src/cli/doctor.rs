@@ -26,6 +26,7 @@ use crate::cli::doctor::check::Level;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
 use crate::cli::output;
+use crate::cli::page_link;
 
 #[derive(Debug, Serialize)]
 struct DoctorReport {
@@ -48,6 +49,7 @@ pub(super) fn run(args: &DoctorArgs, cli: &Cli, context: &mut Context) -> anyhow
     checks.push(check);
     checks.extend(store.iter().flat_map(|store| disk::checks(store)));
     checks.extend(mounts::checks());
+    checks.extend(store.iter().filter_map(|store| page(store, context)));
     checks.extend(hooks::checks(&context.environment));
     let can_mount = checks.iter().all(|check| check.level != Level::Failure);
     let of_servers = args.servers.as_deref().and_then(|path| servers(path, cli, context));
@@ -64,6 +66,12 @@ pub(super) fn run(args: &DoctorArgs, cli: &Cli, context: &mut Context) -> anyhow
         }
     };
     Err(Failure::new(FailureKind::Machine, text, hint).into())
+}
+
+/// Names the page that shows the store, if one runs.
+fn page(store: &Path, context: &Context) -> Option<Check> {
+    let page = page_link::running(store, &context.environment)?;
+    Some(Check::ok("page", page.url))
 }
 
 /// Tries the servers of a file, unless the settings cannot be read, which another check says.

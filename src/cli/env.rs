@@ -101,6 +101,8 @@ pub(super) struct Environment {
     pub(super) pager: Option<OsString>,
     /// True if `$LESS` is set.
     pub(super) less: bool,
+    /// True if the terminal is one of those that show links (OSC 8).
+    pub(super) links: bool,
     /// The places of agent hosts.
     pub(super) hosts: HostPlaces,
     /// The variables of settings that are set and not empty, by name.
@@ -144,6 +146,7 @@ impl Environment {
             search: search(),
             pager: std::env::var_os(PAGER),
             less: std::env::var_os(LESS).is_some(),
+            links: knows_links(),
             hosts: HostPlaces::read(),
             settings: variables.chain([REDACT]).filter_map(set).collect(),
         }
@@ -180,6 +183,24 @@ fn search() -> Vec<PathBuf> {
 
 fn set(name: &'static str) -> Option<(&'static str, OsString)> {
     Some((name, std::env::var_os(name).filter(|value| !value.is_empty())?))
+}
+
+/// Returns true if the variables of terminals name one that is known to show links. Others print the
+/// sequence, or parts of it.
+fn knows_links() -> bool {
+    const SET: [&str; 5] =
+        ["WT_SESSION", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "DOMTERM", "WEZTERM_PANE"];
+    const TERMS: [&str; 6] = ["kitty", "alacritty", "foot", "ghostty", "wezterm", "contour"];
+    const PROGRAMS: [&str; 6] = ["iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby"];
+    let value = |name: &str| std::env::var(name).unwrap_or_default();
+    // VTE since 0.50, so GNOME Terminal and its relatives.
+    let is_vte = value("VTE_VERSION").parse::<u32>().is_ok_and(|version| version >= 5000);
+    let (term, program) = (value("TERM"), value("TERM_PROGRAM"));
+    term != "dumb"
+        && (is_vte
+            || SET.iter().any(|name| std::env::var_os(name).is_some())
+            || TERMS.iter().any(|known| term.contains(known))
+            || PROGRAMS.contains(&&*program))
 }
 
 /// Returns the directory that a variable names. The XDG specification says to ignore relative

@@ -10,16 +10,17 @@ use crate::cli::args::Cli;
 use crate::cli::args::LogAction;
 use crate::cli::args::LogArgs;
 use crate::cli::context::Context;
-use crate::cli::log::entry::Entry;
 use crate::cli::ls::find;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
+use crate::cli::page_link;
 use crate::cli::pager;
 use crate::engine::MaskedForm;
 use crate::engine::Redaction;
 use crate::message;
 use crate::message::LogLine;
 use crate::message::LogLines;
+use crate::message::MessageEntry;
 use crate::model::Content as _;
 use crate::redact::SecretRules;
 use crate::store::Artifact;
@@ -52,7 +53,9 @@ pub(super) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         } else {
             print(log, &conversation, rules, out)
         }
-    })
+    })?;
+    page_link::tell(context, store.root(), Some(conversation.id()), None);
+    Ok(())
 }
 
 fn no_log() -> Failure {
@@ -107,15 +110,11 @@ fn print(
 }
 
 fn shown(line: &str, conversation: &Conversation, rules: Option<&SecretRules>) -> String {
-    // Masked as a whole, since the name of a member may tell that its value is secret.
-    let masked = rules.map(|rules| rules.mask_text(line));
-    let Ok(mut entry) = serde_json::from_str::<Entry>(masked.as_deref().unwrap_or(line)) else {
-        let line = cleaned(masked.as_deref().unwrap_or(line), usize::MAX);
-        return format!("[not a message] {line}\n");
-    };
-    if let Some(rules) = rules {
-        entry.hide_secrets(rules);
-        entry.stored_as(line);
+    let mask = rules.map(|rules| |text: &str| rules.mask_text(text));
+    let mask = mask.as_ref().map(|mask| mask as &dyn Fn(&str) -> String);
+    if let Ok(message) = MessageEntry::parse(line, mask) {
+        return entry::text(&message, conversation);
     }
-    entry.text(conversation)
+    let line = mask.map_or_else(|| line.to_owned(), |mask| mask(line));
+    format!("[not a message] {}\n", cleaned(&line, usize::MAX))
 }

@@ -12,6 +12,7 @@ use crate::cli::args::LsArgs;
 use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
+use crate::cli::page_link;
 use crate::cli::unread;
 use crate::engine::Engine;
 use crate::engine::EngineOptions;
@@ -62,6 +63,11 @@ pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
         table(&rows)
     };
     context.printer.data(&text)?;
+    let shown = match &args.conversation {
+        Some(id) => Some(find(engine.store(), id)?.id().clone()),
+        None => None,
+    };
+    page_link::tell(context, engine.store().root(), shown.as_ref(), None);
     unread::report(&unread, context)
 }
 

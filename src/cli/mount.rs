@@ -10,6 +10,7 @@ use crate::cli::daemon;
 use crate::cli::engine;
 use crate::cli::logging;
 use crate::cli::outcome::Failure;
+use crate::cli::page_link;
 use crate::cli::places;
 use crate::cli::plan::MountPlan;
 use crate::cli::server;
@@ -74,5 +75,7 @@ fn foreground(plan: &MountPlan, context: &mut Context) -> anyhow::Result<()> {
 }
 
 fn announce(ready: &ServedMount, context: &mut Context) -> anyhow::Result<()> {
-    context.printer.line(&ready.mountpoint.display(), ready)
+    context.printer.line(&ready.mountpoint.display(), ready)?;
+    page_link::tell(context, &ready.store, None, None);
+    Ok(())
 }

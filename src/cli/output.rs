@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io;
+use std::io::IsTerminal as _;
 use std::io::Write as _;
 
 use anstyle::AnsiColor;
@@ -78,6 +79,11 @@ impl Printer {
         if !self.json {
             self.talk(text);
         }
+    }
+
+    /// Returns true if messages go to a person at a terminal.
+    pub(super) fn is_for_person(&self) -> bool {
+        !self.json && io::stderr().is_terminal()
     }
 
     /// Prints a failure and its hint to standard error.

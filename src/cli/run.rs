@@ -20,6 +20,7 @@ use crate::cli::args::Cli;
 use crate::cli::args::RunArgs;
 use crate::cli::context::Context;
 use crate::cli::output;
+use crate::cli::page_link;
 use crate::cli::put;
 use crate::cli::put::PrintOptions;
 use crate::cli::put::PutOutput;
@@ -84,8 +85,12 @@ fn print(
     match closed {
         ClosedLogs::Stored(output) => {
             let engine = Arc::clone(engine);
+            let (store, path) = (engine.store().clone(), output.path().to_text());
             let output = PutOutput::Stored { engine, output: *output, file: None };
-            put::print(&output, options, context)
+            put::print(&output, options, context)?;
+            let id = target.conversation.id();
+            page_link::tell(context, store.root(), Some(id), Some(&path));
+            Ok(())
         }
         ClosedLogs::Short(_) if options.seen => Ok(()),
         ClosedLogs::Short(bytes) => context.printer.bytes(&engine.shown(&bytes)?),

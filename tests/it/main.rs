@@ -36,6 +36,7 @@ mod support;
 mod tokens;
 mod tools;
 mod views;
+mod web;
 
 /// A file that no `mod` line names is never compiled, and its tests never run.
 #[test]

@@ -74,6 +74,18 @@ pub(super) fn serve(needs: Needs<'_>) -> anyhow::Result<Option<i32>> {
     restrict(allow_libraries(rules)?)
 }
 
+/// Leaves this thread the store, to read. Returns the version of Landlock, or `None` if the kernel
+/// has none.
+pub(super) fn read(store: BorrowedFd<'_>) -> anyhow::Result<Option<i32>> {
+    let access = AccessFs::ReadFile | AccessFs::ReadDir;
+    let mut rules = ruleset(Scope::from_all(TRIED))?;
+    rules = rules.add_rule(PathBeneath::new(store, access))?;
+    for path in READ {
+        rules = allow(rules, Path::new(path), access)?;
+    }
+    restrict(rules)
+}
+
 /// Leaves this thread the network, and the files by which it finds and checks a server.
 pub(super) fn network() -> anyhow::Result<()> {
     let files = Ruleset::default().handle_access(AccessFs::from_all(TRIED))?;
@@ -222,6 +234,39 @@ mod tests {
             Command::new("/bin/sh").spawn().unwrap_err();
             let again = Command::new(PROGRAM).arg("--list").output().unwrap();
             assert!(again.status.success());
+        });
+    }
+
+    #[test]
+    fn a_page_reads_its_store_and_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_owned();
+        confined(move || {
+            let (store, beside) = (path.join("store"), path.join("beside"));
+            fs::create_dir(&store).unwrap();
+            fs::write(store.join("x"), "text").unwrap();
+            fs::write(&beside, "").unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            read(File::open(&store).unwrap().as_fd()).unwrap();
+            assert_eq!(fs::read(store.join("x")).unwrap(), b"text");
+            assert_eq!(fs::read_dir(&store).unwrap().count(), 1);
+            let refused = [
+                fs::write(store.join("x"), "y"),
+                fs::write(store.join("new"), "y"),
+                fs::remove_file(store.join("x")),
+                fs::rename(store.join("x"), store.join("y")),
+                fs::create_dir(store.join("d")),
+                File::options().append(true).open(store.join("x")).map(drop),
+                fs::read(&beside).map(drop),
+                fs::read_dir("/").map(drop),
+                TcpListener::bind("127.0.0.1:0").map(drop),
+                std::net::TcpStream::connect(address).map(drop),
+                Command::new(PROGRAM).spawn().map(drop),
+            ];
+            for (number, refused) in refused.into_iter().enumerate() {
+                assert!(refused.is_err(), "{number}");
+            }
         });
     }
 

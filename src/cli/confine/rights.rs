@@ -18,6 +18,11 @@ const NOBODY: u32 = 65534;
 /// The capabilities of a process that only computes.
 pub(super) const NONE: CapabilitySet = CapabilitySet::empty();
 
+/// The capabilities of root's process that reads the store: files of any user, and whether somebody
+/// writes them.
+pub(super) const FOR_READER: CapabilitySet =
+    CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::LEASE);
+
 /// Returns the capabilities of a server of root. It creates files on behalf of any user, and reads
 /// them whatever their modes, since the kernel has checked permissions already. The server of
 /// another user has no capabilities anyway.

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io;
 use std::io::Read as _;
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,13 +10,12 @@ use uuid::Uuid;
 
 use crate::cli::args::McpArgs;
 use crate::cli::context::Context;
+use crate::cli::listen::listen;
 use crate::cli::outcome::Failure;
 use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
 use crate::mcp::HttpOptions;
 
-/// The host of an address that has only a port.
-const LOOPBACK: &str = "127.0.0.1";
 /// The most bytes of a file of tokens.
 const MOST_BYTES: u64 = 64 * 1024;
 /// The fewest characters of a token.
@@ -32,11 +30,7 @@ pub(super) fn options(
     context: &mut Context,
 ) -> anyhow::Result<HttpOptions> {
     let mut tokens = args.token_file.as_deref().map(tokens).transpose()?.unwrap_or_default();
-    let (host, port) = split(address)?;
-    let listener = TcpListener::bind((host, port)).map_err(|error| {
-        let text = format!("cannot listen on `{address}`: {error}");
-        Failure::usage(text, "give an address of this machine that is free, such as 127.0.0.1:0")
-    })?;
+    let (host, listener) = listen(address)?;
     let local = listener.local_addr()?;
     if tokens.is_empty() && !local.ip().is_loopback() {
         let token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
@@ -52,20 +46,6 @@ pub(super) fn options(
         session_idle: Duration::from_secs(seconds),
         max_body: settings.number(Key::MaxBody).unwrap_or(u64::MAX),
     })
-}
-
-/// Returns the host and the port of `HOST:PORT`, `[IPV6]:PORT`, `:PORT` or `PORT`.
-fn split(address: &str) -> Result<(&str, u16), Failure> {
-    let (host, port) = address.rsplit_once(':').unwrap_or(("", address));
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    let is_bare_ipv6 = bare.is_none() && host.contains(':');
-    let port = port.parse().ok().filter(|_| !is_bare_ipv6);
-    let port = port.ok_or_else(|| {
-        let text = format!("`{address}` is no address");
-        Failure::usage(text, "give HOST:PORT or PORT, such as 127.0.0.1:8080 or [::1]:8080")
-    })?;
-    let host = bare.unwrap_or(host);
-    Ok((if host.is_empty() { LOOPBACK } else { host }, port))
 }
 
 /// Reads tokens, one a line.
@@ -92,25 +72,4 @@ fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
     Ok(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_loopback_unless_it_says_otherwise() {
-        for (address, expected) in [
-            ("8080", ("127.0.0.1", 8080)),
-            (":8080", ("127.0.0.1", 8080)),
-            ("0.0.0.0:0", ("0.0.0.0", 0)),
-            ("[::1]:9", ("::1", 9)),
-            ("box.example:80", ("box.example", 80)),
-        ] {
-            assert_eq!(split(address).unwrap(), expected, "{address}");
-        }
-        for address in ["", "box", "box:", "::1:80", "127.0.0.1", "127.0.0.1:70000", "1:2:3"] {
-            assert!(split(address).is_err(), "{address}");
-        }
-    }
 }

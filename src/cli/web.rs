@@ -1,0 +1,145 @@
+//! `ctxfs web`: serves the page for people, or writes a conversation as pages.
+
+mod files;
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::cli::args::Cli;
+use crate::cli::args::WebArgs;
+use crate::cli::confine;
+use crate::cli::context::Context;
+use crate::cli::engine;
+use crate::cli::listen::listen;
+use crate::cli::logging;
+use crate::cli::ls;
+use crate::cli::memory;
+use crate::cli::outcome::Failure;
+use crate::cli::page_link::RunningPage;
+use crate::cli::places;
+use crate::cli::settings::Key;
+use crate::cli::settings::Settings;
+use crate::engine::Confinement;
+use crate::engine::Engine;
+use crate::engine::EngineOptions;
+use crate::model::Component;
+use crate::store::Store;
+use crate::web;
+use crate::web::WebOptions;
+
+/// The program that opens addresses in the browser of the user.
+const OPENER: &str = "xdg-open";
+
+pub(super) fn run(args: &WebArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let settings = Arc::new(context.settings(cli, args.reader.settings())?);
+    let root = settings.store(&context.environment)?;
+    logging::start(settings.text(Key::Log).unwrap_or_default(), false)?;
+    let store = Store::open(&root)?;
+    if let (Some(dir), Some(id)) = (&args.export, &args.conversation) {
+        let id = ls::find(&store, id)?.id().clone();
+        let engine = open(store, &root, None, &settings, context)?;
+        return files::export(engine, &id, dir, context);
+    }
+    let only = match &args.only {
+        Some(id) => Some(ls::find(&store, id)?.id().clone()),
+        None => None,
+    };
+    serve(args, &store, &root, only.as_ref(), &settings, context)
+}
+
+fn serve(
+    args: &WebArgs,
+    store: &Store,
+    root: &Path,
+    only: Option<&Component>,
+    settings: &Arc<Settings>,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    let _ = rustix::thread::set_name(c"ctxfs-web");
+    memory::share();
+    let (host, listener) = listen(&args.listen)?;
+    let token = web::new_token();
+    let url = format!("http://{}/", listener.local_addr()?);
+    let address = format!("{url}?token={token}");
+    // All that needs more than the store comes before the confinement.
+    let page = RunningPage::of(url, root, only);
+    if let Some(page) = &page {
+        leave(page, args.open.then_some(&*address), context);
+    }
+    // Found out by a change of a file.
+    store.clock();
+    let engine = open(store.clone(), root, only, settings, context)?;
+    let confinement = confined(store, settings);
+    let value = json!({ "url": address, "pid": std::process::id(), "store": root,
+        "confinement": confinement });
+    context.printer.line(&address, &value)?;
+    if args.open {
+        context.printer.say(&"the browser is opening the page");
+    }
+    Ok(web::serve(options(listener, host, token, engine))?)
+}
+
+fn options(listener: TcpListener, host: &str, token: String, engine: Arc<Engine>) -> WebOptions {
+    WebOptions { listener, names: vec![host.to_owned()], token, engine }
+}
+
+/// Leaves the file that names the page, and opens the browser if that is asked for. Without either
+/// the page works all the same.
+fn leave(page: &RunningPage, open: Option<&str>, context: &mut Context) {
+    let left = page.leave(&context.environment);
+    let opened = open.map_or(Ok(()), |address| {
+        let file = page.leave_opener(&context.environment, address)?;
+        browse(&file)
+    });
+    for error in [left, opened].into_iter().filter_map(Result::err) {
+        tracing::warn!("no other command can name the page, or no browser opens: {error}");
+    }
+}
+
+fn browse(file: &Path) -> io::Result<()> {
+    let mut command = Command::new(OPENER);
+    command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().map(drop).map_err(|error| {
+        let text = format!("`{OPENER}` does not start ({error}): open the address that is printed");
+        io::Error::new(error.kind(), text)
+    })
+}
+
+/// Gives up all but reading the store, unless the settings forbid that.
+fn confined(store: &Store, settings: &Settings) -> Confinement {
+    if settings.text(Key::Confine) == Some("off") {
+        return Confinement::default();
+    }
+    let confinement = confine::reader(store.as_fd());
+    if !confinement.is_complete() {
+        tracing::warn!(?confinement, "this kernel does not confine the page fully");
+    }
+    confinement
+}
+
+/// Opens the engine over `store`, as the readers of its paths see it.
+fn open(
+    store: Store,
+    root: &Path,
+    only: Option<&Component>,
+    settings: &Arc<Settings>,
+    context: &Context,
+) -> Result<Arc<Engine>, Failure> {
+    let given = settings.text(Key::Advertise);
+    let seen = places::reader_root(given, root, only, &context.environment);
+    let mut options = engine::options(settings, &seen, None)?;
+    if let Some(only) = only {
+        options.prefix = seen.of(&only.to_text());
+        options.only = Some(only.clone());
+    }
+    // Nothing is computed here that is worth keeping, and no filter runs.
+    let options = EngineOptions { filter_command: None, disk_cache_bytes: 0, ..options };
+    Ok(Engine::new(store, options))
+}

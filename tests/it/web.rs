@@ -1,0 +1,16 @@
+//! The page for people, asked over HTTP.
+
+mod access;
+mod confined;
+mod export;
+mod hostile;
+mod links;
+mod live;
+mod only;
+mod pages;
+mod scale;
+mod searching;
+mod served;
+
+use served::Answer;
+use served::Served;
