@@ -1,0 +1,1 @@
+"""The checks of the pages: a file for each page or way to look."""
