@@ -24,6 +24,7 @@ mod growth;
 mod history;
 mod layout;
 mod lease;
+mod local_file;
 mod locked_lines;
 mod manifest;
 mod messages;

@@ -249,7 +249,7 @@ impl Life {
         let (generation, in_use) = (record.generation, self.in_use());
         in_use.noted = Some(NotedGeneration { generation, lives: in_use.lives });
         let owner = this_process();
-        Some(Record { state: ArtifactState::Live, owner, analysis: None, ..record })
+        Some(Record { state: ArtifactState::Live, owner, file: None, analysis: None, ..record })
     }
 
     /// Records that the manifest has its present state.

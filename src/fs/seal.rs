@@ -35,6 +35,7 @@ use crate::fs::recording;
 use crate::fs::seal_queue::SealJob;
 use crate::model::Analysis;
 use crate::model::ArtifactState;
+use crate::model::LocalFile;
 use crate::model::Record;
 use crate::store::Lease;
 use crate::store::lease_of;
@@ -257,7 +258,7 @@ fn analyse_and_record(
     }
     let analysis = try_analysis(fs, file, open, &|| true)?;
     let is_whole = analysis.is_some();
-    let sealing = Sealing { rewrites, analysis, ending };
+    let sealing = Sealing { rewrites, file: stat.local_file(), analysis, ending };
     match record_sealed(fs, node, open, sealing)? {
         Recorded::Changed => Ok(JobResult::Later(CHANGED_RETRY, SealJob::Seal(Arc::clone(node)))),
         Recorded::Sealed if is_whole => Ok(JobResult::Done),
@@ -269,6 +270,8 @@ fn analyse_and_record(
 struct Sealing {
     /// The rewrites before the analysis began.
     rewrites: RewriteCount,
+    /// The file as it was then.
+    file: LocalFile,
     analysis: Option<Analysis>,
     /// True if the mount is ending, so that there is no later try.
     ending: bool,
@@ -288,7 +291,7 @@ fn record_sealed(
     open: &Arc<File>,
     sealing: Sealing,
 ) -> Result<Recorded> {
-    let Sealing { rewrites, analysis, ending } = sealing;
+    let Sealing { rewrites, file, analysis, ending } = sealing;
     let provenance = provenance_of(open)?;
     let measured = analysis.as_ref().and_then(|_| measured(&fs.engine, node.as_file().ok()?, open));
     let tokens = analysis.as_ref().map(|found| (found.tokens, found.bytes));
@@ -309,7 +312,7 @@ fn record_sealed(
         tool = record.provenance.tool_name();
         let once = record.once || fs.options.write_once;
         let (analysis, view_sizes) = (analysis.filter(|_| !changed), measured);
-        Some(Record { owner: None, analysis, view_sizes, once, ..record })
+        Some(Record { file: Some(file), owner: None, analysis, view_sizes, once, ..record })
     };
     recording::record_as(fs, node, change, Life::sealed)?;
     if changed && !ending {

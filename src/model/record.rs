@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::model::Analysis;
+use crate::model::LocalFile;
 use crate::model::ViewSizes;
 
 /// One line of the manifest. The last line for a path wins.
@@ -22,6 +23,9 @@ pub struct Record {
     /// Last modification at the time of recording, in nanoseconds since the epoch. `analysis` is
     /// valid as long as the file has this time and `size`.
     pub modified: i64,
+    /// The file that was analysed. It has the record's digest as long as it is as this says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<LocalFile>,
     /// Time when it was first seen, in milliseconds since the epoch.
     pub created: i64,
     /// The process that will seal the artifact, while it is live.

@@ -162,6 +162,7 @@ impl Conversation {
             state: ArtifactState::Sealed,
             size: stat.size,
             modified: stat.mtime.as_nanos(),
+            file: None,
             created: stat.created().as_millis(),
             owner: None,
             provenance: Provenance::default(),

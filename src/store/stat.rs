@@ -10,6 +10,9 @@ use rustix::fs::Statx;
 use rustix::fs::StatxFlags;
 use rustix::fs::StatxTimestamp;
 
+/// The nanoseconds of a second.
+const NANOS: i64 = 1_000_000_000;
+
 /// A point in time, as the disk stores it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
@@ -22,7 +25,13 @@ pub struct Time {
 impl Time {
     /// Returns nanoseconds since the epoch, as in `Record::modified`.
     pub fn as_nanos(self) -> i64 {
-        self.seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(self.nanos))
+        self.seconds.saturating_mul(NANOS).saturating_add(i64::from(self.nanos))
+    }
+
+    /// Returns the time so many nanoseconds after the epoch.
+    pub fn from_nanos(nanos: i64) -> Self {
+        let (seconds, rest) = (nanos.div_euclid(NANOS), nanos.rem_euclid(NANOS));
+        Self { seconds, nanos: rest as u32 }
     }
 
     /// Returns the time since then. `None` if it is yet to come, as after the clock was set back.

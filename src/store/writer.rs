@@ -29,6 +29,7 @@ use crate::store::naming;
 use crate::store::naming::CallNaming;
 use crate::store::owner::this_process;
 use crate::store::stat;
+use crate::store::stat::Stat;
 use crate::store::writer::new_file::NewFile;
 pub(super) use crate::store::writer::new_file::open_folder;
 
@@ -195,6 +196,7 @@ impl ArtifactWriter {
         let gone = self.gone();
         self.record = record;
         let renamed = is_json && self.rename_to_json()?;
+        self.record.file = Some(self.stat()?.local_file());
         let records = [gone, self.record.clone()];
         lock.append(if renamed { &records } else { &records[1..] })?;
         self.closed = true;
@@ -239,13 +241,17 @@ impl ArtifactWriter {
     /// Returns the record with the current size and time. Leaves out the analysis if it does not
     /// cover the whole file, because another process wrote to it too.
     fn measure(&self, analysis: Analysis) -> Result<Record, StoreError> {
-        let stat = stat::stat_file(self.content.file()).map_err(|error| self.fault(error))?;
+        let stat = self.stat()?;
         Ok(Record {
             size: stat.size,
             modified: stat.mtime.as_nanos(),
             analysis: Some(analysis).filter(|analysis| analysis.bytes == stat.size),
             ..self.record.clone()
         })
+    }
+
+    fn stat(&self) -> Result<Stat, StoreError> {
+        stat::stat_file(self.content.file()).map_err(|error| self.fault(error))
     }
 
     fn fault(&self, error: io::Error) -> StoreError {

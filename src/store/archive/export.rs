@@ -230,7 +230,7 @@ impl<'a, W: Write> Export<'a, W> {
             record.state = ArtifactState::Incomplete(WRITTEN.to_owned());
         }
         let analysis = recorded.filter(|_| !differs);
-        Record { size: stat.size, modified, owner: None, analysis, ..record }
+        Record { size: stat.size, modified, file: None, owner: None, analysis, ..record }
     }
 
     fn keep(&mut self, record: &Record) -> io::Result<()> {

@@ -107,7 +107,9 @@ impl Extraction {
         let finished = finish(&file, found).and_then(|()| stat::stat_file(&file));
         let stat = finished.map_err(|error| self.conversation.error_at("write", path, error))?;
         if !is_scratch(path.file_name()) {
-            self.records.push(Record { analysis, ..Conversation::fresh_record(path, &stat) });
+            let file = Some(stat.local_file());
+            let fresh = Conversation::fresh_record(path, &stat);
+            self.records.push(Record { file, analysis, ..fresh });
         }
         if self.records.len() >= BATCH {
             self.write_records()?;

@@ -73,7 +73,7 @@ fn checked(
     conversation: &Conversation,
     (path, mut record): (RelPath, Record),
 ) -> Result<Record, ArchiveError> {
-    record.owner = None;
+    (record.owner, record.file) = (None, None);
     if record.state == ArtifactState::Live {
         record.state = ArtifactState::Incomplete(CUT.to_owned());
     }
@@ -82,6 +82,6 @@ fn checked(
     if digest(&record).is_some_and(|recorded| Some(recorded) != digest(&found)) {
         return Err(ArchiveError::refused(record.path, Flaw::RecordedDigest));
     }
-    let (size, modified, analysis) = (found.size, found.modified, found.analysis);
-    Ok(Record { size, modified, analysis, removed: None, ..record })
+    let Record { size, modified, file, analysis, .. } = found;
+    Ok(Record { size, modified, file, analysis, removed: None, ..record })
 }

@@ -148,9 +148,17 @@ fn what_is_exported_comes_back_as_it_was() {
         records
     };
     let put = |records: Vec<Record>| -> Vec<Record> {
-        records.into_iter().filter(|record| record.provenance.tool.is_some()).collect()
+        let put = records.into_iter().filter(|record| record.provenance.tool.is_some());
+        put.map(|record| Record { file: None, ..record }).collect()
     };
     assert_eq!(put(records(&from)), put(records(&to)));
+    // Each side's records tell of the files that are there.
+    for place in [&from, &to] {
+        let conversation = place.store.conversation(&id("c7")).unwrap().unwrap();
+        let put = records(place).into_iter().find(|record| record.provenance.tool.is_some());
+        let path = RelPath::from_text(&put.as_ref().unwrap().path).unwrap();
+        assert!(conversation.dir().stat_at(&path).unwrap().is_recorded(&put.unwrap()));
+    }
     // A file without a record counts as created when the disk says.
     let record = records(&to).into_iter().find(|record| record.path.contains("xxx")).unwrap();
     let path = RelPath::from_text(&record.path).unwrap();

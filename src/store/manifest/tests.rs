@@ -17,6 +17,7 @@ use crate::model::ErrorLine;
 use crate::model::ErrorRank;
 use crate::model::Errors;
 use crate::model::Json;
+use crate::model::LocalFile;
 use crate::model::Provenance;
 use crate::model::Removal;
 use crate::model::Repeated;
@@ -127,6 +128,13 @@ fn full() -> Record {
         state: ArtifactState::Sealed,
         size: 412_908,
         modified: 1_763_755_201_250_000_000,
+        file: Some(LocalFile {
+            dev: 66_305,
+            ino: 791,
+            born: Some(1_763_755_200_000_000_000),
+            changed: 1_763_755_201_250_000_000,
+            copied: None,
+        }),
         created: 1_763_755_200_000,
         owner: None,
         provenance: Provenance {
