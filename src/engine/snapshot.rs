@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 
 use crate::engine::Engine;
+use crate::engine::Identity;
 use crate::engine::Result;
 use crate::engine::Version;
 use crate::engine::tracker::RewriteCount;
@@ -31,6 +32,8 @@ pub struct Snapshot {
     pub stat: Stat,
     /// The length that its readers may see: a message log ends with its last whole line.
     pub length: u64,
+    /// What its bytes are known by.
+    pub identity: Identity,
     /// The number of changes that this process has seen.
     pub changes: u64,
     /// True if it is open for writing.

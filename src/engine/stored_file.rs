@@ -10,6 +10,7 @@ use rustix::fs::OFlags;
 use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::FileId;
+use crate::engine::Identity;
 use crate::engine::Result;
 use crate::engine::RewriteCount;
 use crate::engine::Snapshot;
@@ -77,8 +78,9 @@ impl SourceFile for StoredFile {
         let (id, path) = self.place().ok_or(EngineError::Stale)?;
         let conversation = engine.conversation(&id)?;
         let record = KnownRecord::of(&conversation, &path, &stat, false, None)?.record;
+        let identity = Identity::of(&record, &stat);
         let place = engine.options.place(&id, &path);
-        Ok(Snapshot { file, stat, length, changes, is_written: false, record, place })
+        Ok(Snapshot { file, stat, length, identity, changes, is_written: false, record, place })
     }
 
     fn version(&self, engine: &Engine, snapshot: &Snapshot) -> Result<Version> {

@@ -9,6 +9,7 @@ use crate::engine;
 use crate::engine::DirPlace;
 use crate::engine::Engine;
 use crate::engine::EngineError;
+use crate::engine::Identity;
 use crate::engine::RewriteCount;
 use crate::engine::Snapshot;
 use crate::engine::SourceDir;
@@ -36,8 +37,9 @@ impl FileNode {
         let length = messages::shown_length(engine, self, stat, &file)?;
         let (id, path) = self.place().ok_or(EngineError::Stale)?;
         let record = facts::record(engine, self, &stat)?;
+        let identity = Identity::of(&record, &stat);
         let place = engine.options.place(&id, &path);
-        Ok(Snapshot { file, stat, length, changes, is_written, record, place })
+        Ok(Snapshot { file, stat, length, identity, changes, is_written, record, place })
     }
 }
 
