@@ -5,45 +5,73 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::engine::FileId;
+use crate::engine::Identity;
 use crate::engine::Snapshot;
+use crate::engine::shown::FileFacts;
 use crate::engine::sync::thread;
 use crate::engine::workers::QUICK_INPUT;
-use crate::model::Limits;
+use crate::model::Record;
 use crate::store::CacheKey;
+use crate::store::Stat;
 use crate::view::View;
 
 /// The longest time for which a computation waits until the times of its file tell it from a later
 /// state.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// Returns the key of the text of `view`. Returns `None` if a later state of the file could not be
-/// told from this one. Also returns `None` if secrets are masked, so that no further copy of one
-/// gets on the disk.
+/// Returns the keys of the text of `view`: first the one to keep it by, then that of a text which
+/// was made before the file was sealed. There are none if a later state of the file could not be
+/// told from this one, or if secrets are masked, so that no further copy of one gets on the disk.
 ///
 /// A large view that can have views of its own waits until the file's times have settled, rather
 /// than be computed again for each of them.
-pub(super) fn cache_key(
+pub(super) fn cache_keys(
     engine: &Engine,
     snapshot: &Snapshot,
-    limits: &Limits,
+    facts: &FileFacts,
     view: &View,
-) -> Option<CacheKey> {
-    let stat = &snapshot.stat;
-    // Each further write would leave a useless text behind.
-    if engine.secrets.are_masked() || snapshot.is_written {
-        return None;
+) -> Vec<CacheKey> {
+    if !may_be_kept(engine, snapshot, view) {
+        return Vec::new();
     }
-    // Where the clock was set back, it may give a time once more.
-    stat.ctime.max(stat.mtime).age()?;
-    if let Some(pause) = engine.store.clock().settles_in(stat) {
-        let waits = view.has_views() && stat.size > QUICK_INPUT && pause <= WAIT;
-        waits.then(|| thread::sleep(pause))?;
+    let sealed = match &snapshot.identity {
+        Identity::Sealed(digest) => Some(format!("{digest} {}", said(&facts.record))),
+        Identity::Local(_) => None,
+    };
+    let local = moment(&snapshot.stat.original(&facts.record));
+    let (place, settings) = (snapshot.place.file(), format!("{:?}", facts.limits));
+    let key = |bytes: String| {
+        let parts = ["of a file", &bytes, &place, &settings, &exact(view)];
+        CacheKey::of(&parts.map(str::as_bytes))
+    };
+    sealed.into_iter().chain([local]).filter_map(key).collect()
+}
+
+/// Returns true if the text may be kept, after a pause where that is short and worth it.
+fn may_be_kept(engine: &Engine, Snapshot { stat, is_written, .. }: &Snapshot, view: &View) -> bool {
+    // Each further write would leave a useless text behind. Where the clock was set back, it may
+    // give a time once more.
+    if engine.secrets.are_masked() || *is_written || stat.ctime.max(stat.mtime).age().is_none() {
+        return false;
     }
+    let Some(pause) = engine.store.clock().settles_in(stat) else { return true };
+    let waits = view.has_views() && stat.size > QUICK_INPUT && pause <= WAIT;
+    if waits {
+        thread::sleep(pause);
+    }
+    waits
+}
+
+/// Returns what tells a state of a local file from all others.
+fn moment(stat: &Stat) -> String {
     let times = (stat.mtime.as_nanos(), stat.ctime.as_nanos());
-    let moment = format!("{:?} {} {times:?}", FileId::of(stat), stat.size);
-    let (place, settings) = (snapshot.place.file(), format!("{limits:?}"));
-    let parts = ["of a file", &moment, &place, &settings, &exact(view)];
-    CacheKey::of(&parts.map(str::as_bytes))
+    format!("{:?} {} {times:?}", FileId::of(stat), stat.size)
+}
+
+/// Returns what the record says of an artifact beside its bytes.
+fn said(record: &Record) -> String {
+    let Record { generation, state, created, provenance, .. } = record;
+    format!("{generation} {state:?} {created} {provenance:?}")
 }
 
 /// Returns the key of `view` of a text whose own key is `base`.

@@ -71,10 +71,11 @@ pub(super) fn show_view(
     let tool = || facts.record.provenance.tool_name().map(counted_tool);
     of.note_tool(tool);
     if view.may_be_cached() {
-        shown.key = cache_key::cache_key(engine, &shown.snapshot, &facts.limits, view);
-    }
-    if let Some(cached) = shown.key.as_ref().and_then(|key| ViewText::cached(&engine.cache, key)) {
-        return Ok(cached);
+        let keys = cache_key::cache_keys(engine, &shown.snapshot, &facts, view);
+        if let Some(cached) = keys.iter().find_map(|key| ViewText::cached(&engine.cache, key)) {
+            return Ok(cached);
+        }
+        shown.key = keys.into_iter().next();
     }
     let _used = shown.file.tracker().in_use(engine, shown.file);
     let expired = deadline(engine.options.view_deadline);

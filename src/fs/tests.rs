@@ -8,6 +8,7 @@ mod fixture;
 #[cfg(feature = "shuttle")]
 mod interleaved;
 mod life;
+mod local_copy;
 mod names;
 mod of_views;
 mod others;
