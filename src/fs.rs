@@ -34,6 +34,7 @@ mod known_sizes;
 mod life;
 mod listing;
 mod listing_plus;
+mod local_copy;
 mod lookup;
 mod mask_stored;
 mod measured;

@@ -89,6 +89,7 @@ impl SourceFile for StoredFile {
         record.provenance.update(&provenance_of(&snapshot.file).unwrap_or_default());
         let facts = facts_number(&place, &record);
         let Snapshot { file, stat, changes, .. } = snapshot;
+        let stat = &stat.original(&record);
         let bytes = unsettled::number(engine, stat, || Ok(Arc::clone(file)))?;
         Ok(Version::of_file(stat, *changes, (facts, bytes)))
     }

@@ -11,7 +11,7 @@ pub struct Version {
     /// The last modification, in nanoseconds since the epoch.
     pub modified: i64,
     /// The last change of anything, including names and extended attributes, in nanoseconds since
-    /// the epoch.
+    /// the epoch. If a copy took the place of a sealed file, that of the file before.
     pub changed: i64,
     /// A hash of all facts beside the bytes, such as the manifest's record.
     pub facts: u64,

@@ -15,6 +15,7 @@ use crate::fs::known_facts::FactsBasis;
 use crate::fs::life::Life;
 use crate::fs::node::file::FileNode;
 use crate::model::ArtifactState;
+use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::Conversation;
@@ -39,8 +40,30 @@ pub(crate) fn version(
     changes: u64,
     open: impl FnOnce() -> Result<Arc<File>>,
 ) -> Result<Version> {
+    let facts = facts_version(engine, file, stat)?;
+    let stat = &original(engine, file, stat)?;
     let bytes = unsettled::number(engine, stat, || Ok(open()?))?;
-    Ok(Version::of_file(stat, changes, (facts_version(engine, file, stat)?, bytes)))
+    Ok(Version::of_file(stat, changes, (facts, bytes)))
+}
+
+/// Returns the attributes of the file that `file` was when it was sealed, if the disk has a copy
+/// under its name now, of which it says `stat`; else `stat`.
+pub(crate) fn original(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Stat> {
+    if !stat.may_be_copy() || !file.life().is_at_rest() {
+        return Ok(*stat);
+    }
+    let (id, path) = file.place().ok_or(FsError::Stale)?;
+    original_at(engine, (&id, &path), stat)
+}
+
+/// As [`original`], for the file at `path` of a conversation.
+pub(crate) fn original_at(
+    engine: &Engine,
+    (id, path): (&Component, &RelPath),
+    stat: &Stat,
+) -> Result<Stat> {
+    let record = engine.conversation(id)?.record(path)?;
+    Ok(record.map_or(*stat, |record| stat.original(&record)))
 }
 
 /// Returns the version at which `file` is now: between two writes.

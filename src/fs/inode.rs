@@ -1,11 +1,13 @@
 //! The inode table: nodes by number and by key, and the kernel's references to them.
 
 use std::borrow::Borrow;
+use std::collections::HashMap;
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::hash::Hasher;
 use std::sync::Arc;
 
+use crate::engine::FileId;
 use crate::engine::sync::DashMap;
 use crate::engine::sync::Mutex;
 use crate::engine::sync::MutexGuard;
@@ -24,7 +26,7 @@ use crate::fs::node::NodeKind;
 /// being found and being counted. `nodes` alone serves the hot path from number to node.
 pub(crate) struct InodeTable {
     nodes: DashMap<Ino, Arc<Node>>,
-    keys: Mutex<HashSet<Interned>>,
+    keys: Mutex<Keys>,
     next: AtomicU64,
     /// The next number of something on disk.
     next_on_disk: AtomicU64,
@@ -36,6 +38,14 @@ pub(crate) const FIRST_ON_DISK: u64 = 1 << 40;
 
 /// References to a node by the table, and by the function that looks at it.
 const HELD_HERE: usize = 3;
+
+/// The nodes that are found by a key.
+#[derive(Default)]
+struct Keys {
+    own: HashSet<Interned>,
+    /// Files by the copy that took the place of what they were found as.
+    copies: HashMap<FileId, Arc<Node>>,
+}
 
 /// A node that is found by its key.
 struct Interned(Arc<Node>);
@@ -60,6 +70,16 @@ impl PartialEq for Interned {
 
 impl Eq for Interned {}
 
+impl Keys {
+    fn get(&self, key: &Key) -> Option<&Arc<Node>> {
+        match (self.own.get(key), key) {
+            (Some(Interned(node)), _) => Some(node),
+            (None, Key::Disk(id)) => self.copies.get(id),
+            (None, _) => None,
+        }
+    }
+}
+
 impl InodeTable {
     /// Creates a table with `top` as the kernel's root.
     pub(crate) fn new(top: Node) -> Self {
@@ -76,7 +96,7 @@ impl InodeTable {
 
     /// Returns the node of `key`, if there is one. Counts no look-up.
     pub(crate) fn find(&self, key: &Key) -> Option<Arc<Node>> {
-        self.lock().get(key).map(|Interned(node)| Arc::clone(node))
+        self.lock().get(key).cloned()
     }
 
     /// Returns the node of `key`, with one more look-up counted. If there is none, `make` creates
@@ -88,7 +108,7 @@ impl InodeTable {
         make: impl FnOnce(Ino) -> Result<NodeKind>,
     ) -> Result<Arc<Node>> {
         let mut keys = self.lock();
-        if let Some(Interned(node)) = keys.get(&key) {
+        if let Some(node) = keys.get(&key) {
             node.lookups.fetch_add(1, Relaxed);
             return Ok(Arc::clone(node));
         }
@@ -98,9 +118,20 @@ impl InodeTable {
         if let Some(of) = node.computed_from() {
             of.lookups.fetch_add(1, Relaxed);
         }
-        keys.insert(Interned(Arc::clone(&node)));
+        keys.own.insert(Interned(Arc::clone(&node)));
         self.nodes.insert(ino, Arc::clone(&node));
         Ok(node)
+    }
+
+    /// Has the node of a file be found by its local file, a copy that took the place of `before`.
+    pub(crate) fn found_by_copy(&self, node: &Arc<Node>, before: FileId) {
+        let Ok(file) = node.as_file() else { return };
+        let mut keys = self.lock();
+        keys.copies.remove(&before);
+        // It may have been forgotten meanwhile.
+        if keys.own.get(&node.key).is_some_and(|Interned(known)| Arc::ptr_eq(known, node)) {
+            keys.copies.insert(file.id(), Arc::clone(node));
+        }
     }
 
     /// Returns a number that no node has.
@@ -132,7 +163,10 @@ impl InodeTable {
         if node.as_dir().is_ok() && Arc::strong_count(&node) > HELD_HERE {
             return None;
         }
-        keys.remove(&node.key);
+        keys.own.remove(&node.key);
+        if let Ok(file) = node.as_file() {
+            keys.copies.remove(&file.id());
+        }
         self.nodes.remove(&ino);
         drop(keys);
         // The node may own open files. They close here, with nothing locked.
@@ -143,7 +177,7 @@ impl InodeTable {
         self.nodes.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashSet<Interned>> {
+    fn lock(&self) -> MutexGuard<'_, Keys> {
         self.keys.lock()
     }
 }

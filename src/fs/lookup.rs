@@ -30,6 +30,7 @@ use crate::fs::control;
 use crate::fs::facts;
 use crate::fs::getattr;
 use crate::fs::key::Key;
+use crate::fs::local_copy;
 use crate::fs::message_log;
 use crate::fs::node::ComputedNode;
 use crate::fs::node::Link;
@@ -200,9 +201,16 @@ pub(super) fn file_node(
     name: &OsStr,
     stat: &Stat,
 ) -> Result<Arc<Node>> {
+    let link = Link::new(parent, name);
+    local_copy::follow(fs, &link, stat);
     let node = fs.nodes.intern(Key::Disk(FileId::of(stat)), |_| {
-        Ok(NodeKind::File(Arc::new(FileNode::new(Link::new(parent, name), stat))))
+        Ok(NodeKind::File(Arc::new(FileNode::new(link, stat))))
     })?;
+    if !node.is_at(stat) {
+        // A copy has taken its place, and yet it is here, under another name.
+        fs.nodes.forget(node.ino, 1);
+        return Err(FsError::Stale);
+    }
     if relink(&node, parent, name) {
         record_moved(fs, &node);
     }
@@ -326,7 +334,7 @@ pub(super) fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) -> bool
         return false;
     }
     let mut link = linked.lock();
-    let is_there = dir.stat(name).is_ok_and(|stat| node.key == Key::Disk(FileId::of(&stat)));
+    let is_there = dir.stat(name).is_ok_and(|stat| node.is_at(&stat));
     if is_there {
         *link = Some(new);
     }

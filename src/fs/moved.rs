@@ -98,7 +98,7 @@ pub(super) fn settle_lost(fs: &Shared, node: &Arc<Node>) -> Result<()> {
 /// Returns true if the `path` in the conversation leads to `node`.
 fn is_at(fs: &Shared, node: &Node, (id, path): (&Component, &RelPath)) -> bool {
     let stat = fs.engine.conversation(id).map(|conversation| conversation.dir().stat_at(path));
-    stat.is_ok_and(|stat| stat.is_ok_and(|stat| node.key == Key::Disk(FileId::of(&stat))))
+    stat.is_ok_and(|stat| stat.is_ok_and(|stat| node.is_at(&stat)))
 }
 
 fn follow(fs: &Shared, node: &Arc<Node>, home: &Home, here: (Component, RelPath)) -> Result<()> {
@@ -173,7 +173,7 @@ fn old_record(
         Err(error) if is_gone(&error) => return Ok(OldRecord::ItsOwn),
         stat => FileId::of(&stat?),
     };
-    if id == file.id {
+    if id == file.id() {
         return Ok(OldRecord::InUse);
     }
     let there = fs.nodes.find(&Key::Disk(id));

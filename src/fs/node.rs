@@ -34,6 +34,7 @@ use crate::model::MAX_DEPTH;
 use crate::model::RelPath;
 use crate::store::Dir;
 use crate::store::MESSAGES;
+use crate::store::Stat;
 use crate::store::Store;
 use crate::view::View;
 use crate::view::ViewDir;
@@ -232,6 +233,14 @@ impl Node {
         }
     }
 
+    /// Returns true if `stat` describes the file or directory on disk that it is.
+    pub(crate) fn is_at(&self, stat: &Stat) -> bool {
+        match &self.kind {
+            NodeKind::File(file) => file.is_at(stat),
+            _ => self.key == Key::Disk(FileId::of(stat)),
+        }
+    }
+
     /// Returns the node that it is computed from.
     pub(crate) fn computed_from(&self) -> Option<&Arc<Self>> {
         match &self.kind {
@@ -353,6 +362,6 @@ mod tests {
         let of_file = size_of::<Node>() + size_of::<FileNode>();
         let of_view = size_of::<Node>() + size_of::<ComputedNode>() + size_of::<Computed>();
         assert!(size_of::<Node>() <= 88, "{}", size_of::<Node>());
-        assert!(of_file <= 370 && of_view <= 350, "{of_file}, {of_view}");
+        assert!(of_file <= 386 && of_view <= 350, "{of_file}, {of_view}");
     }
 }

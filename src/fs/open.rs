@@ -317,7 +317,7 @@ fn opened(
     let pages = stat.map_or(Pages::None, |stat| life.opened_to_read(&stat, clock));
     let first = writes && life.opened(mode.can_map_for_writing(), home);
     if first {
-        fs.engine.live.insert(file.id, &(Arc::clone(file) as Arc<dyn SourceFile>));
+        fs.engine.live.insert(file.id(), &(Arc::clone(file) as Arc<dyn SourceFile>));
     }
     drop(life);
     if first {
@@ -391,7 +391,7 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     let mut life = file.life();
     let last = life.closed(|| handle.take_closed_by());
     if last {
-        fs.engine.live.remove(file.id);
+        fs.engine.live.remove(file.id());
     }
     drop(life);
     if last {

@@ -7,7 +7,6 @@ use std::slice;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::engine::FileId;
 use crate::engine::sync::RwLockReadGuard;
 use crate::fs::FsError;
 use crate::fs::Result;
@@ -103,7 +102,7 @@ fn add(
     let dir = link.dir()?;
     let mut life = file.life();
     let stat = dir.stat(&link.name)?;
-    if FileId::of(&stat) != file.id {
+    if !file.is_at(&stat) {
         return Err(FsError::Stale);
     }
     life.noticed(&stat, fs.engine.store.clock());

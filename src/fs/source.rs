@@ -20,6 +20,7 @@ use crate::engine::messages;
 use crate::engine::names;
 use crate::fs::FsError;
 use crate::fs::facts;
+use crate::fs::local_copy;
 use crate::fs::node::dir::DirNode;
 use crate::fs::node::file::FileNode;
 use crate::model::Component;
@@ -102,7 +103,9 @@ impl SourceFile for QuietFile {
 
 impl SourceFile for FileNode {
     fn snapshot(&self, engine: &Engine) -> engine::Result<Snapshot> {
-        self.snapshot_of(engine, self.reader()?)
+        let copy = |error| local_copy::open(engine, self).map(Arc::new).map_err(|_| error);
+        let file = self.reader().or_else(copy)?;
+        self.snapshot_of(engine, file)
     }
 
     fn version(&self, engine: &Engine, snapshot: &Snapshot) -> engine::Result<Version> {

@@ -4,6 +4,7 @@ use std::fs;
 use std::fs::File;
 use std::fs::Permissions;
 use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -100,6 +101,49 @@ fn a_truncation_in_the_store_shows() {
         File::options().write(true).open(&plain).unwrap().set_len(2).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"fi");
         shared.sees("the size", || fs::metadata(&path).unwrap().len() == 2);
+    });
+}
+
+/// Puts a file with the same bytes in the place of an output's, and records it, as a process does
+/// that has compared their digests.
+fn replace_by_copy(plain: &Path) {
+    let (copy, before) = (plain.with_file_name(".copy"), fs::metadata(plain).unwrap());
+    fs::copy(plain, &copy).unwrap();
+    File::open(&copy).unwrap().set_modified(before.modified().unwrap()).unwrap();
+    fs::rename(&copy, plain).unwrap();
+    let now = fs::metadata(plain).unwrap();
+    assert_ne!(now.ino(), before.ino());
+    let manifest = plain.ancestors().nth(3).unwrap().join("manifest.jsonl");
+    let records = fs::read_to_string(&manifest).unwrap();
+    let mut record: serde_json::Value =
+        serde_json::from_str(records.lines().last().unwrap()).unwrap();
+    record["file"]["copied"] = (now.ctime() * 1_000_000_000 + now.ctime_nsec()).into();
+    let mut manifest = File::options().append(true).open(manifest).unwrap();
+    writeln!(manifest, "{record}").unwrap();
+}
+
+#[test]
+fn a_recorded_copy_of_the_file_is_the_same_output() {
+    Shared::each(|shared| {
+        let (path, plain) = shared.known("x.json", b"[1, 2]\n");
+        let pretty = view(&path, ".pretty");
+        let text = fs::read(&pretty).unwrap();
+        let held = File::open(&pretty).unwrap();
+        let again = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+        let numbers = || [&path, &pretty].map(|path| fs::metadata(path).unwrap().ino());
+        let before = numbers();
+        for _ in 0..2 {
+            replace_by_copy(&plain);
+            // Opened by its number: nobody looks its name up.
+            assert_eq!(fs::read(&again).unwrap(), text);
+            assert_eq!(fs::read(&path).unwrap(), b"[1, 2]\n");
+            assert_eq!(fs::read(&pretty).unwrap(), text);
+            assert_eq!(numbers(), before);
+        }
+        fs::write(&path, b"[3]\n").unwrap();
+        assert_eq!(fs::read(&plain).unwrap(), b"[3]\n");
+        assert_eq!(fs::read(&pretty).unwrap(), b"[\n  3\n]\n");
+        assert_eq!(numbers()[0], before[0]);
     });
 }
 

@@ -28,7 +28,10 @@ use crate::store::stat_file;
 /// A regular file on disk.
 pub(crate) struct FileNode {
     pub(crate) link: Linked,
-    pub(crate) id: FileId,
+    /// The local file that it was found as first.
+    id: FileId,
+    /// The copy that took the place of that.
+    copy: Mutex<Option<Box<FileId>>>,
     pub(crate) facts: KnownFacts,
     pub(crate) sizes: KnownSizes,
     pub(crate) tracker: Tracker,
@@ -42,12 +45,39 @@ impl FileNode {
         Self {
             link: Linked::new(link),
             id: FileId::of(stat),
+            copy: Mutex::default(),
             facts: KnownFacts::default(),
             sizes: KnownSizes::default(),
             tracker: Tracker::default(),
             told_stale: AtomicU64::new(0),
             life: Mutex::new(Life::at_rest(stat)),
         }
+    }
+
+    /// Returns the local file that has its bytes.
+    pub(crate) fn id(&self) -> FileId {
+        self.copy.lock().as_deref().copied().unwrap_or(self.id)
+    }
+
+    /// Returns true if `stat` describes the local file that has its bytes.
+    pub(crate) fn is_at(&self, stat: &Stat) -> bool {
+        FileId::of(stat) == self.id()
+    }
+
+    /// Returns true if `original`, the file that a copy took the place of, is this one.
+    pub(crate) fn was(&self, original: &Stat) -> bool {
+        FileId::of(original) == self.id || self.is_at(original)
+    }
+
+    /// Makes the file that `stat` describes the one that has its bytes, unless it is in use:
+    /// whoever has it open goes on with the bytes that he has.
+    pub(crate) fn take_copy(&self, stat: &Stat) -> bool {
+        let life = self.life();
+        let is_free = life.is_at_rest() && life.any_open().is_none();
+        if is_free {
+            *self.copy.lock() = Some(Box::new(FileId::of(stat)));
+        }
+        is_free
     }
 
     /// Notes at `moment`, in milliseconds, that somebody was told that a view of it is of an
@@ -71,7 +101,7 @@ impl FileNode {
     pub(crate) fn stat(&self) -> Result<Stat> {
         if let Some(link) = self.link.get() {
             match link.dir()?.stat(&link.name) {
-                Ok(stat) if FileId::of(&stat) == self.id => return Ok(stat),
+                Ok(stat) if self.is_at(&stat) => return Ok(stat),
                 Ok(_) | Err(_) => {}
             }
         }
@@ -84,7 +114,7 @@ impl FileNode {
     pub(crate) fn open(&self, flags: OFlags) -> Result<File> {
         let link = self.link.get().ok_or(FsError::Stale)?;
         let dir = link.dir()?;
-        Ok(self.id.open(&dir, &link.name, flags)?)
+        Ok(self.id().open(&dir, &link.name, flags)?)
     }
 
     /// Returns a descriptor that can read it.

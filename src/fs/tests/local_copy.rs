@@ -3,6 +3,7 @@
 use std::fs;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::fixture::Fixture;
 use crate::engine::EngineOptions;
@@ -14,6 +15,14 @@ use crate::store::Store;
 use crate::store::stat_file;
 
 const VIEWS: [&str; 5] = ["summary", "tail", "pretty", "meta.json", "grep/two"];
+
+fn computed(fixture: &Fixture) -> u64 {
+    fixture.fs.counters().views_computed.load(Relaxed)
+}
+
+fn analysed(fixture: &Fixture) -> u64 {
+    fixture.fs.counters().bytes_analysed.load(Relaxed)
+}
 
 fn stat(fixture: &Fixture, name: &str) -> Stat {
     stat_file(&File::open(fixture.plain(name)).unwrap()).unwrap()
@@ -79,6 +88,21 @@ fn document() -> String {
 }
 
 #[test]
+fn a_copy_is_the_same_file() {
+    let fixture = Fixture::new();
+    let ino = put(&fixture, "a.json", b"[1, \"two\"]\n");
+    let before = views(&fixture, "a.json");
+    let done = (computed(&fixture), analysed(&fixture));
+    for _ in 0..3 {
+        copy(&fixture, "a.json");
+        assert_eq!(views(&fixture, "a.json"), before);
+        assert_eq!(fixture.ino("a.json"), ino);
+        assert_eq!(fixture.attr(ino).unwrap().size, 11);
+    }
+    assert_eq!((computed(&fixture), analysed(&fixture)), done);
+}
+
+#[test]
 fn a_text_on_disk_is_that_of_the_copy_too() {
     let fixture = Fixture::new();
     put(&fixture, "a.json", document().as_bytes());
@@ -94,6 +118,45 @@ fn a_text_on_disk_is_that_of_the_copy_too() {
     let other = second_process(&fixture);
     assert!(other.text("a.json.pretty").starts_with("marked\n"));
     assert_eq!(kept().len(), 1);
+}
+
+#[test]
+fn an_open_view_goes_on() {
+    let fixture = Fixture::new();
+    put(&fixture, "a.json", b"[1, \"two\"]\n");
+    let view = fixture.ino("a.json.pretty");
+    let fh = fixture.open(view, libc::O_RDONLY).unwrap().fh;
+    let text = fixture.read_fh(fh);
+    copy(&fixture, "a.json");
+    assert_eq!(fixture.read_fh(fh), text);
+    assert_eq!(fixture.attr(view).unwrap().size, text.len() as u64);
+    // Nobody has looked the name up since.
+    assert_eq!(fixture.read_ino(view).unwrap(), text);
+    fixture.drop_text(view);
+    assert_eq!(fixture.read_ino(view).unwrap(), text);
+    fixture.fs.release(fh).unwrap();
+}
+
+#[test]
+fn a_copy_is_written_like_any_file() {
+    let fixture = Fixture::new();
+    let ino = put(&fixture, "a.json", b"[1, \"two\"]\n");
+    copy(&fixture, "a.json");
+    let fh = fixture.open(fixture.ino("a.json"), libc::O_WRONLY).unwrap().fh;
+    fixture.write(fh, 1, b"3").unwrap();
+    assert_eq!(fixture.text("a.json.tail"), "[3, \"two\"]\n");
+    fixture.close(fh);
+    fixture.settle();
+    let record = fixture.record("a.json").unwrap();
+    assert!(stat(&fixture, "a.json").is_recorded(&record), "{record:?}");
+    assert_eq!(record.file, Some(stat(&fixture, "a.json").local_file()));
+    copy(&fixture, "a.json");
+    assert_eq!(fixture.text("a.json.tail"), "[3, \"two\"]\n");
+    assert_eq!(fixture.ino("a.json"), ino);
+    fixture.unlink("a.json").unwrap();
+    let new = fixture.put("a.json", b"[4]\n");
+    assert_ne!(new, ino);
+    assert_eq!(fixture.text("a.json.tail"), "[4]\n");
 }
 
 /// Not even with the length and the time of the old file.
