@@ -7,6 +7,7 @@ use quick_cache::sync::Cache;
 
 use crate::engine::Engine;
 use crate::engine::FileId;
+use crate::engine::Identity;
 use crate::engine::Result;
 use crate::engine::SourceFile;
 use crate::engine::recent::recent_cache;
@@ -24,25 +25,25 @@ use crate::store::read_full_at;
 const REMEMBERED: usize = 256;
 
 /// The state of the bytes that an analysis describes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct ByteState {
-    file: FileId,
+    identity: Identity,
     rewrites: RewriteCount,
     size: u64,
     modified: i64,
 }
 
 /// The analyses of recent files.
-pub(super) struct Analyses(Cache<FileId, (ByteState, Arc<Analysis>)>);
+pub(super) struct Analyses(Cache<Identity, (ByteState, Arc<Analysis>)>);
 
 impl Analyses {
     pub(super) fn new() -> Self {
         Self(recent_cache(REMEMBERED))
     }
 
-    fn get(&self, state: ByteState) -> Option<Arc<Analysis>> {
-        let (then, analysis) = self.0.get(&state.file)?;
-        (then == state).then_some(analysis)
+    fn get(&self, state: &ByteState) -> Option<Arc<Analysis>> {
+        let (then, analysis) = self.0.get(&state.identity)?;
+        state.has_bytes_of(&then).then_some(analysis)
     }
 }
 
@@ -63,8 +64,8 @@ pub(super) fn analysis(
     record: Option<&Record>,
     expired: &dyn Fn() -> bool,
 ) -> Result<AnalysisSoFar> {
-    let state = ByteState::now(engine, of, file)?;
-    let known = engine.analyses.get(state).or_else(|| recorded(record, state));
+    let state = ByteState::now(engine, of, file, record)?;
+    let known = engine.analyses.get(&state).or_else(|| recorded(record, &state));
     if let Some(analysis) = known
         && analysis.plain.is_some() == is_text(of, file, analysis.plain)?
     {
@@ -72,9 +73,9 @@ pub(super) fn analysis(
     }
     let (analysis, whole) = tracker::analyse(engine, of, file, state.size, expired)?;
     let analysis = Arc::new(analysis);
-    let after = ByteState::now(engine, of, file)?;
-    if whole && after.size == analysis.bytes && after.rewrites == state.rewrites {
-        engine.analyses.0.insert(after.file, (after, Arc::clone(&analysis)));
+    let after = ByteState::now(engine, of, file, record)?;
+    if whole && after.rewrites == state.rewrites && after.is_of(&analysis) {
+        engine.analyses.0.insert(after.identity.clone(), (after, Arc::clone(&analysis)));
     }
     Ok(AnalysisSoFar { analysis, whole })
 }
@@ -86,8 +87,8 @@ pub(super) fn known(
     file: &File,
     record: &Record,
 ) -> Result<Option<Arc<Analysis>>> {
-    let state = ByteState::now(engine, of, file)?;
-    let known = engine.analyses.get(state).or_else(|| recorded(Some(record), state));
+    let state = ByteState::now(engine, of, file, Some(record))?;
+    let known = engine.analyses.get(&state).or_else(|| recorded(Some(record), &state));
     let Some(analysis) = known else { return Ok(None) };
     let is_right = analysis.plain.is_some() == is_text(of, file, analysis.plain)?;
     Ok(is_right.then_some(analysis))
@@ -113,19 +114,41 @@ pub(super) fn begins_for_terminal(file: &File) -> Result<bool> {
 }
 
 impl ByteState {
-    fn now(engine: &Engine, of: &dyn SourceFile, file: &File) -> Result<Self> {
+    fn now(
+        engine: &Engine,
+        of: &dyn SourceFile,
+        file: &File,
+        record: Option<&Record>,
+    ) -> Result<Self> {
         let (rewrites, stat) = of.rewrites(engine, file)?;
-        let modified = stat.mtime.as_nanos();
-        Ok(Self { file: FileId::of(&stat), rewrites, size: stat.size, modified })
+        let local = || Identity::Local(FileId::of(&stat));
+        let identity = record.map_or_else(local, |record| Identity::of(record, &stat));
+        Ok(Self { identity, rewrites, size: stat.size, modified: stat.mtime.as_nanos() })
+    }
+
+    /// Returns true if the bytes are those of `then`, a state with the same identity.
+    fn has_bytes_of(&self, then: &Self) -> bool {
+        matches!(self.identity, Identity::Sealed(_)) || self == then
+    }
+
+    /// Returns true if `analysis` can be that of all these bytes.
+    fn is_of(&self, analysis: &Analysis) -> bool {
+        let is_other = matches!(&self.identity, Identity::Sealed(of) if *of != analysis.digest);
+        self.size == analysis.bytes && !is_other
     }
 }
 
-/// Returns the analysis in the manifest if it still holds: the file is as it was recorded, this
-/// process has not rewritten it since, and this version of ctxfs would find the same.
-fn recorded(record: Option<&Record>, state: ByteState) -> Option<Arc<Analysis>> {
+/// Returns the analysis in the manifest if it still holds: it is that of the sealed bytes, or the
+/// file has the recorded length and time and this process has not rewritten it since. And this
+/// version of ctxfs would find the same.
+fn recorded(record: Option<&Record>, state: &ByteState) -> Option<Arc<Analysis>> {
     let record = record?;
-    let same =
-        record.size == state.size && record.modified == state.modified && state.rewrites.own == 0;
+    let same = match state.identity {
+        Identity::Sealed(_) => true,
+        Identity::Local(_) => {
+            (record.size, record.modified, 0) == (state.size, state.modified, state.rewrites.own)
+        }
+    };
     let analysis = record.analysis.as_ref().filter(|_| same)?;
     (analysis.version == Analysis::VERSION).then(|| Arc::new(analysis.clone()))
 }

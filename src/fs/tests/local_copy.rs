@@ -102,6 +102,26 @@ fn a_copy_is_the_same_file() {
     assert_eq!((computed(&fixture), analysed(&fixture)), done);
 }
 
+/// What this process did to the file before it was sealed does not count.
+#[test]
+fn a_copy_is_not_analysed_again() {
+    let fixture = Fixture::new();
+    put(&fixture, "a.json", document().as_bytes());
+    let meta = fixture.meta("a.json");
+    let done = analysed(&fixture);
+    copy(&fixture, "a.json");
+    fixture.drop_text(fixture.ino("a.json.meta.json"));
+    assert_eq!(fixture.meta("a.json"), meta);
+    // One that is in use is not taken over: the copy is a file of its own, with the same bytes.
+    let fh = fixture.open(fixture.ino("a.json"), libc::O_RDONLY).unwrap().fh;
+    let before = fixture.ino("a.json");
+    copy(&fixture, "a.json");
+    assert_ne!(fixture.ino("a.json"), before);
+    assert_eq!(fixture.meta("a.json"), meta);
+    assert_eq!(analysed(&fixture), done);
+    fixture.fs.release(fh).unwrap();
+}
+
 #[test]
 fn a_text_on_disk_is_that_of_the_copy_too() {
     let fixture = Fixture::new();
