@@ -108,8 +108,11 @@ fn add(
     life.noticed(&stat, fs.engine.store.clock());
     let manifest = Some(&held.manifest);
     let mut record = record_at(&life, &held.conversation, &held.path, &stat, manifest)?;
-    record.size = stat.size;
-    record.modified = stat.mtime.as_nanos();
+    let (size, modified) = (stat.size, stat.mtime.as_nanos());
+    // An analysis of other bytes must not come to tell of these.
+    record.analysis =
+        record.analysis.filter(|_| (record.size, record.modified) == (size, modified));
+    (record.size, record.modified) = (size, modified);
     if let Some(record) = change(&mut life, record) {
         held.manifest.append(slice::from_ref(&record))?;
         done(&mut life);

@@ -1,5 +1,6 @@
 //! Changes of the store's files by other processes, beside the mount.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
@@ -69,6 +70,18 @@ fn what_others_wrote_is_analysed_anew() {
     file.write_all_at(b"SEVEN", 0).unwrap();
     check(&fixture, "a.txt");
     append_outside(&fixture, "a.txt", b"eight\n");
+    check(&fixture, "a.txt");
+}
+
+/// Saying something of a file says nothing of its bytes.
+#[test]
+fn what_others_wrote_is_not_taken_for_analysed_when_an_attribute_is_set() {
+    let fixture = Fixture::new();
+    let ino = fixture.put("a.txt", b"one\n");
+    fixture.settle();
+    std::fs::write(fixture.plain("a.txt"), "two\n").unwrap();
+    fixture.fs.setxattr(ino, OsStr::new("user.ctx.tool"), b"exec", 0).unwrap();
+    assert_eq!(fixture.record("a.txt").unwrap().provenance.tool.as_deref(), Some("exec"));
     check(&fixture, "a.txt");
 }
 
