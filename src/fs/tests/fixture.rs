@@ -44,6 +44,17 @@ pub(super) fn errno<T>(result: Result<T>) -> i32 {
     result.err().expect("it succeeded").errno().0
 }
 
+/// Tries again while a lock is taken, as a mount does: by a compaction, or by the child of another
+/// test, which has all locks of this process until it runs its program.
+fn until_unlocked<T>(attempt: impl Fn() -> Result<T>) -> Result<T> {
+    loop {
+        match attempt() {
+            Err(error) if error.must_wait() => thread::sleep(Duration::from_millis(1)),
+            done => return done,
+        }
+    }
+}
+
 impl Fixture {
     pub(super) fn new() -> Self {
         Self::with(EngineOptions::default())
@@ -182,11 +193,12 @@ impl Fixture {
     }
 
     pub(super) fn rename(&self, from: &str, to: &str, mode: RenameMode) -> Result<()> {
-        self.fs.rename(self.tool, OsStr::new(from), self.tool, OsStr::new(to), mode)
+        let (from, to) = (OsStr::new(from), OsStr::new(to));
+        until_unlocked(|| self.fs.rename(self.tool, from, self.tool, to, mode))
     }
 
     pub(super) fn unlink(&self, name: &str) -> Result<()> {
-        self.fs.unlink(self.tool, OsStr::new(name))
+        until_unlocked(|| self.fs.unlink(self.tool, OsStr::new(name)))
     }
 
     pub(super) fn opendir(&self, ino: Ino) -> Result<Fh> {
