@@ -17,8 +17,8 @@ from models.relay import Relay
 CONTEXT = 4096
 NEEDLE = "ERROR worker-3 cannot open /var/lib/app/spool.db: disk quota exceeded"
 QUESTION = "Copy the line that contains ERROR."
-# The most by which the estimate of tokens may be wrong: a chunk leaves as much room.
-PERCENT = 10
+# What a chunk leaves free of a context, in percent, as the model may count more tokens than are estimated.
+FREE_PERCENT = 30
 
 
 def log(lines):
@@ -79,7 +79,7 @@ class Modes:
         return self.holds(told, "full-chunked") + f", {relay.requests} requests"
 
     def a_context_that_is_smaller_than_told_is_read_in_halves(self):
-        told, relay = self.ask(220, "full-chunked", context=16_384)
+        told, relay = self.ask(400, "full-chunked", context=16_384)
         if relay.requests < 3:
             raise Failed(f"{relay.requests} requests")
         return self.holds(told, "full-chunked") + f", {relay.requests} requests"
@@ -136,7 +136,7 @@ def estimate(store, url, name):
     told = json.loads(store.run("view", f"{path}.meta.json"))["analysis"]["tokens"]
     real = tokens(url, content.decode(errors="replace"))
     wrong = 100 * (told - real) / real
-    if abs(wrong) > PERCENT:
+    if wrong < -FREE_PERCENT:
         raise Failed(f"{told} tokens are estimated, {real} there are: {wrong:+.1f} %")
     return f"{told} of {real}: {wrong:+.1f} %"
 
