@@ -37,7 +37,7 @@ pub(super) struct AgentAnswer {
 /// Answers a question by looking into the document in a form.
 pub(super) fn answer(inquiry: &Inquiry<'_>, form: LineForm) -> Result<AgentAnswer, ModeError> {
     let profile = inquiry.model.profile();
-    let brief = Brief::of(inquiry.document, form, profile.context_tokens)?;
+    let brief = Brief::of(inquiry.document, form, inquiry.question)?;
     let desired = profile.tools;
     if desired != ToolUse::None
         && let Some(answer) = by_calls::answer(inquiry, form, &brief, desired == ToolUse::Native)?
@@ -48,17 +48,21 @@ pub(super) fn answer(inquiry: &Inquiry<'_>, form: LineForm) -> Result<AgentAnswe
 }
 
 /// The looks of one question.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct LookLog {
+    /// That of the brief.
+    first: Look,
     taken: Vec<Look>,
     /// The numbers of the lines that were shown.
     shown: BTreeSet<u64>,
+    /// True if the last look showed none but these.
+    was_barren: bool,
 }
 
 impl LookLog {
     fn new(brief: &Brief) -> Self {
         let shown = brief.seen.lines.iter().map(|line| line.number).collect();
-        Self { taken: Vec::new(), shown }
+        Self { first: brief.look.clone(), taken: Vec::new(), shown, was_barren: false }
     }
 
     /// Takes a look. One that was taken before goes on where it was cut.
@@ -72,19 +76,22 @@ impl LookLog {
         while let Some(known) = look.as_ref().filter(|look| self.taken.contains(look)) {
             look = known.next();
         }
+        self.was_barren = true;
         let Some(look) = look else {
             let note = "You have looked there already: look in another way.".to_owned();
             return Ok(LookResult { notes: vec![note], ..LookResult::default() });
         };
         let seen = look.at(inquiry.document, form)?;
+        let before = self.shown.len();
         self.shown.extend(seen.lines.iter().map(|line| line.number));
+        self.was_barren = self.shown.len() == before;
         self.taken.push(look);
         Ok(seen)
     }
 
     /// Returns the looks as an answer names them.
     fn named(&self) -> Vec<String> {
-        self.taken.iter().map(ToString::to_string).collect()
+        [&self.first].into_iter().chain(&self.taken).map(ToString::to_string).collect()
     }
 }
 

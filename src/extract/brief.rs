@@ -1,4 +1,8 @@
-//! The brief with which the reading agent begins: what the output is, its ends and its errors.
+//! The brief with which the reading agent begins: what the output is, and where the words of the
+//! question are.
+//!
+//! Each turn sends it again, so it is short. With errors and both ends of the output in it, a
+//! question cost three times as many tokens, and no more answers were right; see docs/EXTRACTION.md.
 
 use crate::extract::Document;
 use crate::extract::DocumentError;
@@ -6,10 +10,8 @@ use crate::extract::look::LineForm;
 use crate::extract::look::Look;
 use crate::extract::look::LookResult;
 
-/// The most bytes of the facts, for a model whose context is small and for any other.
-const FACTS: [usize; 2] = [600, 4000];
-/// A context of fewer tokens is small.
-const SMALL: u64 = 16_384;
+/// The most bytes of the facts.
+const FACTS: usize = 300;
 /// The labels of a summary's lines that name views.
 const PATHS: [&str; 10] =
     ["[ctxfs]", "tool:", "file:", "next:", "find:", "search:", "part:", "end:", "pages:", "read:"];
@@ -19,31 +21,23 @@ const PATHS: [&str; 10] =
 pub(super) struct Brief {
     /// What the output is.
     pub(super) facts: String,
-    /// Some of its lines.
+    /// The first look.
+    pub(super) look: Look,
+    /// What it showed.
     pub(super) seen: LookResult,
 }
 
 impl Brief {
-    /// Returns the brief of a document for a model with a context of `tokens`.
+    /// Returns the brief of a document for a question.
     pub(super) fn of(
         document: &dyn Document,
         form: LineForm,
-        tokens: u64,
+        question: &str,
     ) -> Result<Self, DocumentError> {
-        let summary = document.view("summary")?;
-        let facts = facts(&summary, FACTS[usize::from(tokens >= SMALL)]);
-        let mut seen = Look::Read { from: 1, to: 2 }.at(document, form)?;
-        seen.lines.extend(LookResult::errors(&summary));
-        // The lines of other forms are not counted.
-        let last = if form == LineForm::Plain { document.facts().lines } else { 0 };
-        if last > 2 {
-            seen.lines
-                .extend(Look::Read { from: (last - 1).max(3), to: last }.at(document, form)?.lines);
-        }
-        seen.notes.clear();
-        seen.lines.sort_by_key(|line| line.number);
-        seen.lines.dedup_by_key(|line| line.number);
-        Ok(Self { facts, seen })
+        let facts = facts(&document.view("summary")?, FACTS);
+        let look = Look::Find { words: question.to_owned() };
+        let seen = look.at(document, form)?;
+        Ok(Self { facts, look, seen })
     }
 
     /// Returns the text that a model sees.

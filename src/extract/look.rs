@@ -215,12 +215,6 @@ impl LookResult {
         seen
     }
 
-    /// Returns the lines in the part of a summary that shows errors.
-    pub(super) fn errors(summary: &str) -> Vec<NumberedLine> {
-        let part = summary.lines().skip_while(|line| *line != "--- errors ---").skip(1);
-        part.take_while(|line| !line.starts_with("--- ")).filter_map(NumberedLine::of).collect()
-    }
-
     /// Returns the text that a model sees.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();

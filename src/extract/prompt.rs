@@ -4,7 +4,7 @@ use crate::extract::DocumentFacts;
 use crate::model::visible;
 
 /// The version of all prompts together. Answers to other prompts are other answers.
-pub const PROMPT_VERSION: u32 = 1;
+pub const PROMPT_VERSION: u32 = 2;
 
 /// The most bytes of the arguments of a call in a prompt.
 const ARGUMENTS: usize = 2000;

@@ -9,6 +9,13 @@ import urllib.parse
 
 # What stands in a prompt between the tags around lines of the output.
 SHOWN = re.compile(r"(<output-(\w+)>\n)(.*?)(\n</output-\2>)", re.DOTALL)
+# What the schema says of the look with which the agent begins.
+FIND = {
+    "type": "object",
+    "properties": {"found": {"const": False}, "look": {"const": "find"}, "words": {"type": "string", "maxLength": 80}},
+    "required": ["found", "look", "words"],
+    "additionalProperties": False,
+}
 NUMBER = re.compile(r"^(\d+):", re.MULTILINE)
 
 
@@ -70,17 +77,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def without_brief(body):
-    """Takes out of a request the lines with which the reading agent begins, and their numbers out of its schema."""
-    users = [message for message in body["messages"] if message["role"] == "user"]
-    brief = SHOWN.search(users[0]["content"])
-    if brief is None:
+    """Takes out of a request what the reading agent begins with: the facts, the first look, and its lines in the schema."""
+    messages = body["messages"]
+    first = [message["role"] for message in messages].index("user")
+    question, *look = messages[first:first + 3]
+    if [message["role"] for message in look] != ["assistant", "user"]:
         return body
-    later = "".join(message["content"] for message in users[1:])
-    hidden = set(NUMBER.findall(brief.group(3))) - set(NUMBER.findall(later))
-    users[0]["content"] = SHOWN.sub(r"\g<1>(nothing yet)\g<4>", users[0]["content"], count=1)
+    later = "".join(message["content"] for message in messages[first + 3:])
+    hidden = set(NUMBER.findall(look[1]["content"])) - set(NUMBER.findall(later))
+    question["content"] = SHOWN.sub(r"\g<1>(nothing yet)\g<4>", question["content"], count=1)
+    del messages[first + 1:first + 3]
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
     for form in schema.get("oneOf", []):
         hide(form, hidden)
+    if not later and len(schema.get("oneOf", [])) > 1:
+        # The program leaves it out where it has looked so itself.
+        schema["oneOf"].insert(1, FIND)
     return body
 
 

@@ -2,7 +2,8 @@
 //!
 //! Small models keep to this if the program keeps the rules: the numbers of lines are an
 //! enumeration of those that were shown, an action that repeats is not offered in the next turn,
-//! and the last turn offers the answer alone.
+//! and the last turn offers the answer alone. After a look that shows nothing new comes the last turn:
+//! from then on a small model only repeats itself.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,9 +20,12 @@ use crate::extract::look::LineForm;
 use crate::extract::look::Look;
 use crate::extract::mode_error::ModeError;
 use crate::extract::prompt::Prompt;
+use crate::extract::wrapper::Wrapper;
 
 /// The most lines that an answer can choose from: those that were shown last.
 const CHOICE: usize = 200;
+/// The most characters of the words of a look.
+const WORDS: usize = 80;
 /// The looks, in the order in which they are offered.
 const LOOKS: [&str; 3] = ["find", "grep", "read"];
 
@@ -48,7 +52,8 @@ enum ActionReply {
     },
 }
 
-/// Answers by actions.
+/// Answers by actions. The first look is there as if the model had taken it: where its lines stand in
+/// the question, a small model does not answer from them.
 pub(super) fn answer(
     inquiry: &Inquiry<'_>,
     form: LineForm,
@@ -57,12 +62,19 @@ pub(super) fn answer(
     let profile = inquiry.model.profile();
     let mut looks = LookLog::new(brief);
     let wrapper = inquiry.wrapper();
-    let first = [("text", &*brief.text()), ("again", "")];
+    let first = [("text", &*brief.facts), ("again", "")];
     let mut request = inquiry.request((Prompt::ActionSystem, Prompt::Action), &wrapper, &first);
-    let mut repeated = None;
+    let words: String = inquiry.question.chars().take(WORDS).collect();
+    let look = json!({"found": false, "look": "find", "words": words}).to_string();
+    let seen = brief.seen.text();
+    request.turns.extend(looked(inquiry, &wrapper, (look, &seen), Prompt::Action));
+    // Most models would do what was done for them once more.
+    let mut repeated = Some(brief.look.name());
     let steps = inquiry.settings.max_steps.max(1);
+    let is_last = |step, looks: &LookLog| step >= steps || looks.was_barren;
     for step in 1..=steps {
-        let offered = LOOKS.iter().filter(|name| step < steps && repeated != Some(**name));
+        let last = is_last(step, &looks);
+        let offered = LOOKS.iter().filter(|name| !last && repeated != Some(**name));
         request.schema = Some(schema(&looks, &offered.copied().collect::<Vec<_>>()));
         make_room(&mut request, profile.context_tokens);
         let reply = inquiry.asking.ask(CallKind::Agent, inquiry.model, &request)?;
@@ -77,12 +89,22 @@ pub(super) fn answer(
             }
             None => "(The reply is no JSON object of the required form.)".to_owned(),
         };
-        let prompt = if step + 1 == steps { Prompt::ActionLast } else { Prompt::Action };
-        request.turns.push(Turn::Model { text: reply.text, calls: Vec::new() });
-        let more = [("text", &*text), ("again", " in another way")];
-        request.turns.push(Turn::User(inquiry.filled(prompt, &wrapper, &more)));
+        let prompt = if is_last(step + 1, &looks) { Prompt::ActionLast } else { Prompt::Action };
+        request.turns.extend(looked(inquiry, &wrapper, (reply.text, &text), prompt));
     }
     Err(ModeError::Steps { target: profile.target.clone(), steps })
+}
+
+/// Returns the turns of a look and of what it showed.
+fn looked(
+    inquiry: &Inquiry<'_>,
+    wrapper: &Wrapper,
+    (look, text): (String, &str),
+    prompt: Prompt,
+) -> [Turn; 2] {
+    let more = [("text", text), ("again", " in another way")];
+    let shown = Turn::User(inquiry.filled(prompt, wrapper, &more));
+    [Turn::Model { text: look, calls: Vec::new() }, shown]
 }
 
 impl ActionReply {
@@ -114,7 +136,7 @@ fn schema(looks: &LookLog, offered: &[&str]) -> Value {
             "additionalProperties": false,
         })
     };
-    let text = |most: u32| json!({"type": "string", "maxLength": most});
+    let text = |most: usize| json!({"type": "string", "maxLength": most});
     let line = json!({"type": "integer"});
     let no = json!({"const": false});
     let shown: Vec<u64> = looks.shown.iter().rev().take(CHOICE).rev().copied().collect();
@@ -128,7 +150,7 @@ fn schema(looks: &LookLog, offered: &[&str]) -> Value {
     // says how to look on.
     for name in offered {
         forms.push(object(match *name {
-            "find" => json!({"found": no, "look": {"const": name}, "words": text(80)}),
+            "find" => json!({"found": no, "look": {"const": name}, "words": text(WORDS)}),
             "grep" => json!({
                 "found": no,
                 "ignore_case": {"type": "boolean"},
