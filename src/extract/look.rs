@@ -12,6 +12,8 @@ const FIND: usize = 4;
 const GREP: usize = 5;
 /// The most lines of a result of Read.
 const READ: u64 = 8;
+/// The most words of which it is counted how many lines have them.
+const WORDS: usize = 24;
 /// The most characters of a line in a result.
 const LINE: usize = 400;
 
@@ -143,11 +145,29 @@ impl fmt::Display for Look {
 fn find(document: &dyn Document, form: LineForm, words: &str) -> Result<LookResult, DocumentError> {
     if form != LineForm::Plain {
         // Only lines as they are can be ranked.
-        let any: Vec<String> = words.split_whitespace().map(regex_syntax::escape).collect();
-        return grep(document, form, &any.join("|"), true);
+        let word = rarest(document, form, words)?;
+        return grep(document, form, &regex_syntax::escape(word.unwrap_or(words)), true);
     }
     let text = document.view(&format!("find/{}", spelt(words)))?;
     Ok(LookResult::of(&text, FIND))
+}
+
+/// Returns the word that the fewest lines have, of those that any has.
+fn rarest<'a>(
+    document: &dyn Document,
+    form: LineForm,
+    words: &'a str,
+) -> Result<Option<&'a str>, DocumentError> {
+    let mut found: Option<(u64, &str)> = None;
+    for word in each_word(words).take(WORDS) {
+        let query = format!("-c -i -e {}", spelt(&regex_syntax::escape(word)));
+        let text = document.view(&format!("{}grep/{query}", form.prefix()))?;
+        let count: u64 = text.trim().parse().unwrap_or_default();
+        if count > 0 && found.is_none_or(|(fewest, _)| count < fewest) {
+            found = Some((count, word));
+        }
+    }
+    Ok(found.map(|(_, word)| word))
 }
 
 fn grep(
@@ -264,8 +284,12 @@ pub(super) fn spelt(argument: &str) -> String {
 
 /// Returns the words of a pattern.
 fn words_of(pattern: &str) -> String {
+    each_word(pattern).collect::<Vec<_>>().join(" ")
+}
+
+fn each_word(text: &str) -> impl Iterator<Item = &str> {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
-    pattern.split(|c| !is_word(c)).filter(|word| word.len() > 1).collect::<Vec<_>>().join(" ")
+    text.split(move |c| !is_word(c)).filter(|word| word.len() > 1)
 }
 
 #[cfg(test)]

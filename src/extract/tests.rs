@@ -1,3 +1,4 @@
+mod first_look;
 mod stopping;
 
 use std::fmt::Write as _;
@@ -156,27 +157,6 @@ fn a_model_without_tools_acts_by_a_schema() {
         extract(&ExtractSettings::default(), &[&model], &document, (QUESTION, Mode::ReadGrep));
     assert_eq!(text(&found), format!("spool.db, quota\n\nLines: 1001\n1001: {NEEDLE}"));
     assert_eq!(found.calls.len(), 4);
-}
-
-/// It costs one turn where the words of the question lead to the line.
-#[test]
-fn the_first_look_is_for_the_words_of_the_question() {
-    let model = Scripted::new("a", |request| {
-        let [_, Turn::Model { text: look, .. }, Turn::User(seen)] = &request.turns[..] else {
-            panic!("{:?}", request.turns)
-        };
-        let look: serde_json::Value = serde_json::from_str(look).unwrap();
-        assert_eq!(look["words"].as_str().unwrap().chars().count(), 80);
-        assert!(seen.contains(&format!("1001: {NEEDLE}")), "{seen}");
-        says(r#"{"found": true, "lines": [1001], "text": "spool.db"}"#)
-    });
-    let model = model.with(|profile| profile.tools = ToolUse::None);
-    let document = TextDocument::new(&log(2000));
-    let question = format!("cannot open spool.db: {}", "please ".repeat(20));
-    let settings = ExtractSettings::default();
-    let found = extract(&settings, &[&model], &document, (&question, Mode::ReadGrep));
-    assert_eq!(text(&found), format!("spool.db\n\nLines: 1001\n1001: {NEEDLE}"));
-    assert_eq!(found.calls.len(), 1);
 }
 
 #[test]
