@@ -85,9 +85,12 @@ pub(crate) fn present_version(engine: &Engine, file: &FileNode) -> Result<(Versi
 pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<u64> {
     let place = file.place().ok_or(FsError::Stale)?;
     let conversation = engine.conversation(&place.0)?;
+    // Asked before the record is looked for: if sealing ends in between, what is known is of the
+    // record before.
+    let is_at_rest = file.life().is_at_rest();
     let recorded = conversation.manifest().position(&place.1)?;
     let basis = FactsBasis::new(&place, recorded, stat.ctime);
-    if let Some(version) = file.facts.known(basis).filter(|_| file.life().is_at_rest()) {
+    if let Some(version) = file.facts.known(basis).filter(|_| is_at_rest) {
         return Ok(version);
     }
     // Asked before the facts are read: they may change right after.

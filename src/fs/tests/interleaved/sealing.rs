@@ -10,10 +10,14 @@ use super::together;
 use super::under_schedules;
 use crate::engine::EngineOptions;
 use crate::engine::sync::thread;
+use crate::fs::Ino;
 use crate::fs::RenameMode;
+use crate::fs::facts::facts_version;
 use crate::materialize::Analyzer;
 use crate::model::ArtifactState;
 use crate::model::Record;
+use crate::store::Stat;
+use crate::store::Time;
 
 const FIRST: &[u8] = b"one\n";
 const HALF: &[u8] = b"one\ntwo\n";
@@ -146,4 +150,36 @@ fn a_writer_that_comes_back_begins_anew() {
         fixture.settle();
         assert_sealed(&fixture, "a.txt", ALL);
     });
+}
+
+/// A view whose file seems to go back has two versions that turn stale, one after the other, and
+/// the kernel looks a name up again only once.
+#[test]
+fn the_facts_about_a_file_never_go_back() {
+    under_schedules(|| {
+        let fixture = Arc::new(Fixture::new());
+        let ino = fixture.put("a.txt", FIRST);
+        fixture.settle();
+        let sealed = facts_of(&fixture, ino);
+        let reopens: Work = Box::new(move |fixture| {
+            let fh = fixture.open(ino, libc::O_WRONLY).unwrap().fh;
+            fixture.close(fh);
+        });
+        let looks: Work = Box::new(move |fixture| {
+            let seen: Vec<u64> = (0..6).map(|_| facts_of(fixture, ino)).collect();
+            let later = seen.iter().skip_while(|facts| **facts == sealed);
+            assert!(later.copied().all(|facts| facts != sealed), "{seen:?}");
+        });
+        together(&fixture, vec![reopens, looks]);
+        fixture.settle();
+        assert_ne!(facts_of(&fixture, ino), sealed);
+    });
+}
+
+/// Returns the facts version of a file, as if it had last changed long ago.
+fn facts_of(fixture: &Fixture, ino: Ino) -> u64 {
+    let node = fixture.fs.0.nodes.get(ino).unwrap();
+    let file = node.as_file().unwrap();
+    let stat = Stat { ctime: Time { seconds: 100, nanos: 0 }, ..file.stat().unwrap() };
+    facts_version(fixture.fs.engine(), file, &stat).unwrap()
 }
