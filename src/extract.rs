@@ -5,13 +5,13 @@
 
 mod agent;
 mod asking;
-mod brief;
 mod call_tally;
 mod chunk;
 mod cited_lines;
 mod document;
 mod extraction;
 mod extractor;
+mod first_look;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod full;

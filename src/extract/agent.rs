@@ -12,7 +12,7 @@ use crate::extract::DocumentError;
 use crate::extract::ModelRequest;
 use crate::extract::ToolUse;
 use crate::extract::Turn;
-use crate::extract::brief::Brief;
+use crate::extract::first_look::FirstLook;
 use crate::extract::inquiry::Inquiry;
 use crate::extract::look::LineForm;
 use crate::extract::look::Look;
@@ -37,20 +37,20 @@ pub(super) struct AgentAnswer {
 /// Answers a question by looking into the document in a form.
 pub(super) fn answer(inquiry: &Inquiry<'_>, form: LineForm) -> Result<AgentAnswer, ModeError> {
     let profile = inquiry.model.profile();
-    let brief = Brief::of(inquiry.document, form, inquiry.question)?;
+    let first = FirstLook::take(inquiry.document, form, inquiry.question)?;
     let desired = profile.tools;
     if desired != ToolUse::None
-        && let Some(answer) = by_calls::answer(inquiry, form, &brief, desired == ToolUse::Native)?
+        && let Some(answer) = by_calls::answer(inquiry, form, &first, desired == ToolUse::Native)?
     {
         return Ok(answer);
     }
-    by_actions::answer(inquiry, form, &brief)
+    by_actions::answer(inquiry, form, &first)
 }
 
 /// The looks of one question.
 #[derive(Debug)]
 struct LookLog {
-    /// That of the brief.
+    /// That with which the agent begins.
     first: Look,
     taken: Vec<Look>,
     /// The numbers of the lines that were shown.
@@ -60,9 +60,9 @@ struct LookLog {
 }
 
 impl LookLog {
-    fn new(brief: &Brief) -> Self {
-        let shown = brief.seen.lines.iter().map(|line| line.number).collect();
-        Self { first: brief.look.clone(), taken: Vec::new(), shown, was_barren: false }
+    fn new(first: &FirstLook) -> Self {
+        let shown = first.seen.lines.iter().map(|line| line.number).collect();
+        Self { first: first.look.clone(), taken: Vec::new(), shown, was_barren: false }
     }
 
     /// Takes a look. One that was taken before goes on where it was cut.

@@ -24,12 +24,14 @@ pub(super) enum Prompt {
     Form,
     /// The contract of the agent with tools.
     AgentSystem,
-    /// The brief, and the question.
+    /// The first look, and the question.
     Agent,
     /// The last turn of the agent with tools.
     AgentLast,
     /// The contract of the agent without tools.
     ActionSystem,
+    /// The question.
+    ActionFirst,
     /// Lines, and the question.
     Action,
     /// Lines, and the last turn of the agent without tools.
@@ -48,6 +50,7 @@ impl Prompt {
             Self::Agent => include_str!("prompts/agent.md"),
             Self::AgentLast => include_str!("prompts/agent-last.md"),
             Self::ActionSystem => include_str!("prompts/action-system.md"),
+            Self::ActionFirst => include_str!("prompts/action-first.md"),
             Self::Action => include_str!("prompts/action.md"),
             Self::ActionLast => include_str!("prompts/action-last.md"),
         }
@@ -122,7 +125,6 @@ mod tests {
             "parts",
             "name",
             "steps",
-            "again",
         ];
         let values: Vec<(&str, &str)> = all.iter().map(|name| (*name, "value")).collect();
         let prompts = [
@@ -135,6 +137,7 @@ mod tests {
             Prompt::Agent,
             Prompt::AgentLast,
             Prompt::ActionSystem,
+            Prompt::ActionFirst,
             Prompt::Action,
             Prompt::ActionLast,
         ];

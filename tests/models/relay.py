@@ -1,4 +1,4 @@
-"""A relay before an endpoint: it counts the tokens of all replies, and can take the brief out of a question."""
+"""A relay before an endpoint: it counts the tokens of all replies, and can take out the look with which the agent begins."""
 
 import http.client
 import http.server
@@ -7,8 +7,6 @@ import re
 import threading
 import urllib.parse
 
-# What stands in a prompt between the tags around lines of the output.
-SHOWN = re.compile(r"(<output-(\w+)>\n)(.*?)(\n</output-\2>)", re.DOTALL)
 # What the schema says of the look with which the agent begins.
 FIND = {
     "type": "object",
@@ -22,9 +20,9 @@ NUMBER = re.compile(r"^(\d+):", re.MULTILINE)
 class Relay:
     """A relay on a port of its own. `usage` is what the endpoint has counted so far: tokens in and out."""
 
-    def __init__(self, url, without_brief=False):
+    def __init__(self, url, without_first_look=False):
         self.to = urllib.parse.urlsplit(url).netloc
-        self.without_brief = without_brief
+        self.without_first_look = without_first_look
         self.usage, self.requests = (0, 0), 0
         handler = type("Handler", (Handler,), {"relay": self})
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -48,8 +46,8 @@ class Relay:
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
-        if self.relay.without_brief:
-            body = json.dumps(without_brief(json.loads(body))).encode()
+        if self.relay.without_first_look:
+            body = json.dumps(without_first_look(json.loads(body))).encode()
         self.relay.requests += 1
         upstream = http.client.HTTPConnection(self.relay.to)
         upstream.request("POST", self.path, body, {"content-type": "application/json"})
@@ -76,16 +74,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def without_brief(body):
-    """Takes out of a request what the reading agent begins with: the facts, the first look, and its lines in the schema."""
+def without_first_look(body):
+    """Takes out of a request the look with which the reading agent begins, and its lines in the schema. The last turn has no looks."""
     messages = body["messages"]
     first = [message["role"] for message in messages].index("user")
-    question, *look = messages[first:first + 3]
+    look = messages[first + 1:first + 3]
     if [message["role"] for message in look] != ["assistant", "user"]:
         return body
     later = "".join(message["content"] for message in messages[first + 3:])
     hidden = set(NUMBER.findall(look[1]["content"])) - set(NUMBER.findall(later))
-    question["content"] = SHOWN.sub(r"\g<1>(nothing yet)\g<4>", question["content"], count=1)
     del messages[first + 1:first + 3]
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
     for form in schema.get("oneOf", []):

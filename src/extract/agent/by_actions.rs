@@ -3,29 +3,42 @@
 //! Small models keep to this if the program keeps the rules: the numbers of lines are an
 //! enumeration of those that were shown, an action that repeats is not offered in the next turn,
 //! and the last turn offers the answer alone. After a look that shows nothing new comes the last turn:
-//! from then on a small model only repeats itself.
+//! from then on a small model only repeats itself. Lines that it has passed over are not sent again
+//! before that: each turn sends all that is before it.
+
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::json;
 
+use crate::extract::ModelRequest;
 use crate::extract::Turn;
 use crate::extract::agent::AgentAnswer;
 use crate::extract::agent::LookLog;
 use crate::extract::agent::make_room;
 use crate::extract::asking::CallKind;
-use crate::extract::brief::Brief;
+use crate::extract::first_look::FirstLook;
 use crate::extract::inquiry::Inquiry;
 use crate::extract::look::LineForm;
 use crate::extract::look::Look;
+use crate::extract::look::LookResult;
+use crate::extract::look::NumberedLine;
 use crate::extract::mode_error::ModeError;
 use crate::extract::prompt::Prompt;
+use crate::extract::request_size::needed;
 use crate::extract::wrapper::Wrapper;
 
 /// The most lines that an answer can choose from: those that were shown last.
 const CHOICE: usize = 200;
 /// The most characters of the words of a look.
 const WORDS: usize = 80;
+/// What a model is told that replies with something else.
+const NO_OBJECT: &str = "The reply is no JSON object of the required form.";
+/// What stands in the place of lines if no look has shown any.
+const NO_LINE: &str = "No look has shown a line.";
+/// What stands for lines that the model has passed over.
+const PASSED: &str = "(lines none of which holds the answer)";
 /// The looks, in the order in which they are offered.
 const LOOKS: [&str; 3] = ["find", "grep", "read"];
 
@@ -52,59 +65,102 @@ enum ActionReply {
     },
 }
 
+/// A look, and what it showed.
+struct Seen {
+    look: String,
+    shown: LookResult,
+    /// True once the model has said that no line of it holds the answer.
+    is_passed: bool,
+}
+
 /// Answers by actions. The first look is there as if the model had taken it: where its lines stand in
 /// the question, a small model does not answer from them.
 pub(super) fn answer(
     inquiry: &Inquiry<'_>,
     form: LineForm,
-    brief: &Brief,
+    first: &FirstLook,
 ) -> Result<AgentAnswer, ModeError> {
     let profile = inquiry.model.profile();
-    let mut looks = LookLog::new(brief);
+    let mut looks = LookLog::new(first);
     let wrapper = inquiry.wrapper();
-    let first = [("text", &*brief.facts), ("again", "")];
-    let mut request = inquiry.request((Prompt::ActionSystem, Prompt::Action), &wrapper, &first);
     let words: String = inquiry.question.chars().take(WORDS).collect();
     let look = json!({"found": false, "look": "find", "words": words}).to_string();
-    let seen = brief.seen.text();
-    request.turns.extend(looked(inquiry, &wrapper, (look, &seen), Prompt::Action));
+    let mut seen = vec![Seen { look, shown: first.seen.clone(), is_passed: false }];
     // Most models would do what was done for them once more.
-    let mut repeated = Some(brief.look.name());
+    let mut repeated = Some(first.look.name());
     let steps = inquiry.settings.max_steps.max(1);
-    let is_last = |step, looks: &LookLog| step >= steps || looks.was_barren;
     for step in 1..=steps {
-        let last = is_last(step, &looks);
-        let offered = LOOKS.iter().filter(|name| !last && repeated != Some(**name));
-        request.schema = Some(schema(&looks, &offered.copied().collect::<Vec<_>>()));
+        let is_last = step == steps || looks.was_barren;
+        let mut request = if is_last {
+            last_request(inquiry, &wrapper, &seen)
+        } else {
+            let offered = LOOKS.iter().filter(|name| repeated != Some(**name));
+            request(inquiry, &wrapper, &seen, &offered.copied().collect::<Vec<_>>())
+        };
         make_room(&mut request, profile.context_tokens);
         let reply = inquiry.asking.ask(CallKind::Agent, inquiry.model, &request)?;
-        let text = match action(&reply.text) {
+        let shown = match action(&reply.text) {
             Some(ActionReply::Answer { lines, text }) => {
                 return Ok(AgentAnswer { text, lines, looks: looks.named() });
             }
             Some(action) => {
                 let look = action.look().ok_or_else(|| inquiry.no_form())?;
                 repeated = looks.taken.contains(&look).then(|| look.name());
-                looks.take(inquiry, form, look)?.text()
+                for seen in &mut seen {
+                    seen.is_passed = true;
+                }
+                looks.take(inquiry, form, look)?
             }
-            None => "(The reply is no JSON object of the required form.)".to_owned(),
+            None => LookResult { notes: vec![NO_OBJECT.to_owned()], ..LookResult::default() },
         };
-        let prompt = if is_last(step + 1, &looks) { Prompt::ActionLast } else { Prompt::Action };
-        request.turns.extend(looked(inquiry, &wrapper, (reply.text, &text), prompt));
+        seen.push(Seen { look: reply.text, shown, is_passed: false });
     }
     Err(ModeError::Steps { target: profile.target.clone(), steps })
 }
 
-/// Returns the turns of a look and of what it showed.
-fn looked(
+/// Returns the request of a turn in which the model may look on.
+fn request(
     inquiry: &Inquiry<'_>,
     wrapper: &Wrapper,
-    (look, text): (String, &str),
-    prompt: Prompt,
-) -> [Turn; 2] {
-    let more = [("text", text), ("again", " in another way")];
-    let shown = Turn::User(inquiry.filled(prompt, wrapper, &more));
-    [Turn::Model { text: look, calls: Vec::new() }, shown]
+    seen: &[Seen],
+    offered: &[&str],
+) -> ModelRequest {
+    let mut request = inquiry.request((Prompt::ActionSystem, Prompt::ActionFirst), wrapper, &[]);
+    for Seen { look, shown, is_passed } in seen {
+        request.turns.push(Turn::Model { text: look.clone(), calls: Vec::new() });
+        request.turns.push(Turn::User(if *is_passed {
+            PASSED.to_owned()
+        } else {
+            inquiry.filled(Prompt::Action, wrapper, &[("text", &shown.text())])
+        }));
+    }
+    let lines = distinct(seen.iter().filter(|seen| !seen.is_passed));
+    request.schema = Some(schema(&lines, offered));
+    request
+}
+
+/// Returns the request of the last turn: the model has to choose from all lines that it has seen, or,
+/// if these do not fit into its context, from those of the latest looks.
+fn last_request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[Seen]) -> ModelRequest {
+    let fits = |request: &ModelRequest| needed(request) <= inquiry.model.profile().context_tokens;
+    let mut requests = (0..seen.len()).map(|from| choosing_from(inquiry, wrapper, &seen[from..]));
+    let all = requests.next().unwrap_or_default();
+    if fits(&all) { all } else { requests.find(fits).unwrap_or(all) }
+}
+
+fn choosing_from(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[Seen]) -> ModelRequest {
+    let lines = distinct(seen.iter());
+    let schema = schema(&lines, &[]);
+    let notes = if lines.is_empty() { vec![NO_LINE.to_owned()] } else { Vec::new() };
+    let shown = LookResult { lines: lines.into_values().cloned().collect(), notes };
+    let more = [("text", &*shown.text())];
+    let request = inquiry.request((Prompt::ActionSystem, Prompt::ActionLast), wrapper, &more);
+    ModelRequest { schema: Some(schema), ..request }
+}
+
+/// Returns the lines that looks showed, by their numbers.
+fn distinct<'a>(seen: impl Iterator<Item = &'a Seen>) -> BTreeMap<u64, &'a NumberedLine> {
+    seen.flat_map(|seen| &seen.shown.lines).map(|line| (line.number, line)).collect()
 }
 
 impl ActionReply {
@@ -125,7 +181,7 @@ fn action(reply: &str) -> Option<ActionReply> {
 }
 
 /// Returns the schema of the next reply.
-fn schema(looks: &LookLog, offered: &[&str]) -> Value {
+fn schema(lines: &BTreeMap<u64, &NumberedLine>, offered: &[&str]) -> Value {
     let object = |properties: Value| {
         let required: Vec<String> =
             properties.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
@@ -139,11 +195,11 @@ fn schema(looks: &LookLog, offered: &[&str]) -> Value {
     let text = |most: usize| json!({"type": "string", "maxLength": most});
     let line = json!({"type": "integer"});
     let no = json!({"const": false});
-    let shown: Vec<u64> = looks.shown.iter().rev().take(CHOICE).rev().copied().collect();
     let mut answer = json!({"found": {"const": true}, "text": text(400)});
-    if !shown.is_empty() {
+    let choice: Vec<u64> = lines.keys().rev().take(CHOICE).rev().copied().collect();
+    if !choice.is_empty() {
         answer["lines"] =
-            json!({"type": "array", "items": {"enum": shown}, "minItems": 1, "maxItems": 3});
+            json!({"type": "array", "items": {"enum": choice}, "minItems": 1, "maxItems": 3});
     }
     let mut forms = vec![object(answer)];
     // Whether something is found comes first in the order of keys: a model decides that before it

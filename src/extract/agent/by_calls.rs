@@ -13,8 +13,8 @@ use crate::extract::agent::AgentAnswer;
 use crate::extract::agent::LookLog;
 use crate::extract::agent::make_room;
 use crate::extract::asking::CallKind;
-use crate::extract::brief::Brief;
 use crate::extract::cited_lines::split_off_lines;
+use crate::extract::first_look::FirstLook;
 use crate::extract::inquiry::Inquiry;
 use crate::extract::look::LineForm;
 use crate::extract::look::Look;
@@ -30,13 +30,13 @@ const AT_ONCE: usize = 8;
 pub(super) fn answer(
     inquiry: &Inquiry<'_>,
     form: LineForm,
-    brief: &Brief,
+    first: &FirstLook,
     sure: bool,
 ) -> Result<Option<AgentAnswer>, ModeError> {
     let profile = inquiry.model.profile();
     let wrapper = inquiry.wrapper();
-    let mut looks = LookLog::new(brief);
-    let mut request = first_request(inquiry, &wrapper, brief);
+    let mut looks = LookLog::new(first);
+    let mut request = first_request(inquiry, &wrapper, first);
     let steps = inquiry.settings.max_steps.max(1);
     for step in 1..=steps {
         if step == steps {
@@ -131,9 +131,9 @@ fn look(call: &ToolCall, name: &str) -> Result<Look, String> {
     }
 }
 
-fn first_request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, brief: &Brief) -> ModelRequest {
+fn first_request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, first: &FirstLook) -> ModelRequest {
     let steps = inquiry.settings.max_steps.to_string();
-    let more = [("steps", &*steps), ("text", &*brief.text())];
+    let more = [("steps", &*steps), ("text", &*first.seen.text())];
     let request = inquiry.request((Prompt::AgentSystem, Prompt::Agent), wrapper, &more);
     ModelRequest { tools: tools(&inquiry.document.facts().name), ..request }
 }

@@ -5,6 +5,7 @@ use super::log;
 use super::text;
 use crate::extract::ExtractSettings;
 use crate::extract::Mode;
+use crate::extract::ModelRequest;
 use crate::extract::ToolUse;
 use crate::extract::Turn;
 use crate::extract::fixture::Scripted;
@@ -50,4 +51,45 @@ fn in_json_on_one_line_the_rarest_word_leads() {
     let found = extract(&ExtractSettings::default(), &[&model], &document, asked);
     assert_eq!(found.answer.unwrap().found, Some(true));
     assert_eq!(found.calls.len(), 1);
+}
+
+const GREP: &str =
+    r#"{"found": false, "look": "grep", "pattern": "request 7 in", "ignore_case": false}"#;
+
+/// Lines that the model has passed over come again where it has to choose from all.
+#[test]
+fn lines_without_the_answer_are_not_sent_again() {
+    let model = Scripted::new("a", |request| match &request.turns[..] {
+        [_, _, Turn::User(first)] => {
+            assert!(first.contains(NEEDLE), "{first}");
+            // Find was just used.
+            assert_eq!(forms(request).len(), 3);
+            says(GREP)
+        }
+        [_, _, Turn::User(first), _, _] => {
+            assert_eq!(first, "(lines none of which holds the answer)");
+            let lines = &forms(request)[0]["properties"]["lines"]["items"]["enum"];
+            assert!(!lines.to_string().contains("1001"), "{lines}");
+            assert_eq!(forms(request).len(), 4);
+            says(GREP)
+        }
+        [Turn::User(last)] => {
+            let has_both =
+                last.contains(&format!("1001: {NEEDLE}")) && last.contains("request 7 in");
+            assert!(has_both && forms(request).len() == 1, "{last}");
+            says(r#"{"found": true, "lines": [1001], "text": "spool.db"}"#)
+        }
+        turns => panic!("{turns:?}"),
+    });
+    let model = model.with(|profile| profile.tools = ToolUse::None);
+    let document = TextDocument::new(&log(2000));
+    let asked = ("cannot open spool.db", Mode::ReadGrep);
+    let found = extract(&ExtractSettings::default(), &[&model], &document, asked);
+    assert_eq!(text(&found), format!("spool.db\n\nLines: 1001\n1001: {NEEDLE}"));
+    assert_eq!(found.calls.len(), 3);
+}
+
+/// Returns the forms that the next reply may have.
+fn forms(request: &ModelRequest) -> &[serde_json::Value] {
+    request.schema.as_ref().unwrap()["oneOf"].as_array().unwrap()
 }
