@@ -20,6 +20,8 @@ use crate::extract::look::LookResult;
 use crate::extract::mode_error::ModeError;
 use crate::extract::request_size::needed;
 
+/// After how many looks that showed nothing at all a small model finds nothing any more.
+const BARREN: u32 = 3;
 /// What stands for a result that makes room for later ones.
 const LEFT_OUT: &str = "(left out, to make room)";
 
@@ -55,14 +57,20 @@ struct LookLog {
     taken: Vec<Look>,
     /// The numbers of the lines that were shown.
     shown: BTreeSet<u64>,
-    /// True if the last look showed none but these.
-    was_barren: bool,
+    /// How many looks in a row showed none but these.
+    barren: u32,
 }
 
 impl LookLog {
     fn new(first: &FirstLook) -> Self {
         let shown = first.seen.lines.iter().map(|line| line.number).collect();
-        Self { first: first.look.clone(), taken: Vec::new(), shown, was_barren: false }
+        Self { first: first.look.clone(), taken: Vec::new(), shown, barren: 0 }
+    }
+
+    /// Returns true if more looks will hardly show more: after one that showed none but known lines,
+    /// or after so many that showed none at all.
+    fn is_exhausted(&self) -> bool {
+        self.barren >= if self.shown.is_empty() { BARREN } else { 1 }
     }
 
     /// Takes a look. One that was taken before goes on where it was cut.
@@ -76,7 +84,7 @@ impl LookLog {
         while let Some(known) = look.as_ref().filter(|look| self.taken.contains(look)) {
             look = known.next();
         }
-        self.was_barren = true;
+        self.barren += 1;
         let Some(look) = look else {
             let note = "You have looked there already: look in another way.".to_owned();
             return Ok(LookResult { notes: vec![note], ..LookResult::default() });
@@ -84,7 +92,9 @@ impl LookLog {
         let seen = look.at(inquiry.document, form)?;
         let before = self.shown.len();
         self.shown.extend(seen.lines.iter().map(|line| line.number));
-        self.was_barren = self.shown.len() == before;
+        if self.shown.len() > before {
+            self.barren = 0;
+        }
         self.taken.push(look);
         Ok(seen)
     }

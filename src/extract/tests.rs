@@ -407,20 +407,6 @@ fn all_ends_in_an_answer_or_a_reason() {
     }
 }
 
-#[test]
-fn an_answer_from_nothing_names_no_lines() {
-    let model = Scripted::new("a", |request| {
-        let schema = request.schema.as_ref().unwrap().to_string();
-        assert!(!schema.contains("\"lines\""), "{schema}");
-        says(r#"{"found": true, "text": "there is nothing"}"#)
-    });
-    let model = model.with(|profile| profile.tools = ToolUse::None);
-    let document = TextDocument::new("");
-    let settings = ExtractSettings::default();
-    let found = extract(&settings, &[&model], &document, (QUESTION, Mode::ReadGrep));
-    assert_eq!(text(&found), "there is nothing");
-}
-
 /// The server of the tool chooses its name.
 #[test]
 fn the_first_line_of_an_answer_is_the_programs() {

@@ -1,10 +1,10 @@
 //! The agent without tool calls: one JSON object a turn, whose form a schema prescribes.
 //!
 //! Small models keep to this if the program keeps the rules: the numbers of lines are an
-//! enumeration of those that were shown, an action that repeats is not offered in the next turn,
-//! and the last turn offers the answer alone. After a look that shows nothing new comes the last turn:
-//! from then on a small model only repeats itself. Lines that it has passed over are not sent again
-//! before that: each turn sends all that is before it.
+//! enumeration of those that were shown, no answer is offered before there are any, an action that
+//! repeats is not offered in the next turn, and the last turn offers the answer alone. After a look
+//! that shows nothing new comes the last turn: from then on a small model only repeats itself. Lines
+//! that it has passed over are not sent again before that: each turn sends all that is before it.
 
 use std::collections::BTreeMap;
 
@@ -35,8 +35,8 @@ const CHOICE: usize = 200;
 const WORDS: usize = 80;
 /// What a model is told that replies with something else.
 const NO_OBJECT: &str = "The reply is no JSON object of the required form.";
-/// What stands in the place of lines if no look has shown any.
-const NO_LINE: &str = "No look has shown a line.";
+/// The answer if no look has shown a line.
+const NO_LINE: &str = "NO RELEVANT DATA FOUND: no look has shown a line.";
 /// What stands for lines that the model has passed over.
 const PASSED: &str = "(lines none of which holds the answer)";
 /// The looks, in the order in which they are offered.
@@ -90,7 +90,11 @@ pub(super) fn answer(
     let mut repeated = Some(first.look.name());
     let steps = inquiry.settings.max_steps.max(1);
     for step in 1..=steps {
-        let is_last = step == steps || looks.was_barren;
+        let is_last = step == steps || looks.is_exhausted();
+        if is_last && looks.shown.is_empty() {
+            let (text, lines) = (NO_LINE.to_owned(), Vec::new());
+            return Ok(AgentAnswer { text, lines, looks: looks.named() });
+        }
         let mut request = if is_last {
             last_request(inquiry, &wrapper, &seen)
         } else {
@@ -151,8 +155,8 @@ fn last_request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[Seen]) -> Mode
 fn choosing_from(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[Seen]) -> ModelRequest {
     let lines = distinct(seen.iter());
     let schema = schema(&lines, &[]);
-    let notes = if lines.is_empty() { vec![NO_LINE.to_owned()] } else { Vec::new() };
-    let shown = LookResult { lines: lines.into_values().cloned().collect(), notes };
+    let lines = lines.into_values().cloned().collect();
+    let shown = LookResult { lines, ..LookResult::default() };
     let more = [("text", &*shown.text())];
     let request = inquiry.request((Prompt::ActionSystem, Prompt::ActionLast), wrapper, &more);
     ModelRequest { schema: Some(schema), ..request }
@@ -195,13 +199,13 @@ fn schema(lines: &BTreeMap<u64, &NumberedLine>, offered: &[&str]) -> Value {
     let text = |most: usize| json!({"type": "string", "maxLength": most});
     let line = json!({"type": "integer"});
     let no = json!({"const": false});
-    let mut answer = json!({"found": {"const": true}, "text": text(400)});
+    let mut forms = Vec::new();
     let choice: Vec<u64> = lines.keys().rev().take(CHOICE).rev().copied().collect();
     if !choice.is_empty() {
-        answer["lines"] =
+        let lines =
             json!({"type": "array", "items": {"enum": choice}, "minItems": 1, "maxItems": 3});
+        forms.push(object(json!({"found": {"const": true}, "lines": lines, "text": text(400)})));
     }
-    let mut forms = vec![object(answer)];
     // Whether something is found comes first in the order of keys: a model decides that before it
     // says how to look on.
     for name in offered {

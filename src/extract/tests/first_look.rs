@@ -89,6 +89,25 @@ fn lines_without_the_answer_are_not_sent_again() {
     assert_eq!(found.calls.len(), 3);
 }
 
+/// A model would make up an answer.
+#[test]
+fn looks_that_show_nothing_end_without_an_answer() {
+    for content in [String::new(), log(2000)] {
+        let model = Scripted::new("a", |request| {
+            let looks =
+                forms(request).iter().all(|form| form["properties"]["found"]["const"] == false);
+            assert!(looks, "{:?}", request.schema);
+            says(r#"{"found": false, "look": "find", "words": "xyzzy"}"#)
+        });
+        let model = model.with(|profile| profile.tools = ToolUse::None);
+        let (document, asked) = (TextDocument::new(&content), ("Xyzzy?", Mode::ReadGrep));
+        let found = extract(&ExtractSettings::default(), &[&model], &document, asked);
+        assert!(text(&found).starts_with("NO RELEVANT DATA FOUND"), "{}", text(&found));
+        assert_eq!(found.answer.unwrap().found, Some(false));
+        assert_eq!(found.calls.len(), 3);
+    }
+}
+
 /// Returns the forms that the next reply may have.
 fn forms(request: &ModelRequest) -> &[serde_json::Value] {
     request.schema.as_ref().unwrap()["oneOf"].as_array().unwrap()
