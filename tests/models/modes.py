@@ -16,7 +16,7 @@ from models.relay import Relay
 # Tokens of the context that the model has.
 CONTEXT = 4096
 NEEDLE = "ERROR worker-3 cannot open /var/lib/app/spool.db: disk quota exceeded"
-QUESTION = "Copy the line that contains ERROR."
+QUESTION = "Which file can worker-3 not open, and why? Copy the whole line."
 # What a chunk leaves free of a context, in percent, as the model may count more tokens than are estimated.
 FREE_PERCENT = 30
 

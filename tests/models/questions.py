@@ -1,4 +1,4 @@
-"""Puts questions to real outputs, in four ways, and prints what each way answers and costs."""
+"""Puts questions to real outputs, in three ways, and prints what each way answers and costs."""
 
 import json
 import pathlib
@@ -16,7 +16,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 CONTEXT, ALL = 8192, 16_384
 # Bytes of the head and of the tail, as a host keeps them that cuts.
 END = 4096
-WAYS = ["read-grep", "without the first look", "head and tail", "all of it"]
+WAYS = ["read-grep", "head and tail", "all of it"]
 
 
 def cases():
@@ -29,8 +29,8 @@ def cases():
 def ask(way, store, url, name, question):
     """Asks one question in one way. `None` if the output does not fit."""
     content = output(name)
-    if way in ("read-grep", "without the first look"):
-        with Relay(url, without_first_look=way != "read-grep") as relay:
+    if way == "read-grep":
+        with Relay(url) as relay:
             store.set(relay.url, CONTEXT)
             told = store.ask(store.put(name, content), question, "read-grep")
         if told.tokens != relay.usage:
