@@ -165,7 +165,7 @@ impl AskedDocument<'_> {
         let most = most_tokens.unwrap_or(u64::MAX);
         settings.max_tokens_per_question = settings.max_tokens_per_question.min(most);
         let (settings, models) = (&settings, models.all());
-        // 62 random bits: each digit costs a model half a token, and a text has one guess.
+        // 62 random bits, which no text can guess. More digits would cost tokens in each turn.
         let nonce = &|| Uuid::new_v4().simple().to_string().split_off(16);
         run(&Extractor { settings, models, nonce, stopped, tell })
     }

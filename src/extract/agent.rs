@@ -20,7 +20,7 @@ use crate::extract::look::LookResult;
 use crate::extract::mode_error::ModeError;
 use crate::extract::request_size::needed;
 
-/// After how many looks that showed nothing at all a small model finds nothing any more.
+/// The looks after which the agent gives up if none has shown a line.
 const BARREN: u32 = 3;
 /// What stands for a result that makes room for later ones.
 const LEFT_OUT: &str = "(left out, to make room)";
@@ -67,8 +67,8 @@ impl LookLog {
         Self { first: first.look.clone(), taken: Vec::new(), shown, barren: 0 }
     }
 
-    /// Returns true if more looks will hardly show more: after one that showed none but known lines,
-    /// or after so many that showed none at all.
+    /// Returns true after a look that showed known lines alone, or after [`BARREN`] that showed no
+    /// line.
     fn is_exhausted(&self) -> bool {
         self.barren >= if self.shown.is_empty() { BARREN } else { 1 }
     }

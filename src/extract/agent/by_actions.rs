@@ -27,7 +27,9 @@ use crate::extract::look::NumberedLine;
 use crate::extract::mode_error::ModeError;
 use crate::extract::prompt::Prompt;
 use crate::extract::request_size::needed;
+use crate::extract::wrapper::NOTHING;
 use crate::extract::wrapper::Wrapper;
+use crate::extract::wrapper::is_nothing;
 
 /// The most lines that an answer can choose from: those that were shown last.
 const CHOICE: usize = 200;
@@ -35,8 +37,8 @@ const CHOICE: usize = 200;
 const WORDS: usize = 80;
 /// What a model is told that replies with something else.
 const NO_OBJECT: &str = "The reply is no JSON object of the required form.";
-/// The answer if no look has shown a line.
-const NO_LINE: &str = "NO RELEVANT DATA FOUND: no look has shown a line.";
+/// What an answer says after [`NOTHING`] if no look has shown a line.
+const NO_LINE: &str = "No look has shown a line.";
 /// What stands for lines that the model has passed over.
 const PASSED: &str = "(lines none of which holds the answer)";
 /// The looks, in the order in which they are offered.
@@ -47,6 +49,7 @@ const LOOKS: [&str; 3] = ["find", "grep", "read"];
 #[serde(untagged)]
 enum ActionReply {
     Answer {
+        found: Option<bool>,
         #[serde(default)]
         lines: Vec<u64>,
         text: String,
@@ -92,8 +95,7 @@ pub(super) fn answer(
     for step in 1..=steps {
         let is_last = step == steps || looks.is_exhausted();
         if is_last && looks.shown.is_empty() {
-            let (text, lines) = (NO_LINE.to_owned(), Vec::new());
-            return Ok(AgentAnswer { text, lines, looks: looks.named() });
+            return Ok(nothing(NO_LINE, &looks));
         }
         let mut request = if is_last {
             last_request(inquiry, &wrapper, &seen)
@@ -104,7 +106,14 @@ pub(super) fn answer(
         make_room(&mut request, profile.context_tokens);
         let reply = inquiry.asking.ask(CallKind::Agent, inquiry.model, &request)?;
         let shown = match action(&reply.text) {
-            Some(ActionReply::Answer { lines, text }) => {
+            // Not every endpoint keeps a model to the schema.
+            Some(ActionReply::Answer { .. }) if looks.shown.is_empty() => {
+                return Ok(nothing(NO_LINE, &looks));
+            }
+            Some(ActionReply::Answer { found: Some(false), text, .. }) if !is_nothing(&text) => {
+                return Ok(nothing(&text, &looks));
+            }
+            Some(ActionReply::Answer { lines, text, .. }) => {
                 return Ok(AgentAnswer { text, lines, looks: looks.named() });
             }
             Some(action) => {
@@ -120,6 +129,11 @@ pub(super) fn answer(
         seen.push(Seen { look: reply.text, shown, is_passed: false });
     }
     Err(ModeError::Steps { target: profile.target.clone(), steps })
+}
+
+/// Returns the answer that nothing was found, and why.
+fn nothing(why: &str, looks: &LookLog) -> AgentAnswer {
+    AgentAnswer { text: format!("{NOTHING}. {why}"), lines: Vec::new(), looks: looks.named() }
 }
 
 /// Returns the request of a turn in which the model may look on.
@@ -143,11 +157,13 @@ fn request(
     request
 }
 
-/// Returns the request of the last turn: the model has to choose from all lines that it has seen, or,
-/// if these do not fit into its context, from those of the latest looks.
+/// Returns the request of the last turn: the model has to choose from all lines that it has seen. If
+/// these do not fit into its context, from those of the latest looks that showed any.
 fn last_request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[Seen]) -> ModelRequest {
     let fits = |request: &ModelRequest| needed(request) <= inquiry.model.profile().context_tokens;
-    let mut requests = (0..seen.len()).map(|from| choosing_from(inquiry, wrapper, &seen[from..]));
+    let latest = (0..seen.len()).map(|from| &seen[from..]);
+    let with_lines = latest.filter(|seen| seen.iter().any(|seen| !seen.shown.lines.is_empty()));
+    let mut requests = with_lines.map(|seen| choosing_from(inquiry, wrapper, seen));
     let all = requests.next().unwrap_or_default();
     if fits(&all) { all } else { requests.find(fits).unwrap_or(all) }
 }

@@ -4,7 +4,10 @@ use super::NEEDLE;
 use super::log;
 use super::text;
 use crate::extract::ExtractSettings;
+use crate::extract::Extraction;
 use crate::extract::Mode;
+use crate::extract::ModelFailure;
+use crate::extract::ModelReply;
 use crate::extract::ModelRequest;
 use crate::extract::ToolUse;
 use crate::extract::Turn;
@@ -105,6 +108,54 @@ fn looks_that_show_nothing_end_without_an_answer() {
         assert!(text(&found).starts_with("NO RELEVANT DATA FOUND"), "{}", text(&found));
         assert_eq!(found.answer.unwrap().found, Some(false));
         assert_eq!(found.calls.len(), 3);
+    }
+}
+
+/// Asks a model without tools, which follows a script, about a log. It has `context` tokens.
+fn asked(
+    context: u64,
+    question: &str,
+    script: impl Fn(&ModelRequest) -> Result<ModelReply, ModelFailure> + Send + Sync + 'static,
+) -> Extraction {
+    let model = Scripted::new("a", script).with(|profile| {
+        (profile.tools, profile.context_tokens) = (ToolUse::None, context);
+    });
+    let long = log(2000).replace("handled", &"handled ".repeat(50));
+    let (document, asked) = (TextDocument::new(&long), (question, Mode::ReadGrep));
+    extract(&ExtractSettings::default(), &[&model], &document, asked)
+}
+
+/// As an endpoint lets it that does not keep it to the schema.
+#[test]
+fn what_a_model_says_that_has_seen_no_line_is_no_answer() {
+    let made_up = r#"{"found": true, "text": "spool.db", "lines": [7]}"#;
+    let found = asked(4000, "Xyzzy?", move |_| says(made_up));
+    let told = text(&found);
+    assert!(told.starts_with("NO RELEVANT DATA FOUND. No look has shown a line."), "{told}");
+    assert_eq!((found.answer.unwrap().found, found.calls.len()), (Some(false), 1));
+}
+
+#[test]
+fn an_answer_that_says_that_nothing_is_found_is_none() {
+    for (reply, begin) in [
+        (r#"{"found": false, "text": "It is a log."}"#, "NO RELEVANT DATA FOUND. It is a log."),
+        (r#"{"found": false, "text": "NO RELEVANT DATA FOUND"}"#, "NO RELEVANT DATA FOUND\n"),
+    ] {
+        let found = asked(4000, "handled request", move |_| says(reply));
+        assert!(text(&found).starts_with(begin), "{}", text(&found));
+        assert_eq!(found.answer.unwrap().found, Some(false));
+    }
+}
+
+/// No reply fits a schema without forms.
+#[test]
+fn the_last_turn_has_an_answer_to_give_however_small_the_context() {
+    for context in [1, 500, 700, 900, 1200, 2000, 4000] {
+        let found = asked(context, "handled request", |request| {
+            assert!(!forms(request).is_empty(), "{:?}", request.schema);
+            says(r#"{"found": false, "look": "find", "words": "xyzzy"}"#)
+        });
+        assert!(found.answer.is_err(), "{found:?}");
     }
 }
 
