@@ -16,6 +16,8 @@
 //! | [`store`] | the disk: layout, manifest, artifacts, recovery |
 //! | [`keep`] | retention: which outputs to remove when there are too many |
 //! | [`message`] | the message log of a conversation: validated, appended, read |
+//! | [`replica`] | what hosts that share a bucket make of a conversation: rules without requests |
+//! | `bucket` | the object store that hosts share: its formats, and requests |
 //! | [`extract`] | a language model that reads an output: chunks, prompts, the reading agent |
 //! | [`engine`] | what every door does alike: take in, show, search, answer, list, count, remove |
 //! | [`fs`] | what only a kernel needs: inodes, handles, directories, sealing |
@@ -27,6 +29,8 @@
 //! | [`llm`] | language models behind HTTP endpoints |
 //! | [`cli`] | the program: arguments, environment, printing |
 
+#[cfg(feature = "remote")]
+pub mod bucket;
 pub mod cli;
 pub mod engine;
 pub mod extract;
@@ -43,6 +47,7 @@ pub mod mcp;
 pub mod message;
 pub mod model;
 pub mod redact;
+pub mod replica;
 pub mod store;
 pub mod view;
 pub mod web;

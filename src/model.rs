@@ -15,7 +15,7 @@ mod record;
 mod redactor;
 mod reference;
 mod short_list;
-mod text;
+pub mod text;
 mod view_sizes;
 pub mod visible;
 
@@ -67,6 +67,7 @@ pub use name::is_scratch;
 pub use place::Place;
 pub use place::Root;
 pub use record::ArtifactState;
+pub use record::Far;
 pub use record::Owner;
 pub use record::Provenance;
 pub use record::Record;

@@ -47,6 +47,16 @@ pub struct Record {
     /// it was. It counts only if the file is gone; see `Conversation::record`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed: Option<Removal>,
+    /// Present if its bytes are not on this disk, and where they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far: Option<Far>,
+}
+
+/// Where bytes are that are not on this disk: in the bucket that hosts share.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Far {
+    /// The artifact in the bucket, `<segment>:<place>`.
+    pub origin: String,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -9,7 +9,7 @@
 const ESCAPE: usize = 4;
 
 /// Returns the text of `name`.
-pub(super) fn encode(name: &[u8]) -> String {
+pub fn encode(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
         let mut rest = chunk.valid();
@@ -26,7 +26,7 @@ pub(super) fn encode(name: &[u8]) -> String {
 }
 
 /// Returns the name whose text is `text`.
-pub(super) fn decode(text: &str) -> Vec<u8> {
+pub fn decode(text: &str) -> Vec<u8> {
     let mut name = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\\') {

@@ -1,0 +1,190 @@
+//! One request at a time, counted where it is made.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use bytes::BytesMut;
+use futures_util::StreamExt as _;
+use futures_util::TryStreamExt as _;
+use futures_util::stream;
+use object_store::GetOptions;
+use object_store::GetRange;
+use object_store::GetResult;
+use object_store::ListResult;
+use object_store::ObjectMeta;
+use object_store::ObjectStore;
+use object_store::PutMode;
+use object_store::list::PaginatedListOptions;
+use object_store::list::PaginatedListResult;
+use object_store::path::Path;
+
+use super::fault::Fault;
+use super::retry::QUIET;
+use super::retry::within;
+use crate::bucket::requests::RequestKind;
+use crate::bucket::requests::Requests;
+use crate::bucket::url::Cloud;
+use crate::bucket::url::Opened;
+
+/// The bytes that are set aside for a body before any came, as its announced size may be a lie.
+const SET_ASIDE: u64 = 8 << 20;
+/// The keys of one turn where each is a request of its own.
+const TURN: usize = 100;
+
+/// A client whose calls are one request each, and counted.
+pub(super) struct Counted {
+    opened: Opened,
+    pub(super) requests: Requests,
+}
+
+impl Counted {
+    pub(super) fn new(opened: Opened) -> Self {
+        Self { opened, requests: Requests::default() }
+    }
+
+    /// Returns the client as a store with pages and parts, if it is one.
+    pub(super) fn cloud(&self) -> Option<&Arc<dyn Cloud>> {
+        match &self.opened {
+            Opened::Cloud { store, .. } => Some(store),
+            Opened::Plain(_) => None,
+        }
+    }
+
+    pub(super) fn store(&self) -> &dyn ObjectStore {
+        match &self.opened {
+            Opened::Cloud { store, .. } => &**store,
+            Opened::Plain(store) => &**store,
+        }
+    }
+
+    /// Reads an object, or a range of it up to its end. A body that is shorter than announced
+    /// counts as cut; one of more than `limit` bytes is not read.
+    pub(super) async fn get(
+        &self,
+        path: &Path,
+        range: Option<Range<u64>>,
+        limit: u64,
+    ) -> Result<Bytes, Fault> {
+        self.requests.count(RequestKind::Get);
+        let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
+        let answer = call(QUIET, self.store().get_opts(path, options)).await?;
+        let size = answer.range.end.saturating_sub(answer.range.start);
+        if size > limit {
+            return Err(Fault::TooLarge { size, limit });
+        }
+        self.body(answer, size).await
+    }
+
+    async fn body(&self, answer: GetResult, size: u64) -> Result<Bytes, Fault> {
+        let mut bytes = BytesMut::with_capacity(size.min(SET_ASIDE) as usize);
+        let mut pieces = answer.into_stream();
+        while let Some(piece) = call(QUIET, pieces.try_next()).await? {
+            self.requests.add_bytes(RequestKind::Get, piece.len());
+            bytes.extend_from_slice(&piece);
+            if bytes.len() as u64 > size {
+                break;
+            }
+        }
+        if bytes.len() as u64 == size {
+            return Ok(bytes.freeze());
+        }
+        Err(Fault::Again(format!("{} bytes came, and {size} were announced", bytes.len())))
+    }
+
+    /// Asks for the size and time of an object.
+    pub(super) async fn head(&self, path: &Path) -> Result<ObjectMeta, Fault> {
+        self.requests.count(RequestKind::Head);
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        Ok(call(QUIET, self.store().get_opts(path, options)).await?.meta)
+    }
+
+    /// Writes an object.
+    pub(super) async fn put(&self, path: &Path, bytes: Bytes, mode: PutMode) -> Result<(), Fault> {
+        self.requests.count(RequestKind::Put);
+        self.requests.add_bytes(RequestKind::Put, bytes.len());
+        let put = self.store().put_opts(path, bytes.into(), mode.into());
+        match put.await.map_err(|error| Fault::of(&error)) {
+            Ok(_) => Ok(()),
+            Err(Fault::Absent) => Err(Fault::no_bucket()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Reads a page of names from a store that has pages.
+    pub(super) async fn page(
+        &self,
+        store: &Arc<dyn Cloud>,
+        prefix: &str,
+        options: PaginatedListOptions,
+    ) -> Result<PaginatedListResult, Fault> {
+        self.requests.count(RequestKind::List);
+        let prefix = (!prefix.is_empty()).then_some(prefix);
+        call(QUIET, store.list_paginated(prefix, options)).await
+    }
+
+    /// Reads the names below a directory, from a store that has no pages. `limit` is the most.
+    pub(super) async fn names(
+        &self,
+        prefix: &Path,
+        after: &Path,
+        limit: usize,
+    ) -> Result<Vec<ObjectMeta>, Fault> {
+        self.requests.count(RequestKind::List);
+        let mut all = Vec::new();
+        let mut names = self.store().list_with_offset(Some(prefix), after);
+        while let Some(name) = names.try_next().await.map_err(|error| Fault::of(&error))? {
+            if all.len() == limit {
+                return Err(Fault::TooMany { limit });
+            }
+            all.push(name);
+        }
+        Ok(all)
+    }
+
+    /// Reads the directories of a directory, from a store that has no pages.
+    pub(super) async fn directories(&self, prefix: &Path) -> Result<ListResult, Fault> {
+        self.requests.count(RequestKind::List);
+        let list = self.store().list_with_delimiter(Some(prefix)).await;
+        list.map_err(|error| Fault::of(&error))
+    }
+
+    /// Returns how many keys `delete` takes at once.
+    pub(super) fn deletes(&self) -> usize {
+        match &self.opened {
+            Opened::Cloud { deletes, .. } if *deletes > 1 => *deletes,
+            _ => TURN,
+        }
+    }
+
+    /// Deletes keys, at most `deletes()`. Returns an outcome for each of them, in their order.
+    pub(super) async fn delete(&self, paths: Vec<Path>) -> Vec<Result<(), Fault>> {
+        let count = paths.len();
+        let is_bulk = matches!(&self.opened, Opened::Cloud { deletes, .. } if *deletes > 1);
+        for _ in 0..(if is_bulk { 1 } else { count }) {
+            self.requests.count(RequestKind::Delete);
+        }
+        let paths = stream::iter(paths.into_iter().map(Ok)).boxed();
+        let outcomes: Vec<Result<(), Fault>> = self
+            .store()
+            .delete_stream(paths)
+            .map(|outcome| outcome.map(drop).map_err(|error| Fault::of(&error)))
+            .collect()
+            .await;
+        match outcomes.as_slice() {
+            // The request as a whole failed.
+            [Err(fault)] if count != 1 => vec![Err(fault.clone()); count],
+            outcomes if outcomes.len() == count => outcomes.to_vec(),
+            _ => vec![Err(Fault::Again("the answer was cut".to_owned())); count],
+        }
+    }
+}
+
+/// Waits for one answer of the client.
+pub(super) async fn call<T>(
+    limit: Duration,
+    request: impl Future<Output = object_store::Result<T>>,
+) -> Result<T, Fault> {
+    within(limit, async { request.await.map_err(|error| Fault::of(&error)) }).await
+}

@@ -1,0 +1,252 @@
+//! What an error of the client means for whoever asked.
+
+use std::error::Error;
+use std::io;
+
+use object_store::client::HttpError;
+
+use crate::bucket::error::BucketError;
+
+/// How the client begins the text of an answer that is no success.
+const STATUS: &str = "Server returned non-2xx status code: ";
+/// How it begins the text of a success whose body is an error.
+const ERROR_BODY: &str = "Server returned error response: ";
+/// How it begins the text of a key that stayed when others were deleted.
+const KEPT: &str = "DeleteObjects request failed for key ";
+/// How it begins the text of a page of names that is cut.
+const CUT_LIST: &str = "Got invalid list response: ";
+/// Where machines of the clouds ask for keys if they have none.
+const METADATA: [&str; 2] = ["169.254.169.254", "metadata.google"];
+/// The characters of an answer that are shown.
+const SHOWN: usize = 300;
+/// Codes of answers with status 400 that time or another connection mends.
+const PASSING: [&str; 5] =
+    ["RequestTimeout", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch", "InternalError"];
+/// Codes of answers with status 400 that speak of the keys.
+const OF_KEYS: [&str; 5] =
+    ["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "AccessDenied"];
+
+/// A failure of one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Nothing has the key.
+    Absent,
+    /// Something has the key.
+    Exists,
+    /// The keys of access do not do.
+    Refused(String),
+    /// The same request may succeed.
+    Again(String),
+    /// The store does not know this request.
+    Unsupported(String),
+    /// The same request fails again.
+    Never(String),
+    /// The object is larger than its reader takes.
+    TooLarge { size: u64, limit: u64 },
+    /// More is there than a list takes.
+    TooMany { limit: usize },
+}
+
+impl Fault {
+    /// Returns what an error of the client means.
+    pub(super) fn of(error: &object_store::Error) -> Self {
+        use object_store::Error as Client;
+        match error {
+            Client::NotFound { .. } => Self::not_found(error),
+            Client::AlreadyExists { .. }
+            | Client::Precondition { .. }
+            | Client::NotModified { .. } => Self::Exists,
+            Client::PermissionDenied { .. } | Client::Unauthenticated { .. } => {
+                Self::Refused(shown_answer(error))
+            }
+            Client::NotSupported { .. } | Client::NotImplemented { .. } => {
+                Self::Unsupported(deepest(error))
+            }
+            Client::Generic { .. } => Self::of_chain(error),
+            _ => Self::Never(deepest(error)),
+        }
+    }
+
+    /// Returns the error of an attempt to `what` with `key`.
+    pub(super) fn into_error(self, what: &str, key: &str) -> BucketError {
+        let key = key.to_owned();
+        match self {
+            Self::Absent => BucketError::Absent { key },
+            Self::Exists => BucketError::Exists { key },
+            Self::Refused(why) => BucketError::Refused { key, why },
+            Self::Again(why) | Self::Unsupported(why) | Self::Never(why) => {
+                BucketError::Away { what: format!("{what} `{key}`"), why }
+            }
+            Self::TooLarge { size, limit } => BucketError::TooLarge { key, size, limit },
+            Self::TooMany { limit } => BucketError::TooMany { prefix: key, limit },
+        }
+    }
+
+    /// Tells a missing object from a missing bucket.
+    pub(super) fn no_bucket() -> Self {
+        Self::Never("there is no such bucket: make it, or correct the URL".to_owned())
+    }
+
+    fn not_found(error: &object_store::Error) -> Self {
+        let is_bucket = answer(error)
+            .is_some_and(|answer| matches!(answer.code(), "NoSuchBucket" | "ContainerNotFound"));
+        if is_bucket { Self::no_bucket() } else { Self::Absent }
+    }
+
+    fn of_chain(error: &object_store::Error) -> Self {
+        for cause in causes(error) {
+            if cause.is::<HttpError>() {
+                return Self::Again(transport(error));
+            }
+            if let Some(source) = cause.downcast_ref::<io::Error>() {
+                return Self::of_disk(source);
+            }
+            let text = cause.to_string();
+            if let Some(answer) = Answer::read(&text) {
+                return answer.fault();
+            }
+            if let Some(body) = text.strip_prefix(ERROR_BODY) {
+                return Self::Again(Answer { status: 200, body }.shown());
+            }
+            if text.starts_with(KEPT) {
+                return Self::of_kept(&text);
+            }
+            if text.starts_with(CUT_LIST) {
+                return Self::Again("a page of names was cut".to_owned());
+            }
+        }
+        Self::Never(deepest(error))
+    }
+
+    fn of_disk(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Self::Refused(error.to_string())
+            }
+            io::ErrorKind::Interrupted | io::ErrorKind::TimedOut => Self::Again(error.to_string()),
+            _ => Self::Never(error.to_string()),
+        }
+    }
+
+    /// Reads the code at the end of `... (code: X)`.
+    fn of_kept(text: &str) -> Self {
+        let code = text.rsplit_once("(code: ").map_or("", |(_, code)| code.trim_end_matches(')'));
+        match code {
+            "NoSuchKey" => Self::Absent,
+            "InternalError" | "SlowDown" | "ServiceUnavailable" => Self::Again(plain(code)),
+            code if OF_KEYS.contains(&code) => Self::Refused(plain(code)),
+            code => Self::Never(plain(code)),
+        }
+    }
+}
+
+/// An answer that is no success.
+struct Answer<'a> {
+    status: u16,
+    body: &'a str,
+}
+
+impl<'a> Answer<'a> {
+    /// Reads the text that the client makes of it.
+    fn read(text: &'a str) -> Option<Self> {
+        let rest = text.strip_prefix(STATUS)?;
+        let status = rest.get(..3)?.parse().ok()?;
+        Some(Self { status, body: rest.get(3..)? })
+    }
+
+    fn fault(&self) -> Fault {
+        let why = self.shown();
+        match (self.status, self.code()) {
+            (401 | 403, _) => Fault::Refused(why),
+            (404, _) => Fault::no_bucket(),
+            (409 | 412, _) => Fault::Exists,
+            (400, code) if OF_KEYS.contains(&code) => Fault::Refused(why),
+            (400, code) if PASSING.contains(&code) => Fault::Again(why),
+            (501, _) => Fault::Unsupported(why),
+            (408 | 425 | 429 | 500..=599, _) => Fault::Again(why),
+            _ => Fault::Never(why),
+        }
+    }
+
+    fn code(&self) -> &'a str {
+        self.element("Code")
+    }
+
+    /// Returns the text of an element of an XML body. The others stay unread: some repeat keys
+    /// and what was signed.
+    fn element(&self, name: &str) -> &'a str {
+        let inner = self.body.split_once(&format!("<{name}>")).map_or("", |(_, rest)| rest);
+        inner.split_once(&format!("</{name}>")).map_or("", |(inner, _)| inner)
+    }
+
+    fn shown(&self) -> String {
+        let mut text = format!("it answers {}", self.status);
+        for (between, name) in [(" ", "Code"), (": ", "Message")] {
+            let part = self.element(name);
+            if !part.is_empty() {
+                text += between;
+                text += part;
+            }
+        }
+        plain(&text)
+    }
+}
+
+/// Returns an error and its causes, outermost first.
+fn causes(error: &object_store::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(Some(error as &(dyn Error + 'static)), |error| (*error).source())
+}
+
+fn answer(error: &object_store::Error) -> Option<OwnedAnswer> {
+    causes(error).find_map(|cause| {
+        let text = cause.to_string();
+        Answer::read(&text)
+            .map(|answer| OwnedAnswer { status: answer.status, body: answer.body.to_owned() })
+    })
+}
+
+/// An answer with its own text.
+struct OwnedAnswer {
+    status: u16,
+    body: String,
+}
+
+impl OwnedAnswer {
+    fn borrowed(&self) -> Answer<'_> {
+        Answer { status: self.status, body: &self.body }
+    }
+
+    fn code(&self) -> &str {
+        self.borrowed().code()
+    }
+}
+
+fn shown_answer(error: &object_store::Error) -> String {
+    answer(error).map_or_else(|| deepest(error), |answer| answer.borrowed().shown())
+}
+
+/// Returns the deepest cause in words: the outer ones repeat URLs.
+fn deepest(error: &object_store::Error) -> String {
+    let text = causes(error).last().map(ToString::to_string);
+    plain(&text.unwrap_or_default())
+}
+
+/// Returns why no answer came.
+fn transport(error: &object_store::Error) -> String {
+    let asks_for_keys = causes(error).any(|cause| {
+        let text = cause.to_string();
+        METADATA.iter().any(|host| text.contains(host))
+    });
+    if asks_for_keys {
+        return "the environment has no keys, and nothing near this machine gives some".to_owned();
+    }
+    deepest(error)
+}
+
+/// Returns a text of a store as one short line of plain characters.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! What answers of a store mean.
+
+use std::io;
+
+use object_store::Error;
+
+use super::Fault;
+
+/// The innermost error of the client, by its text.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Text(String);
+
+fn fault(text: &str) -> Fault {
+    Fault::of(&Error::Generic { store: "S3", source: Box::new(Text(text.to_owned())) })
+}
+
+fn status(status: &str, code: &str) -> Fault {
+    fault(&format!(
+        "Server returned non-2xx status code: {status}: <?xml?><Error><Code>{code}</Code>\
+         <Message>a\nb</Message><AWSAccessKeyId>AKSECRET</AWSAccessKeyId></Error>"
+    ))
+}
+
+#[test]
+fn an_answer_is_read_by_its_status_and_code() {
+    let again = |why: &str| Fault::Again(why.to_owned());
+    assert_eq!(status("503 Slow", "SlowDown"), again("it answers 503 SlowDown: a b"));
+    for passing in ["500 Internal", "502 Bad", "429 Too", "408 Late"] {
+        assert!(matches!(status(passing, "X"), Fault::Again(_)), "{passing}");
+    }
+    assert!(matches!(status("400 Bad", "RequestTimeout"), Fault::Again(_)));
+    assert!(matches!(status("400 Bad", "ExpiredToken"), Fault::Refused(_)));
+    assert!(matches!(status("400 Bad", "InvalidArgument"), Fault::Never(_)));
+    assert!(matches!(status("401 Who", "X"), Fault::Refused(_)));
+    assert!(matches!(status("403 No", "AccessDenied"), Fault::Refused(_)));
+    assert!(matches!(status("501 What", "NotImplemented"), Fault::Unsupported(_)));
+    assert!(matches!(status("301 There", "PermanentRedirect"), Fault::Never(_)));
+    assert_eq!(status("404 None", "NoSuchBucket"), Fault::no_bucket());
+    assert_eq!(status("412 There", "PreconditionFailed"), Fault::Exists);
+}
+
+#[test]
+fn odd_answers_are_short_lines() {
+    for body in ["", "<Code>", "</Code><Code>", "x", "\u{0}\u{1b}[31m", &"y".repeat(100_000)] {
+        let Fault::Again(why) = fault(&format!("Server returned non-2xx status code: 500{body}"))
+        else {
+            panic!("500 is temporary")
+        };
+        assert!(why.len() < 400 && !why.contains(char::is_control), "{why}");
+    }
+    assert!(matches!(fault("Server returned non-2xx status code: "), Fault::Never(_)));
+    assert!(matches!(fault("Server returned non-2xx status code: 5\u{e9}"), Fault::Never(_)));
+    let long = fault(&"z\n".repeat(100_000));
+    assert!(matches!(long, Fault::Never(why) if why.len() == 300 && !why.contains('\n')));
+}
+
+#[test]
+fn keys_that_stay_are_told_by_their_code() {
+    let kept = |code: &str| {
+        fault(&format!("DeleteObjects request failed for key a (code: b): no (code: {code})"))
+    };
+    assert!(matches!(kept("AccessDenied"), Fault::Refused(_)));
+    assert!(matches!(kept("SlowDown"), Fault::Again(_)));
+    assert!(matches!(kept("Odd"), Fault::Never(_)));
+    assert_eq!(kept("NoSuchKey"), Fault::Absent);
+}
+
+#[test]
+fn a_missing_bucket_is_no_missing_object() {
+    let missing = |code: &str| {
+        let text = format!("Server returned non-2xx status code: 404 No: <Code>{code}</Code>");
+        Fault::of(&Error::NotFound { path: "k".to_owned(), source: Box::new(Text(text)) })
+    };
+    assert_eq!(missing("NoSuchKey"), Fault::Absent);
+    assert_eq!(missing("NoSuchBucket"), Fault::no_bucket());
+}
+
+#[test]
+fn a_disk_has_faults_of_its_own() {
+    let disk = |kind: io::ErrorKind| {
+        Fault::of(&Error::Generic { store: "Local", source: Box::new(io::Error::from(kind)) })
+    };
+    assert!(matches!(disk(io::ErrorKind::PermissionDenied), Fault::Refused(_)));
+    assert!(matches!(disk(io::ErrorKind::StorageFull), Fault::Never(_)));
+    assert!(matches!(disk(io::ErrorKind::TimedOut), Fault::Again(_)));
+}
+
+#[test]
+fn no_text_repeats_a_key_of_access() {
+    let faults = [status("403 No", "SignatureDoesNotMatch"), status("500 Oh", "InternalError")];
+    for fault in faults {
+        let error = fault.into_error("read", "k");
+        assert!(!error.to_string().contains("AKSECRET"), "{error}");
+    }
+}

@@ -1,0 +1,155 @@
+//! Who a bucket is: `ctxfs.json`, which its first host writes.
+
+use std::fmt;
+use std::str::FromStr;
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::bucket::access::Bucket;
+use crate::bucket::access::Created;
+use crate::bucket::access::Deadline;
+use crate::bucket::error::BucketError;
+
+/// The key of the mark of a bucket.
+const KEY: &str = "ctxfs.json";
+/// The format of the bucket that this version writes, and the newest that it reads.
+const FORMAT: u64 = 1;
+/// The pause before a mark is looked for again that another host writes.
+const AGAIN: Duration = Duration::from_millis(100);
+/// The most bytes of the mark that are read.
+const MOST: u64 = 64 << 10;
+
+/// The random id of a bucket. It is another bucket if this is another one, whatever its URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BucketId(u128);
+
+impl fmt::Display for BucketId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for BucketId {
+    type Err = BucketError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let id = u128::from_str_radix(text, 16).ok();
+        let id = id.filter(|_| text.len() == 32 && text.bytes().all(is_hex));
+        id.map(Self).ok_or_else(|| odd("its id has not 32 hexadecimal digits".to_owned()))
+    }
+}
+
+/// What the first host fixed, and what the store can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// The format of what lies in the bucket.
+    pub format: u64,
+    /// The id.
+    pub id: BucketId,
+    /// True if nobody may replace or remove anything.
+    pub write_once: bool,
+    /// True if the store was seen to refuse a second object of one key. Found out by
+    /// `Bucket::found`, and not stored.
+    pub conditional: bool,
+}
+
+/// `ctxfs.json` as it is stored. What else stands in it is ignored.
+#[derive(Serialize, Deserialize)]
+struct Mark {
+    format: u64,
+    id: String,
+    write_once: bool,
+}
+
+/// What every format will have.
+#[derive(Deserialize)]
+struct AnyMark {
+    format: u64,
+}
+
+impl Bucket {
+    /// Reads who the bucket is; `None` if no host ever wrote to it. `conditional` is false.
+    pub fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
+        Ok(self.mark(deadline)?.map(|(identity, _)| identity))
+    }
+
+    /// Reads who the bucket is, and marks it first if no host did. `write_once` counts only then:
+    /// compare it with that of the answer.
+    ///
+    /// Of two hosts that do this at once one writes the mark, and both get the same answer. Tries
+    /// whether the store refuses a second object of one key, with the bytes that are there, so a
+    /// store that does not loses nothing. Where the keys may not write, it counts as one that
+    /// does not.
+    pub fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
+        if let Some((identity, bytes)) = self.mark(deadline)? {
+            let conditional = self.is_conditional(&bytes, deadline)?;
+            return Ok(Identity { conditional, ..identity });
+        }
+        loop {
+            self.create(KEY, &new_mark(write_once), deadline)?;
+            if let Some((identity, bytes)) = self.mark(deadline)? {
+                let conditional = self.is_conditional(&bytes, deadline)?;
+                return Ok(Identity { conditional, ..identity });
+            }
+            // A store may refuse the second of two that write at once before the first is there.
+            if deadline.left() < AGAIN {
+                let what = format!("read `{KEY}`");
+                let why = "the store says that it is there and that it is not".to_owned();
+                return Err(BucketError::Away { what, why });
+            }
+            thread::sleep(AGAIN);
+        }
+    }
+
+    fn is_conditional(&self, bytes: &Bytes, deadline: Deadline) -> Result<bool, BucketError> {
+        match self.create(KEY, bytes, deadline) {
+            Ok(created) => Ok(created == Created::Exists && !self.creates_in_two()),
+            Err(BucketError::Refused { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn mark(&self, deadline: Deadline) -> Result<Option<(Identity, Bytes)>, BucketError> {
+        let bytes = match self.get(KEY, Some(0..MOST), deadline) {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_absent() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Ok(Some((read_mark(&bytes)?, bytes)))
+    }
+}
+
+/// Reads `ctxfs.json`. Its format comes first, as a newer one may look otherwise.
+fn read_mark(bytes: &[u8]) -> Result<Identity, BucketError> {
+    let any: AnyMark = serde_json::from_slice(bytes).map_err(|error| odd(error.to_string()))?;
+    if any.format > FORMAT {
+        return Err(BucketError::Newer { format: any.format });
+    }
+    if any.format == 0 {
+        return Err(odd("its format is 0".to_owned()));
+    }
+    let mark: Mark = serde_json::from_slice(bytes).map_err(|error| odd(error.to_string()))?;
+    let id = mark.id.parse()?;
+    Ok(Identity { format: mark.format, id, write_once: mark.write_once, conditional: false })
+}
+
+fn odd(why: String) -> BucketError {
+    BucketError::NotCtxfs { key: KEY.to_owned(), why }
+}
+
+fn new_mark(write_once: bool) -> Bytes {
+    let id = BucketId(Uuid::new_v4().as_u128()).to_string();
+    let mark = Mark { format: FORMAT, id, write_once };
+    let mut text = serde_json::to_vec(&mark).expect("a mark has plain fields");
+    text.push(b'\n');
+    text.into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! Reading a segment that is not trusted.
+
+use std::collections::BTreeSet;
+use std::iter::FusedIterator;
+use std::ops::Range;
+
+use serde::Deserialize;
+
+use crate::bucket::FormatError;
+use crate::bucket::frame;
+use crate::bucket::line::LINE_BYTES;
+use crate::bucket::line::Line;
+use crate::bucket::line::Place;
+use crate::bucket::line::SMALL_BYTES;
+use crate::bucket::segment::FORMAT;
+use crate::bucket::segment::HEAD;
+use crate::bucket::segment::HEAD_BYTES;
+use crate::bucket::segment::Head;
+use crate::bucket::segment::RECORDS;
+use crate::bucket::segment::RECORDS_BYTES;
+use crate::bucket::segment::SEGMENT_BYTES;
+use crate::bucket::segment::member;
+use crate::bucket::segment::member::Member;
+use crate::bucket::segment::origin_of;
+use crate::replica::Origin;
+use crate::replica::SegmentId;
+
+/// What the first frame of a segment says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentHead {
+    /// Its name, as it says itself. The reader compares it with that in the key.
+    pub id: SegmentId,
+    /// The segments for which it stands.
+    pub covers: BTreeSet<SegmentId>,
+    /// Where the frame of the records begins in the segment.
+    pub records_start: u64,
+    /// Where it ends. From here the places of bytes are counted.
+    pub records_end: u64,
+    /// The bytes of the records when they are unpacked.
+    size: u64,
+    /// The number of records.
+    lines: u32,
+}
+
+/// What is readable of every format.
+#[derive(Deserialize)]
+struct AnyHead {
+    format: u32,
+}
+
+impl SegmentHead {
+    /// Reads the head of the segment that begins with `first_bytes`. Returns none if these are not
+    /// all that is needed.
+    pub fn read(first_bytes: &[u8]) -> Result<Option<Self>, FormatError> {
+        let Some(length) = frame::length(first_bytes)? else {
+            let is_endless = first_bytes.len() as u64 >= SEGMENT_BYTES;
+            return if is_endless { Err(too_large()) } else { Ok(None) };
+        };
+        let what = "the head of a segment";
+        let member = frame::unpack_at_most(&first_bytes[..length], HEAD_BYTES, what)?;
+        let json = Member::read(member)?.content_of(HEAD)?;
+        let wrong = |_| FormatError::damaged("the head of a segment is not as ctxfs writes it");
+        let AnyHead { format } = serde_json::from_slice(&json).map_err(wrong)?;
+        if format > FORMAT {
+            return Err(FormatError::Newer { format });
+        }
+        let head: Head = serde_json::from_slice(&json).map_err(wrong)?;
+        Self::checked(head, length as u64).map(Some)
+    }
+
+    fn checked(head: Head, records_start: u64) -> Result<Self, FormatError> {
+        let Head { writer, number, covers, records, .. } = head;
+        let id = SegmentId { writer, number };
+        let named = id.to_string().parse::<SegmentId>() == Ok(id);
+        let possible = named && head.format == FORMAT && !covers.contains(&id);
+        if !possible || u64::from(records.lines) > records.size {
+            return Err(FormatError::damaged("the head of a segment says what cannot be"));
+        }
+        if records.size > RECORDS_BYTES {
+            return Err(FormatError::TooLarge { what: "the records", most: RECORDS_BYTES });
+        }
+        let end = records_start.checked_add(records.packed);
+        let records_end = end.filter(|end| *end <= SEGMENT_BYTES).ok_or_else(too_large)?;
+        let (size, lines) = (records.size, records.lines);
+        Ok(Self { id, covers, records_start, records_end, size, lines })
+    }
+
+    /// Returns the records, which are in the frame from `records_start` to `records_end`.
+    pub fn records(&self, frame: &[u8]) -> Result<Vec<u8>, FormatError> {
+        unpack(frame, self.size, "the member of the records")?.content_of(RECORDS)
+    }
+
+    /// Returns where in the segment the bytes of `place` are, if they are there.
+    pub fn range_of(&self, place: &Place) -> Result<Option<Range<u64>>, FormatError> {
+        let Place::Inside { at, packed, .. } = place else { return Ok(None) };
+        let start = self.records_end.checked_add(*at);
+        let end = start.and_then(|start| start.checked_add(*packed));
+        let end = end.filter(|end| *end <= SEGMENT_BYTES).ok_or_else(too_large)?;
+        Ok(Some(end - packed..end))
+    }
+}
+
+/// Returns the lines of `jsonl`, the records of the segment that `head` is of, each with its origin
+/// and the range of its bytes without the newline. Nothing follows an error.
+pub fn lines<'a>(head: &'a SegmentHead, jsonl: &'a [u8]) -> Lines<'a> {
+    Lines { head, jsonl, at: 0, place: 0, ended: false }
+}
+
+/// The lines of a segment.
+#[derive(Debug)]
+pub struct Lines<'a> {
+    head: &'a SegmentHead,
+    jsonl: &'a [u8],
+    at: usize,
+    place: u32,
+    ended: bool,
+}
+
+impl Lines<'_> {
+    fn line(&mut self) -> Result<(Origin, Line, Range<usize>), FormatError> {
+        if self.place == self.head.lines {
+            return Err(FormatError::damaged("there are more records than it says"));
+        }
+        let range = self.range()?;
+        let place = self.place;
+        let within = |error: FormatError| error.within(format_args!("record {place}"));
+        let line = Line::parse(&self.jsonl[range.clone()]).map_err(within)?;
+        let SegmentHead { id, covers, .. } = self.head;
+        let origin = origin_of(*id, covers, place, line.stated_origin()).map_err(within)?;
+        if let Line::Put(put) = &line {
+            self.head.range_of(&put.place)?;
+        }
+        self.at = range.end + 1;
+        self.place += 1;
+        Ok((origin, line, range))
+    }
+
+    /// Returns where the next line is.
+    fn range(&self) -> Result<Range<usize>, FormatError> {
+        let rest = &self.jsonl[self.at..];
+        let within = &rest[..rest.len().min(LINE_BYTES + 1)];
+        match memchr::memchr(b'\n', within) {
+            Some(length) => Ok(self.at..self.at + length),
+            None if rest.len() > LINE_BYTES => {
+                let most = LINE_BYTES as u64;
+                Err(FormatError::TooLarge { what: "a line of the records", most })
+            }
+            None => Err(FormatError::damaged("the last record is cut off")),
+        }
+    }
+
+    fn end(&self) -> Option<FormatError> {
+        let is_all = self.place == self.head.lines;
+        (!is_all).then(|| FormatError::damaged("there are fewer records than it says"))
+    }
+}
+
+impl Iterator for Lines<'_> {
+    type Item = Result<(Origin, Line, Range<usize>), FormatError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        if self.at == self.jsonl.len() {
+            self.ended = true;
+            return self.end().map(Err);
+        }
+        let line = self.line();
+        self.ended = line.is_err();
+        Some(line)
+    }
+}
+
+impl FusedIterator for Lines<'_> {}
+
+/// Returns the `size` bytes of a small artifact, whose frame in the segment is `frame`. The caller
+/// compares their digest with that in the record.
+pub fn unpack_member(frame: &[u8], size: u64) -> Result<Vec<u8>, FormatError> {
+    let what = "the member of a small artifact";
+    if size > SMALL_BYTES {
+        return Err(FormatError::TooLarge { what, most: SMALL_BYTES });
+    }
+    Ok(unpack(frame, size, what)?.content)
+}
+
+/// Returns the member in `frame`, which has `size` bytes of content.
+fn unpack(frame: &[u8], size: u64, what: &'static str) -> Result<Member, FormatError> {
+    let wrong = || FormatError::damaged(format!("{what} has another size than it should"));
+    let length = member::length(size).ok_or_else(wrong)?;
+    let member = Member::read(frame::unpack(frame, length as usize, what)?)?;
+    if member.content.len() as u64 == size { Ok(member) } else { Err(wrong()) }
+}
+
+fn too_large() -> FormatError {
+    FormatError::TooLarge { what: "a segment", most: SEGMENT_BYTES }
+}

@@ -1,0 +1,481 @@
+use std::collections::BTreeMap;
+use std::io::Read as _;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::bucket::frame;
+use crate::bucket::frame::Packer;
+use crate::bucket::line::Line;
+use crate::bucket::line::MessageLine;
+use crate::bucket::line::MoveLine;
+use crate::bucket::line::Place;
+use crate::bucket::line::PutLine;
+use crate::bucket::line::RemoveLine;
+use crate::bucket::line::SMALL_BYTES;
+use crate::bucket::name::ObjectName;
+use crate::model::ArtifactState;
+use crate::model::Record;
+use crate::replica::Stamp;
+
+fn id(number: u64) -> SegmentId {
+    SegmentId { writer: WriterId(0xab), number }
+}
+
+fn origin(number: u64, place: u32) -> Origin {
+    Origin { segment: id(number), place }
+}
+
+fn writer() -> SegmentWriter {
+    SegmentWriter::new(id(7), BTreeSet::new())
+}
+
+fn line(name: &str, size: u64) -> PutLine {
+    let path = format!("artifacts/tool/{name}");
+    let state = ArtifactState::Sealed;
+    let record = Record { path, generation: 1, state, size, created: 6, ..Record::default() };
+    let (attributes, place) = (BTreeMap::new(), Place::Empty);
+    PutLine { record, mode: 0o644, attributes, stamp: Stamp(1), place, origin: None }
+}
+
+fn put(writer: &mut SegmentWriter, name: &str, bytes: &[u8]) -> Origin {
+    writer.put(line(name, bytes.len() as u64), PutBytes::Bytes(bytes)).unwrap()
+}
+
+fn message(text: &str) -> MessageLine {
+    MessageLine { text: text.to_owned(), stamp: Stamp(2), origin: None }
+}
+
+fn object() -> PutBytes<'static> {
+    let blocks = "ab".repeat(32);
+    PutBytes::Object { name: ObjectName::random(), packed: 1, size: 1 << 30, blocks }
+}
+
+/// A segment with some of everything.
+fn filled() -> Vec<u8> {
+    let mut writer = writer();
+    assert_eq!(put(&mut writer, "a.txt", b"bytes of a"), origin(7, 0));
+    let moved = MoveLine { artifact: origin(3, 1), to: "notes/x".to_owned(), stamp: Stamp(2) };
+    writer.movement(moved).unwrap();
+    assert_eq!(put(&mut writer, "empty.txt", b""), origin(7, 2));
+    assert_eq!(writer.put(line("large.txt", 1 << 30), object()), Ok(origin(7, 3)));
+    let origins = [origin(3, 1), origin(3, 2)].into();
+    writer.remove(RemoveLine { origins, segments: [id(2)].into() }).unwrap();
+    assert_eq!(writer.message(message("{}")), Ok(origin(7, 5)));
+    assert_eq!(put(&mut writer, "b.txt", &[b'b'; 2000]), origin(7, 6));
+    writer.finish().unwrap()
+}
+
+/// What is read of a segment: its head, its lines, and the bytes of each artifact in it.
+type Seen = (SegmentHead, Vec<(Origin, Line)>, BTreeMap<Origin, Vec<u8>>);
+
+fn read(segment: &[u8]) -> Result<Option<Seen>, FormatError> {
+    let Some(head) = SegmentHead::read(segment)? else { return Ok(None) };
+    let frame = segment.get(head.records_start as usize..head.records_end as usize);
+    let Some(frame) = frame else { return Ok(None) };
+    let jsonl = head.records(frame)?;
+    let (mut seen, mut contents) = (Vec::new(), BTreeMap::new());
+    for line in lines(&head, &jsonl) {
+        let (origin, line, range) = line?;
+        assert_eq!(Line::parse(&jsonl[range]).as_ref(), Ok(&line));
+        if let Line::Put(put) = &line
+            && let Some(range) = head.range_of(&put.place)?
+        {
+            let frame = segment.get(range.start as usize..range.end as usize);
+            let Some(frame) = frame else { return Ok(None) };
+            contents.insert(origin, unpack_member(frame, put.place.size())?);
+        }
+        seen.push((origin, line));
+    }
+    Ok(Some((head, seen, contents)))
+}
+
+fn seen(segment: &[u8]) -> Seen {
+    read(segment).unwrap().unwrap()
+}
+
+/// Returns the members as `zstd -d | tar x` unpacks them.
+fn members(segment: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let mut archive = tar::Archive::new(zstd::Decoder::new(segment).unwrap());
+    let mut members = Vec::new();
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let header = entry.header();
+        let plain = (header.mode().unwrap(), header.uid().unwrap(), header.mtime().unwrap());
+        assert_eq!(plain, (0o644, 0, 0));
+        let name = String::from_utf8(entry.path_bytes().into_owned()).unwrap();
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).unwrap();
+        members.push((name, content));
+    }
+    members
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let segment = filled();
+    let (head, lines, contents) = seen(&segment);
+    assert_eq!((head.id, head.covers.len()), (id(7), 0));
+    let origins: Vec<_> = lines.iter().map(|(origin, _)| *origin).collect();
+    assert_eq!(origins, (0..7).map(|place| origin(7, place)).collect::<Vec<_>>());
+    let expected: BTreeMap<_, _> =
+        [(origin(7, 0), b"bytes of a".to_vec()), (origin(7, 6), vec![b'b'; 2000])].into();
+    assert_eq!(contents, expected);
+    let Line::Put(empty) = &lines[2].1 else { panic!() };
+    assert_eq!(empty.place, Place::Empty);
+    let Line::Put(large) = &lines[3].1 else { panic!() };
+    assert!(matches!(large.place, Place::Object { .. }));
+    assert!(matches!(lines[1].1, Line::Move(_)) && matches!(lines[4].1, Line::Remove(_)));
+    assert_eq!(lines[5].1, Line::Message(message("{}")));
+}
+
+#[test]
+fn tar_understands_it() {
+    let segment = filled();
+    let members = members(&segment);
+    let names: Vec<_> = members.iter().map(|(name, _)| name.as_str()).collect();
+    let (a, b) = (format!("bytes/{}", origin(7, 0)), format!("bytes/{}", origin(7, 6)));
+    assert_eq!(names, [HEAD, RECORDS, &a, &b]);
+    let head = SegmentHead::read(&segment).unwrap().unwrap();
+    let (records, covers) = (head.records_end - head.records_start, "[]");
+    let expected = format!(
+        r#"{{"format":1,"writer":"00000000000000ab","number":7,"covers":{covers},"records":{{"packed":{records},"size":{},"lines":7}}}}"#,
+        members[1].1.len()
+    );
+    assert_eq!(String::from_utf8(members[0].1.clone()).unwrap(), format!("{expected}\n"));
+    assert_eq!(memchr::memchr_iter(b'\n', &members[1].1).count(), 7);
+    assert_eq!(members[2].1, b"bytes of a");
+}
+
+#[test]
+fn each_member_is_one_frame() {
+    let segment = filled();
+    let (mut at, mut frames) = (0, Vec::new());
+    while at < segment.len() {
+        let length = frame::length(&segment[at..]).unwrap().unwrap();
+        let unpacked = zstd::bulk::decompress(&segment[at..at + length], 1 << 20).unwrap();
+        frames.push(unpacked.len() % 512);
+        at += length;
+    }
+    assert_eq!(frames, [0; 5]);
+}
+
+#[test]
+fn the_same_content_makes_the_same_bytes() {
+    let segment = || {
+        let mut writer = writer();
+        for number in 0..50 {
+            put(&mut writer, &format!("{number}.txt"), format!("text {number}").as_bytes());
+        }
+        writer.finish().unwrap()
+    };
+    assert_eq!(segment(), segment());
+}
+
+#[test]
+fn a_segment_of_nothing_is_one() {
+    let segment = writer().finish().unwrap();
+    let (_, lines, _) = seen(&segment);
+    assert!(lines.is_empty());
+    assert_eq!(members(&segment).len(), 2);
+}
+
+#[test]
+fn a_merge_takes_frames_over() {
+    let segment = filled();
+    let (head, lines, contents) = seen(&segment);
+    let covers: BTreeSet<_> = [id(7), id(2)].into();
+    let mut merge = SegmentWriter::new(id(9), covers.clone());
+    assert_eq!(put(&mut merge, "own.txt", b"own"), origin(9, 0));
+    for (origin, line) in lines {
+        let Line::Put(line) = line else { continue };
+        let range = head.range_of(&line.place).unwrap();
+        let bytes = match range {
+            Some(range) => {
+                let frame = &segment[range.start as usize..range.end as usize];
+                PutBytes::Packed { frame, size: line.place.size() }
+            }
+            None => PutBytes::Empty,
+        };
+        if line.place.size() <= SMALL_BYTES {
+            let line = PutLine { origin: Some(origin), ..*line };
+            assert_eq!(merge.put(line, bytes), Ok(origin));
+        }
+    }
+    let told = MessageLine { origin: Some(origin(2, 5)), ..message("{}") };
+    assert_eq!(merge.message(told), Ok(origin(2, 5)));
+    let merged = merge.finish().unwrap();
+    let (head, lines, merged_contents) = seen(&merged);
+    assert_eq!((head.id, head.covers, lines.len()), (id(9), covers, 5));
+    let expected: BTreeMap<_, _> =
+        contents.into_iter().chain([(origin(9, 0), b"own".to_vec())]).collect();
+    assert_eq!(merged_contents, expected);
+    let names: BTreeSet<_> = members(&merged).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), 5, "no member hides another one: {names:?}");
+}
+
+#[test]
+fn origins_are_of_what_is_covered() {
+    let mut merge = SegmentWriter::new(id(9), [id(7)].into());
+    for wrong in [origin(8, 0), origin(9, 1)] {
+        let stated = PutLine { origin: Some(wrong), ..line("a.txt", 0) };
+        assert!(merge.put(stated, PutBytes::Empty).is_err());
+        assert!(merge.message(MessageLine { origin: Some(wrong), ..message("{}") }).is_err());
+    }
+    assert_eq!(put(&mut merge, "a.txt", b"a"), origin(9, 0), "what was refused has no place");
+    let stranger = r#"{"message":"{}","stamp":1,"origin":"00000000000000ab-000000000008:0"}"#;
+    let refused = read(&segment_of(stranger, 1)).unwrap_err();
+    assert!(refused.to_string().contains("record 0: it states an origin"), "{refused}");
+}
+
+#[test]
+fn what_is_refused_leaves_the_writer_as_it_was() {
+    let mut writer = writer();
+    put(&mut writer, "a.txt", b"a");
+    let before = writer.packed_so_far();
+    let large = vec![0; SMALL_BYTES as usize + 1];
+    let refused = [
+        writer.put(line("x", large.len() as u64), PutBytes::Bytes(&large)),
+        writer.put(line("x", 1), PutBytes::Packed { frame: b"no frame", size: 1 }),
+        writer.put(line("x", 1), PutBytes::Packed { frame: b"", size: SMALL_BYTES + 1 }),
+        writer.put(line("x", 2), PutBytes::Bytes(b"one")),
+        writer.put(line("../x", 1), PutBytes::Bytes(b"1")),
+        writer.message(message("two\nlines")),
+        writer.message(message(&"x".repeat(17 << 20))),
+    ];
+    assert!(refused.iter().all(Result::is_err), "{refused:?}");
+    assert_eq!(writer.packed_so_far(), before);
+    assert_eq!(put(&mut writer, "b.txt", b"b"), origin(7, 1));
+    let (_, lines, contents) = seen(&writer.finish().unwrap());
+    assert_eq!((lines.len(), contents.len()), (2, 2));
+}
+
+#[test]
+fn it_is_known_how_large_it_becomes() {
+    let mut writer = writer();
+    let around = writer.packed_so_far() + 1024;
+    for number in 0..20 {
+        let mut bytes = vec![0; 10_000];
+        blake3::Hasher::new().update(&[number]).finalize_xof().fill(&mut bytes);
+        put(&mut writer, &format!("{number}.txt"), &bytes);
+    }
+    let so_far = writer.packed_so_far();
+    let length = writer.finish().unwrap().len() as u64;
+    assert!(so_far > 200_000 && length <= so_far + around, "{so_far} {length}");
+}
+
+#[test]
+fn a_segment_too_large_is_not_written() {
+    let mut writer = writer();
+    let mut bytes = vec![0; SMALL_BYTES as usize];
+    blake3::Hasher::new().finalize_xof().fill(&mut bytes);
+    while writer.packed_so_far() <= SEGMENT_BYTES {
+        put(&mut writer, "x.txt", &bytes);
+    }
+    assert!(matches!(writer.finish(), Err(FormatError::TooLarge { .. })));
+}
+
+#[test]
+fn every_cut_asks_for_more_or_is_refused() {
+    let segment = filled();
+    let head = SegmentHead::read(&segment).unwrap().unwrap();
+    for end in 0..segment.len() {
+        let found = SegmentHead::read(&segment[..end]).unwrap();
+        let expected = (end as u64 >= head.records_start).then(|| head.clone());
+        assert_eq!(found, expected, "{end}");
+        let whole = read(&segment[..end]).unwrap();
+        let (_, _, contents) = seen(&segment);
+        assert!(whole.is_none_or(|(_, _, found)| found == contents), "{end}");
+    }
+    let frame = &segment[head.records_start as usize..head.records_end as usize];
+    for end in 0..frame.len() {
+        assert!(head.records(&frame[..end]).is_err(), "{end}");
+    }
+    let jsonl = head.records(frame).unwrap();
+    for end in 0..jsonl.len() {
+        let mut lines = lines(&head, &jsonl[..end]);
+        assert!(lines.any(|line| line.is_err()), "{end}");
+        assert!(lines.next().is_none(), "nothing follows an error");
+    }
+}
+
+/// Packs members as they are.
+fn packed(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut packer = Packer::new(true);
+    let frames =
+        members.iter().map(|(name, content)| packer.pack(&member::bytes(name, content)).to_vec());
+    frames.collect::<Vec<_>>().concat()
+}
+
+fn head_of(packed: u64, size: u64, lines: u32) -> String {
+    format!(
+        r#"{{"format":1,"writer":"00000000000000ab","number":7,"covers":[],"records":{{"packed":{packed},"size":{size},"lines":{lines}}}}}"#
+    )
+}
+
+/// Returns a segment with these records, whatever they are, and so many lines by its head.
+fn segment_of(jsonl: &str, lines: u32) -> Vec<u8> {
+    let jsonl = format!("{jsonl}\n");
+    let records = packed(&[(RECORDS, jsonl.as_bytes())]);
+    let head = head_of(records.len() as u64, jsonl.len() as u64, lines);
+    [packed(&[(HEAD, head.as_bytes())]), records].concat()
+}
+
+fn refused_head(json: &str) -> FormatError {
+    SegmentHead::read(&packed(&[(HEAD, json.as_bytes())])).unwrap_err()
+}
+
+#[test]
+fn heads_that_cannot_be_are_refused() {
+    let good = head_of(100, 100, 3);
+    assert!(SegmentHead::read(&packed(&[(HEAD, good.as_bytes())])).unwrap().is_some());
+    let newer = r#"{"format":2,"all":"else"}"#;
+    assert_eq!(refused_head(newer), FormatError::Newer { format: 2 });
+    for (from, to) in [
+        (r#""format":1"#, r#""format":0"#),
+        (r#""format":1"#, r#""format":"1""#),
+        (r#""format":1,"#, ""),
+        ("00000000000000ab", "xyz"),
+        (r#""number":7"#, r#""number":0"#),
+        (r#""number":7"#, r#""number":1000000000000"#),
+        ("[]", r#"["00000000000000ab-000000000007"]"#),
+        ("[]", r#"["x"]"#),
+        (r#""lines":3"#, r#""lines":101"#),
+        (r#""lines":3"#, r#""lines":4294967296"#),
+        (r#""lines":3"#, r#""lines":-1"#),
+    ] {
+        let refused = refused_head(&good.replace(from, to));
+        assert!(matches!(refused, FormatError::Damaged { .. }), "{to}: {refused}");
+    }
+    for (packed, size) in [(SEGMENT_BYTES, 100), (u64::MAX, 100), (100, RECORDS_BYTES + 1)] {
+        let refused = refused_head(&head_of(packed, size, 3));
+        assert!(matches!(refused, FormatError::TooLarge { .. }), "{packed}, {size}: {refused}");
+    }
+    let other = packed(&[(RECORDS, good.as_bytes())]);
+    assert!(SegmentHead::read(&other).is_err(), "it begins with another member");
+}
+
+#[test]
+fn what_is_no_segment_is_refused() {
+    let mut packer = Packer::new(true);
+    let link = {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_path(HEAD).unwrap();
+        header.set_size(0);
+        header.set_cksum();
+        packer.pack(header.as_bytes()).to_vec()
+    };
+    for bytes in [
+        b"{}".to_vec(),
+        b"\x1f\x8b\x08\x00".to_vec(),
+        packer.pack(b"").to_vec(),
+        packer.pack(&[0; 1024]).to_vec(),
+        packer.pack(b"text").to_vec(),
+        packer.pack(&[b'x'; 512]).to_vec(),
+        packer.pack(&member::bytes(HEAD, b"{}")[..512]).to_vec(),
+        packer.pack(&[member::bytes(HEAD, b"{}"), vec![0; 512]].concat()).to_vec(),
+        link,
+    ] {
+        assert!(SegmentHead::read(&bytes).is_err(), "{bytes:?}");
+    }
+    assert_eq!(SegmentHead::read(b""), Ok(None));
+}
+
+#[test]
+fn a_head_that_never_ends_is_refused() {
+    // A frame of unknown length, of blocks of the same byte: each is another 128 KiB.
+    let mut endless = b"\x28\xb5\x2f\xfd\x00\x68".to_vec();
+    endless.extend(b"\x02\x00\x10x".repeat(SEGMENT_BYTES as usize / 4));
+    assert_eq!(SegmentHead::read(&endless[..1 << 20]), Ok(None));
+    assert!(matches!(SegmentHead::read(&endless), Err(FormatError::TooLarge { .. })));
+}
+
+#[test]
+fn bombs_are_refused() {
+    let zeros = vec![0; 64 << 20];
+    let bomb = zstd::bulk::compress(&zeros, 3).unwrap();
+    assert!(matches!(SegmentHead::read(&bomb), Err(FormatError::TooLarge { .. })));
+    let head = head_of(bomb.len() as u64, 1000, 3);
+    let segment = [packed(&[(HEAD, head.as_bytes())]), bomb.clone()].concat();
+    assert!(matches!(read(&segment), Err(FormatError::TooLarge { .. })));
+    assert!(matches!(unpack_member(&bomb, 10), Err(FormatError::TooLarge { .. })));
+    let size = SMALL_BYTES + 1;
+    assert!(matches!(unpack_member(&bomb, size), Err(FormatError::TooLarge { .. })));
+    assert!(unpack_member(&bomb, u64::MAX).is_err());
+}
+
+#[test]
+fn sizes_that_lie_are_refused() {
+    let frame = packed(&[("bytes/x", &b"0123456789"[..])]);
+    assert_eq!(unpack_member(&frame, 10).unwrap(), b"0123456789");
+    for size in [0, 1, 9, 11, 512, 513, SMALL_BYTES] {
+        assert!(unpack_member(&frame, size).is_err(), "{size}");
+    }
+    for end in 0..frame.len() {
+        assert!(unpack_member(&frame[..end], 10).is_err(), "{end}");
+    }
+    assert!(unpack_member(&[&frame[..], &frame[..]].concat(), 10).is_err());
+    let told = r#"{"message":"{}","stamp":1}"#;
+    assert!(read(&segment_of(told, 1)).is_ok());
+    for lines in [0, 2] {
+        assert!(read(&segment_of(told, lines)).is_err(), "{lines}");
+    }
+}
+
+#[test]
+fn lines_too_long_are_refused() {
+    let long = format!("{{{}}}", " ".repeat(16 << 20));
+    assert!(matches!(read(&segment_of(&long, 1)), Err(FormatError::TooLarge { .. })));
+}
+
+#[test]
+fn bytes_outside_the_segment_are_refused() {
+    let record = serde_json::to_string(&line("x.txt", 10).record).unwrap();
+    for at in [SEGMENT_BYTES, u64::MAX] {
+        let text = format!(
+            r#"{{"put":{record},"mode":420,"stamp":1,"bytes":{{"at":{at},"packed":100,"size":10}}}}"#
+        );
+        assert!(matches!(read(&segment_of(&text, 1)), Err(FormatError::TooLarge { .. })), "{at}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_artifacts_come_back(
+        artifacts in proptest::collection::vec(
+            proptest::collection::vec(any::<u8>(), 0..3000),
+            0..20,
+        ),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut writer = writer();
+        let mut expected = BTreeMap::new();
+        for (number, bytes) in artifacts.iter().enumerate() {
+            let origin = put(&mut writer, &format!("{number}.txt"), bytes);
+            if !bytes.is_empty() {
+                expected.insert(origin, bytes.clone());
+            }
+        }
+        let segment = writer.finish().unwrap();
+        let (_, lines, contents) = seen(&segment);
+        prop_assert_eq!((lines.len(), contents), (artifacts.len(), expected));
+        let cut = read(&segment[..cut.index(segment.len())]);
+        prop_assert!(cut.is_ok());
+    }
+
+    #[test]
+    fn any_change_is_noticed_or_harmless(
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
+        let mut segment = filled();
+        let at = at.index(segment.len());
+        segment[at] = byte;
+        if let Ok(Some((head, lines, _))) = read(&segment) {
+            prop_assert!(head.id == id(7) && lines.len() == 7);
+        }
+    }
+}

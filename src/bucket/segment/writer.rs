@@ -1,0 +1,177 @@
+//! Writing a segment.
+
+use std::collections::BTreeSet;
+
+use crate::bucket::FormatError;
+use crate::bucket::frame;
+use crate::bucket::frame::Packer;
+use crate::bucket::line::Line;
+use crate::bucket::line::MessageLine;
+use crate::bucket::line::MoveLine;
+use crate::bucket::line::Place;
+use crate::bucket::line::PutLine;
+use crate::bucket::line::RemoveLine;
+use crate::bucket::line::SMALL_BYTES;
+use crate::bucket::name::ObjectName;
+use crate::bucket::segment::FORMAT;
+use crate::bucket::segment::HEAD;
+use crate::bucket::segment::HEAD_BYTES;
+use crate::bucket::segment::Head;
+use crate::bucket::segment::RECORDS;
+use crate::bucket::segment::RECORDS_BYTES;
+use crate::bucket::segment::RecordsFrame;
+use crate::bucket::segment::SEGMENT_BYTES;
+use crate::bucket::segment::member;
+use crate::bucket::segment::origin_of;
+use crate::replica::Origin;
+use crate::replica::SegmentId;
+
+/// The bytes of an artifact that is published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PutBytes<'a> {
+    /// There are none.
+    Empty,
+    /// Some, which go into the segment: at most [`SMALL_BYTES`].
+    Bytes(&'a [u8]),
+    /// Some that are in another segment.
+    Packed {
+        /// Their frame there.
+        frame: &'a [u8],
+        /// The bytes of the artifact.
+        size: u64,
+    },
+    /// Those of an object.
+    Object {
+        /// The object.
+        name: ObjectName,
+        /// The bytes of the object.
+        packed: u64,
+        /// The bytes of the artifact.
+        size: u64,
+        /// BLAKE3 of the table of its blocks, in lower-case hexadecimal.
+        blocks: String,
+    },
+}
+
+/// A segment that is being written, in memory. What it refuses leaves it as it was.
+#[derive(Debug)]
+pub struct SegmentWriter {
+    id: SegmentId,
+    covers: BTreeSet<SegmentId>,
+    /// The lines, which are packed at the end.
+    records: Vec<u8>,
+    lines: u32,
+    /// The frames of small artifacts.
+    members: Vec<u8>,
+    packer: Packer,
+}
+
+impl SegmentWriter {
+    /// Begins the segment `id`, which covers some others if it merges them.
+    pub fn new(id: SegmentId, covers: BTreeSet<SegmentId>) -> Self {
+        let (records, members) = (Vec::new(), Vec::new());
+        Self { id, covers, records, lines: 0, members, packer: Packer::new(true) }
+    }
+
+    /// Publishes an artifact. `line.place` is set here, as `bytes` says. Returns its origin.
+    pub fn put(&mut self, mut line: PutLine, bytes: PutBytes<'_>) -> Result<Origin, FormatError> {
+        let origin = origin_of(self.id, &self.covers, self.lines, line.origin)?;
+        let start = self.members.len();
+        line.place = self.add_bytes(origin, bytes)?;
+        let written = self.write(&Line::Put(Box::new(line)));
+        if written.is_err() {
+            self.members.truncate(start);
+        }
+        written.map(|()| origin)
+    }
+
+    /// Gives an artifact another name.
+    pub fn movement(&mut self, line: MoveLine) -> Result<(), FormatError> {
+        self.write(&Line::Move(line))
+    }
+
+    /// Removes artifacts and messages.
+    pub fn remove(&mut self, line: RemoveLine) -> Result<(), FormatError> {
+        self.write(&Line::Remove(line))
+    }
+
+    /// Publishes a message. Returns its origin.
+    pub fn message(&mut self, line: MessageLine) -> Result<Origin, FormatError> {
+        let origin = origin_of(self.id, &self.covers, self.lines, line.origin)?;
+        self.write(&Line::Message(line))?;
+        Ok(origin)
+    }
+
+    /// Returns how many bytes what was added has, at most, in the segment.
+    pub fn packed_so_far(&self) -> u64 {
+        (self.members.len() + frame::most_packed(self.records.len())) as u64
+    }
+
+    /// Returns the segment.
+    pub fn finish(mut self) -> Result<Vec<u8>, FormatError> {
+        let records = self.packer.pack(&member::bytes(RECORDS, &self.records)).to_vec();
+        let head = self.head(records.len() as u64)?;
+        let mut segment = self.packer.pack(&member::bytes(HEAD, &head)).to_vec();
+        segment.extend(records);
+        segment.append(&mut self.members);
+        segment.extend_from_slice(self.packer.pack(&member::END));
+        check("a segment", segment.len() as u64, SEGMENT_BYTES)?;
+        Ok(segment)
+    }
+
+    /// Returns the content of the first member, when the frame of the records has so many bytes.
+    fn head(&self, packed: u64) -> Result<Vec<u8>, FormatError> {
+        let SegmentId { writer, number } = self.id;
+        let (size, lines) = (self.records.len() as u64, self.lines);
+        check("the records", size, RECORDS_BYTES)?;
+        let records = RecordsFrame { packed, size, lines };
+        let head = Head { format: FORMAT, writer, number, covers: self.covers.clone(), records };
+        let mut json = serde_json::to_vec(&head).expect("a head can be JSON");
+        json.push(b'\n');
+        let length = member::length(json.len() as u64).unwrap_or(u64::MAX);
+        check("the head of a segment", length, HEAD_BYTES as u64)?;
+        Ok(json)
+    }
+
+    fn write(&mut self, line: &Line) -> Result<(), FormatError> {
+        line.write(&mut self.records)?;
+        self.lines += 1;
+        Ok(())
+    }
+
+    /// Takes over the bytes of an artifact. Returns where they are.
+    fn add_bytes(&mut self, origin: Origin, bytes: PutBytes<'_>) -> Result<Place, FormatError> {
+        let at = self.members.len() as u64;
+        let (size, frame) = match bytes {
+            PutBytes::Empty | PutBytes::Bytes([]) | PutBytes::Packed { size: 0, .. } => {
+                return Ok(Place::Empty);
+            }
+            PutBytes::Object { name, packed, size, blocks } => {
+                return Ok(Place::Object { name, packed, size, blocks });
+            }
+            PutBytes::Bytes(bytes) => {
+                check("a small artifact", bytes.len() as u64, SMALL_BYTES)?;
+                let member = member::bytes(&format!("bytes/{origin}"), bytes);
+                (bytes.len() as u64, self.packer.pack(&member))
+            }
+            PutBytes::Packed { frame, size } => {
+                check("a small artifact", size, SMALL_BYTES)?;
+                check_frame(frame)?;
+                (size, frame)
+            }
+        };
+        self.members.extend_from_slice(frame);
+        Ok(Place::Inside { at, packed: frame.len() as u64, size })
+    }
+}
+
+fn check(what: &'static str, bytes: u64, most: u64) -> Result<(), FormatError> {
+    if bytes > most { Err(FormatError::TooLarge { what, most }) } else { Ok(()) }
+}
+
+/// Checks that what follows `frame` in an archive can be read.
+fn check_frame(frame: &[u8]) -> Result<(), FormatError> {
+    let is_whole = frame::length(frame)? == Some(frame.len());
+    let wrong = || FormatError::damaged("the bytes of an artifact are not one whole zstd frame");
+    is_whole.then_some(()).ok_or_else(wrong)
+}

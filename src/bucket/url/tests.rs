@@ -1,0 +1,118 @@
+//! URLs that are taken and refused.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::BucketUrl;
+use crate::bucket::error::BucketError;
+
+fn settings(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn refusal(url: &str, pairs: &[(&str, &str)]) -> String {
+    match BucketUrl::parse(url).unwrap().open(settings(pairs)) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{url} opens"),
+    }
+}
+
+#[test]
+fn every_service_has_a_form() {
+    for (text, shown, prefix) in [
+        ("s3://bucket", "s3://bucket", ""),
+        ("s3://bucket/", "s3://bucket", ""),
+        ("s3://b.c-d_e/p/q/", "s3://b.c-d_e/p/q", "p/q"),
+        ("gs://bucket/prefix", "gs://bucket/prefix", "prefix"),
+        ("az://container/p", "az://container/p", "p"),
+        ("file:///a%20b", "file:///a b", ""),
+        ("memory:", "memory:", ""),
+    ] {
+        let url = BucketUrl::parse(text).unwrap();
+        assert_eq!((url.to_string().as_str(), url.prefix()), (shown, prefix), "{text}");
+    }
+}
+
+#[test]
+fn other_texts_are_refused_and_not_repeated() {
+    for text in [
+        "",
+        "bucket",
+        "ftp://bucket",
+        "s3:bucket",
+        "s3://",
+        "s3://AKSECRET:PWSECRET@bucket/p",
+        "s3://bucket:9000/p",
+        "s3://bucket/p?token=PWSECRET",
+        "s3://bucket/AKSECRET:PWSECRET@p",
+        "s3://../p",
+        "s3://bucket/a//b",
+        "s3://bucket/../b",
+        "s3://bucket/a\nb",
+        "file://host/dir",
+        "file:dir",
+        "file:///a/../b",
+        "file:///a%00",
+        "PWSECRET://x",
+    ] {
+        let error = BucketUrl::parse(text).unwrap_err();
+        assert!(matches!(error, BucketError::Url { .. }), "{text}: {error}");
+        if !text.starts_with("PWSECRET") {
+            assert!(!error.to_string().contains("SECRET"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_directory_is_made_below_its_parent_alone() {
+    let parent = tempfile::tempdir().unwrap();
+    let shared = parent.path().join("shared");
+    let url = |path: &std::path::Path| format!("file://{}", path.display());
+    BucketUrl::parse(&url(&shared)).unwrap().open([]).unwrap();
+    let mode = fs::metadata(&shared).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    assert!(refusal(&url(&parent.path().join("no/such")), &[]).contains("make it"));
+    let file = parent.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(refusal(&url(&file), &[]).contains("no directory"));
+}
+
+#[test]
+fn a_plain_connection_is_for_this_host_or_for_who_asks() {
+    for (endpoint, allow) in [
+        ("http://127.0.0.1:9000", None),
+        ("http://localhost/x", None),
+        ("http://[::1]:9000", None),
+        ("https://s3.example", None),
+        ("http://s3.example", Some("true")),
+    ] {
+        let mut pairs = settings(&[("AWS_ENDPOINT_URL", endpoint), ("AWS_REGION", "r")]);
+        pairs.extend(allow.map(|value| ("AWS_ALLOW_HTTP".to_owned(), value.to_owned())));
+        assert!(BucketUrl::parse("s3://bucket").unwrap().open(pairs).is_ok(), "{endpoint}");
+    }
+    for endpoint in ["http://s3.example", "http://127.0.0.1.example", "http://localhost.example"] {
+        let error = refusal("s3://bucket", &[("AWS_ENDPOINT_URL", endpoint)]);
+        assert!(error.contains("AWS_ALLOW_HTTP=true"), "{error}");
+    }
+}
+
+#[test]
+fn a_wrong_setting_is_told_without_the_secret() {
+    let error = refusal(
+        "s3://bucket",
+        &[
+            ("AWS_ACCESS_KEY_ID", "id"),
+            ("AWS_SECRET_ACCESS_KEY", "PWSECRET"),
+            ("AWS_UNSIGNED_PAYLOAD", "perhaps"),
+        ],
+    );
+    assert!(error.contains("perhaps") && !error.contains("PWSECRET"), "{error}");
+}
+
+#[test]
+fn the_environment_does_not_choose_the_bucket() {
+    let pairs = settings(&[("AWS_BUCKET", "other"), ("AWS_REGION", "r")]);
+    let opened = BucketUrl::parse("s3://mine").unwrap().open(pairs).unwrap();
+    let super::Opened::Cloud { store, .. } = opened else { panic!("S3 is a cloud") };
+    assert!(store.to_string().contains("mine"), "{store}");
+}

@@ -1,0 +1,120 @@
+//! What was done here since host and bucket last agreed.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use crate::replica::Base;
+use crate::replica::FileKey;
+use crate::replica::FileVersion;
+use crate::replica::Found;
+use crate::replica::Origin;
+use crate::replica::base::Places;
+
+/// What was done here that the bucket does not know. It is found by comparing, at any time: nothing
+/// is queued that a crash could lose.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Files with new bytes, by path.
+    pub puts: BTreeMap<String, Put>,
+    /// Artifacts that have another path now.
+    pub moves: BTreeMap<Origin, String>,
+    /// Artifacts that were removed, or whose bytes were replaced by a file that is complete.
+    pub removed: BTreeSet<Origin>,
+}
+
+/// A file with new bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Put {
+    /// The file.
+    pub key: FileKey,
+    /// The state of its bytes.
+    pub version: FileVersion,
+    /// Their digest; none while somebody writes them. Until then nothing is published.
+    pub digest: Option<String>,
+    /// The artifacts that were seen under its name, or whose file it is. It replaces them.
+    pub replaces: Vec<Origin>,
+}
+
+impl Changes {
+    /// Returns what was done since `base`, where `files` are there now.
+    ///
+    /// Whoever takes the first of several artifacts away that ask for one name gives the others the
+    /// names under which he sees them: otherwise one of them would appear in its place.
+    pub fn since(base: &Base, files: &BTreeMap<String, Found>) -> Self {
+        let places = Places::of(files);
+        let mut changes = Self::default();
+        let mut settled = BTreeSet::new();
+        let mut left: BTreeMap<&str, Vec<Origin>> = BTreeMap::new();
+        for entry in &base.entries {
+            let Some((now, found)) = places.of_entry(entry) else {
+                left.entry(&entry.path).or_default().extend(&entry.origins);
+                continue;
+            };
+            settled.insert(now);
+            if !entry.holds_in(found) {
+                changes.put(now, found, &entry.origins);
+            } else if now != entry.path {
+                changes.rename(&entry.origins, now);
+            }
+        }
+        let new = files.iter().filter(|(path, found)| {
+            !settled.contains(path.as_str()) && matches!(found.key, FileKey::Here { .. })
+        });
+        for (path, found) in new {
+            let seen = left.remove(path.as_str()).unwrap_or_default();
+            changes.put(path, found, &seen);
+        }
+        changes.removed.extend(left.values().flatten());
+        changes.settle_names(base, files);
+        changes
+    }
+
+    /// Returns true if nothing was done.
+    pub fn is_empty(&self) -> bool {
+        self.puts.is_empty() && self.moves.is_empty() && self.removed.is_empty()
+    }
+
+    /// Returns true if nothing can be published now: what there is, is still being written.
+    pub fn must_wait(&self) -> bool {
+        let waits = |put: &Put| put.digest.is_none();
+        self.moves.is_empty() && self.removed.is_empty() && self.puts.values().all(waits)
+    }
+
+    fn rename(&mut self, origins: &[Origin], to: &str) {
+        self.moves.extend(origins.iter().map(|origin| (*origin, to.to_owned())));
+    }
+
+    fn put(&mut self, path: &str, found: &Found, replaces: &[Origin]) {
+        let Found { key, version, digest } = found.clone();
+        let put = Put { key, version, digest, replaces: Vec::new() };
+        let put = self.puts.entry(path.to_owned()).or_insert(put);
+        put.replaces.extend(replaces);
+    }
+
+    /// Gives what asks for a name that nothing has any more the name under which it was seen.
+    fn settle_names(&mut self, base: &Base, files: &BTreeMap<String, Found>) {
+        let is_free = |name: &String| {
+            let below = format!("{name}/");
+            let first_below = files.range(below.clone()..).next();
+            let is_directory = first_below.is_some_and(|(path, _)| path.starts_with(&below));
+            !is_directory && !files.contains_key(name)
+        };
+        for entry in base.entries.iter().filter(|entry| entry.asked.as_ref().is_some_and(is_free)) {
+            for origin in &entry.origins {
+                let stays = !self.removed.contains(origin) && !self.is_replaced(origin);
+                if stays && !self.moves.contains_key(origin) {
+                    self.moves.insert(*origin, entry.path.clone());
+                }
+            }
+        }
+    }
+
+    fn is_replaced(&self, origin: &Origin) -> bool {
+        self.puts.values().any(|put| put.replaces.contains(origin))
+    }
+
+    /// Returns what each put replaces.
+    pub(super) fn replaced(&self) -> impl Iterator<Item = Origin> {
+        self.puts.values().flat_map(|put| put.replaces.iter().copied())
+    }
+}

@@ -1,0 +1,7 @@
+//! Tests of the rules: hosts in memory, in random schedules.
+#![expect(clippy::print_stdout, reason = "a schedule that fails shows its steps")]
+
+mod checker;
+mod host;
+mod schedule;
+mod world;

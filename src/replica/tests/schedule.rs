@@ -1,0 +1,29 @@
+//! Random schedules, and those that once failed.
+
+use std::panic;
+
+use crate::replica::tests::world::World;
+
+/// Schedules of the test command. `CTXFS_REPLICA_SCHEDULES` asks for more, from 0.
+const SCHEDULES: u64 = 2_000;
+
+#[test]
+fn hosts_agree_and_lose_nothing() {
+    let asked = std::env::var("CTXFS_REPLICA_SCHEDULES").ok();
+    let count = asked.and_then(|count| count.parse().ok()).unwrap_or(SCHEDULES);
+    for seed in 0..count {
+        let run = panic::catch_unwind(|| World::new(seed, false).run());
+        assert!(
+            run.is_ok(),
+            "schedule {seed} fails: CTXFS_REPLICA_SCHEDULE={seed} shows its steps"
+        );
+    }
+}
+
+#[test]
+fn one_schedule() {
+    let asked = std::env::var("CTXFS_REPLICA_SCHEDULE").ok();
+    if let Some(seed) = asked.and_then(|seed| seed.parse().ok()) {
+        World::new(seed, true).run();
+    }
+}

@@ -1,0 +1,448 @@
+//! Hosts, one bucket, and what happens to them at random.
+
+mod bucket;
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use proptest::prelude::Rng as _;
+use proptest::test_runner::RngAlgorithm;
+use proptest::test_runner::TestRng;
+
+use crate::replica::Changes;
+use crate::replica::FileKey;
+use crate::replica::FileVersion;
+use crate::replica::Found;
+use crate::replica::Origin;
+use crate::replica::Publication;
+use crate::replica::SegmentId;
+use crate::replica::WriterId;
+use crate::replica::tests::checker::Checker;
+use crate::replica::tests::host::Host;
+use crate::replica::tests::host::Piece;
+use crate::replica::tests::host::Place;
+
+/// In hours.
+const DAY: u64 = 24;
+const HOSTS: u64 = 3;
+/// Names that hosts compete for. One is in the way of another.
+const PATHS: [&str; 4] = ["X", "Y", "Z.txt", "Z.txt/below"];
+/// What happens, and how often.
+const STEPS: [(&str, u64); 17] = [
+    ("put", 14),
+    ("edit", 4),
+    ("complete", 6),
+    ("say", 4),
+    ("remove", 6),
+    ("rename", 6),
+    ("show", 10),
+    ("look", 12),
+    ("push", 40),
+    ("merge", 8),
+    ("sweep", 5),
+    ("collect", 8),
+    ("time", 9),
+    ("link", 5),
+    ("crash", 3),
+    ("image", 2),
+    ("restore", 2),
+];
+
+pub(super) struct World {
+    random: TestRng,
+    now: u64,
+    last: u64,
+    log: BTreeMap<SegmentId, (u64, Piece)>,
+    objects: BTreeMap<u64, u64>,
+    to_delete: Option<Vec<u64>>,
+    hosts: Vec<Host>,
+    checker: Checker,
+    talks: bool,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, talks: bool) -> Self {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+        let mut world = Self {
+            random,
+            now: 1000,
+            last: 100,
+            log: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            to_delete: None,
+            hosts: Vec::new(),
+            checker: Checker::default(),
+            talks,
+        };
+        for number in 1..=HOSTS {
+            let skew = world.pick(&[0, 0, -7, 5, 11]);
+            world.hosts.push(Host::new(number, skew));
+        }
+        world
+    }
+
+    pub(super) fn run(&mut self) {
+        for _ in 0..20 + self.below(50) {
+            let host = self.below(HOSTS) as usize;
+            let what = self.step();
+            self.tell(host, what);
+            self.act(host, what);
+        }
+        self.meet();
+    }
+
+    /// Prints what happens next, and what the host sees before.
+    fn tell(&self, host: usize, what: &str) {
+        if self.talks {
+            let away = if self.hosts[host].is_up { "" } else { " (cut off)" };
+            println!("{:6} h{host}{away} {what}: {:?}", self.now, self.hosts[host].sight());
+        }
+    }
+
+    fn act(&mut self, host: usize, what: &str) {
+        match what {
+            "put" => self.put(host),
+            "edit" => self.edit(host),
+            "complete" => self.complete(host),
+            "say" => self.say(host),
+            "remove" => self.remove(host),
+            "rename" => self.rename(host),
+            "show" => self.show(host),
+            "look" => self.look(host),
+            "push" => self.push(host),
+            "merge" => self.merge(host),
+            "sweep" => self.sweep(),
+            "collect" => self.collect(),
+            "time" => self.now += self.pick(&[1, 3, 13, 20, 30, 200]),
+            "link" => self.hosts[host].is_up ^= true,
+            "crash" => self.crash(host),
+            "image" => self.hosts[host].image = Some(self.hosts[host].disk.clone()),
+            _ => self.restore(host),
+        }
+    }
+
+    /// Everybody publishes and looks, until nothing changes any more.
+    fn meet(&mut self) {
+        for round in 0..200 {
+            for host in 0..self.hosts.len() {
+                self.hosts[host].is_up = true;
+                self.complete_all(host);
+                self.push(host);
+                if round % 7 == 6 {
+                    self.look(host);
+                    self.hosts[host].show(usize::MAX);
+                }
+            }
+        }
+        (0..2).for_each(|_| self.collect());
+        self.sweep();
+        for host in 0..self.hosts.len() {
+            self.look(host);
+            self.hosts[host].show(usize::MAX);
+            self.read(host);
+        }
+        self.compare();
+    }
+
+    fn compare(&self) {
+        if self.talks {
+            let log = self.log.values().map(|(at, piece)| format!("{at}: {piece:?}"));
+            println!("{}", log.collect::<Vec<_>>().join("\n"));
+        }
+        for host in &self.hosts {
+            let changes = host.changes();
+            assert!(changes.is_empty() && host.disk.intent.is_none(), "left: {changes:?}");
+            assert_eq!(host.plan().steps, [], "nothing more to do");
+            assert_eq!(host.sight(), self.hosts[0].sight(), "hosts differ");
+            assert_eq!(host.told(), self.hosts[0].told(), "hosts tell otherwise");
+            self.checker.check(host);
+        }
+        let told: BTreeSet<_> = self.hosts[0].told().into_iter().collect();
+        assert!(self.checker.messages.is_subset(&told), "a message is gone");
+    }
+
+    fn put(&mut self, host: usize) {
+        let path = self.pick(&PATHS);
+        let token = self.fresh();
+        let digest = self.pick(&["same", ""]);
+        let digest = if digest.is_empty() { format!("d{token}") } else { digest.to_owned() };
+        let (inode, modified) = (self.fresh(), token as i64);
+        let key = FileKey::Here { inode, born: 0 };
+        let version = FileVersion { size: self.below(10), modified };
+        let found = Found { key, version, digest: self.once_in(3).then_some(digest.clone()) };
+        self.write(host, path, &found, token);
+    }
+
+    /// Writes into a file that is here.
+    fn edit(&mut self, host: usize) {
+        let here = |found: &Found| matches!(found.key, FileKey::Here { .. });
+        let Some((path, mut found)) = self.one_of(host, here) else { return };
+        let token = self.fresh();
+        found.version.modified = token as i64;
+        found.digest = self.once_in(2).then(|| format!("d{token}"));
+        self.write(host, &path, &found, token);
+    }
+
+    fn write(&mut self, host: usize, path: &str, found: &Found, token: u64) {
+        if in_the_way(&self.hosts[host], path) {
+            return;
+        }
+        let over = self.checker.under(&self.hosts[host], path);
+        self.checker.wrote(found, token, over);
+        self.hosts[host].disk.files.insert(path.to_owned(), found.clone());
+        self.expect(host, path, Some(found));
+    }
+
+    fn complete(&mut self, host: usize) {
+        let Some((path, mut found)) = self.one_of(host, |found| found.digest.is_none()) else {
+            return;
+        };
+        found.digest = Some(format!("d{}", found.version.modified));
+        self.checker.completed(&found);
+        self.hosts[host].disk.files.insert(path, found);
+    }
+
+    fn complete_all(&mut self, host: usize) {
+        while self.hosts[host].disk.files.values().any(|found| found.digest.is_none()) {
+            self.complete(host);
+        }
+    }
+
+    fn say(&mut self, host: usize) {
+        let message = self.fresh();
+        self.hosts[host].disk.messages.push(message);
+    }
+
+    fn remove(&mut self, host: usize) {
+        let Some((path, _)) = self.one_of(host, |_| true) else { return };
+        let tokens = self.checker.under(&self.hosts[host], &path);
+        self.checker.removed(&tokens);
+        self.hosts[host].disk.files.remove(&path);
+        self.expect(host, &path, None);
+    }
+
+    fn rename(&mut self, host: usize) {
+        let Some((from, found)) = self.one_of(host, |_| true) else { return };
+        let to = self.pick(&PATHS);
+        if from == to {
+            return;
+        }
+        self.hosts[host].disk.files.remove(&from);
+        if in_the_way(&self.hosts[host], to) {
+            self.hosts[host].disk.files.insert(from, found);
+            return;
+        }
+        let over = self.checker.under(&self.hosts[host], to);
+        self.checker.removed(&over);
+        self.hosts[host].disk.files.insert(to.to_owned(), found.clone());
+        // What somebody else removed goes, however it is called here.
+        if self.hosts[host].lives(&found) {
+            self.expect(host, to, Some(&found));
+        }
+    }
+
+    /// What a user did is what he sees.
+    fn expect(&self, host: usize, path: &str, found: Option<&Found>) {
+        let host = &self.hosts[host];
+        assert_eq!(host.disk.files.get(path), found);
+        let names = host.plan().names;
+        let shown: BTreeSet<_> =
+            host.disk.base.entries.iter().flat_map(|entry| &entry.origins).collect();
+        let seen = names.get(path);
+        if found.is_some() {
+            let below = format!("{path}/");
+            let is_directory = names.keys().any(|name| name.starts_with(&below));
+            assert!(seen.is_some() || is_directory, "{path}, written a moment ago, is not seen");
+        } else if let Some(seen) = seen {
+            let is_back = seen.is_local || seen.origins.iter().any(|origin| shown.contains(origin));
+            assert!(!is_back, "{path}, removed a moment ago, is seen again");
+        }
+    }
+
+    fn show(&mut self, host: usize) {
+        let most = if self.once_in(8) { self.below(3) as usize } else { usize::MAX };
+        self.hosts[host].show(most);
+    }
+
+    fn look(&mut self, host: usize) {
+        if !self.hosts[host].is_up {
+            return;
+        }
+        self.hosts[host].show(usize::MAX);
+        self.recognize(host);
+        let host = &mut self.hosts[host];
+        host.disk.seen = self.log.iter().map(|(id, (_, piece))| (*id, piece.clone())).collect();
+        host.disk.seen.values().for_each(|piece| host.disk.clock.see(piece.latest()));
+        let disk = &host.disk;
+        let is_copied =
+            disk.seen.keys().any(|id| id.writer == disk.writer && id.number >= disk.next);
+        if is_copied && host.disk.intent.is_none() {
+            self.last += 1;
+            host.disk.writer = WriterId(self.last);
+            host.disk.next = 1;
+        }
+    }
+
+    /// Hears of a segment whose answer was lost. What it says must be agreed upon before it is seen
+    /// among others.
+    fn recognize(&mut self, host: usize) {
+        let Some((made, ..)) = &self.hosts[host].disk.intent else { return };
+        let id = made.segment.id;
+        let is_covered = || self.log.values().any(|(_, piece)| piece.covers.contains(&id));
+        if self.log.contains_key(&id) || is_covered() {
+            self.publish(host);
+        }
+    }
+
+    fn push(&mut self, host: usize) {
+        if !self.hosts[host].is_up {
+            return;
+        }
+        if self.hosts[host].disk.intent.is_some() {
+            return self.publish(host);
+        }
+        let changes = self.hosts[host].changes();
+        if !self.upload_one(host, &changes) {
+            self.prepare(host, &changes);
+        }
+    }
+
+    /// Stores the bytes of one file that needs it.
+    fn upload_one(&mut self, host: usize, changes: &Changes) -> bool {
+        for (path, put) in &changes.puts {
+            let large = put.version.size > 4 && put.digest.is_some();
+            let known = self.hosts[host].uploads.get(path);
+            let fits = known.is_some_and(|(key, version, _, at)| {
+                *key == put.key && *version == put.version && self.now - at <= DAY
+            });
+            if large && !fits {
+                let object = self.fresh();
+                self.objects.insert(object, self.now);
+                let upload = (put.key, put.version, object, self.now);
+                self.hosts[host].uploads.insert(path.clone(), upload);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn prepare(&mut self, host: usize, changes: &Changes) {
+        let now = self.now;
+        let host = &mut self.hosts[host];
+        let said = host.disk.messages.len();
+        if changes.must_wait() && said == host.disk.published_messages {
+            return;
+        }
+        let id = SegmentId { writer: host.disk.writer, number: host.disk.next };
+        let time = now.saturating_add_signed(host.skew) * 1000;
+        let messages = host.disk.messages[host.disk.published_messages..].to_vec();
+        let uploads = &host.uploads;
+        let place = |path: &str| -> Place {
+            (changes.puts[path].version.size > 4).then(|| uploads[path].2)
+        };
+        let made = Publication::new(id, changes, messages, &mut host.disk.clock, time, place);
+        host.disk.intent = Some((made, now, said));
+    }
+
+    fn publish(&mut self, host: usize) {
+        let Some((made, at, said)) = self.hosts[host].disk.intent.clone() else { return };
+        let id = made.segment.id;
+        let there = self.log.get(&id).map(|(_, piece)| piece);
+        let is_covered = self.log.values().any(|(_, piece)| piece.covers.contains(&id));
+        if there.is_some_and(|piece| *piece != made.segment) {
+            let disk = &mut self.hosts[host].disk;
+            self.last += 1;
+            (disk.writer, disk.next, disk.intent) = (WriterId(self.last), 1, None);
+            self.hosts[host].uploads.clear();
+            return;
+        }
+        if there.is_none() && !is_covered {
+            if self.now - at > DAY {
+                self.hosts[host].disk.intent = None;
+                self.hosts[host].uploads.clear();
+                return;
+            }
+            for entry in &made.accepted.puts {
+                self.checker.published(entry.origins[0], entry.key, entry.version.modified);
+            }
+            self.checker.messages.extend(made.segment.messages.values().map(|(_, said)| *said));
+            self.log.insert(id, (self.now, made.segment.clone()));
+            if self.once_in(3) {
+                return;
+            }
+        }
+        self.acknowledge(host, &made, said);
+    }
+
+    fn acknowledge(&mut self, host: usize, made: &Publication<Place, u64>, said: usize) {
+        let origins: Vec<Origin> = made.segment.artifacts.keys().copied().collect();
+        if made.segment.covers.is_empty() {
+            self.checker.acknowledged(&origins, &made.accepted.removed);
+        }
+        let host = &mut self.hosts[host];
+        host.disk.base.accept(&made.accepted);
+        host.disk.published_messages = host.disk.published_messages.max(said);
+        host.disk.seen.insert(made.segment.id, made.segment.clone());
+        host.disk.intent = None;
+        host.disk.next += 1;
+    }
+
+    fn crash(&mut self, host: usize) {
+        self.hosts[host].uploads.clear();
+        self.show(host);
+    }
+
+    fn restore(&mut self, host: usize) {
+        let Some(image) = self.hosts[host].image.clone() else { return };
+        self.hosts[host].disk = image;
+        self.hosts[host].uploads.clear();
+        let puts = self.hosts[host].changes().puts.into_values();
+        self.checker.may_come_back(puts.map(|put| (put.key, put.version.modified)));
+    }
+
+    fn one_of(&mut self, host: usize, fits: impl Fn(&Found) -> bool) -> Option<(String, Found)> {
+        let files = self.hosts[host].disk.files.iter().filter(|(_, found)| fits(found));
+        let files: Vec<_> = files.map(|(path, found)| (path.clone(), found.clone())).collect();
+        let at = self.below(files.len().max(1) as u64) as usize;
+        files.get(at).cloned()
+    }
+
+    fn step(&mut self) -> &'static str {
+        let mut at = self.below(STEPS.iter().map(|(_, weight)| weight).sum());
+        for (what, weight) in STEPS {
+            if at < weight {
+                return what;
+            }
+            at -= weight;
+        }
+        unreachable!("the weights add up")
+    }
+
+    fn pick<T: Copy>(&mut self, among: &[T]) -> T {
+        among[self.below(among.len() as u64) as usize]
+    }
+
+    fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.random.next_u64() % end
+    }
+
+    fn fresh(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+}
+
+/// Returns true if a file cannot have this path: it is a directory, or a file is above it.
+fn in_the_way(host: &Host, path: &str) -> bool {
+    let below = format!("{path}/");
+    host.disk
+        .files
+        .keys()
+        .any(|other| other.starts_with(&below) || path.starts_with(&format!("{other}/")))
+}

@@ -1,0 +1,78 @@
+//! What hosts do in the bucket beside publishing: merging, and deleting what is of no use.
+
+use std::collections::BTreeSet;
+
+use crate::replica::Accepted;
+use crate::replica::Publication;
+use crate::replica::SegmentId;
+use crate::replica::State;
+use crate::replica::merge;
+use crate::replica::tests::host::Piece;
+
+use super::DAY;
+use super::World;
+
+/// In hours.
+const WEEK: u64 = 168;
+
+impl World {
+    pub(super) fn merge(&mut self, host: usize) {
+        if !self.hosts[host].is_up || self.hosts[host].disk.intent.is_some() || self.log.len() <= 2
+        {
+            return;
+        }
+        self.look(host);
+        let ids: Vec<_> = self.hosts[host].disk.seen.keys().copied().collect();
+        let part = ids.into_iter().filter(|_| !self.once_in(5)).collect();
+        let now = self.now;
+        let disk = &mut self.hosts[host].disk;
+        let id = SegmentId { writer: disk.writer, number: disk.next };
+        let all: Vec<_> = disk.seen.values().collect();
+        let segment = merge(id, &all, &part);
+        let made = Publication { segment, accepted: Accepted::default() };
+        disk.intent = Some((made, now, disk.published_messages));
+    }
+
+    /// Deletes segments that are of no use any more.
+    pub(super) fn sweep(&mut self) {
+        let now = self.now;
+        let covers = |id: &SegmentId| {
+            let covering =
+                |(at, piece): &(u64, Piece)| piece.covers.contains(id) && now - at >= DAY;
+            self.log.values().any(covering)
+        };
+        let is_alone = self.log.len() == 1;
+        let useless = |id: &SegmentId, at: u64, piece: &Piece| {
+            covers(id) || is_alone && now - at >= WEEK && piece.says_nothing()
+        };
+        let gone = self.log.iter().filter(|(id, (at, piece))| useless(id, *at, piece));
+        let gone: Vec<_> = gone.map(|(id, _)| *id).collect();
+        self.log.retain(|id, _| !gone.contains(id));
+    }
+
+    /// Decides what to delete, or deletes what was decided a while ago.
+    pub(super) fn collect(&mut self) {
+        let used: BTreeSet<u64> = {
+            let state = State::of(self.log.values().map(|(_, piece)| piece).collect::<Vec<_>>());
+            state.artifacts.values().filter_map(|claim| claim.artifact).collect()
+        };
+        let old = self.objects.iter().filter(|(_, at)| self.now - **at >= WEEK);
+        let old: Vec<u64> = old.map(|(object, _)| *object).collect();
+        for object in self.to_delete.iter().flatten() {
+            assert!(!used.contains(object), "collected {object}, which is referenced");
+            if old.contains(object) {
+                self.objects.remove(object);
+            }
+        }
+        let unused = old.into_iter().filter(|object| !used.contains(object)).collect();
+        self.to_delete = if self.to_delete.is_none() { Some(unused) } else { None };
+    }
+
+    /// Reads everything, as if all that is acknowledged had been evicted.
+    pub(super) fn read(&mut self, host: usize) {
+        for claim in self.hosts[host].state().artifacts.values() {
+            let there = claim.artifact.is_none_or(|object| self.objects.contains_key(&object));
+            assert!(there, "{} cannot be read", claim.path);
+        }
+    }
+}
