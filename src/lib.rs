@@ -19,6 +19,7 @@
 //! | [`replica`] | what hosts that share a bucket make of a conversation: rules without requests |
 //! | `bucket` | the object store that hosts share: its formats, and requests |
 //! | [`extract`] | a language model that reads an output: chunks, prompts, the reading agent |
+//! | `remote` | what this host sends to a bucket, and what it gets from there |
 //! | [`engine`] | what every door does alike: take in, show, search, answer, list, count, remove |
 //! | [`fs`] | what only a kernel needs: inodes, handles, directories, sealing |
 //! | [`fuse`] | the adaptor to the kernel; mounting |
@@ -47,6 +48,8 @@ pub mod mcp;
 pub mod message;
 pub mod model;
 pub mod redact;
+#[cfg(feature = "remote")]
+pub mod remote;
 pub mod replica;
 pub mod store;
 pub mod view;

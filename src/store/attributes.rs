@@ -4,15 +4,23 @@ use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::str::FromStr;
 
 use rustix::buffer::spare_capacity;
+use rustix::fs::Mode;
+use rustix::fs::Timespec;
+use rustix::fs::Timestamps;
+use rustix::fs::UTIME_OMIT;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
 use crate::model::Provenance;
+use crate::store::stat::Time;
 
+/// The prefix of the attributes that users set.
+const USER: &str = "user.";
 /// The prefix of the attributes that ctxfs knows.
 const PREFIX: &str = "user.ctx.";
 /// The longest value that the kernel allows, in bytes.
@@ -122,6 +130,46 @@ pub fn attribute(file: &File, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
         Err(Errno::NODATA | Errno::NOTSUP | Errno::NOSYS) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns the attributes `user.*`, which belong to the file and not to its disk, sorted by name.
+pub fn user_attributes(file: &File) -> io::Result<Vec<(OsString, Vec<u8>)>> {
+    let mut found = Vec::new();
+    for name in attributes(file)? {
+        if name.as_bytes().starts_with(USER.as_bytes())
+            && let Some(value) = attribute(file, &name)?
+        {
+            found.push((name, value));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Sets attributes that a file had elsewhere. A disk that has none, or no room for one, loses that;
+/// see [`set_provenance`].
+pub(super) fn set_attributes(file: &File, all: &[(OsString, Vec<u8>)]) -> io::Result<()> {
+    for (name, value) in all {
+        match rustix::fs::fsetxattr(file, name, value, XattrFlags::empty()) {
+            Ok(()) | Err(Errno::NOTSUP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Sets the permissions of a file or directory, and the time of the last change of its bytes.
+pub(super) fn set_mode_and_time(
+    file: impl AsFd + Copy,
+    mode: u32,
+    modified: Time,
+) -> io::Result<()> {
+    rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
+    let times = Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanos.into() },
+    };
+    Ok(rustix::fs::futimens(file, &times)?)
 }
 
 /// Returns the bytes of the names and values of all `user.` attributes of the file at `path`, a

@@ -70,6 +70,16 @@ impl Conversation {
         &self.manifest
     }
 
+    /// Returns true if there is a manifest. Where there is none, it may have been lost with all that
+    /// it said.
+    pub fn has_manifest(&self) -> Result<bool, StoreError> {
+        match self.dir.stat(layout::MANIFEST.as_ref()) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(StoreError::io("look at", &self.path.join(layout::MANIFEST), error)),
+        }
+    }
+
     /// Returns the path of the directory, for error messages.
     pub(super) fn path(&self) -> &Path {
         &self.path
@@ -170,6 +180,7 @@ impl Conversation {
             view_sizes: None,
             once: false,
             removed: None,
+            far: None,
         }
     }
 
@@ -285,7 +296,7 @@ impl Conversation {
     }
 
     /// Wraps an error about the file at `path`.
-    pub(super) fn error_at(
+    pub(crate) fn error_at(
         &self,
         action: &'static str,
         path: &RelPath,

@@ -211,6 +211,20 @@ impl Dir {
         Ok(rustix::fs::renameat_with(&self.fd, one(from)?, &to_dir.fd, one(to)?, flags)?)
     }
 
+    /// Renames a file to a name that must be free. Fails with EEXIST otherwise.
+    pub(super) fn rename_to_free(&self, from: &OsStr, to_dir: &Self, to: &OsStr) -> io::Result<()> {
+        match self.rename(from, to_dir, to, RenameFlags::NOREPLACE) {
+            // The disk lacks NOREPLACE.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                if to_dir.stat(to).is_ok() {
+                    return Err(Errno::EXIST.into());
+                }
+                self.rename(from, to_dir, to, RenameFlags::empty())
+            }
+            renamed => renamed,
+        }
+    }
+
     /// Returns all entries but `.` and `..`, in the order of the disk.
     pub fn entries(&self) -> io::Result<Vec<DirEntry>> {
         let mut found = Vec::new();

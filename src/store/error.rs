@@ -93,6 +93,11 @@ pub(super) fn is_of_place(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_none_or(|errno| !of_all.contains(&errno))
 }
 
+/// Returns true if an error says that something has the name, or the name of a directory above it.
+pub(super) fn is_in_the_way(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::EXIST | Errno::NOTDIR | Errno::ISDIR))
+}
+
 fn next_step(error: &io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::NOSPC) => "; free some space on that disk and try again",

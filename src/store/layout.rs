@@ -21,7 +21,8 @@
 //!       .ctxfs-room                 what may be written below the quota before it is measured
 //! again
 //!       .ctxfs-outputs              locked while the output of a message is stored
-//!       .ctxfs-gone-*               an artifact being removed to make room
+//!       .ctxfs-gone-*               an artifact being removed
+//!       .ctxfs-come-*               a file that is coming from another host
 //!       .ctxfs-*                    being written, or a harmless leftover of a crash
 //!   cache/                          computed views that took long; may be removed at any time
 //!     <64 hexadecimal digits>       one of them
@@ -60,6 +61,8 @@
 //! - Content that is removed to make room is first recorded as removed, and the record synced. Then
 //!   the file is renamed to `.ctxfs-gone-*`, then unlinked. Before the rename the record has no
 //!   effect, as the file is still there as recorded. After it, the next sweep unlinks the file.
+//! - A file that comes from another host is whole and on the disk before it gets its name. Its record
+//!   follows. One that was cut off is unlinked when the next file comes.
 //! - A message is in the log or not. The messages that one write completes are appended in one
 //!   write. A line that a crash cut off is skipped by readers, and set aside by the next process
 //!   that appends to the log or looks for such lines. The output of a message is sealed as an
@@ -76,6 +79,7 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use crate::model::Component;
+use crate::model::RelPath;
 
 /// The format that this code writes, and the newest that it reads.
 pub(super) const FORMAT: u32 = 1;
@@ -153,6 +157,7 @@ pub(super) const CATALOG_TOOLS: &str = "tools";
 pub(super) const CATALOG_INDEX: &str = "index.json";
 
 const GONE: &str = ".ctxfs-gone-";
+const COME: &str = ".ctxfs-come-";
 
 /// Returns the name of an artifact between losing its own name and being unlinked.
 pub(super) fn gone(unique: u64) -> String {
@@ -162,6 +167,36 @@ pub(super) fn gone(unique: u64) -> String {
 /// Returns true if a file of this name was to be unlinked.
 pub(super) fn is_gone(name: &OsStr) -> bool {
     name.as_bytes().starts_with(GONE.as_bytes())
+}
+
+/// Returns the name of a file that is coming from another host, until it is whole.
+pub(super) fn coming(unique: u64) -> String {
+    format!("{COME}{unique:016x}")
+}
+
+/// Returns true if a file of this name was coming from another host.
+pub(super) fn is_coming(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(COME.as_bytes())
+}
+
+/// Returns true if every conversation has a directory at `path`.
+pub(super) fn is_standard(path: &RelPath) -> bool {
+    let path = path.as_os_str();
+    let is_inner = |outer: &str, inner: &str| {
+        let rest = path.as_bytes().strip_prefix(outer.as_bytes());
+        rest.and_then(|rest| rest.strip_prefix(b"/")) == Some(inner.as_bytes())
+    };
+    DIRECTORIES
+        .iter()
+        .any(|(outer, inner)| path == *outer || inner.iter().any(|inner| is_inner(outer, inner)))
+}
+
+/// Returns true if `path` is, or is below, one of the files of the message log.
+pub(super) fn is_of_log(path: &RelPath) -> bool {
+    let below = path.as_os_str().as_bytes().strip_prefix(HISTORY.as_bytes());
+    let names = below.and_then(|below| below.strip_prefix(b"/"));
+    let first = names.and_then(|names| names.split(|byte| *byte == b'/').next());
+    [MESSAGES, SET_ASIDE].iter().any(|log| first == Some(log.as_bytes()))
 }
 
 /// Returns a scratch name for the file that will replace `name` once it is complete. It repeats the

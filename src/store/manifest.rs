@@ -107,6 +107,12 @@ impl Manifest {
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
+    /// Returns the last records of all paths whose bytes are not on this disk, oldest first.
+    pub(super) fn far(&self) -> Result<StoredRecords, StoreError> {
+        let lines = self.refreshed_index()?.far();
+        Ok(StoredRecords::new(lines, self.path.clone()))
+    }
+
     /// Returns true if there are records that stay for good.
     pub fn has_traces(&self) -> Result<bool, StoreError> {
         Ok(self.refreshed_index()?.has_traces())

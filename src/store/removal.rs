@@ -4,6 +4,7 @@
 //! rules are in `layout`.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::BuildHasher as _;
 use std::hash::RandomState;
@@ -220,23 +221,33 @@ impl<'a> LeasedArtifact<'a> {
         Ok(Ok(Self { candidate, dir, record, _file: file }))
     }
 
-    /// Renames the file to `gone` in the directory of the `conversation` and removes it.
-    ///
-    /// A process may have renamed another file over it a moment ago. That file gets its name back.
     fn remove(&self, conversation: &Dir, gone: &str) -> io::Result<()> {
-        let (name, gone) = (self.candidate.path.file_name(), gone.as_ref());
-        match self.dir.rename(name, conversation, gone, RenameFlags::empty()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            renamed => renamed?,
-        }
-        if conversation.stat(gone)?.ino == self.candidate.ino {
-            return conversation.unlink(gone);
-        }
-        conversation.rename(gone, &self.dir, name, RenameFlags::NOREPLACE).or_else(|_| {
-            let aside = layout::replacing(name, RandomState::new().hash_one(name));
-            conversation.rename(gone, &self.dir, &aside, RenameFlags::empty())
-        })
+        let candidate = self.candidate;
+        remove_file((&self.dir, candidate.path.file_name()), candidate.ino, (conversation, gone))
     }
+}
+
+/// Renames the file `name` of `dir` to `gone` in the directory of its `conversation` and removes
+/// it, if its inode number is `ino`.
+///
+/// A process may have renamed another file over it a moment ago. That file gets its name back.
+pub(super) fn remove_file(
+    (dir, name): (&Dir, &OsStr),
+    ino: u64,
+    (conversation, gone): (&Dir, &str),
+) -> io::Result<()> {
+    let gone = gone.as_ref();
+    match dir.rename(name, conversation, gone, RenameFlags::empty()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        renamed => renamed?,
+    }
+    if conversation.stat(gone)?.ino == ino {
+        return conversation.unlink(gone);
+    }
+    conversation.rename(gone, dir, name, RenameFlags::NOREPLACE).or_else(|_| {
+        let aside = layout::replacing(name, RandomState::new().hash_one(name));
+        conversation.rename(gone, dir, &aside, RenameFlags::empty())
+    })
 }
 
 impl RemovalCandidate {
@@ -254,7 +265,8 @@ fn open(conversation: &Dir, path: &RelPath) -> io::Result<(File, Stat)> {
     Ok((file, stat))
 }
 
-fn parent_dir(conversation: &Dir, path: &RelPath) -> io::Result<Dir> {
+/// Opens the directory of the file at `path`.
+pub(super) fn parent_dir(conversation: &Dir, path: &RelPath) -> io::Result<Dir> {
     match path.parent() {
         Some(parent) => conversation.open_dir_at(&parent),
         None => conversation.try_clone(),

@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::thread;
 use std::time::Duration;
 
@@ -41,7 +40,7 @@ impl ExportedFile {
     pub(super) fn open(dir: &Dir, name: &OsStr) -> io::Result<Self> {
         let file = dir.open_file(name, OFlags::RDONLY)?;
         read_full_at(&file, 0, &mut [0])?;
-        let (stat, attributes) = (stat::stat_file(&file)?, user_attributes(&file)?);
+        let (stat, attributes) = (stat::stat_file(&file)?, attributes::user_attributes(&file)?);
         Ok(Self { file, stat, attributes })
     }
 
@@ -97,18 +96,4 @@ impl Patience {
         thread::sleep(PAUSE);
         true
     }
-}
-
-/// Returns the attributes `user.*`, which belong to the file and not to its disk.
-fn user_attributes(file: &File) -> io::Result<Vec<(OsString, Vec<u8>)>> {
-    let mut found = Vec::new();
-    for name in attributes::attributes(file)? {
-        if name.as_bytes().starts_with(b"user.")
-            && let Some(value) = attributes::attribute(file, &name)?
-        {
-            found.push((name, value));
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
 }

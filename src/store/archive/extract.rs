@@ -7,13 +7,7 @@ use std::io::Read;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
-use rustix::fs::Mode;
 use rustix::fs::OFlags;
-use rustix::fs::Timespec;
-use rustix::fs::Timestamps;
-use rustix::fs::UTIME_OMIT;
-use rustix::fs::XattrFlags;
-use rustix::io::Errno;
 
 use crate::materialize::Analyzer;
 use crate::model::Analysis;
@@ -158,12 +152,12 @@ impl Extraction {
     fn leave(&self, dir: &OpenDir) -> Result<(), ArchiveError> {
         let conversation = self.conversation.dir();
         let Some(path) = &dir.path else {
-            let set = set_times_and_mode(conversation, dir.mode, dir.modified);
+            let set = attributes::set_mode_and_time(conversation, dir.mode, dir.modified);
             return set.map_err(|error| self.conversation.listing_error(error).into());
         };
         let set = conversation
             .open_dir_at(path)
-            .and_then(|open| set_times_and_mode(&open, dir.mode, dir.modified));
+            .and_then(|open| attributes::set_mode_and_time(&open, dir.mode, dir.modified));
         Ok(set.map_err(|error| self.conversation.error_at("change", path, error))?)
     }
 
@@ -200,29 +194,8 @@ impl Extraction {
 
 /// Sets the attributes, mode and times of a file.
 fn finish(file: &File, found: &MemberHeader) -> io::Result<()> {
-    for (name, value) in &found.attributes {
-        let set = attributes::set_attribute(file, name, value, XattrFlags::empty());
-        match set.as_ref().map_err(Errno::from_io_error) {
-            // The disk has no attributes, or no room for this one; see
-            // `attributes::set_provenance`.
-            Ok(()) | Err(Some(Errno::NOTSUP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE)) => {}
-            Err(_) => return set,
-        }
-    }
-    set_times_and_mode(file, found.mode, found.modified)
-}
-
-fn set_times_and_mode(
-    file: impl std::os::fd::AsFd + Copy,
-    mode: u32,
-    modified: Time,
-) -> io::Result<()> {
-    rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
-    let times = Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        last_modification: Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanos.into() },
-    };
-    Ok(rustix::fs::futimens(file, &times)?)
+    attributes::set_attributes(file, &found.attributes)?;
+    attributes::set_mode_and_time(file, found.mode, found.modified)
 }
 
 /// Returns true if `path` is below the directory `dir`. Without `dir`, which means the top, it is.

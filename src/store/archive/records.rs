@@ -73,7 +73,7 @@ fn checked(
     conversation: &Conversation,
     (path, mut record): (RelPath, Record),
 ) -> Result<Record, ArchiveError> {
-    (record.owner, record.file) = (None, None);
+    (record.owner, record.file, record.far) = (None, None, None);
     if record.state == ArtifactState::Live {
         record.state = ArtifactState::Incomplete(CUT.to_owned());
     }

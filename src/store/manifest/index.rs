@@ -72,6 +72,8 @@ pub(super) struct RecordLine {
     created: i64,
     live: bool,
     removed: bool,
+    /// True if the bytes are not on this disk.
+    far: bool,
 }
 
 impl RecordLine {
@@ -158,6 +160,15 @@ impl Index {
         Some((Arc::clone(&source.file), spans))
     }
 
+    /// Returns the file and the lines of the current records whose bytes are not on this disk.
+    pub(super) fn far(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
+        let source = self.source.as_ref()?;
+        let far = self.last.values().filter(|line| line.far && !line.removed);
+        let mut lines: Vec<RecordLine> = far.copied().collect();
+        lines.sort_unstable_by_key(|line| line.offset);
+        Some((Arc::clone(&source.file), lines))
+    }
+
     /// Returns true if most of the file, as far as it has been read, is outdated.
     pub(super) fn is_wasteful(&self) -> bool {
         let live = (self.last.len() + self.traces.len()) as u64;
@@ -207,7 +218,8 @@ impl Index {
             self.last.remove(&key);
         } else {
             let (live, removed) = (record.is_live(), record.is_removed());
-            let line = RecordLine { offset, length, created: record.created(), live, removed };
+            let (created, far) = (record.created(), record.is_far());
+            let line = RecordLine { offset, length, created, live, removed, far };
             self.last.insert(key, line);
             if record.stays() {
                 self.traces.push(line);

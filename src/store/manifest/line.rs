@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::model::Record;
@@ -24,6 +25,8 @@ pub(super) struct IndexedRecord<'a> {
     created: i64,
     #[serde(default)]
     removed: Option<IndexedRemoval>,
+    #[serde(default)]
+    far: Option<IgnoredAny>,
 }
 
 /// The field of a `Removal` that the index needs.
@@ -72,6 +75,11 @@ impl<'a> IndexedRecord<'a> {
 
     pub(super) fn is_removed(&self) -> bool {
         self.removed.is_some()
+    }
+
+    /// Returns true if the bytes are not on this disk.
+    pub(super) fn is_far(&self) -> bool {
+        self.far.is_some()
     }
 }
 

@@ -148,6 +148,7 @@ fn full() -> Record {
         view_sizes: None,
         once: false,
         removed: None,
+        far: None,
     }
 }
 

@@ -1,0 +1,88 @@
+//! More than one machine: what this host sends to a bucket, and what it gets from there.
+//!
+//! The rules are in `replica`, the formats and requests in `bucket`. Here they meet the store: what
+//! was done on this disk is found out by comparing it with what host and bucket last agreed upon,
+//! and published; what others did is got, and done here too. Whatever is cut off, the next time
+//! goes on where this one ended.
+//!
+//! | module | content |
+//! |---|---|
+//! | `objects` | the requests that this layer makes, as a trait; `Bucket` has it |
+//! | `home` | what this host keeps about a bucket: its writer, the lock, the conversations |
+//! | `notes` | what it keeps about one conversation: agreement, intent, segments |
+//! | `pieces` | the kept segments as the rules of `replica` take them |
+//! | `files` | the files of a conversation as they are |
+//! | `source` | the same, opened to be sent |
+//! | `apply` | changes of these files that others made |
+//! | `sync` | one conversation: what was done here goes out, what others did comes in |
+//! | `fetch` | the bytes of artifacts that are elsewhere |
+//! | `look` | what is new in the bucket, and what is gone |
+//! | `push` | publishing what was done here |
+//! | `merge` | one segment in place of many, and the end of those that it covers |
+//! | `collect` | the end of objects that nobody names |
+//! | `mark` | files of this disk as `replica` names them |
+//! | `moment` | moments, by two clocks of this host |
+//! | `whole_file` | small files, read and written as a whole |
+//! | `error` | the errors |
+
+mod apply;
+mod collect;
+mod error;
+mod fetch;
+mod files;
+mod home;
+mod look;
+mod mark;
+mod merge;
+mod moment;
+mod notes;
+mod objects;
+mod pieces;
+mod push;
+mod source;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod whole_file;
+
+pub use apply::Applied;
+pub use apply::Fetch;
+pub use apply::Left;
+pub use apply::Parcel;
+pub use apply::apply;
+pub use collect::Collected;
+pub use collect::collect;
+pub use collect::store_now;
+pub use error::RemoteError;
+pub use fetch::Fetcher;
+pub use files::Files;
+pub use files::files;
+pub use home::Home;
+pub use home::PushLock;
+pub use look::Looked;
+pub use look::look;
+pub use merge::Swept;
+pub use moment::Moment;
+pub use notes::Agreement;
+pub use notes::Intent;
+pub use notes::MessagesAt;
+pub use notes::Notes;
+pub use notes::StoredSegment;
+pub use objects::Objects;
+pub use pieces::MOST_ARTIFACTS;
+pub use pieces::MOST_STATEMENTS;
+pub use pieces::Piece;
+pub use pieces::Pieces;
+pub use pieces::Stored;
+pub use pieces::Told;
+pub use pieces::pieces;
+pub use push::LeftOut;
+pub use push::Opened;
+pub use push::Push;
+pub use push::Pushed;
+pub use push::Session;
+pub use push::Source;
+pub use source::LocalSource;
+pub use sync::Came;
+pub use sync::Sent;
+pub use sync::Sync;

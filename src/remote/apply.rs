@@ -1,0 +1,197 @@
+//! Doing on this disk what other hosts did.
+
+mod addition;
+mod renames;
+
+use crate::model::RelPath;
+use crate::remote::apply::addition::add;
+use crate::remote::apply::renames::Renames;
+use crate::remote::error::RemoteError;
+use crate::remote::mark::mark_of;
+use crate::remote::mark::shared_path;
+use crate::replica::FileKey;
+use crate::replica::Found;
+use crate::replica::Step;
+use crate::store::Conversation;
+use crate::store::RemovalOutcome;
+use crate::store::StoreError;
+
+pub use crate::remote::apply::addition::Fetch;
+pub use crate::remote::apply::addition::Parcel;
+
+/// Why a path of a step is not touched.
+const REFUSED: &str = "its path is refused: no file that hosts share can have it";
+
+/// What became of steps.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// The steps that were done, and are on the disk. One that added a file has the key and version
+    /// of that.
+    pub done: Vec<Step>,
+    /// The steps that were left for the next time. A full disk is told once.
+    pub left: Vec<Left>,
+    /// The error after which no further step was tried, as it would not have gone better. The steps
+    /// that are `done` are done all the same.
+    pub error: Option<RemoteError>,
+}
+
+/// A step that was left for the next time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// The file.
+    pub path: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// Does steps on the disk, one after the other, those that can be done. `now` is the time in
+/// milliseconds since the epoch, for traces of content that was never to change. For a caller that
+/// holds the lock of pushes and looks.
+///
+/// Nothing is touched that is not as the step says, that somebody writes, or that is no file which
+/// hosts share. A name that is given is free before. Whenever this stops, each file is whole, under
+/// its old name, its new one, or a name made of the new one.
+pub fn apply(conversation: &Conversation, steps: &[Step], fetch: &dyn Fetch, now: i64) -> Applied {
+    let mut applying = Applying::new(conversation, now);
+    let tried = applying.remove_all(steps);
+    let tried = tried.and_then(|()| applying.rename_all(steps));
+    let tried = tried.and_then(|()| applying.add_all(steps, fetch));
+    applying.finish(tried)
+}
+
+/// Steps that are being done.
+pub(super) struct Applying<'a> {
+    conversation: &'a Conversation,
+    now: i64,
+    applied: Applied,
+    /// The paths whose directories have other names now.
+    touched: Vec<RelPath>,
+    /// True once a full disk was told.
+    is_full: bool,
+}
+
+impl<'a> Applying<'a> {
+    fn new(conversation: &'a Conversation, now: i64) -> Self {
+        let (applied, touched) = (Applied::default(), Vec::new());
+        Self { conversation, now, applied, touched, is_full: false }
+    }
+
+    fn remove_all(&mut self, steps: &[Step]) -> Result<(), RemoteError> {
+        for step in steps {
+            if let Step::Remove { path, found, .. } = step
+                && self.remove(path, found)?
+            {
+                self.applied.done.push(step.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if that is done.
+    fn remove(&mut self, text: &str, found: &Found) -> Result<bool, RemoteError> {
+        let Some(path) = self.shared_path(text) else { return Ok(false) };
+        let removed = match (found.key, mark_of(found.key, found.version)) {
+            (FileKey::Elsewhere(origin), _) => {
+                self.conversation.depart_far(&path, &origin.to_string())
+            }
+            (FileKey::Here { .. }, Some(mark)) => self.conversation.depart(&path, &mark, self.now),
+            (FileKey::Here { .. }, None) => return Ok(false),
+        };
+        match self.settled(text, removed)? {
+            Some(RemovalOutcome::Removed) => {
+                self.touched.push(path);
+                Ok(true)
+            }
+            Some(RemovalOutcome::Kept(why)) => {
+                self.leave(text, why);
+                Ok(false)
+            }
+            None => Ok(false),
+        }
+    }
+
+    fn rename_all(&mut self, steps: &[Step]) -> Result<(), RemoteError> {
+        let mut renames = Renames::default();
+        for step in steps {
+            if let Step::Rename { from, found, entry, .. } = step {
+                let (from, to) = (self.shared_path(from), self.shared_path(&entry.path));
+                if let (Some(from), Some(to)) = (from, to) {
+                    renames.push(step, found, (from, to));
+                }
+            }
+        }
+        renames.run(self)
+    }
+
+    fn add_all(&mut self, steps: &[Step], fetch: &dyn Fetch) -> Result<(), RemoteError> {
+        self.conversation.remove_cut_arrivals()?;
+        for step in steps {
+            if let Step::Add { entry } = step
+                && let Some(entry) = add(self, entry, fetch)?
+            {
+                self.applied.done.push(Step::Add { entry });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what an attempt at `path` gave, or none if that is to be left for the next time.
+    /// Fails if it is not about one place of the store.
+    fn settled<T>(
+        &mut self,
+        path: &str,
+        tried: Result<T, StoreError>,
+    ) -> Result<Option<T>, RemoteError> {
+        match tried {
+            Ok(given) => Ok(Some(given)),
+            Err(error) if is_full(&error) => {
+                self.leave_for_room(path, &error);
+                Ok(None)
+            }
+            Err(error) if error.is_of_place() => {
+                self.leave(path, error);
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn leave(&mut self, path: &str, why: impl std::fmt::Display) {
+        self.applied.left.push(Left { path: path.to_owned(), why: why.to_string() });
+    }
+
+    fn leave_for_room(&mut self, path: &str, why: impl std::fmt::Display) {
+        if !std::mem::replace(&mut self.is_full, true) {
+            self.leave(path, why);
+        }
+    }
+
+    /// Returns the path of a step, if a file that hosts share can have it.
+    fn shared_path(&mut self, text: &str) -> Option<RelPath> {
+        let path = shared_path(text);
+        if path.is_none() {
+            self.leave(text, REFUSED);
+        }
+        path
+    }
+
+    /// Brings all that was done to the disk. If that fails, nothing counts as done: it is found by
+    /// comparing again.
+    fn finish(mut self, tried: Result<(), RemoteError>) -> Applied {
+        self.applied.error = tried.err();
+        if let Err(error) = self.conversation.sync_parents(&self.touched) {
+            self.applied.done.clear();
+            self.applied.error.get_or_insert(error.into());
+        }
+        self.conversation.manifest().compact_if_wasteful();
+        self.applied
+    }
+}
+
+/// Returns true if the disk, or the share of it that this user has, is full.
+fn is_full(error: &StoreError) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Files of other hosts, which are fetched.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::io::Read;
+use std::io::Write as _;
+
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::model::text;
+use crate::remote::error::RemoteError;
+use crate::remote::mark::key_of;
+use crate::remote::mark::version_of;
+use crate::replica::Entry;
+use crate::store::Arrival;
+use crate::store::Arrived;
+use crate::store::FileMark;
+use crate::store::StoreError;
+
+use super::Applying;
+
+/// The bytes that are written at a time.
+const BLOCK: usize = 128 << 10;
+
+/// Where files of other hosts come from.
+pub trait Fetch {
+    /// Begins to fetch the first artifact of `entry`. Returns `None` if it cannot be had now.
+    fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError>;
+}
+
+/// A file that is being fetched.
+pub struct Parcel<'a> {
+    /// Its record, with its size and, in the analysis, its digest.
+    pub record: Record,
+    /// Its permissions.
+    pub mode: u32,
+    /// Its attributes `user.*`, as the line in the bucket has them.
+    pub attributes: BTreeMap<String, String>,
+    /// All its bytes.
+    pub content: Box<dyn Read + 'a>,
+}
+
+impl std::fmt::Debug for Parcel<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parcel").field("record", &self.record).finish_non_exhaustive()
+    }
+}
+
+/// Why the bytes of a file did not come whole.
+enum Flaw {
+    Disk(StoreError),
+    Content(String),
+}
+
+/// Fetches the file of an entry. Returns the entry with the new file, or none if it is left for the
+/// next time.
+pub(super) fn add(
+    applying: &mut Applying<'_>,
+    entry: &Entry,
+    fetch: &dyn Fetch,
+) -> Result<Option<Entry>, RemoteError> {
+    let Some(path) = applying.shared_path(&entry.path) else { return Ok(None) };
+    if applying.conversation.dir().stat_at(&path).is_ok() {
+        applying.leave(&entry.path, "something else has its name");
+        return Ok(None);
+    }
+    let Some(parcel) = fetched(applying, entry, fetch)? else { return Ok(None) };
+    if !has_room(applying, &path, parcel.record.size)? {
+        return Ok(None);
+    }
+    match received(applying, &path, parcel) {
+        Ok((arrival, arrived)) => complete(applying, entry, path, (arrival, &arrived)),
+        Err(Flaw::Disk(error)) => applying.settled(&entry.path, Err(error)),
+        Err(Flaw::Content(why)) => {
+            applying.leave(&entry.path, why);
+            Ok(None)
+        }
+    }
+}
+
+/// Begins to fetch. Fails if nothing else could be fetched either.
+fn fetched<'f>(
+    applying: &mut Applying<'_>,
+    entry: &Entry,
+    fetch: &'f dyn Fetch,
+) -> Result<Option<Parcel<'f>>, RemoteError> {
+    match fetch.fetch(entry) {
+        Ok(Some(parcel)) => Ok(Some(parcel)),
+        Ok(None) => {
+            applying.leave(&entry.path, "its bytes cannot be had now");
+            Ok(None)
+        }
+        Err(error) if error.may_pass() => Err(error),
+        Err(RemoteError::Store(error)) => applying.settled(&entry.path, Err(error)),
+        Err(error) => {
+            applying.leave(&entry.path, error);
+            Ok(None)
+        }
+    }
+}
+
+/// Returns true if the disk has room for so many bytes.
+fn has_room(applying: &mut Applying<'_>, path: &RelPath, size: u64) -> Result<bool, RemoteError> {
+    let space = applying.conversation.dir().space();
+    let space = space.map_err(|error| applying.conversation.error_at("measure", path, error))?;
+    let is_there = size <= space.f_bavail.saturating_mul(space.f_frsize);
+    if !is_there {
+        let full = io::Error::from_raw_os_error(libc::ENOSPC);
+        let why = applying.conversation.error_at("write", path, full);
+        applying.leave_for_room(&path.to_text(), why);
+    }
+    Ok(is_there)
+}
+
+/// Receives all bytes, and checks them.
+fn received<'a>(
+    applying: &Applying<'a>,
+    path: &RelPath,
+    parcel: Parcel<'_>,
+) -> Result<(Arrival<'a>, Arrived), Flaw> {
+    let Parcel { record, mode, attributes, mut content } = parcel;
+    let digest = record.analysis.as_ref().map(|analysis| analysis.digest.as_str());
+    let digest = digest.ok_or_else(|| Flaw::Content("its record has no digest".to_owned()))?;
+    let mut arrival = applying.conversation.receive(path).map_err(Flaw::Disk)?;
+    let mut block = vec![0; BLOCK];
+    while let Some(count) = read(&mut content, &mut block)? {
+        let written = arrival.write_all(&block[..count]);
+        let failed = |error| applying.conversation.error_at("write", path, error);
+        written.map_err(|error| Flaw::Disk(failed(error)))?;
+        if arrival.written() > record.size {
+            break;
+        }
+    }
+    if arrival.written() != record.size || arrival.digest() != digest {
+        let why = "its bytes are not those of its digest; `ctxfs remote check` tells more";
+        return Err(Flaw::Content(why.to_owned()));
+    }
+    let attributes = attributes.into_iter();
+    let attributes = attributes.map(|(name, value)| (OsString::from(name), text::decode(&value)));
+    let attributes = attributes.collect();
+    Ok((arrival, Arrived { record, mode, attributes }))
+}
+
+/// Reads some bytes. Returns `None` at the end.
+fn read(content: &mut dyn Read, block: &mut [u8]) -> Result<Option<usize>, Flaw> {
+    loop {
+        match content.read(block) {
+            Ok(count) => return Ok(Some(count).filter(|count| *count > 0)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Flaw::Content(error.to_string())),
+        }
+    }
+}
+
+fn complete(
+    applying: &mut Applying<'_>,
+    entry: &Entry,
+    path: RelPath,
+    (arrival, arrived): (Arrival<'_>, &Arrived),
+) -> Result<Option<Entry>, RemoteError> {
+    match applying.settled(&entry.path, arrival.complete(arrived))? {
+        Some(Some(stat)) => {
+            let mark = FileMark::of(&stat);
+            applying.touched.push(path);
+            let (key, version) = (key_of(&mark), version_of(&mark));
+            Ok(Some(Entry { key, version, ..entry.clone() }))
+        }
+        Some(None) => {
+            applying.leave(&entry.path, "something else has its name, or is in the way");
+            Ok(None)
+        }
+        None => Ok(None),
+    }
+}

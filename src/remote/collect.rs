@@ -1,0 +1,108 @@
+//! The end of objects that nobody names.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+
+use crate::bucket::BucketError;
+use crate::bucket::Deadline;
+use crate::bucket::Listed;
+use crate::bucket::ObjectName;
+use crate::bucket::object_key;
+use crate::bucket::object_of;
+use crate::bucket::objects_prefix;
+use crate::model::Component;
+use crate::remote::Notes;
+use crate::remote::Objects;
+use crate::remote::RemoteError;
+use crate::remote::look::look;
+use crate::remote::pieces::pieces;
+use crate::replica::State;
+
+/// The age of objects that nobody names, in milliseconds: no record comes later than a day after
+/// its object.
+const WEEK: u64 = 7 * 24 * 60 * 60 * 1000;
+
+/// An object that nobody names.
+#[derive(Debug)]
+pub struct Collected {
+    /// Its key.
+    pub key: String,
+    /// Its bytes.
+    pub size: u64,
+    /// What became of it; none if it was only looked for.
+    pub outcome: Option<Result<(), BucketError>>,
+}
+
+/// Deletes the objects of a conversation that no living record names, and that are older than a
+/// week by the clock of the store. With `dry_run` only tells which.
+///
+/// Lists the objects, then reads the log: a record that comes in between is of a younger object.
+/// Fails, and deletes nothing, while a segment cannot be read.
+pub fn collect(
+    bucket: &dyn Objects,
+    notes: &Notes,
+    dry_run: bool,
+    deadline: Deadline,
+) -> Result<Vec<Collected>, RemoteError> {
+    let prefix = objects_prefix(notes.conversation());
+    let listed = bucket.list(&prefix, deadline)?;
+    let Some(latest) = listed.iter().map(|object| object.modified_ms).max() else {
+        return Ok(Vec::new());
+    };
+    // Without writing anything, now is not earlier than that.
+    let now = if dry_run { latest } else { store_now(bucket, notes.conversation(), deadline)? };
+    let used = used(bucket, notes, deadline)?;
+    let old = listed.into_iter().filter(|object| now.saturating_sub(object.modified_ms) >= WEEK);
+    let unused: Vec<Listed> = old.filter(|object| is_unused(object, &used)).collect();
+    if dry_run {
+        return Ok(unused.iter().map(|object| told(&prefix, object, None)).collect());
+    }
+    let keys = unused.iter().map(|object| format!("{prefix}{}", object.name)).collect();
+    let outcomes = bucket.delete(keys, deadline).into_iter().map(|(_, outcome)| Some(outcome));
+    let each = unused.iter().zip(outcomes);
+    Ok(each.map(|(object, outcome)| told(&prefix, object, outcome)).collect())
+}
+
+/// Returns the time of the store, in milliseconds since the epoch: that of an empty object, which
+/// is written and deleted. Where nothing may be deleted, it stays until it is collected.
+pub fn store_now(
+    bucket: &dyn Objects,
+    conversation: &Component,
+    deadline: Deadline,
+) -> Result<u64, RemoteError> {
+    let key = object_key(conversation, ObjectName::random());
+    bucket.create(&key, &Bytes::new(), deadline)?;
+    let now = bucket.modified(&key, deadline)?;
+    bucket.delete(vec![key], deadline);
+    Ok(now)
+}
+
+/// Returns the objects that living records name.
+fn used(
+    bucket: &dyn Objects,
+    notes: &Notes,
+    deadline: Deadline,
+) -> Result<HashSet<ObjectName>, RemoteError> {
+    let looked = look(bucket, notes, deadline)?;
+    let found = pieces(notes)?;
+    let count = found.refused.len().max(looked.refused.len());
+    if count > 0 {
+        let conversation = notes.conversation().to_text();
+        return Err(RemoteError::Blind { conversation, count });
+    }
+    let living = State::of(&found.pieces).artifacts;
+    Ok(living.into_values().filter_map(|claim| claim.artifact.object).collect())
+}
+
+/// Returns true if it is an object, or the table of its blocks, that is not used.
+fn is_unused(object: &Listed, used: &HashSet<ObjectName>) -> bool {
+    object_of(&object.name).is_some_and(|(name, _)| !used.contains(&name))
+}
+
+fn told(prefix: &str, object: &Listed, outcome: Option<Result<(), BucketError>>) -> Collected {
+    Collected { key: format!("{prefix}{}", object.name), size: object.size, outcome }
+}
+
+#[cfg(test)]
+mod tests;

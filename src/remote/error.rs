@@ -1,0 +1,89 @@
+//! The errors of the remote tier, each with what it is about and the next step.
+
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::bucket::BucketError;
+use crate::bucket::FormatError;
+use crate::replica::SegmentId;
+use crate::store::StoreError;
+
+/// A failure to send or to get what hosts share.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// A request to the bucket failed.
+    #[error(transparent)]
+    Bucket(#[from] BucketError),
+    /// The disk of this host failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A segment cannot be read.
+    #[error("segment `{segment}`: {source}")]
+    Segment {
+        /// The segment.
+        segment: SegmentId,
+        /// What is wrong with it.
+        source: FormatError,
+    },
+    /// A segment was refused when it came, and is not asked for again.
+    #[error("segment `{segment}` was refused before: {why}")]
+    Refused {
+        /// The segment.
+        segment: SegmentId,
+        /// What was wrong with it.
+        why: String,
+    },
+    /// A conversation has more than ctxfs takes.
+    #[error(
+        "segment `{segment}` is passed over: with it the conversation would have more than {most} \
+         {what}; use another conversation"
+    )]
+    TooMany {
+        /// The segment.
+        segment: SegmentId,
+        /// What there is too much of.
+        what: &'static str,
+        /// The most that are taken.
+        most: usize,
+    },
+    /// What this host kept is not as ctxfs writes it.
+    #[error(
+        "`{path}` is damaged ({why}): remove that file, and this host compares with the bucket \
+         anew"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Segments cannot be read, so nobody knows what they name.
+    #[error(
+        "nothing is deleted in `{conversation}`, as {count} of its segments cannot be read: \
+         `ctxfs remote check` names them"
+    )]
+    Blind {
+        /// The conversation.
+        conversation: String,
+        /// The number of segments.
+        count: usize,
+    },
+}
+
+impl RemoteError {
+    /// Returns what makes an error of the system an error of `action` on `path`.
+    pub(super) fn at(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| Self::Store(StoreError::io(action, path, error))
+    }
+
+    /// Returns what makes an error of its format one of the segment.
+    pub(super) fn of(segment: SegmentId) -> impl Fn(FormatError) -> Self {
+        move |source| Self::Segment { segment, source }
+    }
+
+    /// Returns true if the same may succeed later, without a change by anyone here.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Bucket(error) if error.may_pass())
+    }
+}

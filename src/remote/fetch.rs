@@ -1,0 +1,153 @@
+//! The bytes of artifacts that are elsewhere, from first to last.
+
+use std::io;
+use std::io::Cursor;
+use std::io::Read;
+
+use crate::bucket::Blocks;
+use crate::bucket::Deadline;
+use crate::bucket::FormatError;
+use crate::bucket::Line;
+use crate::bucket::ObjectName;
+use crate::bucket::Place;
+use crate::bucket::PutLine;
+use crate::bucket::blocks_key;
+use crate::bucket::object_key;
+use crate::bucket::segment_key;
+use crate::bucket::unpack_block;
+use crate::bucket::unpack_member;
+use crate::remote::Fetch;
+use crate::remote::Notes;
+use crate::remote::Objects;
+use crate::remote::Parcel;
+use crate::remote::RemoteError;
+use crate::remote::Stored;
+use crate::remote::StoredSegment;
+use crate::remote::Told;
+use crate::replica::Entry;
+use crate::replica::State;
+
+/// The blocks of one request, each of at most 1 MiB.
+const BLOCKS_AT_ONCE: usize = 8;
+
+/// Fetches artifacts of one conversation.
+pub struct Fetcher<'a> {
+    /// Where from.
+    pub bucket: &'a dyn Objects,
+    /// What this host keeps about the conversation.
+    pub notes: &'a Notes,
+    /// What its segments say.
+    pub state: &'a State<Stored, Told>,
+    /// Until when each request is repeated. It begins anew with each file.
+    pub deadline: &'a dyn Fn() -> Deadline,
+}
+
+impl std::fmt::Debug for Fetcher<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Fetcher").field(self.notes).finish()
+    }
+}
+
+impl Fetch for Fetcher<'_> {
+    fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError> {
+        let mut known = entry.origins.iter().filter_map(|origin| self.state.artifacts.get(origin));
+        let Some(claim) = known.next() else { return Ok(None) };
+        let segment = self.notes.open_segment(claim.artifact.segment)?;
+        let Line::Put(put) = segment.line(&claim.artifact.line)? else { return Ok(None) };
+        let content = self.content(&segment, &put)?;
+        let PutLine { record, mode, attributes, .. } = *put;
+        Ok(Some(Parcel { record, mode, attributes, content }))
+    }
+}
+
+impl Fetcher<'_> {
+    fn content(
+        &self,
+        segment: &StoredSegment,
+        put: &PutLine,
+    ) -> Result<Box<dyn Read + '_>, RemoteError> {
+        Ok(match &put.place {
+            Place::Empty => Box::new(io::empty()),
+            Place::Inside { .. } => Box::new(Cursor::new(self.small(segment, &put.place)?)),
+            Place::Object { name, packed, size, blocks } => {
+                Box::new(self.object(segment, *name, (*size, *packed), blocks)?)
+            }
+        })
+    }
+
+    /// Returns the bytes of a small artifact: they came with its record, but for those of a large
+    /// segment.
+    fn small(&self, segment: &StoredSegment, place: &Place) -> Result<Vec<u8>, RemoteError> {
+        if let Some(bytes) = segment.bytes(place)? {
+            return Ok(bytes);
+        }
+        let id = segment.id();
+        let range = self.notes.head(id)?.range_of(place).map_err(RemoteError::of(id))?;
+        let key = segment_key(self.notes.conversation(), id);
+        let frame = self.bucket.get(&key, range, (self.deadline)())?;
+        unpack_member(&frame, place.size()).map_err(RemoteError::of(id))
+    }
+
+    fn object(
+        &self,
+        segment: &StoredSegment,
+        name: ObjectName,
+        (size, packed): (u64, u64),
+        digest: &str,
+    ) -> Result<ObjectReader<'_>, RemoteError> {
+        let conversation = self.notes.conversation();
+        let table = blocks_key(conversation, name);
+        let range = Some(0..Blocks::table_bytes(size));
+        let table = self.bucket.get(&table, range, (self.deadline)())?;
+        let blocks = Blocks::parse(&table, size, packed).map_err(RemoteError::of(segment.id()))?;
+        if blocks.digest_text() != digest {
+            let what = "the table of the blocks of an object has another digest".to_owned();
+            return Err(RemoteError::of(segment.id())(FormatError::Damaged { what }));
+        }
+        let key = object_key(conversation, name);
+        let (bucket, deadline) = (self.bucket, self.deadline);
+        Ok(ObjectReader { bucket, deadline, key, blocks, next: 0, ready: Cursor::default() })
+    }
+}
+
+/// Reads an object from its first block to its last one. Each is checked before it is handed out.
+struct ObjectReader<'a> {
+    bucket: &'a dyn Objects,
+    deadline: &'a dyn Fn() -> Deadline,
+    key: String,
+    blocks: Blocks,
+    /// The block after those that are ready.
+    next: usize,
+    ready: Cursor<Vec<u8>>,
+}
+
+impl ObjectReader<'_> {
+    fn fetch(&mut self) -> io::Result<()> {
+        let end = self.blocks.len().min(self.next + BLOCKS_AT_ONCE);
+        let start = self.blocks.frame_range(self.next).start;
+        let range = start..self.blocks.frame_range(end - 1).end;
+        let frames = self.bucket.get(&self.key, Some(range), (self.deadline)());
+        let frames = frames.map_err(io::Error::other)?;
+        let mut ready = Vec::new();
+        for block in self.next..end {
+            let frame = self.blocks.frame_range(block);
+            let frame = frames.get((frame.start - start) as usize..(frame.end - start) as usize);
+            let frame = frame.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let content = unpack_block(frame, block, &self.blocks);
+            ready.extend_from_slice(&content.map_err(io::Error::other)?);
+        }
+        self.next = end;
+        self.ready = Cursor::new(ready);
+        Ok(())
+    }
+}
+
+impl Read for ObjectReader<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let is_spent = self.ready.position() == self.ready.get_ref().len() as u64;
+        if is_spent && self.next < self.blocks.len() {
+            self.fetch()?;
+        }
+        self.ready.read(bytes)
+    }
+}

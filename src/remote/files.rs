@@ -1,0 +1,116 @@
+//! The files of a conversation on this host, as the rules of `replica` see them.
+
+mod digests;
+mod scan;
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::collections::HashSet;
+
+use crate::remote::files::digests::Digests;
+use crate::remote::files::scan::Scan;
+use crate::remote::mark::key_of;
+use crate::remote::mark::version_of;
+use crate::replica::Base;
+use crate::replica::Entry;
+use crate::replica::FileKey;
+use crate::replica::Found;
+use crate::store::Conversation;
+use crate::store::FileClock;
+use crate::store::FileMark;
+use crate::store::StoreError;
+use crate::store::UnreadPlaces;
+
+/// The files of a conversation that hosts share, and the artifacts whose bytes are not here.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// Each by its path. The digest of a file that the base has in this state is an empty text, as
+    /// nobody publishes it.
+    pub found: BTreeMap<String, Found>,
+    /// The directories that stay, whatever is in them: those that were not made for files of other
+    /// hosts.
+    pub directories: BTreeSet<String>,
+    /// The places that could not be read. What the base has there is in `found` as the base says,
+    /// so that it counts neither as changed nor as removed.
+    pub unread: UnreadPlaces,
+    /// True if it is not known which places those are.
+    is_blind: bool,
+}
+
+/// Returns the files of a conversation. `known` is what host and bucket agreed upon: the bytes of
+/// files that it has in this state are not read again. `clock` is that of the store's disk.
+///
+/// A file has a digest once it is complete: its record says so, nobody has it open for writing, and
+/// its next change will show.
+pub fn files(
+    conversation: &Conversation,
+    known: &Base,
+    clock: FileClock,
+) -> Result<Files, StoreError> {
+    let Scan { files, far, directories, unread, is_blind } = Scan::of(conversation, known)?;
+    let mut all = Files { found: BTreeMap::new(), directories, unread, is_blind };
+    let digests = Digests::new(conversation, known, clock);
+    for (path, stat) in files {
+        let digest = digests.of(&path, &stat, &mut all.unread)?;
+        let mark = FileMark::of(&stat);
+        let found = Found { key: key_of(&mark), version: version_of(&mark), digest };
+        all.found.insert(path.to_text(), found);
+    }
+    for (path, found) in far {
+        all.found.entry(path).or_insert(found);
+    }
+    all.assume(known);
+    Ok(all)
+}
+
+impl Files {
+    /// Returns true if nobody knows what is at `path`, because it or a directory above it could not
+    /// be read.
+    pub fn is_unread(&self, path: &str) -> bool {
+        let holds = |place: &str| {
+            let rest = path.strip_prefix(place);
+            place == "." || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let are_named = self.unread.named().len() as u64 == self.unread.count();
+        self.is_blind || !are_named || self.unread.named().iter().any(|place| holds(&place.path))
+    }
+
+    /// Takes what the base has in places that could not be read as being there.
+    /// Takes for granted what the base has elsewhere. Where the manifest is lost nobody knows it any
+    /// more, and that is no removal.
+    pub fn assume_elsewhere(&mut self, known: &Base) {
+        for entry in &known.entries {
+            if let FileKey::Elsewhere(_) = entry.key {
+                self.assume_entry(entry);
+            }
+        }
+    }
+
+    fn assume_entry(&mut self, entry: &Entry) {
+        let (key, version) = (entry.key, entry.version);
+        let found = Found { key, version, digest: Some(String::new()) };
+        self.found.entry(entry.path.clone()).or_insert(found);
+    }
+
+    fn assume(&mut self, known: &Base) {
+        if self.unread.is_empty() && !self.is_blind {
+            return;
+        }
+        let seen: HashSet<FileKey> = self.found.values().map(|found| found.key).collect();
+        for entry in &known.entries {
+            let is_seen = keys_of(entry).any(|key| seen.contains(&key));
+            if !is_seen && self.is_unread(&entry.path) {
+                self.assume_entry(entry);
+            }
+        }
+    }
+}
+
+/// Returns what an entry's file may be known by: it may have been let go of since.
+fn keys_of(entry: &Entry) -> impl Iterator<Item = FileKey> {
+    let elsewhere = entry.origins.iter().map(|origin| FileKey::Elsewhere(*origin));
+    std::iter::once(entry.key).chain(elsewhere)
+}
+
+#[cfg(test)]
+pub(super) mod tests;

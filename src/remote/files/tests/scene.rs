@@ -1,0 +1,135 @@
+//! A conversation of a store of its own, and what it has agreed upon with no bucket.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use tempfile::TempDir;
+
+use crate::model::Component;
+use crate::model::Folder;
+use crate::model::Provenance;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::remote::files::Files;
+use crate::remote::files::files;
+use crate::replica::Base;
+use crate::replica::Entry;
+use crate::replica::Found;
+use crate::replica::Origin;
+use crate::replica::SegmentId;
+use crate::replica::WriterId;
+use crate::store::ArtifactWriter;
+use crate::store::Conversation;
+use crate::store::FileClock;
+use crate::store::Store;
+
+/// The folder of the outputs of tools.
+pub(in crate::remote) const TOOL: &str = "artifacts/tool";
+
+pub(in crate::remote) struct Scene {
+    _temporary: TempDir,
+    pub(in crate::remote) store: Store,
+    pub(in crate::remote) conversation: Arc<Conversation>,
+    pub(in crate::remote) base: Base,
+}
+
+pub(in crate::remote) fn origin(place: u32) -> Origin {
+    Origin { segment: SegmentId { writer: WriterId(7), number: 1 }, place }
+}
+
+pub(in crate::remote) fn path(text: &str) -> RelPath {
+    RelPath::from_text(text).unwrap()
+}
+
+pub(in crate::remote) fn digest(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+/// Tries again until there is something: a process that another test starts has copies of all
+/// descriptors for a moment, as if it wrote.
+pub(in crate::remote) fn soon<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..10_000 {
+        if let Some(done) = attempt() {
+            return done;
+        }
+        thread::yield_now();
+    }
+    panic!("it did not come about");
+}
+
+impl Scene {
+    pub(in crate::remote) fn new() -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let store = Store::open(temporary.path()).unwrap();
+        let conversation = store.create_conversation(&Component::new("c7").unwrap()).unwrap();
+        Self { _temporary: temporary, store, conversation, base: Base::default() }
+    }
+
+    /// Returns where the file is.
+    pub(in crate::remote) fn at(&self, path: &str) -> PathBuf {
+        self.store.root().join("context/c7").join(path)
+    }
+
+    /// Stores the output of a call.
+    pub(in crate::remote) fn put(&self, call: &str, text: &str) -> Record {
+        let mut writer = self.writer(call);
+        writer.write_all(text.as_bytes()).unwrap();
+        writer.seal().unwrap().record
+    }
+
+    pub(in crate::remote) fn writer(&self, call: &str) -> ArtifactWriter {
+        let provenance = Provenance { tool: Some("exec".to_owned()), ..Provenance::default() };
+        ArtifactWriter::create_for_call(&self.conversation, Folder::Tool, call, provenance).unwrap()
+    }
+
+    /// Writes a file without ctxfs.
+    pub(in crate::remote) fn write(&self, path: &str, text: &str) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(in crate::remote) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.at(path)).unwrap()
+    }
+
+    pub(in crate::remote) fn has(&self, path: &str) -> bool {
+        fs::symlink_metadata(self.at(path)).is_ok()
+    }
+
+    pub(in crate::remote) fn record(&self, at: &str) -> Option<Record> {
+        self.conversation.record(&path(at)).unwrap()
+    }
+
+    pub(in crate::remote) fn files(&self) -> Files {
+        files(&self.conversation, &self.base, FileClock::FINE).unwrap()
+    }
+
+    pub(in crate::remote) fn found(&self, path: &str) -> Found {
+        self.files().found[path].clone()
+    }
+
+    /// Takes everything as agreed upon.
+    pub(in crate::remote) fn agree(&mut self) {
+        let entries = self.files().found.into_iter().zip(0..);
+        let entry = |((path, found), place): ((String, Found), _)| {
+            Entry::new(&path, &[origin(place)], &found)
+        };
+        self.base.entries = entries.map(entry).collect();
+    }
+
+    /// Returns the paths of all files, whoever they are for.
+    pub(in crate::remote) fn names(&self) -> Vec<String> {
+        self.files().found.into_keys().collect()
+    }
+
+    /// Returns what is in the conversation's directory and begins like the names of ctxfs.
+    pub(in crate::remote) fn scratch(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.at("")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with(".ctxfs-come") || name.contains("gone")).collect()
+    }
+}

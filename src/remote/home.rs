@@ -1,0 +1,131 @@
+//! What this host keeps about one bucket.
+//!
+//! ```text
+//! <store>/remote/                     0700
+//!   lock                              locked by the process that pushes and looks
+//!   <32 hexadecimal digits>/          one bucket, by its id
+//!     writer.json                     who publishes from here; replaced atomically
+//!     conversations/<conversation>/   what `notes` keeps
+//! ```
+//!
+//! Another bucket begins anew.
+
+use std::fs::File;
+use std::path::Path;
+use std::path::PathBuf;
+
+use rustix::fs::OFlags;
+use serde::Deserialize;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::bucket::BucketId;
+use crate::model::Component;
+use crate::remote::Notes;
+use crate::remote::RemoteError;
+use crate::remote::whole_file;
+use crate::replica::WriterId;
+use crate::store::Dir;
+use crate::store::Store;
+use crate::store::file_lock;
+
+const REMOTE: &str = "remote";
+const LOCK: &str = "lock";
+const WRITER: &str = "writer.json";
+const CONVERSATIONS: &str = "conversations";
+/// The most bytes of `writer.json` that are read.
+const MOST: u64 = 4 << 10;
+
+/// What this host keeps about one bucket.
+#[derive(Debug)]
+pub struct Home {
+    /// The directories of all buckets, and of this one.
+    remote: Dir,
+    dir: Dir,
+    conversations: Dir,
+    path: PathBuf,
+}
+
+/// The right to push for a store, and to look, until it is dropped.
+#[derive(Debug)]
+pub struct PushLock(File);
+
+impl Drop for PushLock {
+    fn drop(&mut self) {
+        file_lock::unlock(&self.0);
+    }
+}
+
+/// The content of `writer.json`.
+#[derive(Serialize, Deserialize)]
+struct Writer {
+    writer: WriterId,
+}
+
+impl Home {
+    /// Opens what the store keeps about a bucket, and makes it if there is nothing.
+    pub fn open(store: &Store, bucket: BucketId) -> Result<Self, RemoteError> {
+        let path = store.root().join(REMOTE);
+        let remote = Dir::open(store.root())
+            .and_then(|root| whole_file::directory(&root, REMOTE.as_ref()))
+            .map_err(RemoteError::at("open", &path))?;
+        Self::open_in(remote, &path, bucket)
+    }
+
+    /// Does what [`Self::open`] does, for a process that has nothing but `<store>/remote`. `path`
+    /// is its path, for error messages.
+    pub fn open_in(remote: Dir, path: &Path, bucket: BucketId) -> Result<Self, RemoteError> {
+        let name = bucket.to_string();
+        let path = path.join(&name);
+        let made = whole_file::directory(&remote, name.as_ref()).and_then(|dir| {
+            let conversations = whole_file::directory(&dir, CONVERSATIONS.as_ref())?;
+            Ok((dir, conversations))
+        });
+        let (dir, conversations) = made.map_err(RemoteError::at("open", &path))?;
+        Ok(Self { remote, dir, conversations, path })
+    }
+
+    /// Takes the right to push for this store. `None` if another process has it.
+    pub fn lock(&self) -> Result<Option<PushLock>, RemoteError> {
+        let path = self.path.with_file_name(LOCK);
+        let file = self.remote.create_file(LOCK.as_ref(), OFlags::RDWR, whole_file::FILE_MODE);
+        let locked = file.and_then(|file| Ok(file_lock::try_lock(&file)?.then_some(file)));
+        Ok(locked.map_err(RemoteError::at("lock", &path))?.map(PushLock))
+    }
+
+    /// Returns who publishes from here. It is chosen when it is first asked for.
+    pub fn writer(&self) -> Result<WriterId, RemoteError> {
+        let path = self.path.join(WRITER);
+        let text = whole_file::read(&self.dir, WRITER, MOST);
+        let Some(text) = text.map_err(RemoteError::at("read", &path))? else {
+            return self.new_writer();
+        };
+        match serde_json::from_slice(&text) {
+            Ok(Writer { writer }) => Ok(writer),
+            // Nobody else has a new one, so it is always safe.
+            Err(_) => self.new_writer(),
+        }
+    }
+
+    /// Makes this store another writer, as a copy of it publishes too.
+    pub fn new_writer(&self) -> Result<WriterId, RemoteError> {
+        // The bits of a UUID that are not random are in different places of its halves.
+        let (first, second) = Uuid::new_v4().as_u64_pair();
+        let writer = WriterId(first ^ second);
+        let text = serde_json::to_vec(&Writer { writer }).expect("a writer can be JSON");
+        let written = whole_file::write(&self.dir, WRITER, &text);
+        written.map_err(RemoteError::at("write", &self.path.join(WRITER)))?;
+        Ok(writer)
+    }
+
+    /// Returns what is kept about a conversation.
+    pub fn conversation(&self, conversation: &Component) -> Result<Notes, RemoteError> {
+        let path = self.path.join(CONVERSATIONS).join(conversation.as_os_str());
+        let dir = whole_file::directory(&self.conversations, conversation.as_os_str());
+        let dir = dir.map_err(RemoteError::at("open", &path))?;
+        Notes::open(conversation.clone(), dir, path)
+    }
+}
+
+#[cfg(test)]
+mod tests;

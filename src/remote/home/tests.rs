@@ -1,0 +1,48 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use tempfile::TempDir;
+
+use super::*;
+
+const BUCKET: &str = "000102030405060708090a0b0c0d0e0f";
+
+fn home() -> (TempDir, Store, Home) {
+    let temporary = tempfile::tempdir().unwrap();
+    let store = Store::open(temporary.path()).unwrap();
+    let home = Home::open(&store, BUCKET.parse().unwrap()).unwrap();
+    (temporary, store, home)
+}
+
+#[test]
+fn it_is_private() {
+    let (temporary, ..) = home();
+    let path = temporary.path().join("remote").join(BUCKET).join("conversations");
+    for path in path.ancestors().take(3) {
+        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+}
+
+#[test]
+fn one_process_pushes_for_a_store() {
+    let (_temporary, store, home) = home();
+    let other = Home::open(&store, "ff".repeat(16).parse().unwrap()).unwrap();
+    let lock = home.lock().unwrap().unwrap();
+    assert!(other.lock().unwrap().is_none(), "the lock is that of the store");
+    drop(lock);
+    assert!(other.lock().unwrap().is_some());
+}
+
+#[test]
+fn a_writer_stays_until_there_is_a_new_one() {
+    let (temporary, store, home) = home();
+    let writer = home.writer().unwrap();
+    assert_eq!(Home::open(&store, BUCKET.parse().unwrap()).unwrap().writer().unwrap(), writer);
+    let other = home.new_writer().unwrap();
+    assert!(other != writer && home.writer().unwrap() == other);
+    let path = temporary.path().join("remote").join(BUCKET).join(WRITER);
+    fs::write(&path, "{").unwrap();
+    assert_ne!(home.writer().unwrap(), other);
+    let another = Home::open(&store, "ff".repeat(16).parse().unwrap()).unwrap();
+    assert_ne!(another.writer().unwrap(), home.writer().unwrap());
+}

@@ -1,0 +1,295 @@
+//! A look into the bucket: what is new of a conversation there, and what is gone.
+
+use std::collections::BTreeSet;
+use std::mem;
+use std::ops::Range;
+
+use bytes::Bytes;
+use bytes::BytesMut;
+
+use crate::bucket::BucketError;
+use crate::bucket::Deadline;
+use crate::bucket::FormatError;
+use crate::bucket::Listed;
+use crate::bucket::SEGMENT_BYTES;
+use crate::bucket::SegmentHead;
+use crate::bucket::log_prefix;
+use crate::bucket::segment_key;
+use crate::bucket::segment_of;
+use crate::remote::Agreement;
+use crate::remote::Notes;
+use crate::remote::Objects;
+use crate::remote::RemoteError;
+use crate::remote::pieces::piece;
+use crate::replica::SegmentId;
+
+/// The largest segment that is fetched as a whole.
+const WHOLE: u64 = 1 << 20;
+/// The first bytes of a larger one that are.
+const FIRST: u64 = 256 << 10;
+/// The bytes that are fetched at once, in several requests.
+const AT_ONCE: u64 = 16 << 20;
+/// The lists of one look: what was merged between a list and a request is in the next one.
+const LISTS: usize = 3;
+
+/// What a look found.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// The segments that came.
+    pub new: Vec<SegmentId>,
+    /// Those that were forgotten here, as they are gone from the bucket and say nothing any more.
+    pub gone: Vec<SegmentId>,
+    /// Those that came and cannot be read. They are not asked for again, but for those of a newer
+    /// ctxfs.
+    pub refused: Vec<(SegmentId, RemoteError)>,
+    /// Segments of this host that are gone from the bucket, and that nothing covers.
+    pub lost: Vec<SegmentId>,
+    /// The same of other hosts. They stay here.
+    pub missing: Vec<SegmentId>,
+    /// True if a copy of this host publishes too: the bucket has segments of its writer that it
+    /// does not know.
+    pub is_copied: bool,
+    /// All segments in the bucket.
+    pub segments: Vec<Listed>,
+}
+
+/// Looks into the bucket. Costs one list, and a request for each new segment, or two for a large
+/// one. What came before a failure is kept.
+///
+/// For one caller at a time, who does not push in the meantime.
+pub fn look(
+    bucket: &dyn Objects,
+    notes: &Notes,
+    deadline: Deadline,
+) -> Result<Looked, RemoteError> {
+    let before = notes.agreement()?;
+    let mut looking = Looking {
+        bucket,
+        notes,
+        deadline,
+        agreement: before.clone(),
+        here: BTreeSet::new(),
+        looked: Looked::default(),
+    };
+    let came = looking.fetch_all();
+    // Every stamp given from now on is later than what was seen.
+    notes.save(&before, &looking.agreement)?;
+    came?;
+    looking.compare()?;
+    notes.keep_look()?;
+    Ok(looking.looked)
+}
+
+struct Looking<'a> {
+    bucket: &'a dyn Objects,
+    notes: &'a Notes,
+    deadline: Deadline,
+    agreement: Agreement,
+    /// What was here before the last list.
+    here: BTreeSet<SegmentId>,
+    looked: Looked,
+}
+
+/// A segment that is to be fetched.
+#[derive(Clone, Copy)]
+struct Wanted {
+    id: SegmentId,
+    size: u64,
+}
+
+impl Looking<'_> {
+    fn fetch_all(&mut self) -> Result<(), RemoteError> {
+        for _ in 0..LISTS {
+            let wanted = self.list()?;
+            let mut all_came = true;
+            for batch in batches(&wanted) {
+                all_came &= self.fetch(batch)?;
+            }
+            if all_came {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the segments. Returns those that are to be fetched.
+    fn list(&mut self) -> Result<Vec<Wanted>, RemoteError> {
+        self.here = self.notes.segments()?.into_iter().collect();
+        let prefix = log_prefix(self.notes.conversation());
+        self.looked.segments = self.bucket.list(&prefix, self.deadline)?;
+        let mut known = self.here.clone();
+        known.extend(self.notes.refused()?);
+        known.extend(self.notes.covered()?);
+        let listed = self.looked.segments.iter();
+        let all = listed.filter_map(|each| Some((segment_of(&each.name)?, each.size)));
+        let new = all.filter(|(id, _)| !known.contains(id));
+        let (wanted, huge): (Vec<_>, Vec<_>) = new.partition(|(_, size)| *size <= SEGMENT_BYTES);
+        for (id, _) in huge {
+            let too_large = FormatError::TooLarge { what: "a segment", most: SEGMENT_BYTES };
+            self.refuse(id, RemoteError::of(id)(too_large))?;
+        }
+        Ok(wanted.into_iter().map(|(id, size)| Wanted { id, size }).collect())
+    }
+
+    /// Fetches some segments at once. Returns false if one is gone: it was merged.
+    fn fetch(&mut self, batch: &[Wanted]) -> Result<bool, RemoteError> {
+        let first = |each: &Wanted| (each.size > WHOLE).then_some(0..FIRST);
+        let wanted = batch.iter().map(|each| (self.key(each.id), first(each)));
+        let got = self.bucket.get_many(&wanted.collect::<Vec<_>>(), self.deadline);
+        let mut coming = Coming { all_came: true, failure: None, rest: Vec::new() };
+        for (each, bytes) in batch.iter().zip(got) {
+            let Some(bytes) = coming.came(bytes) else { continue };
+            match rest_of(each, &bytes) {
+                Some(range) => coming.rest.push((each.id, bytes, range)),
+                None => self.keep(each, &bytes)?,
+            }
+        }
+        let parts = mem::take(&mut coming.rest);
+        self.fetch_rest(parts, &mut coming)?;
+        coming.failure.map_or(Ok(coming.all_came), |error| Err(error.into()))
+    }
+
+    /// Fetches the rest of the records of large segments.
+    fn fetch_rest(&mut self, parts: Vec<Part>, coming: &mut Coming) -> Result<(), RemoteError> {
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let wanted = parts.iter().map(|(id, _, range)| (self.key(*id), Some(range.clone())));
+        let got = self.bucket.get_many(&wanted.collect::<Vec<_>>(), self.deadline);
+        for ((id, first, range), rest) in parts.into_iter().zip(got) {
+            let Some(rest) = coming.came(rest) else { continue };
+            let mut whole = BytesMut::from(&first[..]);
+            whole.extend_from_slice(&rest);
+            self.keep(&Wanted { id, size: range.end.max(WHOLE + 1) }, &whole)?;
+        }
+        Ok(())
+    }
+
+    fn key(&self, id: SegmentId) -> String {
+        segment_key(self.notes.conversation(), id)
+    }
+
+    /// Keeps a segment that came, if it can be read.
+    fn keep(&mut self, wanted: &Wanted, bytes: &[u8]) -> Result<(), RemoteError> {
+        let id = wanted.id;
+        let end = match SegmentHead::read(bytes) {
+            Ok(Some(head)) if wanted.size > WHOLE => head.records_end.min(bytes.len() as u64),
+            _ => bytes.len() as u64,
+        };
+        self.notes.keep_segment(id, &bytes[..end as usize])?;
+        match self.notes.open_segment(id).and_then(|segment| piece(&segment)) {
+            Ok(piece) => {
+                self.agreement.clock.see(piece.latest());
+                self.looked.new.push(id);
+                Ok(())
+            }
+            Err(error @ RemoteError::Store(_)) => Err(error),
+            Err(error) => {
+                self.notes.forget_segment(id)?;
+                self.refuse(id, error)
+            }
+        }
+    }
+
+    fn refuse(&mut self, id: SegmentId, error: RemoteError) -> Result<(), RemoteError> {
+        let is_newer =
+            matches!(error, RemoteError::Segment { source: FormatError::Newer { .. }, .. });
+        if !is_newer {
+            self.notes.refuse_segment(id, &error.to_string())?;
+        }
+        self.looked.refused.push((id, error));
+        Ok(())
+    }
+
+    /// Compares what is here with what is there.
+    fn compare(&mut self) -> Result<(), RemoteError> {
+        let listed = self.looked.segments.iter().filter_map(|each| segment_of(&each.name));
+        let listed: BTreeSet<SegmentId> = listed.collect();
+        let covered = self.notes.covered()?;
+        for id in self.notes.refused()?.into_iter().filter(|id| !listed.contains(id)) {
+            self.notes.forget_segment(id)?;
+        }
+        let gone: Vec<_> = self.here.difference(&listed).copied().collect();
+        for id in gone {
+            if covered.contains(&id) || self.says_nothing(id) {
+                self.notes.forget_segment(id)?;
+                self.looked.gone.push(id);
+            } else if self.agreement.writer == Some(id.writer) {
+                self.looked.lost.push(id);
+            } else {
+                self.looked.missing.push(id);
+            }
+        }
+        self.looked.is_copied = self.is_copied(listed.union(&covered))?;
+        Ok(())
+    }
+
+    fn says_nothing(&self, id: SegmentId) -> bool {
+        self.notes.open_segment(id).is_ok_and(|segment| segment.records.is_empty())
+    }
+
+    /// Returns true if there are segments of this host's writer that it does not know.
+    fn is_copied<'a>(
+        &self,
+        there: impl Iterator<Item = &'a SegmentId>,
+    ) -> Result<bool, RemoteError> {
+        let Agreement { writer, next, .. } = self.agreement;
+        let mut unknown =
+            there.filter(|id| Some(id.writer) == writer && id.number >= next).copied();
+        let sending = self.notes.intent()?.map(|(intent, _)| intent.segment);
+        Ok(unknown.any(|id| Some(id) != sending))
+    }
+}
+
+/// A segment whose first bytes came, and the range of the others.
+type Part = (SegmentId, Bytes, Range<u64>);
+
+/// What comes of requests.
+struct Coming {
+    all_came: bool,
+    failure: Option<BucketError>,
+    rest: Vec<Part>,
+}
+
+impl Coming {
+    /// Returns the bytes, if they came.
+    fn came(&mut self, bytes: Result<Bytes, BucketError>) -> Option<Bytes> {
+        match bytes {
+            Ok(bytes) => return Some(bytes),
+            Err(error) if error.is_absent() => self.all_came = false,
+            Err(error) => self.failure = self.failure.take().or(Some(error)),
+        }
+        None
+    }
+}
+
+/// Returns the range of what is still needed of a segment, up to the end of its records.
+fn rest_of(wanted: &Wanted, bytes: &[u8]) -> Option<Range<u64>> {
+    let here = bytes.len() as u64;
+    let end = match SegmentHead::read(bytes) {
+        Ok(Some(head)) => head.records_end,
+        Ok(None) => wanted.size,
+        Err(_) => here,
+    };
+    (wanted.size > here && end > here).then_some(here..end.min(wanted.size))
+}
+
+/// Cuts what is to be fetched into what is fetched at once.
+fn batches(wanted: &[Wanted]) -> Vec<&[Wanted]> {
+    let mut batches = Vec::new();
+    let (mut start, mut bytes) = (0, 0);
+    for (at, each) in wanted.iter().enumerate() {
+        if bytes >= AT_ONCE {
+            batches.push(&wanted[start..at]);
+            (start, bytes) = (at, 0);
+        }
+        bytes += each.size.min(WHOLE);
+    }
+    if start < wanted.len() {
+        batches.push(&wanted[start..]);
+    }
+    batches
+}
+
+#[cfg(test)]
+mod tests;

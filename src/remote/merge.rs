@@ -1,0 +1,264 @@
+//! One segment in place of many, and the end of those that it covers.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use crate::bucket::BucketError;
+use crate::bucket::FormatError;
+use crate::bucket::Line;
+use crate::bucket::Listed;
+use crate::bucket::MessageLine;
+use crate::bucket::MoveLine;
+use crate::bucket::Place;
+use crate::bucket::PutBytes;
+use crate::bucket::PutLine;
+use crate::bucket::RemoveLine;
+use crate::bucket::SegmentWriter;
+use crate::bucket::segment_key;
+use crate::bucket::segment_of;
+use crate::remote::Intent;
+use crate::remote::Looked;
+use crate::remote::Piece;
+use crate::remote::Push;
+use crate::remote::Pushed;
+use crate::remote::RemoteError;
+use crate::remote::Session;
+use crate::remote::Stored;
+use crate::remote::StoredSegment;
+use crate::remote::pieces::pieces;
+use crate::replica::Accepted;
+use crate::replica::Claim;
+use crate::replica::Origin;
+use crate::replica::SegmentId;
+use crate::replica::Stamp;
+use crate::replica::merge;
+
+/// So many segments are many.
+const MANY: usize = 64;
+/// The bytes from which on a segment is large, and is left as it is.
+const LARGE: u64 = 16 << 20;
+/// The most bytes of the segments that are merged at once.
+const MOST_BYTES: u64 = 32 << 20;
+/// In milliseconds.
+const DAY: u64 = 24 * 60 * 60 * 1000;
+const WEEK: u64 = 7 * DAY;
+
+/// A segment of no use any more, and what became of it.
+pub type Swept = (SegmentId, Result<(), BucketError>);
+
+/// The segments in the bucket, by name.
+type Log = BTreeMap<SegmentId, Listed>;
+
+impl Push<'_> {
+    /// Merges segments, if there are many, or some have bytes that were removed a week ago. Follows
+    /// a look. Does nothing while something is about to be sent, or cannot be read.
+    pub fn merge(&self, looked: &Looked, session: &mut Session) -> Result<Pushed, RemoteError> {
+        let mut pushed = Pushed { again: self.notes.intent()?.is_some(), ..Pushed::default() };
+        let found = pieces(self.notes)?;
+        if pushed.again || !found.refused.is_empty() || !looked.refused.is_empty() {
+            return Ok(pushed);
+        }
+        let part = part(&found.pieces, &log(looked));
+        if !part.is_empty() {
+            pushed.again = !self.merge_part(&found.pieces, &part, session, &mut pushed)?;
+        }
+        Ok(pushed)
+    }
+
+    fn merge_part(
+        &self,
+        all: &[Piece],
+        part: &BTreeSet<SegmentId>,
+        session: &mut Session,
+        pushed: &mut Pushed,
+    ) -> Result<bool, RemoteError> {
+        let agreement = self.notes.agreement()?;
+        let Some(segment) = self.next_id(&agreement)? else {
+            self.become_another(session, pushed)?;
+            return Ok(false);
+        };
+        let merged = merge(segment, &all.iter().collect::<Vec<_>>(), part);
+        let bytes = self.write(&merged)?;
+        let digest = blake3::hash(&bytes).to_hex().to_string();
+        let (accepted, stamp, since) = (Accepted::default(), merged.latest(), (self.now)());
+        let intent = Intent { segment, accepted, messages: None, stamp, since, digest };
+        self.notes.keep_intent(&intent, &bytes)?;
+        self.finish(&intent, &bytes, session, pushed)
+    }
+
+    /// Writes a merge, with the lines and bytes of what it covers.
+    fn write(&self, merged: &Piece) -> Result<Vec<u8>, RemoteError> {
+        let refused = RemoteError::of(merged.id);
+        let mut writer = SegmentWriter::new(merged.id, merged.covers.clone());
+        let mut open: Option<StoredSegment> = None;
+        for copied in copied(merged) {
+            let segment = match open.take().filter(|open| open.id() == copied.from) {
+                Some(segment) => segment,
+                None => self.notes.open_segment(copied.from)?,
+            };
+            open = Some(self.copy(segment, &copied, &mut writer)?);
+        }
+        for (artifact, to) in &merged.moves {
+            let (artifact, to, stamp) = (*artifact, to.to.clone(), to.stamp);
+            writer.movement(MoveLine { artifact, to, stamp }).map_err(&refused)?;
+        }
+        if !merged.removed.is_empty() {
+            let (origins, segments) =
+                (merged.removed.origins.clone(), merged.removed.segments.clone());
+            writer.remove(RemoveLine { origins, segments }).map_err(&refused)?;
+        }
+        writer.finish().map_err(&refused)
+    }
+
+    /// Copies a line. Returns the segment that has it, with all its bytes if they were needed.
+    fn copy(
+        &self,
+        mut segment: StoredSegment,
+        copied: &Copied<'_>,
+        writer: &mut SegmentWriter,
+    ) -> Result<StoredSegment, RemoteError> {
+        let line = segment.line(&copied.line)?;
+        let (stamp, origin) = (copied.stamp, Some(copied.origin));
+        let written = match (line, copied.claim) {
+            (Line::Put(line), Some(claim)) => {
+                let mut frame = segment.frame(&line.place)?;
+                if frame.is_none() && matches!(line.place, Place::Inside { .. }) {
+                    segment = self.whole(segment.id())?;
+                    frame = segment.frame(&line.place)?;
+                }
+                put(writer, *line, copied.origin, claim, &frame.unwrap_or_default())
+            }
+            (Line::Message(line), _) => {
+                writer.message(MessageLine { text: line.text, stamp, origin }).map(drop)
+            }
+            _ => Ok(()),
+        };
+        written.map_err(RemoteError::of(copied.from))?;
+        Ok(segment)
+    }
+
+    /// Fetches all of a segment that was cut.
+    fn whole(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
+        let key = segment_key(self.notes.conversation(), id);
+        let bytes = self.bucket.get(&key, None, self.deadline)?;
+        self.notes.keep_segment(id, &bytes)?;
+        self.notes.open_segment(id)
+    }
+
+    /// Deletes segments that were covered a day ago, and one that says nothing and has been alone
+    /// for a week. `now` is the time of the store, in milliseconds: see `store_now`. Returns each
+    /// with its outcome.
+    ///
+    /// Not earlier: a list that comes in pages must not miss both a merge and what it covers.
+    pub fn sweep(&self, looked: &Looked, now: u64) -> Result<Vec<Swept>, RemoteError> {
+        let (log, found) = (log(looked), pieces(self.notes)?);
+        let useless = useless(&log, &found.pieces, now);
+        let conversation = self.notes.conversation();
+        let keys = useless.iter().map(|id| segment_key(conversation, *id)).collect();
+        let outcomes = self.bucket.delete(keys, self.deadline).into_iter();
+        Ok(useless.into_iter().zip(outcomes).map(|(id, (_, outcome))| (id, outcome)).collect())
+    }
+}
+
+fn log(looked: &Looked) -> Log {
+    let named = |listed: &Listed| Some((segment_of(&listed.name)?, listed.clone()));
+    looked.segments.iter().filter_map(named).collect()
+}
+
+/// Returns the segments that are to be merged; none if that is not worth it.
+fn part(pieces: &[Piece], log: &Log) -> BTreeSet<SegmentId> {
+    let stale = stale(pieces, log);
+    let size = |id: &SegmentId| log.get(id).map(|listed| listed.size);
+    let ids = pieces.iter().map(|piece| piece.id);
+    let small: Vec<SegmentId> =
+        ids.filter(|id| size(id).is_some_and(|size| size < LARGE)).collect();
+    let many = if small.len() >= MANY { small } else { Vec::new() };
+    let (mut part, mut bytes) = (BTreeSet::new(), 0);
+    for id in stale.into_iter().chain(many) {
+        let after = bytes + size(&id).unwrap_or_default();
+        if (part.is_empty() || after <= MOST_BYTES) && part.insert(id) {
+            bytes = after;
+        }
+    }
+    part
+}
+
+/// Returns the segments that have bytes which were removed a week ago. Now is when the latest
+/// segment was written: too early a time only makes it later.
+fn stale(pieces: &[Piece], log: &Log) -> BTreeSet<SegmentId> {
+    let now = log.values().map(|listed| listed.modified_ms).max().unwrap_or_default();
+    let is_old =
+        |id: &SegmentId| log.get(id).is_some_and(|listed| now - listed.modified_ms >= WEEK);
+    let old: Vec<_> = pieces.iter().filter(|piece| is_old(&piece.id)).collect();
+    let is_gone = |(origin, claim): (&Origin, &Claim<Stored>)| {
+        claim.artifact.small && old.iter().any(|piece| piece.removed.contains(origin))
+    };
+    let stale = pieces.iter().filter(|piece| piece.artifacts.iter().any(is_gone));
+    stale.map(|piece| piece.id).filter(|id| log.contains_key(id)).collect()
+}
+
+fn useless(log: &Log, pieces: &[Piece], now: u64) -> BTreeSet<SegmentId> {
+    let rests = |id: &SegmentId, time| {
+        log.get(id).is_some_and(|listed| now.saturating_sub(listed.modified_ms) >= time)
+    };
+    let merges = pieces.iter().filter(|piece| rests(&piece.id, DAY));
+    let covered: BTreeSet<_> = merges.flat_map(|piece| piece.covers.iter().copied()).collect();
+    let mut useless: BTreeSet<_> = log.keys().filter(|id| covered.contains(id)).copied().collect();
+    if let [piece] = pieces
+        && piece.says_nothing()
+        && log.len() == 1
+        && rests(&piece.id, WEEK)
+    {
+        useless.insert(piece.id);
+    }
+    useless
+}
+
+/// A line that a merge takes over.
+struct Copied<'a> {
+    from: SegmentId,
+    line: Range<u32>,
+    origin: Origin,
+    stamp: Stamp,
+    /// What is said of an artifact now; none for a message.
+    claim: Option<&'a Claim<Stored>>,
+}
+
+/// Returns the lines that a merge takes over, in the order in which they are stored.
+fn copied(merged: &Piece) -> Vec<Copied<'_>> {
+    let artifacts = merged.artifacts.iter().map(|(origin, claim)| {
+        let Stored { segment, line, .. } = &claim.artifact;
+        let (from, line, stamp) = (*segment, line.clone(), claim.stamp);
+        Copied { from, line, origin: *origin, stamp, claim: Some(claim) }
+    });
+    let messages = merged.messages.iter().map(|(origin, (stamp, told))| {
+        let (from, line) = (told.segment, told.line.clone());
+        Copied { from, line, origin: *origin, stamp: *stamp, claim: None }
+    });
+    let mut copied: Vec<_> = artifacts.chain(messages).collect();
+    copied.sort_by_key(|each| (each.from, each.line.start));
+    copied
+}
+
+fn put(
+    writer: &mut SegmentWriter,
+    mut line: PutLine,
+    origin: Origin,
+    claim: &Claim<Stored>,
+    frame: &[u8],
+) -> Result<(), FormatError> {
+    line.record.path.clone_from(&claim.path);
+    (line.stamp, line.origin) = (claim.stamp, Some(origin));
+    let bytes = match line.place.clone() {
+        Place::Empty => PutBytes::Empty,
+        Place::Inside { size, .. } => PutBytes::Packed { frame, size },
+        Place::Object { name, packed, size, blocks } => {
+            PutBytes::Object { name, packed, size, blocks }
+        }
+    };
+    writer.put(line, bytes).map(drop)
+}
+
+#[cfg(test)]
+mod tests;

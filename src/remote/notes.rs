@@ -1,0 +1,105 @@
+//! What this host keeps about one conversation of a bucket.
+//!
+//! ```text
+//! agreement.jsonl         what host and bucket agreed upon, a change a line; see `agreement`
+//! intent.json             what is about to be sent, and since when; see `intent`
+//! intent.tar.zst          its bytes
+//! log/<segment>.tar.zst   segments as they came; large ones are cut after their records
+//! log/<segment>.refused   why a segment was not kept
+//! looked                  empty; its time is that of the last look
+//! ```
+//!
+//! One process at a time writes here: the one that has the lock of the home.
+
+mod agreement;
+mod intent;
+mod log;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use rustix::fs::OFlags;
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::model::Component;
+use crate::remote::RemoteError;
+use crate::remote::whole_file;
+use crate::store::Dir;
+use crate::store::Time;
+
+pub use agreement::Agreement;
+pub use intent::Intent;
+pub use log::StoredSegment;
+
+const LOG: &str = "log";
+const LOOKED: &str = "looked";
+
+/// What this host keeps about one conversation.
+pub struct Notes {
+    conversation: Component,
+    path: PathBuf,
+    dir: Dir,
+    log: Dir,
+}
+
+/// A place in the message log of this host: which file, and how far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessagesAt {
+    /// Its inode; 0 if nothing was published yet.
+    pub inode: u64,
+    /// Its time of birth, in nanoseconds since the epoch.
+    pub born: i64,
+    /// The bytes before the place.
+    pub offset: u64,
+}
+
+impl fmt::Debug for Notes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Notes").field(&self.path).finish()
+    }
+}
+
+impl Notes {
+    /// Opens what is in `dir`, whose path is for error messages.
+    pub(super) fn open(
+        conversation: Component,
+        dir: Dir,
+        path: PathBuf,
+    ) -> Result<Self, RemoteError> {
+        let log = whole_file::directory(&dir, LOG.as_ref());
+        let log = log.map_err(RemoteError::at("open", &path.join(LOG)))?;
+        Ok(Self { conversation, path, dir, log })
+    }
+
+    /// Returns the conversation.
+    pub fn conversation(&self) -> &Component {
+        &self.conversation
+    }
+
+    /// Returns when the last look was, by the clock of the disk. `None` if there was none.
+    pub fn looked(&self) -> Result<Option<Time>, RemoteError> {
+        match self.dir.stat(LOOKED.as_ref()) {
+            Ok(stat) => Ok(Some(stat.mtime)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(RemoteError::at("look at", &self.path_of(LOOKED))(error)),
+        }
+    }
+
+    /// Notes that a look was made now.
+    pub(super) fn keep_look(&self) -> Result<(), RemoteError> {
+        let flags = OFlags::WRONLY | OFlags::TRUNC;
+        let file = self.dir.create_file(LOOKED.as_ref(), flags, whole_file::FILE_MODE);
+        let written = file.and_then(|file| file.set_modified(SystemTime::now()));
+        written.map_err(RemoteError::at("write", &self.path_of(LOOKED)))
+    }
+
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

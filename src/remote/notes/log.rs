@@ -1,0 +1,222 @@
+//! The segments that this host has.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+use rustix::fs::OFlags;
+
+use super::LOG;
+use super::Notes;
+use crate::bucket::FormatError;
+use crate::bucket::Line;
+use crate::bucket::Lines;
+use crate::bucket::Place;
+use crate::bucket::SEGMENT_BYTES;
+use crate::bucket::SegmentHead;
+use crate::bucket::lines;
+use crate::bucket::segment_of;
+use crate::bucket::unpack_member;
+use crate::remote::RemoteError;
+use crate::remote::whole_file;
+use crate::replica::SegmentId;
+use crate::store::Dir;
+
+const REFUSED: &str = ".refused";
+/// The bytes of a reason that are read.
+const REASON: u64 = 4 << 10;
+/// The first bytes of a segment that are read for its head, and how many more the next time.
+const FIRST: u64 = 4 << 10;
+const MORE: u64 = 16;
+
+/// A segment that is here: its records, and the bytes of its small artifacts unless it was cut.
+#[derive(Debug)]
+pub struct StoredSegment {
+    /// What its first frame says.
+    pub head: SegmentHead,
+    /// Its records, a line each.
+    pub records: Vec<u8>,
+    file: Opened,
+}
+
+/// The file of a segment.
+#[derive(Debug)]
+struct Opened {
+    id: SegmentId,
+    file: File,
+    length: u64,
+    path: PathBuf,
+}
+
+impl Notes {
+    /// Returns the segments that are here, in their order.
+    pub fn segments(&self) -> Result<Vec<SegmentId>, RemoteError> {
+        self.named(segment_of)
+    }
+
+    /// Returns the segments that were refused when they came, in their order.
+    pub fn refused(&self) -> Result<Vec<SegmentId>, RemoteError> {
+        self.named(|name| name.strip_suffix(REFUSED)?.parse().ok())
+    }
+
+    fn named(&self, id: impl Fn(&str) -> Option<SegmentId>) -> Result<Vec<SegmentId>, RemoteError> {
+        let entries = self.log.entries().map_err(RemoteError::at("list", &self.path_of(LOG)))?;
+        let ids = entries.iter().filter_map(|entry| id(entry.name.to_str()?));
+        let ids: BTreeSet<SegmentId> = ids.collect();
+        Ok(ids.into_iter().collect())
+    }
+
+    /// Opens a segment, and reads its records.
+    pub fn open_segment(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
+        let file = self.opened(id)?;
+        let head = file.head()?;
+        let frame = file.read(head.records_start..head.records_end)?;
+        let records = head.records(&frame).map_err(RemoteError::of(id))?;
+        Ok(StoredSegment { head, records, file })
+    }
+
+    /// Returns the head of a segment that is here.
+    pub fn head(&self, id: SegmentId) -> Result<SegmentHead, RemoteError> {
+        self.opened(id)?.head()
+    }
+
+    /// Returns all segments that those here cover. What cannot be read covers nothing.
+    pub fn covered(&self) -> Result<BTreeSet<SegmentId>, RemoteError> {
+        let mut covered = BTreeSet::new();
+        for id in self.segments()? {
+            match self.head(id) {
+                Ok(head) => covered.extend(head.covers),
+                Err(RemoteError::Segment { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(covered)
+    }
+
+    /// Returns all bytes of a segment that are here.
+    pub fn segment_bytes(&self, id: SegmentId) -> Result<Vec<u8>, RemoteError> {
+        let file = self.opened(id)?;
+        file.read(0..SEGMENT_BYTES)
+    }
+
+    /// Keeps a segment, or what is to be kept of it: its head and records at least.
+    pub fn keep_segment(&self, id: SegmentId, bytes: &[u8]) -> Result<(), RemoteError> {
+        self.write(&file_name(id), bytes)
+    }
+
+    /// Keeps in mind why a segment was refused.
+    pub fn refuse_segment(&self, id: SegmentId, why: &str) -> Result<(), RemoteError> {
+        self.write(&format!("{id}{REFUSED}"), why.as_bytes())
+    }
+
+    /// Returns why a segment was refused.
+    pub fn refusal(&self, id: SegmentId) -> Result<String, RemoteError> {
+        let name = format!("{id}{REFUSED}");
+        let text = whole_file::read(&self.log, &name, REASON);
+        let text = text.map_err(RemoteError::at("read", &self.segment_path(&name)))?;
+        Ok(String::from_utf8_lossy(&text.unwrap_or_default()).into_owned())
+    }
+
+    /// Forgets a segment, and that it was refused.
+    pub fn forget_segment(&self, id: SegmentId) -> Result<(), RemoteError> {
+        for name in [file_name(id), format!("{id}{REFUSED}")] {
+            let removed = whole_file::remove(&self.log, &name);
+            removed.map_err(RemoteError::at("remove", &self.segment_path(&name)))?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RemoteError> {
+        let written = whole_file::write(&self.log, name, bytes);
+        written.map_err(RemoteError::at("write", &self.segment_path(name)))
+    }
+
+    fn opened(&self, id: SegmentId) -> Result<Opened, RemoteError> {
+        let path = self.segment_path(&file_name(id));
+        let opened = open(&self.log, id);
+        let (file, length) = opened.map_err(RemoteError::at("open", &path))?;
+        Ok(Opened { id, file, length, path })
+    }
+
+    fn segment_path(&self, name: &str) -> PathBuf {
+        self.path_of(LOG).join(name)
+    }
+}
+
+impl StoredSegment {
+    /// Returns its name.
+    pub fn id(&self) -> SegmentId {
+        self.file.id
+    }
+
+    /// Returns its lines. Nothing follows an error.
+    pub fn lines(&self) -> Lines<'_> {
+        lines(&self.head, &self.records)
+    }
+
+    /// Returns the line at a range of its records.
+    pub fn line(&self, range: &Range<u32>) -> Result<Line, RemoteError> {
+        let line = self.records.get(range.start as usize..range.end as usize);
+        let what = || FormatError::Damaged { what: "there is no such line".to_owned() };
+        line.ok_or_else(what).and_then(Line::parse).map_err(RemoteError::of(self.id()))
+    }
+
+    /// Returns the packed bytes of a small artifact. `None` if they are not here.
+    pub fn frame(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
+        let range = self.head.range_of(place).map_err(RemoteError::of(self.id()))?;
+        let here = range.filter(|range| range.end <= self.file.length);
+        here.map(|range| self.file.read(range)).transpose()
+    }
+
+    /// Returns the bytes of a small artifact. `None` if they are not here.
+    pub fn bytes(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
+        let Some(frame) = self.frame(place)? else { return Ok(None) };
+        unpack_member(&frame, place.size()).map(Some).map_err(RemoteError::of(self.id()))
+    }
+}
+
+impl Opened {
+    fn head(&self) -> Result<SegmentHead, RemoteError> {
+        let mut wanted = FIRST;
+        loop {
+            let bytes = self.read(0..wanted)?;
+            if let Some(head) = SegmentHead::read(&bytes).map_err(RemoteError::of(self.id))? {
+                return self.checked(head);
+            }
+            if wanted >= self.length {
+                return Err(self.damaged("it is cut off"));
+            }
+            wanted = wanted.saturating_mul(MORE);
+        }
+    }
+
+    fn checked(&self, head: SegmentHead) -> Result<SegmentHead, RemoteError> {
+        if head.id == self.id { Ok(head) } else { Err(self.damaged("it says another name")) }
+    }
+
+    /// Reads a range, as far as it is here.
+    fn read(&self, range: Range<u64>) -> Result<Vec<u8>, RemoteError> {
+        let end = range.end.min(self.length);
+        let mut bytes = vec![0; end.saturating_sub(range.start) as usize];
+        let read = self.file.read_exact_at(&mut bytes, range.start);
+        read.map_err(RemoteError::at("read", &self.path))?;
+        Ok(bytes)
+    }
+
+    fn damaged(&self, what: &str) -> RemoteError {
+        RemoteError::of(self.id)(FormatError::Damaged { what: what.to_owned() })
+    }
+}
+
+fn open(log: &Dir, id: SegmentId) -> io::Result<(File, u64)> {
+    let file = log.open_file(file_name(id).as_ref(), OFlags::RDONLY)?;
+    let length = file.metadata()?.len().min(SEGMENT_BYTES);
+    Ok((file, length))
+}
+
+fn file_name(id: SegmentId) -> String {
+    format!("{id}.tar.zst")
+}

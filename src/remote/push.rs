@@ -1,0 +1,202 @@
+//! Publishing what was done here: bytes, then a segment that says so.
+//!
+//! What is to be sent is on the disk as it will be sent before it is sent. So whatever is cut off,
+//! the next push goes on: where the name of a segment is taken, the same bytes mean that it was
+//! sent, and others mean that a copy of this host publishes too.
+
+mod batch;
+mod packed_file;
+mod ready;
+mod sending;
+mod source;
+mod uploads;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::mem;
+use std::time::Duration;
+
+use crate::bucket::Deadline;
+use crate::remote::Home;
+use crate::remote::Moment;
+use crate::remote::Notes;
+use crate::remote::Objects;
+use crate::remote::RemoteError;
+use crate::remote::look::look;
+use crate::replica::Changes;
+use crate::replica::LocalPut;
+use crate::replica::SegmentId;
+
+use batch::Batch;
+use batch::Messages;
+
+pub use source::Opened;
+pub use source::Source;
+pub use uploads::Session;
+
+/// The time after which a segment is not sent any more: its objects may be collected some days
+/// later.
+const DAY: Duration = Duration::from_hours(24);
+/// The bytes that an upload must get through in a second, at least.
+const SLOWEST: u64 = 1 << 20;
+
+/// What a push needs.
+pub struct Push<'a> {
+    /// Where to.
+    pub bucket: &'a dyn Objects,
+    /// What this host keeps about the bucket.
+    pub home: &'a Home,
+    /// What it keeps about the conversation.
+    pub notes: &'a Notes,
+    /// The files and messages of the conversation.
+    pub source: &'a dyn Source,
+    /// The clock.
+    pub now: &'a dyn Fn() -> Moment,
+    /// Until when requests are repeated. An upload gets a second more for each MiB.
+    pub deadline: Deadline,
+}
+
+impl fmt::Debug for Push<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Push").field(self.notes).finish()
+    }
+}
+
+/// What a push did.
+#[derive(Debug, Default)]
+pub struct Pushed {
+    /// The segments that the bucket has now.
+    pub segments: Vec<SegmentId>,
+    /// The files that were left out, and why. Nothing was said of them.
+    pub left: Vec<(String, LeftOut)>,
+    /// True if something is left to do: find out again what was done here, and push.
+    pub again: bool,
+    /// True if a copy of this host was met, and this one has another name now.
+    pub is_new_writer: bool,
+}
+
+/// A reason why a file or a message was not published.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LeftOut {
+    /// It changed, or is being written: the next push sees what it has become.
+    #[error("it has changed since")]
+    Changed,
+    /// It cannot be read.
+    #[error("it cannot be read: {0}")]
+    Unread(String),
+    /// No segment can say it.
+    #[error("it cannot be shared: {0}")]
+    Refused(String),
+}
+
+impl Push<'_> {
+    /// Publishes changes that were found since the agreement in the notes, and new messages.
+    ///
+    /// Where something was about to be sent before, that alone is finished: see [`Pushed::again`].
+    /// What was published before a failure stays published, and is agreed upon.
+    pub fn run(&self, changes: &Changes, session: &mut Session) -> Result<Pushed, RemoteError> {
+        let mut pushed = Pushed::default();
+        self.look_first(session, &mut pushed)?;
+        if let Some((intent, bytes)) = self.notes.intent()? {
+            self.finish(&intent, &bytes, session, &mut pushed)?;
+            pushed.again = true;
+            return Ok(pushed);
+        }
+        self.publish(changes, session, &mut pushed)?;
+        Ok(pushed)
+    }
+
+    /// Looks once: a backup that was restored does not know what it had sent.
+    fn look_first(&self, session: &mut Session, pushed: &mut Pushed) -> Result<(), RemoteError> {
+        if session.has_looked {
+            return Ok(());
+        }
+        if look(self.bucket, self.notes, self.deadline)?.is_copied {
+            self.become_another(session, pushed)?;
+        }
+        session.has_looked = true;
+        Ok(())
+    }
+
+    pub(super) fn become_another(
+        &self,
+        session: &mut Session,
+        pushed: &mut Pushed,
+    ) -> Result<(), RemoteError> {
+        self.home.new_writer()?;
+        session.uploads.clear();
+        pushed.is_new_writer = true;
+        Ok(())
+    }
+
+    /// Publishes all that is complete, in as many segments as it takes. What was removed and moved
+    /// comes first, and messages last, since they tell of files.
+    fn publish(
+        &self,
+        changes: &Changes,
+        session: &mut Session,
+        pushed: &mut Pushed,
+    ) -> Result<(), RemoteError> {
+        let complete = |(_, put): &(&String, &LocalPut)| put.digest.is_some();
+        let mut puts = changes.puts.iter().filter(complete).peekable();
+        let (moves, removed) = (changes.moves.clone(), changes.removed.clone());
+        let mut others = Changes { puts: BTreeMap::new(), moves, removed };
+        leave_bad_moves(&mut others, pushed);
+        loop {
+            let mut batch = Batch::new(mem::take(&mut others));
+            while let Some((path, put)) = puts.next_if(|_| !batch.is_full()) {
+                match self.ready(path, put, session)? {
+                    Ok(ready) => batch.add(path, put, ready),
+                    Err(why) => pushed.left.push((path.clone(), why)),
+                }
+            }
+            let is_last = puts.peek().is_none();
+            if is_last {
+                batch.messages = self.messages(pushed)?;
+            }
+            if is_last && batch.is_empty() {
+                return Ok(());
+            }
+            if !batch.is_empty() && !self.send(&batch, session, pushed)? {
+                pushed.again = true;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns the next messages that are not published; none if all are.
+    fn messages(&self, pushed: &mut Pushed) -> Result<Option<Messages>, RemoteError> {
+        loop {
+            let before = self.notes.agreement()?;
+            let (lines, at) = self.source.message_lines(&before.messages)?;
+            if lines.is_empty() {
+                return Ok(None);
+            }
+            let checked = lines.into_iter().map(ready::message);
+            let (texts, left): (Vec<_>, Vec<_>) = checked.partition(Result::is_ok);
+            let left = left.into_iter().filter_map(Result::err);
+            pushed.left.extend(left.map(|why| ("messages".to_owned(), why)));
+            let texts: Vec<String> = texts.into_iter().flatten().collect();
+            if !texts.is_empty() || at == before.messages {
+                return Ok((!texts.is_empty()).then_some(Messages { texts, at }));
+            }
+            let mut after = before.clone();
+            after.messages = at;
+            self.notes.save(&before, &after)?;
+        }
+    }
+}
+
+/// Takes out what no segment can say. It stays as it is here.
+fn leave_bad_moves(changes: &mut Changes, pushed: &mut Pushed) {
+    changes.moves.retain(|origin, to| match ready::check_move(*origin, to) {
+        Ok(()) => true,
+        Err(why) => {
+            pushed.left.push((to.clone(), why));
+            false
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests;

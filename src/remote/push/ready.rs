@@ -1,0 +1,213 @@
+//! What is ready to be published: read, stored where it is large, and checked.
+
+use std::fs::File;
+use std::io;
+use std::io::Read as _;
+use std::time::Duration;
+
+use super::LeftOut;
+use super::Push;
+use super::SLOWEST;
+use super::packed_file::PackedFile;
+use super::source::Opened;
+use super::uploads::Session;
+use super::uploads::Upload;
+use crate::bucket::BucketError;
+use crate::bucket::Deadline;
+use crate::bucket::FormatError;
+use crate::bucket::Line;
+use crate::bucket::MessageLine;
+use crate::bucket::MoveLine;
+use crate::bucket::ObjectName;
+use crate::bucket::Place;
+use crate::bucket::PutBytes;
+use crate::bucket::PutLine;
+use crate::bucket::SMALL_BYTES;
+use crate::bucket::blocks_key;
+use crate::bucket::object_key;
+use crate::model::Record;
+use crate::remote::RemoteError;
+use crate::replica::LocalPut;
+use crate::replica::Origin;
+use crate::replica::Stamp;
+
+/// A file that is ready to be published.
+#[derive(Debug)]
+pub(super) struct Ready {
+    /// Its line, without stamp and place.
+    pub(super) line: PutLine,
+    /// The bytes of that line.
+    pub(super) weight: usize,
+    bytes: ReadyBytes,
+}
+
+#[derive(Debug)]
+enum ReadyBytes {
+    Small(Vec<u8>),
+    Object(Upload),
+}
+
+impl Ready {
+    /// Returns what goes into the segment, or where the rest is.
+    pub(super) fn bytes(&self) -> PutBytes<'_> {
+        match &self.bytes {
+            ReadyBytes::Small(bytes) => PutBytes::Bytes(bytes),
+            ReadyBytes::Object(Upload { name, packed, size, blocks, .. }) => {
+                let (name, packed, size) = (*name, *packed, *size);
+                PutBytes::Object { name, packed, size, blocks: blocks.clone() }
+            }
+        }
+    }
+
+    /// Returns how many bytes go into the segment.
+    pub(super) fn small_bytes(&self) -> u64 {
+        match &self.bytes {
+            ReadyBytes::Small(bytes) => bytes.len() as u64,
+            ReadyBytes::Object(_) => 0,
+        }
+    }
+
+    /// Returns its object, if it has one.
+    pub(super) fn upload(&self) -> Option<&Upload> {
+        match &self.bytes {
+            ReadyBytes::Small(_) => None,
+            ReadyBytes::Object(upload) => Some(upload),
+        }
+    }
+}
+
+impl Push<'_> {
+    /// Reads a file that is complete, and stores its bytes if they are many.
+    pub(super) fn ready(
+        &self,
+        path: &str,
+        put: &LocalPut,
+        session: &mut Session,
+    ) -> Result<Result<Ready, LeftOut>, RemoteError> {
+        let Opened { file, record, mode, attributes } = match self.open(path, put) {
+            Ok(opened) => opened,
+            Err(why) => return Ok(Err(why)),
+        };
+        let digest = put.digest.as_deref().unwrap_or_default();
+        let record = match recorded(record, path, put, digest) {
+            Ok(record) => record,
+            Err(why) => return Ok(Err(why)),
+        };
+        let bytes = if put.version.size <= SMALL_BYTES {
+            small(file, put, digest).map(ReadyBytes::Small)
+        } else {
+            self.upload(path, put, file, session)?.map(ReadyBytes::Object)
+        };
+        let (stamp, place) = (Stamp::default(), Place::Empty);
+        let line = PutLine { record, mode, attributes, stamp, place, origin: None };
+        Ok(bytes.and_then(|bytes| checked(line, bytes)))
+    }
+
+    fn open(&self, path: &str, put: &LocalPut) -> Result<Opened, LeftOut> {
+        match self.source.open(path, put.key, put.version) {
+            Ok(opened) => opened.ok_or(LeftOut::Changed),
+            Err(error) => Err(LeftOut::Unread(error.to_string())),
+        }
+    }
+
+    /// Stores the bytes of a file in an object, unless they are in one already.
+    fn upload(
+        &self,
+        path: &str,
+        put: &LocalPut,
+        file: File,
+        session: &mut Session,
+    ) -> Result<Result<Upload, LeftOut>, RemoteError> {
+        let since = (self.now)();
+        if let Some(known) = session.uploads.fitting(path, put, &since) {
+            return Ok(Ok(known));
+        }
+        let (conversation, name) = (self.notes.conversation(), ObjectName::random());
+        let mut content = PackedFile::new(file);
+        let deadline = self.deadline_for(put.version.size);
+        let key = object_key(conversation, name);
+        match self.bucket.upload(&key, &mut content, put.version.size, deadline) {
+            Ok(_) => {}
+            Err(BucketError::Source { source, .. }) => return Ok(Err(unread(&source))),
+            Err(error) => return Err(error.into()),
+        }
+        // What has changed meanwhile leaves an object that nobody names.
+        let done = content.done().filter(|done| put.digest.as_ref() == Some(&done.digest));
+        let Some(done) = done else { return Ok(Err(LeftOut::Changed)) };
+        self.bucket.create(&blocks_key(conversation, name), &done.blocks.into(), deadline)?;
+        let (digest, packed, size, blocks) =
+            (done.digest, done.packed, done.size, done.blocks_digest);
+        let (key, version) = (put.key, put.version);
+        let upload = Upload { key, version, digest, since, name, packed, size, blocks };
+        session.uploads.insert(path, upload.clone());
+        Ok(Ok(upload))
+    }
+
+    fn deadline_for(&self, bytes: u64) -> Deadline {
+        Deadline::after(self.deadline.left() + Duration::from_secs(bytes / SLOWEST))
+    }
+}
+
+/// Returns the message in a line of the log, if a segment can say it.
+pub(super) fn message(line: Vec<u8>) -> Result<String, LeftOut> {
+    let text = String::from_utf8(line).map_err(|error| LeftOut::Refused(error.to_string()))?;
+    let line = MessageLine { text, stamp: Stamp::default(), origin: None };
+    match check(Line::Message(line))? {
+        (Line::Message(line), _) => Ok(line.text),
+        _ => unreachable!("a line stays what it is"),
+    }
+}
+
+/// Checks that a segment can say that an artifact was moved.
+pub(super) fn check_move(artifact: Origin, to: &str) -> Result<(), LeftOut> {
+    let line = MoveLine { artifact, to: to.to_owned(), stamp: Stamp::default() };
+    check(Line::Move(line)).map(drop)
+}
+
+/// Returns the record for all hosts, if the bytes are those that it tells of.
+fn recorded(record: Record, path: &str, put: &LocalPut, digest: &str) -> Result<Record, LeftOut> {
+    let is_it = record.analysis.as_ref().is_some_and(|analysis| analysis.digest == digest);
+    if !is_it {
+        return Err(LeftOut::Changed);
+    }
+    let (path, size, modified) = (path.to_owned(), put.version.size, put.version.modified);
+    Ok(Record { path, size, modified, ..record })
+}
+
+/// Reads a small file.
+fn small(file: File, put: &LocalPut, digest: &str) -> Result<Vec<u8>, LeftOut> {
+    let mut bytes = Vec::with_capacity(put.version.size as usize);
+    let read = file.take(SMALL_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| unread(&error))?;
+    let is_it =
+        bytes.len() as u64 == put.version.size && blake3::hash(&bytes).to_hex().as_str() == digest;
+    if is_it { Ok(bytes) } else { Err(LeftOut::Changed) }
+}
+
+fn unread(error: &io::Error) -> LeftOut {
+    LeftOut::Unread(error.to_string())
+}
+
+fn checked(mut line: PutLine, bytes: ReadyBytes) -> Result<Ready, LeftOut> {
+    line.place = match &bytes {
+        ReadyBytes::Small(bytes) if bytes.is_empty() => Place::Empty,
+        // Where it will be is not known yet, and may be anywhere.
+        ReadyBytes::Small(bytes) => Place::Inside { at: 0, packed: 1, size: bytes.len() as u64 },
+        ReadyBytes::Object(Upload { name, packed, size, blocks, .. }) => {
+            let (name, packed, size) = (*name, *packed, *size);
+            Place::Object { name, packed, size, blocks: blocks.clone() }
+        }
+    };
+    match check(Line::Put(Box::new(line)))? {
+        (Line::Put(line), weight) => Ok(Ready { line: *line, weight, bytes }),
+        _ => unreachable!("a line stays what it is"),
+    }
+}
+
+/// Returns the line and its length, if it can be written.
+fn check(line: Line) -> Result<(Line, usize), LeftOut> {
+    let mut written = Vec::new();
+    let refused = |error: FormatError| LeftOut::Refused(error.to_string());
+    line.write(&mut written).map_err(refused)?;
+    Ok((line, written.len()))
+}

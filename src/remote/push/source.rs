@@ -1,0 +1,39 @@
+//! Where what is published comes from.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+
+use crate::model::Record;
+use crate::remote::MessagesAt;
+use crate::remote::RemoteError;
+use crate::replica::FileKey;
+use crate::replica::FileVersion;
+
+/// A file that is to be published.
+#[derive(Debug)]
+pub struct Opened {
+    /// It, open for reading at its start.
+    pub file: File,
+    /// Its record, with an analysis. The caller sets path, size and time.
+    pub record: Record,
+    /// The permission bits.
+    pub mode: u32,
+    /// The extended attributes `user.*`, as texts.
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// The files and messages of a conversation of this host.
+pub trait Source {
+    /// Opens the file at `path`, if it is still this one in this state and nobody writes it.
+    fn open(
+        &self,
+        path: &str,
+        key: FileKey,
+        version: FileVersion,
+    ) -> Result<Option<Opened>, RemoteError>;
+
+    /// Returns messages that follow a place of the log, without their newlines, and the place after
+    /// them: some 4 MiB at most, and none if there are no more. A log that is another file now is
+    /// read from its start.
+    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<Vec<u8>>, MessagesAt), RemoteError>;
+}

@@ -1,0 +1,226 @@
+//! What is sent: the files and the messages of a conversation on this host.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::io::Read as _;
+use std::io::Seek as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::fs::OFlags;
+
+use crate::bucket::LINE_BYTES;
+use crate::materialize::Analyzer;
+use crate::message;
+use crate::message::LogLine;
+use crate::message::LogLines;
+use crate::model::Analysis;
+use crate::model::ArtifactState;
+use crate::model::Content as _;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::model::text;
+use crate::remote::error::RemoteError;
+use crate::remote::mark::mark_of;
+use crate::remote::mark::shared_path;
+use crate::remote::notes::MessagesAt;
+use crate::remote::push::Opened;
+use crate::remote::push::Source;
+use crate::replica::FileKey;
+use crate::replica::FileVersion;
+use crate::store::Artifact;
+use crate::store::Conversation;
+use crate::store::FileMark;
+use crate::store::Lease;
+use crate::store::Stat;
+use crate::store::StoreError;
+use crate::store::lease_of;
+use crate::store::stat_file;
+use crate::store::user_attributes;
+
+/// The permission bits that are sent, without set-user-ID and set-group-ID.
+const MODE: u32 = 0o777;
+/// The bytes of a file that are read at a time.
+const BLOCK: usize = 128 << 10;
+/// The most bytes of messages in one call, unless one alone has more.
+const MESSAGES_BYTES: usize = 4 << 20;
+
+/// The files and messages of a conversation, to be sent. Made anew after each look at the files.
+#[derive(Debug)]
+pub struct LocalSource<'a> {
+    conversation: &'a Conversation,
+    is_synced: AtomicBool,
+}
+
+impl<'a> LocalSource<'a> {
+    /// Returns what can be sent of `conversation`.
+    pub fn new(conversation: &'a Conversation) -> Self {
+        Self { conversation, is_synced: AtomicBool::new(false) }
+    }
+
+    fn sync_once(&self) -> io::Result<()> {
+        if !self.is_synced.load(Relaxed) {
+            rustix::fs::syncfs(self.conversation.dir())?;
+            self.is_synced.store(true, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Returns the file with all that is sent of it, if it is complete and stays as `stat` says.
+    fn complete(
+        &self,
+        path: &RelPath,
+        file: File,
+        stat: &Stat,
+    ) -> Result<Option<Opened>, RemoteError> {
+        let record = match self.conversation.record_for(path, stat)? {
+            record if record.state == ArtifactState::Live => self.conversation.recover(path)?,
+            record => Some(record),
+        };
+        let Some(record) = record.filter(|_| lease_of(&file) != Lease::Held) else {
+            return Ok(None);
+        };
+        let opened = opened(path, record, (file, stat));
+        Ok(opened.map_err(self.error_at(path))?)
+    }
+
+    fn error_at<'p>(&self, path: &'p RelPath) -> impl Fn(io::Error) -> StoreError + use<'a, 'p> {
+        let conversation = self.conversation;
+        move |error| conversation.error_at("read", path, error)
+    }
+}
+
+impl Source for LocalSource<'_> {
+    /// Opens it. The record that it returns has an analysis.
+    ///
+    /// The first call syncs the disk, so that all that is sent is on it. Otherwise a crash of the
+    /// machine could leave less than was sent, and that would count as a change.
+    fn open(
+        &self,
+        path: &str,
+        key: FileKey,
+        version: FileVersion,
+    ) -> Result<Option<Opened>, RemoteError> {
+        let (Some(path), Some(mark)) = (shared_path(path), mark_of(key, version)) else {
+            return Ok(None);
+        };
+        let flags = OFlags::RDONLY | OFlags::NOATIME;
+        let file = match self.conversation.dir().open_file_at(&path, flags) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(self.error_at(&path))?,
+        };
+        self.sync_once().map_err(self.error_at(&path))?;
+        let stat = stat_file(&file).map_err(self.error_at(&path))?;
+        if FileMark::of(&stat) != mark {
+            return Ok(None);
+        }
+        self.complete(&path, file, &stat)
+    }
+
+    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<Vec<u8>>, MessagesAt), RemoteError> {
+        let Some(file) = self.conversation.log_file()? else { return Ok((Vec::new(), *from)) };
+        let read = || {
+            let mark = FileMark::of(&stat_file(&file)?);
+            let is_same = (from.inode, from.born) == (mark.ino, mark.born);
+            let start = if is_same && from.offset <= mark.size { from.offset } else { 0 };
+            let log = Artifact::new(Arc::clone(&file), message::whole(&file, mark.size)?);
+            let (lines, offset) = messages_of(log, start)?;
+            Ok((lines, MessagesAt { inode: mark.ino, born: mark.born, offset }))
+        };
+        let read: io::Result<_> = read();
+        Ok(read.map_err(|error| self.conversation.log_error("read", error))?)
+    }
+}
+
+fn opened(
+    path: &RelPath,
+    record: Record,
+    (mut file, stat): (File, &Stat),
+) -> io::Result<Option<Opened>> {
+    let known = record.analysis.clone().filter(|_| stat.is_recorded(&record));
+    let analysis = match known {
+        Some(analysis) => analysis,
+        None => analyse(path, &mut file)?,
+    };
+    if analysis.bytes != stat.size || !stat_file(&file)?.is_unchanged(stat) {
+        return Ok(None);
+    }
+    let record = sent(path, record, stat, analysis);
+    let (mode, attributes) = (stat.mode & MODE, attributes_of(&file)?);
+    Ok(Some(Opened { file, record, mode, attributes }))
+}
+
+/// Returns the record as others are to read it.
+fn sent(path: &RelPath, record: Record, stat: &Stat, analysis: Analysis) -> Record {
+    Record {
+        path: path.to_text(),
+        size: stat.size,
+        modified: stat.mtime.as_nanos(),
+        analysis: Some(analysis),
+        file: None,
+        owner: None,
+        view_sizes: None,
+        removed: None,
+        far: None,
+        ..record
+    }
+}
+
+/// Analyses a file, and goes back to its start.
+fn analyse(path: &RelPath, file: &mut File) -> io::Result<Analysis> {
+    let mut analyzer = if path.is_terminal() { Analyzer::of_log() } else { Analyzer::new() };
+    let mut block = vec![0; BLOCK];
+    loop {
+        match file.read(&mut block) {
+            Ok(0) => break,
+            Ok(count) => analyzer.push(&block[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    file.rewind()?;
+    Ok(analyzer.finish())
+}
+
+/// Returns the attributes that users set. A name that is no text is left out.
+fn attributes_of(file: &File) -> io::Result<BTreeMap<String, String>> {
+    let all = user_attributes(file)?.into_iter();
+    let named = all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    Ok(named.map(|(name, value)| (name, text::encode(&value))).collect())
+}
+
+/// Returns messages of `log` from `start` on, and where the next ones follow.
+fn messages_of(log: Artifact, start: u64) -> io::Result<(Vec<Vec<u8>>, u64)> {
+    let (mut taken, mut bytes, mut end) = (Vec::new(), 0, start);
+    let mut lines = LogLines::from(log, start);
+    while let Some(line) = lines.next() {
+        let line = whole_line(line?)?;
+        let length = line.as_ref().map_or(0, Vec::len);
+        if bytes > 0 && bytes + length > MESSAGES_BYTES {
+            return Ok((taken, end));
+        }
+        taken.extend(line);
+        bytes += length;
+        end = lines.reached();
+    }
+    Ok((taken, lines.reached()))
+}
+
+/// Returns the bytes of a line, or none if it is too long for a segment.
+fn whole_line(line: LogLine) -> io::Result<Option<Vec<u8>>> {
+    match line {
+        LogLine::Bytes(bytes) => Ok(Some(bytes)),
+        LogLine::Part(log, start, length) if length < LINE_BYTES as u64 => {
+            log.bytes(start, length as usize).map(Some)
+        }
+        LogLine::Part(_, _, length) => {
+            tracing::warn!(length, "a message is too long to be shared with other hosts");
+            Ok(None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Small files of this layer, each read and written as a whole.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::io::Read as _;
+use std::io::Write as _;
+
+use rustix::fs::OFlags;
+use rustix::fs::RenameFlags;
+
+use crate::store::Dir;
+
+/// The mode of files.
+pub(super) const FILE_MODE: u32 = 0o600;
+/// The mode of directories.
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// Writes `bytes` to the file `name`. A reader, now or after a crash, sees the old content or the
+/// new one. For one process at a time.
+pub(super) fn write(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let new = format!("{name}.new");
+    let written = write_new(dir, &new, bytes)
+        .and_then(|()| dir.rename(new.as_ref(), dir, name.as_ref(), RenameFlags::empty()));
+    if written.is_err() {
+        // The first failure is the one to report.
+        dir.unlink(new.as_ref()).ok();
+    }
+    written.and_then(|()| dir.sync())
+}
+
+fn write_new(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::TRUNC;
+    let mut file = dir.create_file(name.as_ref(), flags, FILE_MODE)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Reads the file `name`, or the first `most` bytes of it. `None` if there is none.
+pub(super) fn read(dir: &Dir, name: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let Some(file) = open(dir, name, OFlags::RDONLY)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Opens the file `name`. `None` if there is none.
+pub(super) fn open(dir: &Dir, name: &str, flags: OFlags) -> io::Result<Option<File>> {
+    found(dir.open_file(name.as_ref(), flags))
+}
+
+/// Removes the file `name`, if there is one, for good.
+pub(super) fn remove(dir: &Dir, name: &str) -> io::Result<()> {
+    match found(dir.unlink(name.as_ref()))? {
+        Some(()) => dir.sync(),
+        None => Ok(()),
+    }
+}
+
+/// Opens the directory `name`, which is made if there is none.
+pub(super) fn directory(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
+    dir.ensure_synced_dir(name, DIRECTORY_MODE)?;
+    dir.open_dir(name)
+}
+
+fn found<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}

@@ -1,0 +1,189 @@
+//! A file that comes from another host.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::hash::BuildHasher as _;
+use std::hash::RandomState;
+use std::io;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt as _;
+use std::slice;
+
+use rustix::fs::OFlags;
+
+use crate::model::ArtifactState;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::store::attributes;
+use crate::store::conversation::Conversation;
+use crate::store::dir::Dir;
+use crate::store::error::StoreError;
+use crate::store::error::is_in_the_way;
+use crate::store::layout;
+use crate::store::manifest::ManifestLock;
+use crate::store::stat;
+use crate::store::stat::FileType;
+use crate::store::stat::Stat;
+use crate::store::stat::Time;
+
+/// The permission bits that are kept, without set-user-ID and set-group-ID.
+const MODE: u32 = 0o777;
+/// The beginning of the names of the attributes that users set.
+const ATTRIBUTE: &[u8] = b"user.";
+/// The reason in the record of an artifact that its writer had not closed.
+const CUT: &str = "its writer had not closed it when it was published";
+
+/// A file that comes from another host. It has a scratch name until it is whole, and is removed if
+/// this is dropped before.
+#[derive(Debug)]
+pub struct Arrival<'a> {
+    conversation: &'a Conversation,
+    path: RelPath,
+    scratch: OsString,
+    file: File,
+    hasher: blake3::Hasher,
+    written: u64,
+    is_named: bool,
+}
+
+/// What is known of a file that comes from another host, beside its bytes.
+#[derive(Debug, Clone, Default)]
+pub struct Arrived {
+    /// Its record there.
+    pub record: Record,
+    /// Its permissions.
+    pub mode: u32,
+    /// Its attributes `user.*`. Others are not set.
+    pub attributes: Vec<(OsString, Vec<u8>)>,
+}
+
+impl Conversation {
+    /// Begins the file at `path`.
+    pub fn receive(&self, path: &RelPath) -> Result<Arrival<'_>, StoreError> {
+        let unique = RandomState::new().hash_one(path);
+        let scratch = OsString::from(layout::coming(unique));
+        let flags = OFlags::WRONLY | OFlags::EXCL;
+        let file = self.dir().create_file(&scratch, flags, layout::FILE_MODE);
+        let file = file.map_err(|error| self.error_at("make", path, error))?;
+        Ok(Arrival {
+            conversation: self,
+            path: path.clone(),
+            scratch,
+            file,
+            hasher: blake3::Hasher::new(),
+            written: 0,
+            is_named: false,
+        })
+    }
+
+    /// Removes what a process that died had begun to receive. For a caller that nobody else
+    /// receives files beside.
+    pub fn remove_cut_arrivals(&self) -> Result<(), StoreError> {
+        let entries = self.dir().entries().map_err(|error| self.listing_error(error))?;
+        let files = entries.iter().filter(|entry| entry.kind == FileType::File);
+        for entry in files.filter(|entry| layout::is_coming(&entry.name)) {
+            self.dir().unlink(&entry.name).map_err(|error| self.listing_error(error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Arrival<'_> {
+    /// Returns the number of bytes written so far.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Returns the BLAKE3 of the bytes written so far, in lower-case hexadecimal.
+    pub fn digest(&self) -> String {
+        self.hasher.finalize().to_hex().to_string()
+    }
+
+    /// Gives the whole file its name, which must be free, and records it if it is an artifact.
+    /// Makes the directories of the name. Returns what the disk says of the file, or `None` if
+    /// something has that name or is in the way.
+    ///
+    /// Its bytes are on the disk before, and its name after [`Conversation::sync_parents`].
+    pub fn complete(mut self, arrived: &Arrived) -> Result<Option<Stat>, StoreError> {
+        self.prepare(arrived).map_err(|error| self.fault(error))?;
+        let lock = self.conversation.manifest().lock()?;
+        let dir = match self.name() {
+            Err(error) if is_in_the_way(&error) => return Ok(None),
+            named => named.map_err(|error| self.fault(error))?,
+        };
+        let recorded = self.record(&lock, &arrived.record);
+        if recorded.is_err() {
+            // Nothing is left of it.
+            let _removed = dir.unlink(self.path.file_name());
+        }
+        recorded.map(Some)
+    }
+
+    fn prepare(&self, arrived: &Arrived) -> io::Result<()> {
+        let is_users = |(name, _): &&(OsString, Vec<u8>)| name.as_bytes().starts_with(ATTRIBUTE);
+        let all: Vec<_> = arrived.attributes.iter().filter(is_users).cloned().collect();
+        attributes::set_attributes(&self.file, &all)?;
+        let modified = Time::from_nanos(arrived.record.modified);
+        attributes::set_mode_and_time(&self.file, arrived.mode & MODE, modified)?;
+        self.file.sync_all()
+    }
+
+    fn name(&mut self) -> io::Result<Dir> {
+        let dir = self.conversation.made_parent(&self.path)?;
+        let from = self.conversation.dir();
+        from.rename_to_free(&self.scratch, &dir, self.path.file_name())?;
+        self.is_named = true;
+        Ok(dir)
+    }
+
+    fn record(&self, lock: &ManifestLock, record: &Record) -> Result<Stat, StoreError> {
+        let stat = stat::stat_file(&self.file).map_err(|error| self.fault(error))?;
+        if self.path.is_artifact() {
+            lock.append(slice::from_ref(&self.recorded(record, &stat)))?;
+        }
+        Ok(stat)
+    }
+
+    fn recorded(&self, record: &Record, stat: &Stat) -> Record {
+        let state = match &record.state {
+            ArtifactState::Live | ArtifactState::Gone => ArtifactState::Incomplete(CUT.to_owned()),
+            state @ (ArtifactState::Sealed | ArtifactState::Incomplete(_)) => state.clone(),
+        };
+        Record {
+            generation: record.generation.max(1),
+            state,
+            file: Some(stat.local_file()),
+            created: record.created,
+            provenance: record.provenance.clone(),
+            analysis: record.analysis.clone(),
+            once: record.once,
+            ..Conversation::fresh_record(&self.path, stat)
+        }
+    }
+
+    fn fault(&self, error: io::Error) -> StoreError {
+        self.conversation.error_at("write", &self.path, error)
+    }
+}
+
+impl Write for Arrival<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        self.hasher.update(&bytes[..count]);
+        self.written += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        if !self.is_named {
+            // What cannot be removed now is removed before the next file comes.
+            let _removed = self.conversation.dir().unlink(&self.scratch);
+        }
+    }
+}

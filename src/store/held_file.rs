@@ -1,0 +1,69 @@
+//! A file that is about to be removed or renamed because another host did that.
+
+use std::fs::File;
+use std::io;
+
+use rustix::fs::OFlags;
+
+use crate::model::ArtifactState;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::store::conversation::Conversation;
+use crate::store::dir::Dir;
+use crate::store::error::StoreError;
+use crate::store::error::is_of_place;
+use crate::store::file_mark::FileMark;
+use crate::store::lease;
+use crate::store::lease::Lease;
+use crate::store::removal::parent_dir;
+use crate::store::stat;
+use crate::store::stat::Stat;
+
+/// A file that is as a mark says, and that nobody writes. If its disk has leases, nobody can open
+/// it for writing until this is dropped.
+pub(super) struct HeldFile {
+    /// Its directory.
+    pub(super) dir: Dir,
+    pub(super) stat: Stat,
+    /// Its record, if it has one.
+    pub(super) record: Option<Record>,
+    /// True if the disk could tell that nobody writes it.
+    pub(super) is_leased: bool,
+    /// Holds the lease.
+    _file: File,
+}
+
+impl HeldFile {
+    /// Opens the file at `path`. Returns the reason it has to stay as it is if it is not as `mark`
+    /// says, or is being written.
+    pub(super) fn of(
+        conversation: &Conversation,
+        path: &RelPath,
+        mark: &FileMark,
+    ) -> Result<Result<Self, &'static str>, StoreError> {
+        let (file, stat, dir) = match open(conversation, path) {
+            Ok(opened) => opened,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err("it is gone")),
+            Err(error) if is_of_place(&error) => return Ok(Err("it cannot be opened")),
+            Err(error) => return Err(conversation.error_at("open", path, error)),
+        };
+        if FileMark::of(&stat) != *mark {
+            return Ok(Err("it was changed meanwhile"));
+        }
+        let record = conversation.record(path)?;
+        let is_live = record.as_ref().is_some_and(|record| record.state == ArtifactState::Live);
+        let lease = lease::take(&file);
+        if is_live || lease == Lease::Held {
+            return Ok(Err("it is being written"));
+        }
+        let is_leased = lease == Lease::Free;
+        Ok(Ok(Self { dir, stat, record, is_leased, _file: file }))
+    }
+}
+
+fn open(conversation: &Conversation, path: &RelPath) -> io::Result<(File, Stat, Dir)> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let file = conversation.dir().open_file_at(path, flags)?;
+    let stat = stat::stat_file(&file)?;
+    Ok((file, stat, parent_dir(conversation.dir(), path)?))
+}
