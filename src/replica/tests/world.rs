@@ -10,12 +10,14 @@ use proptest::test_runner::RngAlgorithm;
 use proptest::test_runner::TestRng;
 
 use crate::replica::Changes;
+use crate::replica::Entry;
 use crate::replica::FileKey;
 use crate::replica::FileVersion;
 use crate::replica::Found;
 use crate::replica::Origin;
 use crate::replica::Publication;
 use crate::replica::SegmentId;
+use crate::replica::State;
 use crate::replica::WriterId;
 use crate::replica::tests::checker::Checker;
 use crate::replica::tests::host::Host;
@@ -27,8 +29,8 @@ const DAY: u64 = 24;
 const HOSTS: u64 = 3;
 /// Names that hosts compete for. One is in the way of another.
 const PATHS: [&str; 4] = ["X", "Y", "Z.txt", "Z.txt/below"];
-/// What happens, and how often.
-const STEPS: [(&str, u64); 17] = [
+/// What happens, and how often on average.
+const STEPS: [(&str, u64); 18] = [
     ("put", 14),
     ("edit", 4),
     ("complete", 6),
@@ -38,8 +40,9 @@ const STEPS: [(&str, u64); 17] = [
     ("show", 10),
     ("look", 12),
     ("push", 40),
-    ("merge", 8),
+    ("merge", 12),
     ("sweep", 5),
+    ("again", 3),
     ("collect", 8),
     ("time", 9),
     ("link", 5),
@@ -52,7 +55,11 @@ pub(super) struct World {
     random: TestRng,
     now: u64,
     last: u64,
+    /// How often each step happens in this schedule.
+    weights: Vec<u64>,
     log: BTreeMap<SegmentId, (u64, Piece)>,
+    /// All that was ever in the log.
+    past: BTreeMap<SegmentId, Piece>,
     objects: BTreeMap<u64, u64>,
     to_delete: Option<Vec<u64>>,
     hosts: Vec<Host>,
@@ -69,13 +76,20 @@ impl World {
             random,
             now: 1000,
             last: 100,
+            weights: Vec::new(),
             log: BTreeMap::new(),
+            past: BTreeMap::new(),
             objects: BTreeMap::new(),
             to_delete: None,
             hosts: Vec::new(),
             checker: Checker::default(),
             talks,
         };
+        for (_, weight) in STEPS {
+            // Each schedule does some things much more often than others.
+            let often = world.pick(&[1, 2, 2, 8]);
+            world.weights.push(weight * often);
+        }
         for number in 1..=HOSTS {
             let skew = world.pick(&[0, 0, -7, 5, 11]);
             world.hosts.push(Host::new(number, skew));
@@ -84,7 +98,7 @@ impl World {
     }
 
     pub(super) fn run(&mut self) {
-        for _ in 0..20 + self.below(50) {
+        for _ in 0..20 + self.below(120) {
             let host = self.below(HOSTS) as usize;
             let what = self.step();
             self.tell(host, what);
@@ -114,6 +128,7 @@ impl World {
             "push" => self.push(host),
             "merge" => self.merge(host),
             "sweep" => self.sweep(),
+            "again" => self.appear_again(),
             "collect" => self.collect(),
             "time" => self.now += self.pick(&[1, 3, 13, 20, 30, 200]),
             "link" => self.hosts[host].is_up ^= true,
@@ -248,8 +263,9 @@ impl World {
         let host = &self.hosts[host];
         assert_eq!(host.disk.files.get(path), found);
         let names = host.plan().names;
-        let shown: BTreeSet<_> =
-            host.disk.base.entries.iter().flat_map(|entry| &entry.origins).collect();
+        let asks = |entry: &&Entry| entry.path == path || entry.asked.as_deref() == Some(path);
+        let shown = host.disk.base.entries.iter().filter(asks);
+        let shown: BTreeSet<_> = shown.flat_map(|entry| &entry.origins).collect();
         let seen = names.get(path);
         if found.is_some() {
             let below = format!("{path}/");
@@ -343,6 +359,11 @@ impl World {
             (changes.puts[path].version.size > 4).then(|| uploads[path].2)
         };
         let made = Publication::new(id, changes, messages, &mut host.disk.clock, time, place);
+        let after = State::of(host.disk.seen.values().chain([&made.segment])).artifacts;
+        for (origin, to) in &made.accepted.moves {
+            let has_name = after.get(origin).is_none_or(|claim| claim.path == *to);
+            assert!(has_name, "{origin} is not named as it was renamed last");
+        }
         host.disk.intent = Some((made, now, said));
     }
 
@@ -369,6 +390,7 @@ impl World {
             }
             self.checker.messages.extend(made.segment.messages.values().map(|(_, said)| *said));
             self.log.insert(id, (self.now, made.segment.clone()));
+            self.past.insert(id, made.segment.clone());
             if self.once_in(3) {
                 return;
             }
@@ -410,9 +432,9 @@ impl World {
     }
 
     fn step(&mut self) -> &'static str {
-        let mut at = self.below(STEPS.iter().map(|(_, weight)| weight).sum());
-        for (what, weight) in STEPS {
-            if at < weight {
+        let mut at = self.below(self.weights.iter().sum());
+        for ((what, _), weight) in STEPS.iter().zip(&self.weights) {
+            if at < *weight {
                 return what;
             }
             at -= weight;

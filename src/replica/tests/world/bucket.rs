@@ -7,7 +7,9 @@ use crate::replica::Publication;
 use crate::replica::SegmentId;
 use crate::replica::State;
 use crate::replica::merge;
+use crate::replica::tests::host::Message;
 use crate::replica::tests::host::Piece;
+use crate::replica::tests::host::Place;
 
 use super::DAY;
 use super::World;
@@ -29,6 +31,8 @@ impl World {
         let id = SegmentId { writer: disk.writer, number: disk.next };
         let all: Vec<_> = disk.seen.values().collect();
         let segment = merge(id, &all, &part);
+        let after = State::of(all.iter().copied().chain([&segment]));
+        assert!(is_same(&State::of(all.iter().copied()), &after), "a merge changes what is said");
         let made = Publication { segment, accepted: Accepted::default() };
         disk.intent = Some((made, now, disk.published_messages));
     }
@@ -47,15 +51,30 @@ impl World {
         };
         let gone = self.log.iter().filter(|(id, (at, piece))| useless(id, *at, piece));
         let gone: Vec<_> = gone.map(|(id, _)| *id).collect();
+        let before = self.said();
         self.log.retain(|id, _| !gone.contains(id));
+        assert!(is_same(&before, &self.said()), "what is swept away said something");
+    }
+
+    /// A segment that was merged and swept appears once more: a request was sent twice, and the
+    /// second one arrived late.
+    pub(super) fn appear_again(&mut self) {
+        let is_covered = |id: &SegmentId| {
+            self.log.values().any(|(_, piece)| piece.covers.contains(id))
+                && !self.log.contains_key(id)
+        };
+        let late: Vec<_> = self.past.keys().copied().filter(is_covered).collect();
+        let at = self.below(late.len().max(1) as u64) as usize;
+        let Some(id) = late.get(at) else { return };
+        let before = self.said();
+        self.log.insert(*id, (self.now, self.past[id].clone()));
+        assert!(is_same(&before, &self.said()), "what is covered says something");
     }
 
     /// Decides what to delete, or deletes what was decided a while ago.
     pub(super) fn collect(&mut self) {
-        let used: BTreeSet<u64> = {
-            let state = State::of(self.log.values().map(|(_, piece)| piece).collect::<Vec<_>>());
-            state.artifacts.values().filter_map(|claim| claim.artifact).collect()
-        };
+        let used = self.said().artifacts.into_values().filter_map(|claim| claim.artifact);
+        let used: BTreeSet<u64> = used.collect();
         let old = self.objects.iter().filter(|(_, at)| self.now - **at >= WEEK);
         let old: Vec<u64> = old.map(|(object, _)| *object).collect();
         for object in self.to_delete.iter().flatten() {
@@ -75,4 +94,16 @@ impl World {
             assert!(there, "{} cannot be read", claim.path);
         }
     }
+
+    /// Returns what the bucket says.
+    fn said(&self) -> Said {
+        State::of(self.log.values().map(|(_, piece)| piece))
+    }
+}
+
+type Said = State<Place, Message>;
+
+/// Returns true if the same artifacts have the same names, and the same messages are told.
+fn is_same(one: &Said, other: &Said) -> bool {
+    one.artifacts == other.artifacts && one.messages == other.messages
 }
