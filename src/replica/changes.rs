@@ -99,18 +99,13 @@ impl Changes {
             let is_directory = first_below.is_some_and(|(path, _)| path.starts_with(&below));
             !is_directory && !files.contains_key(name)
         };
+        let mut gone: BTreeSet<_> = self.replaced().collect();
+        gone.extend(&self.removed);
         for entry in base.entries.iter().filter(|entry| entry.asked.as_ref().is_some_and(is_free)) {
-            for origin in &entry.origins {
-                let stays = !self.removed.contains(origin) && !self.is_replaced(origin);
-                if stays && !self.moves.contains_key(origin) {
-                    self.moves.insert(*origin, entry.path.clone());
-                }
+            for origin in entry.origins.iter().filter(|origin| !gone.contains(origin)) {
+                self.moves.entry(*origin).or_insert_with(|| entry.path.clone());
             }
         }
-    }
-
-    fn is_replaced(&self, origin: &Origin) -> bool {
-        self.puts.values().any(|put| put.replaces.contains(origin))
     }
 
     /// Returns what each put replaces.

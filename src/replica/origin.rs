@@ -1,4 +1,4 @@
-//! Who published what: writers, segments, and places in them.
+//! The names of writers, of segments, and of places in them.
 
 use std::fmt;
 use std::num::ParseIntError;

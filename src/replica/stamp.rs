@@ -23,6 +23,11 @@ pub struct Clock {
 const LATEST: Stamp = Stamp(u64::MAX / 2);
 
 impl Clock {
+    /// Returns the latest stamp that was given or seen.
+    pub fn last(&self) -> Stamp {
+        self.last
+    }
+
     /// Takes notice of a stamp: the next one is later.
     pub fn see(&mut self, stamp: Stamp) {
         self.last = self.last.max(stamp.min(LATEST));

@@ -1,4 +1,4 @@
-//! What an error of the client means for whoever asked.
+//! The errors of the client, by the next step of whoever asked.
 
 use std::error::Error;
 use std::io;

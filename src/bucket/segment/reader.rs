@@ -32,7 +32,7 @@ pub struct SegmentHead {
     pub id: SegmentId,
     /// The segments for which it stands.
     pub covers: BTreeSet<SegmentId>,
-    /// Where the frame of the records begins in the segment.
+    /// The place in the segment at which the frame of the records begins.
     pub records_start: u64,
     /// Where it ends. From here the places of bytes are counted.
     pub records_end: u64,

@@ -58,14 +58,6 @@ impl Default for Agreement {
     }
 }
 
-impl Agreement {
-    /// Returns the latest stamp that was given or seen.
-    fn latest(&self) -> Stamp {
-        let mut clock = self.clock;
-        Stamp(clock.stamp(0).0 - 1)
-    }
-}
-
 /// A line of the file.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -96,7 +88,7 @@ impl Default for At {
 impl At {
     fn of(agreement: &Agreement) -> Self {
         let Agreement { writer, next, messages, .. } = *agreement;
-        Self { writer, next, stamp: agreement.latest(), messages }
+        Self { writer, next, stamp: agreement.clock.last(), messages }
     }
 }
 

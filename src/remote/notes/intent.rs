@@ -38,7 +38,7 @@ pub struct Intent {
 impl Notes {
     /// Returns what is about to be sent, with its bytes.
     ///
-    /// What a crash cut off was never sent, and does not count.
+    /// One that a crash cut off was never sent, and does not count.
     pub fn intent(&self) -> Result<Option<(Intent, Vec<u8>)>, RemoteError> {
         let read = |name, most| {
             let bytes = whole_file::read(&self.dir, name, most);
