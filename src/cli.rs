@@ -41,6 +41,11 @@ mod places;
 mod plan;
 mod progress;
 mod put;
+#[cfg(feature = "remote")]
+mod remote;
+#[cfg(not(feature = "remote"))]
+#[path = "cli/no_remote.rs"]
+mod remote;
 mod run;
 mod serve;
 mod server;
@@ -98,6 +103,9 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Ls(args) => ls::run(args, cli, context),
         Command::Export(args) => export::run(args, cli, context),
         Command::Import(args) => import::run(args, cli, context),
+        Command::Push(args) => remote::push(args, cli, context),
+        Command::Pull(args) => remote::pull(args, cli, context),
+        Command::Remote(args) => remote::run(args, cli, context),
         Command::Gc(args) => gc::run(args, cli, context),
         Command::Log(args) => log::run(args, cli, context),
         Command::Stats(args) => stats::run(args, cli, context),

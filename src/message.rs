@@ -19,6 +19,7 @@ mod layout;
 mod lines;
 mod log;
 mod offload;
+mod shown_log;
 mod span;
 mod stored;
 mod unfinished;
@@ -46,6 +47,9 @@ pub use lines::log_of;
 pub use lines::whole;
 pub use log::LockedLog;
 pub use log::set_aside;
+pub use shown_log::Log;
+pub use shown_log::OtherMessages;
+pub use shown_log::Published;
 pub use stored::stored;
 pub use unfinished::UnfinishedLine;
 

@@ -13,11 +13,20 @@
 //! | `pieces` | the kept segments as the rules of `replica` take them |
 //! | `files` | the files of a conversation as they are |
 //! | `source` | the same, opened to be sent |
+//! | `own_log` | the message log of this host, and how far it was published |
 //! | `apply` | changes of these files that others made |
 //! | `sync` | one conversation: what was done here goes out, what others did comes in |
+//! | `here` | what is on this host, beside what was agreed upon |
+//! | `status` | what is still to be sent |
+//! | `check` | what records name, and what the bucket has |
+//! | `tidy` | merges, and the end of what is of no use |
+//! | `purge` | bytes that leave the bucket now |
+//! | `resend` | what the bucket has lost |
 //! | `fetch` | the bytes of artifacts that are elsewhere |
 //! | `look` | what is new in the bucket, and what is gone |
 //! | `push` | publishing what was done here |
+//! | `messages` | the messages of all hosts in their order, made for readers |
+//! | `published` | the same, as readers find them |
 //! | `merge` | one segment in place of many, and the end of those that it covers |
 //! | `collect` | the end of objects that nobody names |
 //! | `mark` | files of this disk as `replica` names them |
@@ -26,23 +35,32 @@
 //! | `error` | the errors |
 
 mod apply;
+mod check;
 mod collect;
 mod error;
 mod fetch;
 mod files;
+mod here;
 mod home;
 mod look;
 mod mark;
 mod merge;
+mod messages;
 mod moment;
 mod notes;
 mod objects;
+mod own_log;
 mod pieces;
+mod published;
+mod purge;
 mod push;
+mod resend;
 mod source;
+mod status;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod tidy;
 mod whole_file;
 
 pub use apply::Applied;
@@ -50,6 +68,9 @@ pub use apply::Fetch;
 pub use apply::Left;
 pub use apply::Parcel;
 pub use apply::apply;
+pub use check::Check;
+pub use check::Checked;
+pub use check::Flaw;
 pub use collect::Collected;
 pub use collect::collect;
 pub use collect::store_now;
@@ -58,7 +79,9 @@ pub use fetch::Fetcher;
 pub use files::Files;
 pub use files::files;
 pub use home::Home;
+pub use home::KnownBucket;
 pub use home::PushLock;
+pub use home::known_buckets;
 pub use look::Looked;
 pub use look::look;
 pub use merge::Swept;
@@ -67,6 +90,7 @@ pub use notes::Agreement;
 pub use notes::Intent;
 pub use notes::MessagesAt;
 pub use notes::Notes;
+pub use notes::Purging;
 pub use notes::StoredSegment;
 pub use objects::Objects;
 pub use pieces::MOST_ARTIFACTS;
@@ -76,13 +100,21 @@ pub use pieces::Pieces;
 pub use pieces::Stored;
 pub use pieces::Told;
 pub use pieces::pieces;
+pub use published::PublishedMessages;
+pub use purge::Purged;
 pub use push::LeftOut;
+pub use push::NoSource;
 pub use push::Opened;
 pub use push::Push;
 pub use push::Pushed;
 pub use push::Session;
 pub use push::Source;
+pub use resend::Resent;
 pub use source::LocalSource;
+pub use status::Standing;
+pub use status::standing;
 pub use sync::Came;
 pub use sync::Sent;
 pub use sync::Sync;
+pub use tidy::Tidied;
+pub use tidy::Tidying;

@@ -39,6 +39,7 @@ mod output_lock;
 mod owner;
 mod path_budget;
 mod permissions;
+mod published;
 mod relocation;
 mod removal;
 mod resolve;
@@ -77,6 +78,7 @@ pub use archive::ImportOptions;
 pub use archive::Imported;
 pub use archive::bytes_to_export;
 pub use archive::export;
+pub use archive::export_with_log;
 pub use arrival::Arrival;
 pub use arrival::Arrived;
 pub use artifact::Artifact;
@@ -105,6 +107,9 @@ pub use file_mark::FileMark;
 pub use growth::growth_of_write;
 pub use layout::HISTORY;
 pub use layout::MESSAGES;
+pub use layout::PUBLISHED;
+pub use layout::REMOTE;
+pub use layout::REMOTE_MESSAGES;
 pub use layout::SETTINGS;
 pub use layout::conversation_at;
 pub use layout::conversation_path;
@@ -193,6 +198,11 @@ impl Store {
     /// Returns the path that the store was opened with.
     pub fn root(&self) -> &Path {
         &self.0.root
+    }
+
+    /// Returns its own directory.
+    pub(crate) fn dir(&self) -> &Dir {
+        &self.0.dir
     }
 
     /// Returns the directory of all conversations.
@@ -339,10 +349,6 @@ impl Store {
     pub fn space(&self) -> Result<rustix::fs::StatVfs, StoreError> {
         let space = self.0.context.space();
         space.map_err(|error| StoreError::io("measure the disk of", &self.0.root, error))
-    }
-
-    fn dir(&self) -> &Dir {
-        &self.0.dir
     }
 
     fn path_of(&self, id: &Component) -> PathBuf {

@@ -10,6 +10,7 @@ mod log;
 mod mounting;
 mod moving;
 mod reader;
+mod remote;
 mod running;
 mod web;
 
@@ -45,6 +46,13 @@ pub(super) use mounting::MountArgs;
 pub(super) use mounting::UmountArgs;
 pub(super) use moving::ExportArgs;
 pub(super) use moving::ImportArgs;
+pub(super) use remote::PullArgs;
+pub(super) use remote::PushArgs;
+pub(super) use remote::RemoteAction;
+pub(super) use remote::RemoteArgs;
+pub(super) use remote::RemoteCheckArgs;
+pub(super) use remote::RemoteGcArgs;
+pub(super) use remote::RemotePurgeArgs;
 pub(super) use running::RunArgs;
 pub(super) use web::WebArgs;
 
@@ -107,6 +115,9 @@ pub(super) enum Command {
     Ls(LsArgs),
     Export(ExportArgs),
     Import(ImportArgs),
+    Push(PushArgs),
+    Pull(PullArgs),
+    Remote(RemoteArgs),
     Gc(GcArgs),
     Log(LogArgs),
     Stats(StatsArgs),

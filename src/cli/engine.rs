@@ -7,10 +7,15 @@ use crate::cli::models;
 use crate::cli::outcome::Failure;
 use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
+use crate::engine::Engine;
 use crate::engine::EngineOptions;
+use crate::message::OtherMessages;
 use crate::model::Component;
 use crate::model::LimitsByTool;
 use crate::model::Root;
+#[cfg(feature = "remote")]
+use crate::remote::PublishedMessages;
+use crate::store::Store;
 
 /// Returns the options of an engine whose tree its readers see at `root`. If that is the root of a
 /// single conversation, `id` is the conversation.
@@ -38,6 +43,27 @@ pub(super) fn options(
         filter_command: Some(filter::command()),
         disk_cache_bytes: settings.number(Key::DiskCacheBytes).unwrap_or(defaults.disk_cache_bytes),
         models: Arc::new(models::models(settings)?),
+        other_messages: None,
         descriptors: None,
     })
 }
+
+/// Opens the engine over `store`. Its message logs have what other hosts said.
+pub(super) fn open(store: Store, options: EngineOptions) -> Arc<Engine> {
+    let other_messages = other_messages(&store);
+    Engine::new(store, EngineOptions { other_messages, ..options })
+}
+
+/// Returns what other hosts said in the conversations of `store`. A build without the remote tier
+/// knows nothing of them.
+pub(super) fn other_messages(store: &Store) -> Option<Arc<dyn OtherMessages>> {
+    OTHER_MESSAGES.map(|of| of(store))
+}
+
+#[cfg(feature = "remote")]
+const OTHER_MESSAGES: Option<OtherMessagesOf> =
+    Some(|store| Arc::new(PublishedMessages::of(store)) as _);
+#[cfg(not(feature = "remote"))]
+const OTHER_MESSAGES: Option<OtherMessagesOf> = None;
+
+type OtherMessagesOf = fn(&Store) -> Arc<dyn OtherMessages>;

@@ -61,6 +61,8 @@ pub(super) const EXTRACT_MAX_STEPS: &str = "CTXFS_EXTRACT_MAX_STEPS";
 pub(super) const EXTRACT_MAX_TOKENS: &str = "CTXFS_EXTRACT_MAX_TOKENS";
 pub(super) const EXTRACT_TIMEOUT: &str = "CTXFS_EXTRACT_TIMEOUT";
 pub(super) const EXTRACT_VIEW: &str = "CTXFS_EXTRACT_VIEW";
+pub(super) const REMOTE_URL: &str = "CTXFS_REMOTE_URL";
+pub(super) const REMOTE_SWEEP: &str = "CTXFS_REMOTE_SWEEP";
 pub(super) const TOOL_OUTPUT_MAX_LINES: &str = "TOOL_OUTPUT_MAX_LINES";
 pub(super) const TOOL_OUTPUT_MAX_BYTES: &str = "TOOL_OUTPUT_MAX_BYTES";
 pub(super) const TOOL_OUTPUT_TRUNCATE_DIRECTION: &str = "TOOL_OUTPUT_TRUNCATE_DIRECTION";
@@ -174,6 +176,19 @@ pub(super) fn of_listed_servers() -> Vec<(OsString, OsString)> {
 /// Returns the key in the variable that the settings name for a model, if it is set.
 pub(super) fn key(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|key| !key.is_empty())
+}
+
+/// Returns the variables that the clients of object stores read: keys, region, endpoint,
+/// encryption. One that is not UTF-8 is left out.
+#[cfg(feature = "remote")]
+pub(super) fn of_object_stores() -> Vec<(String, String)> {
+    const BEGINNINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
+    let is_one =
+        |name: &str| BEGINNINGS.iter().any(|start| name.to_ascii_uppercase().starts_with(start));
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    std::env::vars_os().filter_map(text).filter(|(name, _)| is_one(name)).collect()
 }
 
 fn search() -> Vec<PathBuf> {

@@ -1,5 +1,6 @@
 //! `ctxfs export`: writes a conversation to one file.
 
+use std::fs::File;
 use std::fs::Permissions;
 use std::io;
 use std::io::BufWriter;
@@ -15,10 +16,13 @@ use tempfile::NamedTempFile;
 use crate::cli::args::Cli;
 use crate::cli::args::ExportArgs;
 use crate::cli::context::Context;
+use crate::cli::engine;
 use crate::cli::ls;
 use crate::cli::outcome::Failure;
 use crate::cli::progress;
 use crate::cli::unread;
+use crate::message;
+use crate::message::Log;
 use crate::store;
 use crate::store::ArchiveError;
 use crate::store::Conversation;
@@ -43,9 +47,11 @@ pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow
     let settings = context.settings(cli, Vec::new())?;
     let store = Store::open(&settings.store(&context.environment)?)?;
     let conversation = ls::find(&store, &args.conversation)?;
+    let log = shared_log(&store, &conversation)?;
+    let source = (&*conversation, log.as_ref());
     let exported = match file {
-        Some(path) => to_file(&conversation, path, cli.json)?,
-        None => to_stdout(&conversation, cli.json)?,
+        Some(path) => to_file(source, path, cli.json)?,
+        None => to_stdout(source, cli.json)?,
     };
     if settings.redaction()?.is_some_and(|redaction| !redaction.stored) {
         let text = "the archive holds the outputs as they were written: `redact = \"views\"` masks \
@@ -55,8 +61,22 @@ pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow
     report(&exported, &conversation, file, context)
 }
 
-fn to_stdout(conversation: &Conversation, json: bool) -> anyhow::Result<Exported> {
-    let written = write(conversation, io::stdout().lock(), json);
+/// Returns a file without a name that has the message log with what other hosts said. `None` if the
+/// log of this host is all.
+fn shared_log(store: &Store, conversation: &Conversation) -> anyhow::Result<Option<File>> {
+    let others = engine::other_messages(store);
+    let log = message::log_of(conversation, others.as_deref())?;
+    let Some(log) = log.filter(Log::is_shared) else { return Ok(None) };
+    let copy = conversation.nameless_file()?;
+    log.copy_to(&copy)?;
+    Ok(Some(copy))
+}
+
+/// A conversation, and what its message log has if that is not its file.
+type Source<'a> = (&'a Conversation, Option<&'a File>);
+
+fn to_stdout(source: Source<'_>, json: bool) -> anyhow::Result<Exported> {
+    let written = write(source, io::stdout().lock(), json);
     written.map_err(|error| match error {
         // The reader may have closed the pipe, which is no failure.
         ArchiveError::Write(error) => crate::cli::output::refused(error),
@@ -66,31 +86,31 @@ fn to_stdout(conversation: &Conversation, json: bool) -> anyhow::Result<Exported
 
 /// Writes the archive to a temporary file that replaces `path` once it is complete. Writes to a
 /// device or pipe directly.
-fn to_file(conversation: &Conversation, path: &Path, json: bool) -> anyhow::Result<Exported> {
+fn to_file(source: Source<'_>, path: &Path, json: bool) -> anyhow::Result<Exported> {
     let context_of = || format!("cannot write `{}`", path.display());
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         let device = std::fs::OpenOptions::new().write(true).open(path).with_context(context_of)?;
-        return Ok(write(conversation, device, json)?);
+        return Ok(write(source, device, json)?);
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut temporary = tempfile::Builder::new();
     let temporary = temporary.prefix(".export-").suffix(".tmp");
     let temporary = temporary.permissions(Permissions::from_mode(MODE)).tempfile_in(dir);
     let temporary: NamedTempFile = temporary.with_context(context_of)?;
-    let exported = write(conversation, temporary.as_file(), json)?;
+    let exported = write(source, temporary.as_file(), json)?;
     temporary.as_file().sync_all().with_context(context_of)?;
     temporary.persist(path).with_context(context_of)?;
     Ok(exported)
 }
 
 fn write(
-    conversation: &Conversation,
+    (conversation, log): Source<'_>,
     out: impl Write,
     json: bool,
 ) -> Result<Exported, ArchiveError> {
     let bar = progress::bar("exporting", Some(store::bytes_to_export(conversation)?), json);
     let out = BufWriter::with_capacity(BLOCK, out);
-    let exported = store::export(conversation, out, &mut |count| bar.inc(count));
+    let exported = store::export_with_log(conversation, log, out, &mut |count| bar.inc(count));
     bar.finish_and_clear();
     exported
 }

@@ -10,6 +10,7 @@ use crate::cli::args::Cli;
 use crate::cli::args::LogAction;
 use crate::cli::args::LogArgs;
 use crate::cli::context::Context;
+use crate::cli::engine;
 use crate::cli::ls::find;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
@@ -18,12 +19,12 @@ use crate::cli::pager;
 use crate::engine::MaskedForm;
 use crate::engine::Redaction;
 use crate::message;
+use crate::message::Log;
 use crate::message::LogLine;
 use crate::message::LogLines;
 use crate::message::MessageEntry;
 use crate::model::Content as _;
 use crate::redact::SecretRules;
-use crate::store::Artifact;
 use crate::store::Conversation;
 use crate::store::Store;
 use crate::view::cleaned;
@@ -44,7 +45,9 @@ pub(super) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         None => latest(&store)?,
     };
     let Some(conversation) = found else { return Err(no_log().into()) };
-    let Some(log) = message::log_of(&conversation)? else { return Err(no_log().into()) };
+    let others = engine::other_messages(&store);
+    let log = message::log_of(&conversation, others.as_deref())?;
+    let Some(log) = log else { return Err(no_log().into()) };
     let redaction = settings.redaction()?;
     let rules = redaction.as_ref().map(|redaction| &*redaction.rules);
     pager::page(&context.environment, args.no_pager, |out| {
@@ -79,7 +82,7 @@ fn latest(store: &Store) -> anyhow::Result<Option<Arc<Conversation>>> {
 }
 
 /// Prints each line of the log unchanged, except for its secrets.
-fn raw(log: Artifact, redaction: Option<&Redaction>, out: &mut dyn Write) -> anyhow::Result<()> {
+fn raw(log: Log, redaction: Option<&Redaction>, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut out = MaskedForm::shown(redaction, out);
     for line in LogLines::of(log) {
         line?.read(|block| out.write_all(block))?;
@@ -90,7 +93,7 @@ fn raw(log: Artifact, redaction: Option<&Redaction>, out: &mut dyn Write) -> any
 
 /// Prints each message for a person.
 fn print(
-    log: Artifact,
+    log: Log,
     conversation: &Conversation,
     rules: Option<&SecretRules>,
     out: &mut dyn Write,

@@ -13,6 +13,7 @@ use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
 use crate::cli::page_link;
+use crate::cli::remote;
 use crate::cli::unread;
 use crate::engine::Engine;
 use crate::engine::EngineOptions;
@@ -37,6 +38,9 @@ struct ListingRow {
 }
 
 pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    if args.remote {
+        return remote::list(args, cli, context);
+    }
     let settings = context.settings(cli, Vec::new())?;
     let options = EngineOptions { redaction: settings.redaction()?, ..EngineOptions::default() };
     let engine = Engine::new(Store::open(&settings.store(&context.environment)?)?, options);
@@ -165,7 +169,8 @@ pub(super) fn size(bytes: u64) -> String {
     if value < 10.0 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
 }
 
-fn age(age: Duration) -> String {
+/// Formats an age, in the largest unit that fits.
+pub(super) fn age(age: Duration) -> String {
     let seconds = age.as_secs();
     match seconds {
         0..60 => format!("{seconds}s"),

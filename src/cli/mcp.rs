@@ -32,7 +32,6 @@ use crate::cli::outcome::Failure;
 use crate::cli::places;
 use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
-use crate::engine::Engine;
 use crate::mcp;
 use crate::mcp::GatewayOptions;
 use crate::mcp::IndexOptions;
@@ -250,7 +249,7 @@ impl UserShelf {
     fn try_open(&self) -> anyhow::Result<OpenShelf> {
         let (root, mounted) = self.root(&self.user.store);
         let options = engine::options(&self.user.settings, &root, Some(&self.id))?;
-        let engine = Engine::new(Store::open(&self.user.store)?, options);
+        let engine = engine::open(Store::open(&self.user.store)?, options);
         let conversation = engine.store().create_conversation(&self.id)?;
         Ok(OpenShelf { engine, conversation, mounted, form: self.user.form })
     }

@@ -21,6 +21,17 @@ pub(super) fn bar(what: &str, total: Option<u64>, silent: bool) -> ProgressBar {
     ProgressBar::with_draw_target(total, target).with_style(style).with_message(what.to_owned())
 }
 
+/// Returns a bar that counts to `total` things, which `unit` names. It draws as [`bar`] does.
+#[cfg(feature = "remote")]
+pub(super) fn count(what: &str, total: usize, unit: &str, silent: bool) -> ProgressBar {
+    let target = if silent { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let template = format!("{{msg}} [{{bar:30}}] {{human_pos}}/{{human_len}} {unit}");
+    let style = ProgressStyle::with_template(&template);
+    let style = style.expect("the template is valid").progress_chars("=> ");
+    let bar = ProgressBar::with_draw_target(Some(total as u64), target);
+    bar.with_style(style).with_message(what.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

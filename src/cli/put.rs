@@ -16,6 +16,7 @@ use crate::cli::outcome::Failure;
 pub(in crate::cli) use crate::cli::put::conversation::TargetConversation;
 pub(in crate::cli) use crate::cli::put::conversation::new_call;
 pub(in crate::cli) use crate::cli::put::output::PutOutput;
+use crate::cli::remote;
 use crate::cli::settings::Settings;
 use crate::engine::StandInRequest;
 use crate::model::Content;
@@ -33,9 +34,16 @@ const BLOCK: usize = 256 * 1024;
 pub(super) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let format = format(args)?;
     let settings = Arc::new(context.settings(cli, args.reader.settings())?);
+    check_durable(args, &settings)?;
     let output = keep(args, format, &settings, context)?;
     let options = PrintOptions { format, always: args.always, tools: &args.has_tool, seen: false };
-    print(&output, &options, context)
+    print(&output, &options, context)?;
+    match &output {
+        PutOutput::Stored { output, .. } if args.durable => {
+            remote::push_durably(output, &settings, context)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn provenance(args: &PutArgs) -> Provenance {
@@ -48,6 +56,16 @@ fn provenance(args: &PutArgs) -> Provenance {
         mime: args.mime.clone(),
         ..Provenance::default()
     }
+}
+
+/// Fails before anything is stored if nothing could be sent.
+fn check_durable(args: &PutArgs, settings: &Settings) -> anyhow::Result<()> {
+    let is_filed_alone = args.layout == Layout::ToolOutput && args.conversation.is_none();
+    if args.durable && is_filed_alone {
+        let text = "`--durable` sends a conversation, and there is none";
+        return Err(Failure::usage(text, "add `--conversation ID`").into());
+    }
+    if args.durable { remote::check(settings) } else { Ok(()) }
 }
 
 /// Returns the requested format, or else the default of the layout.

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 
+use crate::cli::engine;
 use crate::cli::plan::MountPlan;
 use crate::cli::settings::Key;
 use crate::engine::Confinement;
-use crate::engine::Engine;
 use crate::engine::EngineOptions;
 use crate::extract::Models;
 use crate::fs::Coherence;
@@ -45,7 +45,7 @@ pub(super) fn start(
     let ServerParts { processes, confinement, models } = parts;
     let options = engine_options(plan);
     let models = models.unwrap_or_else(|| Arc::clone(&options.models));
-    let engine = Engine::new(store, EngineOptions { models, ..options });
+    let engine = engine::open(store, EngineOptions { models, ..options });
     let fs = ContextFs::new(engine, FsOptions { processes, confinement, ..fs_options(plan) })?;
     let session = SessionOptions {
         passthrough: plan.passthrough,

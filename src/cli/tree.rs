@@ -33,7 +33,7 @@ pub(super) fn open(
 ) -> anyhow::Result<Arc<Engine>> {
     let options = engine::options(&Arc::new(settings), root, only)?;
     let options = EngineOptions { view_deadline: PATIENCE, ..options };
-    Ok(Engine::new(store, options))
+    Ok(engine::open(store, options))
 }
 
 /// Passes the bytes of a file or view to `take`, piece by piece. `path` is relative to the root of

@@ -141,5 +141,5 @@ fn open(
     }
     // Nothing is computed here that is worth keeping, and no filter runs.
     let options = EngineOptions { filter_command: None, disk_cache_bytes: 0, ..options };
-    Ok(Engine::new(store, options))
+    Ok(engine::open(store, options))
 }

@@ -6,13 +6,13 @@ use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::Result;
 use crate::message;
+use crate::message::Log;
 use crate::message::LogLine;
 use crate::message::LogLines;
 use crate::message::MessageEntry;
 use crate::model::Component;
 use crate::model::Content as _;
 use crate::model::RelPath;
-use crate::store::Artifact;
 use crate::store::Conversation;
 
 /// Bytes that are read at once on the way back.
@@ -62,7 +62,9 @@ pub(super) fn messages(
         return Err(EngineError::NotFound);
     }
     let conversation = engine.conversation(id)?;
-    let Some(log) = message::log_of(&conversation)? else { return Ok(MessagePage::default()) };
+    let others = engine.options.other_messages.as_deref();
+    let log = message::log_of(&conversation, others)?;
+    let Some(log) = log else { return Ok(MessagePage::default()) };
     let (start, stop) = match range {
         MessageRange::From(offset) => (offset.min(log.len()), log.len()),
         MessageRange::Before(offset) => {
@@ -105,7 +107,7 @@ fn logged(
 }
 
 /// Returns where the last `most` lines before `stop` begin; fewer if they are long.
-fn start_before(log: &Artifact, stop: u64, most: usize) -> io::Result<u64> {
+fn start_before(log: &Log, stop: u64, most: usize) -> io::Result<u64> {
     // The newline at `stop` ends the last line.
     let (mut at, mut start, mut found) = (stop.saturating_sub(1), stop, 0);
     while at > 0 && found < most {
@@ -129,13 +131,14 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::store::Artifact;
 
     #[test]
     fn the_last_lines_are_found_from_the_end() {
         let mut file = tempfile::tempfile().unwrap();
         let text = (0..100).map(|number| format!("line {number}\n")).collect::<Vec<_>>().concat();
         file.write_all(text.as_bytes()).unwrap();
-        let log = Artifact::new(Arc::new(file), text.len() as u64);
+        let log = Log::from(Artifact::new(Arc::new(file), text.len() as u64));
         let start = start_before(&log, log.len(), 3).unwrap();
         assert_eq!(&text[start as usize..], "line 97\nline 98\nline 99\n");
         let before = start_before(&log, start, 2).unwrap();

@@ -23,8 +23,12 @@ use crate::message::AppendContext;
 use crate::message::Batch;
 use crate::message::HELD;
 use crate::message::LockedLog;
+use crate::message::Log;
 use crate::message::MessageError;
+use crate::message::Published;
 use crate::message::UnfinishedLine;
+use crate::model::Component;
+use crate::model::Content as _;
 use crate::store::Artifact;
 use crate::store::Conversation;
 use crate::store::Lease;
@@ -34,11 +38,34 @@ use crate::store::lease_of;
 use crate::store::stat_file;
 use crate::view::Rendered;
 
-/// Returns the version of the array of a log of which the disk says `stat`, of whose bytes readers
-/// may see the first `stat.size`. It changes with every message.
-pub fn messages_version(stat: &Stat) -> Version {
-    let Stat { size, mtime, ino, .. } = *stat;
-    Version { size, modified: mtime.as_nanos(), facts: ino, ..Version::default() }
+/// Returns the version of the array of a log of which the disk says `stat`, and of which readers
+/// see `stat.size` bytes, those that hosts have `published` among them. It changes with every
+/// message.
+pub fn messages_version(stat: &Stat, published: Option<&Published>) -> Version {
+    let Stat { size, mtime, .. } = *stat;
+    let facts = order_number(stat, published);
+    Version { size, modified: mtime.as_nanos(), facts, ..Version::default() }
+}
+
+/// Returns a number of the log as long as its messages stay in their order.
+fn order_number(stat: &Stat, published: Option<&Published>) -> u64 {
+    let edition = published.map_or(0, Published::edition);
+    stat.ino ^ edition.rotate_left(32)
+}
+
+/// Returns what stands in front of `of`, of which the disk says `own`. `None` for all but the
+/// message log of a conversation of several hosts.
+pub(crate) fn published(
+    engine: &Engine,
+    of: &dyn SourceFile,
+    own: &Stat,
+) -> Result<Option<Arc<Published>>> {
+    let Some(others) = &engine.options.other_messages else { return Ok(None) };
+    if !of.is_message_log() {
+        return Ok(None);
+    }
+    let id = of.conversation().ok_or(EngineError::Stale)?;
+    Ok(others.published(&id, own)?)
 }
 
 /// The bytes of an unfinished message up to which a descriptor would cost more than their memory.
@@ -219,16 +246,33 @@ pub(super) fn show_messages(
     history: &dyn SourceDir,
     version: &Version,
 ) -> Result<ViewText> {
-    let file = Arc::new(history.dir()?.open_file(MESSAGES.as_ref(), OFlags::RDONLY)?);
-    let stat = stat_file(&file)?;
-    if stat.ino != version.facts || stat.size < version.size {
-        return Err(EngineError::Stale);
-    }
-    let spool = Spool::begin(engine, history.place()?.conversation().cloned());
-    let log = Artifact::new(file, version.size);
+    let id = history.place()?.conversation().cloned();
+    let log = log_at(engine, history, id.as_ref(), version)?;
+    let spool = Spool::begin(engine, id);
     let mut shown = engine.secrets.shown_form(&spool);
     message::array(log, &mut shown)?;
     shown.finish()?;
     drop(shown);
     Ok(spool.finish(Rendered { notice: None, whole: true }, None)?)
+}
+
+/// Returns the log in the directory `history` of the conversation `id`, as it was at `version`.
+fn log_at(
+    engine: &Engine,
+    history: &dyn SourceDir,
+    id: Option<&Component>,
+    version: &Version,
+) -> Result<Log> {
+    let file = Arc::new(history.dir()?.open_file(MESSAGES.as_ref(), OFlags::RDONLY)?);
+    let stat = stat_file(&file)?;
+    let published = match (&engine.options.other_messages, id) {
+        (Some(others), Some(id)) => others.published(id, &stat)?,
+        _ => None,
+    };
+    let is_same = order_number(&stat, published.as_deref()) == version.facts;
+    let log = Log::new(Artifact::new(file, stat.size), published);
+    if !is_same || log.len() < version.size {
+        return Err(EngineError::Stale);
+    }
+    Ok(log.up_to(version.size))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::engine::Redaction;
 use crate::extract::Models;
 use crate::keep::RetentionRules;
+use crate::message::OtherMessages;
 use crate::model::Component;
 use crate::model::Limits;
 use crate::model::LimitsByTool;
@@ -56,6 +57,8 @@ pub struct EngineOptions {
     pub disk_cache_bytes: u64,
     /// The language models that answer questions about outputs.
     pub models: Arc<Models>,
+    /// What other hosts said in the conversations. If `None`, the logs of this host are all.
+    pub other_messages: Option<Arc<dyn OtherMessages>>,
     /// The descriptors to divide between all uses. If `None`, as many as the process may have
     /// (`RLIMIT_NOFILE`) when the engine is created.
     pub descriptors: Option<u64>,
@@ -80,6 +83,7 @@ impl Default for EngineOptions {
             filter_command: None,
             disk_cache_bytes: 1 << 30,
             models: Arc::default(),
+            other_messages: None,
             descriptors: None,
         }
     }

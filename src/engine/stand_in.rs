@@ -165,6 +165,11 @@ impl StoredOutput {
         self
     }
 
+    /// Returns the conversation that it is in.
+    pub fn conversation(&self) -> &Component {
+        &self.conversation
+    }
+
     /// Returns the path in the conversation.
     pub fn path(&self) -> &RelPath {
         &self.path

@@ -22,6 +22,7 @@ use crate::engine::OpenText;
 use crate::engine::Recipe;
 use crate::engine::Resolved;
 use crate::engine::Result;
+use crate::engine::SharedLog;
 use crate::engine::SourceFile;
 use crate::engine::Version;
 use crate::engine::compute;
@@ -34,6 +35,7 @@ use crate::model::Content;
 use crate::store::Artifact;
 use crate::store::FileType;
 use crate::store::MESSAGES;
+use crate::store::Stat;
 use crate::view::Derived;
 use crate::view::Reading;
 use crate::view::View;
@@ -168,10 +170,10 @@ impl Tree {
             Resolved::Disk(entry) if entry.stat.kind() == FileType::Directory => {
                 Ok(Position::Dir(Arc::new(dir.open(&entry.name)?)))
             }
-            Resolved::Disk(entry) => Ok(Position::File(self.file(dir, &entry))),
+            Resolved::Disk(entry) => Ok(Position::File(self.file(dir, &entry)?)),
             Resolved::Computed(recipe) => self.computed_in(dir, recipe),
             Resolved::Searches(searches) => Ok(Position::Searches(Arc::clone(dir), searches)),
-            Resolved::View { of, reading } => self.view(self.file(dir, &of), reading),
+            Resolved::View { of, reading } => self.view(self.file(dir, &of)?, reading),
             Resolved::Removed(removed) => {
                 let version = removed.version(&self.engine)?;
                 let recipe = Recipe::Removed(removed.name().to_owned());
@@ -180,10 +182,13 @@ impl Tree {
         }
     }
 
-    /// Returns a file on disk: as the door that writes it knows it, if one does.
-    fn file(&self, dir: &Arc<StoredDir>, entry: &DiskEntry<'_>) -> Arc<dyn SourceFile> {
+    /// Returns a file on disk: as the door that writes it knows it, if one does. A message log has
+    /// what other hosts said, too.
+    fn file(&self, dir: &Arc<StoredDir>, entry: &DiskEntry<'_>) -> Result<Arc<dyn SourceFile>> {
         let live = self.engine.live.get(FileId::of(&entry.stat));
-        live.unwrap_or_else(|| Arc::new(StoredFile::new(dir, &entry.name, &entry.stat)))
+        let file = live.unwrap_or_else(|| Arc::new(StoredFile::new(dir, &entry.name, &entry.stat)));
+        let shared = SharedLog::of(&self.engine, &file, &entry.stat)?;
+        Ok(shared.map_or(file, |shared| shared as _))
     }
 
     /// Opens a file for reading, as long as it is between two writes.
@@ -229,7 +234,10 @@ impl Tree {
         }
         let log = StoredFile::new(history, name, &stat);
         let reader = || Ok(Arc::new(log.open_by_name(OFlags::RDONLY)?));
-        Ok(messages::messages_version(&messages::shown(&self.engine, &log, stat, reader)?))
+        let own = messages::shown(&self.engine, &log, stat, reader)?;
+        let published = messages::published(&self.engine, &log, &own)?;
+        let size = published.as_ref().map_or(own.size, |front| front.shown_length(own.size));
+        Ok(messages::messages_version(&Stat { size, ..own }, published.as_deref()))
     }
 }
 

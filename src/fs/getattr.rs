@@ -22,7 +22,6 @@ use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::node::file::FileNode;
 use crate::fs::promises::Mark;
-use crate::store::Stat;
 
 /// The time for which the kernel may cache a directory. It sees a change through the mount at once,
 /// and one by another process after this time.
@@ -114,7 +113,10 @@ pub(super) fn is_at_rest(file: &FileNode, changed: SystemTime) -> bool {
 /// Returns the attributes of a node. Those of a computed file may lack its size.
 fn attr(fs: &Shared, node: &Node) -> Result<Attr> {
     Ok(match &node.kind {
-        NodeKind::File(file) => Attr::of_disk(node.ino, &shown(fs, file)?),
+        NodeKind::File(file) => {
+            let (shown, _) = message_log::shown_with(&fs.engine, node, file.stat()?)?;
+            Attr::of_disk(node.ino, &shown)
+        }
         NodeKind::Dir(dir) => {
             let mut attr = Attr::of_disk(node.ino, &dir.stat()?);
             if node.is_root() {
@@ -147,8 +149,4 @@ pub(super) fn check_name(fs: &Shared, node: &Node, of: &Node) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn shown(fs: &Shared, file: &FileNode) -> Result<Stat> {
-    message_log::shown(&fs.engine, file, file.stat()?)
 }

@@ -112,7 +112,8 @@ impl InodeTable {
             node.lookups.fetch_add(1, Relaxed);
             return Ok(Arc::clone(node));
         }
-        let next = if matches!(key, Key::Disk(_)) { &self.next_on_disk } else { &self.next };
+        let is_on_disk = matches!(key, Key::Disk(_) | Key::SharedLog(_));
+        let next = if is_on_disk { &self.next_on_disk } else { &self.next };
         let ino = Ino(next.fetch_add(1, Relaxed));
         let node = Arc::new(Node::new(ino, key, make(ino)?));
         if let Some(of) = node.computed_from() {

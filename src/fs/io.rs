@@ -20,7 +20,7 @@ use crate::fs::handle::Handle;
 use crate::fs::message_log;
 use crate::fs::node::file::FileNode;
 use crate::fs::seal_queue::SealJob;
-use crate::message;
+use crate::model::Content as _;
 use crate::store::append_all;
 use crate::store::read_full_at;
 use crate::store::stat_file;
@@ -43,12 +43,11 @@ pub(super) fn read<T>(
         }
         Handle::Listing(_) => Err(FsError::IsADirectory),
         Handle::File(handle) => {
-            let mut wanted = buffer.len();
-            if handle.node.is_message_log() {
-                let end = message::whole(&handle.file, stat_file(&handle.file)?.size)?;
-                wanted = wanted.min(end.saturating_sub(offset) as usize);
-            }
-            let count = read_full_at(&handle.file, offset, &mut buffer[..wanted])?;
+            let count = if handle.node.is_message_log() {
+                message_log::log(fs, &handle)?.read_at(offset, buffer)?
+            } else {
+                read_full_at(&handle.file, offset, buffer)?
+            };
             Ok(take(&buffer[..count]))
         }
     }
@@ -129,17 +128,25 @@ pub(super) fn fsync(fs: &Shared, fh: Fh, flush: Flush) -> Result<()> {
 pub(super) fn seek(fs: &Shared, fh: Fh, offset: i64, whence: i32) -> Result<i64> {
     let from = u64::try_from(offset).map_err(|_| FsError::Invalid("a negative offset"))?;
     match (fs.handles.get(fh)?, whence) {
+        (Handle::File(handle), _) if handle.node.is_message_log() => {
+            seek_in(message_log::log(fs, &handle)?.len(), from, whence)
+        }
         (Handle::File(handle), libc::SEEK_DATA) => {
             Ok(rustix::fs::seek(&*handle.file, SeekFrom::Data(from))? as i64)
         }
         (Handle::File(handle), libc::SEEK_HOLE) => {
             Ok(rustix::fs::seek(&*handle.file, SeekFrom::Hole(from))? as i64)
         }
-        (Handle::Computed(open), libc::SEEK_DATA) if from < open.text.len() => Ok(offset),
-        (Handle::Computed(open), libc::SEEK_HOLE) if from < open.text.len() => {
-            Ok(open.text.len() as i64)
-        }
-        (Handle::Computed(_), _) => Err(io::Error::from_raw_os_error(libc::ENXIO).into()),
+        (Handle::Computed(open), _) => seek_in(open.text.len(), from, whence),
         _ => Err(FsError::Invalid("a whence that the kernel keeps to itself")),
+    }
+}
+
+/// Seeks in a file of so many bytes without a hole.
+fn seek_in(length: u64, from: u64, whence: i32) -> Result<i64> {
+    match whence {
+        libc::SEEK_DATA if from < length => Ok(from as i64),
+        libc::SEEK_HOLE if from < length => Ok(length as i64),
+        _ => Err(io::Error::from_raw_os_error(libc::ENXIO).into()),
     }
 }

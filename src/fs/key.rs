@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use crate::engine::Computed;
 use crate::engine::FileId;
+use crate::engine::sync::Mutex;
 use crate::fs::Ino;
 use crate::fs::attr::Rights;
+use crate::message::Published;
 use crate::view::View;
 use crate::view::ViewDir;
 
@@ -17,6 +19,8 @@ pub(crate) enum Key {
     /// A file or directory on disk, identified by device, inode and time of birth, so that an inode
     /// number that the disk uses again is not taken for the old file.
     Disk(FileId),
+    /// A message log with what other hosts said, in one order of the messages.
+    SharedLog(Arc<SharedLogKey>),
     /// A computed file.
     Computed(ComputedKey),
     /// A directory of views, of a file or of one of its views, beside the name that has this
@@ -56,5 +60,49 @@ impl Hash for ComputedKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.of, self.rights, self.closed).hash(state);
         (self.computed.version(), self.computed.recipe()).hash(state);
+    }
+}
+
+/// The identity of a message log with what other hosts said: this host's file, and the edition of
+/// what stands in front. It only grows: a message that comes late makes another one.
+pub(crate) struct SharedLogKey {
+    own: FileId,
+    edition: u64,
+    /// What stands in front, as it was last seen in this edition.
+    published: Mutex<Arc<Published>>,
+}
+
+impl SharedLogKey {
+    pub(crate) fn new(own: FileId, published: Arc<Published>) -> Self {
+        Self { own, edition: published.edition(), published: Mutex::new(published) }
+    }
+
+    /// Takes what stands in front now, if it is of the same edition. Returns the last of this one.
+    pub(crate) fn follow(&self, now: Option<Arc<Published>>) -> Arc<Published> {
+        let mut published = self.published.lock();
+        if let Some(now) = now.filter(|now| now.edition() == self.edition) {
+            *published = now;
+        }
+        Arc::clone(&published)
+    }
+}
+
+impl PartialEq for SharedLogKey {
+    fn eq(&self, other: &Self) -> bool {
+        (self.own, self.edition) == (other.own, other.edition)
+    }
+}
+
+impl Eq for SharedLogKey {}
+
+impl Hash for SharedLogKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.own, self.edition).hash(state);
+    }
+}
+
+impl std::fmt::Debug for SharedLogKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SharedLogKey").field(&self.own).field(&self.edition).finish()
     }
 }

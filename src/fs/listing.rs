@@ -29,6 +29,7 @@ use crate::fs::handle::Handle;
 use crate::fs::handle::Listing;
 use crate::fs::inode::FIRST_ON_DISK;
 use crate::fs::lookup;
+use crate::fs::message_log;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::node::dir::DirNode;
@@ -184,7 +185,8 @@ fn open(fs: &Shared, node: &Node) -> Result<Listing> {
     Ok(match &node.kind {
         NodeKind::Dir(_) => Listing::Dir(Mutex::default()),
         NodeKind::ViewDir { of, dir: ViewDir::Pages, .. } => {
-            Listing::Pages(PageNumber::count(fs.engine.text_length(&**of.as_file()?)?))
+            let length = message_log::text_length(&fs.engine, of.as_file()?)?;
+            Listing::Pages(PageNumber::count(length))
         }
         NodeKind::ViewDir {
             dir: ViewDir::Grep | ViewDir::Find | ViewDir::Lines | ViewDir::Jq | ViewDir::Extract,

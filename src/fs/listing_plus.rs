@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::SourceFile;
 use crate::engine::Version;
 use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::fs::Attr;
@@ -111,12 +112,14 @@ impl Looks<'_> {
         let last = self.file(of)?;
         let node = match derived {
             Derived::File(view) => {
-                let version = match last.version {
+                let (version, stat) = match last.version {
                     Some(known) => known,
                     None => facts::present_version(&fs.engine, last.node.as_file()?)?,
                 };
-                last.version = Some(version);
-                lookup::view_node_at(fs, (&last.node, version), (None, view.clone()), asker)
+                last.version = Some((version, stat));
+                let source = Arc::clone(last.node.as_file()?) as Arc<dyn SourceFile>;
+                let of = (&last.node, source, version, stat);
+                lookup::view_node_at(fs, of, (None, view.clone()), asker)
             }
             Derived::Dir(dir) => lookup::view_dir_node(fs, &last.node, None, *dir),
         }?;

@@ -12,7 +12,7 @@ use crate::engine::FileId;
 use crate::engine::Recipe;
 use crate::engine::RemovedContent;
 use crate::engine::Resolved;
-use crate::engine::SourceFile as _;
+use crate::engine::SourceFile;
 use crate::engine::Version;
 use crate::engine::messages_version;
 use crate::engine::resolve;
@@ -203,9 +203,8 @@ pub(super) fn file_node(
 ) -> Result<Arc<Node>> {
     let link = Link::new(parent, name);
     local_copy::follow(fs, &link, stat);
-    let node = fs.nodes.intern(Key::Disk(FileId::of(stat)), |_| {
-        Ok(NodeKind::File(Arc::new(FileNode::new(link, stat))))
-    })?;
+    let key = message_log::key(&fs.engine, &link, stat)?;
+    let node = fs.nodes.intern(key, |_| Ok(NodeKind::File(Arc::new(FileNode::new(link, stat)))))?;
     if !node.is_at(stat) {
         // A copy has taken its place, and yet it is here, under another name.
         fs.nodes.forget(node.ino, 1);
@@ -228,24 +227,29 @@ pub(super) fn view_node(
     let Reading { base, derived } = reading;
     match derived {
         Derived::File(view) => {
-            let version = facts::present_version(&fs.engine, file)?;
-            view_node_at(fs, (of, version), (base, view), asker)
+            let (version, stat) = facts::present_version(&fs.engine, file)?;
+            let source = message_log::source(&fs.engine, file, &stat)?;
+            let version = source.as_ref().map_or(version, |log| log.present_version());
+            let source: Arc<dyn SourceFile> =
+                source.map_or_else(|| Arc::clone(file) as _, |log| log as _);
+            view_node_at(fs, (of, source, version, stat), (base, view), asker)
         }
         Derived::Dir(dir) => view_dir_node(fs, of, base, dir),
     }
 }
 
-/// Returns the node of a view of the file `of` at a version, or of a view of the text of `base`.
+/// Returns the node of a view of the file `of` at a version, where `source` has its bytes, or of a
+/// view of the text of `base`.
 pub(super) fn view_node_at(
     fs: &Shared,
-    (of, (version, stat)): (&Arc<Node>, (Version, Stat)),
+    (of, source, version, stat): (&Arc<Node>, Arc<dyn SourceFile>, Version, Stat),
     (base, view): (Option<View>, View),
     asker: Asker<'_>,
 ) -> Result<Arc<Node>> {
     let NodeKind::File(file) = &of.kind else { return Err(FsError::NotFound) };
     let of_file = |view: View| {
         let size = file.sizes.of(&view, &version);
-        let origin = Origin { base: Base::File(Arc::clone(file) as _), stat };
+        let origin = Origin { base: Base::File(Arc::clone(&source)), stat };
         let recipe = Recipe::View(view.shared());
         let node = computed_node::intern(fs, recipe, version, Some(of), origin, asker)?;
         if let (Some(size), NodeKind::Computed(of)) = (size, &node.kind)
@@ -296,12 +300,11 @@ fn version_of_messages(
     dir: &Arc<DirNode>,
 ) -> Result<(Version, Stat)> {
     let node = find_real(fs, history, dir, MESSAGES.as_ref())?;
-    let stat = node
-        .as_file()
-        .and_then(|file| file.stat().and_then(|stat| message_log::shown(&fs.engine, file, stat)));
+    let stat = node.as_file().and_then(|file| file.stat());
+    let shown = stat.and_then(|stat| message_log::shown_with(&fs.engine, &node, stat));
     fs.nodes.forget(node.ino, 1);
-    let stat = stat?;
-    Ok((messages_version(&stat), stat))
+    let (stat, published) = shown?;
+    Ok((messages_version(&stat, published.as_deref()), stat))
 }
 
 /// Returns the node of the summary of removed content.

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use crate::engine::Engine;
+use crate::engine::FileId;
+use crate::engine::SharedLog;
+use crate::engine::SourceFile;
 use crate::engine::messages;
+use crate::engine::names;
 use crate::engine::patience::allow_slow;
 use crate::engine::sync::MutexGuard;
 use crate::fs::FsError;
@@ -12,10 +16,18 @@ use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::handle::FileHandle;
 use crate::fs::handle::PendingLine;
+use crate::fs::key::Key;
+use crate::fs::key::SharedLogKey;
+use crate::fs::node::Link;
+use crate::fs::node::Node;
 use crate::fs::node::file::FileNode;
 use crate::message;
 use crate::message::Batch;
 use crate::message::LockedLog;
+use crate::message::Log;
+use crate::message::Published;
+use crate::model::Content as _;
+use crate::store::Artifact;
 use crate::store::Conversation;
 use crate::store::Stat;
 use crate::store::stat_file;
@@ -31,7 +43,7 @@ pub(super) fn write(
     owner: Option<u64>,
 ) -> Result<()> {
     let mut pending = pending_line(fs, handle)?;
-    let shown = message::whole(&handle.file, stat_file(&handle.file)?.size)?;
+    let shown = log(fs, handle)?.len();
     if !mode.appends() && offset != shown && pending.next != Some(offset) {
         return Err(FsError::AppendOnly);
     }
@@ -110,10 +122,69 @@ fn append(
     Ok(appended?)
 }
 
-/// Returns the attributes of `file`, of which the disk says `stat`, as readers see it: a log has
-/// whole lines only.
-pub(super) fn shown(engine: &Engine, file: &FileNode, stat: Stat) -> Result<Stat> {
-    Ok(messages::shown(engine, file, stat, || Ok(file.reader()?))?)
+/// Returns the attributes of the file `node`, of which the disk says `stat`, as readers see it: a
+/// log has whole lines only, and those of other hosts, which are returned, too.
+pub(super) fn shown_with(
+    engine: &Engine,
+    node: &Node,
+    stat: Stat,
+) -> Result<(Stat, Option<Arc<Published>>)> {
+    let file = node.as_file()?;
+    let own = messages::shown(engine, &**file, stat, || Ok(file.reader()?))?;
+    let published = published(engine, node, &own)?;
+    let size = published.as_ref().map_or(own.size, |published| published.shown_length(own.size));
+    Ok((Stat { size, ..own }, published))
+}
+
+/// Returns what stands in front of the log `node`, of which the disk says `own`: as it is now or,
+/// where a message came that belongs before others, as it was.
+fn published(engine: &Engine, node: &Node, own: &Stat) -> Result<Option<Arc<Published>>> {
+    let Key::SharedLog(key) = &node.key else { return Ok(None) };
+    if !node.is_message_log() {
+        return Ok(None);
+    }
+    let now = messages::published(engine, &**node.as_file()?, own)?;
+    Ok(Some(key.follow(now)))
+}
+
+/// Returns the log that is open, as it is now.
+pub(super) fn log(fs: &Shared, handle: &FileHandle) -> Result<Log> {
+    let stat = stat_file(&handle.file)?;
+    let end = message::whole(&handle.file, stat.size)?;
+    let published = published(&fs.engine, &handle.node, &stat)?;
+    Ok(Log::new(Artifact::new(Arc::clone(&handle.file), end), published))
+}
+
+/// Returns the key of the file that `link` names, of which the disk says `stat`.
+pub(super) fn key(engine: &Engine, link: &Link, stat: &Stat) -> Result<Key> {
+    let id = FileId::of(stat);
+    let Some(others) = &engine.options.other_messages else { return Ok(Key::Disk(id)) };
+    if !names::is_message_log(&**link.parent.as_dir()?, &link.name) {
+        return Ok(Key::Disk(id));
+    }
+    let conversation = link.conversation().ok_or(FsError::Stale)?;
+    let published = others.published(&conversation, stat)?;
+    let shared = |published| Key::SharedLog(Arc::new(SharedLogKey::new(id, published)));
+    Ok(published.map_or(Key::Disk(id), shared))
+}
+
+/// Returns the log of which `file` has this host's part, as the source of its views. `None` for any
+/// other file.
+pub(super) fn source(
+    engine: &Engine,
+    file: &Arc<FileNode>,
+    stat: &Stat,
+) -> Result<Option<Arc<SharedLog>>> {
+    let own = Arc::clone(file) as Arc<dyn SourceFile>;
+    Ok(SharedLog::of(engine, &own, stat)?)
+}
+
+/// Returns the length that the pages of `file` divide.
+pub(super) fn text_length(engine: &Engine, file: &Arc<FileNode>) -> Result<u64> {
+    Ok(match source(engine, file, &file.stat()?)? {
+        Some(log) => engine.text_length(&*log)?,
+        None => engine.text_length(&**file)?,
+    })
 }
 
 /// Returns the conversation that the log `file` belongs to.

@@ -83,8 +83,14 @@ pub(super) fn resize(
     size: u64,
     fh: Option<Fh>,
 ) -> Result<()> {
-    if node.is_message_log() && size != message_log::shown(&fs.engine, file, file.stat()?)?.size {
-        return Err(FsError::AppendOnly);
+    if node.is_message_log() {
+        let (shown, published) = message_log::shown_with(&fs.engine, node, file.stat()?)?;
+        if size != shown.size {
+            return Err(FsError::AppendOnly);
+        }
+        if published.is_some() {
+            return Ok(());
+        }
     }
     let open = open_to_resize(fs, file, fh)?;
     fs.engine.check_cap(&|| file.is_terminal_log(), &|| Ok(stat_file(&open)?.size), size)?;

@@ -17,4 +17,5 @@ mod races;
 mod redaction;
 mod sealing;
 mod search;
+mod shared_log;
 mod views;

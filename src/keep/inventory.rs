@@ -41,6 +41,7 @@ pub(super) struct StoredArtifact {
 /// The artifacts of a conversation.
 #[derive(Debug)]
 pub(super) struct Inventory {
+    store: Store,
     pub(super) conversation: Arc<Conversation>,
     pub(super) artifacts: Vec<StoredArtifact>,
     /// True once `referenced` of each artifact is set.
@@ -51,6 +52,7 @@ impl Inventory {
     /// Takes the inventory of a conversation at the moment `now`, in milliseconds since the epoch.
     /// Adds what cannot be read to `unread`, by its path in the conversation.
     fn of(
+        store: &Store,
         conversation: Arc<Conversation>,
         now: i64,
         unread: &mut UnreadPlaces,
@@ -69,7 +71,7 @@ impl Inventory {
                     |recovered| Ok(recovered.is_none()),
                 )?;
         }
-        Ok(Self { conversation, artifacts, references_found: false })
+        Ok(Self { store: store.clone(), conversation, artifacts, references_found: false })
     }
 
     /// Returns the id of the conversation.
@@ -90,7 +92,11 @@ impl Inventory {
             return Ok(());
         }
         let paths: Vec<_> = self.artifacts.iter().map(|artifact| &artifact.path).collect();
-        let referenced = match references::referenced(&self.conversation, &paths) {
+        let published = self.store.published_messages(self.id());
+        let published = published.map_err(|error| self.conversation.log_error("read", error));
+        let referenced = published
+            .and_then(|published| references::referenced(&self.conversation, published, &paths));
+        let referenced = match referenced {
             Ok(referenced) => referenced,
             Err(error) => {
                 let mut below = UnreadPlaces::default();
@@ -159,7 +165,7 @@ pub(super) fn inventories(
             break;
         }
         let take = |conversation: Arc<Conversation>, below: &mut UnreadPlaces| {
-            Inventory::of(conversation, now, below)
+            Inventory::of(store, conversation, now, below)
         };
         inventories.extend(in_conversation(store, &id, unread, take)?);
     }

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use crate::model::Record;
 use crate::model::RelPath;
@@ -24,16 +25,24 @@ const PATH: &[u8] = b"artifacts/";
 /// The key of a call id.
 const CALL: &[u8] = b"\"tool_call_id\"";
 
-/// Reports for each of `paths` whether a message refers to it. Without a log, none is referred to.
+/// Reports for each of `paths` whether a message refers to it: one of this host's log, or of those
+/// that hosts have `published`. Without messages, none is referred to.
 pub(super) fn referenced(
     conversation: &Conversation,
+    published: Option<File>,
     paths: &[&RelPath],
 ) -> Result<Vec<bool>, StoreError> {
     let mut mentioned = vec![false; paths.len()];
-    let Some(log) = conversation.log_file()? else { return Ok(mentioned) };
+    let logs = [conversation.log_file()?, published.map(Arc::new)];
+    let logs: Vec<_> = logs.into_iter().flatten().collect();
+    if logs.is_empty() {
+        return Ok(mentioned);
+    }
     let names = ArtifactNames::of(conversation, paths)?;
-    let read = each_window(&log, |window, fresh| names.look(window, fresh, &mut mentioned));
-    read.map_err(|error| conversation.log_error("read", error))?;
+    for log in logs {
+        let read = each_window(&log, |window, fresh| names.look(window, fresh, &mut mentioned));
+        read.map_err(|error| conversation.log_error("read", error))?;
+    }
     Ok(mentioned)
 }
 

@@ -155,6 +155,20 @@ fn what_messages_refer_to_goes_last() {
 }
 
 #[test]
+fn what_messages_of_other_hosts_refer_to_goes_last() {
+    let fixture = Fixture::new();
+    for (name, used) in [("a.txt", 1), ("b.txt", 2)] {
+        fixture.artifact("c", name, 1000, used);
+    }
+    let published = fixture.dir.path().join("remote/messages/c");
+    fs::create_dir_all(&published).unwrap();
+    let log = "{}\n{\"role\":\"tool\",\"fullOutputPath\":\"/mnt/ctx/c/artifacts/tool/a.txt\"}\n";
+    fs::write(published.join("published.jsonl"), log).unwrap();
+    let order = ["c/b.txt", "c/a.txt"].map(|name| format!("{name} keep_conversation"));
+    assert_eq!(fixture.plan(&bytes(0), &SweepScope::Store, now()), order);
+}
+
+#[test]
 fn live_scratch_and_other_files_stay() {
     let fixture = Fixture::new();
     fixture.artifact("c", "a", 1000, 0);

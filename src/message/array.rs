@@ -6,6 +6,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use crate::message::BLOCK;
+use crate::message::Log;
 use crate::message::LogLine;
 use crate::message::LogLines;
 use crate::message::MessageError;
@@ -18,7 +19,7 @@ use crate::store::Artifact;
 ///
 /// A line that is not a message, which only a program that bypasses ctxfs can write, becomes a
 /// string in the array.
-pub fn array(log: Artifact, out: &mut dyn Write) -> io::Result<()> {
+pub fn array(log: Log, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"[")?;
     let mut before: &[u8] = b"\n";
     for line in LogLines::of(log) {
@@ -66,7 +67,7 @@ pub fn check(file: &Arc<File>) -> Result<(), MessageError> {
     if end == size {
         return Ok(());
     }
-    let last = LogLine::Part(Artifact::new(Arc::clone(file), size), end, size - end);
+    let last = LogLine::Part(Artifact::new(Arc::clone(file), size).into(), end, size - end);
     if !last.is_blank()? {
         MessageLayout::of(&last)?;
     }

@@ -6,19 +6,22 @@ use std::sync::Arc;
 
 use crate::message::BLOCK;
 use crate::message::HELD;
+use crate::message::Log;
 use crate::message::MessageError;
+use crate::message::OtherMessages;
 use crate::model::Content;
 use crate::store::Artifact;
 use crate::store::Conversation;
 use crate::store::read_full_at;
+use crate::store::stat_file;
 
 /// One line, without its newline.
 #[derive(Debug, Clone)]
 pub enum LogLine {
     /// A line of at most [`HELD`] bytes.
     Bytes(Vec<u8>),
-    /// A longer line: a file, the offset of the line in it, and its length.
-    Part(Artifact, u64, u64),
+    /// A longer line: what has it, the offset of the line in that, and its length.
+    Part(Log, u64, u64),
 }
 
 impl From<Vec<u8>> for LogLine {
@@ -72,10 +75,10 @@ impl Content for LogLine {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Bytes(bytes) => bytes[..].read_at(offset, buffer),
-            Self::Part(file, start, length) => {
+            Self::Part(log, start, length) => {
                 let left = usize::try_from(length.saturating_sub(offset)).unwrap_or(usize::MAX);
                 let wanted = buffer.len().min(left);
-                file.read_at(start + offset, &mut buffer[..wanted])
+                log.read_at(start + offset, &mut buffer[..wanted])
             }
         }
     }
@@ -84,7 +87,7 @@ impl Content for LogLine {
 /// An iterator over the lines of a log that end in a newline and are not blank.
 #[derive(Debug)]
 pub struct LogLines {
-    log: Artifact,
+    log: Log,
     /// The offset of `block` in the log.
     offset: u64,
     block: Vec<u8>,
@@ -94,13 +97,13 @@ pub struct LogLines {
 
 impl LogLines {
     /// Returns an iterator over all of `log`.
-    pub fn of(log: Artifact) -> Self {
+    pub fn of(log: impl Into<Log>) -> Self {
         Self::from(log, 0)
     }
 
     /// Returns an iterator over the lines of `log` from `offset` on, where one begins.
-    pub fn from(log: Artifact, offset: u64) -> Self {
-        Self { log, offset, block: Vec::new(), used: 0 }
+    pub fn from(log: impl Into<Log>, offset: u64) -> Self {
+        Self { log: log.into(), offset, block: Vec::new(), used: 0 }
     }
 
     /// Returns the offset of what follows the last line that was returned.
@@ -175,11 +178,20 @@ pub fn whole(file: &File, size: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Opens the whole lines of the log of `conversation`, as it is now. Returns `None` if there is no
-/// log.
-pub fn log_of(conversation: &Conversation) -> Result<Option<Artifact>, MessageError> {
-    let file = conversation.log_file()?;
-    Ok(file.map(whole_of).transpose()?)
+/// Opens the whole lines of the log of `conversation`, as it is now, with what `others` have
+/// published. Returns `None` if there is no log.
+pub fn log_of(
+    conversation: &Conversation,
+    others: Option<&dyn OtherMessages>,
+) -> Result<Option<Log>, MessageError> {
+    let Some(file) = conversation.log_file()? else { return Ok(None) };
+    let stat = stat_file(&file)?;
+    let end = whole(&file, stat.size)?;
+    let published = match others {
+        Some(others) => others.published(conversation.id(), &stat)?,
+        None => None,
+    };
+    Ok(Some(Log::new(Artifact::new(file, end), published)))
 }
 
 /// Returns the whole lines of `file`, as it is now.

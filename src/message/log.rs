@@ -49,7 +49,7 @@ impl<'a> LockedLog<'a> {
         if end == size {
             return Ok(size);
         }
-        let torn = LogLine::Part(Artifact::new(Arc::clone(self.0), size), end, size - end);
+        let torn = LogLine::Part(Artifact::new(Arc::clone(self.0), size).into(), end, size - end);
         if MessageLayout::of(&torn).is_ok() {
             append_all(self.0, b"\n")?;
             return Ok(size + 1);

@@ -407,7 +407,7 @@ fn a_torn_line_is_set_aside() {
     ] {
         fs::remove_file(&torn).ok();
         fs::write(fixture.path("history/messages.jsonl"), text).unwrap();
-        let whole = log_of(&fixture.conversation).unwrap().unwrap();
+        let whole = log_of(&fixture.conversation, None).unwrap().unwrap();
         assert!(LogLines::of(whole).all(|line| layout::MessageLayout::of(&line.unwrap()).is_ok()));
         fixture.append(&json!({ "role": "system" }));
         assert_eq!(fixture.text(), format!("{kept}{{\"role\":\"system\"}}\n"));
@@ -420,7 +420,7 @@ fn the_array_has_every_line() {
     let fixture = Fixture::new();
     let array = || {
         let mut text = Vec::new();
-        array(log_of(&fixture.conversation).unwrap().unwrap(), &mut text).unwrap();
+        array(log_of(&fixture.conversation, None).unwrap().unwrap(), &mut text).unwrap();
         serde_json::from_slice::<Value>(&text).unwrap()
     };
     fixture.open();

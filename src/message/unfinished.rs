@@ -91,7 +91,7 @@ impl UnfinishedLine {
         let Some((file, length)) = self.spilled.take() else { return Ok(LogLine::Bytes(held)) };
         file.write_all_at(&held, length)?;
         let length = length + held.len() as u64;
-        Ok(LogLine::Part(Artifact::new(file, length), 0, length))
+        Ok(LogLine::Part(Artifact::new(file, length).into(), 0, length))
     }
 
     /// Returns the bytes of memory that it holds.

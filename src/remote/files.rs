@@ -2,6 +2,7 @@
 
 mod digests;
 mod scan;
+mod swept;
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -9,6 +10,7 @@ use std::collections::HashSet;
 
 use crate::remote::files::digests::Digests;
 use crate::remote::files::scan::Scan;
+use crate::remote::files::swept::Swept;
 use crate::remote::mark::key_of;
 use crate::remote::mark::version_of;
 use crate::replica::Base;
@@ -59,7 +61,7 @@ pub fn files(
     for (path, found) in far {
         all.found.entry(path).or_insert(found);
     }
-    all.assume(known);
+    all.assume(conversation, known)?;
     Ok(all)
 }
 
@@ -75,7 +77,6 @@ impl Files {
         self.is_blind || !are_named || self.unread.named().iter().any(|place| holds(&place.path))
     }
 
-    /// Takes what the base has in places that could not be read as being there.
     /// Takes for granted what the base has elsewhere. Where the manifest is lost nobody knows it any
     /// more, and that is no removal.
     pub fn assume_elsewhere(&mut self, known: &Base) {
@@ -92,17 +93,22 @@ impl Files {
         self.found.entry(entry.path.clone()).or_insert(found);
     }
 
-    fn assume(&mut self, known: &Base) {
-        if self.unread.is_empty() && !self.is_blind {
-            return;
-        }
+    /// Takes what the base has in places that could not be read as being there, and what a rule of
+    /// keeping removed: that is about the disk of this host alone.
+    fn assume(&mut self, conversation: &Conversation, known: &Base) -> Result<(), StoreError> {
         let seen: HashSet<FileKey> = self.found.values().map(|found| found.key).collect();
-        for entry in &known.entries {
-            let is_seen = keys_of(entry).any(|key| seen.contains(&key));
-            if !is_seen && self.is_unread(&entry.path) {
+        let is_missing = |entry: &&Entry| !keys_of(entry).any(|key| seen.contains(&key));
+        let missing: Vec<&Entry> = known.entries.iter().filter(is_missing).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let kept = Swept::of(conversation, &mut self.unread)?;
+        for entry in missing {
+            if kept.has(entry) || self.is_unread(&entry.path) {
                 self.assume_entry(entry);
             }
         }
+        Ok(())
     }
 }
 

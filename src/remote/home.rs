@@ -3,12 +3,16 @@
 //! ```text
 //! <store>/remote/                     0700
 //!   lock                              locked by the process that pushes and looks
+//!   messages/<conversation>/          what readers find of the messages; see `published`
 //!   <32 hexadecimal digits>/          one bucket, by its id
 //!     writer.json                     who publishes from here; replaced atomically
+//!     bucket.json                     where the bucket was when it was used last
 //!     conversations/<conversation>/   what `notes` keeps
 //! ```
 //!
 //! Another bucket begins anew.
+
+mod known;
 
 use std::fs::File;
 use std::path::Path;
@@ -26,10 +30,14 @@ use crate::remote::RemoteError;
 use crate::remote::whole_file;
 use crate::replica::WriterId;
 use crate::store::Dir;
+use crate::store::REMOTE;
+use crate::store::REMOTE_MESSAGES;
 use crate::store::Store;
 use crate::store::file_lock;
 
-const REMOTE: &str = "remote";
+pub use known::KnownBucket;
+pub use known::known_buckets;
+
 const LOCK: &str = "lock";
 const WRITER: &str = "writer.json";
 const CONVERSATIONS: &str = "conversations";
@@ -116,6 +124,15 @@ impl Home {
         let written = whole_file::write(&self.dir, WRITER, &text);
         written.map_err(RemoteError::at("write", &self.path.join(WRITER)))?;
         Ok(writer)
+    }
+
+    /// Returns the directory of what readers find of the messages of a conversation, whichever
+    /// bucket they came from.
+    pub(super) fn messages(&self, conversation: &Component) -> Result<Dir, RemoteError> {
+        let path = self.path.with_file_name(REMOTE_MESSAGES);
+        let dir = whole_file::directory(&self.remote, REMOTE_MESSAGES.as_ref())
+            .and_then(|messages| whole_file::directory(&messages, conversation.as_os_str()));
+        dir.map_err(RemoteError::at("open", &path.join(conversation.as_os_str())))
     }
 
     /// Returns what is kept about a conversation.

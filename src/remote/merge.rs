@@ -66,7 +66,20 @@ impl Push<'_> {
         Ok(pushed)
     }
 
-    fn merge_part(
+    /// Returns the segments that [`Self::merge`] would merge.
+    pub fn to_merge(&self, looked: &Looked) -> Result<BTreeSet<SegmentId>, RemoteError> {
+        Ok(part(&pieces(self.notes)?.pieces, &log(looked)))
+    }
+
+    /// Returns the segments that [`Self::sweep`] would delete, with what the list says of them.
+    pub fn to_sweep(&self, looked: &Looked, now: u64) -> Result<Vec<Listed>, RemoteError> {
+        let log = log(looked);
+        let useless = useless(&log, &pieces(self.notes)?.pieces, now);
+        Ok(useless.into_iter().filter_map(|id| log.get(&id).cloned()).collect())
+    }
+
+    /// Merges some segments. Returns false if all must begin again.
+    pub(in crate::remote) fn merge_part(
         &self,
         all: &[Piece],
         part: &BTreeSet<SegmentId>,

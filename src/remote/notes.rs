@@ -6,7 +6,9 @@
 //! intent.tar.zst          its bytes
 //! log/<segment>.tar.zst   segments as they came; large ones are cut after their records
 //! log/<segment>.refused   why a segment was not kept
+//! purging.json            what a purge that was cut off is to remove yet
 //! looked                  empty; its time is that of the last look
+//! shown.json              whose messages readers saw last, and with which log of this host
 //! ```
 //!
 //! One process at a time writes here: the one that has the lock of the home.
@@ -14,7 +16,9 @@
 mod agreement;
 mod intent;
 mod log;
+mod purging;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -27,15 +31,21 @@ use serde::Serialize;
 use crate::model::Component;
 use crate::remote::RemoteError;
 use crate::remote::whole_file;
+use crate::replica::SegmentId;
 use crate::store::Dir;
+use crate::store::FileMark;
 use crate::store::Time;
 
 pub use agreement::Agreement;
 pub use intent::Intent;
 pub use log::StoredSegment;
+pub use purging::Purging;
 
 const LOG: &str = "log";
 const LOOKED: &str = "looked";
+const SHOWN: &str = "shown.json";
+/// The most bytes of it that are read.
+const MOST_SHOWN: u64 = 64 << 20;
 
 /// What this host keeps about one conversation.
 pub struct Notes {
@@ -54,6 +64,31 @@ pub struct MessagesAt {
     pub born: i64,
     /// The bytes before the place.
     pub offset: u64,
+    /// A number of the lines before the place, by which they are known in another file.
+    #[serde(default)]
+    pub chain: u64,
+}
+
+/// The messages that readers saw last.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Shown {
+    /// The log of this host: its inode, and its time of birth.
+    pub(super) inode: u64,
+    pub(super) born: i64,
+    /// The segments that were known.
+    pub(super) segments: BTreeSet<SegmentId>,
+}
+
+impl MessagesAt {
+    /// Returns true if it is a place in the file that has this mark.
+    pub(super) fn is_in(&self, mark: &FileMark) -> bool {
+        (self.inode, self.born) == (mark.ino, mark.born) && self.offset <= mark.size
+    }
+
+    /// Returns the bytes before it in the file that has this mark; 0 if that is another one.
+    pub(super) fn bytes_in(&self, mark: &FileMark) -> u64 {
+        if self.is_in(mark) { self.offset } else { 0 }
+    }
 }
 
 impl fmt::Debug for Notes {
@@ -94,6 +129,23 @@ impl Notes {
         let file = self.dir.create_file(LOOKED.as_ref(), flags, whole_file::FILE_MODE);
         let written = file.and_then(|file| file.set_modified(SystemTime::now()));
         written.map_err(RemoteError::at("write", &self.path_of(LOOKED)))
+    }
+
+    /// Returns whose messages readers saw last. `None` if that is not known.
+    pub(super) fn shown(&self) -> Result<Option<Shown>, RemoteError> {
+        let text = whole_file::read(&self.dir, SHOWN, MOST_SHOWN);
+        let text = text.map_err(RemoteError::at("read", &self.path_of(SHOWN)))?;
+        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
+    }
+
+    /// Notes whose messages readers see from now on.
+    pub(super) fn keep_shown(&self, shown: &Shown) -> Result<(), RemoteError> {
+        if self.shown()?.as_ref() == Some(shown) {
+            return Ok(());
+        }
+        let text = serde_json::to_vec(shown).expect("names can be JSON");
+        let written = whole_file::write(&self.dir, SHOWN, &text);
+        written.map_err(RemoteError::at("write", &self.path_of(SHOWN)))
     }
 
     fn path_of(&self, name: &str) -> PathBuf {

@@ -30,6 +30,9 @@ use crate::replica::SegmentId;
 use batch::Batch;
 use batch::Messages;
 
+pub(super) use packed_file::PackedFile;
+pub(super) use ready::message;
+pub use source::NoSource;
 pub use source::Opened;
 pub use source::Source;
 pub use uploads::Session;
@@ -37,6 +40,8 @@ pub use uploads::Session;
 /// The time after which a segment is not sent any more: its objects may be collected some days
 /// later.
 const DAY: Duration = Duration::from_hours(24);
+/// The artifacts and messages that one segment removes, at most: a line has a bound.
+const MOST_REMOVED: usize = 100_000;
 /// The bytes that an upload must get through in a second, at least.
 const SLOWEST: u64 = 1 << 20;
 
@@ -143,14 +148,15 @@ impl Push<'_> {
         let mut others = Changes { puts: BTreeMap::new(), moves, removed };
         leave_bad_moves(&mut others, pushed);
         loop {
-            let mut batch = Batch::new(mem::take(&mut others));
-            while let Some((path, put)) = puts.next_if(|_| !batch.is_full()) {
+            let mut batch = Batch::new(first_of(&mut others));
+            let is_end = others.is_empty();
+            while let Some((path, put)) = puts.next_if(|_| is_end && !batch.is_full()) {
                 match self.ready(path, put, session)? {
                     Ok(ready) => batch.add(path, put, ready),
                     Err(why) => pushed.left.push((path.clone(), why)),
                 }
             }
-            let is_last = puts.peek().is_none();
+            let is_last = is_end && puts.peek().is_none();
             if is_last {
                 batch.messages = self.messages(pushed)?;
             }
@@ -185,6 +191,14 @@ impl Push<'_> {
             self.notes.save(&before, &after)?;
         }
     }
+}
+
+/// Takes as much out of moves and removals as goes into one segment.
+fn first_of(others: &mut Changes) -> Changes {
+    let next = others.removed.iter().nth(MOST_REMOVED).copied();
+    let rest = next.map(|next| others.removed.split_off(&next)).unwrap_or_default();
+    let removed = mem::replace(&mut others.removed, rest);
+    Changes { puts: BTreeMap::new(), moves: mem::take(&mut others.moves), removed }
 }
 
 /// Takes out what no segment can say. It stays as it is here.

@@ -26,6 +26,7 @@ use crate::remote::error::RemoteError;
 use crate::remote::mark::mark_of;
 use crate::remote::mark::shared_path;
 use crate::remote::notes::MessagesAt;
+use crate::remote::own_log::chained;
 use crate::remote::push::Opened;
 use crate::remote::push::Source;
 use crate::replica::FileKey;
@@ -123,11 +124,15 @@ impl Source for LocalSource<'_> {
         let Some(file) = self.conversation.log_file()? else { return Ok((Vec::new(), *from)) };
         let read = || {
             let mark = FileMark::of(&stat_file(&file)?);
-            let is_same = (from.inode, from.born) == (mark.ino, mark.born);
-            let start = if is_same && from.offset <= mark.size { from.offset } else { 0 };
             let log = Artifact::new(Arc::clone(&file), message::whole(&file, mark.size)?);
-            let (lines, offset) = messages_of(log, start)?;
-            Ok((lines, MessagesAt { inode: mark.ino, born: mark.born, offset }))
+            let start = MessagesAt { inode: mark.ino, born: mark.born, ..MessagesAt::default() };
+            let start = if from.is_in(&mark) { *from } else { start };
+            let (lines, at) = messages_of(log, start)?;
+            if !lines.is_empty() {
+                // Otherwise a crash could take what others have, and this host not.
+                file.sync_data()?;
+            }
+            Ok((lines, at))
         };
         let read: io::Result<_> = read();
         Ok(read.map_err(|error| self.conversation.log_error("read", error))?)
@@ -191,21 +196,23 @@ fn attributes_of(file: &File) -> io::Result<BTreeMap<String, String>> {
     Ok(named.map(|(name, value)| (name, text::encode(&value))).collect())
 }
 
-/// Returns messages of `log` from `start` on, and where the next ones follow.
-fn messages_of(log: Artifact, start: u64) -> io::Result<(Vec<Vec<u8>>, u64)> {
-    let (mut taken, mut bytes, mut end) = (Vec::new(), 0, start);
-    let mut lines = LogLines::from(log, start);
+/// Returns messages of `log` from `at` on, and where the next ones follow.
+fn messages_of(log: Artifact, mut at: MessagesAt) -> io::Result<(Vec<Vec<u8>>, MessagesAt)> {
+    let (mut taken, mut bytes) = (Vec::new(), 0);
+    let mut lines = LogLines::from(log, at.offset);
     while let Some(line) = lines.next() {
-        let line = whole_line(line?)?;
+        let line = line?;
+        let chain = chained(at.chain, &line)?;
+        let line = whole_line(line)?;
         let length = line.as_ref().map_or(0, Vec::len);
         if bytes > 0 && bytes + length > MESSAGES_BYTES {
-            return Ok((taken, end));
+            return Ok((taken, at));
         }
         taken.extend(line);
         bytes += length;
-        end = lines.reached();
+        at = MessagesAt { offset: lines.reached(), chain, ..at };
     }
-    Ok((taken, lines.reached()))
+    Ok((taken, MessagesAt { offset: lines.reached(), ..at }))
 }
 
 /// Returns the bytes of a line, or none if it is too long for a segment.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::bucket::Deadline;
+use crate::model::Component;
 use crate::remote::Agreement;
+use crate::remote::Applied;
 use crate::remote::Fetcher;
 use crate::remote::Files;
 use crate::remote::Home;
@@ -11,17 +13,25 @@ use crate::remote::Left;
 use crate::remote::LeftOut;
 use crate::remote::LocalSource;
 use crate::remote::Looked;
+use crate::remote::MessagesAt;
 use crate::remote::Moment;
+use crate::remote::NoSource;
 use crate::remote::Notes;
 use crate::remote::Objects;
+use crate::remote::Piece;
 use crate::remote::Push;
 use crate::remote::PushLock;
 use crate::remote::Pushed;
 use crate::remote::RemoteError;
 use crate::remote::Session;
+use crate::remote::Source;
+use crate::remote::Stored;
+use crate::remote::Told;
 use crate::remote::apply;
-use crate::remote::files;
+use crate::remote::here::here;
 use crate::remote::look;
+use crate::remote::messages::Messages;
+use crate::remote::own_log;
 use crate::remote::pieces;
 use crate::replica::Changes;
 use crate::replica::Plan;
@@ -65,7 +75,7 @@ pub struct Sent {
     /// What was left out, by path, and why.
     pub left: BTreeMap<String, LeftOut>,
     /// Files that are being written. They are sent once they are complete.
-    pub live: usize,
+    pub live: Vec<String>,
     /// True if not all of the conversation could be read: what is there was neither sent nor taken
     /// for removed.
     pub is_partial: bool,
@@ -80,10 +90,32 @@ pub struct Came {
     pub refused: Vec<(SegmentId, RemoteError)>,
     /// The number of files that came, were renamed or removed.
     pub steps: usize,
+    /// Those of them that came.
+    pub added: usize,
+    /// Those that were renamed.
+    pub renamed: usize,
+    /// Those that were removed.
+    pub removed: usize,
     /// The files that were left as they are, and why.
     pub left: Vec<Left>,
     /// The error after which nothing further was tried.
     pub error: Option<RemoteError>,
+}
+
+impl Came {
+    fn new(looked: Looked, refused: Vec<(SegmentId, RemoteError)>, applied: Applied) -> Self {
+        let count = |is_it: fn(&Step) -> bool| applied.done.iter().filter(|s| is_it(s)).count();
+        Self {
+            looked,
+            refused,
+            steps: applied.done.len(),
+            added: count(|step| matches!(step, Step::Add { .. })),
+            renamed: count(|step| matches!(step, Step::Rename { .. })),
+            removed: count(|step| matches!(step, Step::Remove { .. })),
+            left: applied.left,
+            error: applied.error,
+        }
+    }
 }
 
 impl Sync<'_> {
@@ -92,14 +124,21 @@ impl Sync<'_> {
         let notes = self.home.conversation(conversation.id())?;
         let (mut session, mut sent) = (Session::default(), Sent::default());
         for _ in 0..ROUNDS {
-            let (agreement, files) = self.now_here(conversation, &notes)?;
-            let changes = Changes::since(&agreement.base, &files.found);
+            let is_replaced = log_is_replaced(conversation, &notes)?;
+            let (agreement, files) = here(conversation, &notes, self.store.clock())?;
+            let mut changes = Changes::since(&agreement.base, &files.found);
+            if is_replaced {
+                let Agreement { messages, writer, .. } = &agreement;
+                changes.removed.extend(own_log::replaced(&notes, messages, *writer)?);
+            }
             let pushed = self.run(conversation, &notes, &changes, &mut session)?;
             sent.segments.extend(pushed.segments);
             sent.left = pushed.left.into_iter().collect();
-            sent.live = changes.puts.values().filter(|put| put.digest.is_none()).count();
+            let live = changes.puts.iter().filter(|(_, put)| put.digest.is_none());
+            sent.live = live.map(|(path, _)| path.clone()).collect();
             sent.is_partial = files.unread.count() > 0;
             if !pushed.again {
+                forget_replaced_log(conversation, &notes)?;
                 break;
             }
         }
@@ -113,10 +152,34 @@ impl Sync<'_> {
         changes: &Changes,
         session: &mut Session,
     ) -> Result<Pushed, RemoteError> {
+        self.pushing(notes, &LocalSource::new(conversation)).run(changes, session)
+    }
+
+    /// Publishes that a conversation is gone from this store: all that host and bucket had agreed
+    /// upon was removed, and the messages that were seen here. What others added since stays.
+    pub fn push_removal(&self, id: &Component) -> Result<Sent, RemoteError> {
+        let notes = self.home.conversation(id)?;
+        let (mut session, mut sent) = (Session::default(), Sent::default());
+        for _ in 0..ROUNDS {
+            let before = notes.agreement()?;
+            let mut changes = Changes::since(&before.base, &BTreeMap::new());
+            changes.removed.extend(own_log::gone(&notes, before.writer)?);
+            let pushed = self.pushing(&notes, &NoSource).run(&changes, &mut session)?;
+            sent.segments.extend(pushed.segments);
+            if !pushed.again {
+                let before = notes.agreement()?;
+                let messages = MessagesAt::default();
+                notes.save(&before, &Agreement { messages, ..before.clone() })?;
+                break;
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Returns a push of what `source` has.
+    pub(super) fn pushing<'s>(&'s self, notes: &'s Notes, source: &'s dyn Source) -> Push<'s> {
         let (bucket, home, now) = (self.bucket, self.home, self.now);
-        let source = LocalSource::new(conversation);
-        let push = Push { bucket, home, notes, source: &source, now, deadline: (self.deadline)() };
-        push.run(changes, session)
+        Push { bucket, home, notes, source, now, deadline: (self.deadline)() }
     }
 
     /// Looks into the bucket, and does here what others did. Everything comes, whole.
@@ -126,22 +189,42 @@ impl Sync<'_> {
         self.recognize(conversation, &notes, &looked)?;
         let found = pieces(&notes)?;
         let state = State::of(&found.pieces);
-        let (agreement, files) = self.now_here(conversation, &notes)?;
+        let is_replaced = log_is_replaced(conversation, &notes)?;
+        let (agreement, files) = here(conversation, &notes, self.store.clock())?;
         let changes = Changes::since(&agreement.base, &files.found);
         let Files { found: here, directories, .. } = &files;
         let mut plan = Plan::new(&agreement.base, here, &state, &changes, directories);
-        if !found.refused.is_empty() {
+        if !(found.refused.is_empty() && looked.refused.is_empty()) {
             // What seems to be removed may be in a segment that cannot be read.
             plan.steps.retain(|step| !matches!(step, Step::Remove { .. }));
         }
         let deadline = self.deadline;
         let fetcher = Fetcher { bucket: self.bucket, notes: &notes, state: &state, deadline };
-        let applied = apply(conversation, &plan.steps, &fetcher, (self.now)().wall as i64);
+        let mut applied = apply(conversation, &plan.steps, &fetcher, (self.now)().wall as i64);
         let mut after = Agreement { base: plan.base, ..agreement.clone() };
         after.base.follow(&applied.done);
         notes.save(&agreement, &after)?;
-        let (steps, left, error) = (applied.done.len(), applied.left, applied.error);
-        Ok(Came { looked, refused: found.refused, steps, left, error })
+        // What replaced the log is shown as it is until it is published.
+        let kept = if is_replaced {
+            Ok(())
+        } else {
+            self.keep_messages(conversation, &notes, (&found.pieces, &state), agreement.messages)
+        };
+        applied.error = applied.error.or(kept.err());
+        Ok(Came::new(looked, found.refused, applied))
+    }
+
+    fn keep_messages(
+        &self,
+        conversation: &Conversation,
+        notes: &Notes,
+        (pieces, state): (&[Piece], &State<Stored, Told>),
+        at: MessagesAt,
+    ) -> Result<(), RemoteError> {
+        let (home, now) = (self.home, (self.now)().micros());
+        let segments = pieces.iter().map(|piece| piece.id).chain(state.covered.iter().copied());
+        let segments = segments.collect();
+        Messages { home, notes, conversation, state, segments, at, now }.keep()
     }
 
     /// Hears of a segment of this host whose answer was lost. It must be agreed upon before it is
@@ -161,22 +244,30 @@ impl Sync<'_> {
         }
         Ok(())
     }
+}
 
-    /// Returns what host and bucket agreed upon, and the files as they are.
-    fn now_here(
-        &self,
-        conversation: &Conversation,
-        notes: &Notes,
-    ) -> Result<(Agreement, Files), RemoteError> {
-        let mut agreement = notes.agreement()?;
-        let mut files = files(conversation, &agreement.base, self.store.clock())?;
-        if !conversation.has_manifest()? {
-            files.assume_elsewhere(&agreement.base);
-        }
-        agreement.base.heal(&files.found);
-        Ok((agreement, files))
+/// Returns true if the message log of this host is another one than was published, or is gone,
+/// and that was not published yet. Where all of the conversation is gone, it was lost.
+fn log_is_replaced(conversation: &Conversation, notes: &Notes) -> Result<bool, RemoteError> {
+    let before = notes.agreement()?;
+    let at = match own_log::found_again(conversation, before.messages)? {
+        Some(at) => at,
+        None if conversation.has_manifest()? => return Ok(true),
+        None => MessagesAt::default(),
+    };
+    notes.save(&before, &Agreement { messages: at, ..before.clone() })?;
+    Ok(false)
+}
+
+/// Notes that nothing of the log that is here now was published, if it is another one still: it
+/// has no messages.
+fn forget_replaced_log(conversation: &Conversation, notes: &Notes) -> Result<(), RemoteError> {
+    if !log_is_replaced(conversation, notes)? {
+        return Ok(());
     }
+    let (before, messages) = (notes.agreement()?, own_log::beginning(conversation)?);
+    notes.save(&before, &Agreement { messages, ..before.clone() })
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

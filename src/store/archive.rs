@@ -40,6 +40,7 @@ pub use error::Flaw;
 pub use export::Exported;
 pub use export::bytes_to_export;
 pub use export::export;
+pub use export::export_with_log;
 pub use import::ImportOptions;
 pub use import::Imported;
 

@@ -27,6 +27,8 @@
 //!   cache/                          computed views that took long; may be removed at any time
 //!     <64 hexadecimal digits>       one of them
 //!     .ctxfs-*                      being written, under an exclusive flock
+//!   remote/                         what other hosts share; see `remote`
+//!     messages/<conversation>/published.jsonl  the messages that hosts have published
 //!   .ctxfs-sweep                    locked while old outputs are removed
 //!   .ctxfs-permissions              locked while permissions.toml is changed
 //!   .ctxfs-staging                  under a shared lock while something is imported
@@ -94,6 +96,12 @@ pub(super) const CONTEXT: &str = "context";
 pub const HISTORY: &str = "history";
 /// The message log in that directory.
 pub const MESSAGES: &str = "messages.jsonl";
+/// What this host keeps about buckets that it shares.
+pub const REMOTE: &str = "remote";
+/// The messages that hosts have published, a directory for each conversation.
+pub const REMOTE_MESSAGES: &str = "messages";
+/// The file in it.
+pub const PUBLISHED: &str = "published.jsonl";
 /// Lines of the log that are not messages, in the same directory.
 pub(super) const SET_ASIDE: &str = "messages.torn";
 /// The rules of which tools may be called; see `permissions`.

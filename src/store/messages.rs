@@ -33,6 +33,14 @@ impl Conversation {
         open.map_err(|error| self.log_error("open", error))
     }
 
+    /// Does what [`Self::writable_log_file`] does where the directory of the log may be missing.
+    pub fn ensured_log_file(&self) -> Result<File, StoreError> {
+        let opened = self.ensured_history().and_then(|dir| {
+            dir.create_file(layout::MESSAGES.as_ref(), OFlags::RDWR, layout::FILE_MODE)
+        });
+        opened.map_err(|error| self.log_error("open", error))
+    }
+
     /// Opens the file for lines of the log that are not messages, for appending.
     pub fn set_aside_file(&self) -> Result<File, StoreError> {
         let flags = OFlags::WRONLY | OFlags::APPEND;

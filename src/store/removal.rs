@@ -281,6 +281,7 @@ fn removed(record: Record, stat: &Stat, removal: &Removal) -> Record {
         size,
         modified,
         analysis: record.analysis.filter(|_| analysed),
+        file: record.file.or_else(|| Some(stat.local_file())),
         removed: Some(removal.clone()),
         ..record
     }

@@ -79,6 +79,13 @@ pub(in crate::cli) struct PutArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(in crate::cli) layout: Layout,
 
+    /// Send the conversation to the bucket of `[remote]` before this ends.
+    ///
+    /// If that fails within 30 seconds, the exit status is 1: the output is safe in this store
+    /// only.
+    #[arg(long)]
+    pub(in crate::cli) durable: bool,
+
     #[command(flatten)]
     pub(in crate::cli) reader: ReaderArgs,
 }
@@ -131,4 +138,8 @@ pub(in crate::cli) struct ViewArgs {
 pub(in crate::cli) struct LsArgs {
     /// Conversation to list.
     pub(in crate::cli) conversation: Option<String>,
+
+    /// List what the bucket of `[remote]` has, not the store.
+    #[arg(long)]
+    pub(in crate::cli) remote: bool,
 }

@@ -94,5 +94,5 @@ fn engine_for(
     let prefix = settings.text(Key::Advertise);
     let root = places::reader_root(prefix, &place, Some(&id), &context.environment);
     let options = engine::options(settings, &root, Some(&id))?;
-    Ok((Engine::new(Store::open(&place)?, options), id))
+    Ok((engine::open(Store::open(&place)?, options), id))
 }

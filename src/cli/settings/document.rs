@@ -18,6 +18,7 @@ pub(super) fn markdown() -> String {
         .replace("{limits}", &table(Group::Limits))
         .replace("{gateway}", &table(Group::Gateway))
         .replace("{extract}", &table(Group::Extract))
+        .replace("{remote}", &table(Group::Remote))
         .replace("{sets}", &sets())
 }
 

@@ -43,6 +43,7 @@ const TOOL: &str = "tool";
 const REDACT: &str = "redact";
 const MCP: &str = "mcp";
 const EXTRACT: &str = "extract";
+const REMOTE: &str = "remote";
 const RULE_KEYS: [&str; 2] = ["name", "regex"];
 const REDACT_KEYS: [&str; 3] = ["apply", "sets", "rules"];
 /// The values of `redact.apply`.
@@ -133,12 +134,13 @@ impl SettingsReader<'_> {
                 file.redact = self.redact(name, item)?;
                 Ok(())
             }
-            MCP => self.gateway(item, file),
+            MCP => self.plain_table(MCP, Group::Gateway, item, file),
+            REMOTE => self.plain_table(REMOTE, Group::Remote, item, file),
             EXTRACT => self.extraction(item, file),
             PERMISSIONS | RISK => self.rules_of_calls(name.get_ref(), item, &mut file.calls),
             known => {
                 let own = ROWS.iter().filter(|row| row.group.table().is_none());
-                let tables = [TOOL, REDACT, MCP, EXTRACT, PERMISSIONS, RISK];
+                let tables = [TOOL, REDACT, MCP, EXTRACT, REMOTE, PERMISSIONS, RISK];
                 let names = own.map(|row| row.name).chain(tables);
                 let row = Row::named(known).filter(|row| row.group.table().is_none());
                 let row = row.ok_or_else(|| self.unknown(name, "", names))?;
@@ -175,10 +177,17 @@ impl SettingsReader<'_> {
         Ok(())
     }
 
-    /// Reads the table `[mcp]`.
-    fn gateway(&self, item: &SpannedValue<'_>, file: &mut SettingsFile) -> Result<(), Failure> {
-        for (name, item) in in_order(self.table(item, "`mcp`", "a table of settings")?) {
-            file.values.push(self.row_of(Group::Gateway, &[], name, item)?);
+    /// Reads a table that has the settings of a group and nothing else.
+    fn plain_table(
+        &self,
+        table: &str,
+        group: Group,
+        item: &SpannedValue<'_>,
+        file: &mut SettingsFile,
+    ) -> Result<(), Failure> {
+        let what = format!("`{table}`");
+        for (name, item) in in_order(self.table(item, &what, "a table of settings")?) {
+            file.values.push(self.row_of(group, &[], name, item)?);
         }
         Ok(())
     }

@@ -45,6 +45,8 @@ pub(in crate::cli) enum Key {
     MaxBinary,
     MaxResult,
     References,
+    RemoteUrl,
+    RemoteSweep,
     ExtractMaxChunksFull,
     ExtractLongLineBytes,
     ExtractOverlapPercent,
@@ -70,6 +72,8 @@ pub(in crate::cli) enum Group {
     Gateway,
     /// Questions to language models. They stand in the table `[extract]`.
     Extract,
+    /// The bucket that hosts share. They stand in the table `[remote]`.
+    Remote,
 }
 
 impl Group {
@@ -79,6 +83,7 @@ impl Group {
             Self::Places | Self::Mount | Self::Keep | Self::Limits => None,
             Self::Gateway => Some("mcp"),
             Self::Extract => Some("extract"),
+            Self::Remote => Some("remote"),
         }
     }
 }

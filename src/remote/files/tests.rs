@@ -18,6 +18,7 @@ use crate::model::Far;
 use crate::model::Record;
 use crate::replica::Changes;
 use crate::replica::FileKey;
+use crate::store::RemovalOutcome;
 use crate::store::mere_owner::as_mere_owner;
 
 /// Waits until the file at `path` counts as complete, and returns its digest.
@@ -188,4 +189,21 @@ fn without_the_manifest_nothing_counts_as_removed() {
     fs::remove_file(scene.at("x")).unwrap();
     let files = scene.files();
     assert!(files.is_unread("x") && files.found.contains_key("x"));
+}
+
+#[test]
+fn what_a_rule_of_keeping_removed_is_no_removal() {
+    let mut scene = Scene::new();
+    for call in ["kept", "moved", "removed"] {
+        scene.put(call, "text");
+    }
+    scene.agree();
+    let at = |name: &str| scene.at(&format!("{TOOL}/{name}.txt"));
+    fs::rename(at("moved"), at("elsewhere")).unwrap();
+    assert_eq!([scene.sweep("kept"), scene.sweep("elsewhere")], [RemovalOutcome::Removed; 2]);
+    fs::remove_file(at("removed")).unwrap();
+    let found = |name: &str| scene.files().found.contains_key(&format!("{TOOL}/{name}.txt"));
+    assert_eq!(["kept", "moved", "removed"].map(found), [true, true, false]);
+    let changes = Changes::since(&scene.base, &scene.files().found);
+    assert_eq!((changes.removed.len(), changes.moves.len()), (1, 0), "{changes:?}");
 }

@@ -10,7 +10,6 @@ use crate::replica::Entry;
 use crate::replica::FileKey;
 use crate::replica::FileVersion;
 use crate::replica::Origin;
-use crate::replica::SegmentId;
 use crate::replica::Stamp;
 use crate::replica::WriterId;
 
@@ -96,7 +95,7 @@ fn an_intent_counts_with_its_bytes_alone() {
     let intent = Intent {
         segment: segment(1),
         accepted: Accepted::default(),
-        messages: Some(MessagesAt { inode: 1, born: -2, offset: 3 }),
+        messages: Some(MessagesAt { inode: 1, born: -2, offset: 3, chain: 4 }),
         stamp: Stamp(5),
         since: Moment { wall: 1, boot: "b".to_owned(), uptime: 2 },
         digest: blake3::hash(b"bytes").to_hex().to_string(),

@@ -14,7 +14,7 @@ use crate::bucket::BlockPacker;
 use crate::bucket::PackedObject;
 
 /// The packed bytes of an object whose content is that of `F`. It holds a block and its frame.
-pub(super) struct PackedFile<F> {
+pub(in crate::remote) struct PackedFile<F> {
     content: F,
     /// None once all was packed.
     packer: Option<BlockPacker<Pipe>>,
@@ -49,7 +49,7 @@ impl<F> fmt::Debug for PackedFile<F> {
 }
 
 impl<F: Read> PackedFile<F> {
-    pub(super) fn new(content: F) -> Self {
+    pub(in crate::remote) fn new(content: F) -> Self {
         let pipe = Pipe::default();
         let packer = Some(BlockPacker::new(pipe.clone()));
         let (block, ready) = (Vec::new(), Vec::new());
@@ -57,7 +57,7 @@ impl<F: Read> PackedFile<F> {
     }
 
     /// Returns what was packed, if it was read to its end.
-    pub(super) fn done(self) -> Option<PackedObject> {
+    pub(in crate::remote) fn done(self) -> Option<PackedObject> {
         self.done
     }
 

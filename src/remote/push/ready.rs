@@ -149,7 +149,7 @@ impl Push<'_> {
 }
 
 /// Returns the message in a line of the log, if a segment can say it.
-pub(super) fn message(line: Vec<u8>) -> Result<String, LeftOut> {
+pub(in crate::remote) fn message(line: Vec<u8>) -> Result<String, LeftOut> {
     let text = String::from_utf8(line).map_err(|error| LeftOut::Refused(error.to_string()))?;
     let line = MessageLine { text, stamp: Stamp::default(), origin: None };
     match check(Line::Message(line))? {

@@ -37,3 +37,22 @@ pub trait Source {
     /// read from its start.
     fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<Vec<u8>>, MessagesAt), RemoteError>;
 }
+
+/// A source of nothing: for what is published without a look at files, such as merges.
+#[derive(Debug, Clone, Copy)]
+pub struct NoSource;
+
+impl Source for NoSource {
+    fn open(
+        &self,
+        _path: &str,
+        _key: FileKey,
+        _version: FileVersion,
+    ) -> Result<Option<Opened>, RemoteError> {
+        Ok(None)
+    }
+
+    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<Vec<u8>>, MessagesAt), RemoteError> {
+        Ok((Vec::new(), *from))
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::time::Duration;
 
 use super::Came;
@@ -10,21 +11,26 @@ use super::Sync;
 use crate::bucket::Bucket;
 use crate::bucket::BucketUrl;
 use crate::bucket::Deadline;
+use crate::message::log_of;
+use crate::model::Content as _;
 use crate::remote::Home;
 use crate::remote::Moment;
+use crate::remote::Notes;
+use crate::remote::PublishedMessages;
 use crate::remote::PushLock;
 use crate::remote::files::tests::scene::Scene;
 use crate::remote::files::tests::scene::TOOL;
 use crate::remote::files::tests::scene::soon;
+use crate::store::RemovalOutcome;
 
-struct Host {
-    scene: Scene,
-    bucket: Bucket,
-    home: Home,
+pub(in crate::remote) struct Host {
+    pub(in crate::remote) scene: Scene,
+    pub(in crate::remote) bucket: Bucket,
+    pub(in crate::remote) home: Home,
     lock: PushLock,
 }
 
-fn deadline() -> Deadline {
+pub(in crate::remote) fn deadline() -> Deadline {
     Deadline::after(Duration::from_mins(1))
 }
 
@@ -37,7 +43,7 @@ impl Host {
         Self { scene, bucket: bucket.clone(), home, lock }
     }
 
-    fn sync<T>(&self, with: impl FnOnce(&Sync<'_>) -> T) -> T {
+    pub(in crate::remote) fn sync<T>(&self, with: impl FnOnce(&Sync<'_>) -> T) -> T {
         with(&Sync {
             store: &self.scene.store,
             bucket: &self.bucket,
@@ -48,28 +54,32 @@ impl Host {
         })
     }
 
+    pub(in crate::remote) fn notes(&self) -> Notes {
+        self.home.conversation(self.scene.conversation.id()).unwrap()
+    }
+
     /// Publishes all: what was written a moment ago is complete a moment later.
-    fn push(&self) -> Sent {
+    pub(in crate::remote) fn push(&self) -> Sent {
         soon(|| {
             let sent = self.sync(|sync| sync.push(&self.scene.conversation)).unwrap();
             assert_eq!(sent.left, BTreeMap::new());
-            (sent.live == 0).then_some(sent)
+            sent.live.is_empty().then_some(sent)
         })
     }
 
-    fn pull(&self) -> Came {
+    pub(in crate::remote) fn pull(&self) -> Came {
         let came = self.sync(|sync| sync.pull(&self.scene.conversation)).unwrap();
         assert!(came.error.is_none() && came.left.is_empty(), "{came:?}");
         came
     }
 
-    fn sight(&self) -> BTreeMap<String, Vec<u8>> {
+    pub(in crate::remote) fn sight(&self) -> BTreeMap<String, Vec<u8>> {
         let names = self.scene.names().into_iter();
         names.map(|name| (name.clone(), fs::read(self.scene.at(&name)).unwrap())).collect()
     }
 }
 
-fn two_hosts() -> (Host, Host) {
+pub(in crate::remote) fn two_hosts() -> (Host, Host) {
     let bucket = Bucket::open(&BucketUrl::parse("memory:").unwrap(), []).unwrap();
     (Host::new(&bucket), Host::new(&bucket))
 }
@@ -162,6 +172,144 @@ fn a_copy_of_a_host_publishes_under_a_name_of_its_own() {
     one.pull();
     assert_eq!(one.sight(), other.sight());
     assert_eq!(one.sight().len(), 3);
+}
+
+/// What a host says, and what its readers see.
+impl Host {
+    fn say(&self, text: &str) {
+        let log = self.scene.at("history/messages.jsonl");
+        let mut log = fs::OpenOptions::new().append(true).create(true).open(log).unwrap();
+        log.write_all(format!("{{\"role\":\"user\",\"content\":\"{text}\"}}\n").as_bytes())
+            .unwrap();
+    }
+
+    fn heard(&self) -> Vec<String> {
+        let others = PublishedMessages::of(&self.scene.store);
+        let log = log_of(&self.scene.conversation, Some(&others)).unwrap().unwrap();
+        let text = String::from_utf8(log.bytes(0, log.len() as usize).unwrap()).unwrap();
+        let content = |line: &str| {
+            let message: serde_json::Value = serde_json::from_str(line).unwrap();
+            message["content"].as_str().unwrap().to_owned()
+        };
+        text.lines().map(content).collect()
+    }
+}
+
+#[test]
+fn all_hosts_see_the_messages_in_one_order() {
+    let (one, other) = two_hosts();
+    one.say("first");
+    one.push();
+    other.pull();
+    assert_eq!(other.heard(), ["first"]);
+    other.say("second");
+    other.push();
+    one.say("third");
+    one.pull();
+    assert_eq!(one.heard(), ["first", "second", "third"], "what is only here comes last");
+    one.push();
+    other.pull();
+    one.pull();
+    assert_eq!(one.heard(), other.heard());
+    assert_eq!(one.heard(), ["first", "second", "third"]);
+    assert_eq!(other.scene.read("history/messages.jsonl").lines().count(), 1);
+}
+
+#[test]
+fn a_host_that_is_alone_reads_the_file_that_it_writes() {
+    let (one, other) = two_hosts();
+    for text in ["a", "b", "c"] {
+        one.say(text);
+        one.push();
+        one.pull();
+        assert_eq!(one.heard().last().unwrap(), text);
+    }
+    assert!(!one.scene.store.root().join("remote/messages/c7/published.jsonl").exists());
+    other.pull();
+    assert_eq!(other.heard(), ["a", "b", "c"]);
+}
+
+#[test]
+fn a_log_that_is_replaced_replaces_what_was_seen_with_it() {
+    let (one, other) = two_hosts();
+    one.scene.put("a", "an output\n");
+    one.say("first");
+    one.push();
+    other.pull();
+    other.say("second");
+    other.push();
+    one.pull();
+    other.say("unseen");
+    other.push();
+    let log = one.scene.at("history/messages.jsonl");
+    let new = one.scene.at("history/new");
+    fs::write(&new, "{\"role\":\"user\",\"content\":\"edited\"}\n").unwrap();
+    fs::rename(&new, &log).unwrap();
+    assert_eq!(one.heard(), ["edited"]);
+    one.pull();
+    assert_eq!(one.heard(), ["edited"], "it is not published yet");
+    one.push();
+    for host in [&one, &other] {
+        host.pull();
+        assert_eq!(host.heard(), ["unseen", "edited"]);
+    }
+    fs::remove_file(&log).unwrap();
+    one.push();
+    other.pull();
+    assert_eq!(other.heard(), [""; 0]);
+}
+
+#[test]
+fn what_a_rule_of_keeping_removed_stays_elsewhere() {
+    let (one, other) = two_hosts();
+    one.scene.put("a", "an output\n");
+    one.push();
+    other.pull();
+    assert_eq!(one.scene.sweep("a"), RemovalOutcome::Removed);
+    assert!(one.push().segments.is_empty());
+    other.pull();
+    assert_eq!((one.sight().len(), other.sight().len()), (0, 1));
+    one.pull();
+    assert_eq!(one.sight(), BTreeMap::new(), "it does not come back here");
+    assert!(one.push().segments.is_empty());
+}
+
+#[test]
+fn a_conversation_that_is_removed_takes_what_was_seen_with_it() {
+    let (one, other) = two_hosts();
+    one.scene.put("a", "an output\n");
+    one.say("first");
+    one.push();
+    other.pull();
+    other.say("second");
+    other.push();
+    one.pull();
+    other.say("unseen");
+    other.push();
+    fs::remove_dir_all(one.scene.at("")).unwrap();
+    let id = one.scene.conversation.id();
+    assert_eq!(one.sync(|sync| sync.push_removal(id)).unwrap().segments.len(), 1);
+    assert!(one.sync(|sync| sync.push_removal(id)).unwrap().segments.is_empty());
+    other.pull();
+    assert_eq!((other.sight().len(), other.heard()), (0, vec!["unseen".to_owned()]));
+}
+
+#[test]
+fn a_log_that_was_copied_is_the_same() {
+    let (one, other) = two_hosts();
+    one.scene.put("a", "an output\n");
+    one.say("first");
+    one.push();
+    let log = one.scene.at("history/messages.jsonl");
+    let copy = one.scene.at("history/copy");
+    fs::copy(&log, &copy).unwrap();
+    fs::rename(&copy, &log).unwrap();
+    one.say("second");
+    one.push();
+    for host in [&one, &other] {
+        host.pull();
+        assert_eq!(host.heard(), ["first", "second"]);
+    }
 }
 
 fn copy_all(from: &std::path::Path, to: &std::path::Path) {

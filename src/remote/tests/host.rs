@@ -232,6 +232,6 @@ impl Source for TestSource {
         let start = from.offset as usize;
         let end = self.messages.len().min(start + 2);
         let lines = self.messages[start..end].iter().map(|text| text.clone().into_bytes());
-        Ok((lines.collect(), MessagesAt { inode: 1, born: 0, offset: end as u64 }))
+        Ok((lines.collect(), MessagesAt { inode: 1, born: 0, offset: end as u64, chain: 0 }))
     }
 }

@@ -90,7 +90,18 @@ pub fn export(
     out: impl Write,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Exported, ArchiveError> {
-    let mut export = Export::new(conversation, out, progress).map_err(ArchiveError::Write)?;
+    export_with_log(conversation, None, out, progress)
+}
+
+/// Does what [`export`] does, with the content of `log`, if there is one, in place of the message
+/// log.
+pub fn export_with_log(
+    conversation: &Conversation,
+    log: Option<&File>,
+    out: impl Write,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Exported, ArchiveError> {
+    let mut export = Export::new(conversation, log, out, progress).map_err(ArchiveError::Write)?;
     export.describe().map_err(ArchiveError::Write)?;
     export.directory(None, conversation.dir().stat_self())?;
     let fault = |error| conversation.listing_error(error);
@@ -123,6 +134,8 @@ fn walk(conversation: &Conversation) -> io::Result<Walk<impl FnMut(&Dir) -> io::
 /// An export in progress.
 struct Export<'a, W: Write> {
     conversation: &'a Conversation,
+    /// The content of the message log, if that is not the file.
+    log: Option<&'a File>,
     members: MemberWriter<W>,
     digests: Digests,
     records: BufWriter<File>,
@@ -134,11 +147,13 @@ struct Export<'a, W: Write> {
 impl<'a, W: Write> Export<'a, W> {
     fn new(
         conversation: &'a Conversation,
+        log: Option<&'a File>,
         out: W,
         progress: &'a mut dyn FnMut(u64),
     ) -> io::Result<Self> {
         Ok(Self {
             conversation,
+            log,
             members: MemberWriter::new(conversation, out)?,
             digests: Digests::new(tempfile::tempfile()?),
             records: BufWriter::new(tempfile::tempfile()?),
@@ -176,7 +191,7 @@ impl<'a, W: Write> Export<'a, W> {
             conversation.pass_over(error, &mut self.done.unread)?;
             Ok(FileState::unrecorded(path, &file))
         })?;
-        let ExportedFile { file, stat, attributes } = file;
+        let ExportedFile { file, stat, attributes } = self.as_shown(path, file)?;
         let member = Member { attributes, ..Member::of(Some(path.clone()), &stat) };
         let digest = self.content(&member, path, &file)?;
         let fault = |error| conversation.error_at("read", path, error);
@@ -186,6 +201,16 @@ impl<'a, W: Write> Export<'a, W> {
             return Ok(());
         }
         self.keep(&record).map_err(ArchiveError::Write)
+    }
+
+    /// Returns a file with the content that it has in the archive.
+    fn as_shown(&self, path: &RelPath, file: ExportedFile) -> Result<ExportedFile, StoreError> {
+        let is_log = || path.to_text() == format!("{}/{}", layout::HISTORY, layout::MESSAGES);
+        let Some(log) = self.log.filter(|_| is_log()) else { return Ok(file) };
+        let opened = log.try_clone().and_then(|log| Ok((stat::stat_file(&log)?.size, log)));
+        let opened = opened.map_err(|error| self.conversation.error_at("read", path, error));
+        let (size, log) = opened?;
+        Ok(ExportedFile { file: log, stat: Stat { size, ..file.stat }, ..file })
     }
 
     fn leave_out(&mut self, LeftOut { unread, unseen, gone }: LeftOut) {

@@ -1,4 +1,4 @@
-//! The settings of the gateway and of extraction, in tables of their own.
+//! The settings of the gateway, of extraction and of the remote tier, in tables of their own.
 
 use crate::cli::env;
 use crate::cli::settings::row::Group;
@@ -6,7 +6,7 @@ use crate::cli::settings::row::Key;
 use crate::cli::settings::row::Row;
 use crate::cli::settings::value::ValueKind;
 
-/// The settings in the tables `[mcp]` and `[extract]`.
+/// The settings in the tables `[mcp]`, `[extract]` and `[remote]`.
 pub(super) const ROWS: &[Row] = &[
     Row {
         key: Key::SessionIdle,
@@ -72,6 +72,29 @@ pub(super) const ROWS: &[Row] = &[
         flag: None,
         about: "Put stored text in place of `{\"$ctx\": REF}` in the arguments of calls. If false, \
                 such arguments pass as they are.",
+    },
+    Row {
+        key: Key::RemoteUrl,
+        group: Group::Remote,
+        name: "url",
+        kind: ValueKind::Text,
+        default: "",
+        variable: env::REMOTE_URL,
+        flag: None,
+        about: "The bucket that hosts share, such as `s3://bucket/prefix`, `gs://bucket/prefix`, \
+                `az://container/prefix` or `file:///directory`. Keys, region and endpoint come \
+                from the environment variables of that service. Default: none.",
+    },
+    Row {
+        key: Key::RemoteSweep,
+        group: Group::Remote,
+        name: "sweep",
+        kind: ValueKind::Switch,
+        default: "true",
+        variable: env::REMOTE_SWEEP,
+        flag: None,
+        about: "Let this host delete from the bucket what is of no use any more. False where its \
+                keys may not.",
     },
     Row {
         key: Key::ExtractMaxChunksFull,

@@ -13,6 +13,7 @@ use crate::model::Folder;
 use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
+use crate::model::Removal;
 use crate::remote::files::Files;
 use crate::remote::files::files;
 use crate::replica::Base;
@@ -24,6 +25,8 @@ use crate::replica::WriterId;
 use crate::store::ArtifactWriter;
 use crate::store::Conversation;
 use crate::store::FileClock;
+use crate::store::RemovalCandidate;
+use crate::store::RemovalOutcome;
 use crate::store::Store;
 
 /// The folder of the outputs of tools.
@@ -83,6 +86,21 @@ impl Scene {
     pub(in crate::remote) fn writer(&self, call: &str) -> ArtifactWriter {
         let provenance = Provenance { tool: Some("exec".to_owned()), ..Provenance::default() };
         ArtifactWriter::create_for_call(&self.conversation, Folder::Tool, call, provenance).unwrap()
+    }
+
+    /// Removes the output of a call by a rule of keeping.
+    pub(in crate::remote) fn sweep(&self, call: &str) -> RemovalOutcome {
+        let path = path(&format!("{TOOL}/{call}.txt"));
+        let stat = self.conversation.dir().stat_at(&path).unwrap();
+        let candidate = RemovalCandidate {
+            path,
+            ino: stat.ino,
+            size: stat.size,
+            changed: stat.ctime.as_nanos(),
+            read: stat.atime.as_millis(),
+            removal: Removal { rule: "keep_age".to_owned(), ..Removal::default() },
+        };
+        self.store.lock_sweeps().unwrap().remove(&self.conversation, &[candidate]).unwrap()[0]
     }
 
     /// Writes a file without ctxfs.

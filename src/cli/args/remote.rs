@@ -1,0 +1,104 @@
+//! `push`, `pull` and `remote`: the bucket that hosts share.
+#![cfg_attr(not(feature = "remote"), expect(dead_code, reason = "such a build refuses them all"))]
+
+use clap::Args;
+use clap::Subcommand;
+
+/// Send what was done here to the bucket that hosts share.
+///
+/// The setting `url` in `[remote]` names the bucket. Files, messages, renames and removals since
+/// the last time are sent; what is being written is left for the next time, and named. Exit status:
+/// 1 if anything was left out.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct PushArgs {
+    /// Conversations to send. Default: all of the store, and the removal of those that are gone.
+    pub(in crate::cli) conversations: Vec<String>,
+
+    /// Show no progress.
+    #[arg(long, short)]
+    pub(in crate::cli) quiet: bool,
+}
+
+/// Get what other hosts did from the bucket, and do it here.
+///
+/// Everything comes, whole: files and records; renames and removals are done here too. Nothing that
+/// was changed here and not sent yet is touched. Exit status: 1 if anything was left as it is, or
+/// something in the bucket cannot be read.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct PullArgs {
+    /// Conversations to get; created if missing. Default: all that the bucket has.
+    pub(in crate::cli) conversations: Vec<String>,
+
+    /// Show no progress.
+    #[arg(long, short)]
+    pub(in crate::cli) quiet: bool,
+}
+
+/// Look after the bucket that hosts share.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RemoteArgs {
+    #[command(subcommand)]
+    pub(in crate::cli) action: RemoteAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum RemoteAction {
+    /// Show the bucket, and what is still to be sent.
+    ///
+    /// What this host knows is shown even while the bucket does not answer.
+    Status,
+    Check(RemoteCheckArgs),
+    Gc(RemoteGcArgs),
+    Purge(RemotePurgeArgs),
+}
+
+/// Compare what the records name with what the bucket has.
+///
+/// Prints what is missing or damaged, and how much nobody names. Changes nothing. Exit status: 1 if
+/// anything is missing or damaged.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RemoteCheckArgs {
+    /// Conversation to check. Default: all that the bucket has.
+    pub(in crate::cli) conversation: Option<String>,
+
+    /// Read all bytes too, and compare their digests.
+    #[arg(long)]
+    pub(in crate::cli) read: bool,
+
+    /// Show no progress.
+    #[arg(long, short)]
+    pub(in crate::cli) quiet: bool,
+}
+
+/// Delete from the bucket what is of no use any more, and print each key.
+///
+/// Merges the segments of each conversation where there are many; deletes those that were merged a
+/// day ago, and objects that no record has named for a week, by the clock of the store. With
+/// `sweep = false` in `[remote]` it merges alone.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RemoteGcArgs {
+    /// Conversation to look after. Default: all that the bucket has.
+    pub(in crate::cli) conversation: Option<String>,
+
+    /// Print what would be deleted, and change nothing.
+    #[arg(long, short = 'n')]
+    pub(in crate::cli) dry_run: bool,
+}
+
+/// Remove an output everywhere, and its bytes from the bucket now.
+///
+/// For a secret that was stored. Everything that ever had this path in the bucket goes: its
+/// removal is told to all hosts, its bytes and records are deleted, and the file of this store with
+/// them. Prints what it cannot reach. If it is cut off, the same command goes on. Exit status: 1 if
+/// the bytes may still be in the bucket.
+///
+/// `ctxfs remote purge c7/artifacts/tool/9f3k.txt`
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RemotePurgeArgs {
+    /// Path of the output, beginning with the conversation. A reference (`ctx://...`) works too.
+    pub(in crate::cli) path: String,
+
+    /// Print what would be deleted, and change nothing.
+    #[arg(long, short = 'n')]
+    pub(in crate::cli) dry_run: bool,
+}

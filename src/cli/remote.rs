@@ -1,0 +1,50 @@
+//! `ctxfs push`, `pull` and `remote`: what hosts share through a bucket, without a mount.
+//!
+//! | module | content |
+//! |---|---|
+//! | `opened` | the bucket that the settings name, and the right to use it for a store |
+//! | `holder` | the process that has that right |
+//! | `push` | sending |
+//! | `pull` | getting |
+//! | `listing` | what the bucket has |
+//! | `status` | the bucket, and what is still to be sent |
+//! | `check` | what is missing or damaged there |
+//! | `gc` | what is of no use there any more |
+//! | `purge` | bytes that have to leave it now |
+//! | `problems` | what was left out, for the end of a command |
+
+mod check;
+mod gc;
+mod holder;
+mod listing;
+mod opened;
+mod problems;
+mod pull;
+mod purge;
+mod push;
+mod status;
+
+use crate::cli::args::Cli;
+use crate::cli::args::RemoteAction;
+use crate::cli::args::RemoteArgs;
+use crate::cli::context::Context;
+use crate::cli::settings::Settings;
+
+pub(super) use listing::run as list;
+pub(super) use pull::run as pull;
+pub(super) use push::durably as push_durably;
+pub(super) use push::run as push;
+
+pub(super) fn run(args: &RemoteArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    match &args.action {
+        RemoteAction::Status => status::run(cli, context),
+        RemoteAction::Check(args) => check::run(args, cli, context),
+        RemoteAction::Gc(args) => gc::run(args, cli, context),
+        RemoteAction::Purge(args) => purge::run(args, cli, context),
+    }
+}
+
+/// Fails if the settings name no bucket that could be used.
+pub(super) fn check(settings: &Settings) -> anyhow::Result<()> {
+    opened::url(settings).map(drop)
+}

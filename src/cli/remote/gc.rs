@@ -1,0 +1,102 @@
+//! `ctxfs remote gc`: what is of no use in the bucket any more.
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::cli::args::Cli;
+use crate::cli::args::RemoteGcArgs;
+use crate::cli::context::Context;
+use crate::cli::ls;
+use crate::cli::remote::opened::Opened;
+use crate::cli::remote::opened::Purpose;
+use crate::cli::remote::problems::Problems;
+use crate::cli::settings::Key;
+use crate::model::Component;
+use crate::model::visible;
+use crate::remote::Collected;
+use crate::remote::RemoteError;
+use crate::remote::Tidied;
+use crate::remote::Tidying;
+
+const HINT: &str = "the rest is done; try again, or use keys that may delete";
+
+pub(super) fn run(args: &RemoteGcArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let settings = context.settings(cli, Vec::new())?;
+    let purpose = if args.dry_run { Purpose::Read } else { Purpose::Publish };
+    let opened = Opened::new(&settings, purpose, context)?;
+    let tidying = match (args.dry_run, settings.is_on(Key::RemoteSweep)) {
+        (true, _) => Tidying::Look,
+        (false, true) => Tidying::Delete,
+        (false, false) => Tidying::Merge,
+    };
+    if tidying == Tidying::Merge {
+        context.printer.say(&"nothing is deleted: `sweep` is off for this host");
+    }
+    let (mut all, mut problems) = (Vec::new(), Problems::default());
+    for id in opened.wanted(args.conversation.as_slice())? {
+        match opened.sync(|sync| sync.tidy(&id, tidying)) {
+            Ok(tidied) => all.push((id, tidied)),
+            Err(error @ RemoteError::Blind { .. }) => problems.add(id.to_text(), error),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let text = if cli.json { json_of(&all, args.dry_run) } else { text_of(&all, args.dry_run) };
+    context.printer.data(&text)?;
+    for (_, tidied) in &all {
+        add_failures(&tidied.deletions, &mut problems);
+    }
+    problems.report(["thing was not deleted", "things were not deleted"], HINT, context)
+}
+
+/// Adds what could not be deleted.
+pub(super) fn add_failures(deletions: &[Collected], problems: &mut Problems) {
+    for each in deletions {
+        if let Some(Err(error)) = &each.outcome {
+            problems.add(each.key.as_str(), error);
+        }
+    }
+}
+
+/// Returns the lines that name what was deleted, or would be.
+pub(super) fn lines_of(deletions: &[Collected], dry_run: bool) -> String {
+    let what = if dry_run { "would be deleted" } else { "deleted" };
+    let done = deletions.iter().filter(|each| !matches!(each.outcome, Some(Err(_))));
+    let lines: Vec<String> =
+        done.map(|each| format!("{what}: {}\n", visible::whole(&each.key))).collect();
+    lines.concat()
+}
+
+/// Returns the same for programs.
+pub(super) fn value_of(deletions: &[Collected]) -> Value {
+    let value = |each: &Collected| {
+        let failure = each.outcome.as_ref().and_then(|outcome| outcome.as_ref().err());
+        let error = failure.map(ToString::to_string);
+        json!({ "key": each.key, "bytes": each.size, "error": error })
+    };
+    deletions.iter().map(value).collect()
+}
+
+fn text_of(all: &[(Component, Tidied)], dry_run: bool) -> String {
+    let of_one = |(id, tidied): &(Component, Tidied)| {
+        let name = visible::whole(&id.to_text());
+        let bytes: u64 = tidied.deletions.iter().map(|each| each.size).sum();
+        let merged = match (tidied.to_merge, tidied.merges.len()) {
+            (0, 0) => "nothing to merge".to_owned(),
+            (0, count) => format!("{count} merges"),
+            (count, _) => format!("{count} segments would be merged"),
+        };
+        let (count, size) = (tidied.deletions.len(), ls::size(bytes));
+        let lines = lines_of(&tidied.deletions, dry_run);
+        format!("{lines}{name}: {merged}, {count} things of no use, {size}\n")
+    };
+    all.iter().map(of_one).collect()
+}
+
+fn json_of(all: &[(Component, Tidied)], dry_run: bool) -> String {
+    let value = |(id, tidied): &(Component, Tidied)| {
+        let merges: Vec<_> = tidied.merges.iter().map(ToString::to_string).collect();
+        json!({ "conversation": id.to_text(), "dryRun": dry_run, "merges": merges,
+            "toMerge": tidied.to_merge, "deletions": value_of(&tidied.deletions) })
+    };
+    all.iter().map(value).collect::<Value>().to_string() + "\n"
+}

@@ -1,0 +1,98 @@
+//! `ctxfs ls --remote`: what the bucket has.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::cli::args::Cli;
+use crate::cli::args::LsArgs;
+use crate::cli::context::Context;
+use crate::cli::ls;
+use crate::cli::places;
+use crate::cli::remote::opened::Opened;
+use crate::cli::remote::opened::Purpose;
+use crate::cli::remote::problems::Problems;
+use crate::model::Component;
+use crate::model::visible;
+use crate::remote::Stored;
+use crate::remote::look;
+use crate::remote::pieces;
+use crate::replica::Base;
+use crate::replica::Changes;
+use crate::replica::Claim;
+use crate::replica::Name;
+use crate::replica::Plan;
+use crate::replica::State;
+
+const HINT: &str = "`ctxfs remote check` tells more";
+
+pub(in crate::cli) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let settings = context.settings(cli, Vec::new())?;
+    let opened = Opened::new(&settings, Purpose::Read, context)?;
+    let Some(named) = &args.conversation else { return conversations(&opened, cli, context) };
+    let id = places::conversation_id(named)?;
+    let mut problems = Problems::default();
+    let seen = seen(&opened, &id, &mut problems)?;
+    let text = if cli.json { json_of(&seen) } else { text_of(&seen) };
+    if seen.is_empty() {
+        context.printer.say(&format_args!("the bucket has no outputs of `{named}`"));
+    }
+    context.printer.data(&text)?;
+    problems.report(["segment cannot be read", "segments cannot be read"], HINT, context)
+}
+
+fn conversations(opened: &Opened, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let ids: Vec<String> = opened.wanted(&[])?.iter().map(Component::to_text).collect();
+    let text = if cli.json {
+        ids.iter().map(|id| json!({ "conversation": id })).collect::<Value>().to_string() + "\n"
+    } else {
+        ids.iter().map(|id| visible::whole(id) + "\n").collect()
+    };
+    context.printer.data(&text)
+}
+
+/// Returns the artifacts of a conversation in the bucket, by the names that they are seen under.
+fn seen(
+    opened: &Opened,
+    id: &Component,
+    problems: &mut Problems,
+) -> anyhow::Result<BTreeMap<String, Claim<Stored>>> {
+    let notes = opened.home.conversation(id)?;
+    look(&opened.bucket, &notes, opened.deadline())?;
+    let found = pieces(&notes)?;
+    for (segment, error) in &found.refused {
+        problems.add(format!("segment {segment}"), error);
+    }
+    let state = State::of(&found.pieces);
+    let (base, changes) = (Base::default(), Changes::default());
+    let plan = Plan::new(&base, &BTreeMap::new(), &state, &changes, &BTreeSet::new());
+    let claim = |(name, seen): (String, Name)| {
+        let first = seen.origins.first()?;
+        Some((name, state.artifacts.get(first)?.clone()))
+    };
+    Ok(plan.names.into_iter().filter_map(claim).collect())
+}
+
+fn text_of(seen: &BTreeMap<String, Claim<Stored>>) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut text = String::new();
+    for (name, claim) in seen {
+        let then = Duration::from_micros(claim.stamp.0);
+        let (size, age) = (ls::size(claim.artifact.size), ls::age(now.saturating_sub(then)));
+        let _ = writeln!(text, "{size:>9} {age:>5}  {}", visible::whole(name));
+    }
+    text
+}
+
+fn json_of(seen: &BTreeMap<String, Claim<Stored>>) -> String {
+    let value = |(name, claim): (&String, &Claim<Stored>)| {
+        json!({ "path": name, "bytes": claim.artifact.size, "sentAt": claim.stamp.0 / 1000,
+            "digest": claim.digest })
+    };
+    seen.iter().map(value).collect::<Value>().to_string() + "\n"
+}

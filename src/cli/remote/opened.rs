@@ -1,0 +1,177 @@
+//! The bucket that the settings name, opened for a store.
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::bucket::Bucket;
+use crate::bucket::BucketUrl;
+use crate::bucket::CONVERSATIONS;
+use crate::bucket::Deadline;
+use crate::bucket::Identity;
+use crate::bucket::conversation_of;
+use crate::cli::context::Context;
+use crate::cli::env;
+use crate::cli::outcome::Failure;
+use crate::cli::outcome::FailureKind;
+use crate::cli::places;
+use crate::cli::remote::holder;
+use crate::cli::settings::Key;
+use crate::cli::settings::Settings;
+use crate::model::Component;
+use crate::remote::Home;
+use crate::remote::Moment;
+use crate::remote::PushLock;
+use crate::remote::Sync;
+use crate::store::Store;
+
+/// The time that a request is repeated for.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// The time that another process of this store is waited for, and how often it is asked.
+const WAIT: Duration = Duration::from_mins(1);
+const AGAIN: Duration = Duration::from_millis(50);
+/// The most conversations of a bucket that are listed.
+const MOST_CONVERSATIONS: usize = 1_000_000;
+
+/// What a command does with the bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// It writes segments there. The first host marks the bucket.
+    Publish,
+    /// It reads. The bucket must have been used.
+    Read,
+}
+
+/// A bucket, opened for a store by the one process that may use it now.
+pub(super) struct Opened {
+    pub(super) store: Store,
+    pub(super) bucket: Bucket,
+    pub(super) home: Home,
+    lock: PushLock,
+    /// The end of all requests, if there is one.
+    until: Option<Instant>,
+}
+
+/// Returns where the bucket is.
+pub(super) fn url(settings: &Settings) -> anyhow::Result<BucketUrl> {
+    let hint = "set `url` in `[remote]` of ctxfs.toml, or `CTXFS_REMOTE_URL`: docs/REMOTE.md";
+    let none = || Failure::usage("no bucket is set that hosts share", hint);
+    let text = settings.text(Key::RemoteUrl).ok_or_else(none)?;
+    Ok(BucketUrl::parse(text).map_err(|error| Failure::usage(error.to_string(), hint))?)
+}
+
+/// Opens the bucket of the settings, without a request.
+pub(super) fn bucket(settings: &Settings) -> anyhow::Result<Bucket> {
+    Ok(Bucket::open(&url(settings)?, env::of_object_stores())?)
+}
+
+/// Asks who the bucket is.
+pub(super) fn identify(
+    bucket: &Bucket,
+    purpose: Purpose,
+    deadline: Deadline,
+) -> anyhow::Result<Identity> {
+    if purpose == Purpose::Publish {
+        return Ok(bucket.found(false, deadline)?);
+    }
+    let absent = || {
+        let text = format!("no host has sent anything to `{}` yet", bucket.url());
+        let hint = "`ctxfs push` on a host that has conversations, or correct `[remote] url`";
+        Failure::new(FailureKind::Failed, text, hint)
+    };
+    Ok(bucket.identity(deadline)?.ok_or_else(absent)?)
+}
+
+impl Opened {
+    /// Opens the bucket, and waits until no other process uses it for this store.
+    pub(super) fn new(
+        settings: &Settings,
+        purpose: Purpose,
+        context: &mut Context,
+    ) -> anyhow::Result<Self> {
+        Self::until(settings, purpose, None, context)
+    }
+
+    /// Does that, with an end of all requests.
+    pub(super) fn until(
+        settings: &Settings,
+        purpose: Purpose,
+        until: Option<Instant>,
+        context: &mut Context,
+    ) -> anyhow::Result<Self> {
+        let bucket = bucket(settings)?;
+        let store = Store::open(&settings.store(&context.environment)?)?;
+        let identity = identify(&bucket, purpose, deadline(until))?;
+        let home = Home::open(&store, identity.id)?;
+        let lock = wait_for(&home, &store, until, context)?;
+        home.keep_url(&bucket.url().to_string())?;
+        if purpose == Purpose::Publish && !identity.conditional {
+            // Nobody can tell whether a copy of this store has taken the next number.
+            home.new_writer()?;
+        }
+        Ok(Self { store, bucket, home, lock, until })
+    }
+
+    /// Hands out what the layer `remote` needs.
+    pub(super) fn sync<T>(&self, with: impl FnOnce(&Sync<'_>) -> T) -> T {
+        with(&Sync {
+            store: &self.store,
+            bucket: &self.bucket,
+            home: &self.home,
+            lock: &self.lock,
+            now: &Moment::now,
+            deadline: &|| self.deadline(),
+        })
+    }
+
+    /// Returns until when a request that begins now is repeated.
+    pub(super) fn deadline(&self) -> Deadline {
+        deadline(self.until)
+    }
+
+    /// Returns the conversations that are named, or else all that the bucket has.
+    pub(super) fn wanted(&self, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
+        if !named.is_empty() {
+            return Ok(named
+                .iter()
+                .map(|id| places::conversation_id(id))
+                .collect::<Result<_, _>>()?);
+        }
+        let names = self.bucket.list_dirs(CONVERSATIONS, MOST_CONVERSATIONS, self.deadline())?;
+        Ok(names.iter().filter_map(|name| conversation_of(name)).collect())
+    }
+}
+
+fn deadline(until: Option<Instant>) -> Deadline {
+    let ordinary = Deadline::after(PATIENCE);
+    until.map_or(ordinary, |until| Deadline::at(until).min(ordinary))
+}
+
+/// Waits until no other process pushes or looks for this store.
+fn wait_for(
+    home: &Home,
+    store: &Store,
+    until: Option<Instant>,
+    context: &mut Context,
+) -> anyhow::Result<PushLock> {
+    let path = store.root().join("remote/lock");
+    let who = || holder::of(&path).unwrap_or_else(|| "another process".to_owned());
+    let end = Instant::now() + WAIT;
+    let end = until.map_or(end, |until| until.min(end));
+    let mut is_told = false;
+    loop {
+        if let Some(lock) = home.lock()? {
+            return Ok(lock);
+        }
+        if Instant::now() >= end {
+            let text = format!("{} uses the bucket for this store", who());
+            let hint = "wait until it has ended, then try again";
+            return Err(Failure::new(FailureKind::Failed, text, hint).into());
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            context.printer.say(&format_args!("waiting for {}, which uses the bucket", who()));
+        }
+        thread::sleep(AGAIN);
+    }
+}

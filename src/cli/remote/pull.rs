@@ -1,0 +1,177 @@
+//! `ctxfs pull`: getting what other hosts did.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::bucket::BucketError;
+use crate::cli::args::Cli;
+use crate::cli::args::PullArgs;
+use crate::cli::context::Context;
+use crate::cli::progress;
+use crate::cli::remote::opened::Opened;
+use crate::cli::remote::opened::Purpose;
+use crate::cli::remote::problems::Problems;
+use crate::cli::remote::push::is_removed_here;
+use crate::model::Component;
+use crate::model::visible;
+use crate::remote::Came;
+use crate::remote::RemoteError;
+use crate::remote::Resent;
+use crate::remote::look;
+use crate::remote::pieces;
+use crate::replica::State;
+use crate::store::Conversation;
+
+const WHAT: [&str; 2] =
+    ["change of others was not done here", "changes of others were not done here"];
+const HINT: &str = "the rest is here; `ctxfs pull` tries these again";
+
+/// What became of one conversation.
+struct Report {
+    id: String,
+    came: Came,
+    resent: Resent,
+    problems: Problems,
+}
+
+pub(in crate::cli) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let settings = context.settings(cli, Vec::new())?;
+    let opened = Opened::new(&settings, Purpose::Read, context)?;
+    let ids = opened.wanted(&args.conversations)?;
+    let bar = progress::count("getting", ids.len(), "conversations", args.quiet || cli.json);
+    let (mut reports, mut failure) = (Vec::new(), None);
+    for id in &ids {
+        match pull(&opened, id) {
+            Ok(None) if !args.conversations.is_empty() => reports.push(Report::absent(id)),
+            Ok(report) => reports.extend(report),
+            Err(error) => {
+                failure = Some(error);
+                break;
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let text = if cli.json { json_of(&reports) } else { text_of(&reports) };
+    context.printer.data(&text)?;
+    let mut problems = Problems::default();
+    for report in reports {
+        problems.extend(report.problems);
+    }
+    match failure {
+        Some(error) => Err(error.into()),
+        None => problems.report(WHAT, HINT, context),
+    }
+}
+
+impl Report {
+    /// Returns what is said of a conversation that nobody has.
+    fn absent(id: &Component) -> Self {
+        Self::refused(id, "there is nothing of it in the bucket")
+    }
+
+    fn refused(id: &Component, why: &str) -> Self {
+        let (id, mut problems) = (id.to_text(), Problems::default());
+        problems.add(id.as_str(), why);
+        Self { id, came: Came::default(), resent: Resent::default(), problems }
+    }
+}
+
+/// Gets one conversation. `None` if the bucket has nothing of it that lives.
+fn pull(opened: &Opened, id: &Component) -> Result<Option<Report>, RemoteError> {
+    let name = id.to_text();
+    if is_removed_here(opened, id)? {
+        let why = "it was removed here: `ctxfs push` tells the others";
+        return Ok(Some(Report::refused(id, why)));
+    }
+    let Some(conversation) = conversation(opened, id)? else { return Ok(None) };
+    let mut came = opened.sync(|sync| sync.pull(&conversation))?;
+    let resent = resend(opened, &conversation, &came)?;
+    let problems = problems(&name, &mut came);
+    Ok(Some(Report { id: name, came, resent, problems }))
+}
+
+/// Returns a conversation of the store. One that is not there is created if something lives in the
+/// bucket, or cannot be read there.
+fn conversation(opened: &Opened, id: &Component) -> Result<Option<Arc<Conversation>>, RemoteError> {
+    if let Some(found) = opened.store.conversation(id)? {
+        return Ok(Some(found));
+    }
+    let notes = opened.home.conversation(id)?;
+    let looked = look(&opened.bucket, &notes, opened.deadline())?;
+    let found = pieces(&notes)?;
+    let state = State::of(&found.pieces);
+    let is_refused = !found.refused.is_empty() || !looked.refused.is_empty();
+    if state.artifacts.is_empty() && state.messages.is_empty() && !is_refused {
+        return Ok(None);
+    }
+    Ok(Some(opened.store.create_conversation(id)?))
+}
+
+/// Sends again what the bucket has lost. Who may only read leaves that to others.
+fn resend(
+    opened: &Opened,
+    conversation: &Conversation,
+    came: &Came,
+) -> Result<Resent, RemoteError> {
+    match opened.sync(|sync| sync.resend(conversation, &came.looked)) {
+        Err(RemoteError::Bucket(BucketError::Refused { .. })) => Ok(Resent::default()),
+        resent => resent,
+    }
+}
+
+fn problems(name: &str, came: &mut Came) -> Problems {
+    let mut problems = Problems::default();
+    for left in &came.left {
+        problems.add(format!("{name}/{}", left.path), &left.why);
+    }
+    let refused = came.refused.iter().chain(&came.looked.refused);
+    // What is refused at the look is among those that are refused, too.
+    let refused: BTreeMap<_, _> = refused.map(|(id, error)| (*id, error.to_string())).collect();
+    for (id, why) in refused {
+        problems.add(format!("{name}: segment {id}"), why);
+    }
+    for id in &came.looked.missing {
+        let why = "it is gone from the bucket; its host sends it again if it has it yet";
+        problems.add(format!("{name}: segment {id}"), why);
+    }
+    if let Some(error) = came.error.take() {
+        problems.add(name, error);
+    }
+    problems
+}
+
+fn text_of(reports: &[Report]) -> String {
+    let line = |report: &Report| {
+        let Report { id, came, resent, .. } = report;
+        let name = visible::whole(id);
+        let mut parts: Vec<String> = [
+            (came.added, "came"),
+            (came.renamed, "renamed"),
+            (came.removed, "removed"),
+            (resent.segments.len(), "segments sent again that the bucket had lost"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+        if parts.is_empty() {
+            parts.push("nothing new".to_owned());
+        }
+        format!("{name}: {}\n", parts.join(", "))
+    };
+    reports.iter().map(line).collect()
+}
+
+fn json_of(reports: &[Report]) -> String {
+    let value = |report: &Report| {
+        let Report { id, came, resent, problems } = report;
+        let again: Vec<_> = resent.segments.iter().map(ToString::to_string).collect();
+        json!({ "conversation": id, "came": came.added, "renamed": came.renamed,
+            "removed": came.removed, "sentAgain": again, "left": problems.json() })
+    };
+    reports.iter().map(value).collect::<Value>().to_string() + "\n"
+}

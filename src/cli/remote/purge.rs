@@ -1,0 +1,113 @@
+//! `ctxfs remote purge`: bytes that have to leave the bucket now.
+
+use serde_json::json;
+
+use crate::cli::args::Cli;
+use crate::cli::args::RemotePurgeArgs;
+use crate::cli::context::Context;
+use crate::cli::outcome::Failure;
+use crate::cli::outcome::FailureKind;
+use crate::cli::places;
+use crate::cli::remote::gc;
+use crate::cli::remote::opened::Opened;
+use crate::cli::remote::opened::Purpose;
+use crate::cli::remote::problems::Problems;
+use crate::model::Component;
+use crate::model::RelPath;
+use crate::remote::Purged;
+
+/// The beginning of references.
+const SCHEME: &str = "ctx://";
+const HINT: &str = "run the same command again: it goes on where it was cut off";
+/// What no command reaches.
+const OUT_OF_REACH: &str = "\
+out of reach: old versions that the bucket keeps; other hosts until they look again (`ctxfs pull`),
+and those that never do; exports, backups, and whoever has read it. A key or password that was here
+is no secret any more: change it.";
+
+pub(super) fn run(args: &RemotePurgeArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let settings = context.settings(cli, Vec::new())?;
+    let (id, path) = place(&args.path)?;
+    let purpose = if args.dry_run { Purpose::Read } else { Purpose::Publish };
+    let opened = Opened::new(&settings, purpose, context)?;
+    let notes = opened.home.conversation(&id)?;
+    let conversation = opened.store.conversation(&id)?;
+    let purged =
+        opened.sync(|sync| sync.purge(&notes, conversation.as_deref(), &path, args.dry_run))?;
+    if purged.artifacts == 0 {
+        tell_unnamed(&purged, context);
+        let text = format!("the bucket has nothing of `{}`", args.path);
+        let hint = "`ctxfs ls --remote CONVERSATION` lists what it has; `rm` removes what is here";
+        return Err(Failure::new(FailureKind::Failed, text, hint).into());
+    }
+    tell(&purged, args, cli, context)?;
+    let mut problems = Problems::default();
+    gc::add_failures(&purged.deletions, &mut problems);
+    if let Some(why) = purged.kept {
+        problems.add(args.path.as_str(), format!("nothing was removed, as {why}"));
+    }
+    if purged.is_left {
+        problems.add(args.path.as_str(), "another host publishes segments that have it");
+    }
+    problems.report(["place still has it", "places still have it"], HINT, context)
+}
+
+fn tell(
+    purged: &Purged,
+    args: &RemotePurgeArgs,
+    cli: &Cli,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    let value = json!({ "dryRun": args.dry_run, "outputs": purged.artifacts,
+        "removedHere": purged.is_removed_here && purged.kept.is_none(),
+        "deletions": gc::value_of(&purged.deletions), "unnamed": purged.unnamed,
+        "incomplete": purged.is_incomplete() });
+    let text = if cli.json {
+        value.to_string() + "\n"
+    } else {
+        gc::lines_of(&purged.deletions, args.dry_run)
+    };
+    context.printer.data(&text)?;
+    tell_unnamed(purged, context);
+    context.printer.say(&OUT_OF_REACH);
+    Ok(())
+}
+
+fn tell_unnamed(purged: &Purged, context: &mut Context) {
+    if purged.unnamed > 0 {
+        context.printer.say(&format_args!(
+            "{} objects of this conversation are named by no record, such as those of outputs that \
+             were removed before, and of a push that was cut off; `ctxfs remote gc` deletes them \
+             when they are a week old",
+            purged.unnamed
+        ));
+    }
+}
+
+/// Returns the conversation and the path in it.
+fn place(given: &str) -> anyhow::Result<(Component, RelPath)> {
+    let text = given.strip_prefix(SCHEME).unwrap_or(given);
+    let odd = |why: &str| {
+        let hint = "write it as `c7/artifacts/tool/9f3k.txt`";
+        Failure::usage(format!("`{given}` is not the path of an output: {why}"), hint)
+    };
+    let (id, path) = text.split_once('/').ok_or_else(|| odd("it has no conversation"))?;
+    let path = RelPath::from_text(path).map_err(|error| odd(&error.to_string()))?;
+    Ok((places::conversation_id(id)?, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_begins_with_its_conversation() {
+        for given in ["c7/artifacts/tool/x.txt", "ctx://c7/artifacts/tool/x.txt"] {
+            let (id, path) = place(given).unwrap();
+            assert_eq!((&*id.to_text(), &*path.to_text()), ("c7", "artifacts/tool/x.txt"));
+        }
+        for given in ["c7", "c7/", "c7/../x", "/c7/x", ""] {
+            assert!(place(given).is_err(), "{given}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! `ctxfs push`, and `put --durable`: sending what was done here.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::cli::args::Cli;
+use crate::cli::args::PushArgs;
+use crate::cli::context::Context;
+use crate::cli::ls;
+use crate::cli::outcome::Failure;
+use crate::cli::outcome::FailureKind;
+use crate::cli::places;
+use crate::cli::progress;
+use crate::cli::remote::opened::Opened;
+use crate::cli::remote::opened::Purpose;
+use crate::cli::remote::problems::Problems;
+use crate::cli::settings::Key;
+use crate::cli::settings::Settings;
+use crate::engine::StoredOutput;
+use crate::model::Component;
+use crate::model::visible;
+use crate::remote::MessagesAt;
+use crate::remote::RemoteError;
+use crate::remote::Resent;
+use crate::remote::Sent;
+use crate::remote::Tidying;
+use crate::remote::look;
+use crate::remote::standing;
+use crate::store::Conversation;
+
+/// The time that `put --durable` takes at most to find that it cannot send.
+const DURABLE: Duration = Duration::from_secs(30);
+/// A file that was written a moment ago counts as being written until the clock of its disk has
+/// moved on: how often that is waited for, and how long.
+const LOOKS: usize = 5;
+const MOMENT: Duration = Duration::from_millis(20);
+/// The segments of a conversation from which on it is looked whether merging is worth it.
+const MANY: usize = 64;
+const HINT: &str = "the rest is sent; `ctxfs push` sends these once they are complete or mended";
+
+/// What became of one conversation.
+struct Report {
+    id: String,
+    sent: Sent,
+    resent: Resent,
+    problems: Problems,
+}
+
+pub(in crate::cli) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let settings = context.settings(cli, Vec::new())?;
+    let opened = Opened::new(&settings, Purpose::Publish, context)?;
+    let ids = wanted(&opened, &args.conversations)?;
+    let bar = progress::count("sending", ids.len(), "conversations", args.quiet || cli.json);
+    let (mut reports, mut failure) = (Vec::new(), None);
+    for id in &ids {
+        let is_named = !args.conversations.is_empty();
+        match push_some(&opened, id, is_named, settings.is_on(Key::RemoteSweep)) {
+            Ok(report) => reports.extend(report),
+            Err(error) => {
+                failure = Some(error);
+                break;
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if reports.is_empty() && failure.is_none() {
+        context.printer.say(&"the bucket has everything already");
+    }
+    let text = if cli.json { json_of(&reports) } else { text_of(&reports) };
+    context.printer.data(&text)?;
+    let mut problems = Problems::default();
+    for report in reports {
+        problems.extend(report.problems);
+    }
+    match failure {
+        Some(error) => Err(error.into()),
+        None => problems.report(["file was left out", "files were left out"], HINT, context),
+    }
+}
+
+/// Sends the conversation of an output at once. Fails if the output is not in the bucket within the
+/// time.
+pub(in crate::cli) fn durably(
+    output: &StoredOutput,
+    settings: &Settings,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    let until = Some(Instant::now() + DURABLE);
+    let sent = Opened::until(settings, Purpose::Publish, until, context)
+        .and_then(|opened| Ok(push(&opened, output.conversation(), false)?));
+    let path = output.path().to_text();
+    let why = match sent {
+        Ok(Report { sent, .. }) if sent.live.contains(&path) => "somebody writes it".to_owned(),
+        Ok(Report { sent, .. }) => match sent.left.get(&path) {
+            Some(why) => why.to_string(),
+            None => return Ok(()),
+        },
+        Err(error) => format!("{error:#}"),
+    };
+    let text = format!("the output is safe here only: {why}");
+    Err(Failure::new(FailureKind::Failed, text, "`ctxfs push` sends it later").into())
+}
+
+/// Returns the conversations that are named, or else all of the store, and those that are gone and
+/// of which the bucket does not know that yet.
+fn wanted(opened: &Opened, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
+    if named.is_empty() {
+        let mut all: BTreeSet<_> = opened.store.conversations()?.into_iter().collect();
+        for id in opened.home.known_conversations()? {
+            if !all.contains(&id) && is_removed_here(opened, &id)? {
+                all.insert(id);
+            }
+        }
+        return Ok(all);
+    }
+    named.iter().map(|id| find(opened, id)).collect()
+}
+
+/// Returns a conversation of the store, or one that was removed there.
+fn find(opened: &Opened, id: &str) -> anyhow::Result<Component> {
+    let given = places::conversation_id(id)?;
+    if is_removed_here(opened, &given)? {
+        return Ok(given);
+    }
+    Ok(ls::find(&opened.store, id)?.id().clone())
+}
+
+/// Returns true if host and bucket agreed upon files or messages of a conversation that is not here
+/// any more.
+pub(super) fn is_removed_here(opened: &Opened, id: &Component) -> Result<bool, RemoteError> {
+    let agreed = opened.home.conversation(id)?.agreement()?;
+    let is_known = !agreed.base.entries.is_empty() || agreed.messages != MessagesAt::default();
+    Ok(is_known && opened.store.conversation(id)?.is_none())
+}
+
+/// Sends a conversation. One that nobody named, and of which all is sent, costs no request.
+fn push_some(
+    opened: &Opened,
+    id: &Component,
+    is_named: bool,
+    sweeps: bool,
+) -> Result<Option<Report>, RemoteError> {
+    let (conversation, notes) = (opened.store.conversation(id)?, opened.home.conversation(id)?);
+    let standing = standing(conversation.as_deref(), &notes, opened.store.clock())?;
+    if !is_named && standing.is_sent() && standing.live == 0 {
+        return Ok(None);
+    }
+    push(opened, id, sweeps).map(Some)
+}
+
+fn push(opened: &Opened, id: &Component, sweeps: bool) -> Result<Report, RemoteError> {
+    let mut problems = Problems::default();
+    let (sent, resent) = match opened.store.conversation(id)? {
+        Some(conversation) => send(opened, &conversation)?,
+        None => (opened.sync(|sync| sync.push_removal(id))?, Resent::default()),
+    };
+    let name = id.to_text();
+    for path in &sent.live {
+        problems.add(format!("{name}/{path}"), "it is live: it is sent once its writer has gone");
+    }
+    for (path, why) in &sent.left {
+        problems.add(format!("{name}/{path}"), why);
+    }
+    if sent.is_partial {
+        problems.add(name.as_str(), "not all of it can be read, and that was left as it is");
+    }
+    for path in &resent.lost {
+        let why = "the bucket has lost its bytes, and this host has them no more";
+        problems.add(format!("{name}/{path}"), why);
+    }
+    if !sent.segments.is_empty() {
+        tidy(opened, id, sweeps, &mut problems)?;
+    }
+    Ok(Report { id: name, sent, resent, problems })
+}
+
+/// Sends all that is complete. What the bucket has lost is sent again.
+fn send(opened: &Opened, conversation: &Arc<Conversation>) -> Result<(Sent, Resent), RemoteError> {
+    let mut sent = opened.sync(|sync| sync.push(conversation))?;
+    for _ in 1..LOOKS {
+        if sent.live.is_empty() {
+            break;
+        }
+        thread::sleep(MOMENT);
+        let more = opened.sync(|sync| sync.push(conversation))?;
+        let segments = std::mem::take(&mut sent.segments);
+        sent = more;
+        sent.segments.splice(0..0, segments);
+    }
+    let looked =
+        look(&opened.bucket, &opened.home.conversation(conversation.id())?, opened.deadline())?;
+    let resent = opened.sync(|sync| sync.resend(conversation, &looked))?;
+    Ok((sent, resent))
+}
+
+/// Merges the segments of a conversation if there are many, and deletes what is of no use any more.
+/// A refusal is told and harms nothing.
+fn tidy(
+    opened: &Opened,
+    id: &Component,
+    sweeps: bool,
+    problems: &mut Problems,
+) -> Result<(), RemoteError> {
+    if opened.home.conversation(id)?.segments()?.len() < MANY {
+        return Ok(());
+    }
+    let tidying = if sweeps { Tidying::Delete } else { Tidying::Merge };
+    match opened.sync(|sync| sync.tidy(id, tidying)) {
+        Ok(tidied) if tidied.is_hindered() => {
+            let why = "this host may not delete: set `sweep = false` in `[remote]`";
+            problems.add(id.to_text(), why);
+        }
+        // What cannot be read was refused before, and is told by those who get it.
+        Ok(_) | Err(RemoteError::Blind { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+fn text_of(reports: &[Report]) -> String {
+    let line = |report: &Report| {
+        let Report { id, sent, resent, .. } = report;
+        let name = visible::whole(id);
+        let again = match resent.segments.len() {
+            0 => String::new(),
+            count => format!(", {count} sent again that the bucket had lost"),
+        };
+        match sent.segments.len() {
+            0 => format!("{name}: nothing new{again}\n"),
+            1 => format!("{name}: sent, 1 segment{again}\n"),
+            count => format!("{name}: sent, {count} segments{again}\n"),
+        }
+    };
+    reports.iter().map(line).collect()
+}
+
+fn json_of(reports: &[Report]) -> String {
+    let value = |report: &Report| {
+        let Report { id, sent, resent, problems } = report;
+        let segments: Vec<_> = sent.segments.iter().map(ToString::to_string).collect();
+        let again: Vec<_> = resent.segments.iter().map(ToString::to_string).collect();
+        json!({ "conversation": id, "segments": segments, "live": sent.live,
+            "sentAgain": again, "left": problems.json() })
+    };
+    reports.iter().map(value).collect::<Value>().to_string() + "\n"
+}

@@ -1,0 +1,176 @@
+//! `ctxfs remote status`: the bucket, and what is still to be sent.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::bucket::Bucket;
+use crate::bucket::BucketId;
+use crate::bucket::Deadline;
+use crate::cli::args::Cli;
+use crate::cli::context::Context;
+use crate::cli::ls;
+use crate::cli::remote::opened;
+use crate::cli::remote::opened::Purpose;
+use crate::cli::settings::Key;
+use crate::model::Component;
+use crate::model::visible;
+use crate::remote::Home;
+use crate::remote::Moment;
+use crate::remote::Standing;
+use crate::remote::known_buckets;
+use crate::remote::standing;
+use crate::remote::store_now;
+use crate::store::Store;
+use crate::store::Time;
+
+/// The time that the bucket has to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is told.
+struct Status {
+    url: String,
+    bucket: Option<BucketId>,
+    writer: Option<String>,
+    /// How much later it is at the store, in milliseconds.
+    clock: Option<i64>,
+    /// Why the bucket does not answer.
+    error: Option<String>,
+    conversations: Vec<(Component, Standing)>,
+}
+
+pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let settings = context.settings(cli, Vec::new())?;
+    let store = Store::open(&settings.store(&context.environment)?)?;
+    let bucket = opened::bucket(&settings)?;
+    let url = bucket.url().to_string();
+    let there = opened::identify(&bucket, Purpose::Read, Deadline::after(PATIENCE));
+    let (id, error) = match there {
+        Ok(identity) => (Some(identity.id), None),
+        Err(error) => (known(&store, &url)?, Some(format!("{error:#}"))),
+    };
+    let (writer, clock, conversations) = (None, None, Vec::new());
+    let mut status = Status { url, bucket: id, writer, clock, error, conversations };
+    if let Some(id) = id {
+        let home = Home::open(&store, id)?;
+        status.writer = Some(home.writer()?.to_string());
+        status.conversations = standings(&store, &home)?;
+        if status.error.is_none() && settings.is_on(Key::RemoteSweep) {
+            status.clock = clock_of(&bucket, &status.conversations);
+        }
+    }
+    let text = if cli.json { status.json().to_string() + "\n" } else { status.text() };
+    context.printer.data(&text)
+}
+
+/// Returns the bucket that was at `url` when it answered last.
+fn known(store: &Store, url: &str) -> anyhow::Result<Option<BucketId>> {
+    let known = known_buckets(store)?;
+    Ok(known.into_iter().find(|bucket| bucket.url == url).map(|bucket| bucket.id))
+}
+
+fn standings(store: &Store, home: &Home) -> anyhow::Result<Vec<(Component, Standing)>> {
+    let mut ids: BTreeSet<Component> = store.conversations()?.into_iter().collect();
+    ids.extend(home.known_conversations()?);
+    let mut all = Vec::new();
+    for id in ids {
+        let (conversation, notes) = (store.conversation(&id)?, home.conversation(&id)?);
+        let found = standing(conversation.as_deref(), &notes, store.clock())?;
+        let is_empty = found.segments == 0 && found.others == 0 && found.refused.is_empty();
+        if conversation.is_some() || !is_empty {
+            all.push((id, found));
+        }
+    }
+    Ok(all)
+}
+
+/// Returns how much later it is at the store, if it tells: a small object is written and deleted.
+fn clock_of(bucket: &Bucket, conversations: &[(Component, Standing)]) -> Option<i64> {
+    let (id, _) = conversations.iter().find(|(_, standing)| standing.segments > 0)?;
+    let before = Moment::now().wall;
+    let there = store_now(bucket, id, Deadline::after(PATIENCE)).ok()?;
+    let middle = u64::midpoint(before, Moment::now().wall);
+    Some(there as i64 - middle as i64)
+}
+
+impl Status {
+    fn text(&self) -> String {
+        let unknown = || "not known".to_owned();
+        let mut text = format!("bucket  {}\n", self.url);
+        let _ = writeln!(text, "id      {}", self.bucket.map_or_else(unknown, |id| id.to_string()));
+        let _ = writeln!(text, "writer  {}", self.writer.clone().unwrap_or_else(unknown));
+        if let Some(clock) = self.clock {
+            let _ = writeln!(text, "clock   {}", clock_text(clock));
+        }
+        if let Some(error) = &self.error {
+            let _ = writeln!(text, "away    {error}");
+        }
+        for (id, standing) in &self.conversations {
+            let _ = writeln!(text, "{}: {}", visible::whole(&id.to_text()), line(standing));
+            for (segment, why) in &standing.refused {
+                let _ = writeln!(text, "  segment {segment}: {}", visible::whole(&why.to_string()));
+            }
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let conversations: Vec<_> =
+            self.conversations.iter().map(|(id, standing)| value(id, standing)).collect();
+        json!({ "url": self.url, "bucket": self.bucket.map(|id| id.to_string()),
+            "writer": self.writer, "clockDifferenceMs": self.clock, "error": self.error,
+            "conversations": conversations })
+    }
+}
+
+fn clock_text(difference: i64) -> String {
+    let seconds = Duration::from_millis(difference.unsigned_abs()).as_secs();
+    match seconds {
+        0 | 1 => "as that of the store".to_owned(),
+        _ if difference > 0 => format!("{seconds} s behind that of the store"),
+        _ => format!("{seconds} s ahead of that of the store"),
+    }
+}
+
+fn line(standing: &Standing) -> String {
+    let mut parts = Vec::new();
+    if standing.files > 0 {
+        let oldest = standing.oldest.and_then(Time::age).map(ls::age).unwrap_or_default();
+        let (count, size) = (standing.files, ls::size(standing.bytes));
+        let plural = if count == 1 { "" } else { "s" };
+        parts.push(format!("{count} file{plural} to send, {size}, the oldest {oldest} old"));
+    }
+    let counts = [
+        (standing.live as u64, "being written"),
+        (standing.others as u64, "renames and removals to tell"),
+        (standing.messages, "bytes of messages to send"),
+        (standing.refused.len() as u64, "segments that cannot be read"),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    parts.extend(counts.map(|(count, what)| format!("{count} {what}")));
+    if standing.is_sending {
+        parts.push("a segment is on its way".to_owned());
+    }
+    if standing.is_sent() {
+        parts.push("all is sent".to_owned());
+    }
+    let looked = standing.looked.and_then(Time::age).map(ls::age);
+    let looked = looked.map_or("never looked".to_owned(), |age| format!("looked {age} ago"));
+    format!("{}; {} segments, {looked}", parts.join(", "), standing.segments)
+}
+
+fn value(id: &Component, standing: &Standing) -> Value {
+    let refused = standing
+        .refused
+        .iter()
+        .map(|(segment, why)| json!({ "segment": segment.to_string(), "why": why.to_string() }));
+    let refused: Vec<_> = refused.collect();
+    json!({ "conversation": id.to_text(), "files": standing.files, "bytes": standing.bytes,
+        "oldestAt": standing.oldest.map(Time::as_millis), "live": standing.live,
+        "renamesAndRemovals": standing.others, "messageBytes": standing.messages,
+        "isSending": standing.is_sending, "segments": standing.segments,
+        "lookedAt": standing.looked.map(Time::as_millis), "refused": refused })
+}

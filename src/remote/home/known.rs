@@ -1,0 +1,81 @@
+//! The buckets that a store was shared through, as far as it remembers them.
+
+use std::io;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use super::CONVERSATIONS;
+use super::Home;
+use super::MOST;
+use super::REMOTE;
+use crate::bucket::BucketId;
+use crate::model::Component;
+use crate::remote::RemoteError;
+use crate::remote::whole_file;
+use crate::store::Dir;
+use crate::store::Store;
+
+const BUCKET: &str = "bucket.json";
+
+/// A bucket of which a store keeps something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownBucket {
+    /// The bucket.
+    pub id: BucketId,
+    /// Where it was when it was used last; empty if that is not known.
+    pub url: String,
+}
+
+/// The content of `bucket.json`.
+#[derive(Default, Serialize, Deserialize)]
+struct Bucket {
+    url: String,
+}
+
+/// Returns the buckets of which the store keeps something. Asks none of them.
+pub fn known_buckets(store: &Store) -> Result<Vec<KnownBucket>, RemoteError> {
+    let path = store.root().join(REMOTE);
+    let opened = Dir::open(store.root()).and_then(|root| root.open_dir(REMOTE.as_ref()));
+    let known = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened.and_then(|remote| known_in(&remote)),
+    };
+    known.map_err(RemoteError::at("read", &path))
+}
+
+fn known_in(remote: &Dir) -> io::Result<Vec<KnownBucket>> {
+    let mut known = Vec::new();
+    for entry in remote.entries()? {
+        let Some(id) = entry.name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        let dir = remote.open_dir(&entry.name)?;
+        let text = whole_file::read(&dir, BUCKET, MOST)?.unwrap_or_default();
+        let Bucket { url } = serde_json::from_slice(&text).unwrap_or_default();
+        known.push(KnownBucket { id, url });
+    }
+    Ok(known)
+}
+
+impl Home {
+    /// Notes where the bucket is, for those who ask while it does not answer.
+    pub fn keep_url(&self, url: &str) -> Result<(), RemoteError> {
+        let text = serde_json::to_vec(&Bucket { url: url.to_owned() });
+        let text = text.expect("a URL can be JSON");
+        let path = self.path.join(BUCKET);
+        let known = whole_file::read(&self.dir, BUCKET, MOST);
+        if known.map_err(RemoteError::at("read", &path))?.as_ref() == Some(&text) {
+            return Ok(());
+        }
+        whole_file::write(&self.dir, BUCKET, &text).map_err(RemoteError::at("write", &path))
+    }
+
+    /// Returns the conversations of which something is kept, in the order of their names.
+    pub fn known_conversations(&self) -> Result<Vec<Component>, RemoteError> {
+        let entries = self.conversations.entries();
+        let entries = entries.map_err(RemoteError::at("list", &self.path.join(CONVERSATIONS)))?;
+        let names = entries.into_iter().map(|entry| entry.name);
+        let mut known: Vec<_> = names.filter_map(|name| Component::new(name).ok()).collect();
+        known.sort_unstable();
+        Ok(known)
+    }
+}

@@ -1,0 +1,156 @@
+//! What this host had sent and the bucket has lost: rolled back, emptied, or deleted by a rule.
+//!
+//! Segments are kept whole by the host that wrote them, and are sent again as they were. The bytes
+//! of larger artifacts are packed anew from files that still have them, under the names that their
+//! records give.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+
+use bytes::Bytes;
+
+use crate::bucket::Line;
+use crate::bucket::Place;
+use crate::bucket::PutLine;
+use crate::bucket::blocks_key;
+use crate::bucket::object_key;
+use crate::bucket::objects_prefix;
+use crate::bucket::segment_key;
+use crate::remote::LocalSource;
+use crate::remote::Looked;
+use crate::remote::Notes;
+use crate::remote::RemoteError;
+use crate::remote::Source as _;
+use crate::remote::Sync;
+use crate::remote::look;
+use crate::remote::push::PackedFile;
+use crate::replica::Base;
+use crate::replica::Entry;
+use crate::replica::Origin;
+use crate::replica::SegmentId;
+use crate::store::Conversation;
+
+/// What was sent again.
+#[derive(Debug, Default)]
+pub struct Resent {
+    /// The segments.
+    pub segments: Vec<SegmentId>,
+    /// The number of objects.
+    pub objects: usize,
+    /// The paths of artifacts whose bytes this host has no more.
+    pub lost: Vec<String>,
+}
+
+impl Sync<'_> {
+    /// Sends again what the bucket has lost, as far as this host still has it. Does nothing, and
+    /// asks nobody, if `looked` found nothing lost.
+    pub fn resend(
+        &self,
+        conversation: &Conversation,
+        looked: &Looked,
+    ) -> Result<Resent, RemoteError> {
+        let mut resent = Resent::default();
+        if looked.lost.is_empty() {
+            return Ok(resent);
+        }
+        let notes = self.home.conversation(conversation.id())?;
+        // A list that comes in pages may miss both a merge and what it covers, but hardly twice.
+        let lost = look(self.bucket, &notes, (self.deadline)())?.lost;
+        let prefix = objects_prefix(conversation.id());
+        let listed = self.bucket.list(&prefix, (self.deadline)())?;
+        let there = listed.into_iter().map(|listed| format!("{prefix}{}", listed.name)).collect();
+        let base = notes.agreement()?.base;
+        let files = LocalFiles { conversation, base: &base, there };
+        for id in lost {
+            self.resend_segment(&notes, id, &files, &mut resent)?;
+        }
+        Ok(resent)
+    }
+
+    fn resend_segment(
+        &self,
+        notes: &Notes,
+        id: SegmentId,
+        files: &LocalFiles<'_>,
+        resent: &mut Resent,
+    ) -> Result<(), RemoteError> {
+        let segment = notes.open_segment(id)?;
+        for line in segment.lines() {
+            let (origin, line, _) = line.map_err(RemoteError::of(id))?;
+            if let Line::Put(put) = line
+                && !self.resend_object(notes, origin, &put, files, resent)?
+            {
+                resent.lost.push(put.record.path.clone());
+            }
+        }
+        let bytes = Bytes::from(notes.segment_bytes(id)?);
+        // Where it exists meanwhile, another one has brought it back.
+        self.bucket.create(&segment_key(notes.conversation(), id), &bytes, (self.deadline)())?;
+        resent.segments.push(id);
+        Ok(())
+    }
+
+    /// Returns false if the bytes are needed and this host does not have them.
+    fn resend_object(
+        &self,
+        notes: &Notes,
+        origin: Origin,
+        put: &PutLine,
+        files: &LocalFiles<'_>,
+        resent: &mut Resent,
+    ) -> Result<bool, RemoteError> {
+        let Place::Object { name, packed, size, blocks } = &put.place else { return Ok(true) };
+        let id = notes.conversation();
+        let (key, table) = (object_key(id, *name), blocks_key(id, *name));
+        if files.there.contains(&key) && files.there.contains(&table) {
+            return Ok(true);
+        }
+        let Some(table_bytes) = files.table_of(origin, (*packed, blocks.as_str()))? else {
+            return Ok(false);
+        };
+        let Some(file) = files.open(origin)? else { return Ok(false) };
+        self.bucket.upload(&key, &mut PackedFile::new(file), *size, (self.deadline)())?;
+        self.bucket.create(&table, &table_bytes, (self.deadline)())?;
+        resent.objects += 1;
+        Ok(true)
+    }
+}
+
+/// The files of this host, and the objects that are there.
+struct LocalFiles<'a> {
+    conversation: &'a Conversation,
+    base: &'a Base,
+    there: BTreeSet<String>,
+}
+
+impl LocalFiles<'_> {
+    /// Opens the file that has the bytes of an artifact.
+    fn open(&self, origin: Origin) -> Result<Option<File>, RemoteError> {
+        let has = |entry: &&Entry| entry.origins.contains(&origin);
+        let Some(entry) = self.base.entries.iter().find(has) else { return Ok(None) };
+        let source = LocalSource::new(self.conversation);
+        let opened = source.open(&entry.path, entry.key, entry.version)?;
+        Ok(opened.map(|opened| opened.file))
+    }
+
+    /// Returns the table of the blocks of an artifact, if its bytes are packed as they were: then
+    /// the name of its object is right again.
+    fn table_of(
+        &self,
+        origin: Origin,
+        (packed, blocks): (u64, &str),
+    ) -> Result<Option<Bytes>, RemoteError> {
+        let Some(file) = self.open(origin)? else { return Ok(None) };
+        let mut content = PackedFile::new(file);
+        if io::copy(&mut content, &mut io::sink()).is_err() {
+            return Ok(None);
+        }
+        let same =
+            content.done().filter(|done| done.packed == packed && done.blocks_digest == blocks);
+        Ok(same.map(|done| Bytes::from(done.blocks)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Two stores that share a bucket, with real processes of `ctxfs`.
+
+mod cut_off;
+mod exchange;
+mod server;
+mod trouble;
+mod upkeep;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use crate::support::Command;
+use crate::support::Output;
+use crate::support::TestStore;
+
+/// Two stores, and a directory that they share.
+struct Pair {
+    one: TestStore,
+    other: TestStore,
+    shared: TempDir,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let shared = tempfile::Builder::new().prefix("ctxfs-bucket-").tempdir().unwrap();
+        Self { one: TestStore::new(), other: TestStore::new(), shared }
+    }
+
+    fn url(&self) -> String {
+        format!("file://{}/bucket", self.shared.path().display())
+    }
+
+    fn bucket(&self) -> PathBuf {
+        self.shared.path().join("bucket")
+    }
+
+    /// Returns `ctxfs COMMAND --store STORE ARGUMENTS`, which knows the bucket.
+    fn ctxfs(&self, store: &TestStore, command: &str, arguments: &[&str]) -> Command {
+        store.ctxfs(command, arguments).env("CTXFS_REMOTE_URL", self.url())
+    }
+
+    fn push(&self, store: &TestStore) {
+        self.ctxfs(store, "push", &[]).stdout();
+    }
+
+    fn pull(&self, store: &TestStore) {
+        self.ctxfs(store, "pull", &[]).stdout();
+    }
+
+    /// Brings both stores to the same state.
+    fn meet(&self) {
+        for _ in 0..2 {
+            for store in [&self.one, &self.other] {
+                self.push(store);
+                self.pull(store);
+            }
+        }
+        assert_eq!(outputs(&self.one), outputs(&self.other));
+    }
+}
+
+/// Returns the outputs of `c7` in a store, by name.
+fn outputs(store: &TestStore) -> BTreeMap<String, Vec<u8>> {
+    let tool = store.plain("c7", "");
+    let Ok(entries) = fs::read_dir(tool) else { return BTreeMap::new() };
+    let entries = entries.map(|entry| entry.unwrap());
+    let named = entries.map(|entry| (entry.file_name().into_string().unwrap(), entry.path()));
+    named.map(|(name, path)| (name, fs::read(path).unwrap())).collect()
+}
+
+/// Returns all files below a directory.
+fn files(top: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(top).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Returns the files below a directory whose name ends so.
+fn ending(top: &Path, end: &str) -> Vec<PathBuf> {
+    let is_it = |path: &PathBuf| path.to_str().is_some_and(|path| path.ends_with(end));
+    files(top).into_iter().filter(is_it).collect()
+}
+
+/// An output that is stored in an object of its own: it is large, and no two lines are the same.
+fn large(name: &str) -> Vec<u8> {
+    (0..30_000).flat_map(|line| format!("{name}: line {line} of a log\n").into_bytes()).collect()
+}
+
+#[track_caller]
+fn assert_told(output: &Output, code: i32, told: &str) {
+    let text = output.to_string();
+    assert!(output.code == code && text.contains(told), "{code}, {told}: {text}");
+}

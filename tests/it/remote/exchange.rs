@@ -1,0 +1,115 @@
+//! What one host does, and the other one sees.
+
+use std::fs;
+use std::fs::File;
+
+use crate::remote::Pair;
+use crate::remote::assert_told;
+use crate::remote::large;
+use crate::remote::outputs;
+use crate::support::comes_true;
+
+#[test]
+fn outputs_go_from_one_store_to_another() {
+    let pair = Pair::new();
+    pair.one.put("c7", "small", b"few bytes\n");
+    pair.one.put("c7", "empty", b"");
+    pair.one.put("c7", "large", &large("a"));
+    pair.push(&pair.one);
+    pair.pull(&pair.other);
+    assert_eq!(outputs(&pair.other), outputs(&pair.one));
+    assert_eq!(outputs(&pair.other).len(), 3);
+    assert_eq!(
+        pair.other.view("c7/artifacts/tool/large.txt.tail"),
+        pair.one.view("c7/artifacts/tool/large.txt.tail")
+    );
+    let again = pair.ctxfs(&pair.one, "push", &[]).run();
+    assert_told(&again, 0, "everything already");
+    let pulled = pair.ctxfs(&pair.other, "pull", &["c7"]).run();
+    assert_told(&pulled, 0, "c7: nothing new");
+}
+
+#[test]
+fn a_rename_and_a_removal_go_to_the_other_store() {
+    let pair = Pair::new();
+    for (call, bytes) in [("a", "first\n"), ("b", "second\n")] {
+        pair.one.put("c7", call, bytes.as_bytes());
+    }
+    pair.push(&pair.one);
+    pair.pull(&pair.other);
+    let at = |name: &str| pair.other.plain("c7", name);
+    fs::rename(at("a.txt"), at("c.txt")).unwrap();
+    fs::remove_file(at("b.txt")).unwrap();
+    pair.push(&pair.other);
+    let pulled = pair.ctxfs(&pair.one, "pull", &["--json"]).text();
+    let told: serde_json::Value = serde_json::from_str(&pulled).unwrap();
+    assert_eq!(told[0]["renamed"], 1, "{told}");
+    assert_eq!(told[0]["removed"], 1, "{told}");
+    assert_eq!(outputs(&pair.one).into_keys().collect::<Vec<_>>(), ["c.txt"]);
+}
+
+#[test]
+fn two_outputs_with_one_name_are_both_kept() {
+    let pair = Pair::new();
+    pair.one.put("c7", "x", b"of one\n");
+    pair.other.put("c7", "x", b"of the other\n");
+    pair.meet();
+    let texts: Vec<_> = outputs(&pair.one).into_values().collect();
+    assert!(texts.len() == 2 && texts.contains(&b"of one\n".to_vec()), "{texts:?}");
+}
+
+#[test]
+fn a_conversation_that_was_removed_goes_everywhere() {
+    let pair = Pair::new();
+    pair.one.put("c7", "x", b"text\n");
+    pair.push(&pair.one);
+    pair.pull(&pair.other);
+    fs::remove_dir_all(pair.one.path().join("context/c7")).unwrap();
+    let pulled = pair.ctxfs(&pair.one, "pull", &[]).run();
+    assert_told(&pulled, 1, "it was removed here");
+    pair.push(&pair.one);
+    pair.pull(&pair.other);
+    assert!(outputs(&pair.other).is_empty());
+    pair.pull(&pair.one);
+    assert!(!pair.one.path().join("context/c7").exists(), "it does not come back");
+}
+
+#[test]
+fn what_is_being_written_is_named_and_sent_later() {
+    let pair = Pair::new();
+    pair.one.put("c7", "done", b"text\n");
+    let live = pair.one.plain("c7", "live.txt");
+    let writer = File::create(&live).unwrap();
+    let pushed = pair.ctxfs(&pair.one, "push", &[]).run();
+    assert_told(&pushed, 1, "c7/artifacts/tool/live.txt: it is live");
+    pair.pull(&pair.other);
+    assert_eq!(outputs(&pair.other).into_keys().collect::<Vec<_>>(), ["done.txt"]);
+    drop(writer);
+    assert!(comes_true(|| pair.ctxfs(&pair.one, "push", &[]).run().code == 0));
+    pair.pull(&pair.other);
+    assert_eq!(outputs(&pair.other).len(), 2);
+}
+
+#[test]
+fn the_bucket_is_listed() {
+    let pair = Pair::new();
+    pair.one.put("c7", "x", b"text\n");
+    pair.push(&pair.one);
+    assert_eq!(pair.ctxfs(&pair.other, "ls", &["--remote"]).text(), "c7\n");
+    let listed = pair.ctxfs(&pair.other, "ls", &["--remote", "c7"]).text();
+    assert!(listed.trim_end().ends_with("artifacts/tool/x.txt"), "{listed}");
+    assert!(outputs(&pair.other).is_empty(), "nothing came");
+}
+
+#[test]
+fn a_durable_output_is_in_the_bucket_when_put_ends() {
+    let pair = Pair::new();
+    let arguments = ["-c", "c7", "--call", "x", "--durable"];
+    let told = pair.ctxfs(&pair.one, "put", &arguments).stdin("text\n").text();
+    assert_eq!(told, "text\n");
+    pair.pull(&pair.other);
+    assert_eq!(outputs(&pair.other)["x.txt"], b"text\n");
+    let unset = pair.one.ctxfs("put", &["-c", "c7", "--durable"]).stdin("y").run();
+    assert_told(&unset, 2, "no bucket is set");
+    assert_eq!(outputs(&pair.one).len(), 1, "nothing was stored");
+}

@@ -1,0 +1,123 @@
+//! Bad weather: no network, wrong keys, keys that may not write, a full disk.
+
+use crate::remote::Pair;
+use crate::remote::assert_told;
+use crate::remote::large;
+use crate::remote::outputs;
+use crate::remote::server::Rights;
+use crate::remote::server::Server;
+use crate::support::Call;
+use crate::support::Command;
+use crate::support::Fault;
+use crate::support::FaultyDisk;
+use crate::support::TestStore;
+
+#[test]
+fn an_object_store_works_as_a_directory_does() {
+    let (server, one, other) = (Server::start(), TestStore::new(), TestStore::new());
+    one.put("c7", "small", b"few bytes\n");
+    one.put("c7", "large", &large("a"));
+    server.environment(one.ctxfs("push", &[])).stdout();
+    server.environment(other.ctxfs("pull", &[])).stdout();
+    assert_eq!(outputs(&other), outputs(&one));
+    server.environment(other.ctxfs("remote", &["check", "--read"])).stdout();
+    let status = server.environment(one.ctxfs("remote", &["status"])).text();
+    assert!(status.contains("clock   as that of the store"), "{status}");
+    assert!(!status.contains("SECRET"), "{status}");
+}
+
+#[test]
+fn wrong_keys_are_told_and_harm_nothing() {
+    let (server, one) = (Server::start(), TestStore::new());
+    one.put("c7", "x", b"text\n");
+    let wrong =
+        |command: Command| server.environment(command).env("AWS_SECRET_ACCESS_KEY", "WRONG").run();
+    let commands: [(&str, &[&str]); 3] = [("push", &[]), ("pull", &[]), ("ls", &["--remote"])];
+    for (command, arguments) in commands {
+        let told = wrong(one.ctxfs(command, arguments));
+        assert_told(&told, 1, "refuses");
+        assert!(!told.to_string().contains("WRONG"), "{told}");
+    }
+    let put = one.ctxfs("put", &["-c", "c7", "--call", "y", "--durable"]).stdin("more\n");
+    assert_told(&wrong(put), 1, "safe here only");
+    assert_eq!(outputs(&one)["y.txt"], b"more\n");
+    server.environment(one.ctxfs("push", &[])).stdout();
+}
+
+#[test]
+fn keys_that_only_read_can_pull() {
+    let (server, one, other) = (Server::start(), TestStore::new(), TestStore::new());
+    one.put("c7", "x", b"text\n");
+    server.environment(one.ctxfs("push", &[])).stdout();
+    server.set(Rights::Read);
+    server.environment(other.ctxfs("pull", &[])).stdout();
+    assert_eq!(outputs(&other), outputs(&one));
+    server.environment(other.ctxfs("remote", &["check"])).stdout();
+    other.put("c7", "y", b"more\n");
+    assert_told(&server.environment(other.ctxfs("push", &[])).run(), 1, "refuses");
+    server.set(Rights::All);
+    server.environment(other.ctxfs("push", &[])).stdout();
+}
+
+#[test]
+fn a_host_that_may_not_delete_says_so_or_leaves_it() {
+    let (server, one) = (Server::start(), TestStore::new());
+    one.put("c7", "x", b"text\n");
+    server.set(Rights::NoDelete);
+    server.environment(one.ctxfs("push", &[])).stdout();
+    let quiet = server.environment(one.ctxfs("remote", &["gc"]));
+    assert_told(&quiet.env("CTXFS_REMOTE_SWEEP", "false").run(), 0, "nothing is deleted");
+    let purge = one.ctxfs("remote", &["purge", "c7/artifacts/tool/x.txt"]);
+    assert_eq!(server.environment(purge).run().code, 1);
+    server.set(Rights::All);
+    let purge = one.ctxfs("remote", &["purge", "c7/artifacts/tool/x.txt"]);
+    assert_told(&server.environment(purge).run(), 0, "deleted: conversations/c7/log/");
+}
+
+#[test]
+fn without_a_network_nothing_is_lost() {
+    let (server, one) = (Server::start(), TestStore::new());
+    one.put("c7", "x", b"text\n");
+    server.environment(one.ctxfs("push", &[])).stdout();
+    // Nobody listens there.
+    let away = |command: Command| {
+        server.environment(command).env("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    };
+    let put = one.ctxfs("put", &["-c", "c7", "--call", "y", "--durable"]).stdin("more\n");
+    assert_told(&away(put).run(), 1, "safe here only");
+    let status = away(one.ctxfs("remote", &["status"])).text();
+    assert!(status.contains("away") && status.contains("1 file to send"), "{status}");
+    server.environment(one.ctxfs("push", &[])).stdout();
+    let other = TestStore::new();
+    server.environment(other.ctxfs("pull", &[])).stdout();
+    assert_eq!(outputs(&other).len(), 2);
+}
+
+#[test]
+fn a_pull_onto_a_full_disk_leaves_nothing_half_and_goes_on() {
+    let (pair, disk) = (Pair::new(), FaultyDisk::new());
+    pair.one.put("c7", "x", &large("a"));
+    pair.push(&pair.one);
+    let full = disk.store();
+    disk.fail(Fault::error(Call::Write, libc::ENOSPC).of(".ctxfs-come-"));
+    let pulled = pair.ctxfs(full, "pull", &[]).run();
+    assert_told(&pulled, 1, "No space left");
+    disk.mend();
+    assert!(outputs(full).keys().all(|name| name.starts_with('.')), "{:?}", outputs(full));
+    pair.pull(full);
+    assert_eq!(outputs(full), outputs(&pair.one));
+}
+
+#[test]
+fn a_second_process_waits_for_the_first() {
+    let pair = Pair::new();
+    pair.one.put("c7", "x", b"text\n");
+    pair.push(&pair.one);
+    let lock = std::fs::File::options().write(true).open(pair.one.path().join("remote/lock"));
+    let lock = lock.unwrap();
+    lock.lock().unwrap();
+    let waiting = pair.ctxfs(&pair.one, "pull", &[]).limit(2).finish();
+    assert!(waiting.is_none(), "it waits: {waiting:?}");
+    lock.unlock().unwrap();
+    pair.pull(&pair.one);
+}

@@ -1,0 +1,112 @@
+//! What an operator does: status, check, gc, purge.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::remote::Pair;
+use crate::remote::assert_told;
+use crate::remote::ending;
+use crate::remote::files;
+use crate::remote::large;
+use crate::remote::outputs;
+
+fn status(pair: &Pair) -> Value {
+    let text = pair.ctxfs(&pair.one, "remote", &["status", "--json"]).text();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn status_tells_what_is_still_to_be_sent() {
+    let pair = Pair::new();
+    pair.one.put("c7", "a", b"12345\n");
+    pair.push(&pair.one);
+    pair.one.put("c7", "b", b"123\n");
+    let told = status(&pair);
+    let conversation = &told["conversations"][0];
+    assert_eq!(conversation["conversation"], "c7");
+    for (name, count) in [("files", 1), ("bytes", 4), ("segments", 1)] {
+        assert_eq!(conversation[name], count, "{name}: {told}");
+    }
+    assert_eq!(told["error"], Value::Null);
+    let id = told["bucket"].clone();
+    fs::rename(pair.bucket(), pair.bucket().with_extension("away")).unwrap();
+    let told = status(&pair);
+    assert!(told["error"].is_string() && told["conversations"][0]["files"] == 1, "{told}");
+    assert_eq!(told["bucket"], id, "what is known here is told");
+}
+
+#[test]
+fn check_finds_a_missing_and_a_damaged_object() {
+    let pair = Pair::new();
+    pair.one.put("c7", "a", &large("a"));
+    pair.push(&pair.one);
+    pair.ctxfs(&pair.one, "remote", &["check", "--read"]).stdout();
+    let object = &ending(&pair.bucket().join("conversations/c7/objects"), ".zst")[0];
+    let mut bytes = fs::read(object).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(object, bytes).unwrap();
+    pair.ctxfs(&pair.one, "remote", &["check"]).stdout();
+    let checked = pair.ctxfs(&pair.one, "remote", &["check", "--read"]).run();
+    assert_told(&checked, 1, "c7/artifacts/tool/a.txt");
+    let pulled = pair.ctxfs(&pair.other, "pull", &[]).run();
+    assert_eq!(pulled.code, 1, "{pulled}");
+    assert!(outputs(&pair.other).is_empty(), "damaged bytes are never shown");
+    fs::remove_file(object).unwrap();
+    let checked = pair.ctxfs(&pair.one, "remote", &["check"]).run();
+    assert_told(&checked, 1, "is missing");
+}
+
+#[test]
+fn a_purge_removes_the_bytes_now() {
+    let pair = Pair::new();
+    pair.one.put("c7", "secret", &large("secret"));
+    pair.one.put("c7", "other", b"harmless\n");
+    pair.push(&pair.one);
+    pair.pull(&pair.other);
+    let purge = |options: &[&str]| {
+        let arguments = [&["purge", "c7/artifacts/tool/secret.txt"][..], options].concat();
+        pair.ctxfs(&pair.one, "remote", &arguments).run()
+    };
+    let before = files(&pair.bucket()).len();
+    assert_told(&purge(&["--dry-run"]), 0, "would be deleted");
+    assert_eq!(files(&pair.bucket()).len(), before);
+    assert_told(&purge(&[]), 0, "out of reach");
+    assert!(ending(&pair.bucket(), ".blocks").is_empty());
+    assert!(files(&pair.bucket().join("conversations/c7/objects")).is_empty());
+    pair.pull(&pair.other);
+    for store in [&pair.one, &pair.other] {
+        assert_eq!(outputs(store).into_keys().collect::<Vec<_>>(), ["other.txt"]);
+    }
+    let never = pair.ctxfs(&pair.one, "remote", &["purge", "c7/artifacts/tool/never.txt"]).run();
+    assert_told(&never, 1, "has nothing of");
+}
+
+#[test]
+fn gc_merges_and_leaves_what_is_needed() {
+    let pair = Pair::new();
+    for number in 0..64 {
+        pair.one.put("c7", &number.to_string(), b"few bytes\n");
+        pair.ctxfs(&pair.one, "push", &["c7"]).env("CTXFS_REMOTE_SWEEP", "false").stdout();
+    }
+    let segments = || ending(&pair.bucket(), ".tar.zst").len();
+    assert_eq!(segments(), 65, "the last push has merged them");
+    let told = pair.ctxfs(&pair.one, "remote", &["gc"]).text();
+    assert!(told.contains("c7: nothing to merge, 0 things"), "{told}");
+    assert_eq!(segments(), 65, "what is covered stays for a day");
+    pair.pull(&pair.other);
+    assert_eq!(outputs(&pair.other), outputs(&pair.one));
+}
+
+#[test]
+fn what_the_bucket_lost_is_sent_again() {
+    let pair = Pair::new();
+    pair.one.put("c7", "a", &large("a"));
+    pair.push(&pair.one);
+    fs::remove_dir_all(pair.bucket().join("conversations")).unwrap();
+    let pushed = pair.ctxfs(&pair.one, "push", &["c7"]).run();
+    assert_told(&pushed, 0, "1 sent again");
+    pair.pull(&pair.other);
+    assert_eq!(outputs(&pair.other), outputs(&pair.one));
+}
