@@ -22,6 +22,7 @@ mod dir_names;
 mod error;
 mod facts;
 mod fallocate;
+mod far;
 mod getattr;
 mod handle;
 mod inode;

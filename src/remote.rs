@@ -22,6 +22,9 @@
 //! | `tidy` | merges, and the end of what is of no use |
 //! | `purge` | bytes that leave the bucket now |
 //! | `resend` | what the bucket has lost |
+//! | `blocks` | blocks of objects that were fetched, and contents that fetch what is read |
+//! | `far` | the bytes of artifacts that are elsewhere, for those who read them |
+//! | `evict` | the end of local copies of what the bucket has |
 //! | `fetch` | the bytes of artifacts that are elsewhere |
 //! | `look` | what is new in the bucket, and what is gone |
 //! | `push` | publishing what was done here |
@@ -35,9 +38,12 @@
 //! | `error` | the errors |
 
 mod apply;
+mod blocks;
 mod check;
 mod collect;
 mod error;
+mod evict;
+mod far;
 mod fetch;
 mod files;
 mod here;
@@ -65,6 +71,7 @@ mod whole_file;
 
 pub use apply::Applied;
 pub use apply::Fetch;
+pub use apply::Known;
 pub use apply::Left;
 pub use apply::Parcel;
 pub use apply::apply;
@@ -75,6 +82,8 @@ pub use collect::Collected;
 pub use collect::collect;
 pub use collect::store_now;
 pub use error::RemoteError;
+pub use far::FarArtifacts;
+pub use far::PATIENCE;
 pub use fetch::Fetcher;
 pub use files::Files;
 pub use files::files;

@@ -79,6 +79,7 @@ pub use reference::context_ref;
 pub use reference::manifest;
 pub use reference::ref_to_closed;
 pub use reference::ref_to_unread;
+pub use removed::away;
 pub use removed::removed;
 pub use stand_in::Audience;
 pub use stand_in::Form;

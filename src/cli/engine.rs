@@ -44,6 +44,7 @@ pub(super) fn options(
         disk_cache_bytes: settings.number(Key::DiskCacheBytes).unwrap_or(defaults.disk_cache_bytes),
         models: Arc::new(models::models(settings)?),
         other_messages: None,
+        far: None,
         descriptors: None,
     })
 }

@@ -1,12 +1,12 @@
 //! The analysis of a file: from memory, from the manifest, or computed now.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 
 use crate::engine::Engine;
 use crate::engine::FileId;
+use crate::engine::FileRef;
 use crate::engine::Identity;
 use crate::engine::Result;
 use crate::engine::SourceFile;
@@ -19,7 +19,6 @@ use crate::materialize::is_for_terminal;
 use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Record;
-use crate::store::read_full_at;
 
 /// The analyses kept in memory for later views. The manifest has the others.
 const REMEMBERED: usize = 256;
@@ -60,12 +59,12 @@ pub(crate) struct AnalysisSoFar {
 pub(super) fn analysis(
     engine: &Engine,
     of: &dyn SourceFile,
-    file: &File,
+    file: FileRef<'_>,
     record: Option<&Record>,
     expired: &dyn Fn() -> bool,
 ) -> Result<AnalysisSoFar> {
     let state = ByteState::now(engine, of, file, record)?;
-    let known = engine.analyses.get(&state).or_else(|| recorded(record, &state));
+    let known = engine.analyses.get(&state).or_else(|| recorded(record, &state, file.is_far()));
     if let Some(analysis) = known
         && analysis.plain.is_some() == is_text(of, file, analysis.plain)?
     {
@@ -84,11 +83,12 @@ pub(super) fn analysis(
 pub(super) fn known(
     engine: &Engine,
     of: &dyn SourceFile,
-    file: &File,
+    file: FileRef<'_>,
     record: &Record,
 ) -> Result<Option<Arc<Analysis>>> {
     let state = ByteState::now(engine, of, file, Some(record))?;
-    let known = engine.analyses.get(&state).or_else(|| recorded(Some(record), &state));
+    let known =
+        engine.analyses.get(&state).or_else(|| recorded(Some(record), &state, file.is_far()));
     let Some(analysis) = known else { return Ok(None) };
     let is_right = analysis.plain.is_some() == is_text(of, file, analysis.plain)?;
     Ok(is_right.then_some(analysis))
@@ -102,14 +102,14 @@ pub(super) fn nothing() -> Analysis {
 /// Returns true if views show the text of a file without its escape sequences: that of a terminal's
 /// log, and of what begins as made for a terminal. `plain` is what an analysis says, which may be
 /// from before a rename.
-fn is_text(of: &dyn SourceFile, file: &File, plain: Option<u64>) -> Result<bool> {
+fn is_text(of: &dyn SourceFile, file: FileRef<'_>, plain: Option<u64>) -> Result<bool> {
     Ok(of.is_log() || (plain.is_some() && begins_for_terminal(file)?))
 }
 
 /// Returns true if the first bytes of `file` were made for a terminal.
-pub(super) fn begins_for_terminal(file: &File) -> Result<bool> {
+pub(super) fn begins_for_terminal(file: FileRef<'_>) -> Result<bool> {
     let mut start = vec![0; SNIFFED];
-    let count = read_full_at(file, 0, &mut start)?;
+    let count = file.read_at(0, &mut start)?;
     Ok(is_for_terminal(&start[..count]))
 }
 
@@ -117,10 +117,10 @@ impl ByteState {
     fn now(
         engine: &Engine,
         of: &dyn SourceFile,
-        file: &File,
+        file: FileRef<'_>,
         record: Option<&Record>,
     ) -> Result<Self> {
-        let (rewrites, stat) = of.rewrites(engine, file)?;
+        let (rewrites, stat) = tracker::rewrites(engine, of, file)?;
         let local = || Identity::Local(FileId::of(&stat));
         let identity = record.map_or_else(local, |record| Identity::of(record, &stat));
         Ok(Self { identity, rewrites, size: stat.size, modified: stat.mtime.as_nanos() })
@@ -140,8 +140,8 @@ impl ByteState {
 
 /// Returns the analysis in the manifest if it still holds: it is that of the sealed bytes, or the
 /// file has the recorded length and time and this process has not rewritten it since. And this
-/// version of ctxfs would find the same.
-fn recorded(record: Option<&Record>, state: &ByteState) -> Option<Arc<Analysis>> {
+/// version of ctxfs would find the same, or would have to fetch all bytes for that.
+fn recorded(record: Option<&Record>, state: &ByteState, is_far: bool) -> Option<Arc<Analysis>> {
     let record = record?;
     let same = match state.identity {
         Identity::Sealed(_) => true,
@@ -150,7 +150,7 @@ fn recorded(record: Option<&Record>, state: &ByteState) -> Option<Arc<Analysis>>
         }
     };
     let analysis = record.analysis.as_ref().filter(|_| same)?;
-    (analysis.version == Analysis::VERSION).then(|| Arc::new(analysis.clone()))
+    (is_far || analysis.version == Analysis::VERSION).then(|| Arc::new(analysis.clone()))
 }
 
 /// Returns the analysis of the first bytes alone: enough to tell text from binary. It is the same

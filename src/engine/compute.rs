@@ -76,7 +76,9 @@ fn start(engine: &Arc<Engine>, of: &Arc<Computed>, input: u64, text: Option<Base
     let workers = match of.recipe.cost() {
         Some(RenderCost::Program) => &engine.filter_workers,
         Some(RenderCost::Model) => return ask(engine, of),
-        _ if of.recipe.is_quick(input) => return compute(engine, of, text.as_ref()),
+        _ if of.recipe.is_quick(input) && !of.base.is_far() => {
+            return compute(engine, of, text.as_ref());
+        }
         _ => &engine.view_workers,
     };
     let job = {

@@ -128,6 +128,11 @@ impl Base {
         }
     }
 
+    /// Returns true if it is a file whose bytes may have to be fetched.
+    pub(super) fn is_far(&self) -> bool {
+        matches!(self, Self::File(file) if file.is_far())
+    }
+
     pub(super) fn file(&self) -> Result<&dyn SourceFile> {
         match self {
             Self::File(file) => Ok(&**file),

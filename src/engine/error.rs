@@ -53,6 +53,14 @@ pub enum EngineError {
         /// The refusal itself.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The bytes of an artifact are elsewhere, and cannot be had.
+    #[error("the bytes of `{path}` are in the bucket that hosts share: {why}")]
+    Away {
+        /// The artifact, as its readers name it.
+        path: String,
+        /// Why they cannot be had, and what to do.
+        why: String,
+    },
     /// The work takes too long for the thread that was asked; see `allow_slow`. Nobody outside sees
     /// this: the work is done on another thread.
     #[error("this takes too long for the thread that was asked")]
@@ -81,6 +89,7 @@ impl EngineError {
             Self::Io(error) => io_error_number(error),
             Self::Store(error) => error.raw_os_error().unwrap_or(libc::EIO),
             Self::Door { errno, .. } => *errno,
+            Self::Away { .. } => libc::EIO,
             Self::Slow => libc::EINPROGRESS,
             Self::Shared(error) => error.raw_os_error(),
         }

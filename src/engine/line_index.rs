@@ -8,6 +8,8 @@ use std::io;
 use crate::engine::FileId;
 use crate::engine::sync::Mutex;
 use crate::model::Content;
+use crate::model::LinesBefore;
+use crate::model::place_before_line;
 use crate::store::Stat;
 
 /// Bytes between two marks, at first.
@@ -71,7 +73,9 @@ impl LineIndex {
 
     /// Counts the lines of the next few megabytes.
     pub(super) fn step(&self, content: &dyn Content) -> io::Result<Counted> {
+        let known = content.lines_before(content.len())?;
         let mut marks = self.0.lock();
+        marks.take(known);
         let goal = content.len().min(marks.counted.bytes.saturating_add(STEP));
         let mut block = vec![0; BLOCK];
         while marks.counted.bytes < goal {
@@ -91,12 +95,13 @@ impl LineIndex {
         if newlines == 0 {
             return Ok(Some(0));
         }
+        let known = place_before_line(content, newlines)?;
         let (mut offset, before) = {
             let marks = self.0.lock();
-            if marks.counted.newlines < newlines {
+            if marks.counted.newlines < newlines && known.offset == 0 {
                 return Ok(None);
             }
-            marks.mark(|mark| mark.1 < newlines)
+            marks.mark(|mark| mark.1 < newlines).max((known.offset, known.newlines))
         };
         let mut missing = newlines - before;
         let mut block = vec![0; BLOCK];
@@ -117,12 +122,13 @@ impl LineIndex {
     /// Returns the number of the line that the byte at `offset` is in, if what is before it is
     /// counted.
     pub(super) fn line_at(&self, content: &dyn Content, offset: u64) -> io::Result<Option<u64>> {
+        let known = content.lines_before(offset)?;
         let (mut at, mut newlines) = {
             let marks = self.0.lock();
-            if marks.counted.bytes < offset {
+            if marks.counted.bytes < offset && known.offset == 0 {
                 return Ok(None);
             }
-            marks.mark(|mark| mark.0 <= offset)
+            marks.mark(|mark| mark.0 <= offset).max((known.offset, known.newlines))
         };
         let mut block = vec![0; BLOCK];
         while at < offset {
@@ -156,9 +162,19 @@ impl Marks {
             && content.bytes(end, self.end.len())? == self.end)
     }
 
+    /// Goes on from a place that the content knows, if that is further on.
+    fn take(&mut self, known: LinesBefore) {
+        if known.offset > self.counted.bytes {
+            self.counted = Counted { bytes: known.offset, newlines: known.newlines };
+            self.end.clear();
+        }
+    }
+
     fn push(&mut self, bytes: &[u8]) {
-        let room = KNOWN.saturating_sub(self.start.len()).min(bytes.len());
-        self.start.extend_from_slice(&bytes[..room]);
+        if self.counted.bytes == self.start.len() as u64 {
+            let room = KNOWN.saturating_sub(self.start.len()).min(bytes.len());
+            self.start.extend_from_slice(&bytes[..room]);
+        }
         self.end = bytes[bytes.len().saturating_sub(KNOWN)..].to_vec();
         self.counted.bytes += bytes.len() as u64;
         self.counted.newlines += newlines_in(bytes);

@@ -78,7 +78,7 @@ pub(super) fn conversations(engine: &Engine) -> Result<Listing<ListedConversatio
     let (mut rows, mut unread) = (Vec::new(), UnreadPlaces::default());
     for id in shown(engine)? {
         let Some(conversation) = open(engine, &id, &mut unread)? else { continue };
-        let found = conversation.artifacts()?;
+        let found = conversation.all_artifacts()?;
         unread.extend(found.unread.below(&id.to_text()));
         let newest = found.files.iter().map(|(_, stat)| stat.mtime.as_millis()).max();
         let modified = match newest {
@@ -111,7 +111,7 @@ pub(super) fn artifacts<T>(
     conversation: &Conversation,
     row: impl Fn(&ListedArtifact) -> T,
 ) -> Result<Listing<T>> {
-    let StoredArtifacts { files, mut unread } = conversation.artifacts()?;
+    let StoredArtifacts { files, mut unread } = conversation.all_artifacts()?;
     let listed = files.into_iter().map(|(path, stat)| {
         let mut record = match conversation.record_for(&path, &stat) {
             Ok(record) => record,

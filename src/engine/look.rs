@@ -18,6 +18,7 @@ use crate::engine::line_index::Counted;
 use crate::engine::line_index::LineIndex;
 use crate::engine::line_window;
 use crate::engine::line_window::LineWindow;
+use crate::engine::open_file::FileContent;
 use crate::engine::search;
 use crate::engine::show;
 use crate::engine::workers::QUICK_INPUT;
@@ -28,8 +29,6 @@ use crate::model::Content;
 use crate::model::Place;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::store::Artifact;
-use crate::store::provenance_of;
 use crate::view::CorpusQuery;
 use crate::view::Derived;
 use crate::view::JsonMembers;
@@ -143,11 +142,12 @@ impl Look {
 
     fn facts_and(&self, analyse: bool) -> Result<LookFacts> {
         let Snapshot { file, stat, record, place, length, .. } = &self.snapshot;
+        let bytes = file.as_ref();
         let mut record = record.clone();
-        record.provenance.update(&provenance_of(file).unwrap_or_default());
-        let mut analysis = match analysis::known(&self.engine, &*self.file, file, &record)? {
+        record.provenance.update(&file.provenance().unwrap_or_default());
+        let mut analysis = match analysis::known(&self.engine, &*self.file, bytes, &record)? {
             None if analyse => {
-                let found = self.engine.analysis(&*self.file, file, Some(&record), &|| false)?;
+                let found = self.engine.analysis(&*self.file, bytes, Some(&record), &|| false)?;
                 Some(found.analysis)
             }
             known => known,
@@ -254,7 +254,7 @@ impl Look {
     pub fn prepare(&self, expired: &dyn Fn() -> bool) -> Result<()> {
         if self.file.is_log() {
             let Snapshot { file, record, .. } = &self.snapshot;
-            self.engine.analysis(&*self.file, file, Some(record), expired)?;
+            self.engine.analysis(&*self.file, file.as_ref(), Some(record), expired)?;
         }
         Ok(())
     }
@@ -279,8 +279,8 @@ impl Look {
         read(masked.as_ref().map_or(&raw, |masked| masked as &dyn Content))
     }
 
-    fn raw(&self) -> Artifact {
-        Artifact::new(Arc::clone(&self.snapshot.file), self.snapshot.length)
+    fn raw(&self) -> FileContent {
+        self.snapshot.file.content(self.snapshot.length)
     }
 }
 

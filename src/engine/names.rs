@@ -12,6 +12,7 @@ use crate::engine::Reader;
 use crate::engine::Recipe;
 use crate::engine::Result;
 use crate::engine::SourceDir;
+use crate::engine::far;
 use crate::model::Component;
 use crate::model::Folder;
 use crate::model::NameError;
@@ -142,7 +143,10 @@ fn output_stat(
     let Ok(component) = Component::new(name) else { return Ok(None) };
     let stat = match dir.dir()?.stat(name) {
         Ok(stat) => stat,
-        Err(error) if is_absent(&error) => return Ok(None),
+        Err(error) if is_absent(&error) => match far::stat_of(engine, dir, name)? {
+            Some(stat) => stat,
+            None => return Ok(None),
+        },
         Err(error) => return Err(error.into()),
     };
     let path = RelPath::artifact(Folder::Tool, &component);

@@ -9,6 +9,7 @@ use crate::extract::Models;
 use crate::keep::RetentionRules;
 use crate::message::OtherMessages;
 use crate::model::Component;
+use crate::model::FarStore;
 use crate::model::Limits;
 use crate::model::LimitsByTool;
 use crate::model::Place;
@@ -59,6 +60,8 @@ pub struct EngineOptions {
     pub models: Arc<Models>,
     /// What other hosts said in the conversations. If `None`, the logs of this host are all.
     pub other_messages: Option<Arc<dyn OtherMessages>>,
+    /// Where the bytes are of artifacts that are not on this disk. If `None`, they cannot be read.
+    pub far: Option<Arc<dyn FarStore>>,
     /// The descriptors to divide between all uses. If `None`, as many as the process may have
     /// (`RLIMIT_NOFILE`) when the engine is created.
     pub descriptors: Option<u64>,
@@ -84,6 +87,7 @@ impl Default for EngineOptions {
             disk_cache_bytes: 1 << 30,
             models: Arc::default(),
             other_messages: None,
+            far: None,
             descriptors: None,
         }
     }

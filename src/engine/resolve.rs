@@ -15,6 +15,7 @@ use crate::engine::Recipe;
 use crate::engine::RemovedContent;
 use crate::engine::Result;
 use crate::engine::SourceDir;
+use crate::engine::far;
 use crate::engine::names;
 use crate::engine::names::CONTROL;
 use crate::engine::removed;
@@ -84,7 +85,7 @@ fn resolve_as_given<'a>(
     if is_top && name == CONTROL {
         return Ok(Resolved::Control);
     }
-    match on_disk(dir, name) {
+    match on_disk(engine, dir, name) {
         Ok(stat) => return Ok(Resolved::Disk(DiskEntry { name: Cow::Borrowed(name), stat })),
         Err(EngineError::NotFound) => {}
         Err(error) => return Err(error),
@@ -105,16 +106,19 @@ fn resolve_as_given<'a>(
     Ok(Resolved::Removed(Box::new(removed)))
 }
 
-/// Returns the attributes of the file or directory `name` on disk. Links and special files that
+/// Returns the attributes of the file or directory `name` on disk, or of the artifact of that name
+/// whose bytes are elsewhere. Links and special files that
 /// somebody planted are not there, nor are the store's own files. Fails with [`NameError::TooDeep`]
 /// for a directory that no door could have created.
-pub(crate) fn on_disk(dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
+pub(crate) fn on_disk(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
     if names::is_stores(dir, name) {
         return Err(EngineError::NotFound);
     }
     let stat = match dir.dir()?.stat(name) {
         Ok(stat) => stat,
-        Err(error) if names::is_absent(&error) => return Err(EngineError::NotFound),
+        Err(error) if names::is_absent(&error) => {
+            return far::stat_of(engine, dir, name)?.ok_or(EngineError::NotFound);
+        }
         Err(error) => return Err(error.into()),
     };
     match stat.kind() {
@@ -128,7 +132,7 @@ pub(crate) fn on_disk(dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
 /// Returns the view that `name` means, of a real file or of the output of a call.
 fn view<'a>(engine: &Engine, dir: &dyn SourceDir, name: &'a OsStr) -> Result<Option<Resolved<'a>>> {
     for (stem, reading) in readings(name).filter(|(_, reading)| is_offered(engine, reading)) {
-        let of = match on_disk(dir, stem) {
+        let of = match on_disk(engine, dir, stem) {
             Ok(stat) => Some(DiskEntry { name: Cow::Borrowed(stem), stat }),
             Err(_) => output_of_call(engine, dir, stem)?,
         };

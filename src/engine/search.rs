@@ -15,6 +15,7 @@ use crate::engine::DirPlace;
 use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::FileId;
+use crate::engine::OpenFile;
 use crate::engine::Reader;
 use crate::engine::Result;
 use crate::engine::SourceDir;
@@ -29,10 +30,8 @@ use crate::materialize::strip_escapes;
 use crate::model::Component;
 use crate::model::RelPath;
 use crate::model::Root;
-use crate::store::Artifact;
 use crate::store::Artifacts;
 use crate::store::read_full_at;
-use crate::store::stat_file;
 use crate::view::Corpus;
 use crate::view::CorpusQuery;
 use crate::view::Directory;
@@ -113,12 +112,12 @@ pub(super) fn search_here(
 fn outputs<'a>(
     engine: &'a Engine,
     place: &DirPlace,
-    id: FileId,
+    dir: FileId,
     reader: &'a Reader,
 ) -> Result<Outputs<'a>> {
-    let conversation = place.conversation().ok_or(EngineError::Stale)?;
-    let conversation = engine.conversation(conversation)?;
-    let mut arming = engine.watches.arm(id);
+    let id = place.conversation().ok_or(EngineError::Stale)?;
+    let conversation = engine.conversation(id)?;
+    let mut arming = engine.watches.arm(dir);
     let mut closed = 0;
     let artifacts = Artifacts::below(&conversation, place.path(), |dir| {
         arming.enter(dir);
@@ -127,7 +126,8 @@ fn outputs<'a>(
         Ok(open)
     })?;
     arming.done();
-    Ok(Outputs { artifacts, reader, closed, engine, base: place.path().cloned() })
+    let (base, id) = (place.path().cloned(), id.clone());
+    Ok(Outputs { artifacts, reader, closed, engine, id, base })
 }
 
 /// The artifacts to search.
@@ -137,11 +137,36 @@ struct Outputs<'a> {
     /// Directories that the reader may not read.
     closed: u64,
     engine: &'a Engine,
+    /// The conversation.
+    id: Component,
     /// The directory that the paths are relative to. `None` for the conversation itself.
     base: Option<RelPath>,
 }
 
 impl Outputs<'_> {
+    /// Opens an artifact. `None` if it is gone.
+    fn open(&self, number: usize) -> io::Result<Option<OpenFile>> {
+        if let Some(far) = self.artifacts.far(number) {
+            return Ok(Some(self.engine.open_far(&self.id, far)));
+        }
+        match self.artifacts.open(number) {
+            Ok(file) => Ok(Some(OpenFile::Here(Arc::new(file)))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads from the start. Returns the length between two writes, if it is being written, and the
+    /// bytes that were read.
+    fn load_start(&self, file: &OpenFile, buffer: &mut [u8]) -> io::Result<(Option<u64>, usize)> {
+        let OpenFile::Here(here) = file else {
+            return Ok((None, file.as_ref().read_at(0, buffer)?));
+        };
+        let settled = self.engine.live.length(self.engine, here)?;
+        let most = settled.map_or(buffer.len(), |length| buffer.len().min(length as usize));
+        Ok((settled, read_start(here, &mut buffer[..most])?))
+    }
+
     /// Returns true for the log of a terminal, of which the text is searched.
     fn is_log(&self, number: usize) -> bool {
         let path = self.artifacts.path(number);
@@ -151,7 +176,7 @@ impl Outputs<'_> {
     }
 }
 
-/// Reads from the start, as [`read_full_at`] does. A small file takes one call: reads fail or are
+/// Reads from the start. A small file takes one call: reads fail or are
 /// interrupted only between pages of memory, so one that stops inside a page is at the end.
 fn read_start(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     const PAGE: usize = 4096;
@@ -181,17 +206,11 @@ impl Corpus for Outputs<'_> {
     }
 
     fn load(&self, number: usize, buffer: &mut [u8]) -> io::Result<Loaded> {
-        let file = match self.artifacts.open(number) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Loaded::Gone),
-            Err(error) => return Err(error),
-        };
-        if !self.reader.may_read(|| stat_file(&file))? {
+        let Some(file) = self.open(number)? else { return Ok(Loaded::Gone) };
+        if !self.reader.may_read(|| file.stat())? {
             return Ok(Loaded::Closed);
         }
-        let settled = self.engine.live.length(self.engine, &file)?;
-        let most = settled.map_or(buffer.len(), |length| buffer.len().min(length as usize));
-        let count = read_start(&file, &mut buffer[..most])?;
+        let (settled, count) = self.load_start(&file, buffer)?;
         let is_text = self.is_log(number) || is_for_terminal(&buffer[..count]);
         if count < buffer.len() {
             let text = if is_text {
@@ -202,8 +221,8 @@ impl Corpus for Outputs<'_> {
             buffer[..text.len()].copy_from_slice(&text);
             return Ok(Loaded::Whole(text.len()));
         }
-        let length = settled.map_or_else(|| stat_file(&file).map(|stat| stat.size), Ok)?;
-        let artifact = Artifact::new(Arc::new(file), length);
+        let length = settled.map_or_else(|| file.stat().map(|stat| stat.size), Ok)?;
+        let artifact = file.content(length);
         if !is_text {
             return Ok(Loaded::Opened(Box::new(artifact)));
         }

@@ -12,6 +12,7 @@ use rustix::fs::OFlags;
 use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::Identity;
+use crate::engine::OpenFile;
 use crate::engine::Result;
 use crate::engine::RewriteCount;
 use crate::engine::Snapshot;
@@ -128,6 +129,7 @@ impl SourceFile for SharedLog {
         };
         let (identity, length) = (Identity::of(&record, &stat), stat.size);
         let place = engine.options.place(self.conversation.id(), &path);
+        let file = OpenFile::Here(file);
         Ok(Snapshot { file, stat, length, identity, changes, is_written: false, record, place })
     }
 

@@ -21,6 +21,8 @@ use crate::engine::cache_key;
 use crate::engine::computed::BaseText;
 use crate::engine::deadline::deadline;
 use crate::engine::deadline::extended_deadline;
+use crate::engine::far;
+use crate::engine::open_file::FileContent;
 use crate::engine::shown::FileFacts;
 use crate::engine::shown::ShownFile;
 use crate::engine::tracker;
@@ -31,9 +33,7 @@ use crate::model::Errors;
 use crate::model::Sections;
 use crate::model::Subject;
 use crate::model::counted_tool;
-use crate::store::Artifact;
 use crate::store::CacheKey;
-use crate::store::stat_file;
 use crate::view;
 use crate::view::Rendered;
 use crate::view::View;
@@ -67,7 +67,7 @@ pub(super) fn show_view(
     }
     let may_go_on = !again && view.shows_beginning();
     let mut shown = FileView { of, file, view, snapshot, key: None, may_go_on, beginning: false };
-    let mut facts = facts(engine, &shown.snapshot)?;
+    let facts = facts(engine, &shown.snapshot)?;
     let tool = || facts.record.provenance.tool_name().map(counted_tool);
     of.note_tool(tool);
     if view.may_be_cached() {
@@ -78,11 +78,31 @@ pub(super) fn show_view(
         shown.key = keys.into_iter().next();
     }
     let _used = shown.file.tracker().in_use(engine, shown.file);
+    match show_content(engine, &mut shown, facts) {
+        Err(error) if shown.snapshot.file.is_far() && is_away(&error, view) => {
+            // The next look-up tries again.
+            file.note_change();
+            far::show_away(engine, (&shown.snapshot, file.conversation()), &error)
+        }
+        made => made,
+    }
+}
+
+/// Returns true if an error of reading bytes that are elsewhere is to be told by the text of `view`.
+fn is_away(error: &EngineError, view: &View) -> bool {
+    matches!(view, View::Summary) && error.raw_os_error() == libc::EIO
+}
+
+fn show_content(
+    engine: &Engine,
+    shown: &mut FileView<'_>,
+    mut facts: FileFacts,
+) -> Result<ViewText> {
     let expired = deadline(engine.options.view_deadline);
-    let (content, analysis) = content(engine, &mut shown, &mut facts, &expired)?;
+    let (content, analysis) = content(engine, shown, &mut facts, &expired)?;
     let file = ShownFile::new(&engine.secrets, content, analysis, facts);
     file.with_subject(&engine.secrets, &engine.filters, |subject| {
-        write_view(engine, &shown, subject)
+        write_view(engine, shown, subject)
     })
 }
 
@@ -131,7 +151,7 @@ fn with_subject_of<T>(
 
 fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {
     let Snapshot { file, record, place, .. } = snapshot;
-    Ok(FileFacts::new(&engine.options, file, record.clone(), place.clone())?)
+    Ok(FileFacts::new(&engine.options, &file.provenance()?, record.clone(), place.clone()))
 }
 
 /// Returns the content of a view's subject, with as much of its analysis as the view needs. The
@@ -146,7 +166,7 @@ fn content(
     let mut known = needed_analysis(engine, shown, facts, expired)?;
     let is_text = known.analysis.plain.is_some();
     facts.record.size = if known.whole { known.analysis.bytes } else { shown.snapshot.length };
-    let artifact = Artifact::new(Arc::clone(&shown.snapshot.file), facts.record.size);
+    let artifact = shown.snapshot.file.content(facts.record.size);
     let late = is_text && !known.whole;
     shown.beginning = late && !needs_all;
     if late && needs_all {
@@ -173,12 +193,12 @@ fn needed_analysis(
 ) -> Result<AnalysisSoFar> {
     let Snapshot { file, length, .. } = &shown.snapshot;
     if !shown.view.needs_analysis() && !shown.file.is_log() {
-        let start = sniff(&Artifact::new(Arc::clone(file), *length))?;
+        let start = sniff(&file.content(*length))?;
         if start.analysis.plain.is_none() {
             return Ok(AnalysisSoFar { whole: false, ..start });
         }
     }
-    engine.analysis(shown.file, file, Some(&facts.record), expired)
+    engine.analysis(shown.file, file.as_ref(), Some(&facts.record), expired)
 }
 
 /// Returns the text of `raw`, up to the end of its analysis `known`, and makes `known` the analysis
@@ -186,10 +206,10 @@ fn needed_analysis(
 fn plain_text(
     engine: &Engine,
     of: &dyn SourceFile,
-    raw: &Artifact,
+    raw: &FileContent,
     known: &mut AnalysisSoFar,
     expired: &dyn Fn() -> bool,
-) -> Result<Option<PlainText<Artifact>>> {
+) -> Result<Option<PlainText<FileContent>>> {
     let bytes = known.analysis.bytes;
     if bytes == raw.len() && !known.analysis.has_escapes() {
         return Ok(None);
@@ -197,9 +217,9 @@ fn plain_text(
     if of.tracker().seen() < bytes {
         // A recorded analysis has no checkpoints. If time runs out before there are any, the text
         // is found without them.
-        tracker::analyse(engine, of, raw.file(), bytes, expired)?;
+        tracker::analyse(engine, of, raw.file().as_ref(), bytes, expired)?;
     }
-    let raw = Artifact::new(Arc::clone(raw.file()), bytes);
+    let raw = raw.file().content(bytes);
     let text = PlainText::new(raw, of.tracker().checkpoints())?;
     known.analysis = Arc::new(known.analysis.of_text());
     Ok(Some(text))
@@ -209,11 +229,11 @@ fn plain_text(
 /// sequences.
 pub(super) fn text_length(engine: &Engine, of: &dyn SourceFile) -> Result<u64> {
     let snapshot = of.snapshot(engine)?;
-    if !of.is_log() && !begins_for_terminal(&snapshot.file)? {
+    if !of.is_log() && !begins_for_terminal(snapshot.file.as_ref())? {
         return Ok(snapshot.stat.size);
     }
     let expired = deadline(engine.options.view_deadline);
-    let known = engine.analysis(of, &snapshot.file, Some(&snapshot.record), &expired)?;
+    let known = engine.analysis(of, snapshot.file.as_ref(), Some(&snapshot.record), &expired)?;
     Ok(known.analysis.of_text().bytes)
 }
 
@@ -244,7 +264,7 @@ fn write_view(engine: &Engine, shown: &FileView<'_>, subject: &Subject<'_>) -> R
         Counters::add(&engine.counters.views_out_of_time, 1);
         file.note_change();
     }
-    let now = stat_file(&snapshot.file)?;
+    let now = snapshot.file.stat()?;
     drop(expired);
     let key = key.clone().filter(|_| now.is_unchanged(&snapshot.stat));
     Ok(spool.finish(rendered, key)?)

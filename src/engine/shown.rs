@@ -1,7 +1,5 @@
 //! A file as its views and stand-ins see it: one [`Subject`] for every door.
 
-use std::fs::File;
-use std::io;
 use std::sync::Arc;
 
 use crate::engine::EngineOptions;
@@ -11,9 +9,9 @@ use crate::model::Content;
 use crate::model::Filters;
 use crate::model::Limits;
 use crate::model::Place;
+use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::Subject;
-use crate::store::provenance_of;
 
 /// The facts about a file beside its bytes.
 #[derive(Debug)]
@@ -24,17 +22,17 @@ pub(super) struct FileFacts {
 }
 
 impl FileFacts {
-    /// Returns the facts about `file`, of which the store has `record`. What its writer has said
+    /// Returns the facts about a file, of which the store has `record`. What its writer has `said`
     /// since counts.
     pub(super) fn new(
         options: &EngineOptions,
-        file: &File,
+        said: &Provenance,
         mut record: Record,
         place: Place,
-    ) -> io::Result<Self> {
-        record.provenance.update(&provenance_of(file)?);
+    ) -> Self {
+        record.provenance.update(said);
         let limits = options.limits.limits(record.provenance.tool_name().as_deref());
-        Ok(Self { record, place, limits })
+        Self { record, place, limits }
     }
 }
 

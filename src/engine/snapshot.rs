@@ -12,6 +12,7 @@ use rustix::fs::OFlags;
 
 use crate::engine::Engine;
 use crate::engine::Identity;
+use crate::engine::OpenFile;
 use crate::engine::Result;
 use crate::engine::Version;
 use crate::engine::tracker::RewriteCount;
@@ -27,7 +28,7 @@ use crate::store::Stat;
 #[derive(Debug)]
 pub struct Snapshot {
     /// The file, open for reading. It may grow or be overwritten while it is read.
-    pub file: Arc<File>,
+    pub file: OpenFile,
     /// Its attributes on disk.
     pub stat: Stat,
     /// The length that its readers may see: a message log ends with its last whole line.
@@ -65,6 +66,16 @@ pub trait SourceFile: Send + Sync {
     /// Opens it anew. [`crate::engine::EngineError::Stale`] where its name leads elsewhere by now,
     /// or nowhere.
     fn open_by_name(&self, flags: OFlags) -> Result<File>;
+
+    /// Returns true if reading it may wait for the network, as its bytes are not on this disk.
+    fn is_far(&self) -> bool {
+        false
+    }
+
+    /// Opens it anew for reading, wherever its bytes are.
+    fn opened(&self, _engine: &Engine) -> Result<OpenFile> {
+        Ok(OpenFile::Here(Arc::new(self.open_by_name(OFlags::RDONLY)?)))
+    }
 
     /// Returns the number of changes that this process has seen.
     fn changes(&self) -> u64;

@@ -28,6 +28,7 @@ use crate::model::Subject;
 use crate::redact::Masked;
 use crate::store::Artifact;
 use crate::store::Conversation;
+use crate::store::provenance_of;
 use crate::view;
 use crate::view::Audience;
 use crate::view::Form;
@@ -144,7 +145,8 @@ impl StoredOutput {
         let content = conversation.open_artifact(&path)?;
         let place = engine.options.place(conversation.id(), &path);
         let record = Record { size: content.len(), ..record };
-        let facts = FileFacts::new(&engine.options, content.file(), record, place)?;
+        let said = provenance_of(content.file())?;
+        let facts = FileFacts::new(&engine.options, &said, record, place);
         let FileFacts { mut record, place, limits } = facts;
         let recorded = record.analysis.take().filter(|found| found.bytes == content.len());
         let analysis = match recorded {

@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::FileId;
 use crate::engine::Identity;
+use crate::engine::OpenFile;
 use crate::engine::Result;
 use crate::engine::RewriteCount;
 use crate::engine::Snapshot;
@@ -29,9 +30,9 @@ use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::engine::unsettled;
 use crate::model::Component;
 use crate::model::RelPath;
+use crate::store::FarArtifact;
 use crate::store::FileClock;
 use crate::store::Stat;
-use crate::store::provenance_of;
 use crate::store::stat_file;
 
 /// A file, found by its name in a directory.
@@ -62,6 +63,18 @@ impl StoredFile {
         self.dir.place_of(&self.name)
     }
 
+    /// Opens it where its bytes are elsewhere.
+    fn open_far(&self, engine: &Engine) -> Result<OpenFile> {
+        let (id, path) = self.place().ok_or(EngineError::Stale)?;
+        if self.dir.dir.stat(&self.name).is_ok() {
+            return Err(EngineError::Stale);
+        }
+        let far = engine.conversation(&id)?.far(&path)?;
+        let is_it = |far: &FarArtifact| FileId::of(&far.stat) == self.id;
+        let far = far.filter(is_it).ok_or(EngineError::Stale)?;
+        Ok(engine.open_far(&id, &far))
+    }
+
     /// Returns how often others changed it, or may have, by the `clock` of the disk.
     fn notice(&self, stat: &Stat, clock: FileClock) -> u64 {
         let mut seen = self.last_seen.lock();
@@ -72,9 +85,12 @@ impl StoredFile {
 
 impl SourceFile for StoredFile {
     fn snapshot(&self, engine: &Engine) -> Result<Snapshot> {
-        let file = Arc::new(self.open_by_name(OFlags::RDONLY)?);
-        let (changes, stat) = (self.changes(), stat_file(&file)?);
-        let length = messages::shown_length(engine, self, stat, &file)?;
+        let file = self.opened(engine)?;
+        let (changes, stat) = (self.changes(), file.stat()?);
+        let length = match &file {
+            OpenFile::Here(file) => messages::shown_length(engine, self, stat, file)?,
+            OpenFile::Far(_) => stat.size,
+        };
         let (id, path) = self.place().ok_or(EngineError::Stale)?;
         let conversation = engine.conversation(&id)?;
         let record = KnownRecord::of(&conversation, &path, &stat, false, None)?.record;
@@ -86,11 +102,14 @@ impl SourceFile for StoredFile {
     fn version(&self, engine: &Engine, snapshot: &Snapshot) -> Result<Version> {
         let place = self.place().ok_or(EngineError::Stale)?;
         let mut record = snapshot.record.clone();
-        record.provenance.update(&provenance_of(&snapshot.file).unwrap_or_default());
+        record.provenance.update(&snapshot.file.provenance().unwrap_or_default());
         let facts = facts_number(&place, &record);
         let Snapshot { file, stat, changes, .. } = snapshot;
         let stat = &stat.original(&record);
-        let bytes = unsettled::number(engine, stat, || Ok(Arc::clone(file)))?;
+        let bytes = match file {
+            OpenFile::Here(file) => unsettled::number(engine, stat, || Ok(Arc::clone(file)))?,
+            OpenFile::Far(_) => 0,
+        };
         Ok(Version::of_file(stat, *changes, (facts, bytes)))
     }
 
@@ -108,6 +127,14 @@ impl SourceFile for StoredFile {
 
     fn open_by_name(&self, flags: OFlags) -> Result<File> {
         self.id.open(&self.dir.dir, &self.name, flags)
+    }
+
+    fn opened(&self, engine: &Engine) -> Result<OpenFile> {
+        match self.open_by_name(OFlags::RDONLY) {
+            Ok(file) => Ok(OpenFile::Here(Arc::new(file))),
+            Err(EngineError::Stale) => self.open_far(engine),
+            Err(error) => Err(error),
+        }
     }
 
     fn changes(&self) -> u64 {

@@ -1,11 +1,10 @@
 //! The analysis of a growing file, continued from where it stopped.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use crate::engine::Counters;
 use crate::engine::Engine;
+use crate::engine::FileRef;
 use crate::engine::Result;
 use crate::engine::SourceFile;
 use crate::engine::sync::Mutex;
@@ -13,6 +12,7 @@ use crate::materialize::Analyzer;
 use crate::materialize::Checkpoints;
 use crate::model::Analysis;
 use crate::model::Component;
+use crate::store::Stat;
 
 /// The bytes that one step of analysis reads. A step takes some milliseconds, so that waiting
 /// readers and deadlines are noticed soon.
@@ -70,6 +70,19 @@ struct Step {
     analysis: Option<Analysis>,
 }
 
+/// Takes in what other processes did to `of`, which is open as `file`. Returns how often its bytes
+/// were rewritten, and its attributes. Bytes that are elsewhere do not change.
+pub(super) fn rewrites(
+    engine: &Engine,
+    of: &dyn SourceFile,
+    file: FileRef<'_>,
+) -> Result<(RewriteCount, Stat)> {
+    match file {
+        FileRef::Here(file) => of.rewrites(engine, file),
+        FileRef::Far(far) => Ok((RewriteCount { own: of.own_rewrites(), others: 0 }, far.stat)),
+    }
+}
+
 /// Analyses the first `goal` bytes or more of `of`, which is open as `file`.
 ///
 /// Returns the analysis of the bytes seen, and true if they reach `goal` or the end. Calls
@@ -78,12 +91,12 @@ struct Step {
 pub(crate) fn analyse(
     engine: &Engine,
     of: &dyn SourceFile,
-    file: &File,
+    file: FileRef<'_>,
     goal: u64,
     expired: &dyn Fn() -> bool,
 ) -> Result<(Analysis, bool)> {
     let _used = of.tracker().in_use(engine, of);
-    let (rewrites, _) = of.rewrites(engine, file)?;
+    let (rewrites, _) = rewrites(engine, of, file)?;
     loop {
         let step = of.tracker().step(engine, of, file, (goal, rewrites.others))?;
         if let Some(analysis) = step.analysis {
@@ -119,7 +132,7 @@ impl Tracker {
         &self,
         engine: &Engine,
         of: &dyn SourceFile,
-        file: &File,
+        file: FileRef<'_>,
         (goal, others): (u64, u64),
     ) -> Result<Step> {
         let (is_log, own) = (of.is_log(), of.own_rewrites());
@@ -132,7 +145,7 @@ impl Tracker {
         let mut buffer = vec![0; most.min(usize::try_from(goal).unwrap_or(most))];
         while analyzer.seen() < stop {
             let most = buffer.len().min((stop - analyzer.seen()) as usize);
-            let count = file.read_at(&mut buffer[..most], analyzer.seen())?;
+            let count = file.read_at(analyzer.seen(), &mut buffer[..most])?;
             if count == 0 {
                 let analysis = Some(analyzer.finish());
                 return Ok(Step { seen: analyzer.seen(), ended: true, analysis });

@@ -18,6 +18,7 @@ use crate::engine::DiskEntry;
 use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::FileId;
+use crate::engine::OpenFile;
 use crate::engine::OpenText;
 use crate::engine::Recipe;
 use crate::engine::Resolved;
@@ -27,12 +28,13 @@ use crate::engine::SourceFile;
 use crate::engine::Version;
 use crate::engine::compute;
 use crate::engine::messages;
+use crate::engine::open_file::FileContent;
 use crate::engine::resolve;
 use crate::engine::status;
 use crate::engine::stored_dir::StoredDir;
 use crate::engine::stored_file::StoredFile;
+use crate::engine::tracker;
 use crate::model::Content;
-use crate::store::Artifact;
 use crate::store::FileType;
 use crate::store::MESSAGES;
 use crate::store::Stat;
@@ -61,7 +63,7 @@ pub struct OpenedFile {
 enum OpenedContent {
     /// A file on disk, as long as it was when it was opened; a message log ends with its last whole
     /// line.
-    File(Artifact),
+    File(FileContent),
     /// A computed file.
     Text(OpenText),
 }
@@ -192,11 +194,16 @@ impl Tree {
     }
 
     /// Opens a file for reading, as long as it is between two writes.
-    fn content(&self, file: &dyn SourceFile) -> Result<Artifact> {
-        let open = Arc::new(file.open_by_name(OFlags::RDONLY)?);
-        let (_, stat) = file.rewrites(&self.engine, &open)?;
-        let shown = messages::shown(&self.engine, file, stat, || Ok(Arc::clone(&open)))?;
-        Ok(Artifact::new(open, shown.size))
+    fn content(&self, file: &dyn SourceFile) -> Result<FileContent> {
+        let open = file.opened(&self.engine)?;
+        let (_, stat) = tracker::rewrites(&self.engine, file, open.as_ref())?;
+        let size = match &open {
+            OpenFile::Here(open) => {
+                messages::shown(&self.engine, file, stat, || Ok(Arc::clone(open)))?.size
+            }
+            OpenFile::Far(_) => stat.size,
+        };
+        Ok(open.content(size))
     }
 
     /// Returns the view, or the directory of views, that `reading` makes of `file` as it is now.
@@ -228,7 +235,7 @@ impl Tree {
 
     fn version_of_messages(&self, history: &Arc<StoredDir>) -> Result<Version> {
         let name = OsStr::new(MESSAGES);
-        let stat = resolve::on_disk(&**history, name)?;
+        let stat = resolve::on_disk(&self.engine, &**history, name)?;
         if stat.kind() != FileType::File {
             return Err(EngineError::IsADirectory);
         }

@@ -24,7 +24,8 @@ pub(crate) fn number(
     stat: &Stat,
     open: impl FnOnce() -> Result<Arc<File>>,
 ) -> Result<u64> {
-    if !engine.store.clock().is_recent(stat) {
+    // Bytes that are elsewhere do not change.
+    if stat.is_far() || !engine.store.clock().is_recent(stat) {
         return Ok(0);
     }
     if stat.size > QUICK_INPUT {

@@ -1,7 +1,6 @@
 //! The verbs of the engine: take in, show, search, list, count, remove.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use crate::engine::ConversationCounts;
 use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::FileChange;
+use crate::engine::FileRef;
 use crate::engine::Intake;
 use crate::engine::ListedArtifact;
 use crate::engine::ListedConversation;
@@ -229,7 +229,7 @@ impl Engine {
     pub(crate) fn analysis(
         &self,
         of: &dyn SourceFile,
-        file: &File,
+        file: FileRef<'_>,
         record: Option<&Record>,
         expired: &dyn Fn() -> bool,
     ) -> Result<AnalysisSoFar> {

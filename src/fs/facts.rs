@@ -72,7 +72,11 @@ pub(crate) fn present_version(engine: &Engine, file: &FileNode) -> Result<(Versi
         let link = file.link.get().ok_or(FsError::NotFound)?;
         let dir = link.dir()?;
         let life = file.life();
-        (life.changes(), dir.stat(&link.name)?)
+        let stat = match (dir.stat(&link.name), file.far_stat()) {
+            (Err(_), Some(far)) => far,
+            (stat, _) => stat?,
+        };
+        (life.changes(), stat)
     };
     Ok((version(engine, file, &stat, changes, || file.reader())?, stat))
 }

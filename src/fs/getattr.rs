@@ -104,7 +104,7 @@ fn promised(fs: &Shared, node: &Node, file: &FileNode) -> Result<(Attr, Duration
 /// Returns true if nobody writes `file` here, and nobody has `changed` it for a moment.
 pub(super) fn is_at_rest(file: &FileNode, changed: SystemTime) -> bool {
     let is_settled = changed.elapsed().is_ok_and(|age| age >= MOMENT);
-    is_settled && {
+    is_settled && file.far_stat().is_none() && {
         let life = file.life();
         !life.has_writers() && !life.is_unsealed()
     }

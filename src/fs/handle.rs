@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::engine::Client;
+use crate::engine::OpenFar;
 use crate::engine::OpenText;
 use crate::engine::Share;
 use crate::engine::Shares;
@@ -29,8 +30,16 @@ pub(crate) enum Handle {
     File(Arc<FileHandle>),
     /// A computed file, with its text.
     Computed(Arc<Claimed<OpenText>>),
+    /// An artifact whose bytes are not on this disk, for reading.
+    Far(Arc<Claimed<FarHandle>>),
     /// A directory.
     Listing(Arc<Claimed<Listing>>),
+}
+
+/// An artifact that is open for reading and whose bytes are not on this disk.
+pub(crate) struct FarHandle {
+    pub(crate) node: Arc<Node>,
+    pub(crate) far: Arc<OpenFar>,
 }
 
 /// Something that is open, with the descriptor that it may hold.
@@ -136,6 +145,7 @@ impl HandleTable {
         match self.get(fh)? {
             Handle::File(file) => Ok(file),
             Handle::Computed(_) => Err(FsError::Computed),
+            Handle::Far(_) => Err(FsError::WrongMode),
             Handle::Listing(_) => Err(FsError::IsADirectory),
         }
     }
@@ -143,7 +153,7 @@ impl HandleTable {
     pub(crate) fn listing(&self, fh: Fh) -> Result<Arc<Claimed<Listing>>> {
         match self.get(fh)? {
             Handle::Listing(listing) => Ok(listing),
-            Handle::File(_) | Handle::Computed(_) => Err(FsError::NotADirectory),
+            Handle::File(_) | Handle::Far(_) | Handle::Computed(_) => Err(FsError::NotADirectory),
         }
     }
 

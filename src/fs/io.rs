@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustix::fs::SeekFrom;
 
 use crate::engine::Counters;
+use crate::engine::EngineError;
 use crate::engine::reason_of_loss;
 use crate::fs::Fh;
 use crate::fs::Flush;
@@ -42,6 +43,8 @@ pub(super) fn read<T>(
             Ok(open.text.read(offset, buffer.len(), take)?)
         }
         Handle::Listing(_) => Err(FsError::IsADirectory),
+        // It may wait for the network; see `read_elsewhere`.
+        Handle::Far(_) => Err(EngineError::Slow.into()),
         Handle::File(handle) => {
             let count = if handle.node.is_message_log() {
                 message_log::log(fs, &handle)?.read_at(offset, buffer)?
@@ -121,7 +124,7 @@ pub(super) fn fsync(fs: &Shared, fh: Fh, flush: Flush) -> Result<()> {
     match (fs.handles.get(fh)?, flush) {
         (Handle::File(handle), Flush::Data) => Ok(handle.file.sync_data()?),
         (Handle::File(handle), Flush::All) => Ok(handle.file.sync_all()?),
-        (Handle::Computed(_) | Handle::Listing(_), _) => Ok(()),
+        (Handle::Computed(_) | Handle::Far(_) | Handle::Listing(_), _) => Ok(()),
     }
 }
 
@@ -138,11 +141,12 @@ pub(super) fn seek(fs: &Shared, fh: Fh, offset: i64, whence: i32) -> Result<i64>
             Ok(rustix::fs::seek(&*handle.file, SeekFrom::Hole(from))? as i64)
         }
         (Handle::Computed(open), _) => seek_in(open.text.len(), from, whence),
+        (Handle::Far(open), _) => seek_in(open.far.stat.size, from, whence),
         _ => Err(FsError::Invalid("a whence that the kernel keeps to itself")),
     }
 }
 
-/// Seeks in a file of so many bytes without a hole.
+/// Looks for data, or its end, in a file of `length` bytes without holes.
 fn seek_in(length: u64, from: u64, whence: i32) -> Result<i64> {
     match whence {
         libc::SEEK_DATA if from < length => Ok(from as i64),

@@ -6,6 +6,8 @@ use std::hash::BuildHasher as _;
 use std::hash::RandomState;
 use std::sync::Arc;
 
+use crate::engine::DirPlace;
+use crate::engine::SourceDir as _;
 use crate::engine::Spool;
 use crate::engine::names;
 use crate::engine::sync::Mutex;
@@ -24,6 +26,7 @@ use crate::fs::dir_names::DirNames;
 use crate::fs::dir_names::EntryName;
 use crate::fs::dir_names::ListedViews;
 use crate::fs::dir_names::NewDirNames;
+use crate::fs::far;
 use crate::fs::handle::Claimed;
 use crate::fs::handle::Handle;
 use crate::fs::handle::Listing;
@@ -36,6 +39,7 @@ use crate::fs::node::dir::DirNode;
 use crate::model::NAME_MAX;
 use crate::model::is_scratch;
 use crate::store::Dir;
+use crate::store::FarArtifact;
 use crate::store::FileType;
 use crate::store::MESSAGES;
 use crate::view::Derived;
@@ -251,7 +255,7 @@ impl Pass<'_> {
         let open = dir.open()?;
         self.list_computed(&open, &mut names)?;
         let mut found = ViewLikeNames::default();
-        open.each_entry(|name, kind, ino| {
+        let mut meet = |name: &OsStr, kind: FileType, ino: u64| {
             if with_views && readings(name).next().is_some() {
                 found.add(name);
                 if taken.is_some_and(|taken| !taken.has(name)) {
@@ -264,8 +268,20 @@ impl Pass<'_> {
             let has_views = with_views && kind == FileType::File && !is_scratch(name);
             let views = if has_views { listed_views(name, taken) } else { ListedViews::default() };
             names.add(&EntryName { name, kind: FileKind::of(kind), ino, view: None }, views)
-        })?;
+        };
+        open.each_entry(&mut meet)?;
+        for far in self.far() {
+            meet(far.path.file_name(), FileType::File, far.stat.ino)?;
+        }
         Ok((names.finish()?, found))
+    }
+
+    /// Returns the artifacts in it whose bytes are not on this disk; none where the manifest cannot
+    /// be read.
+    fn far(&self) -> Vec<FarArtifact> {
+        let place = self.dir.place().ok().filter(DirPlace::holds_artifacts);
+        let Some(DirPlace::Below(id, path)) = place else { return Vec::new() };
+        far::names_in(&self.fs.engine, &id, &path).unwrap_or_default()
     }
 
     /// Lists the computed files that the directory itself has.

@@ -165,7 +165,7 @@ pub(super) fn find_real(
     dir: &Arc<DirNode>,
     name: &OsStr,
 ) -> Result<Arc<Node>> {
-    let stat = resolve::on_disk(&**dir, name)?;
+    let stat = resolve::on_disk(&fs.engine, &**dir, name)?;
     disk_node(fs, parent, dir, &DiskEntry { name: Cow::Borrowed(name), stat })
 }
 
@@ -209,6 +209,9 @@ pub(super) fn file_node(
         // A copy has taken its place, and yet it is here, under another name.
         fs.nodes.forget(node.ino, 1);
         return Err(FsError::Stale);
+    }
+    if let Ok(file) = node.as_file() {
+        file.found_as(stat);
     }
     if relink(&node, parent, name) {
         record_moved(fs, &node);
@@ -337,7 +340,11 @@ pub(super) fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) -> bool
         return false;
     }
     let mut link = linked.lock();
-    let is_there = dir.stat(name).is_ok_and(|stat| node.is_at(&stat));
+    let is_there = match dir.stat(name) {
+        Ok(stat) => node.is_at(&stat),
+        // Its bytes are elsewhere, and its record has that name.
+        Err(_) => node.as_file().is_ok_and(|file| file.far_stat().is_some()),
+    };
     if is_there {
         *link = Some(new);
     }

@@ -130,6 +130,10 @@ pub(super) fn shown_with(
     stat: Stat,
 ) -> Result<(Stat, Option<Arc<Published>>)> {
     let file = node.as_file()?;
+    if stat.is_far() && file.far_stat() == Some(stat) {
+        // It has a name, though not on this disk.
+        return Ok((Stat { nlink: 1, ..stat }, None));
+    }
     let own = messages::shown(engine, &**file, stat, || Ok(file.reader()?))?;
     let published = published(engine, node, &own)?;
     let size = published.as_ref().map_or(own.size, |published| published.shown_length(own.size));

@@ -29,6 +29,7 @@ use crate::fs::Shared;
 use crate::fs::asker::Asker;
 use crate::fs::computed_node;
 use crate::fs::dir;
+use crate::fs::far;
 use crate::fs::getattr;
 use crate::fs::handle::Claimed;
 use crate::fs::handle::FileHandle;
@@ -272,6 +273,9 @@ fn open_file(
     if mode.writes() {
         fs.sealer.check_backlog(&node.conversation())?;
         write_once::check(fs, file)?;
+        far::bring_here(fs, node, file)?;
+    } else if far::is_away(file) {
+        return far::open_to_read(fs, node, file, caller);
     }
     let share = fs.claim(node, caller, descriptors(mode, node.is_message_log()))?;
     let on_disk = Arc::new(open_on_disk(node, file, mode)?);
@@ -363,7 +367,7 @@ pub(super) fn release(fs: &Shared, fh: Fh) -> Result<()> {
         Some(Handle::File(handle)) if handle.writes => writer_gone(fs, handle)?,
         Some(Handle::File(handle)) => reader_gone(handle)?,
         Some(Handle::Computed(open)) => fs.engine.counting.read(&open),
-        Some(Handle::Listing(_)) | None => {}
+        Some(Handle::Far(_) | Handle::Listing(_)) | None => {}
     }
     left
 }
@@ -380,7 +384,7 @@ pub(super) fn release_closed(fs: &Shared) {
                 }
             }
             Handle::Computed(open) => fs.engine.counting.read(&open),
-            Handle::File(_) | Handle::Listing(_) => {}
+            Handle::File(_) | Handle::Far(_) | Handle::Listing(_) => {}
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::fs::Opened;
 use crate::fs::Result;
 use crate::fs::TimedAttr;
 use crate::fs::dir;
+use crate::fs::far;
 use crate::fs::getattr;
 use crate::fs::handle::Handle;
 use crate::fs::io;
@@ -181,6 +182,21 @@ impl ContextFs {
         }
     }
 
+    /// Reads what [`Self::read`] said is slow, on another thread, and hands it to `done`: bytes that
+    /// are not on this disk have to be fetched.
+    pub fn read_elsewhere(
+        &self,
+        fh: Fh,
+        (offset, length): (u64, usize),
+        done: impl FnOnce(Result<Vec<u8>>) + Send + 'static,
+    ) {
+        let (fs, about) = (self.clone(), About::Handle(fh));
+        match self.check_crowd(about) {
+            Ok(()) => self.elsewhere(about, move || done(far::read(&fs.0, fh, offset, length))),
+            Err(crowd) => done(Err(crowd)),
+        }
+    }
+
     /// Flushes the bytes of a file to the disk, on another thread, and calls `done`.
     pub fn fsync(&self, fh: Fh, flush: Flush, done: impl FnOnce(Result<()>) + Send + 'static) {
         let (fs, about) = (self.clone(), About::Handle(fh));
@@ -297,6 +313,7 @@ impl ContextFs {
             About::Node(ino) => self.0.nodes.get(ino).ok()?,
             About::Handle(fh) => match self.0.handles.get(fh).ok()? {
                 Handle::File(file) => Arc::clone(&file.node),
+                Handle::Far(open) => Arc::clone(&open.node),
                 Handle::Computed(_) | Handle::Listing(_) => return None,
             },
         };

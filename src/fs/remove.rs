@@ -4,12 +4,14 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use crate::engine::RemovedContent;
+use crate::engine::SourceDir as _;
 use crate::engine::names;
 use crate::fs::FileKind;
 use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
+use crate::fs::far;
 use crate::fs::lookup;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
@@ -19,6 +21,7 @@ use crate::fs::recording;
 use crate::fs::recording::HeldRecord;
 use crate::fs::write_once;
 use crate::model::Component;
+use crate::model::RelPath;
 use crate::view::Derived;
 use crate::view::readings;
 
@@ -31,11 +34,12 @@ pub(super) fn rmdir(fs: &Shared, parent: Ino, name: &OsStr) -> Result<()> {
     let removed = if parent.is_root() {
         let id = Component::new(name)?;
         write_once::check_conversation(fs, &id)?;
+        far::check_empty(fs, &id, None)?;
         fs.engine.remove_conversation(&id).map_err(FsError::from)
     } else if names::is_stores(&**dir, name) {
         Err(FsError::NotFound)
     } else {
-        dir.open().and_then(|dir| Ok(dir.rmdir(name)?))
+        check_no_far(fs, dir, name).and_then(|()| Ok(dir.open()?.rmdir(name)?))
     };
     fs.promises.end_all();
     match removed {
@@ -44,6 +48,15 @@ pub(super) fn rmdir(fs: &Shared, parent: Ino, name: &OsStr) -> Result<()> {
         }
         removed => removed,
     }
+}
+
+/// Fails if there are artifacts in the directory `name` whose bytes are not on this disk.
+fn check_no_far(fs: &Shared, dir: &DirNode, name: &OsStr) -> Result<()> {
+    let place = dir.place()?;
+    let (Some(id), Ok(path)) = (place.conversation(), RelPath::below(place.path(), name)) else {
+        return Ok(());
+    };
+    far::check_empty(fs, id, Some(&path))
 }
 
 pub(super) fn unlink(fs: &Shared, parent: Ino, name: &OsStr) -> Result<()> {
@@ -60,10 +73,19 @@ pub(super) fn unlink(fs: &Shared, parent: Ino, name: &OsStr) -> Result<()> {
         }
         Err(error) => return Err(error),
     };
-    let removed = unlink_node(fs, &node, dir, name);
+    let is_away = node.as_file().is_ok_and(|file| far::is_away(file));
+    let removed = if is_away { unlink_far(fs, &node) } else { unlink_node(fs, &node, dir, name) };
     fs.promises.end(dir.id(), name);
     fs.nodes.forget(node.ino, 1);
     removed
+}
+
+/// Removes an artifact whose bytes are not on this disk.
+fn unlink_far(fs: &Shared, node: &Arc<Node>) -> Result<()> {
+    if fs.options.write_once {
+        return Err(FsError::WriteOnce);
+    }
+    far::unlink(fs, node.as_file()?)
 }
 
 fn unlink_node(fs: &Shared, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<()> {

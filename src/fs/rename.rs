@@ -16,6 +16,7 @@ use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::dir;
+use crate::fs::far;
 use crate::fs::life::AfterRename;
 use crate::fs::lookup;
 use crate::fs::move_records::Manifests;
@@ -145,7 +146,7 @@ fn rename_node(
             let rename = Rename { node, target: target.as_ref(), from, to, mode };
             rename.check_depth()?;
             rename.check_write_once(fs)?;
-            rename.on_disk(fs)
+            if rename.without_bytes(fs)? { Ok(()) } else { rename.on_disk(fs) }
         });
     if let Some(target) = target {
         fs.nodes.forget(target.ino, 1);
@@ -212,6 +213,29 @@ impl<'a> Rename<'a> {
     fn check_depth(&self) -> Result<()> {
         check_depth(self.node, self.from, self.to)?;
         self.swapped().map_or(Ok(()), |swapped| check_depth(swapped, self.to, self.from))
+    }
+
+    /// Renames an artifact whose bytes are not on this disk by its record alone, and returns true.
+    /// Where that cannot be, its bytes come here, as do those of what it meets.
+    fn without_bytes(&self, fs: &Shared) -> Result<bool> {
+        let Self { node, from, to, mode, .. } = *self;
+        let away = |node: &'a Arc<Node>| node.as_file().ok().filter(|file| far::is_away(file));
+        if let Some(target) = self.other()
+            && let Some(file) = away(target)
+        {
+            match mode {
+                RenameMode::KeepExisting => return Err(FsError::Exists),
+                RenameMode::Exchange => far::bring_here(fs, target, file)?,
+                RenameMode::Replace => {}
+            }
+        }
+        let Some(file) = away(node) else { return Ok(false) };
+        let is_alone = self.target.is_none() && !from.parent.is_root();
+        if is_alone && far::rename(fs, file, &Link::new(to.parent, to.name))? {
+            return Ok(true);
+        }
+        far::bring_here(fs, node, file)?;
+        Ok(false)
     }
 
     /// Renames on disk, with manifests and places locked.

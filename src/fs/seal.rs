@@ -15,6 +15,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 
 use crate::engine::Counters;
+use crate::engine::FileRef;
 use crate::engine::RewriteCount;
 use crate::engine::STEP;
 use crate::engine::analyse;
@@ -192,7 +193,7 @@ fn follow(fs: &Shared, node: &Arc<Node>) -> Result<JobResult> {
     let clock = fs.engine.store.clock();
     let (rewrites, _) = file.notice(&open, clock)?;
     let goal = file.tracker.seen() + behind;
-    let (_, whole) = analyse(&fs.engine, &**file, &open, goal, &|| true)?;
+    let (_, whole) = analyse(&fs.engine, &**file, FileRef::Here(&open), goal, &|| true)?;
     // While other processes write, too, the analysis would start over each time.
     let done = whole || file.notice(&open, clock)?.0 != rewrites;
     Ok(if done { JobResult::Done } else { JobResult::Again(SealJob::Follow(Arc::clone(node))) })
@@ -391,7 +392,7 @@ fn try_analysis(
     open: &File,
     expired: &dyn Fn() -> bool,
 ) -> Result<Option<Analysis>> {
-    let found = fs.engine.analysis(file, open, None, expired)?;
+    let found = fs.engine.analysis(file, FileRef::Here(open), None, expired)?;
     Ok(found.whole.then(|| (*found.analysis).clone()))
 }
 

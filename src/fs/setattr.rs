@@ -18,6 +18,7 @@ use crate::fs::Result;
 use crate::fs::SetAttr;
 use crate::fs::Shared;
 use crate::fs::TimedAttr;
+use crate::fs::far;
 use crate::fs::getattr;
 use crate::fs::message_log;
 use crate::fs::node::Node;
@@ -59,6 +60,7 @@ fn set_file(
     change: &SetAttr,
     fh: Option<Fh>,
 ) -> Result<()> {
+    far::bring_here(fs, node, file)?;
     if let Some(size) = change.size {
         resize(fs, node, file, size, fh)?;
     }

@@ -10,6 +10,7 @@ use crate::engine::DirPlace;
 use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::Identity;
+use crate::engine::OpenFile;
 use crate::engine::RewriteCount;
 use crate::engine::Snapshot;
 use crate::engine::SourceDir;
@@ -20,6 +21,7 @@ use crate::engine::messages;
 use crate::engine::names;
 use crate::fs::FsError;
 use crate::fs::facts;
+use crate::fs::far;
 use crate::fs::local_copy;
 use crate::fs::node::dir::DirNode;
 use crate::fs::node::file::FileNode;
@@ -27,15 +29,17 @@ use crate::model::Component;
 use crate::store::Dir;
 use crate::store::MESSAGES;
 use crate::store::Stat;
-use crate::store::stat_file;
 
 impl FileNode {
     /// Takes a snapshot of it, which is open as `file`.
-    fn snapshot_of(&self, engine: &Engine, file: Arc<File>) -> engine::Result<Snapshot> {
+    fn snapshot_of(&self, engine: &Engine, file: OpenFile) -> engine::Result<Snapshot> {
         let life = self.life();
-        let (stat, changes, is_written) = (stat_file(&file)?, life.changes(), life.has_writers());
+        let (stat, changes, is_written) = (file.stat()?, life.changes(), life.has_writers());
         drop(life);
-        let length = messages::shown_length(engine, self, stat, &file)?;
+        let length = match &file {
+            OpenFile::Here(file) => messages::shown_length(engine, self, stat, file)?,
+            OpenFile::Far(_) => stat.size,
+        };
         let (id, path) = self.place().ok_or(EngineError::Stale)?;
         let record = facts::record(engine, self, &stat)?;
         let identity = Identity::of(&record, &stat);
@@ -53,7 +57,7 @@ pub(crate) struct QuietFile {
 
 impl SourceFile for QuietFile {
     fn snapshot(&self, engine: &Engine) -> engine::Result<Snapshot> {
-        self.node.snapshot_of(engine, Arc::clone(&self.open))
+        self.node.snapshot_of(engine, OpenFile::Here(Arc::clone(&self.open)))
     }
 
     fn version(&self, engine: &Engine, snapshot: &Snapshot) -> engine::Result<Version> {
@@ -103,14 +107,16 @@ impl SourceFile for QuietFile {
 
 impl SourceFile for FileNode {
     fn snapshot(&self, engine: &Engine) -> engine::Result<Snapshot> {
-        let copy = |error| local_copy::open(engine, self).map(Arc::new).map_err(|_| error);
-        let file = self.reader().or_else(copy)?;
-        self.snapshot_of(engine, file)
+        self.snapshot_of(engine, self.opened(engine)?)
     }
 
     fn version(&self, engine: &Engine, snapshot: &Snapshot) -> engine::Result<Version> {
         let Snapshot { file, stat, changes, .. } = snapshot;
-        Ok(facts::version(engine, self, stat, *changes, || Ok(Arc::clone(file)))?)
+        let read = || match file {
+            OpenFile::Here(file) => Ok(Arc::clone(file)),
+            OpenFile::Far(_) => Err(FsError::Stale),
+        };
+        Ok(facts::version(engine, self, stat, *changes, read)?)
     }
 
     fn conversation(&self) -> Option<Component> {
@@ -131,6 +137,19 @@ impl SourceFile for FileNode {
 
     fn open_by_name(&self, flags: OFlags) -> engine::Result<File> {
         Ok(self.open(flags)?)
+    }
+
+    fn is_far(&self) -> bool {
+        self.far_stat().is_some()
+    }
+
+    fn opened(&self, engine: &Engine) -> engine::Result<OpenFile> {
+        let copy = |error| local_copy::open(engine, self).map(Arc::new).map_err(|_| error);
+        match self.reader().or_else(copy) {
+            Ok(file) => Ok(OpenFile::Here(file)),
+            Err(FsError::Stale) => Ok(far::open(engine, self)?),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn changes(&self) -> u64 {

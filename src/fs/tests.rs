@@ -4,6 +4,7 @@ mod analyses;
 mod dirs;
 mod doors;
 mod facts;
+mod far;
 mod fixture;
 #[cfg(feature = "shuttle")]
 mod interleaved;

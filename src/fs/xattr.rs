@@ -15,6 +15,7 @@ use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
+use crate::fs::far;
 use crate::fs::life::Life;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
@@ -42,10 +43,10 @@ pub(super) fn setxattr(
     value: &[u8],
     flags: i32,
 ) -> Result<()> {
-    let (node, file) = attribute_file(fs, ino)?;
     if !is_user(name) {
         return Err(FsError::Unsupported);
     }
+    let (node, file) = attribute_file(fs, ino)?;
     let ours = name.as_bytes().starts_with(OURS);
     if ours && !parse_attribute(&name.to_string_lossy(), value, &mut Provenance::default()) {
         return Err(FsError::Invalid("an attribute of this name or value is not known"));
@@ -110,6 +111,11 @@ fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {
     let file = match &node.kind {
         NodeKind::File(file) => match file.open(OFlags::RDONLY) {
             Ok(open) => open,
+            Err(_) if far::is_away(file) => {
+                // Its attributes come with its bytes.
+                far::bring_here(fs, &node, file)?;
+                file.open(OFlags::RDONLY)?
+            }
             Err(error) => file.any_open().ok_or(error)?.try_clone()?,
         },
         NodeKind::Dir(dir) => File::from(dir.open()?.try_clone()?.into_fd()),

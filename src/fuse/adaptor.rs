@@ -251,7 +251,7 @@ impl Filesystem for Adaptor {
                     }
                 });
                 if let (Err(error), Some(reply)) = (read, reply) {
-                    reply.error(operation.error(&error));
+                    self.not_read(operation, (Fh(fh.0), offset, size), (&error, reply));
                 }
             });
         });

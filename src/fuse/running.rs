@@ -1,6 +1,10 @@
 //! Running an operation: on the worker that got it, or elsewhere if it has to wait.
 
+use fuser::ReplyData;
+
 use crate::fs::ContextFs;
+use crate::fs::Fh;
+use crate::fs::FsError;
 use crate::fs::RequestOrigin;
 use crate::fs::Result;
 use crate::fuse::adaptor::Adaptor;
@@ -10,6 +14,23 @@ impl Adaptor {
     /// Runs one operation on this worker, in its span; `run` calls and replies.
     pub(super) fn run(&self, name: &'static str, run: impl FnOnce(Operation)) {
         self.workers.run(|| Operation::run(name, self.fs.counters(), run));
+    }
+
+    /// Answers a read that failed. What is not on this disk is read elsewhere, and this worker
+    /// serves others.
+    pub(super) fn not_read(
+        &self,
+        operation: Operation,
+        (fh, offset, size): (Fh, u64, u32),
+        (error, reply): (&FsError, ReplyData),
+    ) {
+        if !error.is_slow() {
+            return reply.error(operation.error(error));
+        }
+        self.fs.read_elsewhere(fh, (offset, size as usize), move |read| match read {
+            Ok(bytes) => reply.data(&bytes),
+            Err(error) => reply.error(operation.error(&error)),
+        });
     }
 
     /// Runs an operation that may have to wait for another process, or for the disk. It then goes

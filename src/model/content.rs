@@ -33,6 +33,41 @@ pub trait Content: Send + Sync {
         buffer.truncate(got);
         Ok(buffer)
     }
+
+    /// Returns the last place at or before `offset` of which is known, without reading the bytes
+    /// before it, how many lines end there. Most contents know this of their beginning alone.
+    fn lines_before(&self, _offset: u64) -> io::Result<LinesBefore> {
+        Ok(LinesBefore::default())
+    }
+}
+
+/// A place in a content, and the newlines before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinesBefore {
+    /// The bytes before the place.
+    pub offset: u64,
+    /// The newlines in them.
+    pub newlines: u64,
+}
+
+/// Returns the last place that `content` knows with fewer than `newlines` newlines before it: who
+/// looks for the end of so many lines can begin there. It is the beginning if there is no other.
+pub fn place_before_line(content: &dyn Content, newlines: u64) -> io::Result<LinesBefore> {
+    let (mut found, mut low, mut high) = (LinesBefore::default(), 0, content.len());
+    if content.lines_before(high)?.offset == 0 {
+        return Ok(found);
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let known = content.lines_before(middle)?;
+        if known.newlines < newlines {
+            (found, low) = (known, middle + 1);
+        } else {
+            // All from the known place on have so many.
+            high = known.offset;
+        }
+    }
+    Ok(found)
 }
 
 impl<C: Content + ?Sized> Content for &C {
@@ -42,6 +77,10 @@ impl<C: Content + ?Sized> Content for &C {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         (**self).read_at(offset, buffer)
+    }
+
+    fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
+        (**self).lines_before(offset)
     }
 }
 
@@ -137,5 +176,43 @@ pub fn view_bytes(masked: bool) -> usize {
 impl std::fmt::Debug for Subject<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Subject").field("place", self.place).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Knows the lines before each tenth byte.
+    struct Marked(Vec<u8>);
+
+    impl Content for Marked {
+        fn len(&self) -> u64 {
+            self.0.len() as u64
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read_at(offset, buffer)
+        }
+
+        fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
+            let offset = offset.min(self.len()) / 10 * 10;
+            let before = &self.0[..offset as usize];
+            let newlines = before.iter().filter(|byte| **byte == b'\n').count() as u64;
+            Ok(LinesBefore { offset, newlines })
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_line_is_the_last_one_before_it() {
+        let content = Marked(b"a\nb\n".repeat(25));
+        for newlines in 1..=50 {
+            let place = place_before_line(&content, newlines).unwrap();
+            assert!(place.newlines < newlines, "{newlines}: {place:?}");
+            let next = content.lines_before(place.offset + 10).unwrap();
+            assert!(next.newlines >= newlines || next == place, "{newlines}: {place:?}");
+        }
+        let plain = content.0;
+        assert_eq!(place_before_line(&plain, 7).unwrap(), LinesBefore::default());
     }
 }

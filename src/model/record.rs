@@ -57,6 +57,17 @@ pub struct Record {
 pub struct Far {
     /// The artifact in the bucket, `<segment>:<place>`.
     pub origin: String,
+    /// The permission bits of its file.
+    #[serde(default = "far_mode")]
+    pub mode: u32,
+    /// True if the bytes came to this disk since: the file has them, and goes with its name.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub here: bool,
+}
+
+/// Returns the permission bits of a file of which no record tells them.
+fn far_mode() -> u32 {
+    0o600
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::model::Content;
+use crate::model::LinesBefore;
 use crate::model::read_pieces;
 use crate::redact::BLOCK;
 use crate::redact::SecretRules;
@@ -51,6 +52,11 @@ impl Content for Masked<'_> {
         read_pieces(self.len(), offset, buffer, |at, buffer| {
             self.block(at / BLOCK)?.as_slice().read_at(at % BLOCK, buffer)
         })
+    }
+
+    /// Masks keep the newlines.
+    fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
+        self.content.lines_before(offset)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::store::RemovalOutcome;
 use crate::store::StoreError;
 
 pub use crate::remote::apply::addition::Fetch;
+pub use crate::remote::apply::addition::Known;
 pub use crate::remote::apply::addition::Parcel;
 
 /// Why a path of a step is not touched.
@@ -92,7 +93,7 @@ impl<'a> Applying<'a> {
         let Some(path) = self.shared_path(text) else { return Ok(false) };
         let removed = match (found.key, mark_of(found.key, found.version)) {
             (FileKey::Elsewhere(origin), _) => {
-                self.conversation.depart_far(&path, &origin.to_string())
+                self.conversation.depart_far(&path, &origin.to_string(), self.now)
             }
             (FileKey::Here { .. }, Some(mark)) => self.conversation.depart(&path, &mark, self.now),
             (FileKey::Here { .. }, None) => return Ok(false),

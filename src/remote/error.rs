@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::bucket::BucketError;
 use crate::bucket::FormatError;
+use crate::replica::Origin;
 use crate::replica::SegmentId;
 use crate::store::StoreError;
 
@@ -58,6 +59,17 @@ pub enum RemoteError {
         /// What is wrong with it.
         why: String,
     },
+    /// No segment says where an artifact is whose bytes are not here.
+    #[error(
+        "no segment of `{conversation}` that is here has `{origin}`: `ctxfs pull {conversation}` \
+         looks into the bucket anew"
+    )]
+    Unknown {
+        /// The conversation.
+        conversation: String,
+        /// The artifact.
+        origin: Origin,
+    },
     /// Segments cannot be read, so nobody knows what they name.
     #[error(
         "nothing is deleted in `{conversation}`, as {count} of its segments cannot be read: \
@@ -80,6 +92,16 @@ impl RemoteError {
     /// Returns what makes an error of its format one of the segment.
     pub(super) fn of(segment: SegmentId) -> impl Fn(FormatError) -> Self {
         move |source| Self::Segment { segment, source }
+    }
+
+    /// Returns true if what was asked for is not in the bucket, or not here any more.
+    pub(super) fn is_absent(&self) -> bool {
+        match self {
+            Self::Bucket(error) => error.is_absent(),
+            Self::Store(error) => error.raw_os_error() == Some(libc::ENOENT),
+            Self::Unknown { .. } => true,
+            _ => false,
+        }
     }
 
     /// Returns true if the same may succeed later, without a change by anyone here.

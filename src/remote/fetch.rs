@@ -17,6 +17,7 @@ use crate::bucket::segment_key;
 use crate::bucket::unpack_block;
 use crate::bucket::unpack_member;
 use crate::remote::Fetch;
+use crate::remote::Known;
 use crate::remote::Notes;
 use crate::remote::Objects;
 use crate::remote::Parcel;
@@ -24,8 +25,11 @@ use crate::remote::RemoteError;
 use crate::remote::Stored;
 use crate::remote::StoredSegment;
 use crate::remote::Told;
+use crate::remote::far::attributes_of;
 use crate::replica::Entry;
+use crate::replica::Origin;
 use crate::replica::State;
+use crate::store::Arrived;
 
 /// The blocks of one request, each of at most 1 MiB.
 const BLOCKS_AT_ONCE: usize = 8;
@@ -38,6 +42,8 @@ pub struct Fetcher<'a> {
     pub notes: &'a Notes,
     /// What its segments say.
     pub state: &'a State<Stored, Told>,
+    /// True if the bytes of artifacts stay where they are until somebody reads them.
+    pub leaves: bool,
     /// Until when each request is repeated. It begins anew with each file.
     pub deadline: &'a dyn Fn() -> Deadline,
 }
@@ -50,17 +56,33 @@ impl std::fmt::Debug for Fetcher<'_> {
 
 impl Fetch for Fetcher<'_> {
     fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError> {
-        let mut known = entry.origins.iter().filter_map(|origin| self.state.artifacts.get(origin));
-        let Some(claim) = known.next() else { return Ok(None) };
-        let segment = self.notes.open_segment(claim.artifact.segment)?;
-        let Line::Put(put) = segment.line(&claim.artifact.line)? else { return Ok(None) };
+        let Some((_, segment, put)) = self.line(entry)? else { return Ok(None) };
         let content = self.content(&segment, &put)?;
-        let PutLine { record, mode, attributes, .. } = *put;
+        let PutLine { record, mode, attributes, .. } = put;
         Ok(Some(Parcel { record, mode, attributes, content }))
+    }
+
+    fn known(&self, entry: &Entry) -> Result<Option<Known>, RemoteError> {
+        if !self.leaves {
+            return Ok(None);
+        }
+        let Some((origin, _, put)) = self.line(entry)? else { return Ok(None) };
+        let attributes = attributes_of(&put.attributes);
+        let arrived = Arrived { record: put.record, mode: put.mode, attributes };
+        Ok(Some(Known { origin, arrived }))
     }
 }
 
 impl Fetcher<'_> {
+    /// Returns the first artifact of `entry` that is known, and the line that published it.
+    fn line(&self, entry: &Entry) -> Result<Option<(Origin, StoredSegment, PutLine)>, RemoteError> {
+        let claim = |origin: &Origin| Some((*origin, self.state.artifacts.get(origin)?));
+        let Some((origin, claim)) = entry.origins.iter().find_map(claim) else { return Ok(None) };
+        let segment = self.notes.open_segment(claim.artifact.segment)?;
+        let Line::Put(put) = segment.line(&claim.artifact.line)? else { return Ok(None) };
+        Ok(Some((origin, segment, *put)))
+    }
+
     fn content(
         &self,
         segment: &StoredSegment,

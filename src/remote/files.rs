@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashSet;
 
+use crate::model::RelPath;
 use crate::remote::files::digests::Digests;
 use crate::remote::files::scan::Scan;
 use crate::remote::files::swept::Swept;
@@ -17,9 +18,11 @@ use crate::replica::Base;
 use crate::replica::Entry;
 use crate::replica::FileKey;
 use crate::replica::Found;
+use crate::replica::Origin;
 use crate::store::Conversation;
 use crate::store::FileClock;
 use crate::store::FileMark;
+use crate::store::Stat;
 use crate::store::StoreError;
 use crate::store::UnreadPlaces;
 
@@ -55,7 +58,8 @@ pub fn files(
     for (path, stat) in files {
         let digest = digests.of(&path, &stat, &mut all.unread)?;
         let mark = FileMark::of(&stat);
-        let found = Found { key: key_of(&mark), version: version_of(&mark), digest };
+        let key = origin_at(conversation, &path, &stat).map_or(key_of(&mark), FileKey::Elsewhere);
+        let found = Found { key, version: version_of(&mark), digest };
         all.found.insert(path.to_text(), found);
     }
     for (path, found) in far {
@@ -63,6 +67,16 @@ pub fn files(
     }
     all.assume(conversation, known)?;
     Ok(all)
+}
+
+/// Returns the artifact whose bytes came to this file from the bucket, after it was known without
+/// them: it is that still.
+fn origin_at(conversation: &Conversation, path: &RelPath, stat: &Stat) -> Option<Origin> {
+    if !stat.may_be_copy() {
+        return None;
+    }
+    let record = conversation.record(path).ok()??;
+    stat.far_origin(&record)?.parse().ok()
 }
 
 impl Files {

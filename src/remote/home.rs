@@ -8,6 +8,7 @@
 //!     writer.json                     who publishes from here; replaced atomically
 //!     bucket.json                     where the bucket was when it was used last
 //!     conversations/<conversation>/   what `notes` keeps
+//!     blocks/                         what `blocks` keeps
 //! ```
 //!
 //! Another bucket begins anew.
@@ -27,6 +28,7 @@ use crate::bucket::BucketId;
 use crate::model::Component;
 use crate::remote::Notes;
 use crate::remote::RemoteError;
+use crate::remote::blocks::BlockCache;
 use crate::remote::whole_file;
 use crate::replica::WriterId;
 use crate::store::Dir;
@@ -41,6 +43,7 @@ pub use known::known_buckets;
 const LOCK: &str = "lock";
 const WRITER: &str = "writer.json";
 const CONVERSATIONS: &str = "conversations";
+const BLOCKS: &str = "blocks";
 /// The most bytes of `writer.json` that are read.
 const MOST: u64 = 4 << 10;
 
@@ -133,6 +136,13 @@ impl Home {
         let dir = whole_file::directory(&self.remote, REMOTE_MESSAGES.as_ref())
             .and_then(|messages| whole_file::directory(&messages, conversation.as_os_str()));
         dir.map_err(RemoteError::at("open", &path.join(conversation.as_os_str())))
+    }
+
+    /// Opens the blocks that were fetched, of which at most so many bytes are kept.
+    pub(super) fn blocks(&self, most: u64) -> Result<BlockCache, RemoteError> {
+        let opened = whole_file::directory(&self.dir, BLOCKS.as_ref())
+            .and_then(|dir| BlockCache::new(dir, most));
+        opened.map_err(RemoteError::at("open", &self.path.join(BLOCKS)))
     }
 
     /// Returns what is kept about a conversation.

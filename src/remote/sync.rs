@@ -6,6 +6,7 @@ use crate::bucket::Deadline;
 use crate::model::Component;
 use crate::remote::Agreement;
 use crate::remote::Applied;
+use crate::remote::FarArtifacts;
 use crate::remote::Fetcher;
 use crate::remote::Files;
 use crate::remote::Home;
@@ -182,8 +183,41 @@ impl Sync<'_> {
         Push { bucket, home, notes, source, now, deadline: (self.deadline)() }
     }
 
-    /// Looks into the bucket, and does here what others did. Everything comes, whole.
+    /// Looks into the bucket, and does here what others did. New files come whole; artifacts that
+    /// are known already and whose bytes are elsewhere stay there.
     pub fn pull(&self, conversation: &Conversation) -> Result<Came, RemoteError> {
+        self.come(conversation, false)
+    }
+
+    /// Does what [`Self::pull`] does, but the bytes of artifacts stay in the bucket until somebody
+    /// reads them.
+    pub fn hear(&self, conversation: &Conversation) -> Result<Came, RemoteError> {
+        self.come(conversation, true)
+    }
+
+    /// Fetches all artifacts of a conversation whose bytes are not here. Returns how many came, and
+    /// those that were left.
+    pub fn fetch_all(
+        &self,
+        conversation: &Conversation,
+        far: &FarArtifacts,
+    ) -> Result<(usize, Vec<Left>), RemoteError> {
+        let (mut came, mut left) = (0, Vec::new());
+        for artifact in conversation.far_artifacts(None)? {
+            match far.bring_here(conversation, &artifact) {
+                Ok(true) => came += 1,
+                Ok(false) => {}
+                Err(error) if error.may_pass() => return Err(error),
+                Err(error) => {
+                    let (path, why) = (artifact.record.path, error.to_string());
+                    left.push(Left { path, why });
+                }
+            }
+        }
+        Ok((came, left))
+    }
+
+    fn come(&self, conversation: &Conversation, leaves: bool) -> Result<Came, RemoteError> {
         let notes = self.home.conversation(conversation.id())?;
         let looked = look(self.bucket, &notes, (self.deadline)())?;
         self.recognize(conversation, &notes, &looked)?;
@@ -199,7 +233,8 @@ impl Sync<'_> {
             plan.steps.retain(|step| !matches!(step, Step::Remove { .. }));
         }
         let deadline = self.deadline;
-        let fetcher = Fetcher { bucket: self.bucket, notes: &notes, state: &state, deadline };
+        let (bucket, notes, state) = (self.bucket, &notes, &state);
+        let fetcher = Fetcher { bucket, notes, state, leaves, deadline };
         let mut applied = apply(conversation, &plan.steps, &fetcher, (self.now)().wall as i64);
         let mut after = Agreement { base: plan.base, ..agreement.clone() };
         after.base.follow(&applied.done);

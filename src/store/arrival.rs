@@ -12,6 +12,8 @@ use std::slice;
 use rustix::fs::OFlags;
 
 use crate::model::ArtifactState;
+use crate::model::Far;
+use crate::model::LocalFile;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::attributes;
@@ -27,7 +29,7 @@ use crate::store::stat::Stat;
 use crate::store::stat::Time;
 
 /// The permission bits that are kept, without set-user-ID and set-group-ID.
-const MODE: u32 = 0o777;
+pub(super) const MODE: u32 = 0o777;
 /// The beginning of the names of the attributes that users set.
 const ATTRIBUTE: &[u8] = b"user.";
 /// The reason in the record of an artifact that its writer had not closed.
@@ -139,30 +141,67 @@ impl Arrival<'_> {
     fn record(&self, lock: &ManifestLock, record: &Record) -> Result<Stat, StoreError> {
         let stat = stat::stat_file(&self.file).map_err(|error| self.fault(error))?;
         if self.path.is_artifact() {
-            lock.append(slice::from_ref(&self.recorded(record, &stat)))?;
+            lock.append(slice::from_ref(&recorded(&self.path, record, &stat)))?;
         }
         Ok(stat)
     }
 
-    fn recorded(&self, record: &Record, stat: &Stat) -> Record {
-        let state = match &record.state {
-            ArtifactState::Live | ArtifactState::Gone => ArtifactState::Incomplete(CUT.to_owned()),
-            state @ (ArtifactState::Sealed | ArtifactState::Incomplete(_)) => state.clone(),
-        };
-        Record {
-            generation: record.generation.max(1),
-            state,
-            file: Some(stat.local_file()),
-            created: record.created,
-            provenance: record.provenance.clone(),
-            analysis: record.analysis.clone(),
-            once: record.once,
-            ..Conversation::fresh_record(&self.path, stat)
+    /// Gives the whole file the name of the artifact of which `record` says that its bytes are not
+    /// here. It stays the same artifact. Returns false if that is not as recorded any more.
+    pub(super) fn stand_in_for(
+        mut self,
+        record: &Record,
+        attributes: Vec<(OsString, Vec<u8>)>,
+    ) -> Result<bool, StoreError> {
+        let mode = record.far.as_ref().map_or(layout::FILE_MODE, |far| far.mode);
+        let arrived = Arrived { record: record.clone(), mode, attributes };
+        self.prepare(&arrived).map_err(|error| self.fault(error))?;
+        let lock = self.conversation.manifest().lock()?;
+        let now = self.conversation.far(&self.path)?;
+        if now.is_none_or(|now| now.record != *record) {
+            return Ok(false);
         }
+        let dir = match self.name() {
+            Err(error) if is_in_the_way(&error) => return Ok(false),
+            named => named.map_err(|error| self.fault(error))?,
+        };
+        let copied = self.copied(record).and_then(|copied| lock.append(slice::from_ref(&copied)));
+        if copied.is_err() {
+            let _removed = dir.unlink(self.path.file_name());
+        }
+        copied.map(|()| true)
+    }
+
+    /// Returns the record with this file as the copy that took the place of its file.
+    fn copied(&self, record: &Record) -> Result<Record, StoreError> {
+        let stat = stat::stat_file(&self.file).map_err(|error| self.fault(error))?;
+        let copied = Some(stat.ctime.as_nanos());
+        let file = record.file.map(|file| LocalFile { copied, ..file });
+        let file = file.or_else(|| Some(stat.local_file()));
+        let far = record.far.clone().map(|far| Far { here: true, ..far });
+        Ok(Record { file, far, ..record.clone() })
     }
 
     fn fault(&self, error: io::Error) -> StoreError {
         self.conversation.error_at("write", &self.path, error)
+    }
+}
+
+/// Returns the record of an artifact from another host, whose file is as `stat` says.
+pub(super) fn recorded(path: &RelPath, record: &Record, stat: &Stat) -> Record {
+    let state = match &record.state {
+        ArtifactState::Live | ArtifactState::Gone => ArtifactState::Incomplete(CUT.to_owned()),
+        state @ (ArtifactState::Sealed | ArtifactState::Incomplete(_)) => state.clone(),
+    };
+    Record {
+        generation: record.generation.max(1),
+        state,
+        file: Some(stat.local_file()),
+        created: record.created,
+        provenance: record.provenance.clone(),
+        analysis: record.analysis.clone(),
+        once: record.once,
+        ..Conversation::fresh_record(path, stat)
     }
 }
 

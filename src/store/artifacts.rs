@@ -1,7 +1,10 @@
 //! The artifacts below a directory of a conversation.
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::OFlags;
 
@@ -11,6 +14,7 @@ use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
 use crate::store::error::is_of_place;
+use crate::store::far::FarArtifact;
 use crate::store::path_budget::PathBudget;
 use crate::store::stat::FileType;
 use crate::store::stat::Stat;
@@ -53,6 +57,8 @@ struct ArtifactFile {
     dir: usize,
     /// In milliseconds since the epoch, as `Record::created`.
     created: i64,
+    /// What is known of it, if its bytes are not on this disk.
+    far: Option<Box<FarArtifact>>,
 }
 
 impl Conversation {
@@ -67,6 +73,16 @@ impl Conversation {
         })?;
         unread.extend(budget.finish());
         Ok(StoredArtifacts { files, unread })
+    }
+
+    /// Finds the same, and the artifacts whose bytes are not on this disk.
+    pub fn all_artifacts(&self) -> Result<StoredArtifacts, StoreError> {
+        let mut found = self.artifacts()?;
+        match self.far_artifacts(None) {
+            Ok(far) => found.files.extend(far.into_iter().map(|far| (far.path, far.stat))),
+            Err(error) => self.pass_over(error, &mut found.unread)?,
+        }
+        Ok(found)
     }
 
     fn each_artifact(
@@ -101,7 +117,8 @@ impl Artifacts {
             None => dir.try_clone().and_then(|dir| Self::walk(dir, artifacts(), enters)),
             Some(base) => dir.open_dir_at(base).and_then(|dir| Self::walk(dir, None, enters)),
         };
-        let mut found = found.map_err(|error| conversation.listing_error(error))?;
+        let (mut found, entered) = found.map_err(|error| conversation.listing_error(error))?;
+        found.add_far(conversation, base, &entered)?;
         found.date(conversation, base)?;
         found.files.sort_unstable_by(|a, b| (b.created, &b.path).cmp(&(a.created, &a.path)));
         Ok(found)
@@ -127,7 +144,12 @@ impl Artifacts {
         &self.unread
     }
 
-    /// Opens the artifact `number` for reading.
+    /// Returns what is known of the artifact `number`, if its bytes are not on this disk.
+    pub fn far(&self, number: usize) -> Option<&FarArtifact> {
+        self.files[number].far.as_deref()
+    }
+
+    /// Opens the artifact `number` for reading, if its bytes are on this disk.
     pub fn open(&self, number: usize) -> io::Result<File> {
         let file = &self.files[number];
         match self.dirs.get(file.dir) {
@@ -139,6 +161,9 @@ impl Artifacts {
     /// Returns the attributes of the artifact `number`. `None` if it is gone, or cannot be looked
     /// at, which is added to `unread`.
     pub fn stat(&self, number: usize, unread: &mut UnreadPlaces) -> io::Result<Option<Stat>> {
+        if let Some(far) = self.far(number) {
+            return Ok(Some(far.stat));
+        }
         match self.stat_now(number) {
             Ok(stat) => Ok(Some(stat).filter(|stat| stat.kind() == FileType::File)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -163,8 +188,9 @@ impl Artifacts {
         base: Dir,
         start: Option<RelPath>,
         mut enters: impl FnMut(&Dir) -> io::Result<bool>,
-    ) -> io::Result<Self> {
+    ) -> io::Result<(Self, HashSet<RelPath>)> {
         let (mut dirs, mut files, mut budget) = (Vec::new(), Vec::new(), PathBudget::new());
+        let mut entered: HashSet<RelPath> = start.iter().cloned().collect();
         let mut walk = Walk::new(base.try_clone()?, start, |dir| {
             let entered = enters(dir)?;
             if entered && dirs.len() < OPEN_DIRS {
@@ -172,14 +198,39 @@ impl Artifacts {
             }
             Ok(entered)
         })?;
-        while let Some(WalkEntry { path, dir, .. }) = next_artifact(&mut walk)? {
-            if budget.takes(&path) {
-                files.push(ArtifactFile { path, dir, created: 0 });
+        while let Some(WalkEntry { path, dir, kind }) = walk.next()? {
+            if kind == FileType::Directory {
+                entered.insert(path);
+            } else if !is_scratch(path.file_name()) && budget.takes(&path) {
+                files.push(ArtifactFile { path, dir, created: 0, far: None });
             }
         }
         let mut unread = walk.finish().unread;
         unread.extend(budget.finish());
-        Ok(Self { base, dirs, files, unread })
+        Ok((Self { base, dirs, files, unread }, entered))
+    }
+
+    /// Adds the artifacts whose bytes are not on this disk, in directories that were entered.
+    fn add_far(
+        &mut self,
+        conversation: &Conversation,
+        base: Option<&RelPath>,
+        entered: &HashSet<RelPath>,
+    ) -> Result<(), StoreError> {
+        let far = match conversation.far_artifacts(base) {
+            Ok(far) => far,
+            Err(error) => return conversation.pass_over(error, &mut self.unread),
+        };
+        let above = base.map_or(0, |base| base.as_os_str().len() + 1);
+        for artifact in far {
+            let below = OsStr::from_bytes(&artifact.path.as_os_str().as_bytes()[above..]);
+            let Ok(path) = RelPath::new(below) else { continue };
+            if path.parent().is_none_or(|parent| entered.contains(&parent)) {
+                let (dir, created) = (usize::MAX, artifact.record.created);
+                self.files.push(ArtifactFile { path, dir, created, far: Some(Box::new(artifact)) });
+            }
+        }
+        Ok(())
     }
 
     /// Sets when each file was created: as the manifest says, else the disk.
@@ -207,6 +258,9 @@ impl Artifacts {
     /// Returns when the file was created according to the disk, as `Conversation::fresh_record`
     /// does. A file that is gone sorts as the oldest.
     fn created_on_disk(&self, number: usize) -> i64 {
+        if let Some(far) = self.far(number) {
+            return far.record.created;
+        }
         self.stat_now(number).map_or(i64::MIN, |stat| stat.created().as_millis())
     }
 }

@@ -85,6 +85,11 @@ impl Conversation {
         &self.path
     }
 
+    /// Returns the attributes of the directory when it was opened.
+    pub(super) fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
     /// Returns true if `stat` describes the directory of this conversation.
     pub(super) fn is_at(&self, stat: &Stat) -> bool {
         self.stat.same_file(stat)

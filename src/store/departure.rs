@@ -53,14 +53,37 @@ impl Conversation {
         Ok(RemovalOutcome::Removed)
     }
 
-    /// Forgets the artifact `origin` at `path`, whose bytes are not here.
-    pub fn depart_far(&self, path: &RelPath, origin: &str) -> Result<RemovalOutcome, StoreError> {
+    /// Does the same with the artifact `origin` at `path`, whose bytes are not here, or came since.
+    pub fn depart_far(
+        &self,
+        path: &RelPath,
+        origin: &str,
+        at: i64,
+    ) -> Result<RemovalOutcome, StoreError> {
+        if let Some(mark) = self.brought_here(path, origin)? {
+            return self.depart(path, &mark, at);
+        }
         let lock = self.manifest().lock()?;
         if self.far_record(path, origin)?.is_none() {
             return Ok(RemovalOutcome::Kept("it is gone, or here"));
         }
         self.forget_locked(&lock, path)?;
+        drop(lock);
+        self.remove_made_parents(path);
         Ok(RemovalOutcome::Removed)
+    }
+
+    /// Returns the mark of the file at `path`, if it has the bytes of the artifact `origin`, which
+    /// were not here before.
+    pub fn brought_here(
+        &self,
+        path: &RelPath,
+        origin: &str,
+    ) -> Result<Option<FileMark>, StoreError> {
+        let Ok(stat) = self.dir().stat_at(path) else { return Ok(None) };
+        let record = self.record(path)?;
+        let is_it = record.is_some_and(|record| stat.far_origin(&record) == Some(origin));
+        Ok(is_it.then(|| FileMark::of(&stat)))
     }
 
     /// Returns the record of the artifact `origin` at `path`, if its bytes are not here.
@@ -69,7 +92,9 @@ impl Conversation {
         path: &RelPath,
         origin: &str,
     ) -> Result<Option<Record>, StoreError> {
-        let is_it = |record: &Record| record.far.as_ref().is_some_and(|far| far.origin == origin);
+        let is_it = |record: &Record| {
+            record.far.as_ref().is_some_and(|far| far.origin == origin && !far.here)
+        };
         let record = self.record(path)?.filter(is_it);
         Ok(record.filter(|_| self.dir().stat_at(path).is_err()))
     }
@@ -110,7 +135,7 @@ impl Conversation {
         self.forget_locked(lock, path)
     }
 
-    fn remove_held(&self, path: &RelPath, held: &HeldFile) -> io::Result<()> {
+    pub(super) fn remove_held(&self, path: &RelPath, held: &HeldFile) -> io::Result<()> {
         let name: &OsStr = path.file_name();
         let gone = layout::gone(RandomState::new().hash_one(name));
         remove_file((&held.dir, name), held.stat.ino, (self.dir(), gone.as_str()))

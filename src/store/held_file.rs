@@ -29,8 +29,8 @@ pub(super) struct HeldFile {
     pub(super) record: Option<Record>,
     /// True if the disk could tell that nobody writes it.
     pub(super) is_leased: bool,
-    /// Holds the lease.
-    _file: File,
+    /// Open for reading. Holds the lease.
+    pub(super) file: File,
 }
 
 impl HeldFile {
@@ -57,7 +57,7 @@ impl HeldFile {
             return Ok(Err("it is being written"));
         }
         let is_leased = lease == Lease::Free;
-        Ok(Ok(Self { dir, stat, record, is_leased, _file: file }))
+        Ok(Ok(Self { dir, stat, record, is_leased, file }))
     }
 }
 

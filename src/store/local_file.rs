@@ -30,6 +30,14 @@ impl Stat {
         is_sealed && moment == (self.size, self.mtime.as_nanos(), Some(self.ctime.as_nanos()))
     }
 
+    /// Returns the artifact in the bucket whose bytes the file has, if they came from there after it
+    /// was known by its record alone. Whoever wrote it since has recorded another file.
+    pub fn far_origin<'a>(&self, record: &'a Record) -> Option<&'a str> {
+        record.file.filter(|file| file.copied.is_some())?;
+        let far = record.far.as_ref().filter(|far| far.here && self.is_recorded(record))?;
+        Some(&far.origin)
+    }
+
     /// Returns false if the file cannot be a copy that took the place of another one: a copy is
     /// younger than its bytes. So most files are known to be none without their records.
     pub fn may_be_copy(&self) -> bool {

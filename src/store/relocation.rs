@@ -74,13 +74,16 @@ impl Conversation {
         Ok(Relocation::Done)
     }
 
-    /// Does the same with the artifact `origin`, whose bytes are not here.
+    /// Does the same with the artifact `origin`, whose bytes are not here, or came since.
     pub fn relocate_far(&self, rename: Rename<'_>, origin: &str) -> Result<Relocation, StoreError> {
+        if let Some(mark) = self.brought_here(rename.from, origin)? {
+            return self.relocate(rename, &mark);
+        }
         let lock = self.manifest().lock()?;
         let Some(record) = self.far_record(rename.from, origin)? else {
             return Ok(Relocation::Kept("it is gone, or here"));
         };
-        let is_far = |record: Record| record.far.is_some();
+        let is_far = |record: Record| record.far.is_some_and(|far| !far.here);
         if self.dir().stat_at(rename.to).is_ok() || self.record(rename.to)?.is_some_and(is_far) {
             return Ok(Relocation::Taken);
         }
@@ -129,7 +132,8 @@ impl Conversation {
             Record { state: ArtifactState::Gone, analysis: None, ..record.clone() }
         };
         let before = Record { path: from.to_text(), far: None, ..before };
-        if !to.is_artifact() && record.far.is_none() {
+        let is_here = record.far.as_ref().is_none_or(|far| far.here);
+        if !to.is_artifact() && is_here {
             return lock.append(slice::from_ref(&before));
         }
         lock.append(&[before, Record { path: to.to_text(), ..record }])

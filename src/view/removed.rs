@@ -1,4 +1,4 @@
-//! `.summary` of an output whose content was removed to free space.
+//! `.summary` of an output whose content was removed to free space, or cannot be had now.
 
 use crate::model::Analysis;
 use crate::model::Limits;
@@ -32,6 +32,28 @@ pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
         digest.filter(|digest| !digest.is_empty()).map(|digest| format!("digest: blake3 {digest}")),
         (!is_renamed)
             .then(|| "again:  whoever needs the output has to make the call again".to_owned()),
+    ];
+    lines.into_iter().flatten().map(|line| capped(&line) + "\n").collect()
+}
+
+/// Describes an output whose bytes are in the bucket that hosts share, and cannot be read now: why,
+/// the call that made it, and what it is.
+pub fn away(record: &Record, why: &str, place: &Place) -> String {
+    let tool =
+        record.provenance.tool_name().map(|tool| format!("tool: {tool}    ")).unwrap_or_default();
+    let digest = record.analysis.as_ref().map(|found| &found.digest);
+    let lines = [
+        Some(
+            "[ctxfs] AWAY: the bytes of this output are in the bucket that hosts share.".to_owned(),
+        ),
+        Some(format!("They cannot be read now: {why}")),
+        Some(format!("{tool}call: {}    ref: {}", record.call(), place.reference())),
+        record.provenance.args.as_ref().map(|args| format!("args: {args}")),
+        record.provenance.exit_code.map(|code| format!("exit: {code}")),
+        Some(format!("made: {}", moment(record.created))),
+        Some(format!("size: {}", size(record.size, record.analysis.as_ref()))),
+        digest.filter(|digest| !digest.is_empty()).map(|digest| format!("digest: blake3 {digest}")),
+        Some(format!("again:  look at {}.summary in a while", place.file())),
     ];
     lines.into_iter().flatten().map(|line| capped(&line) + "\n").collect()
 }

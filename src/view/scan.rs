@@ -4,6 +4,7 @@ use std::io;
 
 use crate::model::Content;
 use crate::model::Subject;
+use crate::model::place_before_line;
 
 /// Bytes read at once: enough for reading to cost more than the call.
 const BLOCK: usize = 1 << 20;
@@ -29,8 +30,9 @@ pub(super) fn line_start(
     expired: &dyn Fn() -> bool,
 ) -> io::Result<LineStart> {
     let mut block = vec![0; if line > 1 { BLOCK } else { 0 }];
-    let mut missing = line - 1;
-    let mut offset = 0;
+    let known = place_before_line(content, line - 1)?;
+    let mut missing = line - 1 - known.newlines;
+    let mut offset = known.offset;
     while missing > 0 {
         if expired() {
             return Ok(LineStart::OutOfTime(offset));

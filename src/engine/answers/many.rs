@@ -128,7 +128,7 @@ impl Tree {
     fn ranked(&self, path: &Path, question: &str) -> Result<Vec<PathBuf>> {
         let id = self.conversation_at(path)?;
         let conversation = self.engine.conversation(&id)?;
-        let mut files = conversation.artifacts()?.files;
+        let mut files = conversation.all_artifacts()?.files;
         files.sort_by_key(|(path, stat)| (std::cmp::Reverse(stat.mtime), path.clone()));
         let found = self.found(path, question)?;
         let rank = |name: &[u8]| {

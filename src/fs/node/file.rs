@@ -25,13 +25,22 @@ use crate::store::FileClock;
 use crate::store::Stat;
 use crate::store::stat_file;
 
+/// Where the bytes of a file are that are not in the local file that it was found as first.
+#[derive(Default)]
+struct Bytes {
+    /// The copy that took the place of that.
+    copy: Option<FileId>,
+    /// The attributes of the artifact, if they were not on this disk when it was last looked up.
+    far: Option<Stat>,
+}
+
 /// A regular file on disk.
 pub(crate) struct FileNode {
     pub(crate) link: Linked,
     /// The local file that it was found as first.
     id: FileId,
-    /// The copy that took the place of that.
-    copy: Mutex<Option<Box<FileId>>>,
+    /// Where its bytes are, if not in that.
+    bytes: Mutex<Option<Box<Bytes>>>,
     pub(crate) facts: KnownFacts,
     pub(crate) sizes: KnownSizes,
     pub(crate) tracker: Tracker,
@@ -45,7 +54,7 @@ impl FileNode {
         Self {
             link: Linked::new(link),
             id: FileId::of(stat),
-            copy: Mutex::default(),
+            bytes: Mutex::default(),
             facts: KnownFacts::default(),
             sizes: KnownSizes::default(),
             tracker: Tracker::default(),
@@ -56,12 +65,35 @@ impl FileNode {
 
     /// Returns the local file that has its bytes.
     pub(crate) fn id(&self) -> FileId {
-        self.copy.lock().as_deref().copied().unwrap_or(self.id)
+        self.bytes.lock().as_ref().and_then(|bytes| bytes.copy).unwrap_or(self.id)
     }
 
-    /// Returns true if `stat` describes the local file that has its bytes.
+    /// Returns true if `stat` describes the local file that has its bytes, or the artifact that it
+    /// is without them.
     pub(crate) fn is_at(&self, stat: &Stat) -> bool {
-        FileId::of(stat) == self.id()
+        let id = FileId::of(stat);
+        id == self.id() || (stat.is_far() && id == self.id)
+    }
+
+    /// Notes that it was found with these attributes, and whether its bytes are on this disk.
+    pub(crate) fn found_as(&self, stat: &Stat) {
+        let mut bytes = self.bytes.lock();
+        if stat.is_far() {
+            bytes.get_or_insert_default().far = Some(*stat);
+        } else if let Some(bytes) = bytes.as_mut() {
+            bytes.far = None;
+        }
+    }
+
+    /// Returns its attributes as an artifact whose bytes are not on this disk, if it was found so.
+    pub(crate) fn far_stat(&self) -> Option<Stat> {
+        self.bytes.lock().as_ref().and_then(|bytes| bytes.far)
+    }
+
+    /// Returns true if a file has its name.
+    pub(crate) fn has_file(&self) -> bool {
+        let link = self.link.get();
+        link.is_some_and(|link| link.dir().is_ok_and(|dir| dir.stat(&link.name).is_ok()))
     }
 
     /// Returns true if `original`, the file that a copy took the place of, is this one.
@@ -75,7 +107,9 @@ impl FileNode {
         let life = self.life();
         let is_free = life.is_at_rest() && life.any_open().is_none();
         if is_free {
-            *self.copy.lock() = Some(Box::new(FileId::of(stat)));
+            let mut bytes = self.bytes.lock();
+            let bytes = bytes.get_or_insert_default();
+            (bytes.copy, bytes.far) = (Some(FileId::of(stat)), None);
         }
         is_free
     }
@@ -102,7 +136,12 @@ impl FileNode {
         if let Some(link) = self.link.get() {
             match link.dir()?.stat(&link.name) {
                 Ok(stat) if self.is_at(&stat) => return Ok(stat),
-                Ok(_) | Err(_) => {}
+                Ok(_) => {}
+                Err(_) => {
+                    if let Some(far) = self.far_stat() {
+                        return Ok(far);
+                    }
+                }
             }
         }
         let file = self.any_open().ok_or(FsError::Stale)?;

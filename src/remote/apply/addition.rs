@@ -13,6 +13,8 @@ use crate::remote::error::RemoteError;
 use crate::remote::mark::key_of;
 use crate::remote::mark::version_of;
 use crate::replica::Entry;
+use crate::replica::FileKey;
+use crate::replica::Origin;
 use crate::store::Arrival;
 use crate::store::Arrived;
 use crate::store::FileMark;
@@ -27,6 +29,21 @@ const BLOCK: usize = 128 << 10;
 pub trait Fetch {
     /// Begins to fetch the first artifact of `entry`. Returns `None` if it cannot be had now.
     fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError>;
+
+    /// Returns what is known of the first artifact of `entry`, if its bytes are to stay where they
+    /// are until somebody reads them.
+    fn known(&self, _entry: &Entry) -> Result<Option<Known>, RemoteError> {
+        Ok(None)
+    }
+}
+
+/// What is known of an artifact whose bytes stay elsewhere.
+#[derive(Debug)]
+pub struct Known {
+    /// The artifact.
+    pub origin: Origin,
+    /// What its file would have.
+    pub arrived: Arrived,
 }
 
 /// A file that is being fetched.
@@ -65,6 +82,13 @@ pub(super) fn add(
         applying.leave(&entry.path, "something else has its name");
         return Ok(None);
     }
+    if path.is_artifact() {
+        match asked(applying, entry, fetch.known(entry))? {
+            Some(Some(known)) => return expect(applying, entry, path, &known),
+            Some(None) => {}
+            None => return Ok(None),
+        }
+    }
     let Some(parcel) = fetched(applying, entry, fetch)? else { return Ok(None) };
     if !has_room(applying, &path, parcel.record.size)? {
         return Ok(None);
@@ -85,18 +109,53 @@ fn fetched<'f>(
     entry: &Entry,
     fetch: &'f dyn Fetch,
 ) -> Result<Option<Parcel<'f>>, RemoteError> {
-    match fetch.fetch(entry) {
-        Ok(Some(parcel)) => Ok(Some(parcel)),
-        Ok(None) => {
+    match asked(applying, entry, fetch.fetch(entry))? {
+        Some(Some(parcel)) => Ok(Some(parcel)),
+        Some(None) => {
             applying.leave(&entry.path, "its bytes cannot be had now");
             Ok(None)
         }
+        None => Ok(None),
+    }
+}
+
+/// Returns what was answered, or none if the entry is left for the next time. Fails if nothing else
+/// could be had either.
+fn asked<T>(
+    applying: &mut Applying<'_>,
+    entry: &Entry,
+    answer: Result<T, RemoteError>,
+) -> Result<Option<T>, RemoteError> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
         Err(error) if error.may_pass() => Err(error),
         Err(RemoteError::Store(error)) => applying.settled(&entry.path, Err(error)),
         Err(error) => {
             applying.leave(&entry.path, error);
             Ok(None)
         }
+    }
+}
+
+/// Records an artifact whose bytes stay elsewhere.
+fn expect(
+    applying: &mut Applying<'_>,
+    entry: &Entry,
+    path: RelPath,
+    Known { origin, arrived }: &Known,
+) -> Result<Option<Entry>, RemoteError> {
+    let expected = applying.conversation.expect(&path, arrived, &origin.to_string());
+    match applying.settled(&entry.path, expected)? {
+        Some(Some(stat)) => {
+            applying.touched.push(path);
+            let (key, version) = (FileKey::Elsewhere(*origin), version_of(&FileMark::of(&stat)));
+            Ok(Some(Entry { key, version, ..entry.clone() }))
+        }
+        Some(None) => {
+            applying.leave(&entry.path, "something else has its name, or is in the way");
+            Ok(None)
+        }
+        None => Ok(None),
     }
 }
 

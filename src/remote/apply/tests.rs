@@ -205,7 +205,7 @@ fn artifacts_whose_bytes_are_elsewhere_are_renamed_and_removed_by_their_records(
         path: path.to_owned(),
         generation: 1,
         state: ArtifactState::Sealed,
-        far: Some(Far { origin: origin(place).to_string() }),
+        far: Some(Far { origin: origin(place).to_string(), mode: 0o600, here: false }),
         ..Record::default()
     };
     scene.conversation.manifest().append(&[far(A, 1), far(B, 2)]).unwrap();

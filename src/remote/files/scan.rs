@@ -93,7 +93,7 @@ fn far_files(conversation: &Conversation) -> Result<Vec<(String, Found)>, StoreE
 
 /// Returns the artifact of a record, unless the record says what cannot be.
 fn far_file(record: Record) -> Option<(String, Found)> {
-    let origin = record.far?.origin.parse().ok()?;
+    let origin = record.far.filter(|far| !far.here)?.origin.parse().ok()?;
     shared_path(&record.path)?;
     let version = FileVersion { size: record.size, modified: record.modified };
     let digest = record.analysis.map(|analysis| analysis.digest);

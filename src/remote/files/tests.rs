@@ -160,7 +160,7 @@ fn artifacts_whose_bytes_are_elsewhere_are_there() {
         generation: 1,
         state: ArtifactState::Sealed,
         size: 5,
-        far: Some(Far { origin }),
+        far: Some(Far { origin, mode: 0o600, here: false }),
         ..Record::default()
     };
     let records = [

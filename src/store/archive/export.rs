@@ -44,6 +44,9 @@ use crate::store::walk::Walk;
 /// The reason in the record of an artifact that was still being written.
 const WRITTEN: &str = "it was still being written when it was exported";
 
+/// Why an artifact is left out whose bytes are not on this disk.
+const ELSEWHERE: &str = "its bytes are in the bucket that hosts share; `ctxfs pull` fetches them";
+
 /// The content of an archive, in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exported {
@@ -122,6 +125,7 @@ pub fn export_with_log(
         }
     }
     export.leave_out(walk.finish());
+    export.leave_out_far()?;
     export.finish()
 }
 
@@ -219,6 +223,18 @@ impl<'a, W: Write> Export<'a, W> {
         self.done.gone += gone;
     }
 
+    /// Names the artifacts whose bytes are not on this disk. The archive is without them.
+    fn leave_out_far(&mut self) -> Result<(), ArchiveError> {
+        let far = match self.conversation.far_artifacts(None) {
+            Ok(far) => far,
+            Err(error) => return Ok(self.conversation.pass_over(error, &mut self.done.unread)?),
+        };
+        for artifact in far {
+            self.done.unread.add(artifact.path.to_text(), ELSEWHERE);
+        }
+        Ok(())
+    }
+
     /// Writes a member with its content. Returns the digest.
     fn content(
         &mut self,
@@ -274,7 +290,8 @@ impl<'a, W: Write> Export<'a, W> {
             let Ok(path) = RelPath::from_text(&record.path) else { continue };
             let found = self.conversation.dir().stat_at(&path);
             let is_gone = found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-            if record.state != ArtifactState::Live && is_gone {
+            let is_far = record.far.as_ref().is_some_and(|far| !far.here);
+            if record.state != ArtifactState::Live && is_gone && !is_far {
                 self.keep(&record).map_err(ArchiveError::Write)?;
             }
         }

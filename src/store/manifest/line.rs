@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::io;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::model::Record;
@@ -26,7 +25,7 @@ pub(super) struct IndexedRecord<'a> {
     #[serde(default)]
     removed: Option<IndexedRemoval>,
     #[serde(default)]
-    far: Option<IgnoredAny>,
+    far: Option<IndexedFar>,
 }
 
 /// The field of a `Removal` that the index needs.
@@ -37,6 +36,12 @@ struct IndexedRemoval {
 }
 
 /// The name of a `State`.
+#[derive(Debug, Deserialize)]
+struct IndexedFar {
+    #[serde(default)]
+    here: bool,
+}
+
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Stage {
@@ -79,7 +84,7 @@ impl<'a> IndexedRecord<'a> {
 
     /// Returns true if the bytes are not on this disk.
     pub(super) fn is_far(&self) -> bool {
-        self.far.is_some()
+        self.far.as_ref().is_some_and(|far| !far.here)
     }
 }
 

@@ -1,0 +1,63 @@
+//! Artifacts whose bytes are not on this disk: finding them by name, and opening them.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+use crate::engine::DirPlace;
+use crate::engine::Engine;
+use crate::engine::EngineError;
+use crate::engine::OpenFar;
+use crate::engine::OpenFile;
+use crate::engine::Result;
+use crate::engine::Snapshot;
+use crate::engine::SourceDir;
+use crate::engine::ViewText;
+use crate::engine::spool;
+use crate::model::Component;
+use crate::model::RelPath;
+use crate::store::FarArtifact;
+use crate::store::Stat;
+use crate::view;
+
+/// Returns the attributes of the artifact `name` in `dir`, if its bytes are not on this disk. For a
+/// caller who has found that no file has that name. Where the manifest cannot be read, there is no
+/// such artifact.
+pub(crate) fn stat_of(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<Stat>> {
+    let place = dir.place()?;
+    let DirPlace::Below(id, folder) = &place else { return Ok(None) };
+    if !place.holds_artifacts() {
+        return Ok(None);
+    }
+    let Ok(path) = RelPath::below(Some(folder), name) else { return Ok(None) };
+    let far = engine.conversation(id)?.far(&path);
+    Ok(far.ok().flatten().map(|far| far.stat))
+}
+
+impl Engine {
+    /// Opens an artifact of the conversation `id` whose bytes are not on this disk. Asks nobody for
+    /// them yet.
+    pub(crate) fn open_far(&self, id: &Component, artifact: &FarArtifact) -> OpenFile {
+        OpenFile::Far(Arc::new(OpenFar {
+            store: self.options.far.clone(),
+            conversation: id.clone(),
+            record: artifact.record.clone(),
+            path: self.options.place(id, &artifact.path).file(),
+            file: OnceLock::new(),
+            stat: artifact.stat,
+        }))
+    }
+}
+
+/// Returns the summary of an artifact whose bytes cannot be read because of `error`: it says why.
+pub(super) fn show_away(
+    engine: &Engine,
+    (snapshot, by): (&Snapshot, Option<Component>),
+    error: &EngineError,
+) -> Result<ViewText> {
+    let mut record = snapshot.record.clone();
+    engine.secrets.mask_provenance(&mut record.provenance);
+    let text = view::away(&record, &error.to_string(), &snapshot.place);
+    let text = spool::held_text(engine, &text, by)?;
+    Ok(text.with_whole(false))
+}

@@ -1,0 +1,157 @@
+//! The bytes of a file, open for reading: those of a file of this disk, or of an artifact whose
+//! bytes are elsewhere.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+use crate::engine::EngineError;
+use crate::engine::Result;
+use crate::model::Component;
+use crate::model::Content;
+use crate::model::FarFile;
+use crate::model::FarStore;
+use crate::model::LinesBefore;
+use crate::model::Provenance;
+use crate::model::Record;
+use crate::store::Stat;
+use crate::store::provenance_of;
+use crate::store::read_full_at;
+use crate::store::stat_file;
+
+/// The reason why nothing can be read without a bucket.
+const NO_BUCKET: &str = "this ctxfs is not told where that is: see `[remote] url`";
+
+/// A file that is open for reading.
+#[derive(Debug, Clone)]
+pub enum OpenFile {
+    /// A file of this disk.
+    Here(Arc<File>),
+    /// An artifact whose bytes are elsewhere.
+    Far(Arc<OpenFar>),
+}
+
+/// An artifact whose bytes are elsewhere, open for reading. Nobody asks for them before they are
+/// read.
+#[derive(Debug)]
+pub struct OpenFar {
+    /// Where they are; `None` if nobody knows.
+    pub(super) store: Option<Arc<dyn FarStore>>,
+    pub(super) conversation: Component,
+    pub(super) record: Record,
+    /// Its path, as readers name it.
+    pub(super) path: String,
+    pub(super) file: OnceLock<FarFile>,
+    /// The attributes that its file would have.
+    pub(crate) stat: Stat,
+}
+
+/// The same for the time of a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FileRef<'a> {
+    Here(&'a File),
+    Far(&'a OpenFar),
+}
+
+/// The first bytes of an open file. Readers do not see bytes that a writer adds later.
+#[derive(Debug, Clone)]
+pub(crate) struct FileContent {
+    file: OpenFile,
+    length: u64,
+}
+
+impl OpenFile {
+    /// Returns its attributes.
+    pub(crate) fn stat(&self) -> io::Result<Stat> {
+        match self {
+            Self::Here(file) => stat_file(file),
+            Self::Far(far) => Ok(far.stat),
+        }
+    }
+
+    /// Returns what its attributes say of the call that made it, which may be more than its record
+    /// says.
+    pub(crate) fn provenance(&self) -> io::Result<Provenance> {
+        match self {
+            Self::Here(file) => provenance_of(file),
+            Self::Far(_) => Ok(Provenance::default()),
+        }
+    }
+
+    /// Returns its first `length` bytes.
+    pub(crate) fn content(&self, length: u64) -> FileContent {
+        FileContent { file: self.clone(), length }
+    }
+
+    pub(crate) fn as_ref(&self) -> FileRef<'_> {
+        match self {
+            Self::Here(file) => FileRef::Here(file),
+            Self::Far(far) => FileRef::Far(far),
+        }
+    }
+
+    /// Returns true if its bytes are elsewhere.
+    pub(crate) fn is_far(&self) -> bool {
+        matches!(self, Self::Far(_))
+    }
+}
+
+impl OpenFar {
+    /// Returns its bytes. May wait for the network. Fails with [`EngineError::Away`] if they cannot
+    /// be had.
+    pub(crate) fn file(&self) -> Result<&FarFile> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let away = |why: String| EngineError::Away { path: self.path.clone(), why };
+        let store = self.store.as_ref().ok_or_else(|| away(NO_BUCKET.to_owned()))?;
+        let opened = store.open(&self.conversation, &self.record);
+        let opened = opened.map_err(|error| match error.raw_os_error() {
+            Some(_) => EngineError::Io(error),
+            None => away(error.to_string()),
+        })?;
+        Ok(self.file.get_or_init(|| opened))
+    }
+}
+
+impl FileRef<'_> {
+    /// Reads from `offset` on. Returns fewer bytes than requested only at the end.
+    pub(crate) fn read_at(self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Here(file) => read_full_at(file, offset, buffer),
+            Self::Far(far) => far.file()?.content.read_at(offset, buffer),
+        }
+    }
+
+    /// Returns true if the bytes are elsewhere.
+    pub(crate) fn is_far(self) -> bool {
+        matches!(self, Self::Far(_))
+    }
+}
+
+impl FileContent {
+    /// Returns the file.
+    pub(crate) fn file(&self) -> &OpenFile {
+        &self.file
+    }
+}
+
+impl Content for FileContent {
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = buffer.len().min(left);
+        self.file.as_ref().read_at(offset, &mut buffer[..wanted])
+    }
+
+    fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
+        match &self.file {
+            OpenFile::Here(_) => Ok(LinesBefore::default()),
+            OpenFile::Far(far) => far.file()?.content.lines_before(offset.min(self.length)),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Artifacts whose bytes are not on this disk: their nodes are those of files, and their bytes come
+//! from elsewhere when somebody reads them.
+//!
+//! Nothing here waits on a thread that others need: what may take long is tried again elsewhere.
+
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::engine::EngineError;
+use crate::engine::OpenFile;
+use crate::engine::patience::allow_slow;
+use crate::fs::Caller;
+use crate::fs::Fh;
+use crate::fs::FsError;
+use crate::fs::Opened;
+use crate::fs::Pages;
+use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::handle::Claimed;
+use crate::fs::handle::FarHandle;
+use crate::fs::handle::Handle;
+use crate::fs::node::Link;
+use crate::fs::node::Node;
+use crate::fs::node::file::FileNode;
+use crate::fs::recording::now_millis;
+use crate::model::Component;
+use crate::model::RelPath;
+use crate::store::FarArtifact;
+use crate::store::Relocation;
+use crate::store::Rename;
+
+/// Returns true if the bytes of `file` are not on this disk: it was found so, and still has no file.
+pub(super) fn is_away(file: &FileNode) -> bool {
+    file.far_stat().is_some() && !file.has_file()
+}
+
+/// Returns the conversation and the artifact that `file` is. [`FsError::Stale`] if it is none whose
+/// bytes are elsewhere.
+fn artifact(engine: &Engine, file: &FileNode) -> Result<(Component, FarArtifact)> {
+    let (id, path) = file.place().ok_or(FsError::Stale)?;
+    let far = engine.conversation(&id)?.far(&path)?;
+    let is_it = |far: &FarArtifact| file.was(&far.stat) && !file.has_file();
+    Ok((id, far.filter(is_it).ok_or(FsError::Stale)?))
+}
+
+/// Opens the bytes of `file`, wherever they are.
+pub(super) fn open(engine: &Engine, file: &FileNode) -> Result<OpenFile> {
+    let (id, far) = artifact(engine, file)?;
+    Ok(engine.open_far(&id, &far))
+}
+
+/// Opens `file` for reading.
+pub(super) fn open_to_read(
+    fs: &Shared,
+    node: &Arc<Node>,
+    file: &FileNode,
+    caller: Caller,
+) -> Result<Opened> {
+    allow_slow()?;
+    let share = fs.claim(node, caller, 1)?;
+    let OpenFile::Far(far) = open(&fs.engine, file)? else { return Err(FsError::Stale) };
+    far.file()?;
+    let handle = FarHandle { node: Arc::clone(node), far };
+    let fh = fs.handles.insert(Handle::Far(Claimed::new(handle, share)));
+    // The bytes may come here, and be changed then, while the kernel knows the file.
+    let pages = Pages::None;
+    Ok(Opened { fh, file: None, writes: false, direct: false, pages, counts_mapped: false })
+}
+
+/// Reads on a thread that may wait. Returns fewer bytes than requested only at the end.
+pub(super) fn read(fs: &Shared, fh: Fh, offset: u64, length: usize) -> Result<Vec<u8>> {
+    let Handle::Far(open) = fs.handles.get(fh)? else { return Err(FsError::UnknownHandle(fh.0)) };
+    Ok(open.far.file()?.content.bytes(offset, length)?)
+}
+
+/// Fetches all bytes of `file` to this disk, if they are elsewhere: somebody is to change it.
+pub(super) fn bring_here(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<()> {
+    if !is_away(file) {
+        return Ok(());
+    }
+    allow_slow()?;
+    let (id, far) = artifact(&fs.engine, file)?;
+    let OpenFile::Far(open) = fs.engine.open_far(&id, &far) else { return Err(FsError::Stale) };
+    let _room = fs.engine.reserve_in(&id, far.stat.size)?;
+    let conversation = fs.engine.conversation(&id)?;
+    if !conversation.bring_here(&far, open.file()?)? {
+        return Err(FsError::Stale);
+    }
+    let stat = conversation.dir().stat_at(&far.path)?;
+    let before = file.id();
+    if file.take_copy(&stat) {
+        fs.nodes.found_by_copy(node, before);
+    }
+    Ok(())
+}
+
+/// Removes the artifact `file`, whose bytes are elsewhere: its record goes.
+pub(super) fn unlink(fs: &Shared, file: &FileNode) -> Result<()> {
+    let (id, far) = artifact(&fs.engine, file)?;
+    let conversation = fs.engine.conversation(&id)?;
+    let manifest = fs.lock_manifest(&conversation)?;
+    fs.engine.forget_artifact(&conversation, &manifest, &far.path, far.stat.size)?;
+    drop(manifest);
+    *file.link.lock() = None;
+    fs.compact(&conversation);
+    Ok(())
+}
+
+/// Renames the artifact `file`, whose bytes are elsewhere, to a free name of its conversation: its
+/// record follows. Returns false if that needs its bytes.
+pub(super) fn rename(fs: &Shared, file: &FileNode, to: &Link) -> Result<bool> {
+    let (id, far) = artifact(&fs.engine, file)?;
+    let Some((other, path)) = to.place() else { return Ok(false) };
+    if other != id || !path.is_artifact() {
+        return Ok(false);
+    }
+    let conversation = fs.engine.conversation(&id)?;
+    let origin = far.record.far.as_ref().map_or("", |far| &far.origin);
+    // Whether somebody else has the manifest is known before anything is changed.
+    drop(fs.lock_manifest(&conversation)?);
+    let rename = Rename { from: &far.path, to: &path, at: now_millis() };
+    match conversation.relocate_far(rename, origin)? {
+        Relocation::Done => {
+            *file.link.lock() = Some(to.clone());
+            fs.compact(&conversation);
+            Ok(true)
+        }
+        Relocation::Taken => Ok(false),
+        Relocation::Kept(_) => Err(FsError::Stale),
+    }
+}
+
+/// Fails with [`FsError::NotEmpty`] if there are artifacts below a directory whose bytes are
+/// elsewhere. For the conversation itself, `path` is `None`. Where the manifest cannot be read,
+/// there are none.
+pub(super) fn check_empty(fs: &Shared, id: &Component, path: Option<&RelPath>) -> Result<()> {
+    let conversation = match fs.engine.conversation(id) {
+        Err(EngineError::NotFound) => return Ok(()),
+        conversation => conversation?,
+    };
+    let far = conversation.far_artifacts(path).unwrap_or_default();
+    if far.is_empty() { Ok(()) } else { Err(FsError::NotEmpty) }
+}
+
+/// Returns the artifacts whose bytes are elsewhere and whose names are in the directory at `path` of
+/// a conversation.
+pub(super) fn names_in(
+    engine: &Engine,
+    id: &Component,
+    path: &RelPath,
+) -> Result<Vec<FarArtifact>> {
+    let mut found = engine.conversation(id)?.far_artifacts(Some(path))?;
+    found.retain(|far| far.path.parent().as_ref() == Some(path));
+    Ok(found)
+}

@@ -1,0 +1,178 @@
+//! Artifacts whose bytes are not on this disk.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::fixture::Fixture;
+use super::fixture::ME;
+use super::fixture::errno;
+use crate::engine::EngineOptions;
+use crate::engine::Tree;
+use crate::engine::sync::mpsc;
+use crate::fs::FsError;
+use crate::fs::Ino;
+use crate::fs::RenameMode;
+use crate::fs::Result;
+use crate::materialize::Analyzer;
+use crate::model::ArtifactState;
+use crate::model::Component;
+use crate::model::Content as _;
+use crate::model::FarFile;
+use crate::model::FarStore;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::store::Arrived;
+use crate::store::Store;
+
+const ORIGIN: &str = "0000000000000007-000000000001:3";
+
+/// Has one text, unless it is away.
+#[derive(Debug, Default)]
+struct Elsewhere {
+    text: String,
+    is_away: AtomicBool,
+    opened: AtomicUsize,
+}
+
+impl FarStore for Elsewhere {
+    fn open(&self, _: &Component, record: &Record) -> io::Result<FarFile> {
+        assert_eq!(record.far.as_ref().unwrap().origin, ORIGIN);
+        if self.is_away.load(Relaxed) {
+            return Err(io::Error::other("no network"));
+        }
+        self.opened.fetch_add(1, Relaxed);
+        let content = Arc::new(self.text.clone().into_bytes());
+        Ok(FarFile { content, attributes: Vec::new() })
+    }
+}
+
+struct Scene {
+    fixture: Fixture,
+    elsewhere: Arc<Elsewhere>,
+}
+
+impl Scene {
+    /// Has `x.txt`, whose bytes are elsewhere.
+    fn new(text: &str) -> Self {
+        let elsewhere = Arc::new(Elsewhere { text: text.to_owned(), ..Elsewhere::default() });
+        let far = Some(Arc::clone(&elsewhere) as Arc<dyn FarStore>);
+        let fixture = Fixture::with(EngineOptions { far, ..EngineOptions::default() });
+        let mut analyzer = Analyzer::new();
+        analyzer.push(text.as_bytes());
+        let record = Record {
+            generation: 1,
+            state: ArtifactState::Sealed,
+            size: text.len() as u64,
+            modified: 1_700_000_000_123_456_000,
+            created: 1_700_000_000_000,
+            analysis: Some(analyzer.finish()),
+            ..Record::default()
+        };
+        let arrived = Arrived { record, mode: 0o640, attributes: Vec::new() };
+        let store = Store::open(fixture.dir.path()).unwrap();
+        let conversation = store.conversation(&Component::new("c1").unwrap()).unwrap().unwrap();
+        let path = RelPath::new("artifacts/tool/x.txt").unwrap();
+        conversation.expect(&path, &arrived, ORIGIN).unwrap().unwrap();
+        Self { fixture, elsewhere }
+    }
+
+    /// Reads as the kernel has it read.
+    fn read(&self, ino: Ino) -> Result<Vec<u8>> {
+        let fh = self.fixture.open(ino, libc::O_RDONLY)?.fh;
+        let first = self.fixture.fs.read(fh, 0, &mut [0; 100], <[u8]>::to_vec);
+        assert!(first.is_err_and(|error| error.is_slow()), "it may wait for the network");
+        let (send, receive) = mpsc::channel();
+        let done = move |read| send.send(read).unwrap();
+        self.fixture.fs.read_elsewhere(fh, (0, 1 << 20), done);
+        let read = receive.recv().unwrap();
+        self.fixture.fs.release(fh)?;
+        read
+    }
+
+    fn view(&self, path: &str) -> crate::engine::Result<Vec<u8>> {
+        let tree = Tree::new(Arc::clone(self.fixture.fs.engine()));
+        let opened = tree.open(Path::new(path))?;
+        Ok(opened.bytes(0, 1 << 20)?)
+    }
+}
+
+#[test]
+fn it_is_seen_and_read_like_a_file() {
+    let scene = Scene::new("one\ntwo\n");
+    let Scene { fixture, elsewhere } = &scene;
+    let names = fixture.list(fixture.tool);
+    assert!(names.contains(&"x.txt".to_owned()) && names.contains(&"x.txt.tail".to_owned()));
+    let attr = fixture.lookup("x.txt").unwrap().attr;
+    assert_eq!((attr.size, attr.perm & 0o777, attr.nlink), (8, 0o640, 1));
+    assert_eq!(elsewhere.opened.load(Relaxed), 0, "nothing was fetched for that");
+    assert_eq!(scene.read(attr.ino).unwrap(), b"one\ntwo\n");
+    assert_eq!(fixture.text("x.txt.tail"), "one\ntwo\n");
+    assert_eq!(fixture.text("x.txt.lines/2-2"), "two\n");
+    assert!(!fixture.text("x.txt.summary").contains("AWAY"));
+    assert!(!fixture.plain("x.txt").exists());
+    assert_eq!(scene.view("c1/artifacts/tool/x.txt").unwrap(), b"one\ntwo\n");
+    assert_eq!(scene.view("c1/artifacts/tool/x.txt.grep/two").unwrap(), b"2:two\n");
+    let found = String::from_utf8(scene.view("c1/.grep/two").unwrap()).unwrap();
+    assert!(found.contains("x.txt"), "{found}");
+    assert!(fixture.lookup("y.txt").is_err());
+}
+
+#[test]
+fn its_summary_says_why_it_cannot_be_read() {
+    let scene = Scene::new("one\ntwo\n");
+    scene.elsewhere.is_away.store(true, Relaxed);
+    let ino = scene.fixture.ino("x.txt");
+    assert_eq!(errno(scene.fixture.open(ino, libc::O_RDONLY)), libc::EIO);
+    assert_eq!(errno(scene.fixture.read("x.txt.tail")), libc::EIO);
+    let summary = scene.fixture.text("x.txt.summary");
+    assert!(summary.contains("AWAY") && summary.contains("no network"), "{summary}");
+    scene.elsewhere.is_away.store(false, Relaxed);
+    let summary = scene.fixture.text("x.txt.summary");
+    assert!(!summary.contains("AWAY"), "{summary}");
+}
+
+#[test]
+fn who_writes_it_has_all_of_it_here() {
+    let scene = Scene::new("one\n");
+    let fixture = &scene.fixture;
+    let ino = fixture.ino("x.txt");
+    let fh = fixture.open(ino, libc::O_RDWR).unwrap().fh;
+    assert_eq!(fs::read_to_string(fixture.plain("x.txt")).unwrap(), "one\n");
+    fixture.write(fh, 4, b"two\n").unwrap();
+    fixture.close(fh);
+    assert_eq!(fixture.ino("x.txt"), ino, "it is the same file");
+    fixture.settle();
+    assert_eq!(fixture.text("x.txt"), "one\ntwo\n");
+    assert_eq!(fixture.text("x.txt.tail"), "one\ntwo\n");
+}
+
+#[test]
+fn it_is_renamed_and_removed_by_its_record() {
+    let scene = Scene::new("one\n");
+    let fixture = &scene.fixture;
+    let ino = fixture.ino("x.txt");
+    fixture.rename("x.txt", "y.txt", RenameMode::Replace).unwrap();
+    assert!(fixture.lookup("x.txt").is_err());
+    assert_eq!(fixture.ino("y.txt"), ino);
+    assert_eq!(fixture.text("y.txt.tail"), "one\n");
+    assert!(!fixture.plain("y.txt").exists());
+    fixture.put("z.txt", b"mine\n");
+    let onto = fixture.rename("z.txt", "y.txt", RenameMode::KeepExisting);
+    assert!(matches!(onto, Err(FsError::Exists)));
+    let parent = fixture.find("c1/artifacts").unwrap().attr.ino;
+    fixture.unlink("z.txt").unwrap();
+    assert_eq!(errno(fixture.fs.rmdir(parent, OsStr::new("tool"))), libc::ENOTEMPTY);
+    fixture.unlink("y.txt").unwrap();
+    assert!(
+        fixture.lookup("y.txt").is_err()
+            && !fixture.list(fixture.tool).contains(&"y.txt".to_owned())
+    );
+    let made = fixture.fs.lookup(fixture.tool, OsStr::new("y.txt.summary"), ME);
+    assert!(made.is_err());
+}

@@ -1,0 +1,151 @@
+//! Blocks of objects that were fetched, kept on this disk for the next reader.
+//!
+//! ```text
+//! <store>/remote/<bucket>/blocks/
+//!   <object, 32 digits>-<block, 8 digits>   the frame of a block, as it is in the object
+//!   <object, 32 digits>.blocks              the table of the object's blocks
+//!   .new-<16 digits>                        one that is being written
+//! ```
+//!
+//! Nobody trusts what is here: a block counts when its digest is right. So nothing is synced, and
+//! all of it may go at any time.
+
+mod content;
+mod flights;
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::hash::BuildHasher as _;
+use std::hash::RandomState;
+use std::io;
+use std::io::Read as _;
+use std::io::Write as _;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+use rustix::fs::OFlags;
+use rustix::fs::RenameFlags;
+
+use crate::remote::whole_file;
+use crate::store::Dir;
+use crate::store::FileType;
+use crate::store::Time;
+
+pub(super) use content::Location;
+pub(super) use content::ObjectContent;
+pub(super) use content::Source;
+
+/// The beginning of the names of files that are being written.
+const NEW: &str = ".new-";
+/// Of what may be kept, the hundredths that stay when too much is kept.
+const STAYS: u64 = 90;
+
+/// The blocks that are kept: at most so many bytes, those of which the use is longest ago go.
+#[derive(Debug)]
+pub struct BlockCache {
+    dir: Dir,
+    most: u64,
+    /// The bytes that are kept, as far as this process knows: others use the directory, too.
+    kept: AtomicU64,
+    names: RandomState,
+    next: AtomicU64,
+    /// Held by the thread that makes room.
+    sweeping: Mutex<()>,
+}
+
+/// A file of the cache.
+struct KeptFile {
+    used: Time,
+    bytes: u64,
+    name: OsString,
+}
+
+impl BlockCache {
+    /// Opens the cache in `dir`, which keeps at most so many bytes.
+    pub(super) fn new(dir: Dir, most: u64) -> io::Result<Self> {
+        let (kept, names, next) = (AtomicU64::new(0), RandomState::new(), AtomicU64::new(0));
+        let cache = Self { dir, most, kept, names, next, sweeping: Mutex::new(()) };
+        let kept = cache.files()?.iter().map(|file| file.bytes).sum();
+        cache.kept.store(kept, Relaxed);
+        Ok(cache)
+    }
+
+    /// Returns the bytes under a name, and notes that they were used. `None` if they are not here.
+    pub(super) fn get(&self, name: &str) -> Option<Vec<u8>> {
+        let mut file = self.dir.open_file(name.as_ref(), OFlags::RDONLY).ok()?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).ok()?;
+        // Where that fails, it only goes earlier.
+        let _noted = file.set_modified(SystemTime::now());
+        Some(bytes)
+    }
+
+    /// Keeps bytes under a name. What cannot be kept is fetched again.
+    pub(super) fn put(&self, name: &str, bytes: &[u8]) {
+        if let Err(error) = self.write(name, bytes) {
+            tracing::debug!(%error, name, "a block is not kept");
+            return;
+        }
+        let kept = self.kept.fetch_add(bytes.len() as u64, Relaxed) + bytes.len() as u64;
+        if kept > self.most {
+            self.make_room();
+        }
+    }
+
+    /// Forgets what is under a name: it turned out to be something else.
+    pub(super) fn forget(&self, name: &str) {
+        // What is not there need not be forgotten.
+        let _removed = self.dir.unlink(name.as_ref());
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let number = self.names.hash_one(self.next.fetch_add(1, Relaxed));
+        let new = format!("{NEW}{number:016x}");
+        let flags = OFlags::WRONLY | OFlags::EXCL;
+        let mut file = self.dir.create_file(new.as_ref(), flags, whole_file::FILE_MODE)?;
+        let written = file.write_all(bytes).and_then(|()| {
+            self.dir.rename(new.as_ref(), &self.dir, name.as_ref(), RenameFlags::empty())
+        });
+        if written.is_err() {
+            self.forget(&new);
+        }
+        written
+    }
+
+    /// Removes those of which the use is longest ago.
+    fn make_room(&self) {
+        let Some(_sweeping) = self.sweeping.try_lock() else { return };
+        let Ok(mut files) = self.files() else { return };
+        files.sort_unstable_by_key(|file| file.used);
+        let mut kept: u64 = files.iter().map(|file| file.bytes).sum();
+        let most = self.most / 100 * STAYS;
+        for file in &files {
+            if kept <= most {
+                break;
+            }
+            if self.dir.unlink(&file.name).is_ok() {
+                kept -= file.bytes;
+            }
+        }
+        self.kept.store(kept, Relaxed);
+    }
+
+    fn files(&self) -> io::Result<Vec<KeptFile>> {
+        let mut files = Vec::new();
+        self.dir.each_entry(|name: &OsStr, kind, _| {
+            if kind == FileType::File
+                && let Ok(stat) = self.dir.stat(name)
+            {
+                let (used, bytes, name) = (stat.mtime, stat.size, name.to_owned());
+                files.push(KeptFile { used, bytes, name });
+            }
+            Ok(())
+        })?;
+        Ok(files)
+    }
+}
+
+#[cfg(test)]
+mod tests;

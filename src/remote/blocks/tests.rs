@@ -1,0 +1,50 @@
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::*;
+
+fn cache(most: u64) -> (TempDir, BlockCache) {
+    let temporary = tempfile::tempdir().unwrap();
+    let cache = BlockCache::new(Dir::open(temporary.path()).unwrap(), most).unwrap();
+    (temporary, cache)
+}
+
+#[test]
+fn what_was_put_is_there_and_what_was_forgotten_is_not() {
+    let (temporary, cache) = cache(1000);
+    assert_eq!(cache.get("a"), None);
+    cache.put("a", b"one");
+    cache.put("a", b"two");
+    assert_eq!(cache.get("a").as_deref(), Some(&b"two"[..]));
+    cache.forget("a");
+    assert_eq!(cache.get("a"), None);
+    assert_eq!(temporary.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn those_used_longest_ago_go() {
+    let (temporary, cache) = cache(1000);
+    for number in 0..10_u64 {
+        let name = number.to_string();
+        cache.put(&name, &[0; 100]);
+        let used = SystemTime::UNIX_EPOCH + Duration::from_secs(number);
+        let file = std::fs::File::options().write(true).open(temporary.path().join(name)).unwrap();
+        file.set_modified(used).unwrap();
+    }
+    assert!(cache.get("0").is_some(), "and so it was used now");
+    cache.put("new", &[0; 100]);
+    assert_eq!(cache.get("1"), None);
+    assert!(cache.get("0").is_some() && cache.get("9").is_some() && cache.get("new").is_some());
+    let again = BlockCache::new(Dir::open(temporary.path()).unwrap(), 1000).unwrap();
+    assert!(again.kept.load(Relaxed) <= 900);
+}
+
+#[test]
+fn what_finds_no_room_is_not_kept() {
+    let (temporary, cache) = cache(1000);
+    std::fs::remove_dir(temporary.path()).unwrap();
+    cache.put("a", b"one");
+    assert_eq!(cache.get("a"), None);
+    std::fs::create_dir(temporary.path()).unwrap();
+}

@@ -1,0 +1,147 @@
+//! Letting go of local copies of what the bucket has.
+
+use std::io;
+use std::ops::Range;
+
+use crate::bucket::Blocks;
+use crate::bucket::FormatError;
+use crate::bucket::Place;
+use crate::bucket::object_key;
+use crate::bucket::unpack_block;
+use crate::model::RelPath;
+use crate::remote::Agreement;
+use crate::remote::FarArtifacts;
+use crate::remote::RemoteError;
+use crate::remote::blocks::Location;
+use crate::remote::mark::mark_of;
+use crate::replica::Entry;
+use crate::replica::FileKey;
+use crate::replica::Origin;
+use crate::store::Conversation;
+use crate::store::FileMark;
+use crate::store::RemovalOutcome;
+
+/// The blocks that are read back at once.
+const AT_ONCE: usize = 8;
+
+impl FarArtifacts {
+    /// Removes the local file of the artifact at `path`, if host and bucket agree upon it and the
+    /// bucket has its bytes: they are read back first, from the first to the last. Name, record and
+    /// small views stay. For a caller that holds the lock of pushes and looks.
+    ///
+    /// The first and the last block stay in the cache, so that `.summary`, `.head` and `.tail` need
+    /// no request.
+    pub fn evict(
+        &self,
+        conversation: &Conversation,
+        agreement: &Agreement,
+        path: &RelPath,
+    ) -> Result<RemovalOutcome, RemoteError> {
+        if !path.is_artifact() {
+            return Ok(RemovalOutcome::Kept("only artifacts go"));
+        }
+        let text = path.to_text();
+        let Some(entry) = agreement.base.entries.iter().find(|entry| entry.path == text) else {
+            return Ok(RemovalOutcome::Kept("it was not published yet"));
+        };
+        let Some(origin) = entry.origins.first().copied() else {
+            return Ok(RemovalOutcome::Kept("it was not published yet"));
+        };
+        let Some(mark) = local_mark(conversation, entry, path)? else {
+            return Ok(RemovalOutcome::Kept("it is not as it was published"));
+        };
+        if !self.has_all(conversation, origin, path)? {
+            return Ok(RemovalOutcome::Kept("the bucket has other bytes"));
+        }
+        Ok(conversation.let_go(path, &mark, &origin.to_string())?)
+    }
+
+    /// Reads the bytes of an artifact back. Returns false if they are not those of the record here.
+    fn has_all(
+        &self,
+        conversation: &Conversation,
+        origin: Origin,
+        path: &RelPath,
+    ) -> Result<bool, RemoteError> {
+        let Some(record) = conversation.record(path)? else { return Ok(false) };
+        let Some(digest) = record.analysis.as_ref().map(|analysis| analysis.digest.as_str()) else {
+            return Ok(false);
+        };
+        let notes = self.notes(conversation.id())?;
+        let put = self.line(&notes, origin)?;
+        if put.1.digest() != Some(digest) || put.1.place.size() != record.size {
+            return Ok(false);
+        }
+        let Place::Object { name, packed, size, blocks } = &put.1.place else {
+            // Its bytes are checked as they are opened.
+            return Ok(self.artifact(conversation.id(), (origin, &record)).is_ok());
+        };
+        let (conversation, blocks) = (conversation.id().clone(), blocks.clone());
+        let (name, packed, size) = (*name, *packed, *size);
+        let location = Location { conversation, name, size, packed, blocks };
+        Ok(self.digest_of(&location)? == *digest)
+    }
+
+    /// Returns the digest of an object's content, and keeps its first and its last block.
+    fn digest_of(&self, location: &Location) -> Result<String, RemoteError> {
+        let source = self.source();
+        let table = source.table(location).map_err(read_back(location))?;
+        let (mut hasher, mut next) = (blake3::Hasher::new(), 0);
+        while next < table.len() {
+            let end = table.len().min(next + AT_ONCE);
+            self.read_back((location, &table), next..end, &mut hasher)?;
+            next = end;
+        }
+        Ok(hasher.finalize().to_hex().to_string())
+    }
+
+    fn read_back(
+        &self,
+        (location, table): (&Location, &Blocks),
+        blocks: Range<usize>,
+        hasher: &mut blake3::Hasher,
+    ) -> Result<(), RemoteError> {
+        let source = self.source();
+        let start = table.frame_range(blocks.start).start;
+        let range = start..table.frame_range(blocks.end - 1).end;
+        let key = object_key(&location.conversation, location.name);
+        let frames = source.bucket().get(&key, Some(range), source.deadline())?;
+        for block in blocks {
+            let frame = table.frame_range(block);
+            let frame = frames.get((frame.start - start) as usize..(frame.end - start) as usize);
+            let frame =
+                frame.ok_or_else(|| read_back(location)(io::ErrorKind::UnexpectedEof.into()))?;
+            let content = unpack_block(frame, block, table).map_err(io::Error::other);
+            hasher.update(&content.map_err(read_back(location))?);
+            if block == 0 || block + 1 == table.len() {
+                source.keep((location, block), frame);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the mark of the local file, if it has the bytes that host and bucket agreed upon.
+fn local_mark(
+    conversation: &Conversation,
+    entry: &Entry,
+    path: &RelPath,
+) -> Result<Option<FileMark>, RemoteError> {
+    if let Some(mark) = mark_of(entry.key, entry.version) {
+        return Ok(Some(mark));
+    }
+    let FileKey::Elsewhere(origin) = entry.key else { return Ok(None) };
+    Ok(conversation.brought_here(path, &origin.to_string())?)
+}
+
+/// Returns what makes an error of reading an object back one of this layer.
+fn read_back(location: &Location) -> impl Fn(io::Error) -> RemoteError {
+    let name = location.name;
+    move |error| {
+        let what = format!("the object `{name}` cannot be read back: {error}");
+        RemoteError::Bucket(FormatError::Damaged { what }.into())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! Artifacts whose bytes are in a bucket, for those who read them.
+
+mod line;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::bucket::FormatError;
+use crate::bucket::Place;
+use crate::bucket::PutLine;
+use crate::bucket::segment_key;
+use crate::bucket::unpack_member;
+use crate::model::Component;
+use crate::model::Content;
+use crate::model::FarFile;
+use crate::model::FarStore;
+use crate::model::Record;
+use crate::model::text;
+use crate::remote::Home;
+use crate::remote::Notes;
+use crate::remote::Objects;
+use crate::remote::RemoteError;
+use crate::remote::StoredSegment;
+use crate::remote::blocks::Location;
+use crate::remote::blocks::ObjectContent;
+use crate::remote::blocks::Source;
+use crate::remote::far::line::KnownLines;
+use crate::replica::Origin;
+use crate::replica::SegmentId;
+use crate::store::Conversation;
+use crate::store::FarArtifact;
+
+/// The time that somebody waits for bytes at most, unless told otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The artifacts of a bucket whose bytes are not here. Each fetch is of what somebody reads, and is
+/// kept for the next reader. Cheap to clone.
+#[derive(Clone)]
+pub struct FarArtifacts(Arc<Inner>);
+
+struct Inner {
+    home: Home,
+    source: Arc<Source>,
+    lines: KnownLines,
+}
+
+impl FarArtifacts {
+    /// Opens the artifacts of `bucket`, of which this host keeps what `home` has: blocks of at most
+    /// `cache_bytes`. A read waits for `patience` at most.
+    pub fn new(
+        bucket: Arc<dyn Objects + Send>,
+        home: Home,
+        cache_bytes: u64,
+        patience: Duration,
+    ) -> Result<Self, RemoteError> {
+        let source = Source::new(bucket, home.blocks(cache_bytes)?, patience);
+        Ok(Self(Arc::new(Inner { home, source, lines: KnownLines::default() })))
+    }
+
+    /// Opens the artifact `origin` of a conversation, of which `record` has the digest.
+    pub(super) fn artifact(
+        &self,
+        conversation: &Component,
+        (origin, record): (Origin, &Record),
+    ) -> Result<FarFile, RemoteError> {
+        let notes = self.0.home.conversation(conversation)?;
+        let opened = self.opened(&notes, origin, record);
+        match opened {
+            // Its segment was merged with others meanwhile, or has left the bucket.
+            Err(error) if error.is_absent() => {
+                self.0.lines.forget(conversation, origin);
+                self.opened(&notes, origin, record)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Returns where blocks come from.
+    pub(super) fn source(&self) -> &Source {
+        &self.0.source
+    }
+
+    /// Returns what this host keeps about a conversation.
+    pub(super) fn notes(&self, conversation: &Component) -> Result<Notes, RemoteError> {
+        self.0.home.conversation(conversation)
+    }
+
+    /// Returns the line that published `origin`, and its segment.
+    pub(super) fn line(
+        &self,
+        notes: &Notes,
+        origin: Origin,
+    ) -> Result<Arc<(SegmentId, PutLine)>, RemoteError> {
+        self.0.lines.of(notes, origin)
+    }
+
+    /// Fetches an artifact, and gives its file the name that it has. Returns false if it is not to
+    /// come any more.
+    pub fn bring_here(
+        &self,
+        conversation: &Conversation,
+        artifact: &FarArtifact,
+    ) -> Result<bool, RemoteError> {
+        let Some(origin) = origin_of(&artifact.record) else { return Ok(false) };
+        let file = self.artifact(conversation.id(), (origin, &artifact.record))?;
+        Ok(conversation.bring_here(artifact, &file)?)
+    }
+
+    fn opened(
+        &self,
+        notes: &Notes,
+        origin: Origin,
+        record: &Record,
+    ) -> Result<FarFile, RemoteError> {
+        let line = self.0.lines.of(notes, origin)?;
+        let (id, put) = &*line;
+        let digest = record.analysis.as_ref().map(|analysis| analysis.digest.as_str());
+        if put.digest() != digest || digest.is_none() || put.place.size() != record.size {
+            let what = format!("`{origin}` is not what the manifest says of `{}`", record.path);
+            return Err(RemoteError::of(*id)(FormatError::Damaged { what }));
+        }
+        let content: Arc<dyn Content> = match &put.place {
+            Place::Empty => Arc::new(Vec::new()),
+            Place::Inside { .. } => Arc::new(self.small(notes, &notes.open_segment(*id)?, put)?),
+            Place::Object { name, packed, size, blocks } => {
+                let (conversation, blocks) = (notes.conversation().clone(), blocks.clone());
+                let (name, packed, size) = (*name, *packed, *size);
+                let location = Location { conversation, name, size, packed, blocks };
+                Arc::new(ObjectContent::new(Arc::clone(&self.0.source), location))
+            }
+        };
+        Ok(FarFile { content, attributes: attributes_of(&put.attributes) })
+    }
+
+    /// Returns the bytes of a small artifact: they came with its record, but for those of a large
+    /// segment.
+    fn small(
+        &self,
+        notes: &Notes,
+        segment: &StoredSegment,
+        put: &PutLine,
+    ) -> Result<Vec<u8>, RemoteError> {
+        let (id, place) = (segment.id(), &put.place);
+        let bytes = match segment.bytes(place)? {
+            Some(bytes) => bytes,
+            None => self.fetched(notes, segment, place)?,
+        };
+        if put.digest() != Some(blake3::hash(&bytes).to_hex().as_str()) {
+            let what = "the bytes of a small artifact have another digest".to_owned();
+            return Err(RemoteError::of(id)(FormatError::Damaged { what }));
+        }
+        Ok(bytes)
+    }
+
+    /// Fetches the bytes of a small artifact that are in a segment of which only the records are
+    /// here.
+    fn fetched(
+        &self,
+        notes: &Notes,
+        segment: &StoredSegment,
+        place: &Place,
+    ) -> Result<Vec<u8>, RemoteError> {
+        let (id, source) = (segment.id(), &self.0.source);
+        let range = segment.head.range_of(place).map_err(RemoteError::of(id))?;
+        let key = segment_key(notes.conversation(), id);
+        let frame = source.bucket().get(&key, range, source.deadline())?;
+        unpack_member(&frame, place.size()).map_err(RemoteError::of(id))
+    }
+}
+
+impl FarStore for FarArtifacts {
+    fn open(&self, conversation: &Component, record: &Record) -> io::Result<FarFile> {
+        let origin = origin_of(record).ok_or_else(|| {
+            let why = format!("the record of `{}` does not say where its bytes are", record.path);
+            io::Error::new(io::ErrorKind::InvalidData, why)
+        })?;
+        self.artifact(conversation, (origin, record)).map_err(|error| {
+            let is_gone = error.is_absent();
+            if is_gone {
+                io::Error::from_raw_os_error(libc::ESTALE)
+            } else {
+                io::Error::other(error)
+            }
+        })
+    }
+}
+
+impl fmt::Debug for FarArtifacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FarArtifacts").field(&self.0.home).finish()
+    }
+}
+
+/// Returns where a record says that the bytes are.
+pub(super) fn origin_of(record: &Record) -> Option<Origin> {
+    record.far.as_ref()?.origin.parse().ok()
+}
+
+/// Returns attributes of a line as the disk has them.
+pub(super) fn attributes_of(said: &BTreeMap<String, String>) -> Vec<(OsString, Vec<u8>)> {
+    said.iter().map(|(name, value)| (OsString::from(name), text::decode(value))).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests;

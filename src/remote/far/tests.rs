@@ -1,0 +1,212 @@
+//! Artifacts whose bytes stay in the bucket, read through a store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::bucket::Bucket;
+use crate::bucket::BucketUrl;
+use crate::model::RelPath;
+use crate::model::place_before_line;
+use crate::remote::Moment;
+use crate::remote::PushLock;
+use crate::remote::Sync;
+use crate::remote::files::tests::scene::Scene;
+use crate::remote::files::tests::scene::TOOL;
+use crate::remote::files::tests::scene::soon;
+use crate::remote::tests::bucket::TestBucket;
+use crate::remote::tests::bucket::soon as in_time;
+
+pub(in crate::remote) struct Host {
+    pub(in crate::remote) scene: Scene,
+    pub(in crate::remote) bucket: Arc<TestBucket>,
+    pub(in crate::remote) home: Home,
+    lock: PushLock,
+}
+
+impl Host {
+    fn new(bucket: &Arc<TestBucket>) -> Self {
+        let scene = Scene::new();
+        let id = "000102030405060708090a0b0c0d0e0f".parse().unwrap();
+        let home = Home::open(&scene.store, id).unwrap();
+        let lock = home.lock().unwrap().unwrap();
+        Self { scene, bucket: Arc::clone(bucket), home, lock }
+    }
+
+    pub(in crate::remote) fn sync<T>(&self, with: impl FnOnce(&Sync<'_>) -> T) -> T {
+        let (store, home, lock) = (&self.scene.store, &self.home, &self.lock);
+        let (now, deadline) = (&Moment::now, &in_time);
+        with(&Sync { store, bucket: &*self.bucket, home, lock, now, deadline })
+    }
+
+    pub(in crate::remote) fn push(&self) {
+        soon(|| {
+            let sent = self.sync(|sync| sync.push(&self.scene.conversation)).unwrap();
+            assert_eq!(sent.left, BTreeMap::new());
+            (sent.live == 0).then_some(())
+        });
+    }
+
+    pub(in crate::remote) fn hear(&self) {
+        let came = self.sync(|sync| sync.hear(&self.scene.conversation)).unwrap();
+        assert!(came.error.is_none() && came.left.is_empty(), "{came:?}");
+    }
+
+    pub(in crate::remote) fn far(&self) -> FarArtifacts {
+        let id = "000102030405060708090a0b0c0d0e0f".parse().unwrap();
+        let home = Home::open(&self.scene.store, id).unwrap();
+        let bucket = Arc::clone(&self.bucket) as Arc<dyn Objects + Send>;
+        FarArtifacts::new(bucket, home, 1 << 30, PATIENCE).unwrap()
+    }
+
+    pub(in crate::remote) fn open(&self, far: &FarArtifacts, name: &str) -> io::Result<FarFile> {
+        let path = RelPath::new(format!("{TOOL}/{name}.txt")).unwrap();
+        let artifact = self.scene.conversation.far(&path).unwrap().unwrap();
+        far.open(self.scene.conversation.id(), &artifact.record)
+    }
+}
+
+pub(in crate::remote) fn large() -> String {
+    (0..200_000).map(|line| format!("line {line} of a log that is long\n")).collect()
+}
+
+pub(in crate::remote) fn two_hosts() -> (Host, Host) {
+    let bucket = Arc::new(TestBucket::new());
+    (Host::new(&bucket), Host::new(&bucket))
+}
+
+#[test]
+fn bytes_stay_in_the_bucket_until_somebody_reads_them() {
+    let (one, other) = two_hosts();
+    let large = large();
+    one.scene.put("small", "few bytes\n");
+    one.scene.put("large", &large);
+    one.push();
+    other.hear();
+    assert!(!other.scene.has(&format!("{TOOL}/large.txt")));
+    assert_eq!(other.scene.conversation.far_artifacts(None).unwrap().len(), 2);
+    other.bucket.made();
+    let far = other.far();
+    let small = other.open(&far, "small").unwrap().content;
+    assert_eq!(small.bytes(0, 100).unwrap(), b"few bytes\n");
+    let content = other.open(&far, "large").unwrap().content;
+    assert_eq!(other.bucket.made(), Vec::<String>::new(), "it came with its record");
+    let middle = large.len() / 2;
+    let read = content.bytes(middle as u64, 50).unwrap();
+    assert_eq!(read, large.as_bytes()[middle..middle + 50]);
+    assert_eq!(other.bucket.made(), ["get", "get"], "the table and a block");
+    assert_eq!(content.bytes(middle as u64 + 9, 9).unwrap(), read[9..18]);
+    let again = other.open(&other.far(), "large").unwrap().content;
+    assert_eq!(again.bytes(middle as u64, 50).unwrap(), read);
+    assert!(other.bucket.made().is_empty(), "both are kept");
+    assert_eq!(again.bytes(0, large.len()).unwrap(), large.as_bytes());
+    let fetches = other.bucket.made().len();
+    assert!(fetches <= 4, "{fetches}: a sequential reader has more and more fetched at once");
+    other.hear();
+    assert!(other.sync(|sync| sync.push(&other.scene.conversation)).unwrap().segments.is_empty());
+}
+
+#[test]
+fn the_place_of_a_line_is_known_without_the_bytes_before() {
+    let (one, other) = two_hosts();
+    let large = large();
+    one.scene.put("large", &large);
+    one.push();
+    other.hear();
+    let far = other.far();
+    let content = other.open(&far, "large").unwrap().content;
+    let place = place_before_line(&*content, 150_000).unwrap();
+    let before = &large.as_bytes()[..place.offset as usize];
+    assert_eq!(memchr::memchr_iter(b'\n', before).count() as u64, place.newlines);
+    assert!(place.newlines < 150_000 && place.newlines > 100_000, "{place:?}");
+    let end = content.lines_before(content.len()).unwrap();
+    assert!(end.offset >= content.len() - (1 << 20));
+}
+
+#[test]
+fn without_the_bucket_reads_fail_and_then_go_on() {
+    let (one, other) = two_hosts();
+    one.scene.put("large", &large());
+    one.push();
+    other.hear();
+    let far = other.far();
+    other.bucket.fail_after(0, false);
+    let content = other.open(&far, "large").unwrap().content;
+    assert!(content.bytes(0, 10).unwrap_err().to_string().contains("Nothing is lost"));
+    other.bucket.work();
+    assert_eq!(content.bytes(0, 6).unwrap(), b"line 0");
+}
+
+#[test]
+fn a_wrong_block_is_never_shown() {
+    let (one, other) = two_hosts();
+    one.scene.put("large", &large());
+    one.push();
+    other.hear();
+    let far = other.far();
+    let content = other.open(&far, "large").unwrap().content;
+    content.bytes(0, 10).unwrap();
+    let blocks = other.scene.store.root().join("remote/000102030405060708090a0b0c0d0e0f/blocks");
+    for entry in std::fs::read_dir(&blocks).unwrap() {
+        std::fs::write(entry.unwrap().path(), "spoilt").unwrap();
+    }
+    let again = other.open(&other.far(), "large").unwrap().content;
+    assert_eq!(again.bytes(0, 6).unwrap(), b"line 0", "the cache is not trusted");
+    let id = other.scene.conversation.id();
+    let objects = format!("conversations/{}/objects/", id.to_text());
+    for name in other.bucket.names(&objects).iter().filter(|name| name.ends_with(".zst")) {
+        other.bucket.replace(&format!("{objects}{name}"), &[0; 1 << 20]);
+    }
+    let rest = other.open(&other.far(), "large").unwrap().content;
+    assert!(rest.bytes(3 << 20, 10).is_err());
+}
+
+#[test]
+fn many_readers_of_one_block_have_it_fetched_once() {
+    let (one, other) = two_hosts();
+    one.scene.put("large", &large());
+    one.push();
+    other.hear();
+    other.bucket.made();
+    let (far, seen) = (other.far(), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let content = other.open(&far, "large").unwrap().content;
+                seen.lock().push(content.bytes(2 << 20, 20).unwrap());
+            });
+        }
+    });
+    assert_eq!(other.bucket.made().len(), 2);
+    let seen = seen.into_inner();
+    assert!(seen.len() == 8 && seen.iter().all(|bytes| *bytes == seen[0]));
+}
+
+#[test]
+fn all_can_be_had_here() {
+    let (one, other) = two_hosts();
+    let large = large();
+    one.scene.put("small", "few bytes\n");
+    one.scene.put("large", &large);
+    one.push();
+    other.hear();
+    let far = other.far();
+    let fetched = other.sync(|sync| sync.fetch_all(&other.scene.conversation, &far)).unwrap();
+    assert!(fetched.0 == 2 && fetched.1.is_empty(), "{fetched:?}");
+    assert_eq!(other.scene.read(&format!("{TOOL}/large.txt")), large);
+    other.hear();
+    let sent = soon(|| {
+        let sent = other.sync(|sync| sync.push(&other.scene.conversation)).unwrap();
+        (sent.live == 0).then_some(sent)
+    });
+    assert!(sent.segments.is_empty(), "what came is nothing new");
+    std::fs::remove_file(other.scene.at(&format!("{TOOL}/large.txt"))).unwrap();
+    soon(|| {
+        let sent = other.sync(|sync| sync.push(&other.scene.conversation)).unwrap();
+        (!sent.segments.is_empty()).then_some(())
+    });
+    one.hear();
+    assert!(!one.scene.has(&format!("{TOOL}/large.txt")), "its removal is one everywhere");
+}

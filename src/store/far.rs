@@ -1,0 +1,173 @@
+//! Artifacts whose bytes are not on this disk: only the manifest has them.
+//!
+//! Such an artifact is known by a local file that is not there: the one that it was when its bytes
+//! were here, or one of a device that no disk has. When its bytes come, theirs is a copy that takes
+//! the place of that file, and so it stays the same artifact for all who know it.
+
+use std::io;
+use std::io::Write as _;
+use std::slice;
+
+use crate::model::Component;
+use crate::model::Far;
+use crate::model::FarFile;
+use crate::model::LocalFile;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::store::arrival;
+use crate::store::arrival::Arrived;
+use crate::store::arrival::MODE;
+use crate::store::conversation::Conversation;
+use crate::store::error::StoreError;
+use crate::store::error::is_in_the_way;
+use crate::store::stat::Stat;
+use crate::store::stat::Time;
+
+/// Bytes that are copied at a time.
+const BLOCK: usize = 1 << 20;
+
+/// An artifact whose bytes are not on this disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FarArtifact {
+    /// Its path in the conversation.
+    pub path: RelPath,
+    /// Its record.
+    pub record: Record,
+    /// The attributes that its file would have. It has no name on this disk.
+    pub stat: Stat,
+}
+
+impl Conversation {
+    /// Returns the artifact at `path`, if its record says that its bytes are not on this disk. For
+    /// a caller who has found that no file is there: the bytes of a file are its own.
+    pub fn far(&self, path: &RelPath) -> Result<Option<FarArtifact>, StoreError> {
+        if !path.is_artifact() {
+            return Ok(None);
+        }
+        let record = self.manifest().record(&path.to_text())?;
+        Ok(record.and_then(|record| self.far_of(path, record)))
+    }
+
+    /// Returns all artifacts below the directory `base`, or of the conversation, whose records say
+    /// that their bytes are not on this disk, and at whose paths there is no file.
+    pub fn far_artifacts(&self, base: Option<&RelPath>) -> Result<Vec<FarArtifact>, StoreError> {
+        let below = base.map_or_else(String::new, |base| format!("{}/", base.to_text()));
+        let mut found = Vec::new();
+        for record in self.far_records()? {
+            let record = record?;
+            if let Some(path) = record.path.starts_with(&below).then_some(&record.path)
+                && let Ok(path) = RelPath::from_text(path)
+                && path.is_artifact()
+                && self.dir().stat_at(&path).is_err()
+            {
+                found.extend(self.far_of(&path, record));
+            }
+        }
+        Ok(found)
+    }
+
+    fn far_of(&self, path: &RelPath, record: Record) -> Option<FarArtifact> {
+        let is_far = record.far.as_ref().is_some_and(|far| !far.here);
+        (is_far && record.removed.is_none()).then(|| FarArtifact {
+            path: path.clone(),
+            stat: self.far_stat(&record),
+            record,
+        })
+    }
+
+    /// Records an artifact of another host, whose bytes stay in the bucket as `origin`. Makes the
+    /// directories of its name. Returns the attributes of it, or `None` if something has that name
+    /// or is in the way.
+    ///
+    /// It is on the disk after [`Conversation::sync_parents`], as far as its directories go: a
+    /// record that is lost comes again.
+    pub fn expect(
+        &self,
+        path: &RelPath,
+        arrived: &Arrived,
+        origin: &str,
+    ) -> Result<Option<Stat>, StoreError> {
+        let lock = self.manifest().lock()?;
+        let dir = match self.made_parent(path) {
+            Err(error) if is_in_the_way(&error) => return Ok(None),
+            made => made.map_err(|error| self.error_at("make the directory of", path, error))?,
+        };
+        if dir.stat(path.file_name()).is_ok() || self.far(path)?.is_some() {
+            return Ok(None);
+        }
+        let far = Some(Far { origin: origin.to_owned(), mode: arrived.mode & MODE, here: false });
+        let known = Record { far, file: None, ..arrived.record.clone() };
+        let stat = self.far_stat(&known);
+        let record = Record { far: known.far, ..arrival::recorded(path, &arrived.record, &stat) };
+        lock.append(slice::from_ref(&record))?;
+        Ok(Some(stat))
+    }
+
+    /// Writes the bytes of an artifact to this disk, under its name. The artifact stays what it is.
+    /// Returns false if they are not to come any more: it was removed or renamed meanwhile, or a
+    /// file has its name.
+    pub fn bring_here(&self, artifact: &FarArtifact, file: &FarFile) -> Result<bool, StoreError> {
+        let (path, mut arrival) = (&artifact.path, self.receive(&artifact.path)?);
+        let (mut block, mut offset) = (vec![0; BLOCK], 0);
+        loop {
+            let read = file.content.read_at(offset, &mut block);
+            let count = read.map_err(|error| self.error_at("fetch", path, error))?;
+            if count == 0 {
+                break;
+            }
+            let written = arrival.write_all(&block[..count]);
+            written.map_err(|error| self.error_at("write", path, error))?;
+            offset += count as u64;
+        }
+        let digest = artifact.record.analysis.as_ref().map(|analysis| &analysis.digest);
+        if digest != Some(&arrival.digest()) {
+            let other = io::Error::from(io::ErrorKind::InvalidData);
+            return Err(self.error_at("fetch the right bytes of", path, other));
+        }
+        arrival.stand_in_for(&artifact.record, file.attributes.clone())
+    }
+
+    /// Returns the attributes that the file of an artifact would have whose bytes are not here.
+    pub(super) fn far_stat(&self, record: &Record) -> Stat {
+        let file = record.file.unwrap_or_else(|| imagined_file(self.id(), record));
+        let mode = record.far.as_ref().map_or(0, |far| far.mode) & MODE;
+        let modified = Time::from_nanos(record.modified);
+        let Stat { uid, gid, .. } = *self.stat();
+        Stat {
+            dev: file.dev,
+            ino: file.ino,
+            size: record.size,
+            blocks: 0,
+            mode: libc::S_IFREG | mode,
+            nlink: 0,
+            uid,
+            gid,
+            atime: modified,
+            mtime: modified,
+            ctime: Time::from_nanos(file.copied.unwrap_or(file.changed)),
+            born: file.born.map(Time::from_nanos),
+        }
+    }
+}
+
+impl Stat {
+    /// Returns true if it is that of an artifact whose bytes are not on this disk. For attributes
+    /// that were found by a name: those of an open file without a name look the same.
+    pub fn is_far(&self) -> bool {
+        self.nlink == 0 && self.blocks == 0
+    }
+}
+
+/// Returns the local file as which an artifact is known that was never here. No disk is device 0.
+fn imagined_file(id: &Component, record: &Record) -> LocalFile {
+    let origin = record.far.as_ref().map_or("", |far| &far.origin);
+    let digest = blake3::hash(format!("{}/{origin}", id.to_text()).as_bytes());
+    let number = digest.as_bytes().first_chunk::<8>();
+    // Doors add to these numbers.
+    let ino = u64::from_le_bytes(*number.expect("a digest has eight bytes")) >> 16;
+    let born = Some(record.created.saturating_mul(1_000_000));
+    LocalFile { dev: 0, ino, born, changed: record.modified, copied: None }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::materialize::Analyzer;
+use crate::model::ArtifactState;
+use crate::store::FileMark;
+use crate::store::RemovalOutcome;
+use crate::store::Store;
+use crate::store::attribute;
+
+const MODIFIED: i64 = 1_700_000_000_123_456_000;
+const ORIGIN: &str = "0000000000000007-000000000001:3";
+
+struct Scene {
+    temporary: TempDir,
+    conversation: Arc<Conversation>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let store = Store::open(temporary.path()).unwrap();
+        let conversation = store.create_conversation(&Component::new("c").unwrap()).unwrap();
+        Self { temporary, conversation }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.temporary.path().join("context/c").join(path)
+    }
+
+    fn expect(&self, path: &RelPath) -> FarArtifact {
+        let stat = self.conversation.expect(path, &arrived(b"one\n"), ORIGIN).unwrap().unwrap();
+        let far = self.conversation.far(path).unwrap().unwrap();
+        assert_eq!(far.stat, stat);
+        far
+    }
+}
+
+fn path() -> RelPath {
+    RelPath::new("artifacts/tool/deep/x.txt").unwrap()
+}
+
+fn arrived(bytes: &[u8]) -> Arrived {
+    let mut analyzer = Analyzer::new();
+    analyzer.push(bytes);
+    let record = Record {
+        generation: 3,
+        state: ArtifactState::Sealed,
+        size: bytes.len() as u64,
+        modified: MODIFIED,
+        created: 7,
+        analysis: Some(analyzer.finish()),
+        ..Record::default()
+    };
+    Arrived { record, mode: 0o4640, attributes: Vec::new() }
+}
+
+fn file(bytes: &[u8]) -> FarFile {
+    let attributes = vec![(OsString::from("user.other"), b"v".to_vec())];
+    FarFile { content: Arc::new(bytes.to_vec()), attributes }
+}
+
+#[test]
+fn what_is_expected_is_known_by_its_record_alone() {
+    let scene = Scene::new();
+    let far = scene.expect(&path());
+    assert!(far.stat.is_far() && far.stat.is_recorded(&far.record));
+    assert_eq!((far.stat.size, far.stat.mtime.as_nanos()), (4, MODIFIED));
+    assert_eq!(far.stat.mode, libc::S_IFREG | 0o640);
+    assert_eq!((far.record.generation, far.record.created), (3, 7));
+    let all = scene.conversation.far_artifacts(None).unwrap();
+    assert_eq!(all, [far.clone()]);
+    let below = |base: &str| scene.conversation.far_artifacts(Some(&RelPath::new(base).unwrap()));
+    assert_eq!(below("artifacts/tool/deep").unwrap(), [far]);
+    assert_eq!(below("artifacts/terminal").unwrap(), []);
+    let again = scene.conversation.expect(&path(), &arrived(b"two\n"), ORIGIN).unwrap();
+    assert_eq!(again, None, "the name is taken");
+}
+
+#[test]
+fn a_file_hides_what_is_known_of_bytes_elsewhere() {
+    let scene = Scene::new();
+    scene.expect(&path());
+    fs::write(scene.at("artifacts/tool/deep/x.txt"), "mine").unwrap();
+    assert_eq!(scene.conversation.far_artifacts(None).unwrap(), []);
+    let beside = RelPath::new("artifacts/tool/deep/x.txt/y").unwrap();
+    assert_eq!(scene.conversation.expect(&beside, &arrived(b"one\n"), ORIGIN).unwrap(), None);
+}
+
+#[test]
+fn what_comes_here_stays_the_artifact_that_it_is() {
+    let scene = Scene::new();
+    let far = scene.expect(&path());
+    assert!(scene.conversation.bring_here(&far, &file(b"one\n")).unwrap());
+    let at = scene.at("artifacts/tool/deep/x.txt");
+    assert_eq!(fs::read_to_string(&at).unwrap(), "one\n");
+    assert_eq!(fs::metadata(&at).unwrap().permissions().mode() & 0o7777, 0o640);
+    let open = fs::File::open(&at).unwrap();
+    assert_eq!(attribute(&open, "user.other".as_ref()).unwrap(), Some(b"v".to_vec()));
+    let stat = scene.conversation.dir().stat_at(&path()).unwrap();
+    let record = scene.conversation.record(&path()).unwrap().unwrap();
+    assert!(stat.is_recorded(&record) && stat.may_be_copy());
+    let original = stat.original(&record);
+    assert_eq!((original.dev, original.ino), (far.stat.dev, far.stat.ino));
+    assert_eq!((original.ctime, original.born), (far.stat.ctime, far.stat.born));
+    assert_eq!(stat.far_origin(&record), Some(ORIGIN));
+}
+
+#[test]
+fn wrong_bytes_do_not_come() {
+    let scene = Scene::new();
+    let far = scene.expect(&path());
+    assert!(scene.conversation.bring_here(&far, &file(b"two\n")).is_err());
+    assert!(!scene.at("artifacts/tool/deep/x.txt").exists());
+    scene.conversation.depart_far(&path(), ORIGIN, 1).unwrap();
+    assert!(!scene.conversation.bring_here(&far, &file(b"one\n")).unwrap(), "it was removed");
+    assert!(!scene.at("artifacts/tool/deep/x.txt").exists());
+}
+
+#[test]
+fn what_came_goes_again_and_is_removed_by_its_origin() {
+    let scene = Scene::new();
+    let far = scene.expect(&path());
+    let bring = |far: &FarArtifact| scene.conversation.bring_here(far, &file(b"one\n")).unwrap();
+    assert!(bring(&far));
+    let stat = scene.conversation.dir().stat_at(&path()).unwrap();
+    // A process that another test starts has copies of all descriptors for a moment.
+    let let_go = || scene.conversation.let_go(&path(), &FileMark::of(&stat), ORIGIN).unwrap();
+    while let_go() != RemovalOutcome::Removed {
+        std::thread::yield_now();
+    }
+    let again = scene.conversation.far(&path()).unwrap().unwrap();
+    assert_eq!(again.stat, far.stat);
+    assert!(bring(&again));
+    let remove = || scene.conversation.depart_far(&path(), ORIGIN, 1).unwrap();
+    while remove() != RemovalOutcome::Removed {
+        std::thread::yield_now();
+    }
+    assert!(!scene.at("artifacts/tool/deep").exists() && scene.at("artifacts/tool").exists());
+    assert_eq!(scene.conversation.far(&path()).unwrap(), None);
+}
