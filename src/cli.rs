@@ -126,6 +126,7 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
             Ok(())
         }
         Command::AskModels => ask_models::run(),
+        Command::AskBucket(args) => remote::ask_bucket(args),
         Command::RunFilter => filter::run(),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -42,6 +42,7 @@ pub(crate) mod names;
 mod offload;
 mod open_file;
 mod options;
+mod others;
 pub(crate) mod patience;
 pub(crate) mod quota;
 mod reader;
@@ -312,6 +313,14 @@ impl Engine {
             self.conversations.insert(id.clone(), Arc::clone(&conversation));
         }
         Ok(conversation)
+    }
+
+    /// Tells the hosts that share the conversation `id` that something was done in it. `sealed` has
+    /// the bytes of an output that is complete now. Costs next to nothing.
+    pub(crate) fn changed(&self, id: &Component, sealed: Option<u64>) {
+        if let Some(others) = &self.options.other_hosts {
+            others.changed(id, sealed);
+        }
     }
 
     fn settle(&self, most: Duration) {

@@ -1,6 +1,6 @@
 //! Retention: which outputs are removed to make room, and in which order.
 //!
-//! Nothing is removed unless a rule says so. The output that was used longest ago goes first, and
+//! Nothing is removed unless a rule says so, and what other hosts have is only let go here. The output that was used longest ago goes first, and
 //! outputs that a message refers to go last. [`plan()`] looks and decides, [`sweep()`] removes.
 //! Between the two, only other sweeps of the store are locked out, so each removal checks again
 //! that its output has not been used.
@@ -16,8 +16,10 @@ pub use plan::RemovalPlan;
 pub use plan::plan;
 pub use rules::RetentionRules;
 pub use rules::SweepScope;
+pub use sweep::LetGoOf;
 pub use sweep::SweepReport;
 pub use sweep::sweep;
+pub use sweep::sweep_shared;
 
 #[cfg(test)]
 mod tests;

@@ -29,6 +29,7 @@ mod sets;
 
 pub use block::BLOCK;
 pub use block::masks;
+pub use block::read_to_mask;
 pub use block::settled;
 pub use mask_counts::MaskCounter;
 pub use mask_counts::MaskCounts;

@@ -8,6 +8,7 @@
 //! | module | content |
 //! |---|---|
 //! | `objects` | the requests that this layer makes, as a trait; `Bucket` has it |
+//! | `process` | the same, made by another process |
 //! | `home` | what this host keeps about a bucket: its writer, the lock, the conversations |
 //! | `notes` | what it keeps about one conversation: agreement, intent, segments |
 //! | `pieces` | the kept segments as the rules of `replica` take them |
@@ -30,6 +31,7 @@
 //! | `push` | publishing what was done here |
 //! | `messages` | the messages of all hosts in their order, made for readers |
 //! | `published` | the same, as readers find them |
+//! | `tier` | the sharing that goes on by itself while a server runs |
 //! | `merge` | one segment in place of many, and the end of those that it covers |
 //! | `collect` | the end of objects that nobody names |
 //! | `mark` | files of this disk as `replica` names them |
@@ -57,6 +59,7 @@ mod notes;
 mod objects;
 mod own_log;
 mod pieces;
+mod process;
 mod published;
 mod purge;
 mod push;
@@ -67,6 +70,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod tidy;
+mod tier;
 mod whole_file;
 
 pub use apply::Applied;
@@ -109,6 +113,9 @@ pub use pieces::Pieces;
 pub use pieces::Stored;
 pub use pieces::Told;
 pub use pieces::pieces;
+pub use process::Line;
+pub use process::ProcessObjects;
+pub use process::answer_request;
 pub use published::PublishedMessages;
 pub use purge::Purged;
 pub use push::LeftOut;
@@ -127,3 +134,5 @@ pub use sync::Sent;
 pub use sync::Sync;
 pub use tidy::Tidied;
 pub use tidy::Tidying;
+pub use tier::Tier;
+pub use tier::TierOptions;

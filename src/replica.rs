@@ -10,6 +10,7 @@
 //! | `origin` | who published: writers, segments, origins |
 //! | `stamp` | the clock that decides between what is concurrent |
 //! | `segment` | what one segment says |
+//! | `covered` | which segments merges cover |
 //! | `state` | what all segments together say |
 //! | `names` | the names under which a state is seen |
 //! | `base` | what this host last agreed upon with the bucket |
@@ -20,6 +21,7 @@
 
 mod base;
 mod changes;
+mod covered;
 mod merge;
 mod names;
 mod origin;
@@ -38,11 +40,14 @@ pub use base::FileVersion;
 pub use base::Found;
 pub use changes::Changes;
 pub use changes::Put as LocalPut;
+pub use covered::Covered;
+pub use covered::Covers;
 pub use merge::merge;
 pub use names::Name;
 pub use names::Names;
 pub use origin::Origin;
 pub use origin::ParseIdError;
+pub use origin::SegmentDigest;
 pub use origin::SegmentId;
 pub use origin::WriterId;
 pub use plan::Plan;

@@ -283,6 +283,22 @@ impl Store {
         unread.pass_over(&self.0.root.join(layout::CONTEXT), error)
     }
 
+    /// Returns when a record or a message of the conversation `id` was written last. `None` if it has
+    /// none, or is gone.
+    pub fn touched(&self, id: &Component) -> Result<Option<Time>, StoreError> {
+        let look = || -> io::Result<Option<Time>> {
+            let dir = self.0.context.open_dir(id.as_os_str())?;
+            let manifest = dir.stat(layout::MANIFEST.as_ref()).ok();
+            let history = dir.open_dir(layout::HISTORY.as_ref()).ok();
+            let log = history.and_then(|history| history.stat(layout::MESSAGES.as_ref()).ok());
+            Ok([manifest, log].into_iter().flatten().map(|stat| stat.mtime).max())
+        };
+        match look() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            found => found.map_err(|error| StoreError::io("look at", &self.path_of(id), error)),
+        }
+    }
+
     /// Creates the conversation `id` with its directories. If it exists, adds those it lacks. What
     /// is new is synced to the disk before this returns.
     pub fn create_conversation(&self, id: &Component) -> Result<Arc<Conversation>, StoreError> {

@@ -66,6 +66,18 @@ pub enum BucketError {
         /// The format of the bucket.
         format: u64,
     },
+    /// The first host made the bucket write-once, and this one is not.
+    #[error(
+        "the bucket is write-once, as its first host made it, and this host is not: set \
+         `write_once = true` in ctxfs.toml, or name another bucket in `[remote] url`"
+    )]
+    WriteOnce,
+    /// This host is write-once, and the first host did not make the bucket so.
+    #[error(
+        "this host is write-once, and its bucket is not, as its first host made it: name another \
+         bucket in `[remote] url`, or set `write_once = false` in ctxfs.toml"
+    )]
+    NotWriteOnce,
     /// An object is larger than whoever asked can take.
     #[error(
         "`{key}` has {size} bytes, and {limit} are the most that are read at once: no ctxfs \

@@ -73,29 +73,38 @@ struct AnyMark {
     format: u64,
 }
 
+impl Identity {
+    /// Returns it, if a host with this setting may use the bucket: all or none are write-once.
+    pub fn agreeing(self, write_once: bool) -> Result<Self, BucketError> {
+        match (self.write_once, write_once) {
+            (true, false) => Err(BucketError::WriteOnce),
+            (false, true) => Err(BucketError::NotWriteOnce),
+            (true, true) | (false, false) => Ok(self),
+        }
+    }
+}
+
 impl Bucket {
     /// Reads who the bucket is; `None` if no host ever wrote to it. `conditional` is false.
     pub fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
         Ok(self.mark(deadline)?.map(|(identity, _)| identity))
     }
 
-    /// Reads who the bucket is, and marks it first if no host did. `write_once` counts only then:
-    /// compare it with that of the answer.
+    /// Reads who the bucket is, and marks it first if no host did. Fails if `write_once` is not as
+    /// the first host had it.
     ///
     /// Of two hosts that do this at once one writes the mark, and both get the same answer. Tries
     /// whether the store refuses a second object of one key, with the bytes that are there, so a
     /// store that does not loses nothing. Where the keys may not write, it counts as one that
     /// does not.
     pub fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
-        if let Some((identity, bytes)) = self.mark(deadline)? {
-            let conditional = self.is_conditional(&bytes, deadline)?;
-            return Ok(Identity { conditional, ..identity });
+        if let Some(mark) = self.mark(deadline)? {
+            return self.agreed(mark, write_once, deadline);
         }
         loop {
             self.create(KEY, &new_mark(write_once), deadline)?;
-            if let Some((identity, bytes)) = self.mark(deadline)? {
-                let conditional = self.is_conditional(&bytes, deadline)?;
-                return Ok(Identity { conditional, ..identity });
+            if let Some(mark) = self.mark(deadline)? {
+                return self.agreed(mark, write_once, deadline);
             }
             // A store may refuse the second of two that write at once before the first is there.
             if deadline.left() < AGAIN {
@@ -105,6 +114,16 @@ impl Bucket {
             }
             thread::sleep(AGAIN);
         }
+    }
+
+    fn agreed(
+        &self,
+        (identity, bytes): (Identity, Bytes),
+        write_once: bool,
+        deadline: Deadline,
+    ) -> Result<Identity, BucketError> {
+        let identity = identity.agreeing(write_once)?;
+        Ok(Identity { conditional: self.is_conditional(&bytes, deadline)?, ..identity })
     }
 
     fn is_conditional(&self, bytes: &Bytes, deadline: Deadline) -> Result<bool, BucketError> {

@@ -3,6 +3,7 @@
 //! Each is a JSON object, and the one key that only lines of its kind have tells which kind that
 //! is: `put`, `move`, `remove` or `message`. Other keys that are not known are ignored.
 
+mod parts;
 mod put;
 mod raw;
 
@@ -16,6 +17,8 @@ use crate::replica::Origin;
 use crate::replica::SegmentId;
 use crate::replica::Stamp;
 
+pub use parts::PARTS_BYTES;
+pub use parts::Parts;
 pub use put::Place;
 pub use put::PutLine;
 pub use put::SMALL_BYTES;

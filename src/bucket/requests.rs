@@ -1,7 +1,11 @@
 //! How many requests a bucket had, and how many bytes went over.
 
+use std::ops::Add;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
+
+use serde::Deserialize;
+use serde::Serialize;
 
 /// What a request does. Stores price them by these kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +23,7 @@ pub(super) enum RequestKind {
 }
 
 /// The requests of one kind.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// The requests that were sent, those that failed too.
     pub requests: u64,
@@ -28,7 +32,7 @@ pub struct Tally {
 }
 
 /// The requests of a bucket since it was opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestCounts {
     /// Bytes of objects that were read.
     pub get: Tally,
@@ -47,6 +51,31 @@ impl RequestCounts {
     pub fn total(&self) -> u64 {
         let all = [self.get, self.put, self.list, self.delete, self.head];
         all.iter().map(|tally| tally.requests).sum()
+    }
+}
+
+impl Add for Tally {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_add(other.requests),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+}
+
+impl Add for RequestCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            get: self.get + other.get,
+            put: self.put + other.put,
+            list: self.list + other.list,
+            delete: self.delete + other.delete,
+            head: self.head + other.head,
+        }
     }
 }
 

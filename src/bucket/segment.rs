@@ -4,6 +4,7 @@
 //! segment.json        who wrote it, what it covers, and where the records end
 //! records.jsonl       what was done, a line each
 //! bytes/<origin>      the bytes of small artifacts
+//! parts/<origin>      some of the bytes of larger ones
 //! ```
 //!
 //! It is a tar archive. Each member, with its header and padding, is a zstd frame of its own, as are
@@ -15,12 +16,11 @@ mod member;
 mod reader;
 mod writer;
 
-use std::collections::BTreeSet;
-
 use serde::Deserialize;
 use serde::Serialize;
 
 use crate::bucket::FormatError;
+use crate::replica::Covers;
 use crate::replica::Origin;
 use crate::replica::SegmentId;
 use crate::replica::WriterId;
@@ -29,8 +29,11 @@ pub use reader::Lines;
 pub use reader::SegmentHead;
 pub use reader::lines;
 pub use reader::unpack_member;
+pub use reader::unpack_parts;
 pub use writer::PutBytes;
+pub use writer::PutParts;
 pub use writer::SegmentWriter;
+pub use writer::packed_parts;
 
 /// The format that this code writes, and the newest that it reads.
 const FORMAT: u32 = 1;
@@ -38,7 +41,7 @@ const FORMAT: u32 = 1;
 pub const SEGMENT_BYTES: u64 = 64 << 20;
 /// The most bytes of its records when they are unpacked.
 pub const RECORDS_BYTES: u64 = 256 << 20;
-/// The most bytes of its head when that is unpacked: half a million covered segments.
+/// The most bytes of its head when that is unpacked: a quarter of a million covered segments.
 const HEAD_BYTES: usize = 16 << 20;
 /// The names of the first two members.
 const HEAD: &str = "segment.json";
@@ -50,7 +53,7 @@ struct Head {
     format: u32,
     writer: WriterId,
     number: u64,
-    covers: BTreeSet<SegmentId>,
+    covers: Covers,
     records: RecordsFrame,
 }
 
@@ -69,13 +72,13 @@ struct RecordsFrame {
 /// what was published in a segment that this one covers has another one.
 fn origin_of(
     id: SegmentId,
-    covers: &BTreeSet<SegmentId>,
+    covers: &Covers,
     place: u32,
     stated: Option<Origin>,
 ) -> Result<Origin, FormatError> {
     let own = Origin { segment: id, place };
     match stated {
-        Some(origin) if origin != own && !covers.contains(&origin.segment) => {
+        Some(origin) if origin != own && !covers.contains_key(&origin.segment) => {
             Err(FormatError::damaged("it states an origin in a segment that is not covered"))
         }
         stated => Ok(stated.unwrap_or(own)),

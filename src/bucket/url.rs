@@ -3,6 +3,7 @@
 mod open;
 
 use std::fmt;
+use std::path::Path;
 use std::path::PathBuf;
 
 use percent_encoding::percent_decode_str;
@@ -70,6 +71,14 @@ impl BucketUrl {
         }
         let service = service(scheme, name.to_owned()).ok_or_else(|| refuse(FORMS))?;
         Ok(Self { service, prefix: prefix.to_owned() })
+    }
+
+    /// Returns the directory, if the bucket is one.
+    pub fn local_directory(&self) -> Option<&Path> {
+        match &self.service {
+            Service::Directory(path) => Some(path),
+            _ => None,
+        }
     }
 
     /// Returns what stands before every key, without a slash at its end.

@@ -48,10 +48,14 @@ pub(super) use moving::ExportArgs;
 pub(super) use moving::ImportArgs;
 pub(super) use remote::PullArgs;
 pub(super) use remote::PushArgs;
+#[cfg(feature = "remote")]
 pub(super) use remote::RemoteAction;
 pub(super) use remote::RemoteArgs;
+#[cfg(feature = "remote")]
 pub(super) use remote::RemoteCheckArgs;
+#[cfg(feature = "remote")]
 pub(super) use remote::RemoteGcArgs;
+#[cfg(feature = "remote")]
 pub(super) use remote::RemotePurgeArgs;
 pub(super) use running::RunArgs;
 pub(super) use web::WebArgs;
@@ -145,6 +149,9 @@ pub(super) enum Command {
     /// Ask language models, for the parent process.
     #[command(hide = true)]
     AskModels,
+    /// Ask the bucket at a URL, for the process at the other end of standard input.
+    #[command(hide = true)]
+    AskBucket(AskBucketArgs),
     /// Run the jq filter on standard input, for the parent process.
     #[command(hide = true)]
     RunFilter,
@@ -220,6 +227,17 @@ pub(super) struct WatchArgs {
     #[arg(long)]
     pub(super) spare: bool,
 
+    /// The bucket for which it may start a process.
+    #[arg(long)]
+    pub(super) remote: Option<String>,
+
     /// The mountpoint.
     pub(super) target: PathBuf,
+}
+
+/// The arguments of the process that asks a bucket.
+#[derive(Debug, Args)]
+pub(super) struct AskBucketArgs {
+    /// The URL of the bucket.
+    pub(super) url: String,
 }

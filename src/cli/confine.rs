@@ -23,6 +23,10 @@ pub(super) use files::Needs;
 pub(super) use files::landlock;
 
 use std::os::fd::BorrowedFd;
+#[cfg(feature = "remote")]
+use std::path::Path;
+#[cfg(feature = "remote")]
+use std::path::PathBuf;
 
 use rustix::process::DumpableBehavior;
 use rustix::process::Resource;
@@ -55,7 +59,21 @@ pub(super) fn network() -> anyhow::Result<()> {
     warned("user", rights::leave_root().map_err(Into::into));
     rights::keep(rights::NONE)?;
     hide_memory()?;
-    files::network()
+    files::network(&[])
+}
+
+/// Confines this thread, and what it starts from now on, to a bucket: to `directory` if it is one,
+/// else to the network, what a connection needs, and `keys`, to read.
+///
+/// Root's is no longer root's, unless it has files of its own to read or to write.
+#[cfg(feature = "remote")]
+pub(super) fn bucket(directory: Option<&Path>, keys: &[PathBuf]) -> anyhow::Result<()> {
+    if directory.is_none() && keys.is_empty() {
+        warned("user", rights::leave_root().map_err(Into::into));
+    }
+    rights::keep(if directory.is_some() { rights::FOR_DIRECTORY } else { rights::NONE })?;
+    hide_memory()?;
+    directory.map_or_else(|| files::network(keys), files::directory)
 }
 
 /// Confines this thread to computing: it cannot open files, connect or send signals.

@@ -2,6 +2,7 @@
 //!
 //! It changes nothing, and never opens `/dev/fuse`.
 
+mod bucket;
 mod check;
 mod confined;
 mod disk;
@@ -48,6 +49,7 @@ pub(super) fn run(args: &DoctorArgs, cli: &Cli, context: &mut Context) -> anyhow
     let (check, store) = settings(cli, context);
     checks.push(check);
     checks.extend(store.iter().flat_map(|store| disk::checks(store)));
+    checks.extend(store.iter().flat_map(|store| bucket(store, cli, context)));
     checks.extend(mounts::checks());
     checks.extend(store.iter().filter_map(|store| page(store, context)));
     checks.extend(hooks::checks(&context.environment));
@@ -66,6 +68,12 @@ pub(super) fn run(args: &DoctorArgs, cli: &Cli, context: &mut Context) -> anyhow
         }
     };
     Err(Failure::new(FailureKind::Machine, text, hint).into())
+}
+
+/// Asks the bucket that hosts share, if one is set.
+fn bucket(store: &Path, cli: &Cli, context: &Context) -> Vec<Check> {
+    let settings = context.settings(cli, Vec::new());
+    settings.map_or_else(|_| Vec::new(), |settings| bucket::checks(&settings, store))
 }
 
 /// Names the page that shows the store, if one runs.

@@ -45,6 +45,7 @@ pub(super) fn options(
         models: Arc::new(models::models(settings)?),
         other_messages: None,
         far: None,
+        other_hosts: None,
         descriptors: None,
     })
 }

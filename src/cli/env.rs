@@ -2,6 +2,8 @@
 //! `CLICOLOR` and `CLICOLOR_FORCE`, and the notification of systemd uses `NOTIFY_SOCKET`.
 
 use std::collections::BTreeMap;
+#[cfg(feature = "remote")]
+use std::ffi::CString;
 use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -62,6 +64,11 @@ pub(super) const EXTRACT_MAX_TOKENS: &str = "CTXFS_EXTRACT_MAX_TOKENS";
 pub(super) const EXTRACT_TIMEOUT: &str = "CTXFS_EXTRACT_TIMEOUT";
 pub(super) const EXTRACT_VIEW: &str = "CTXFS_EXTRACT_VIEW";
 pub(super) const REMOTE_URL: &str = "CTXFS_REMOTE_URL";
+pub(super) const REMOTE_PUSH: &str = "CTXFS_REMOTE_PUSH";
+pub(super) const REMOTE_EVERY: &str = "CTXFS_REMOTE_EVERY";
+pub(super) const REMOTE_POLL: &str = "CTXFS_REMOTE_POLL";
+pub(super) const REMOTE_CACHE_BYTES: &str = "CTXFS_REMOTE_CACHE_BYTES";
+pub(super) const REMOTE_EVICT: &str = "CTXFS_REMOTE_EVICT";
 pub(super) const REMOTE_SWEEP: &str = "CTXFS_REMOTE_SWEEP";
 pub(super) const TOOL_OUTPUT_MAX_LINES: &str = "TOOL_OUTPUT_MAX_LINES";
 pub(super) const TOOL_OUTPUT_MAX_BYTES: &str = "TOOL_OUTPUT_MAX_BYTES";
@@ -189,6 +196,67 @@ pub(super) fn of_object_stores() -> Vec<(String, String)> {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
     std::env::vars_os().filter_map(text).filter(|(name, _)| is_one(name)).collect()
+}
+
+/// Returns the environment of the process that asks a bucket: what the clients of object stores
+/// read, and the variables that say how to connect.
+#[cfg(feature = "remote")]
+pub(super) fn of_remote_process() -> Vec<(OsString, OsString)> {
+    const ALSO: [&str; 15] = [
+        "HOME",
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "https_proxy",
+        "http_proxy",
+        "all_proxy",
+        "no_proxy",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "GCE_METADATA_HOST",
+        "GCE_METADATA_ROOT",
+        "GCE_METADATA_IP",
+        "IDENTITY_HEADER",
+    ];
+    let stores = of_object_stores().into_iter().map(|(name, value)| (name.into(), value.into()));
+    let also = ALSO.into_iter().filter_map(set).map(|(name, value)| (name.into(), value));
+    stores.chain(also).collect()
+}
+
+/// Returns the directories of the files from which the clients of object stores read keys again and
+/// again. Whole directories, as such a file is replaced by another one.
+#[cfg(feature = "remote")]
+pub(super) fn key_directories() -> Vec<PathBuf> {
+    const FILES: [&str; 3] = [
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+        "AZURE_FEDERATED_TOKEN_FILE",
+    ];
+    let variables = of_object_stores().into_iter();
+    let named = variables.filter(|(name, value)| {
+        FILES.iter().any(|file| file.eq_ignore_ascii_case(name)) && !value.is_empty()
+    });
+    named.filter_map(|(_, value)| Some(PathBuf::from(value).parent()?.to_owned())).collect()
+}
+
+/// Takes the keys of object stores out of the environment of this process, and overwrites them
+/// there. Must be called while there is one thread.
+#[cfg(feature = "remote")]
+#[expect(unsafe_code, reason = "the standard library removes a variable, and leaves its text")]
+pub(super) fn forget_object_stores() {
+    for (name, _) in of_object_stores() {
+        let Ok(text) = CString::new(name.as_bytes()) else { continue };
+        // SAFETY: there is one thread, so nobody reads or changes the environment meanwhile.
+        // `getenv` returns null, or a text of that length which ends with 0.
+        unsafe {
+            let value = libc::getenv(text.as_ptr());
+            if !value.is_null() {
+                value.write_bytes(0, libc::strlen(value));
+            }
+            std::env::remove_var(&name);
+        }
+    }
 }
 
 fn search() -> Vec<PathBuf> {

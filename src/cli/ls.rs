@@ -43,10 +43,12 @@ pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     }
     let settings = context.settings(cli, Vec::new())?;
     let options = EngineOptions { redaction: settings.redaction()?, ..EngineOptions::default() };
-    let engine = Engine::new(Store::open(&settings.store(&context.environment)?)?, options);
+    let store = Store::open(&settings.store(&context.environment)?)?;
+    let options = remote::ask(&store, &settings, options);
+    let engine = Engine::new(store, options);
     let Listing { mut rows, unread, .. } = match &args.conversation {
         Some(id) => {
-            let id = find(engine.store(), id)?.id().clone();
+            let id = find_anywhere(&engine, id)?.id().clone();
             let mut listing = engine.list_artifacts(&id, ListingRow::of_artifact)?;
             let traces = engine.list_traces(&id)?;
             listing.rows.extend(traces.iter().filter_map(ListingRow::of_trace));
@@ -91,6 +93,14 @@ pub(super) fn find(store: &Store, id: &str) -> anyhow::Result<Arc<Conversation>>
     }
     let text = format!("there is no conversation `{id}`");
     Err(Failure::new(FailureKind::Failed, text, "`ctxfs ls` lists them").into())
+}
+
+/// Does what [`find`] does, and asks other hosts for a conversation that is not here.
+fn find_anywhere(engine: &Engine, id: &str) -> anyhow::Result<Arc<Conversation>> {
+    for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
+        engine.ask_for_conversation(&name)?;
+    }
+    find(engine.store(), id)
 }
 
 impl ListingRow {

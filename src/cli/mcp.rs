@@ -30,6 +30,7 @@ use crate::cli::logging;
 use crate::cli::mcp::mounting::Mounting;
 use crate::cli::outcome::Failure;
 use crate::cli::places;
+use crate::cli::remote;
 use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
 use crate::mcp;
@@ -249,7 +250,9 @@ impl UserShelf {
     fn try_open(&self) -> anyhow::Result<OpenShelf> {
         let (root, mounted) = self.root(&self.user.store);
         let options = engine::options(&self.user.settings, &root, Some(&self.id))?;
-        let engine = engine::open(Store::open(&self.user.store)?, options);
+        let store = Store::open(&self.user.store)?;
+        let options = remote::ask(&store, &self.user.settings, options);
+        let engine = engine::open(store, options);
         let conversation = engine.store().create_conversation(&self.id)?;
         Ok(OpenShelf { engine, conversation, mounted, form: self.user.form })
     }

@@ -1,5 +1,11 @@
 //! The remote tier, in a build that has none.
 
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::Child;
+
+use crate::cli::args::AskBucketArgs;
 use crate::cli::args::Cli;
 use crate::cli::args::LsArgs;
 use crate::cli::args::PullArgs;
@@ -9,7 +15,16 @@ use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
 use crate::cli::settings::Settings;
+use crate::engine::EngineOptions;
 use crate::engine::StoredOutput;
+use crate::store::Store;
+
+/// A bucket that is never there.
+#[derive(Debug)]
+pub(super) enum SharedObjects {}
+
+/// Ends the sharing, of which there is none.
+pub(super) type Ending = Box<dyn FnOnce() + Send>;
 
 fn refused() -> anyhow::Result<()> {
     let hint = "build it with `--features remote`, or use a published build";
@@ -39,4 +54,35 @@ pub(super) fn check(_: &Settings) -> anyhow::Result<()> {
 
 pub(super) fn push_durably(_: &StoredOutput, _: &Settings, _: &mut Context) -> anyhow::Result<()> {
     refused()
+}
+
+pub(super) fn ask_bucket(_: &AskBucketArgs) -> anyhow::Result<()> {
+    refused()
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "a build with the tier may fail")]
+pub(super) fn url(_: &Settings) -> anyhow::Result<Option<&str>> {
+    Ok(None)
+}
+
+pub(super) fn spawn_process(_: &str, _: OwnedFd) -> io::Result<Child> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "a build with the tier may fail")]
+pub(super) fn share(
+    _: &Store,
+    _: Option<SharedObjects>,
+    _: &Settings,
+    options: EngineOptions,
+) -> anyhow::Result<(EngineOptions, Ending)> {
+    Ok((options, Box::new(|| ())))
+}
+
+pub(super) fn health(_: &Settings, _: &Path) -> Option<anyhow::Result<(String, Option<String>)>> {
+    None
+}
+
+pub(super) fn ask(_: &Store, _: &Settings, options: EngineOptions) -> EngineOptions {
+    options
 }

@@ -11,6 +11,8 @@
 //! | `check` | what is missing or damaged there |
 //! | `gc` | what is of no use there any more |
 //! | `purge` | bytes that have to leave it now |
+//! | `process` | the process that asks the bucket for a mount |
+//! | `sharing` | what a server sends and asks for by itself, and what commands ask for |
 //! | `problems` | what was left out, for the end of a command |
 
 mod check;
@@ -19,9 +21,11 @@ mod holder;
 mod listing;
 mod opened;
 mod problems;
+mod process;
 mod pull;
 mod purge;
 mod push;
+mod sharing;
 mod status;
 
 use crate::cli::args::Cli;
@@ -31,9 +35,19 @@ use crate::cli::context::Context;
 use crate::cli::settings::Settings;
 
 pub(super) use listing::run as list;
+pub(super) use process::SharedObjects;
+pub(super) use process::Starter;
+pub(super) use process::run as ask_bucket;
+pub(super) use process::spawn as spawn_process;
+pub(super) use process::start as start_process;
+pub(super) use process::url;
 pub(super) use pull::run as pull;
 pub(super) use push::durably as push_durably;
 pub(super) use push::run as push;
+pub(super) use sharing::Ending;
+pub(super) use sharing::ask;
+pub(super) use sharing::share;
+pub(super) use status::health;
 
 pub(super) fn run(args: &RemoteArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     match &args.action {

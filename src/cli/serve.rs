@@ -8,6 +8,9 @@ use rustix::process::geteuid;
 
 use crate::cli::engine;
 use crate::cli::plan::MountPlan;
+use crate::cli::remote;
+use crate::cli::remote::Ending;
+use crate::cli::remote::SharedObjects;
 use crate::cli::settings::Key;
 use crate::engine::Confinement;
 use crate::engine::EngineOptions;
@@ -32,20 +35,25 @@ pub(super) struct ServerParts {
     pub(super) confinement: Confinement,
     /// The models that another process asks, if this one may not.
     pub(super) models: Option<Arc<Models>>,
+    /// The bucket that hosts share, asked by another process.
+    pub(super) bucket: Option<SharedObjects>,
 }
 
-/// Starts to answer the kernel on `fd`, and returns once the mount works.
+/// Starts to answer the kernel on `fd`, and returns once the mount works. What it returns beside the
+/// session is to be called once that has ended.
 pub(super) fn start(
     plan: &MountPlan,
     store: Store,
     fd: OwnedFd,
     parts: ServerParts,
-) -> anyhow::Result<Session> {
+) -> anyhow::Result<(Session, Ending)> {
     let stacked_store = store.is_stacked();
-    let ServerParts { processes, confinement, models } = parts;
+    let ServerParts { processes, confinement, models, bucket } = parts;
     let options = engine_options(plan);
     let models = models.unwrap_or_else(|| Arc::clone(&options.models));
-    let engine = engine::open(store, EngineOptions { models, ..options });
+    let options = EngineOptions { models, ..options };
+    let (options, ending) = remote::share(&store, bucket, &plan.settings, options)?;
+    let engine = engine::open(store, options);
     let fs = ContextFs::new(engine, FsOptions { processes, confinement, ..fs_options(plan) })?;
     let session = SessionOptions {
         passthrough: plan.passthrough,
@@ -55,7 +63,7 @@ pub(super) fn start(
     };
     let session = Session::start(fs, fd, &session)?;
     tracing::info!(passthrough = session.is_passthrough(), "the kernel answers");
-    Ok(session)
+    Ok((session, ending))
 }
 
 fn fs_options(plan: &MountPlan) -> FsOptions {

@@ -3,7 +3,7 @@
 //! ```text
 //! mount -> watchdogs -> store -> models -> confined -> session -> ready -> ...
 //! ... -> stop: unmount lazily -> closed, or 5 s pass -> sealed, or 20 s pass
-//!  +---> unmounted: sealed
+//!  +---> unmounted: sealed -> sent to other hosts, or 5 s pass
 //! ```
 
 use std::io;
@@ -29,6 +29,10 @@ use crate::cli::confine::Needs;
 use crate::cli::env;
 use crate::cli::memory;
 use crate::cli::plan::MountPlan;
+use crate::cli::remote;
+use crate::cli::remote::SharedObjects;
+#[cfg(feature = "remote")]
+use crate::cli::remote::Starter;
 use crate::cli::serve;
 use crate::cli::serve::ServerParts;
 use crate::cli::settings::Key;
@@ -47,8 +51,8 @@ use crate::store::Store;
 
 /// The time for which open files are served after an unmount.
 const AFTER_UNMOUNT: Duration = Duration::from_secs(5);
-/// The longest time for sealing after a request to stop: it may have to read terabytes, and a lock
-/// or a disk may hold it up.
+/// The longest time for sealing, and for sending that to other hosts, after a request to stop: it may
+/// have to read terabytes, and a lock or a disk may hold it up.
 const SEALING: Duration = Duration::from_secs(20);
 
 /// Mounts and serves until the mount is gone. Calls `ready` once the mount answers; if that fails,
@@ -63,6 +67,7 @@ pub(super) fn run(
     let (events, received) = mpsc::channel();
     let signals = Stop::signals()?;
     raise_open_files();
+    let remote = remote::url(&plan.settings)?;
     let source = plan.source().to_string_lossy().into_owned();
     let options = MountOptions {
         source,
@@ -70,7 +75,7 @@ pub(super) fn run(
         noexec: plan.settings.is_on(Key::NoExec),
     };
     let mounted = mount::mount(&plan.target, &options)?;
-    let watched = WatchedMount::watch(mounted.method, &mounted.target)?;
+    let watched = WatchedMount::watch(mounted.method, &mounted.target, remote)?;
     let begun = begin(plan, mounted.fd, &watched, signals, events).and_then(|()| ready());
     begun.inspect_err(|_| watched.give_up())?;
     tracing::info!(store = %plan.store.display(), "serving `{}`", plan.target.display());
@@ -86,19 +91,21 @@ fn begin(
 ) -> anyhow::Result<()> {
     let store = Store::open_to_serve(&plan.store)?;
     let models = started_models(plan)?;
+    let bucket = bucket(plan, &watched.watchdogs)?;
     // Confined while there is one thread, before any byte of an output is read.
     let confinement = confine(plan, &store);
     let stop = Stop::new(events.clone());
     stop.listen(signals)?;
     watched.watchdogs.listen(&stop)?;
     let processes: Arc<dyn Processes> = Arc::clone(&watched.watchdogs) as _;
-    let doors = ServerParts { processes, confinement, models };
-    let session = serve::start(plan, store, fd, doors)?;
+    let doors = ServerParts { processes, confinement, models, bucket };
+    let (session, ending) = serve::start(plan, store, fd, doors)?;
     let wait = move || {
         let left = || _ = events.send(ServerEvent::Left);
         if let Err(error) = session.wait(left) {
             tracing::error!(%error, "the connection to the kernel broke");
         }
+        ending();
         let _ = events.send(ServerEvent::Ended);
     };
     thread::Builder::new().name("session".to_owned()).spawn(wait)?;
@@ -138,6 +145,26 @@ fn started_models(plan: &MountPlan) -> io::Result<Option<Arc<Models>>> {
     if is_unconfined(plan) { Ok(None) } else { ask_models::start(plan) }
 }
 
+/// Returns the bucket that hosts share, if one is set. Its keys are those of the process that asks
+/// it, which the watchdogs start: a confined server forgets them.
+#[cfg(feature = "remote")]
+fn bucket(plan: &MountPlan, watchdogs: &Arc<Watchdogs>) -> anyhow::Result<Option<SharedObjects>> {
+    let watchdogs = Arc::clone(watchdogs);
+    let starter: Starter = Box::new(move |socket| watchdogs.start_remote(socket.as_fd()));
+    let bucket = remote::start_process(&plan.settings, starter)?;
+    if bucket.is_some() && !is_unconfined(plan) {
+        env::forget_object_stores();
+    }
+    Ok(bucket)
+}
+
+/// Returns none, as this build has no remote tier.
+#[cfg(not(feature = "remote"))]
+#[expect(clippy::unnecessary_wraps, reason = "a build with the tier may fail")]
+fn bucket(_: &MountPlan, _: &Arc<Watchdogs>) -> anyhow::Result<Option<SharedObjects>> {
+    Ok(None)
+}
+
 fn is_unconfined(plan: &MountPlan) -> bool {
     plan.settings.text(Key::Confine) == Some("off")
 }
@@ -168,10 +195,10 @@ struct WatchedMount {
 }
 
 impl WatchedMount {
-    /// Starts the watchdogs. Unmounts if that fails.
-    fn watch(method: MountMethod, target: &Path) -> anyhow::Result<Self> {
+    /// Starts the watchdogs, which may start a process for the bucket `remote`. Unmounts if that fails.
+    fn watch(method: MountMethod, target: &Path, remote: Option<&str>) -> anyhow::Result<Self> {
         let own = (!matches!(method, MountMethod::InheritedFd(_))).then(|| target.to_owned());
-        match Watchdogs::start(target) {
+        match Watchdogs::start(target, remote) {
             Ok(watchdogs) => Ok(Self { target: own, watchdogs }),
             Err(error) => {
                 own.as_deref().map_or(Ok(()), mount::unmount)?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::cli::engine;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
+use crate::cli::remote;
 use crate::cli::settings::Settings;
 use crate::engine::Engine;
 use crate::engine::EngineError;
@@ -23,7 +24,7 @@ const BLOCK: usize = 256 * 1024;
 /// The deadline of a view. Only the user waits for it, so it may take long.
 const PATIENCE: Duration = Duration::from_hours(24);
 
-/// Opens the engine over `store`. `root` is the root in the texts of views; if it is that of a
+/// Opens the engine over `store`, which asks other hosts for what it lacks. `root` is the root in the texts of views; if it is that of a
 /// single conversation, `only` is the conversation.
 pub(super) fn open(
     store: Store,
@@ -31,8 +32,10 @@ pub(super) fn open(
     only: Option<&Component>,
     settings: Settings,
 ) -> anyhow::Result<Arc<Engine>> {
-    let options = engine::options(&Arc::new(settings), root, only)?;
+    let settings = Arc::new(settings);
+    let options = engine::options(&settings, root, only)?;
     let options = EngineOptions { view_deadline: PATIENCE, ..options };
+    let options = remote::ask(&store, &settings, options);
     Ok(engine::open(store, options))
 }
 

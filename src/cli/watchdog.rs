@@ -2,7 +2,8 @@
 //! dies, even of `kill -9`, and do what a confined server may not do itself.
 //!
 //! ```text
-//! server  <- socket pair ->  watchdog     clears the mount; unmounts, and reads /proc/<pid>/stat
+//! server  <- socket pair ->  watchdog     clears the mount; unmounts, reads /proc/<pid>/stat, and
+//!   |                           |         starts the process that asks the bucket
 //!   |                           | each starts the other again if that is lost
 //!   +----  <- socket pair ->  spare       does the same, and clears a moment later
 //! ```
@@ -21,6 +22,7 @@ mod protocol;
 
 use std::io;
 use std::os::fd::AsFd as _;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::path::PathBuf;
@@ -80,9 +82,10 @@ struct WatchdogListener {
 
 impl Watchdogs {
     /// Starts both watchdogs. Must be called before the server is confined and starts threads.
-    pub(super) fn start(target: &Path) -> io::Result<Arc<Self>> {
-        let links =
-            [Some(WatchdogLink::start(target, false)?), Some(WatchdogLink::start(target, true)?)];
+    /// `remote` is the bucket for which they may start a process.
+    pub(super) fn start(target: &Path, remote: Option<&str>) -> io::Result<Arc<Self>> {
+        let start = |spare| WatchdogLink::start(target, spare, remote).map(Some);
+        let links = [start(false)?, start(true)?];
         Ok(Arc::new(Self { target: target.to_owned(), links: Mutex::new(links) }))
     }
 
@@ -103,6 +106,12 @@ impl Watchdogs {
     /// Unmounts lazily. Succeeds if the mount is gone already.
     pub(super) fn unmount(&self) -> io::Result<()> {
         self.ask(&WatchdogRequest::Unmount).map(drop)
+    }
+
+    /// Starts the process that asks the bucket, with `socket` as its standard input.
+    #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "no bucket is ever asked"))]
+    pub(super) fn start_remote(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.ask(&WatchdogRequest::Remote(socket)).map(drop)
     }
 
     fn ask(&self, request: &WatchdogRequest<'_>) -> io::Result<String> {
@@ -159,9 +168,9 @@ impl Processes for Watchdogs {
 }
 
 impl WatchdogLink {
-    fn start(target: &Path, spare: bool) -> io::Result<Self> {
+    fn start(target: &Path, spare: bool, remote: Option<&str>) -> io::Result<Self> {
         let (stream, theirs) = UnixStream::pair()?;
-        let process = spawn(target, spare, theirs.into())?;
+        let process = spawn(target, spare, remote, theirs.into())?;
         Self::new(stream, Some(process))
     }
 

@@ -20,9 +20,9 @@ use crate::store::FarArtifact;
 use crate::store::Stat;
 use crate::view;
 
-/// Returns the attributes of the artifact `name` in `dir`, if its bytes are not on this disk. For a
-/// caller who has found that no file has that name. Where the manifest cannot be read, there is no
-/// such artifact.
+/// Returns the attributes of the artifact `name` in `dir`, if its bytes are not on this disk, or of
+/// the file that has come meanwhile. For a caller who has found that no file has that name. Where
+/// the manifest cannot be read, there is no such artifact.
 pub(crate) fn stat_of(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<Stat>> {
     let place = dir.place()?;
     let DirPlace::Below(id, folder) = &place else { return Ok(None) };
@@ -31,7 +31,9 @@ pub(crate) fn stat_of(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Res
     }
     let Ok(path) = RelPath::below(Some(folder), name) else { return Ok(None) };
     let far = engine.conversation(id)?.far(&path);
-    Ok(far.ok().flatten().map(|far| far.stat))
+    let far = far.ok().flatten().map(|far| far.stat);
+    let come = || engine.options.far.as_ref().and_then(|_| dir.dir().ok()?.stat(name).ok());
+    Ok(far.or_else(come))
 }
 
 impl Engine {

@@ -170,6 +170,7 @@ impl<'a> Intake<'a> {
         }
         if is_new {
             engine.retention.note_sealed(&engine.options.keep, id, record.size);
+            engine.changed(id, Some(record.size));
         } else {
             engine.space.freed(id);
         }

@@ -33,7 +33,7 @@ impl MessageWriter {
     /// complete: all of them, or none.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let Self { engine, conversation, log, unfinished } = self;
-        let append = |batch: &Batch| append(log, conversation, batch);
+        let append = |batch: &Batch| append(engine, log, conversation, batch);
         messages::take(engine, conversation, unfinished, bytes, append)
     }
 
@@ -41,7 +41,7 @@ impl MessageWriter {
     /// beside the log, and is an error.
     pub fn finish(mut self) -> Result<()> {
         let Self { engine, conversation, log, unfinished } = &mut self;
-        let append = |batch: &Batch| append(log, conversation, batch);
+        let append = |batch: &Batch| append(engine, log, conversation, batch);
         match messages::finish(engine, conversation, unfinished, append) {
             Ok(()) => Ok(log.sync_data()?),
             Err(error) => {
@@ -53,10 +53,17 @@ impl MessageWriter {
 }
 
 /// Appends messages to the log, once no other process holds it.
-fn append(log: &Arc<File>, conversation: &Conversation, batch: &Batch) -> Result<()> {
+fn append(
+    engine: &Engine,
+    log: &Arc<File>,
+    conversation: &Conversation,
+    batch: &Batch,
+) -> Result<()> {
     let log = LockedLog::wait(log)?;
     let end = log.repair(conversation)?;
-    Ok(log.append(batch, end)?)
+    log.append(batch, end)?;
+    engine.changed(conversation.id(), None);
+    Ok(())
 }
 
 impl std::fmt::Debug for MessageWriter {

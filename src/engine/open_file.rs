@@ -21,7 +21,8 @@ use crate::store::read_full_at;
 use crate::store::stat_file;
 
 /// The reason why nothing can be read without a bucket.
-const NO_BUCKET: &str = "this ctxfs is not told where that is: see `[remote] url`";
+const NO_BUCKET: &str = "this process asks no bucket; `ctxfs pull` brings them, and a mount with \
+                         `[remote] url` shows them";
 
 /// A file that is open for reading.
 #[derive(Debug, Clone)]

@@ -12,6 +12,7 @@ use crate::model::Component;
 use crate::model::FarStore;
 use crate::model::Limits;
 use crate::model::LimitsByTool;
+use crate::model::OtherHosts;
 use crate::model::Place;
 use crate::model::RelPath;
 use crate::model::Root;
@@ -61,7 +62,11 @@ pub struct EngineOptions {
     /// What other hosts said in the conversations. If `None`, the logs of this host are all.
     pub other_messages: Option<Arc<dyn OtherMessages>>,
     /// Where the bytes are of artifacts that are not on this disk. If `None`, they cannot be read.
+    /// Otherwise hosts share the conversations, and what goes from one to another is copied.
     pub far: Option<Arc<dyn FarStore>>,
+    /// The hosts that share the conversations: they are told what is done here, and asked for names
+    /// that nothing has here. If `None`, this host is alone.
+    pub other_hosts: Option<Arc<dyn OtherHosts>>,
     /// The descriptors to divide between all uses. If `None`, as many as the process may have
     /// (`RLIMIT_NOFILE`) when the engine is created.
     pub descriptors: Option<u64>,
@@ -88,6 +93,7 @@ impl Default for EngineOptions {
             models: Arc::default(),
             other_messages: None,
             far: None,
+            other_hosts: None,
             descriptors: None,
         }
     }

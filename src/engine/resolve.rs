@@ -18,6 +18,7 @@ use crate::engine::SourceDir;
 use crate::engine::far;
 use crate::engine::names;
 use crate::engine::names::CONTROL;
+use crate::engine::others;
 use crate::engine::removed;
 use crate::model::MAX_DEPTH;
 use crate::model::NameError;
@@ -60,8 +61,23 @@ pub(crate) struct DiskEntry<'a> {
     pub(crate) stat: Stat,
 }
 
-/// Resolves `name` in `dir`. `is_top` is true for the root that the door shows.
+/// Resolves `name` in `dir`. `is_top` is true for the root that the door shows. A name that nothing
+/// has here may be one that another host gave: these are asked, and then it is resolved again.
 pub(super) fn resolve<'a>(
+    engine: &Engine,
+    dir: &dyn SourceDir,
+    is_top: bool,
+    name: &'a OsStr,
+) -> Result<Resolved<'a>> {
+    match resolve_here(engine, dir, is_top, name) {
+        Err(EngineError::NotFound) if others::ask_for(engine, dir, name)? => {
+            resolve_here(engine, dir, is_top, name)
+        }
+        found => found,
+    }
+}
+
+fn resolve_here<'a>(
     engine: &Engine,
     dir: &dyn SourceDir,
     is_top: bool,
@@ -107,9 +123,9 @@ fn resolve_as_given<'a>(
 }
 
 /// Returns the attributes of the file or directory `name` on disk, or of the artifact of that name
-/// whose bytes are elsewhere. Links and special files that
-/// somebody planted are not there, nor are the store's own files. Fails with [`NameError::TooDeep`]
-/// for a directory that no door could have created.
+/// whose bytes are elsewhere. Links and special files that somebody planted are not there, nor are
+/// the store's own files. Fails with [`NameError::TooDeep`] for a directory that no door could have
+/// created.
 pub(crate) fn on_disk(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
     if names::is_stores(dir, name) {
         return Err(EngineError::NotFound);
@@ -117,7 +133,7 @@ pub(crate) fn on_disk(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Res
     let stat = match dir.dir()?.stat(name) {
         Ok(stat) => stat,
         Err(error) if names::is_absent(&error) => {
-            return far::stat_of(engine, dir, name)?.ok_or(EngineError::NotFound);
+            far::stat_of(engine, dir, name)?.ok_or(EngineError::NotFound)?
         }
         Err(error) => return Err(error.into()),
     };

@@ -28,6 +28,8 @@ use crate::keep::RetentionRules;
 use crate::keep::SweepReport;
 use crate::keep::SweepScope;
 use crate::model::Component;
+use crate::model::LetGo;
+use crate::model::RelPath;
 use crate::store::UnreadPlaces;
 
 /// The interval of regular sweeps, and so the precision of a limit on age.
@@ -45,6 +47,18 @@ const SEALING: Duration = Duration::from_secs(5);
 /// that a file was closed some time after `close` has returned.
 const RELEASES: u32 = 2;
 const RELEASE: Duration = Duration::from_millis(50);
+
+/// The passes in which local copies are let go until there is room.
+const PASSES: usize = 4;
+
+/// What becomes of outputs that no other host has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Going {
+    /// They are removed.
+    Removed,
+    /// They stay.
+    LetGo,
+}
 
 /// The retention of outputs: decides when to sweep, and sweeps.
 #[derive(Default)]
@@ -167,21 +181,52 @@ impl Retention {
     }
 
     /// Makes room for `length` more bytes on the disk, with `least` bytes left free, if a rule
-    /// bounds the disk. Returns true if outputs were removed. One that is open takes room until it
-    /// is closed.
+    /// bounds the disk, or if local copies go when it is nearly full. Returns true if outputs were
+    /// removed. One that is open takes room until it is closed.
     pub(super) fn make_room_on_disk(
         &self,
         engine: &Engine,
         least: u64,
         length: u64,
     ) -> Result<bool> {
-        let Some(free) = engine.options.keep.free else { return Ok(false) };
-        let free = Some(free.max(least.saturating_add(length)));
-        self.make_room(
-            engine,
-            &RetentionRules { free, ..RetentionRules::default() },
-            &SweepScope::Store,
-        )
+        let enough = least.saturating_add(length);
+        match engine.options.keep.free {
+            Some(free) => {
+                let rules =
+                    RetentionRules { free: Some(free.max(enough)), ..RetentionRules::default() };
+                self.make_room(engine, &rules, &SweepScope::Store)
+            }
+            None if engine.options.other_hosts.as_ref().is_some_and(|others| others.evicts()) => {
+                self.let_go_on_disk(engine, enough)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Lets local copies go of what other hosts have, the longest unused first, until `free` bytes
+    /// are free. Returns true if any went.
+    fn let_go_on_disk(&self, engine: &Engine, free: u64) -> Result<bool> {
+        if self.is_fruitless() {
+            return Ok(false);
+        }
+        allow_slow()?;
+        // What nobody else has stays, so others must go in its place.
+        let mut in_the_way = 0;
+        for _ in 0..PASSES {
+            let free = Some(free.saturating_add(in_the_way));
+            let rules = RetentionRules { free, ..RetentionRules::default() };
+            let outcome = self.sweep_as(engine, &rules, &SweepScope::Store, Going::LetGo)?;
+            let kept: u64 = outcome.kept.iter().map(|(removal, _)| removal.on_disk).sum();
+            self.note_room_made(&outcome);
+            if !outcome.removed.is_empty() {
+                return Ok(true);
+            }
+            if kept <= in_the_way {
+                break;
+            }
+            in_the_way = kept;
+        }
+        Ok(false)
     }
 
     fn make_room(
@@ -214,8 +259,27 @@ impl Retention {
         rules: &RetentionRules,
         scope: &SweepScope,
     ) -> Result<SweepReport> {
+        self.sweep_as(engine, rules, scope, Going::Removed)
+    }
+
+    /// Sweeps. What other hosts have is let go; what they do not have is removed, or stays.
+    fn sweep_as(
+        &self,
+        engine: &Engine,
+        rules: &RetentionRules,
+        scope: &SweepScope,
+        going: Going,
+    ) -> Result<SweepReport> {
         let (now, stop) = (SystemTime::now(), || self.schedule.lock().closed);
-        let outcome = keep::sweep(&engine.store, rules, scope, now, &stop, &mut |_, _| {})?;
+        let let_go = |id: &Component, path: &RelPath| {
+            let others = engine.options.other_hosts.as_ref();
+            match others.map_or(LetGo::NotShared, |others| others.let_go(id, path)) {
+                LetGo::NotShared if going == Going::LetGo => LetGo::Kept("no other host has it"),
+                gone => gone,
+            }
+        };
+        let outcome =
+            keep::sweep_shared(&engine.store, rules, (scope, now), &stop, &mut |_, _| {}, &let_go)?;
         if !outcome.removed.is_empty() {
             let bytes: u64 = outcome.removed.iter().map(|removal| removal.candidate.size).sum();
             tracing::info!(outputs = outcome.removed.len(), bytes, "old outputs were removed");

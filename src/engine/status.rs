@@ -8,6 +8,7 @@ use crate::engine::Result;
 use crate::engine::listing;
 use crate::engine::metrics;
 use crate::engine::metrics::Gauge;
+use crate::engine::others;
 use crate::model::Component;
 use crate::model::Sums;
 
@@ -25,7 +26,9 @@ pub(crate) fn version_page() -> String {
 pub(super) fn metrics(engine: &Engine, gauges: &[Gauge]) -> Result<String> {
     let uptime = engine.started.elapsed().as_secs();
     let uptime = ("ctxfs_uptime_seconds", "Since the server started.", uptime);
-    let gauges = [&[uptime], gauges].concat();
+    let others = engine.options.other_hosts.as_ref().map(|others| others.report());
+    let others = others.map(|report| others::gauges(&report)).unwrap_or_default();
+    let gauges = [&[uptime], gauges, &others[..]].concat();
     let page = metrics::page(&engine.sums()?, &gauges);
     Ok(page.map_err(std::io::Error::other)?)
 }
@@ -43,6 +46,7 @@ pub(super) fn status(engine: &Engine, door: &Value) -> Result<String> {
         "keptViewBytes": engine.texts.weight(),
         "heldBytes": engine.memory.held(),
         "counters": engine.counters.to_json(),
+        "remote": engine.options.other_hosts.as_ref().map(|others| others.report()),
         "counted": total,
         "savedBytes": total.saved_bytes(),
         "savedTokens": total.saved_tokens(),

@@ -132,7 +132,11 @@ impl SourceFile for StoredFile {
     fn opened(&self, engine: &Engine) -> Result<OpenFile> {
         match self.open_by_name(OFlags::RDONLY) {
             Ok(file) => Ok(OpenFile::Here(Arc::new(file))),
-            Err(EngineError::Stale) => self.open_far(engine),
+            // Its bytes may come meanwhile.
+            Err(EngineError::Stale) => self.open_far(engine).or_else(|_| {
+                let file = self.open_by_name(OFlags::RDONLY)?;
+                Ok(OpenFile::Here(Arc::new(file)))
+            }),
             Err(error) => Err(error),
         }
     }

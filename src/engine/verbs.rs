@@ -297,6 +297,7 @@ impl Engine {
         id: &Component,
         row: impl Fn(&ListedArtifact) -> T,
     ) -> Result<Listing<T>> {
+        self.ask_before_listing_outputs(id)?;
         listing::artifacts(self, &*self.conversation(id)?, row)
     }
 
@@ -367,7 +368,9 @@ impl Engine {
         self.conversations.remove(id);
         self.counting.forget(id);
         self.space.forget(id);
-        Ok(self.store.remove_conversation(id)?)
+        self.store.remove_conversation(id)?;
+        self.changed(id, None);
+        Ok(())
     }
 
     /// Forgets the artifact at `path`, whose file of `bytes` bytes was removed. The caller has
@@ -392,6 +395,7 @@ impl Engine {
         record: Option<Record>,
     ) {
         self.space.freed(conversation.id());
+        self.changed(conversation.id(), None);
         self.counting.deleted(conversation.id(), bytes, record);
     }
 }

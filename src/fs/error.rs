@@ -67,6 +67,10 @@ pub enum FsError {
     /// A directory that has too many directories for all of them to be looked at.
     #[error("a directory with more than 10,000 directories cannot be moved deeper; copy it")]
     TooManyDirectories,
+    /// Something that hosts share, or may not leave its conversation without its bytes, moved to
+    /// another conversation.
+    #[error("hosts share this conversation: what goes to another one is copied")]
+    OtherConversation,
     /// Links and special files.
     #[error("links and special files are not supported")]
     NoSpecialFiles,
@@ -136,7 +140,7 @@ impl FsError {
             | Self::Invalid(_) => libc::EINVAL,
             Self::TooManyOpen => libc::EMFILE,
             // Tools then copy, directory by directory.
-            Self::TooManyDirectories => libc::EXDEV,
+            Self::TooManyDirectories | Self::OtherConversation => libc::EXDEV,
             Self::Held(_) => libc::EAGAIN,
             Self::Interrupted => libc::EINTR,
             Self::NoAttribute => libc::ENODATA,

@@ -72,13 +72,33 @@ pub(crate) fn present_version(engine: &Engine, file: &FileNode) -> Result<(Versi
         let link = file.link.get().ok_or(FsError::NotFound)?;
         let dir = link.dir()?;
         let life = file.life();
-        let stat = match (dir.stat(&link.name), file.far_stat()) {
-            (Err(_), Some(far)) => far,
-            (stat, _) => stat?,
+        let stat = match dir.stat(&link.name) {
+            Ok(stat) => stat,
+            Err(error) => stat_elsewhere(engine, file)?.map_or_else(
+                // It may have come meanwhile.
+                || dir.stat(&link.name).map_err(|_| error),
+                Ok,
+            )?,
         };
         (life.changes(), stat)
     };
     Ok((version(engine, file, &stat, changes, || file.reader())?, stat))
+}
+
+/// Returns the attributes of `file`, which has no file under its name, if its bytes are elsewhere.
+/// [`FsError::Stale`] if they are those of another artifact: the kernel then looks the name up
+/// again.
+fn stat_elsewhere(engine: &Engine, file: &FileNode) -> Result<Option<Stat>> {
+    if let Some(far) = file.far_stat() {
+        return Ok(Some(far));
+    }
+    let (id, path) = file.place().ok_or(FsError::Stale)?;
+    let Some(far) = engine.conversation(&id)?.far(&path)? else { return Ok(None) };
+    if !file.was(&far.stat) {
+        return Err(FsError::Stale);
+    }
+    file.found_as(&far.stat);
+    Ok(Some(far.stat))
 }
 
 /// Returns a number that changes with every fact beside the bytes that a view shows, and with

@@ -62,8 +62,8 @@ pub(super) fn open_to_read(
     far.file()?;
     let handle = FarHandle { node: Arc::clone(node), far };
     let fh = fs.handles.insert(Handle::Far(Claimed::new(handle, share)));
-    // The bytes may come here, and be changed then, while the kernel knows the file.
-    let pages = Pages::None;
+    // The bytes may have come here since the last time, and have been changed.
+    let pages = Pages::New;
     Ok(Opened { fh, file: None, writes: false, direct: false, pages, counts_mapped: false })
 }
 
@@ -130,16 +130,15 @@ pub(super) fn rename(fs: &Shared, file: &FileNode, to: &Link) -> Result<bool> {
     }
 }
 
-/// Fails with [`FsError::NotEmpty`] if there are artifacts below a directory whose bytes are
-/// elsewhere. For the conversation itself, `path` is `None`. Where the manifest cannot be read,
-/// there are none.
+/// Fails with [`FsError::NotEmpty`] if there are artifacts in a directory, not below, whose bytes
+/// are elsewhere. With `path` `None`, asks for all of the conversation. Where the manifest cannot be
+/// read, there are none.
 pub(super) fn check_empty(fs: &Shared, id: &Component, path: Option<&RelPath>) -> Result<()> {
     let conversation = match fs.engine.conversation(id) {
         Err(EngineError::NotFound) => return Ok(()),
         conversation => conversation?,
     };
-    let far = conversation.far_artifacts(path).unwrap_or_default();
-    if far.is_empty() { Ok(()) } else { Err(FsError::NotEmpty) }
+    if conversation.has_far(path).unwrap_or_default() { Err(FsError::NotEmpty) } else { Ok(()) }
 }
 
 /// Returns the artifacts whose bytes are elsewhere and whose names are in the directory at `path` of
@@ -149,7 +148,5 @@ pub(super) fn names_in(
     id: &Component,
     path: &RelPath,
 ) -> Result<Vec<FarArtifact>> {
-    let mut found = engine.conversation(id)?.far_artifacts(Some(path))?;
-    found.retain(|far| far.path.parent().as_ref() == Some(path));
-    Ok(found)
+    Ok(engine.conversation(id)?.far_artifacts(Some(path))?)
 }

@@ -82,6 +82,9 @@ pub(super) fn opendir(
     let asker = Asker::new(fs, caller);
     let claimed = fs.nodes.get(ino).and_then(|node| {
         check_open(&node, asker)?;
+        if let NodeKind::Dir(dir) = &node.kind {
+            fs.engine.ask_before_listing(&**dir)?;
+        }
         Ok((fs.claim(&node, caller, 1)?, node))
     });
     let (share, node) = match claimed {
@@ -106,6 +109,12 @@ fn check_open(node: &Node, asker: Asker<'_>) -> Result<()> {
     let NodeKind::ViewDir { of, dir: ViewDir::Pages, .. } = &node.kind else { return Ok(()) };
     let rights = Rights::of(&of.as_file()?.stat()?);
     if asker.may_read(&rights) { Ok(()) } else { Err(FsError::Closed) }
+}
+
+/// Returns true for a conversation that only other hosts have. Looking it up would fetch it.
+pub(super) fn is_of_others(fs: &Shared, dir: &Node, listed: &Listed<'_>) -> bool {
+    let is_computed = !listed.is_on_disk && listed.kind == FileKind::Directory;
+    is_computed && dir.is_root() && fs.engine.options.other_hosts.is_some()
 }
 
 pub(super) fn readdir(
@@ -273,7 +282,24 @@ impl Pass<'_> {
         for far in self.far() {
             meet(far.path.file_name(), FileType::File, far.stat.ino)?;
         }
+        self.list_conversations(&open, &mut names)?;
         Ok((names.finish()?, found))
+    }
+
+    /// Lists the conversations that only other hosts have, in the root.
+    fn list_conversations(&self, open: &Dir, names: &mut NewDirNames<'_>) -> Result<()> {
+        let Some(others) = &self.fs.engine.options.other_hosts else { return Ok(()) };
+        if !matches!(self.dir.place(), Ok(DirPlace::Root)) {
+            return Ok(());
+        }
+        for id in others.conversations().iter() {
+            let name = id.as_os_str();
+            if open.stat(name).is_err() {
+                let (kind, ino) = (FileKind::Directory, COMPUTED);
+                names.add(&EntryName { name, kind, ino, view: None }, ListedViews::default())?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the artifacts in it whose bytes are not on this disk; none where the manifest cannot

@@ -57,6 +57,10 @@ pub(super) fn readdirplus(
         if name == "." || name == ".." {
             return take(ListedEntry { name, next, entry: own });
         }
+        if listing::is_of_others(fs, &dir, &listed) {
+            let entry = unknown(fs.nodes.unused(), listed.kind, &own.attr);
+            return take(ListedEntry { name, next, entry });
+        }
         let entry = match looks.entry(&listed) {
             Ok(entry) => entry,
             // It has been removed since the directory was listed.

@@ -119,6 +119,7 @@ fn append(
     let end = log.repair(conversation)?;
     let appended = log.append(batch, end);
     life.written(end, &stat_file(&handle.file)?);
+    fs.engine.changed(conversation.id(), None);
     Ok(appended?)
 }
 

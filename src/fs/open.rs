@@ -108,7 +108,8 @@ pub enum Flush {
 pub struct Opened {
     /// Its handle.
     pub fh: Fh,
-    /// The store's file, which the kernel may read directly. `None` for a computed file.
+    /// The store's file, which the kernel may read directly. `None` for a computed file, and for an
+    /// artifact whose bytes are elsewhere.
     pub file: Option<Arc<File>>,
     /// True if it can write.
     pub writes: bool,
@@ -406,6 +407,9 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     drop(handle);
     if last {
         fs.sealer.submit(SealJob::Seal(Arc::clone(&node)));
+        if let Some(id) = node.conversation() {
+            fs.engine.changed(&id, None);
+        }
     }
     Ok(())
 }

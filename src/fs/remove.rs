@@ -125,6 +125,7 @@ pub(super) fn note_unlinked(fs: &Shared, file: &FileNode, conversation: Option<C
         fs.engine.space.unlinked(&id, open);
     }
     fs.engine.space.freed(&id);
+    fs.engine.changed(&id, None);
 }
 
 /// Removes a computed file or directory, which does nothing if it is of the right kind. Only the

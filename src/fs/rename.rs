@@ -64,6 +64,14 @@ struct End<'a> {
 }
 
 impl End<'_> {
+    /// Returns the conversation that the name is in, or is.
+    fn conversation(&self) -> Option<Component> {
+        if self.parent.is_root() {
+            return Component::new(self.name).ok();
+        }
+        self.parent.conversation()
+    }
+
     /// Returns true if `node` holds artifacts under this name, if it held some before.
     fn keeps_artifacts(&self, node: &Node) -> bool {
         let Ok(place) = self.dir.place() else { return false };
@@ -106,6 +114,11 @@ pub(super) fn rename(
         fs.promises.end(to.dir.id(), new_name);
     }
     fs.nodes.forget(node.ino, 1);
+    for end in [&from, &to] {
+        if let Some(id) = end.conversation() {
+            fs.engine.changed(&id, None);
+        }
+    }
     done
 }
 
@@ -145,6 +158,7 @@ fn rename_node(
         .and_then(|()| {
             let rename = Rename { node, target: target.as_ref(), from, to, mode };
             rename.check_depth()?;
+            rename.check_conversations(fs)?;
             rename.check_write_once(fs)?;
             if rename.without_bytes(fs)? { Ok(()) } else { rename.on_disk(fs) }
         });
@@ -178,6 +192,26 @@ impl<'a> Rename<'a> {
     /// Returns the node that gets the old name.
     fn swapped(&self) -> Option<&'a Arc<Node>> {
         self.other().filter(|_| self.mode == RenameMode::Exchange)
+    }
+
+    /// Where hosts share the conversations, refuses to move anything to another one: they know it as
+    /// a part of the one that it is in. For the same reason no conversation is renamed that has
+    /// artifacts whose bytes are elsewhere, and none of these is lost in what replaces it.
+    fn check_conversations(&self, fs: &Shared) -> Result<()> {
+        let Self { from, to, .. } = *self;
+        if from.parent.is_root() {
+            let check = |end: &End<'_>| far::check_empty(fs, &Component::new(end.name)?, None);
+            check(from).map_err(|error| match error {
+                FsError::NotEmpty => FsError::OtherConversation,
+                error => error,
+            })?;
+            return self.target.map_or(Ok(()), |_| check(to));
+        }
+        let crosses = from.parent.conversation() != to.parent.conversation();
+        if crosses && fs.engine.options.far.is_some() {
+            return Err(FsError::OtherConversation);
+        }
+        Ok(())
     }
 
     /// On a write-once mount, refuses to put another file in the place of a sealed artifact, and to

@@ -324,12 +324,13 @@ fn record_sealed(
     Ok(Recorded::Sealed)
 }
 
-/// Counts a sealed artifact, and tells retention of its size.
+/// Counts a sealed artifact, and tells retention and other hosts of it.
 fn note_sealed(fs: &Shared, node: &Node) -> Result<()> {
     Counters::add(&fs.engine.counters.sealed, 1);
     let end = node.as_file()?.life().end();
     if let Some(id) = node.conversation() {
         fs.engine.retention.note_sealed(&fs.engine.options.keep, &id, end);
+        fs.engine.changed(&id, Some(end));
     }
     Ok(())
 }

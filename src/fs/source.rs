@@ -145,10 +145,11 @@ impl SourceFile for FileNode {
 
     fn opened(&self, engine: &Engine) -> engine::Result<OpenFile> {
         let copy = |error| local_copy::open(engine, self).map(Arc::new).map_err(|_| error);
-        match self.reader().or_else(copy) {
-            Ok(file) => Ok(OpenFile::Here(file)),
-            Err(FsError::Stale) => Ok(far::open(engine, self)?),
-            Err(error) => Err(error.into()),
+        let here = || self.reader().or_else(copy).map(OpenFile::Here);
+        match here() {
+            // Its bytes may come meanwhile.
+            Err(FsError::Stale) => Ok(far::open(engine, self).or_else(|_| here())?),
+            opened => Ok(opened?),
         }
     }
 

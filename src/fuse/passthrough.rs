@@ -89,6 +89,22 @@ impl PassthroughFiles {
         reply(backing.as_deref());
     }
 
+    /// Opens `ino`, which has no file any more: calls `reply` with the backing id of those who have
+    /// it open with passthrough, or with none if there are none.
+    pub(super) fn join(&self, ino: Ino, fh: Fh, reply: impl FnOnce(Option<&BackingId>)) {
+        if !self.is_enabled() {
+            return reply(None);
+        }
+        let opens = Arc::clone(&self.inodes.entry(ino).or_default());
+        let mut opens = opens.lock();
+        let backing = opens.backing.upgrade();
+        if backing.is_none() {
+            opens.plain += 1;
+        }
+        self.open.insert(fh.0, (ino, backing.clone()));
+        reply(backing.as_deref());
+    }
+
     /// Notes that a file is closed.
     pub(super) fn release(&self, fh: Fh) {
         let Some((_, (ino, backing))) = self.open.remove(&fh.0) else { return };

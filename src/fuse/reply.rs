@@ -169,7 +169,7 @@ fn reply_opened(passthrough: &PassthroughFiles, node: INodeNo, opened: &Opened, 
         return reply.opened(fh, FopenFlags::FOPEN_DIRECT_IO);
     }
     let Some(file) = &opened.file else {
-        return reply.opened(fh, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH);
+        return reply_without_file(passthrough, node, opened, reply);
     };
     let reply = Cell::new(Some(reply));
     let register = |file: &File| register(&reply, |reply| reply.open_backing(file));
@@ -180,6 +180,24 @@ fn reply_opened(passthrough: &PassthroughFiles, node: INodeNo, opened: &Opened, 
             Some(id) => reply.opened_passthrough(fh, passthrough_flags(opened), id),
             None => reply.opened(fh, cached_flags(opened)),
         }
+    });
+}
+
+/// Replies with the handle of a computed file, or of an artifact whose bytes are elsewhere. Whoever
+/// opened the latter before its file went may still have the kernel read that.
+fn reply_without_file(
+    passthrough: &PassthroughFiles,
+    node: INodeNo,
+    opened: &Opened,
+    reply: ReplyOpen,
+) {
+    let fh = FileHandle(opened.fh.0);
+    if opened.pages == Pages::Kept {
+        return reply.opened(fh, cached_flags(opened));
+    }
+    passthrough.join(ino(node), opened.fh, |backing| match backing {
+        Some(id) => reply.opened_passthrough(fh, passthrough_flags(opened), id),
+        None => reply.opened(fh, cached_flags(opened)),
     });
 }
 

@@ -10,6 +10,8 @@ use crate::keep::plan::plan;
 use crate::keep::rules::RetentionRules;
 use crate::keep::rules::SweepScope;
 use crate::model::Component;
+use crate::model::LetGo;
+use crate::model::RelPath;
 use crate::store::RemovalCandidate;
 use crate::store::RemovalOutcome;
 use crate::store::Store;
@@ -20,10 +22,13 @@ use crate::store::UnreadPlaces;
 /// The artifacts that are removed before `stop` is asked again.
 const STEP: usize = 256;
 
+/// Lets the local copy of an output of a conversation go.
+pub type LetGoOf<'a> = dyn Fn(&Component, &RelPath) -> LetGo + 'a;
+
 /// The result of a sweep.
 #[derive(Debug, Default)]
 pub struct SweepReport {
-    /// The artifacts that were removed.
+    /// The artifacts that were removed, and those whose local copies were let go.
     pub removed: Vec<PlannedRemoval>,
     /// The artifacts that were to be removed and stayed, each with the reason.
     pub kept: Vec<(PlannedRemoval, &'static str)>,
@@ -47,13 +52,26 @@ pub fn sweep(
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<SweepReport, StoreError> {
+    sweep_shared(store, rules, (scope, now), stop, progress, &|_, _| LetGo::NotShared)
+}
+
+/// Does that for a store that other hosts share: `let_go` lets the local copy of an output go that
+/// they have. Only others are removed.
+pub fn sweep_shared(
+    store: &Store,
+    rules: &RetentionRules,
+    (scope, now): (&SweepScope, SystemTime),
+    stop: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(usize, usize),
+    let_go: &LetGoOf<'_>,
+) -> Result<SweepReport, StoreError> {
     let mut report = SweepReport::default();
     let lock = store.lock_sweeps()?;
     let mut unread = finish_removals(store, scope, &lock)?;
     if !rules.is_empty() {
         clear_cache_if_full(store, rules)?;
         report.plan = plan(store, rules, scope, now, stop)?;
-        remove(store, &lock, &mut report, stop, progress)?;
+        remove(store, (&lock, let_go), &mut report, stop, progress)?;
     }
     unread.extend(std::mem::take(&mut report.plan.unread));
     report.plan.unread = unread;
@@ -63,7 +81,7 @@ pub fn sweep(
 /// Removes what the plan of the report chose, and reports that.
 fn remove(
     store: &Store,
-    lock: &SweepLock,
+    (lock, let_go): (&SweepLock, &LetGoOf<'_>),
     report: &mut SweepReport,
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(usize, usize),
@@ -77,10 +95,18 @@ fn remove(
                 if stop() {
                     break;
                 }
+                let mut own = Vec::new();
+                for removal in step {
+                    match let_go(&id, &removal.candidate.path) {
+                        LetGo::Gone => removed.push(removal.clone()),
+                        LetGo::Kept(why) => kept.push((removal.clone(), why)),
+                        LetGo::NotShared => own.push(removal),
+                    }
+                }
                 let candidates: Vec<RemovalCandidate> =
-                    step.iter().map(|removal| removal.candidate.clone()).collect();
+                    own.iter().map(|removal| removal.candidate.clone()).collect();
                 let outcomes = lock.remove(&conversation, &candidates)?;
-                for (removal, outcome) in step.iter().zip(outcomes) {
+                for (removal, outcome) in own.into_iter().zip(outcomes) {
                     match outcome {
                         RemovalOutcome::Removed => removed.push(removal.clone()),
                         RemovalOutcome::Kept(why) => kept.push((removal.clone(), why)),

@@ -74,6 +74,14 @@ impl Window {
     }
 }
 
+/// Returns the bytes that are read to mask those in `range`, which is not empty, of content of
+/// `length` bytes.
+pub fn read_to_mask(range: &Range<u64>, length: u64) -> Range<u64> {
+    let first = Window::of(range.start / BLOCK, length);
+    let last = Window::of(range.end.saturating_sub(1) / BLOCK, length);
+    first.bytes.start..last.bytes.end
+}
+
 /// Returns the masks for the secrets that begin in a block, by number, each with its offset. The
 /// content has `length` bytes, which `read` reads.
 ///

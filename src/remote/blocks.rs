@@ -44,7 +44,7 @@ const STAYS: u64 = 90;
 
 /// The blocks that are kept: at most so many bytes, those of which the use is longest ago go.
 #[derive(Debug)]
-pub struct BlockCache {
+pub(super) struct BlockCache {
     dir: Dir,
     most: u64,
     /// The bytes that are kept, as far as this process knows: others use the directory, too.

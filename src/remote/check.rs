@@ -126,7 +126,15 @@ impl Check<'_> {
                     (Place::Inside { .. }, Some(bytes)) => {
                         content::wrong_inside(&segment, &put, bytes)
                     }
-                    (Place::Object { .. }, _) => self.wrong_object(**origin, claim, state)?,
+                    (Place::Object { .. }, bytes) => {
+                        let parts = bytes
+                            .as_ref()
+                            .and_then(|bytes| content::wrong_parts(&segment, &put, bytes));
+                        match self.wrong_object(**origin, claim, state)? {
+                            None => parts,
+                            why => why,
+                        }
+                    }
                     _ => None,
                 };
                 (self.progress)(claim.artifact.size);

@@ -70,6 +70,12 @@ pub enum RemoteError {
         /// The artifact.
         origin: Origin,
     },
+    /// Nothing leaves a write-once bucket.
+    #[error(
+        "the bucket is write-once, and no host removes anything from it: what must go, such as a \
+         secret, is deleted with the tools of the store, by its operator"
+    )]
+    WriteOnce,
     /// Segments cannot be read, so nobody knows what they name.
     #[error(
         "nothing is deleted in `{conversation}`, as {count} of its segments cannot be read: \

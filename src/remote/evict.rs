@@ -15,7 +15,6 @@ use crate::remote::RemoteError;
 use crate::remote::blocks::Location;
 use crate::remote::mark::mark_of;
 use crate::replica::Entry;
-use crate::replica::FileKey;
 use crate::replica::Origin;
 use crate::store::Conversation;
 use crate::store::FileMark;
@@ -127,11 +126,13 @@ fn local_mark(
     entry: &Entry,
     path: &RelPath,
 ) -> Result<Option<FileMark>, RemoteError> {
-    if let Some(mark) = mark_of(entry.key, entry.version) {
-        return Ok(Some(mark));
+    // It may have gone and come back since.
+    for origin in &entry.origins {
+        if let Some(mark) = conversation.brought_here(path, &origin.to_string())? {
+            return Ok(Some(mark));
+        }
     }
-    let FileKey::Elsewhere(origin) = entry.key else { return Ok(None) };
-    Ok(conversation.brought_here(path, &origin.to_string())?)
+    Ok(mark_of(entry.key, entry.version))
 }
 
 /// Returns what makes an error of reading an object back one of this layer.

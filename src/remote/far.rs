@@ -1,19 +1,23 @@
 //! Artifacts whose bytes are in a bucket, for those who read them.
 
 mod line;
+mod parts;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::bucket::FormatError;
+use crate::bucket::Parts;
 use crate::bucket::Place;
 use crate::bucket::PutLine;
 use crate::bucket::segment_key;
 use crate::bucket::unpack_member;
+use crate::bucket::unpack_parts;
 use crate::model::Component;
 use crate::model::Content;
 use crate::model::FarFile;
@@ -29,6 +33,7 @@ use crate::remote::blocks::Location;
 use crate::remote::blocks::ObjectContent;
 use crate::remote::blocks::Source;
 use crate::remote::far::line::KnownLines;
+use crate::remote::far::parts::PartsContent;
 use crate::replica::Origin;
 use crate::replica::SegmentId;
 use crate::store::Conversation;
@@ -130,10 +135,64 @@ impl FarArtifacts {
                 let (conversation, blocks) = (notes.conversation().clone(), blocks.clone());
                 let (name, packed, size) = (*name, *packed, *size);
                 let location = Location { conversation, name, size, packed, blocks };
-                Arc::new(ObjectContent::new(Arc::clone(&self.0.source), location))
+                let object = ObjectContent::new(Arc::clone(&self.0.source), location);
+                self.with_parts(notes, *id, put, object)
             }
         };
         Ok(FarFile { content, attributes: attributes_of(&put.attributes) })
+    }
+
+    /// Returns the content of an object, some of whose bytes came with its record.
+    fn with_parts(
+        &self,
+        notes: &Notes,
+        segment: SegmentId,
+        put: &PutLine,
+        object: ObjectContent,
+    ) -> Arc<dyn Content> {
+        let Some(parts) = put.parts.clone() else { return Arc::new(object) };
+        let analysis = put.record.analysis.as_ref();
+        let known = analysis.filter(|found| found.bytes == object.len() && !found.has_escapes());
+        Arc::new(PartsContent {
+            far: self.clone(),
+            conversation: notes.conversation().clone(),
+            segment,
+            parts,
+            lines: known.map(|analysis| analysis.lines),
+            kept: OnceLock::new(),
+            object,
+        })
+    }
+
+    /// Returns the bytes of an artifact that came with its record, or are beside it in the bucket.
+    /// `None` if they cannot be had.
+    fn parts(
+        &self,
+        conversation: &Component,
+        segment: SegmentId,
+        parts: &Parts,
+    ) -> Option<Vec<u8>> {
+        let tried = self.notes(conversation).and_then(|notes| {
+            let stored = notes.open_segment(segment)?;
+            let frame = match stored.parts_frame(parts)? {
+                Some(frame) => frame,
+                None => self.frame_of_parts(&notes, &stored, parts)?,
+            };
+            unpack_parts(&frame, parts).map_err(RemoteError::of(segment))
+        });
+        tried.inspect_err(|error| tracing::debug!(%error, "all of it is read instead")).ok()
+    }
+
+    fn frame_of_parts(
+        &self,
+        notes: &Notes,
+        stored: &StoredSegment,
+        parts: &Parts,
+    ) -> Result<Vec<u8>, RemoteError> {
+        let (id, source) = (stored.id(), &self.0.source);
+        let range = stored.head.range_of_parts(parts).map_err(RemoteError::of(id))?;
+        let key = segment_key(notes.conversation(), id);
+        Ok(source.bucket().get(&key, Some(range), source.deadline())?.to_vec())
     }
 
     /// Returns the bytes of a small artifact: they came with its record, but for those of a large

@@ -35,6 +35,9 @@ pub struct Files {
     /// The directories that stay, whatever is in them: those that were not made for files of other
     /// hosts.
     pub directories: BTreeSet<String>,
+    /// The paths in the base of what a rule of keeping removed from this disk. That is about this
+    /// disk alone: they count neither as here nor as removed.
+    pub swept: BTreeSet<String>,
     /// The places that could not be read. What the base has there is in `found` as the base says,
     /// so that it counts neither as changed nor as removed.
     pub unread: UnreadPlaces,
@@ -53,7 +56,8 @@ pub fn files(
     clock: FileClock,
 ) -> Result<Files, StoreError> {
     let Scan { files, far, directories, unread, is_blind } = Scan::of(conversation, known)?;
-    let mut all = Files { found: BTreeMap::new(), directories, unread, is_blind };
+    let (found, swept) = (BTreeMap::new(), BTreeSet::new());
+    let mut all = Files { found, directories, swept, unread, is_blind };
     let digests = Digests::new(conversation, known, clock);
     for (path, stat) in files {
         let digest = digests.of(&path, &stat, &mut all.unread)?;
@@ -107,8 +111,8 @@ impl Files {
         self.found.entry(entry.path.clone()).or_insert(found);
     }
 
-    /// Takes what the base has in places that could not be read as being there, and what a rule of
-    /// keeping removed: that is about the disk of this host alone.
+    /// Takes what the base has in places that could not be read as being there, and notes what a
+    /// rule of keeping removed.
     fn assume(&mut self, conversation: &Conversation, known: &Base) -> Result<(), StoreError> {
         let seen: HashSet<FileKey> = self.found.values().map(|found| found.key).collect();
         let is_missing = |entry: &&Entry| !keys_of(entry).any(|key| seen.contains(&key));
@@ -118,7 +122,9 @@ impl Files {
         }
         let kept = Swept::of(conversation, &mut self.unread)?;
         for entry in missing {
-            if kept.has(entry) || self.is_unread(&entry.path) {
+            if kept.has(entry) {
+                self.swept.insert(entry.path.clone());
+            } else if self.is_unread(&entry.path) {
                 self.assume_entry(entry);
             }
         }

@@ -16,6 +16,7 @@
 mod known;
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -143,6 +144,19 @@ impl Home {
         let opened = whole_file::directory(&self.dir, BLOCKS.as_ref())
             .and_then(|dir| BlockCache::new(dir, most));
         opened.map_err(RemoteError::at("open", &self.path.join(BLOCKS)))
+    }
+
+    /// Returns true if host and bucket agreed upon files or messages of a conversation that is not
+    /// in the store any more. Makes nothing.
+    pub fn is_removed(&self, store: &Store, id: &Component) -> Result<bool, RemoteError> {
+        let path = self.path.join(CONVERSATIONS).join(id.as_os_str());
+        match self.conversations.stat(id.as_os_str()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            found => found.map_err(RemoteError::at("look at", &path))?,
+        };
+        let agreed = self.conversation(id)?.agreement()?;
+        let is_known = !agreed.base.entries.is_empty() || agreed.messages.offset > 0;
+        Ok(is_known && store.conversation(id)?.is_none())
     }
 
     /// Returns what is kept about a conversation.

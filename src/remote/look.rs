@@ -10,6 +10,7 @@ use bytes::BytesMut;
 use crate::bucket::BucketError;
 use crate::bucket::Deadline;
 use crate::bucket::FormatError;
+use crate::bucket::Line;
 use crate::bucket::Listed;
 use crate::bucket::SEGMENT_BYTES;
 use crate::bucket::SegmentHead;
@@ -20,6 +21,7 @@ use crate::remote::Agreement;
 use crate::remote::Notes;
 use crate::remote::Objects;
 use crate::remote::RemoteError;
+use crate::remote::StoredSegment;
 use crate::remote::pieces::piece;
 use crate::replica::SegmentId;
 
@@ -62,6 +64,16 @@ pub fn look(
     notes: &Notes,
     deadline: Deadline,
 ) -> Result<Looked, RemoteError> {
+    look_from(bucket, notes, deadline, None)
+}
+
+/// Does that, for a caller who may have `listed` the segments a moment ago.
+pub(super) fn look_from(
+    bucket: &dyn Objects,
+    notes: &Notes,
+    deadline: Deadline,
+    listed: Option<Vec<Listed>>,
+) -> Result<Looked, RemoteError> {
     let before = notes.agreement()?;
     let mut looking = Looking {
         bucket,
@@ -69,6 +81,9 @@ pub fn look(
         deadline,
         agreement: before.clone(),
         here: BTreeSet::new(),
+        listed,
+        doubted: BTreeSet::new(),
+        again: Vec::new(),
         looked: Looked::default(),
     };
     let came = looking.fetch_all();
@@ -87,6 +102,12 @@ struct Looking<'a> {
     agreement: Agreement,
     /// What was here before the last list.
     here: BTreeSet<SegmentId>,
+    /// What the caller has listed.
+    listed: Option<Vec<Listed>>,
+    /// What came wrong once: an answer may be cut or changed on its way.
+    doubted: BTreeSet<SegmentId>,
+    /// Those of it that are to be asked for again.
+    again: Vec<Wanted>,
     looked: Looked,
 }
 
@@ -105,6 +126,9 @@ impl Looking<'_> {
             for batch in batches(&wanted) {
                 all_came &= self.fetch(batch)?;
             }
+            for batch in batches(&mem::take(&mut self.again)) {
+                all_came &= self.fetch(batch)?;
+            }
             if all_came {
                 break;
             }
@@ -116,10 +140,13 @@ impl Looking<'_> {
     fn list(&mut self) -> Result<Vec<Wanted>, RemoteError> {
         self.here = self.notes.segments()?.into_iter().collect();
         let prefix = log_prefix(self.notes.conversation());
-        self.looked.segments = self.bucket.list(&prefix, self.deadline)?;
+        self.looked.segments = match self.listed.take() {
+            Some(listed) => listed,
+            None => self.bucket.list(&prefix, self.deadline)?,
+        };
         let mut known = self.here.clone();
         known.extend(self.notes.refused()?);
-        known.extend(self.notes.covered()?);
+        known.extend(self.notes.covered()?.ids());
         let listed = self.looked.segments.iter();
         let all = listed.filter_map(|each| Some((segment_of(&each.name)?, each.size)));
         let new = all.filter(|(id, _)| !known.contains(id));
@@ -169,7 +196,7 @@ impl Looking<'_> {
         segment_key(self.notes.conversation(), id)
     }
 
-    /// Keeps a segment that came, if it can be read.
+    /// Keeps a segment that came, if it can be read. One that came wrong is asked for again.
     fn keep(&mut self, wanted: &Wanted, bytes: &[u8]) -> Result<(), RemoteError> {
         let id = wanted.id;
         let end = match SegmentHead::read(bytes) {
@@ -177,16 +204,22 @@ impl Looking<'_> {
             _ => bytes.len() as u64,
         };
         self.notes.keep_segment(id, &bytes[..end as usize])?;
-        match self.notes.open_segment(id).and_then(|segment| piece(&segment)) {
-            Ok(piece) => {
-                self.agreement.clock.see(piece.latest());
-                self.looked.new.push(id);
-                Ok(())
-            }
+        let opened = self.notes.open_segment(id);
+        let came = opened.and_then(|segment| Ok((piece(&segment)?, has_its_bytes(&segment)?)));
+        match came {
             Err(error @ RemoteError::Store(_)) => Err(error),
+            Err(_) | Ok((_, false)) if self.doubted.insert(id) => {
+                self.again.push(*wanted);
+                self.notes.forget_segment(id)
+            }
             Err(error) => {
                 self.notes.forget_segment(id)?;
                 self.refuse(id, error)
+            }
+            Ok((piece, _)) => {
+                self.agreement.clock.see(piece.latest());
+                self.looked.new.push(id);
+                Ok(())
             }
         }
     }
@@ -220,7 +253,7 @@ impl Looking<'_> {
                 self.looked.missing.push(id);
             }
         }
-        self.looked.is_copied = self.is_copied(listed.union(&covered))?;
+        self.looked.is_copied = self.is_copied(listed.iter().copied().chain(covered.ids()))?;
         Ok(())
     }
 
@@ -229,16 +262,27 @@ impl Looking<'_> {
     }
 
     /// Returns true if there are segments of this host's writer that it does not know.
-    fn is_copied<'a>(
-        &self,
-        there: impl Iterator<Item = &'a SegmentId>,
-    ) -> Result<bool, RemoteError> {
+    fn is_copied(&self, there: impl Iterator<Item = SegmentId>) -> Result<bool, RemoteError> {
         let Agreement { writer, next, .. } = self.agreement;
-        let mut unknown =
-            there.filter(|id| Some(id.writer) == writer && id.number >= next).copied();
+        let mut unknown = there.filter(|id| Some(id.writer) == writer && id.number >= next);
         let sending = self.notes.intent()?.map(|(intent, _)| intent.segment);
         Ok(unknown.any(|id| Some(id) != sending))
     }
+}
+
+/// Returns true if the small artifacts that are here have the bytes of their digests.
+fn has_its_bytes(segment: &StoredSegment) -> Result<bool, RemoteError> {
+    for line in segment.lines() {
+        let (_, line, _) = line.map_err(RemoteError::of(segment.id()))?;
+        let Line::Put(put) = line else { continue };
+        match segment.bytes(&put.place) {
+            Ok(None) => {}
+            Ok(Some(bytes)) if put.digest() == Some(&*blake3::hash(&bytes).to_hex()) => {}
+            Err(error @ RemoteError::Store(_)) => return Err(error),
+            Ok(Some(_)) | Err(_) => return Ok(false),
+        }
+    }
+    Ok(true)
 }
 
 /// A segment whose first bytes came, and the range of the others.

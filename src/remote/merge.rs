@@ -13,6 +13,7 @@ use crate::bucket::MoveLine;
 use crate::bucket::Place;
 use crate::bucket::PutBytes;
 use crate::bucket::PutLine;
+use crate::bucket::PutParts;
 use crate::bucket::RemoveLine;
 use crate::bucket::SegmentWriter;
 use crate::bucket::segment_key;
@@ -29,6 +30,7 @@ use crate::remote::StoredSegment;
 use crate::remote::pieces::pieces;
 use crate::replica::Accepted;
 use crate::replica::Claim;
+use crate::replica::Covers;
 use crate::replica::Origin;
 use crate::replica::SegmentId;
 use crate::replica::Stamp;
@@ -91,7 +93,9 @@ impl Push<'_> {
             self.become_another(session, pushed)?;
             return Ok(false);
         };
-        let merged = merge(segment, &all.iter().collect::<Vec<_>>(), part);
+        let digest = |id: &SegmentId| self.notes.digest(*id).map(|digest| (*id, digest));
+        let part = part.iter().map(digest).collect::<Result<Covers, RemoteError>>()?;
+        let merged = merge(segment, &all.iter().collect::<Vec<_>>(), &part);
         let bytes = self.write(&merged)?;
         let digest = blake3::hash(&bytes).to_hex().to_string();
         let (accepted, stamp, since) = (Accepted::default(), merged.latest(), (self.now)());
@@ -135,12 +139,12 @@ impl Push<'_> {
         let (stamp, origin) = (copied.stamp, Some(copied.origin));
         let written = match (line, copied.claim) {
             (Line::Put(line), Some(claim)) => {
-                let mut frame = segment.frame(&line.place)?;
-                if frame.is_none() && matches!(line.place, Place::Inside { .. }) {
+                let mut found = frames(&segment, &line)?;
+                if found.is_none() {
                     segment = self.whole(segment.id())?;
-                    frame = segment.frame(&line.place)?;
+                    found = frames(&segment, &line)?;
                 }
-                put(writer, *line, copied.origin, claim, &frame.unwrap_or_default())
+                put(writer, *line, (copied.origin, claim), found.unwrap_or_default())
             }
             (Line::Message(line), _) => {
                 writer.message(MessageLine { text: line.text, stamp, origin }).map(drop)
@@ -216,7 +220,7 @@ fn useless(log: &Log, pieces: &[Piece], now: u64) -> BTreeSet<SegmentId> {
         log.get(id).is_some_and(|listed| now.saturating_sub(listed.modified_ms) >= time)
     };
     let merges = pieces.iter().filter(|piece| rests(&piece.id, DAY));
-    let covered: BTreeSet<_> = merges.flat_map(|piece| piece.covers.iter().copied()).collect();
+    let covered: BTreeSet<_> = merges.flat_map(|piece| piece.covers.keys().copied()).collect();
     let mut useless: BTreeSet<_> = log.keys().filter(|id| covered.contains(id)).copied().collect();
     if let [piece] = pieces
         && piece.says_nothing()
@@ -254,23 +258,41 @@ fn copied(merged: &Piece) -> Vec<Copied<'_>> {
     copied
 }
 
+/// The packed bytes of an artifact that are in its segment, and those of its parts. Empty where there
+/// are none.
+type Frames = (Vec<u8>, Vec<u8>);
+
+/// Returns the packed bytes of an artifact; none if they are not here.
+fn frames(segment: &StoredSegment, line: &PutLine) -> Result<Option<Frames>, RemoteError> {
+    let bytes = match &line.place {
+        Place::Inside { .. } => segment.frame(&line.place)?,
+        Place::Empty | Place::Object { .. } => Some(Vec::new()),
+    };
+    let parts = match &line.parts {
+        Some(parts) => segment.parts_frame(parts)?,
+        None => Some(Vec::new()),
+    };
+    Ok(bytes.zip(parts))
+}
+
 fn put(
     writer: &mut SegmentWriter,
     mut line: PutLine,
-    origin: Origin,
-    claim: &Claim<Stored>,
-    frame: &[u8],
+    (origin, claim): (Origin, &Claim<Stored>),
+    (bytes_frame, parts_frame): Frames,
 ) -> Result<(), FormatError> {
     line.record.path.clone_from(&claim.path);
     (line.stamp, line.origin) = (claim.stamp, Some(origin));
     let bytes = match line.place.clone() {
         Place::Empty => PutBytes::Empty,
-        Place::Inside { size, .. } => PutBytes::Packed { frame, size },
+        Place::Inside { size, .. } => PutBytes::Packed { frame: &bytes_frame, size },
         Place::Object { name, packed, size, blocks } => {
             PutBytes::Object { name, packed, size, blocks }
         }
     };
-    writer.put(line, bytes).map(drop)
+    let parts = line.parts.take();
+    let parts = parts.as_ref().map(|parts| PutParts::Packed { frame: &parts_frame, parts });
+    writer.put_with_parts(line, bytes, parts).map(drop)
 }
 
 #[cfg(test)]

@@ -18,12 +18,14 @@ mod intent;
 mod log;
 mod purging;
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use serde::Deserialize;
 use serde::Serialize;
@@ -31,6 +33,7 @@ use serde::Serialize;
 use crate::model::Component;
 use crate::remote::RemoteError;
 use crate::remote::whole_file;
+use crate::replica::Covers;
 use crate::replica::SegmentId;
 use crate::store::Dir;
 use crate::store::FileMark;
@@ -53,6 +56,8 @@ pub struct Notes {
     path: PathBuf,
     dir: Dir,
     log: Dir,
+    /// What segments here cover, as far as their heads were read.
+    covers: Mutex<BTreeMap<SegmentId, Covers>>,
 }
 
 /// A place in the message log of this host: which file, and how far.
@@ -106,7 +111,7 @@ impl Notes {
     ) -> Result<Self, RemoteError> {
         let log = whole_file::directory(&dir, LOG.as_ref());
         let log = log.map_err(RemoteError::at("open", &path.join(LOG)))?;
-        Ok(Self { conversation, path, dir, log })
+        Ok(Self { conversation, path, dir, log, covers: Mutex::default() })
     }
 
     /// Returns the conversation.

@@ -9,7 +9,9 @@ use crate::bucket::Bucket;
 use crate::bucket::BucketError;
 use crate::bucket::Created;
 use crate::bucket::Deadline;
+use crate::bucket::Identity;
 use crate::bucket::Listed;
+use crate::bucket::RequestCounts;
 
 /// A bucket, as far as this layer uses one. [`Bucket`] says what each request does; tests have
 /// buckets that fail.
@@ -44,6 +46,14 @@ pub trait Objects: Sync {
     /// Lists all objects below a directory.
     fn list(&self, prefix: &str, deadline: Deadline) -> Result<Vec<Listed>, BucketError>;
 
+    /// Lists the first `limit` directories of a directory.
+    fn list_dirs(
+        &self,
+        prefix: &str,
+        limit: usize,
+        deadline: Deadline,
+    ) -> Result<Vec<String>, BucketError>;
+
     /// Returns when the store wrote an object, in milliseconds since the epoch by its clock.
     fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError>;
 
@@ -53,6 +63,20 @@ pub trait Objects: Sync {
         keys: Vec<String>,
         deadline: Deadline,
     ) -> Vec<(String, Result<(), BucketError>)>;
+
+    /// Reads who the bucket is; `None` if no host ever wrote to it.
+    fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError>;
+
+    /// Reads who the bucket is, and marks it first if no host did.
+    fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError>;
+
+    /// Returns how many requests there were, and the bytes of them.
+    fn requests(&self) -> RequestCounts;
+
+    /// Returns why no request can be made at all, for people; `None` if one can.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 impl Objects for Bucket {
@@ -101,5 +125,26 @@ impl Objects for Bucket {
         deadline: Deadline,
     ) -> Vec<(String, Result<(), BucketError>)> {
         Bucket::delete(self, keys, deadline)
+    }
+
+    fn list_dirs(
+        &self,
+        prefix: &str,
+        limit: usize,
+        deadline: Deadline,
+    ) -> Result<Vec<String>, BucketError> {
+        Bucket::list_dirs(self, prefix, limit, deadline)
+    }
+
+    fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
+        Bucket::identity(self, deadline)
+    }
+
+    fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
+        Bucket::found(self, write_once, deadline)
+    }
+
+    fn requests(&self) -> RequestCounts {
+        Bucket::requests(self)
     }
 }

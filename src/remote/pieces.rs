@@ -35,7 +35,7 @@ pub struct Stored {
     pub line: Range<u32>,
     /// The bytes of the artifact.
     pub size: u64,
-    /// True if its bytes are in the segment too.
+    /// True if its bytes, or some of them, are in the segment too.
     pub small: bool,
     /// The object that has them otherwise; none if it is empty.
     pub object: Option<ObjectName>,
@@ -104,7 +104,7 @@ impl Reading {
         let read = notes.open_segment(id).and_then(|segment| piece(&segment));
         let fitting = read.and_then(|piece| self.fitting(piece));
         if let Some(piece) = self.unless_refused(id, fitting)? {
-            self.covered.extend(&piece.covers);
+            self.covered.extend(piece.covers.keys());
             self.artifacts.extend(piece.artifacts.keys());
             self.statements += statements(&piece);
             self.found.pieces.push(piece);
@@ -200,7 +200,7 @@ fn claim(segment: SegmentId, origin: Origin, put: &PutLine, line: Range<u32>) ->
     let (small, object) = match &put.place {
         Place::Empty => (false, None),
         Place::Inside { .. } => (true, None),
-        Place::Object { name, .. } => (false, Some(*name)),
+        Place::Object { name, .. } => (put.parts.is_some(), Some(*name)),
     };
     // Without a digest it is like no other.
     let digest = put.digest().map_or_else(|| origin.to_string(), str::to_owned);

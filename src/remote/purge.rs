@@ -81,6 +81,9 @@ impl Sync<'_> {
         dry_run: bool,
     ) -> Result<Purged, RemoteError> {
         let (push, mut session) = (self.pushing(notes, &NoSource), Session::default());
+        if self.home.is_write_once()? {
+            return Err(RemoteError::WriteOnce);
+        }
         if !dry_run {
             // What is about to be sent may have the bytes.
             push.settle(&mut session)?;

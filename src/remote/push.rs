@@ -6,10 +6,12 @@
 
 mod batch;
 mod packed_file;
+mod parts;
 mod ready;
 mod sending;
 mod source;
 mod uploads;
+mod write_once;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,6 +31,7 @@ use crate::replica::SegmentId;
 
 use batch::Batch;
 use batch::Messages;
+use write_once::MESSAGES;
 
 pub(super) use packed_file::PackedFile;
 pub(super) use ready::message;
@@ -92,6 +95,12 @@ pub enum LeftOut {
     /// No segment can say it.
     #[error("it cannot be shared: {0}")]
     Refused(String),
+    /// The bucket takes nothing that replaces or removes what it has.
+    #[error(
+        "the bucket is write-once: what it has under this name stays. Use another name for what is \
+         new"
+    )]
+    WriteOnce,
 }
 
 impl Push<'_> {
@@ -107,19 +116,25 @@ impl Push<'_> {
             pushed.again = true;
             return Ok(pushed);
         }
-        self.publish(changes, session, &mut pushed)?;
+        // A crash may have left one that does not count.
+        self.notes.drop_intent()?;
+        let taken = self.taken(changes, &mut pushed)?;
+        self.publish(&taken, session, &mut pushed)?;
         Ok(pushed)
     }
 
-    /// Looks once: a backup that was restored does not know what it had sent.
+    /// Looks, if the last time was a day ago: a backup that was restored, perhaps with its memory,
+    /// does not know what it had sent. What was sent since a look stays for a day at least, merged
+    /// or not, so nothing of its name can be stored until then.
     fn look_first(&self, session: &mut Session, pushed: &mut Pushed) -> Result<(), RemoteError> {
-        if session.has_looked {
+        let now = (self.now)();
+        if session.looked.as_ref().is_some_and(|looked| now.since(looked) < DAY) {
             return Ok(());
         }
         if look(self.bucket, self.notes, self.deadline)?.is_copied {
             self.become_another(session, pushed)?;
         }
-        session.has_looked = true;
+        session.looked = Some(now);
         Ok(())
     }
 
@@ -181,7 +196,7 @@ impl Push<'_> {
             let checked = lines.into_iter().map(ready::message);
             let (texts, left): (Vec<_>, Vec<_>) = checked.partition(Result::is_ok);
             let left = left.into_iter().filter_map(Result::err);
-            pushed.left.extend(left.map(|why| ("messages".to_owned(), why)));
+            pushed.left.extend(left.map(|why| (MESSAGES.to_owned(), why)));
             let texts: Vec<String> = texts.into_iter().flatten().collect();
             if !texts.is_empty() || at == before.messages {
                 return Ok((!texts.is_empty()).then_some(Messages { texts, at }));

@@ -1,8 +1,10 @@
 //! One conversation: what was done here goes out, and what others did comes in.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::bucket::Deadline;
+use crate::bucket::log_prefix;
 use crate::model::Component;
 use crate::remote::Agreement;
 use crate::remote::Applied;
@@ -29,12 +31,14 @@ use crate::remote::Source;
 use crate::remote::Stored;
 use crate::remote::Told;
 use crate::remote::apply;
-use crate::remote::here::here;
+use crate::remote::here::here_now;
 use crate::remote::look;
+use crate::remote::look::look_from;
 use crate::remote::messages::Messages;
 use crate::remote::own_log;
 use crate::remote::pieces;
 use crate::replica::Changes;
+use crate::replica::FileVersion;
 use crate::replica::Plan;
 use crate::replica::SegmentId;
 use crate::replica::State;
@@ -45,6 +49,17 @@ use crate::store::Store;
 /// How often a push begins anew: after a segment that was about to be sent, and after a copy of
 /// this host was met.
 const ROUNDS: usize = 8;
+/// A second, in nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
+/// When files are sent that were published before, and have other bytes now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hurry {
+    /// Now.
+    Now,
+    /// Once they have rested, as a log that is opened again and again would be sent each time.
+    OnceRested,
+}
 
 /// A store and the bucket that it shares.
 pub struct Sync<'a> {
@@ -122,17 +137,30 @@ impl Came {
 impl Sync<'_> {
     /// Publishes all that was done in a conversation since the last time.
     pub fn push(&self, conversation: &Conversation) -> Result<Sent, RemoteError> {
+        self.push_in(conversation, &mut Session::default(), Hurry::Now)
+    }
+
+    /// Does that in the session of earlier pushes of the same conversation.
+    pub(super) fn push_in(
+        &self,
+        conversation: &Conversation,
+        session: &mut Session,
+        hurry: Hurry,
+    ) -> Result<Sent, RemoteError> {
         let notes = self.home.conversation(conversation.id())?;
-        let (mut session, mut sent) = (Session::default(), Sent::default());
+        let mut sent = Sent::default();
         for _ in 0..ROUNDS {
             let is_replaced = log_is_replaced(conversation, &notes)?;
-            let (agreement, files) = here(conversation, &notes, self.store.clock())?;
+            let (agreement, mut files) = here_now(conversation, &notes, self.store.clock())?;
             let mut changes = Changes::since(&agreement.base, &files.found);
+            if hurry == Hurry::OnceRested && self.hold_back(&changes, &mut files) {
+                changes = Changes::since(&agreement.base, &files.found);
+            }
             if is_replaced {
                 let Agreement { messages, writer, .. } = &agreement;
                 changes.removed.extend(own_log::replaced(&notes, messages, *writer)?);
             }
-            let pushed = self.run(conversation, &notes, &changes, &mut session)?;
+            let pushed = self.run(conversation, &notes, &changes, session)?;
             sent.segments.extend(pushed.segments);
             sent.left = pushed.left.into_iter().collect();
             let live = changes.puts.iter().filter(|(_, put)| put.digest.is_none());
@@ -144,6 +172,23 @@ impl Sync<'_> {
             }
         }
         Ok(sent)
+    }
+
+    /// Takes files for live that were published before, were opened again, and have not rested for
+    /// a second for each MiB since. Returns true if there are any.
+    fn hold_back(&self, changes: &Changes, files: &mut Files) -> bool {
+        let now = (self.now)().micros().saturating_mul(1000) as i64;
+        let mut holds = false;
+        for (path, put) in &changes.puts {
+            let FileVersion { size, modified } = put.version;
+            let rested = now.saturating_sub(modified).max(0).unsigned_abs();
+            let rests = !put.replaces.is_empty() && rested < (size >> 20).saturating_mul(SECOND);
+            if rests && let Some(found) = files.found.get_mut(path) {
+                found.digest = None;
+                holds = true;
+            }
+        }
+        holds
     }
 
     fn run(
@@ -167,6 +212,7 @@ impl Sync<'_> {
             changes.removed.extend(own_log::gone(&notes, before.writer)?);
             let pushed = self.pushing(&notes, &NoSource).run(&changes, &mut session)?;
             sent.segments.extend(pushed.segments);
+            sent.left = pushed.left.into_iter().collect();
             if !pushed.again {
                 let before = notes.agreement()?;
                 let messages = MessagesAt::default();
@@ -217,14 +263,65 @@ impl Sync<'_> {
         Ok((came, left))
     }
 
+    /// Does what [`Self::pull`] does for a conversation that is not in the store. `None` if nothing of
+    /// it lives in the bucket; then nothing is kept of it here.
+    pub fn pull_new(
+        &self,
+        id: &Component,
+    ) -> Result<Option<(Arc<Conversation>, Came)>, RemoteError> {
+        self.come_anew(id, false)
+    }
+
+    /// Does what [`Self::hear`] does for one that is not in the store.
+    pub fn hear_new(
+        &self,
+        id: &Component,
+    ) -> Result<Option<(Arc<Conversation>, Came)>, RemoteError> {
+        self.come_anew(id, true)
+    }
+
+    fn come_anew(
+        &self,
+        id: &Component,
+        leaves: bool,
+    ) -> Result<Option<(Arc<Conversation>, Came)>, RemoteError> {
+        let listed = self.bucket.list(&log_prefix(id), (self.deadline)())?;
+        if listed.is_empty() {
+            return Ok(None);
+        }
+        let notes = self.home.conversation(id)?;
+        let looked = look_from(self.bucket, &notes, (self.deadline)(), Some(listed))?;
+        let found = pieces(&notes)?;
+        let state = State::of(&found.pieces);
+        // What cannot be read may live.
+        let is_refused = !found.refused.is_empty() || !looked.refused.is_empty();
+        if state.artifacts.is_empty() && state.messages.is_empty() && !is_refused {
+            return Ok(None);
+        }
+        let conversation = self.store.create_conversation(id)?;
+        let came = self.come_to(&conversation, &notes, looked, leaves)?;
+        Ok(Some((conversation, came)))
+    }
+
     fn come(&self, conversation: &Conversation, leaves: bool) -> Result<Came, RemoteError> {
         let notes = self.home.conversation(conversation.id())?;
         let looked = look(self.bucket, &notes, (self.deadline)())?;
-        self.recognize(conversation, &notes, &looked)?;
-        let found = pieces(&notes)?;
+        self.come_to(conversation, &notes, looked, leaves)
+    }
+
+    /// Does here what a look found.
+    fn come_to(
+        &self,
+        conversation: &Conversation,
+        notes: &Notes,
+        looked: Looked,
+        leaves: bool,
+    ) -> Result<Came, RemoteError> {
+        self.recognize(conversation, notes, &looked)?;
+        let found = pieces(notes)?;
         let state = State::of(&found.pieces);
-        let is_replaced = log_is_replaced(conversation, &notes)?;
-        let (agreement, files) = here(conversation, &notes, self.store.clock())?;
+        let is_replaced = log_is_replaced(conversation, notes)?;
+        let (agreement, files) = here_now(conversation, notes, self.store.clock())?;
         let changes = Changes::since(&agreement.base, &files.found);
         let Files { found: here, directories, .. } = &files;
         let mut plan = Plan::new(&agreement.base, here, &state, &changes, directories);
@@ -233,7 +330,7 @@ impl Sync<'_> {
             plan.steps.retain(|step| !matches!(step, Step::Remove { .. }));
         }
         let deadline = self.deadline;
-        let (bucket, notes, state) = (self.bucket, &notes, &state);
+        let (bucket, state) = (self.bucket, &state);
         let fetcher = Fetcher { bucket, notes, state, leaves, deadline };
         let mut applied = apply(conversation, &plan.steps, &fetcher, (self.now)().wall as i64);
         let mut after = Agreement { base: plan.base, ..agreement.clone() };
@@ -243,7 +340,7 @@ impl Sync<'_> {
         let kept = if is_replaced {
             Ok(())
         } else {
-            self.keep_messages(conversation, &notes, (&found.pieces, &state), agreement.messages)
+            self.keep_messages(conversation, notes, (&found.pieces, state), agreement.messages)
         };
         applied.error = applied.error.or(kept.err());
         Ok(Came::new(looked, found.refused, applied))

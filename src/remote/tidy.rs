@@ -20,6 +20,9 @@ use crate::replica::SegmentId;
 /// of this host was met.
 const ROUNDS: usize = 8;
 
+/// The segments of a conversation from which on it is looked whether merging is worth it.
+const MANY: usize = 64;
+
 /// How far tidying goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tidying {
@@ -50,6 +53,26 @@ impl Tidied {
 }
 
 impl Sync<'_> {
+    /// Does what [`Self::tidy`] does after a push, if there are many segments that no merge covers.
+    /// `None` if there is no need, or if some cannot be read: those who get them are told.
+    pub fn tidy_many(
+        &self,
+        id: &Component,
+        tidying: Tidying,
+    ) -> Result<Option<Tidied>, RemoteError> {
+        let notes = self.home.conversation(id)?;
+        let covered = notes.covered()?;
+        let living = notes.segments()?.into_iter().filter(|segment| !covered.contains(segment));
+        if living.count() < MANY {
+            return Ok(None);
+        }
+        match self.tidy(id, tidying) {
+            Ok(tidied) => Ok(Some(tidied)),
+            Err(RemoteError::Blind { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Merges the segments of a conversation where that is worth it, deletes segments that were
     /// covered a day ago, and objects that nobody has named for a week.
     pub fn tidy(&self, id: &Component, tidying: Tidying) -> Result<Tidied, RemoteError> {

@@ -1,7 +1,6 @@
 //! One segment in place of many.
 
-use std::collections::BTreeSet;
-
+use crate::replica::Covers;
 use crate::replica::Origin;
 use crate::replica::Removed;
 use crate::replica::Segment;
@@ -11,17 +10,18 @@ use crate::replica::State;
 /// Returns the segment `id` that covers `part` of the segments `all`, and what these cover: what
 /// lives of it, and the moves and removals of what is not covered.
 ///
-/// Two hosts may merge at once, also the same segments.
+/// Two hosts may merge at once, also the same segments. Where these say different digests of one
+/// name, any of them stands: whoever sent another one finds that this was not sent, and sends anew.
 pub fn merge<A: Clone, M: Clone>(
     id: SegmentId,
     all: &[&Segment<A, M>],
-    part: &BTreeSet<SegmentId>,
+    part: &Covers,
 ) -> Segment<A, M> {
-    let parts: Vec<_> = all.iter().copied().filter(|each| part.contains(&each.id)).collect();
+    let parts: Vec<_> = all.iter().copied().filter(|each| part.contains_key(&each.id)).collect();
     let (whole, said) = (State::of(all.iter().copied()), State::of(parts.iter().copied()));
     let mut merged = Segment::new(id);
-    merged.covers = parts.iter().flat_map(|each| each.covers.iter().copied()).collect();
-    merged.covers.extend(parts.iter().map(|each| each.id));
+    merged.covers = parts.iter().flat_map(|each| each.covers.clone()).collect();
+    merged.covers.extend(parts.iter().map(|each| (each.id, part[&each.id])));
     let is_part = |origin: &Origin| parts.iter().any(|each| each.artifacts.contains_key(origin));
     let living = whole.artifacts.into_iter().filter(|(origin, _)| is_part(origin));
     merged.artifacts = living.collect();
@@ -29,7 +29,7 @@ pub fn merge<A: Clone, M: Clone>(
     let messages = whole.messages.into_iter().filter(|((_, origin), _)| told(origin));
     merged.messages =
         messages.map(|((stamp, origin), message)| (origin, (stamp, message))).collect();
-    let elsewhere = |segment: &SegmentId| !merged.covers.contains(segment);
+    let elsewhere = |segment: &SegmentId| !merged.covers.contains_key(segment);
     let moves = said.moves.into_iter().filter(|(origin, _)| elsewhere(&origin.segment));
     merged.moves = moves.collect();
     let Removed { origins, segments } = said.removed;

@@ -1,4 +1,4 @@
-//! The names of writers, of segments, and of places in them.
+//! The names of writers, of segments, and of places in them; and digests of segments.
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -7,9 +7,10 @@ use std::str::FromStr;
 use serde::Deserialize;
 use serde::Serialize;
 
-/// Digits of a writer, of a number and of a place in texts.
+/// Digits of a writer, of a number and of a digest in texts.
 const WRITER_DIGITS: usize = 16;
 const NUMBER_DIGITS: usize = 12;
+const DIGEST_DIGITS: usize = 32;
 /// The highest number of a segment: what twelve digits hold.
 const MAX_NUMBER: u64 = 999_999_999_999;
 
@@ -43,6 +44,12 @@ pub struct SegmentId {
     pub number: u64,
 }
 
+/// A digest of the bytes of a segment, which tells it from another one of its name. Its text is 32
+/// hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct SegmentDigest(u128);
+
 /// The place where an artifact or a message was first published. It identifies it for ever. Its
 /// text is `<segment>:<place>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -62,6 +69,14 @@ impl SegmentId {
     }
 }
 
+impl SegmentDigest {
+    /// Returns the digest of bytes: the first half of their BLAKE3.
+    pub fn of(bytes: &[u8]) -> Self {
+        let hash = blake3::hash(bytes);
+        Self(u128::from_be_bytes(hash.as_bytes().first_chunk().copied().unwrap_or_default()))
+    }
+}
+
 impl fmt::Display for WriterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:0width$x}", self.0, width = WRITER_DIGITS)
@@ -71,6 +86,12 @@ impl fmt::Display for WriterId {
 impl fmt::Display for SegmentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{:0width$}", self.writer, self.number, width = NUMBER_DIGITS)
+    }
+}
+
+impl fmt::Display for SegmentDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:0width$x}", self.0, width = DIGEST_DIGITS)
     }
 }
 
@@ -84,10 +105,17 @@ impl FromStr for WriterId {
     type Err = ParseIdError;
 
     fn from_str(text: &str) -> Result<Self, ParseIdError> {
-        let digits = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        let fits = text.len() == WRITER_DIGITS && text.bytes().all(digits);
-        let number = fits.then(|| u64::from_str_radix(text, 16).ok()).flatten();
+        let number = hexadecimal(text, WRITER_DIGITS).and_then(|number| number.try_into().ok());
         number.map(Self).ok_or_else(|| ParseIdError::new(text, "writer"))
+    }
+}
+
+impl FromStr for SegmentDigest {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        let number = hexadecimal(text, DIGEST_DIGITS);
+        number.map(Self).ok_or_else(|| ParseIdError::new(text, "digest of a segment"))
     }
 }
 
@@ -119,6 +147,13 @@ impl FromStr for Origin {
     }
 }
 
+/// Reads exactly so many digits, in lower case.
+fn hexadecimal(text: &str, digits: usize) -> Option<u128> {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let fits = text.len() == digits && text.bytes().all(is_digit);
+    fits.then(|| u128::from_str_radix(text, 16).ok()).flatten()
+}
+
 /// Reads digits alone: `parse` would take a sign too.
 fn decimal(digits: &str) -> Result<u64, ParseIntError> {
     if digits.starts_with('+') { "".parse() } else { digits.parse() }
@@ -143,7 +178,7 @@ macro_rules! text_form {
     )+};
 }
 
-text_form!(WriterId, SegmentId, Origin);
+text_form!(WriterId, SegmentId, SegmentDigest, Origin);
 
 #[cfg(test)]
 mod tests {
@@ -156,6 +191,9 @@ mod tests {
         assert_eq!(origin.to_string(), "00000000000000ab-000000000007:3");
         assert_eq!(origin.to_string().parse(), Ok(origin));
         assert_eq!(segment.next().number, 8);
+        let digest = SegmentDigest::of(b"");
+        assert_eq!(digest.to_string(), "af1349b9f5f9a1a6a0404dea36dcc949");
+        assert_eq!(digest.to_string().parse(), Ok(digest));
         let json = serde_json::to_string(&origin).unwrap();
         assert_eq!(serde_json::from_str::<Origin>(&json).unwrap(), origin);
     }
@@ -164,6 +202,12 @@ mod tests {
     fn what_is_no_id() {
         for text in ["", "ab", "00000000000000AB", "00000000000000ab0", "+0000000000000ab"] {
             assert!(text.parse::<WriterId>().is_err(), "{text}");
+        }
+        let digest = SegmentDigest::of(b"").to_string();
+        for text in
+            ["", &digest[1..], &digest.to_uppercase(), &format!("{digest}0"), &"g".repeat(32)]
+        {
+            assert!(text.parse::<SegmentDigest>().is_err(), "{text}");
         }
         let writer = "00000000000000ab";
         for rest in ["", "-", "-7", "-000000000000", "-+00000000007", "-0000000000007"] {

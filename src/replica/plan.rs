@@ -80,6 +80,8 @@ impl Plan {
         shared().for_each(|(name, seen)| planning.keep_in_place(name, seen));
         shared().for_each(|(name, seen)| planning.bring(name, seen));
         planning.remove_the_rest();
+        let both = names.iter().filter(|(_, seen)| seen.is_local && !seen.origins.is_empty());
+        both.for_each(|(name, seen)| planning.adopt(name, seen, changes));
         let Planning { mut steps, renames, additions, base, .. } = planning;
         steps.extend(renames);
         steps.extend(additions);
@@ -208,6 +210,16 @@ impl<'a> Planning<'a> {
         let key = FileKey::Elsewhere(seen.origins[0]);
         let entry = agreed(name, seen, key, FileVersion::default());
         self.additions.push(Step::Add { entry });
+    }
+
+    /// Agrees upon a new file here that has the name and bytes of an artifact: it came, and a crash
+    /// was before that was noted, or two hosts wrote the same.
+    fn adopt(&mut self, name: &str, seen: &Name, changes: &Changes) {
+        let is_held = seen.origins.iter().any(|origin| self.by_origin.contains_key(origin));
+        let put = changes.puts.get(name).filter(|put| put.replaces.is_empty());
+        if let Some(put) = put.filter(|_| !is_held) {
+            self.base.entries.push(agreed(name, seen, put.key, put.version));
+        }
     }
 
     /// Returns true if a file of which others do not know yet is where a directory would be.

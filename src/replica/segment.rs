@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
+use crate::replica::Covers;
 use crate::replica::Origin;
 use crate::replica::SegmentId;
 use crate::replica::Stamp;
@@ -14,7 +15,7 @@ pub struct Segment<A, M> {
     /// Its name.
     pub id: SegmentId,
     /// The segments for which it stands, if it merges some.
-    pub covers: BTreeSet<SegmentId>,
+    pub covers: Covers,
     /// The artifacts that it publishes. In a merge these have origins of covered segments.
     pub artifacts: BTreeMap<Origin, Claim<A>>,
     /// The artifacts that it moves to other names.
@@ -61,7 +62,7 @@ impl<A, M> Segment<A, M> {
     pub fn new(id: SegmentId) -> Self {
         Self {
             id,
-            covers: BTreeSet::new(),
+            covers: Covers::new(),
             artifacts: BTreeMap::new(),
             moves: BTreeMap::new(),
             removed: Removed::default(),

@@ -37,7 +37,7 @@ impl<A: Clone, M: Clone> State<A, M> {
         A: 'a,
         M: 'a,
     {
-        let covers = segments.clone().into_iter().flat_map(|segment| &segment.covers);
+        let covers = segments.clone().into_iter().flat_map(|segment| segment.covers.keys());
         let covered: BTreeSet<_> = covers.copied().collect();
         let held = segments.into_iter().filter(|segment| !covered.contains(&segment.id));
         let held: Vec<_> = held.collect();
@@ -75,7 +75,7 @@ impl<A: Clone, M: Clone> State<A, M> {
     }
 
     fn forget_what_it_covers_and_lacks(&mut self, merge: &Segment<A, M>) {
-        let lacks = |origin: &Origin, has: bool| !has && merge.covers.contains(&origin.segment);
+        let lacks = |origin: &Origin, has: bool| !has && merge.covers.contains_key(&origin.segment);
         let artifacts = self.artifacts.keys().copied();
         let gone = artifacts.filter(|origin| lacks(origin, merge.artifacts.contains_key(origin)));
         let messages = self.messages.keys().map(|(_, origin)| *origin);

@@ -217,15 +217,18 @@ impl Artifacts {
         base: Option<&RelPath>,
         entered: &HashSet<RelPath>,
     ) -> Result<(), StoreError> {
-        let far = match conversation.far_artifacts(base) {
-            Ok(far) => far,
-            Err(error) => return conversation.pass_over(error, &mut self.unread),
-        };
         let above = base.map_or(0, |base| base.as_os_str().len() + 1);
-        for artifact in far {
-            let below = OsStr::from_bytes(&artifact.path.as_os_str().as_bytes()[above..]);
-            let Ok(path) = RelPath::new(below) else { continue };
-            if path.parent().is_none_or(|parent| entered.contains(&parent)) {
+        let prefix = base.map_or_else(String::new, |base| format!("{base}/"));
+        let dirs =
+            entered.iter().filter_map(|dir| RelPath::from_text(&format!("{prefix}{dir}")).ok());
+        for dir in base.cloned().into_iter().chain(dirs) {
+            let far = match conversation.far_artifacts(Some(&dir)) {
+                Ok(far) => far,
+                Err(error) => return conversation.pass_over(error, &mut self.unread),
+            };
+            for artifact in far {
+                let below = OsStr::from_bytes(&artifact.path.as_os_str().as_bytes()[above..]);
+                let Ok(path) = RelPath::new(below) else { continue };
                 let (dir, created) = (usize::MAX, artifact.record.created);
                 self.files.push(ArtifactFile { path, dir, created, far: Some(Box::new(artifact)) });
             }

@@ -48,22 +48,33 @@ impl Conversation {
         Ok(record.and_then(|record| self.far_of(path, record)))
     }
 
-    /// Returns all artifacts below the directory `base`, or of the conversation, whose records say
-    /// that their bytes are not on this disk, and at whose paths there is no file.
-    pub fn far_artifacts(&self, base: Option<&RelPath>) -> Result<Vec<FarArtifact>, StoreError> {
-        let below = base.map_or_else(String::new, |base| format!("{}/", base.to_text()));
-        let mut found = Vec::new();
-        for record in self.far_records()? {
-            let record = record?;
-            if let Some(path) = record.path.starts_with(&below).then_some(&record.path)
-                && let Ok(path) = RelPath::from_text(path)
-                && path.is_artifact()
-                && self.dir().stat_at(&path).is_err()
-            {
-                found.extend(self.far_of(&path, record));
-            }
-        }
-        Ok(found)
+    /// Returns the artifacts with names in the directory `dir`, or all of the conversation, whose
+    /// records say that their bytes are not on this disk, and at whose paths there is no file.
+    pub fn far_artifacts(&self, dir: Option<&RelPath>) -> Result<Vec<FarArtifact>, StoreError> {
+        self.each_far(dir)?.collect()
+    }
+
+    /// Returns true if there is one of these.
+    pub fn has_far(&self, dir: Option<&RelPath>) -> Result<bool, StoreError> {
+        Ok(self.each_far(dir)?.next().transpose()?.is_some())
+    }
+
+    fn each_far(
+        &self,
+        dir: Option<&RelPath>,
+    ) -> Result<impl Iterator<Item = Result<FarArtifact, StoreError>>, StoreError> {
+        let records = self.manifest().far(dir.map(RelPath::to_text).as_deref())?;
+        let open = dir.and_then(|dir| self.dir().open_dir_at(dir).ok());
+        let without_file = move |record: Record| {
+            let path = RelPath::from_text(&record.path).ok()?;
+            let stat = match &open {
+                Some(open) => open.stat(path.file_name()),
+                None => self.dir().stat_at(&path),
+            };
+            let is_it = path.is_artifact() && stat.is_err();
+            is_it.then(|| self.far_of(&path, record)).flatten()
+        };
+        Ok(records.filter_map(move |record| record.map(&without_file).transpose()))
     }
 
     fn far_of(&self, path: &RelPath, record: Record) -> Option<FarArtifact> {

@@ -107,9 +107,10 @@ impl Manifest {
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns the last records of all paths whose bytes are not on this disk, oldest first.
-    pub(super) fn far(&self) -> Result<StoredRecords, StoreError> {
-        let lines = self.refreshed_index()?.far();
+    /// Returns the last records of the paths whose bytes are not on this disk, oldest first: of those
+    /// in the directory `dir`, or of all. Reads no other records.
+    pub(super) fn far(&self, dir: Option<&str>) -> Result<StoredRecords, StoreError> {
+        let lines = self.refreshed_index()?.far(dir);
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 

@@ -59,7 +59,7 @@ impl Conversation {
 
     /// Returns the records of artifacts whose bytes are not on this disk, oldest first.
     pub fn far_records(&self) -> Result<StoredRecords, StoreError> {
-        self.manifest().far()
+        self.manifest().far(None)
     }
 
     fn walk_shared(&self, meet: &mut dyn FnMut(SharedPlace)) -> io::Result<UnreadPlaces> {

@@ -67,7 +67,12 @@ pub(super) fn count_lines_from(
     if analysis.bytes == content.len() {
         return Ok(Some(analysis.lines));
     }
-    let NewlineCount { mut offset, mut newlines } = counted;
+    let known = content.lines_before(content.len())?;
+    let (mut offset, mut newlines) = if known.offset > counted.offset {
+        (known.offset, known.newlines)
+    } else {
+        (counted.offset, counted.newlines)
+    };
     let most = content.len().min(offset.saturating_add(MOST_COUNTED));
     let mut block =
         vec![0; BLOCK.min(usize::try_from(most.saturating_sub(offset)).unwrap_or(BLOCK))];
@@ -142,6 +147,7 @@ pub(super) fn char_ceiling(bytes: &[u8], at: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::LinesBefore;
     use crate::view::fixture::Fixture;
 
     fn at(text: &str, line: u64) -> Option<u64> {
@@ -194,6 +200,32 @@ mod tests {
         assert_eq!(count("a\nb\n", some(4), true), Some(2));
         assert_eq!(count("a\nb\nc", NewlineCount { offset: 5, newlines: 2 }, true), Some(3));
         assert_eq!(count("", some(0), false), Some(0));
+    }
+
+    /// Knows how many lines end before its last byte, and has only that.
+    struct LastByte(u64);
+
+    impl Content for LastByte {
+        fn len(&self) -> u64 {
+            1 << 40
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            assert_eq!((offset, buffer.len()), (self.len() - 1, 1), "nothing else is read");
+            buffer[0] = b'x';
+            Ok(1)
+        }
+
+        fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
+            Ok(LinesBefore { offset, newlines: self.0 })
+        }
+    }
+
+    #[test]
+    fn lines_that_are_known_are_not_counted() {
+        let fixture = Fixture::new("x");
+        let subject = Subject { content: &LastByte(7), ..fixture.subject() };
+        assert_eq!(count_lines(&subject, &|| false).unwrap(), Some(8));
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::view::number::portion;
 use excerpt::Excerpt;
 use excerpt::ExcerptBudget;
 
+pub(super) use excerpt::READ;
 pub(super) use facts::ended;
 
 /// Bytes kept free for a notice, and for the lines that are known only with the excerpt.

@@ -30,11 +30,23 @@ fn the_first_host_decides() {
         assert_eq!(bucket.identity(soon()).unwrap(), None);
         let first = bucket.found(true, soon()).unwrap();
         assert!(first.write_once && first.conditional && first.format == 1, "{first:?}");
-        assert_eq!(bucket.found(false, soon()).unwrap(), first);
+        assert_eq!(bucket.found(true, soon()).unwrap(), first);
+        let refused = bucket.found(false, soon()).unwrap_err();
+        assert!(matches!(refused, BucketError::WriteOnce), "{refused}");
         let read = bucket.identity(soon()).unwrap().unwrap();
         assert_eq!((read.id, read.write_once), (first.id, true));
         assert_eq!(first.id.to_string().parse::<BucketId>().unwrap(), first.id);
     }
+}
+
+#[test]
+fn a_host_with_another_setting_is_refused() {
+    let bucket = Bucket::open(&BucketUrl::parse("memory:").unwrap(), []).unwrap();
+    bucket.found(false, soon()).unwrap();
+    let refused = bucket.found(true, soon()).unwrap_err();
+    assert!(matches!(refused, BucketError::NotWriteOnce), "{refused}");
+    let read = bucket.identity(soon()).unwrap().unwrap();
+    assert!(read.agreeing(true).is_err() && read.agreeing(false).is_ok());
 }
 
 #[test]

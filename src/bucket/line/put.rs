@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use crate::bucket::FormatError;
 use crate::bucket::frame;
 use crate::bucket::line::check_path;
+use crate::bucket::line::parts::AROUND;
+use crate::bucket::line::parts::Parts;
+use crate::bucket::line::parts::is_digest;
 use crate::bucket::name::ObjectName;
 use crate::model::ArtifactState;
 use crate::model::NAME_MAX;
@@ -14,8 +17,6 @@ use crate::replica::Stamp;
 
 /// The most bytes of an artifact that lies in a segment itself.
 pub const SMALL_BYTES: u64 = 256 << 10;
-/// What a member of an archive has beside its content, at most: a header and padding.
-const AROUND: usize = 1024;
 /// The first generation that is refused: the limit of integers in JavaScript.
 const MOST_GENERATIONS: u64 = 1 << 53;
 /// The most milliseconds before or after the epoch: the range of dates in JavaScript.
@@ -40,6 +41,8 @@ pub struct PutLine {
     pub stamp: Stamp,
     /// Where its bytes are.
     pub place: Place,
+    /// Those of the bytes of a larger one that are in the segment, too.
+    pub parts: Option<Parts>,
     /// Where it was first published, if that is not here.
     pub origin: Option<Origin>,
 }
@@ -113,6 +116,11 @@ impl PutLine {
         if !self.place.is_possible() {
             return refused("the place of an artifact's bytes cannot be");
         }
+        let is_large = matches!(self.place, Place::Object { .. });
+        let are_possible = |parts: &Parts| is_large && parts.are_possible(self.place.size());
+        if !self.parts.as_ref().is_none_or(are_possible) {
+            return refused("the parts of an artifact cannot be");
+        }
         // The record of content that was removed tells how large that was.
         if self.record.removed.is_none() && self.record.size != self.place.size() {
             return refused("a record has another size than the artifact's bytes");
@@ -132,9 +140,4 @@ fn is_possible(record: &Record) -> bool {
 fn is_attribute(name: &str) -> bool {
     let rest = name.strip_prefix(ATTRIBUTE).unwrap_or_default();
     !rest.is_empty() && name.len() <= NAME_MAX && !name.contains('\0')
-}
-
-fn is_digest(text: &str) -> bool {
-    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    text.len() == 2 * blake3::OUT_LEN && text.bytes().all(is_digit)
 }

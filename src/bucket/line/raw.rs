@@ -12,6 +12,7 @@ use crate::bucket::line::Line;
 use crate::bucket::line::MessageLine;
 use crate::bucket::line::MoveLine;
 use crate::bucket::line::RemoveLine;
+use crate::bucket::line::parts::Parts;
 use crate::bucket::line::put::MODE;
 use crate::bucket::line::put::Place;
 use crate::bucket::line::put::PutLine;
@@ -50,6 +51,8 @@ pub(super) struct RawLine {
     bytes: Option<RawBytes>,
     #[serde(skip_serializing_if = "Option::is_none")]
     object: Option<RawObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parts: Option<Parts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<Origin>,
 }
@@ -132,6 +135,7 @@ impl RawLine {
             stamp: Some(line.stamp),
             bytes,
             object,
+            parts: line.parts.clone(),
             origin: line.origin,
             ..Self::default()
         }
@@ -159,7 +163,8 @@ impl RawLine {
         let mode = self.mode.ok_or_else(|| missing("mode"))? & MODE;
         let place = place(self.bytes, self.object)?;
         let (record, attributes) = (of_all_hosts(record), self.attributes);
-        let line = PutLine { record, mode, attributes, stamp, place, origin: self.origin };
+        let (parts, origin) = (self.parts, self.origin);
+        let line = PutLine { record, mode, attributes, stamp, place, parts, origin };
         Ok(Line::Put(Box::new(line)))
     }
 

@@ -34,7 +34,7 @@ fn put(size: u64, place: Place) -> PutLine {
         ..Record::default()
     };
     let attributes = BTreeMap::new();
-    PutLine { record, mode: 0o644, attributes, stamp: Stamp(1), place, origin: None }
+    PutLine { record, mode: 0o644, attributes, stamp: Stamp(1), place, parts: None, origin: None }
 }
 
 fn inside(size: u64) -> PutLine {
@@ -377,4 +377,50 @@ proptest! {
             prop_assert!(line.write(&mut Vec::new()).is_ok());
         }
     }
+}
+
+#[test]
+fn parts_are_as_documented() {
+    let blocks = "ab".repeat(32);
+    let large = |parts: Parts| {
+        let (name, blocks) = (NAME.parse().unwrap(), blocks.clone());
+        let place = Place::Object { name, packed: 1, size: 1 << 20, blocks };
+        PutLine { parts: Some(parts), ..put(1 << 20, place) }
+    };
+    let digest = "cd".repeat(32);
+    let parts = |ranges: &[(u64, u64)]| Parts {
+        at: 7,
+        packed: 90,
+        digest: digest.clone(),
+        ranges: ranges.to_vec(),
+    };
+    let line = of_put(large(parts(&[(0, 100), (1000, 1 << 20)])));
+    let text = written(&line);
+    let expected = format!(
+        r#","parts":{{"at":7,"packed":90,"digest":"{digest}","ranges":[[0,100],[1000,1048576]]}}}}"#
+    );
+    assert!(text.trim_end().ends_with(&expected), "{text}");
+    assert_eq!(Line::parse(text.trim_end().as_bytes()).unwrap(), line);
+    let many: Vec<_> = (0..300).map(|at| (2 * at, 2 * at + 1)).collect();
+    for ranges in [
+        &[][..],
+        &[(5, 5)],
+        &[(9, 5)],
+        &[(0, 10), (9, 20)],
+        &[(10, 20), (0, 5)],
+        &[(0, (1 << 20) + 1)],
+        &[(u64::MAX - 1, u64::MAX)],
+        &many,
+    ] {
+        let refused = of_put(large(parts(ranges))).write(&mut Vec::new());
+        assert!(refused.is_err(), "{ranges:?}");
+        let list: Vec<String> = ranges.iter().map(|(from, to)| format!("[{from},{to}]")).collect();
+        let hostile = text.replace("[[0,100],[1000,1048576]]", &format!("[{}]", list.join(",")));
+        assert!(Line::parse(hostile.trim_end().as_bytes()).is_err(), "{ranges:?}");
+    }
+    for (from, to) in [(r#""packed":90"#, r#""packed":0"#), (&*digest, "xyz")] {
+        assert!(Line::parse(text.replace(from, to).trim_end().as_bytes()).is_err(), "{to}");
+    }
+    let small = PutLine { parts: Some(parts(&[(0, 100)])), ..inside(300) };
+    assert!(of_put(small).write(&mut Vec::new()).is_err(), "all of it is there");
 }

@@ -1,6 +1,5 @@
 //! Reading a segment that is not trusted.
 
-use std::collections::BTreeSet;
 use std::iter::FusedIterator;
 use std::ops::Range;
 
@@ -10,6 +9,7 @@ use crate::bucket::FormatError;
 use crate::bucket::frame;
 use crate::bucket::line::LINE_BYTES;
 use crate::bucket::line::Line;
+use crate::bucket::line::Parts;
 use crate::bucket::line::Place;
 use crate::bucket::line::SMALL_BYTES;
 use crate::bucket::segment::FORMAT;
@@ -22,7 +22,9 @@ use crate::bucket::segment::SEGMENT_BYTES;
 use crate::bucket::segment::member;
 use crate::bucket::segment::member::Member;
 use crate::bucket::segment::origin_of;
+use crate::replica::Covers;
 use crate::replica::Origin;
+use crate::replica::SegmentDigest;
 use crate::replica::SegmentId;
 
 /// What the first frame of a segment says.
@@ -31,7 +33,7 @@ pub struct SegmentHead {
     /// Its name, as it says itself. The reader compares it with that in the key.
     pub id: SegmentId,
     /// The segments for which it stands.
-    pub covers: BTreeSet<SegmentId>,
+    pub covers: Covers,
     /// The place in the segment at which the frame of the records begins.
     pub records_start: u64,
     /// Where it ends. From here the places of bytes are counted.
@@ -72,7 +74,7 @@ impl SegmentHead {
         let Head { writer, number, covers, records, .. } = head;
         let id = SegmentId { writer, number };
         let named = id.to_string().parse::<SegmentId>() == Ok(id);
-        let possible = named && head.format == FORMAT && !covers.contains(&id);
+        let possible = named && head.format == FORMAT && !covers.contains_key(&id);
         if !possible || u64::from(records.lines) > records.size {
             return Err(FormatError::damaged("the head of a segment says what cannot be"));
         }
@@ -85,6 +87,13 @@ impl SegmentHead {
         Ok(Self { id, covers, records_start, records_end, size, lines })
     }
 
+    /// Returns the digest of the segment, which begins with `first_bytes`: by that a merge says which
+    /// it covers. It is of the head and the records as they are stored, and these have the digests of
+    /// all else. Returns none if they are not all there.
+    pub fn digest(&self, first_bytes: &[u8]) -> Option<SegmentDigest> {
+        first_bytes.get(..self.records_end as usize).map(SegmentDigest::of)
+    }
+
     /// Returns the records, which are in the frame from `records_start` to `records_end`.
     pub fn records(&self, frame: &[u8]) -> Result<Vec<u8>, FormatError> {
         unpack(frame, self.size, "the member of the records")?.content_of(RECORDS)
@@ -93,10 +102,19 @@ impl SegmentHead {
     /// Returns where in the segment the bytes of `place` are, if they are there.
     pub fn range_of(&self, place: &Place) -> Result<Option<Range<u64>>, FormatError> {
         let Place::Inside { at, packed, .. } = place else { return Ok(None) };
-        let start = self.records_end.checked_add(*at);
-        let end = start.and_then(|start| start.checked_add(*packed));
+        self.range(*at, *packed).map(Some)
+    }
+
+    /// Returns where in the segment the bytes of `parts` are.
+    pub fn range_of_parts(&self, parts: &Parts) -> Result<Range<u64>, FormatError> {
+        self.range(parts.at, parts.packed)
+    }
+
+    fn range(&self, at: u64, packed: u64) -> Result<Range<u64>, FormatError> {
+        let start = self.records_end.checked_add(at);
+        let end = start.and_then(|start| start.checked_add(packed));
         let end = end.filter(|end| *end <= SEGMENT_BYTES).ok_or_else(too_large)?;
-        Ok(Some(end - packed..end))
+        Ok(end - packed..end)
     }
 }
 
@@ -129,6 +147,7 @@ impl Lines<'_> {
         let origin = origin_of(*id, covers, place, line.stated_origin()).map_err(within)?;
         if let Line::Put(put) = &line {
             self.head.range_of(&put.place)?;
+            put.parts.as_ref().map(|parts| self.head.range_of_parts(parts)).transpose()?;
         }
         self.at = range.end + 1;
         self.place += 1;
@@ -182,6 +201,16 @@ pub fn unpack_member(frame: &[u8], size: u64) -> Result<Vec<u8>, FormatError> {
         return Err(FormatError::TooLarge { what, most: SMALL_BYTES });
     }
     Ok(unpack(frame, size, what)?.content)
+}
+
+/// Returns the bytes of `parts`, whose frame in the segment is `frame`, if they have the digest.
+pub fn unpack_parts(frame: &[u8], parts: &Parts) -> Result<Vec<u8>, FormatError> {
+    let bytes = unpack(frame, parts.size(), "the parts of an artifact")?.content;
+    if blake3::hash(&bytes).to_hex().as_str() == parts.digest {
+        Ok(bytes)
+    } else {
+        Err(FormatError::damaged("the parts of an artifact have another digest"))
+    }
 }
 
 /// Returns the member in `frame`, which has `size` bytes of content.

@@ -1,7 +1,12 @@
+mod hostile;
+
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::Read as _;
 
 use proptest::prelude::*;
+
+use hostile::segment_of;
 
 use super::*;
 use crate::bucket::frame;
@@ -9,6 +14,7 @@ use crate::bucket::frame::Packer;
 use crate::bucket::line::Line;
 use crate::bucket::line::MessageLine;
 use crate::bucket::line::MoveLine;
+use crate::bucket::line::Parts;
 use crate::bucket::line::Place;
 use crate::bucket::line::PutLine;
 use crate::bucket::line::RemoveLine;
@@ -16,6 +22,7 @@ use crate::bucket::line::SMALL_BYTES;
 use crate::bucket::name::ObjectName;
 use crate::model::ArtifactState;
 use crate::model::Record;
+use crate::replica::SegmentDigest;
 use crate::replica::Stamp;
 
 fn id(number: u64) -> SegmentId {
@@ -27,7 +34,12 @@ fn origin(number: u64, place: u32) -> Origin {
 }
 
 fn writer() -> SegmentWriter {
-    SegmentWriter::new(id(7), BTreeSet::new())
+    SegmentWriter::new(id(7), Covers::new())
+}
+
+fn covers(numbers: &[u64]) -> Covers {
+    let digest = |number: &u64| SegmentDigest::of(&number.to_le_bytes());
+    numbers.iter().map(|number| (id(*number), digest(number))).collect()
 }
 
 fn line(name: &str, size: u64) -> PutLine {
@@ -35,7 +47,7 @@ fn line(name: &str, size: u64) -> PutLine {
     let state = ArtifactState::Sealed;
     let record = Record { path, generation: 1, state, size, created: 6, ..Record::default() };
     let (attributes, place) = (BTreeMap::new(), Place::Empty);
-    PutLine { record, mode: 0o644, attributes, stamp: Stamp(1), place, origin: None }
+    PutLine { record, mode: 0o644, attributes, stamp: Stamp(1), place, parts: None, origin: None }
 }
 
 fn put(writer: &mut SegmentWriter, name: &str, bytes: &[u8]) -> Origin {
@@ -137,7 +149,7 @@ fn tar_understands_it() {
     let (a, b) = (format!("bytes/{}", origin(7, 0)), format!("bytes/{}", origin(7, 6)));
     assert_eq!(names, [HEAD, RECORDS, &a, &b]);
     let head = SegmentHead::read(&segment).unwrap().unwrap();
-    let (records, covers) = (head.records_end - head.records_start, "[]");
+    let (records, covers) = (head.records_end - head.records_start, "{}");
     let expected = format!(
         r#"{{"format":1,"writer":"00000000000000ab","number":7,"covers":{covers},"records":{{"packed":{records},"size":{},"lines":7}}}}"#,
         members[1].1.len()
@@ -145,6 +157,22 @@ fn tar_understands_it() {
     assert_eq!(String::from_utf8(members[0].1.clone()).unwrap(), format!("{expected}\n"));
     assert_eq!(memchr::memchr_iter(b'\n', &members[1].1).count(), 7);
     assert_eq!(members[2].1, b"bytes of a");
+}
+
+#[test]
+fn the_digest_is_of_head_and_records() {
+    let segment = filled();
+    let head = SegmentHead::read(&segment).unwrap().unwrap();
+    let end = head.records_end as usize;
+    let digest = head.digest(&segment).unwrap();
+    assert!(blake3::hash(&segment[..end]).to_hex().starts_with(&digest.to_string()));
+    assert_eq!(head.digest(&segment[..end]), Some(digest), "one that was cut has the same");
+    assert_eq!(head.digest(&segment[..end - 1]), None);
+    let merge = |numbers: &[u64]| {
+        let merge = SegmentWriter::new(id(9), covers(numbers)).finish().unwrap();
+        SegmentHead::read(&merge).unwrap().unwrap().digest(&merge).unwrap()
+    };
+    assert_ne!(merge(&[2]), merge(&[2, 3]), "they cover others");
 }
 
 #[test]
@@ -184,7 +212,7 @@ fn a_segment_of_nothing_is_one() {
 fn a_merge_takes_frames_over() {
     let segment = filled();
     let (head, lines, contents) = seen(&segment);
-    let covers: BTreeSet<_> = [id(7), id(2)].into();
+    let covers = covers(&[7, 2]);
     let mut merge = SegmentWriter::new(id(9), covers.clone());
     assert_eq!(put(&mut merge, "own.txt", b"own"), origin(9, 0));
     for (origin, line) in lines {
@@ -216,7 +244,7 @@ fn a_merge_takes_frames_over() {
 
 #[test]
 fn origins_are_of_what_is_covered() {
-    let mut merge = SegmentWriter::new(id(9), [id(7)].into());
+    let mut merge = SegmentWriter::new(id(9), covers(&[7]));
     for wrong in [origin(8, 0), origin(9, 1)] {
         let stated = PutLine { origin: Some(wrong), ..line("a.txt", 0) };
         assert!(merge.put(stated, PutBytes::Empty).is_err());
@@ -299,147 +327,6 @@ fn every_cut_asks_for_more_or_is_refused() {
     }
 }
 
-/// Packs members as they are.
-fn packed(members: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut packer = Packer::new(true);
-    let frames =
-        members.iter().map(|(name, content)| packer.pack(&member::bytes(name, content)).to_vec());
-    frames.collect::<Vec<_>>().concat()
-}
-
-fn head_of(packed: u64, size: u64, lines: u32) -> String {
-    format!(
-        r#"{{"format":1,"writer":"00000000000000ab","number":7,"covers":[],"records":{{"packed":{packed},"size":{size},"lines":{lines}}}}}"#
-    )
-}
-
-/// Returns a segment with these records, whatever they are, and so many lines by its head.
-fn segment_of(jsonl: &str, lines: u32) -> Vec<u8> {
-    let jsonl = format!("{jsonl}\n");
-    let records = packed(&[(RECORDS, jsonl.as_bytes())]);
-    let head = head_of(records.len() as u64, jsonl.len() as u64, lines);
-    [packed(&[(HEAD, head.as_bytes())]), records].concat()
-}
-
-fn refused_head(json: &str) -> FormatError {
-    SegmentHead::read(&packed(&[(HEAD, json.as_bytes())])).unwrap_err()
-}
-
-#[test]
-fn heads_that_cannot_be_are_refused() {
-    let good = head_of(100, 100, 3);
-    assert!(SegmentHead::read(&packed(&[(HEAD, good.as_bytes())])).unwrap().is_some());
-    let newer = r#"{"format":2,"all":"else"}"#;
-    assert_eq!(refused_head(newer), FormatError::Newer { format: 2 });
-    for (from, to) in [
-        (r#""format":1"#, r#""format":0"#),
-        (r#""format":1"#, r#""format":"1""#),
-        (r#""format":1,"#, ""),
-        ("00000000000000ab", "xyz"),
-        (r#""number":7"#, r#""number":0"#),
-        (r#""number":7"#, r#""number":1000000000000"#),
-        ("[]", r#"["00000000000000ab-000000000007"]"#),
-        ("[]", r#"["x"]"#),
-        (r#""lines":3"#, r#""lines":101"#),
-        (r#""lines":3"#, r#""lines":4294967296"#),
-        (r#""lines":3"#, r#""lines":-1"#),
-    ] {
-        let refused = refused_head(&good.replace(from, to));
-        assert!(matches!(refused, FormatError::Damaged { .. }), "{to}: {refused}");
-    }
-    for (packed, size) in [(SEGMENT_BYTES, 100), (u64::MAX, 100), (100, RECORDS_BYTES + 1)] {
-        let refused = refused_head(&head_of(packed, size, 3));
-        assert!(matches!(refused, FormatError::TooLarge { .. }), "{packed}, {size}: {refused}");
-    }
-    let other = packed(&[(RECORDS, good.as_bytes())]);
-    assert!(SegmentHead::read(&other).is_err(), "it begins with another member");
-}
-
-#[test]
-fn what_is_no_segment_is_refused() {
-    let mut packer = Packer::new(true);
-    let link = {
-        let mut header = tar::Header::new_ustar();
-        header.set_entry_type(tar::EntryType::Symlink);
-        header.set_path(HEAD).unwrap();
-        header.set_size(0);
-        header.set_cksum();
-        packer.pack(header.as_bytes()).to_vec()
-    };
-    for bytes in [
-        b"{}".to_vec(),
-        b"\x1f\x8b\x08\x00".to_vec(),
-        packer.pack(b"").to_vec(),
-        packer.pack(&[0; 1024]).to_vec(),
-        packer.pack(b"text").to_vec(),
-        packer.pack(&[b'x'; 512]).to_vec(),
-        packer.pack(&member::bytes(HEAD, b"{}")[..512]).to_vec(),
-        packer.pack(&[member::bytes(HEAD, b"{}"), vec![0; 512]].concat()).to_vec(),
-        link,
-    ] {
-        assert!(SegmentHead::read(&bytes).is_err(), "{bytes:?}");
-    }
-    assert_eq!(SegmentHead::read(b""), Ok(None));
-}
-
-#[test]
-fn a_head_that_never_ends_is_refused() {
-    // A frame of unknown length, of blocks of the same byte: each is another 128 KiB.
-    let mut endless = b"\x28\xb5\x2f\xfd\x00\x68".to_vec();
-    endless.extend(b"\x02\x00\x10x".repeat(SEGMENT_BYTES as usize / 4));
-    assert_eq!(SegmentHead::read(&endless[..1 << 20]), Ok(None));
-    assert!(matches!(SegmentHead::read(&endless), Err(FormatError::TooLarge { .. })));
-}
-
-#[test]
-fn bombs_are_refused() {
-    let zeros = vec![0; 64 << 20];
-    let bomb = zstd::bulk::compress(&zeros, 3).unwrap();
-    assert!(matches!(SegmentHead::read(&bomb), Err(FormatError::TooLarge { .. })));
-    let head = head_of(bomb.len() as u64, 1000, 3);
-    let segment = [packed(&[(HEAD, head.as_bytes())]), bomb.clone()].concat();
-    assert!(matches!(read(&segment), Err(FormatError::TooLarge { .. })));
-    assert!(matches!(unpack_member(&bomb, 10), Err(FormatError::TooLarge { .. })));
-    let size = SMALL_BYTES + 1;
-    assert!(matches!(unpack_member(&bomb, size), Err(FormatError::TooLarge { .. })));
-    assert!(unpack_member(&bomb, u64::MAX).is_err());
-}
-
-#[test]
-fn sizes_that_lie_are_refused() {
-    let frame = packed(&[("bytes/x", &b"0123456789"[..])]);
-    assert_eq!(unpack_member(&frame, 10).unwrap(), b"0123456789");
-    for size in [0, 1, 9, 11, 512, 513, SMALL_BYTES] {
-        assert!(unpack_member(&frame, size).is_err(), "{size}");
-    }
-    for end in 0..frame.len() {
-        assert!(unpack_member(&frame[..end], 10).is_err(), "{end}");
-    }
-    assert!(unpack_member(&[&frame[..], &frame[..]].concat(), 10).is_err());
-    let told = r#"{"message":"{}","stamp":1}"#;
-    assert!(read(&segment_of(told, 1)).is_ok());
-    for lines in [0, 2] {
-        assert!(read(&segment_of(told, lines)).is_err(), "{lines}");
-    }
-}
-
-#[test]
-fn lines_too_long_are_refused() {
-    let long = format!("{{{}}}", " ".repeat(16 << 20));
-    assert!(matches!(read(&segment_of(&long, 1)), Err(FormatError::TooLarge { .. })));
-}
-
-#[test]
-fn bytes_outside_the_segment_are_refused() {
-    let record = serde_json::to_string(&line("x.txt", 10).record).unwrap();
-    for at in [SEGMENT_BYTES, u64::MAX] {
-        let text = format!(
-            r#"{{"put":{record},"mode":420,"stamp":1,"bytes":{{"at":{at},"packed":100,"size":10}}}}"#
-        );
-        assert!(matches!(read(&segment_of(&text, 1)), Err(FormatError::TooLarge { .. })), "{at}");
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -467,6 +354,17 @@ proptest! {
     }
 
     #[test]
+    fn whatever_is_covered_comes_back(
+        numbers in proptest::collection::btree_map(1..7_u64, any::<Vec<u8>>(), 0..7),
+    ) {
+        let digests = numbers.iter().map(|(at, bytes)| (id(*at), SegmentDigest::of(bytes)));
+        let covers: Covers = digests.collect();
+        let merge = SegmentWriter::new(id(7), covers.clone()).finish().unwrap();
+        let (head, ..) = seen(&merge);
+        prop_assert_eq!(head.covers, covers);
+    }
+
+    #[test]
     fn any_change_is_noticed_or_harmless(
         at in any::<prop::sample::Index>(),
         byte in any::<u8>(),
@@ -478,4 +376,40 @@ proptest! {
             prop_assert!(head.id == id(7) && lines.len() == 7);
         }
     }
+}
+
+#[test]
+fn parts_of_a_large_one_go_with_it_and_into_merges() {
+    let (ranges, bytes) = ([0..4, 10..13], b"headend");
+    let large = line("large.log", 1 << 30);
+    let mut first = writer();
+    let parts = PutParts::Bytes { ranges: &ranges, bytes };
+    let origin = first.put_with_parts(large.clone(), object(), Some(parts)).unwrap();
+    let segment = first.finish().unwrap();
+    let of = |segment: &[u8]| {
+        let (head, lines, _) = seen(segment);
+        let Line::Put(put) = lines[0].1.clone() else { panic!() };
+        let parts = put.parts.clone().unwrap();
+        let range = head.range_of_parts(&parts).unwrap();
+        let frame = segment[range.start as usize..range.end as usize].to_vec();
+        assert_eq!(unpack_parts(&frame, &parts).unwrap(), bytes);
+        (put, parts, frame)
+    };
+    let (put, parts, frame) = of(&segment);
+    assert_eq!((parts.size(), parts.ranges.as_slice()), (7, &[(0, 4), (10, 13)][..]));
+    assert_eq!(parts.around(11), Some((10..13, 4)));
+    assert_eq!(parts.around(5), None);
+    let names: Vec<_> = members(&segment).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names[2..], [format!("parts/{origin}")]);
+    let mut merge = SegmentWriter::new(id(9), [(id(7), SegmentDigest::of(b"seven"))].into());
+    let packed = PutParts::Packed { frame: &frame, parts: &parts };
+    let line = PutLine { origin: Some(origin), ..*put };
+    merge.put_with_parts(line, object(), Some(packed)).unwrap();
+    of(&merge.finish().unwrap());
+    let other = Parts { digest: "ab".repeat(32), ..parts.clone() };
+    assert!(unpack_parts(&frame, &other).is_err());
+    let longer = Parts { ranges: vec![(0, 4), (10, 14)], ..parts };
+    assert!(unpack_parts(&frame, &longer).is_err());
+    let none = PutParts::Bytes { ranges: &[], bytes: b"" };
+    assert!(writer().put_with_parts(large, object(), Some(none)).is_err());
 }

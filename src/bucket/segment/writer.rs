@@ -1,6 +1,6 @@
 //! Writing a segment.
 
-use std::collections::BTreeSet;
+use std::ops::Range;
 
 use crate::bucket::FormatError;
 use crate::bucket::frame;
@@ -8,6 +8,8 @@ use crate::bucket::frame::Packer;
 use crate::bucket::line::Line;
 use crate::bucket::line::MessageLine;
 use crate::bucket::line::MoveLine;
+use crate::bucket::line::PARTS_BYTES;
+use crate::bucket::line::Parts;
 use crate::bucket::line::Place;
 use crate::bucket::line::PutLine;
 use crate::bucket::line::RemoveLine;
@@ -23,8 +25,12 @@ use crate::bucket::segment::RecordsFrame;
 use crate::bucket::segment::SEGMENT_BYTES;
 use crate::bucket::segment::member;
 use crate::bucket::segment::origin_of;
+use crate::replica::Covers;
 use crate::replica::Origin;
 use crate::replica::SegmentId;
+
+/// The beginning of the names of members that have parts.
+const PARTS: &str = "parts/";
 
 /// The bytes of an artifact that is published.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,11 +59,36 @@ pub enum PutBytes<'a> {
     },
 }
 
+/// Some of the bytes of an artifact that has an object, which go into the segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PutParts<'a> {
+    /// These: at most [`PARTS_BYTES`].
+    Bytes {
+        /// Where they are in the artifact, in order and apart.
+        ranges: &'a [Range<u64>],
+        /// They, one range after the other.
+        bytes: &'a [u8],
+    },
+    /// Some that are in another segment.
+    Packed {
+        /// Their frame there.
+        frame: &'a [u8],
+        /// What the line there says of them.
+        parts: &'a Parts,
+    },
+}
+
+/// Returns how many bytes some parts have when they are packed.
+pub fn packed_parts(bytes: &[u8]) -> u64 {
+    let member = member::bytes(PARTS, bytes);
+    Packer::new(true).pack(&member).len() as u64
+}
+
 /// A segment that is being written, in memory. What it refuses leaves it as it was.
 #[derive(Debug)]
 pub struct SegmentWriter {
     id: SegmentId,
-    covers: BTreeSet<SegmentId>,
+    covers: Covers,
     /// The lines, which are packed at the end.
     records: Vec<u8>,
     lines: u32,
@@ -68,21 +99,43 @@ pub struct SegmentWriter {
 
 impl SegmentWriter {
     /// Begins the segment `id`, which covers some others if it merges them.
-    pub fn new(id: SegmentId, covers: BTreeSet<SegmentId>) -> Self {
+    pub fn new(id: SegmentId, covers: Covers) -> Self {
         let (records, members) = (Vec::new(), Vec::new());
         Self { id, covers, records, lines: 0, members, packer: Packer::new(true) }
     }
 
     /// Publishes an artifact. `line.place` is set here, as `bytes` says. Returns its origin.
-    pub fn put(&mut self, mut line: PutLine, bytes: PutBytes<'_>) -> Result<Origin, FormatError> {
+    pub fn put(&mut self, line: PutLine, bytes: PutBytes<'_>) -> Result<Origin, FormatError> {
+        self.put_with_parts(line, bytes, None)
+    }
+
+    /// Publishes an artifact as [`Self::put`] does, and some of its bytes with it. `line.parts` is
+    /// set here, as `parts` says.
+    pub fn put_with_parts(
+        &mut self,
+        line: PutLine,
+        bytes: PutBytes<'_>,
+        parts: Option<PutParts<'_>>,
+    ) -> Result<Origin, FormatError> {
         let origin = origin_of(self.id, &self.covers, self.lines, line.origin)?;
         let start = self.members.len();
-        line.place = self.add_bytes(origin, bytes)?;
-        let written = self.write(&Line::Put(Box::new(line)));
+        let written = self.write_put(origin, line, bytes, parts);
         if written.is_err() {
             self.members.truncate(start);
         }
         written.map(|()| origin)
+    }
+
+    fn write_put(
+        &mut self,
+        origin: Origin,
+        mut line: PutLine,
+        bytes: PutBytes<'_>,
+        parts: Option<PutParts<'_>>,
+    ) -> Result<(), FormatError> {
+        line.place = self.add_bytes(origin, bytes)?;
+        line.parts = parts.map(|parts| self.add_parts(origin, parts)).transpose()?;
+        self.write(&Line::Put(Box::new(line)))
     }
 
     /// Gives an artifact another name.
@@ -162,6 +215,26 @@ impl SegmentWriter {
         };
         self.members.extend_from_slice(frame);
         Ok(Place::Inside { at, packed: frame.len() as u64, size })
+    }
+
+    /// Takes over some bytes of an artifact. Returns what the line says of them.
+    fn add_parts(&mut self, origin: Origin, parts: PutParts<'_>) -> Result<Parts, FormatError> {
+        let at = self.members.len() as u64;
+        let (frame, parts) = match parts {
+            PutParts::Bytes { ranges, bytes } => {
+                check("the parts of an artifact", bytes.len() as u64, PARTS_BYTES)?;
+                let frame = self.packer.pack(&member::bytes(&format!("{PARTS}{origin}"), bytes));
+                let ranges: Vec<_> = ranges.iter().map(|range| (range.start, range.end)).collect();
+                let digest = blake3::hash(bytes).to_hex().to_string();
+                (frame, Parts { at, packed: frame.len() as u64, digest, ranges })
+            }
+            PutParts::Packed { frame, parts } => {
+                check_frame(frame)?;
+                (frame, Parts { at, packed: frame.len() as u64, ..parts.clone() })
+            }
+        };
+        self.members.extend_from_slice(frame);
+        Ok(parts)
     }
 }
 

@@ -1,5 +1,4 @@
 //! `push`, `pull` and `remote`: the bucket that hosts share.
-#![cfg_attr(not(feature = "remote"), expect(dead_code, reason = "such a build refuses them all"))]
 
 use clap::Args;
 use clap::Subcommand;

@@ -86,16 +86,24 @@ pub(super) fn read(store: BorrowedFd<'_>) -> anyhow::Result<Option<i32>> {
     restrict(rules)
 }
 
-/// Leaves this thread the network, and the files by which it finds and checks a server.
-pub(super) fn network() -> anyhow::Result<()> {
+/// Leaves this thread the network, the files by which it finds and checks a server, and `also`, to
+/// read.
+pub(super) fn network(also: &[PathBuf]) -> anyhow::Result<()> {
     let files = Ruleset::default().handle_access(AccessFs::from_all(TRIED))?;
     let mut rules = files.scope(Scope::from_all(TRIED))?.create()?;
     let named = CERTIFICATES.iter().filter_map(std::env::var_os).map(PathBuf::from);
     let paths: Vec<PathBuf> = CONNECT.iter().map(PathBuf::from).chain(named).collect();
-    for path in &paths {
+    for path in paths.iter().chain(also) {
         rules = allow(rules, path, AccessFs::ReadFile | AccessFs::ReadDir)?;
     }
     restrict(allow_libraries(rules)?).map(drop)
+}
+
+/// Leaves this thread one directory with all that is in it, and no network.
+#[cfg(feature = "remote")]
+pub(super) fn directory(path: &Path) -> anyhow::Result<()> {
+    let rules = ruleset(Scope::from_all(TRIED))?;
+    restrict(allow(rules, path, in_store(false))?).map(drop)
 }
 
 /// Leaves this thread no file.
@@ -276,7 +284,7 @@ mod tests {
         let path = dir.path().to_owned();
         confined(move || {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            network().unwrap();
+            network(&[]).unwrap();
             std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             fs::read("/etc/hosts").unwrap();
             for refused in ["/", "/proc/self/environ", "/root", path.to_str().unwrap()] {
@@ -285,6 +293,46 @@ mod tests {
             fs::write(path.join("new"), "x").unwrap_err();
             fs::write("/etc/new", "x").unwrap_err();
             Command::new("/bin/sh").spawn().unwrap_err();
+        });
+    }
+
+    #[test]
+    fn what_has_the_keys_reads_their_directory_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_owned();
+        confined(move || {
+            let (keys, beside) = (path.join("keys"), path.join("beside"));
+            fs::create_dir(&keys).unwrap();
+            fs::write(keys.join("token"), "secret").unwrap();
+            fs::write(&beside, "").unwrap();
+            network(std::slice::from_ref(&keys)).unwrap();
+            assert_eq!(fs::read(keys.join("token")).unwrap(), b"secret");
+            fs::write(keys.join("token"), "other").unwrap_err();
+            fs::read(&beside).unwrap_err();
+        });
+    }
+
+    #[cfg(feature = "remote")]
+    #[test]
+    fn what_has_a_directory_has_no_network_and_no_other_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_owned();
+        confined(move || {
+            let (bucket, beside) = (path.join("bucket"), path.join("beside"));
+            fs::create_dir(&bucket).unwrap();
+            fs::write(&beside, "").unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            directory(&bucket).unwrap();
+            fs::create_dir(bucket.join("log")).unwrap();
+            fs::write(bucket.join("log/x#1"), "text").unwrap();
+            fs::hard_link(bucket.join("log/x#1"), bucket.join("log/x")).unwrap();
+            fs::remove_file(bucket.join("log/x#1")).unwrap();
+            assert_eq!(fs::read(bucket.join("log/x")).unwrap(), b"text");
+            fs::read(&beside).unwrap_err();
+            fs::read("/etc/hosts").unwrap_err();
+            std::net::TcpStream::connect(address).unwrap_err();
+            Command::new(PROGRAM).spawn().unwrap_err();
         });
     }
 

@@ -23,6 +23,12 @@ pub(super) const NONE: CapabilitySet = CapabilitySet::empty();
 pub(super) const FOR_READER: CapabilitySet =
     CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::LEASE);
 
+/// The capabilities of root's process that has a directory which hosts share, and which another user
+/// may own.
+#[cfg(feature = "remote")]
+pub(super) const FOR_DIRECTORY: CapabilitySet =
+    CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER);
+
 /// Returns the capabilities of a server of root. It creates files on behalf of any user, and reads
 /// them whatever their modes, since the kernel has checked permissions already. The server of
 /// another user has no capabilities anyway.

@@ -1,11 +1,13 @@
 //! The bucket that the settings name, opened for a store.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
 use crate::bucket::Bucket;
+use crate::bucket::BucketId;
 use crate::bucket::BucketUrl;
 use crate::bucket::CONVERSATIONS;
 use crate::bucket::Deadline;
@@ -20,9 +22,11 @@ use crate::cli::remote::holder;
 use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
 use crate::model::Component;
+use crate::remote::FarArtifacts;
 use crate::remote::Home;
 use crate::remote::Moment;
 use crate::remote::PushLock;
+use crate::remote::RemoteError;
 use crate::remote::Sync;
 use crate::store::Store;
 
@@ -48,6 +52,8 @@ pub(super) struct Opened {
     pub(super) store: Store,
     pub(super) bucket: Bucket,
     pub(super) home: Home,
+    id: BucketId,
+    cache_bytes: u64,
     lock: PushLock,
     /// The end of all requests, if there is one.
     until: Option<Instant>,
@@ -66,21 +72,23 @@ pub(super) fn bucket(settings: &Settings) -> anyhow::Result<Bucket> {
     Ok(Bucket::open(&url(settings)?, env::of_object_stores())?)
 }
 
-/// Asks who the bucket is.
+/// Asks who the bucket is. Fails if it is write-once and this host is not, or the other way round.
 pub(super) fn identify(
     bucket: &Bucket,
+    settings: &Settings,
     purpose: Purpose,
     deadline: Deadline,
 ) -> anyhow::Result<Identity> {
+    let write_once = settings.is_on(Key::WriteOnce);
     if purpose == Purpose::Publish {
-        return Ok(bucket.found(false, deadline)?);
+        return Ok(bucket.found(write_once, deadline)?);
     }
     let absent = || {
         let text = format!("no host has sent anything to `{}` yet", bucket.url());
         let hint = "`ctxfs push` on a host that has conversations, or correct `[remote] url`";
         Failure::new(FailureKind::Failed, text, hint)
     };
-    Ok(bucket.identity(deadline)?.ok_or_else(absent)?)
+    Ok(bucket.identity(deadline)?.ok_or_else(absent)?.agreeing(write_once)?)
 }
 
 impl Opened {
@@ -102,15 +110,16 @@ impl Opened {
     ) -> anyhow::Result<Self> {
         let bucket = bucket(settings)?;
         let store = Store::open(&settings.store(&context.environment)?)?;
-        let identity = identify(&bucket, purpose, deadline(until))?;
+        let identity = identify(&bucket, settings, purpose, deadline(until))?;
         let home = Home::open(&store, identity.id)?;
         let lock = wait_for(&home, &store, until, context)?;
-        home.keep_url(&bucket.url().to_string())?;
+        home.keep_bucket(&bucket.url().to_string(), identity.write_once)?;
         if purpose == Purpose::Publish && !identity.conditional {
             // Nobody can tell whether a copy of this store has taken the next number.
             home.new_writer()?;
         }
-        Ok(Self { store, bucket, home, lock, until })
+        let cache_bytes = settings.number(Key::RemoteCacheBytes).unwrap_or_default();
+        Ok(Self { store, bucket, home, id: identity.id, cache_bytes, lock, until })
     }
 
     /// Hands out what the layer `remote` needs.
@@ -123,6 +132,12 @@ impl Opened {
             now: &Moment::now,
             deadline: &|| self.deadline(),
         })
+    }
+
+    /// Returns the artifacts whose bytes are elsewhere.
+    pub(super) fn far(&self) -> Result<FarArtifacts, RemoteError> {
+        let home = Home::open(&self.store, self.id)?;
+        FarArtifacts::new(Arc::new(self.bucket.clone()), home, self.cache_bytes, PATIENCE)
     }
 
     /// Returns until when a request that begins now is repeated.

@@ -20,9 +20,6 @@ use crate::model::visible;
 use crate::remote::Came;
 use crate::remote::RemoteError;
 use crate::remote::Resent;
-use crate::remote::look;
-use crate::remote::pieces;
-use crate::replica::State;
 use crate::store::Conversation;
 
 const WHAT: [&str; 2] =
@@ -87,28 +84,28 @@ fn pull(opened: &Opened, id: &Component) -> Result<Option<Report>, RemoteError> 
         let why = "it was removed here: `ctxfs push` tells the others";
         return Ok(Some(Report::refused(id, why)));
     }
-    let Some(conversation) = conversation(opened, id)? else { return Ok(None) };
-    let mut came = opened.sync(|sync| sync.pull(&conversation))?;
+    let (conversation, mut came) = match opened.store.conversation(id)? {
+        Some(found) => (Arc::clone(&found), opened.sync(|sync| sync.pull(&found))?),
+        None => match opened.sync(|sync| sync.pull_new(id))? {
+            Some(came) => came,
+            None => return Ok(None),
+        },
+    };
+    fetch(opened, &conversation, &mut came)?;
     let resent = resend(opened, &conversation, &came)?;
     let problems = problems(&name, &mut came);
     Ok(Some(Report { id: name, came, resent, problems }))
 }
 
-/// Returns a conversation of the store. One that is not there is created if something lives in the
-/// bucket, or cannot be read there.
-fn conversation(opened: &Opened, id: &Component) -> Result<Option<Arc<Conversation>>, RemoteError> {
-    if let Some(found) = opened.store.conversation(id)? {
-        return Ok(Some(found));
+/// Fetches what was known already, and whose bytes are elsewhere.
+fn fetch(opened: &Opened, conversation: &Conversation, came: &mut Came) -> Result<(), RemoteError> {
+    if conversation.has_far(None)? {
+        let far = opened.far()?;
+        let (count, left) = opened.sync(|sync| sync.fetch_all(conversation, &far))?;
+        came.added += count;
+        came.left.extend(left);
     }
-    let notes = opened.home.conversation(id)?;
-    let looked = look(&opened.bucket, &notes, opened.deadline())?;
-    let found = pieces(&notes)?;
-    let state = State::of(&found.pieces);
-    let is_refused = !found.refused.is_empty() || !looked.refused.is_empty();
-    if state.artifacts.is_empty() && state.messages.is_empty() && !is_refused {
-        return Ok(None);
-    }
-    Ok(Some(opened.store.create_conversation(id)?))
+    Ok(())
 }
 
 /// Sends again what the bucket has lost. Who may only read leaves that to others.

@@ -25,7 +25,6 @@ use crate::cli::settings::Settings;
 use crate::engine::StoredOutput;
 use crate::model::Component;
 use crate::model::visible;
-use crate::remote::MessagesAt;
 use crate::remote::RemoteError;
 use crate::remote::Resent;
 use crate::remote::Sent;
@@ -40,8 +39,6 @@ const DURABLE: Duration = Duration::from_secs(30);
 /// moved on: how often that is waited for, and how long.
 const LOOKS: usize = 5;
 const MOMENT: Duration = Duration::from_millis(20);
-/// The segments of a conversation from which on it is looked whether merging is worth it.
-const MANY: usize = 64;
 const HINT: &str = "the rest is sent; `ctxfs push` sends these once they are complete or mended";
 
 /// What became of one conversation.
@@ -135,9 +132,7 @@ fn find(opened: &Opened, id: &str) -> anyhow::Result<Component> {
 /// Returns true if host and bucket agreed upon files or messages of a conversation that is not here
 /// any more.
 pub(super) fn is_removed_here(opened: &Opened, id: &Component) -> Result<bool, RemoteError> {
-    let agreed = opened.home.conversation(id)?.agreement()?;
-    let is_known = !agreed.base.entries.is_empty() || agreed.messages != MessagesAt::default();
-    Ok(is_known && opened.store.conversation(id)?.is_none())
+    opened.home.is_removed(&opened.store, id)
 }
 
 /// Sends a conversation. One that nobody named, and of which all is sent, costs no request.
@@ -208,18 +203,10 @@ fn tidy(
     sweeps: bool,
     problems: &mut Problems,
 ) -> Result<(), RemoteError> {
-    if opened.home.conversation(id)?.segments()?.len() < MANY {
-        return Ok(());
-    }
     let tidying = if sweeps { Tidying::Delete } else { Tidying::Merge };
-    match opened.sync(|sync| sync.tidy(id, tidying)) {
-        Ok(tidied) if tidied.is_hindered() => {
-            let why = "this host may not delete: set `sweep = false` in `[remote]`";
-            problems.add(id.to_text(), why);
-        }
-        // What cannot be read was refused before, and is told by those who get it.
-        Ok(_) | Err(RemoteError::Blind { .. }) => {}
-        Err(error) => return Err(error),
+    let tidied = opened.sync(|sync| sync.tidy_many(id, tidying))?;
+    if tidied.is_some_and(|tidied| tidied.is_hindered()) {
+        problems.add(id.to_text(), "this host may not delete: set `sweep = false` in `[remote]`");
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,6 +17,7 @@ use crate::cli::ls;
 use crate::cli::remote::opened;
 use crate::cli::remote::opened::Purpose;
 use crate::cli::settings::Key;
+use crate::cli::settings::Settings;
 use crate::model::Component;
 use crate::model::visible;
 use crate::remote::Home;
@@ -29,6 +31,9 @@ use crate::store::Time;
 
 /// The time that the bucket has to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A difference of clocks that is told as a fault.
+const CLOCK_IS_OFF: Duration = Duration::from_mins(1);
 
 /// What is told.
 struct Status {
@@ -45,25 +50,52 @@ struct Status {
 pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let store = Store::open(&settings.store(&context.environment)?)?;
-    let bucket = opened::bucket(&settings)?;
+    let status = status(&settings, &store)?;
+    let text = if cli.json { status.json().to_string() + "\n" } else { status.text() };
+    context.printer.data(&text)
+}
+
+/// Returns what the bucket of the settings says of this host's clock, and its URL; `None` if they
+/// name no bucket. Fails if it does not answer, or is not for this host.
+pub(in crate::cli) fn health(
+    settings: &Settings,
+    store: &Path,
+) -> Option<anyhow::Result<(String, Option<String>)>> {
+    settings.text(Key::RemoteUrl)?;
+    Some(healthy(settings, store))
+}
+
+fn healthy(settings: &Settings, store: &Path) -> anyhow::Result<(String, Option<String>)> {
+    if !store.is_dir() {
+        return Ok((opened::url(settings)?.to_string(), None));
+    }
+    let Status { url, clock, error, .. } = status(settings, &Store::open(store)?)?;
+    let is_off = |clock: &i64| clock.unsigned_abs() > CLOCK_IS_OFF.as_millis() as u64;
+    match error {
+        Some(error) => Err(anyhow::Error::msg(error)),
+        None => Ok((url, clock.filter(is_off).map(clock_text))),
+    }
+}
+
+fn status(settings: &Settings, store: &Store) -> anyhow::Result<Status> {
+    let bucket = opened::bucket(settings)?;
     let url = bucket.url().to_string();
-    let there = opened::identify(&bucket, Purpose::Read, Deadline::after(PATIENCE));
+    let there = opened::identify(&bucket, settings, Purpose::Read, Deadline::after(PATIENCE));
     let (id, error) = match there {
         Ok(identity) => (Some(identity.id), None),
-        Err(error) => (known(&store, &url)?, Some(format!("{error:#}"))),
+        Err(error) => (known(store, &url)?, Some(format!("{error:#}"))),
     };
     let (writer, clock, conversations) = (None, None, Vec::new());
     let mut status = Status { url, bucket: id, writer, clock, error, conversations };
     if let Some(id) = id {
-        let home = Home::open(&store, id)?;
+        let home = Home::open(store, id)?;
         status.writer = Some(home.writer()?.to_string());
-        status.conversations = standings(&store, &home)?;
+        status.conversations = standings(store, &home)?;
         if status.error.is_none() && settings.is_on(Key::RemoteSweep) {
             status.clock = clock_of(&bucket, &status.conversations);
         }
     }
-    let text = if cli.json { status.json().to_string() + "\n" } else { status.text() };
-    context.printer.data(&text)
+    Ok(status)
 }
 
 /// Returns the bucket that was at `url` when it answered last.
@@ -159,7 +191,8 @@ fn line(standing: &Standing) -> String {
     }
     let looked = standing.looked.and_then(Time::age).map(ls::age);
     let looked = looked.map_or("never looked".to_owned(), |age| format!("looked {age} ago"));
-    format!("{}; {} segments, {looked}", parts.join(", "), standing.segments)
+    let plural = if standing.segments == 1 { "" } else { "s" };
+    format!("{}; {} segment{plural}, {looked}", parts.join(", "), standing.segments)
 }
 
 fn value(id: &Component, standing: &Standing) -> Value {

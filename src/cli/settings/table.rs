@@ -393,9 +393,11 @@ impl Key {
 }
 
 impl Row {
-    /// Returns the setting called `name`.
+    /// Returns the setting called `name`: the one outside of tables, if there is one.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
-        ROWS.iter().find(|row| row.name == name)
+        let mut rows = ROWS.iter().filter(|row| row.name == name);
+        let is_in_no_table = |row: &&Self| row.group.table().is_none();
+        rows.clone().find(is_in_no_table).or_else(|| rows.next())
     }
 
     /// Returns the default, unless it is computed.
@@ -412,7 +414,11 @@ mod tests {
     fn rows_stand_where_their_keys_say() {
         for (number, row) in ROWS.iter().enumerate() {
             assert_eq!(row.key as usize, number);
-            assert!(std::ptr::eq(Row::named(row.name).unwrap(), row), "{} is unique", row.name);
+            let table = row.group.table();
+            let same = ROWS.iter().filter(|other| other.name == row.name);
+            assert_eq!(same.filter(|other| other.group.table() == table).count(), 1);
+            let named = Row::named(row.name).unwrap();
+            assert!(table.is_some() || std::ptr::eq(named, row), "{} is found", row.name);
             assert_eq!(row.default.is_empty(), row.default_value().is_none(), "{}", row.name);
             assert_eq!(ROWS.iter().filter(|other| other.variable == row.variable).count(), 1);
         }

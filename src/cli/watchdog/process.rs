@@ -19,6 +19,7 @@ use signal_hook::low_level::pipe;
 
 use crate::cli::args::WatchArgs;
 use crate::cli::env;
+use crate::cli::remote;
 use crate::cli::stop::SIGNALS;
 use crate::cli::watchdog::protocol::ReceivedRequest;
 use crate::cli::watchdog::protocol::WatchdogReply;
@@ -35,12 +36,18 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 const AFTER_THE_OTHER: Duration = Duration::from_secs(1);
 
 /// Starts a watchdog in its own process group, where an interrupt from the terminal does not reach
-/// it.
-pub(super) fn spawn(target: &Path, spare: bool, socket: OwnedFd) -> io::Result<Child> {
+/// it. `remote` is the bucket for which it may start a process.
+pub(super) fn spawn(
+    target: &Path,
+    spare: bool,
+    remote: Option<&str>,
+    socket: OwnedFd,
+) -> io::Result<Child> {
     Command::new("/proc/self/exe")
         .arg0("ctxfs")
         .arg("watch-mount")
         .args(spare.then_some("--spare"))
+        .args(remote.map(|url| format!("--remote={url}")))
         .arg("--")
         .arg(target)
         .env_remove(env::NOTIFY_SOCKET)
@@ -85,12 +92,25 @@ fn reply(args: &WatchArgs, request: ReceivedRequest) -> WatchdogReply {
         ReceivedRequest::Another(socket) => {
             another(args, socket).map_err(|error| error.to_string())
         }
+        ReceivedRequest::Remote(socket) => {
+            start_remote(args, socket).map_err(|error| error.to_string())
+        }
     }
 }
 
 /// Starts the other watchdog: a spare, unless this is the spare.
 fn another(args: &WatchArgs, socket: OwnedFd) -> io::Result<String> {
-    let mut started = spawn(&args.target, !args.spare, socket)?;
+    wait_for(spawn(&args.target, !args.spare, args.remote.as_deref(), socket)?)
+}
+
+/// Starts the process that asks the bucket. Which one that is was said when this process started,
+/// so that a server cannot name another.
+fn start_remote(args: &WatchArgs, socket: OwnedFd) -> io::Result<String> {
+    let url = args.remote.as_deref().ok_or_else(|| io::Error::other("no bucket is set"))?;
+    wait_for(remote::spawn_process(url, socket)?)
+}
+
+fn wait_for(mut started: Child) -> io::Result<String> {
     thread::Builder::new().spawn(move || started.wait())?;
     Ok(String::new())
 }

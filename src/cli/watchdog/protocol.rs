@@ -4,6 +4,7 @@
 //! server     unmount                 watchdog   +            done
 //!            stat <pid>                         +<text>      the content of /proc/<pid>/stat
 //!            another, a descriptor              -<why>       failed
+//!            remote, a descriptor
 //!                                               X            a signal came; only between lines
 //! ```
 
@@ -31,6 +32,8 @@ pub(super) enum WatchdogRequest<'a> {
     Stat(u32),
     /// Starts another watchdog with this socket.
     Another(BorrowedFd<'a>),
+    /// Starts the process that asks the bucket, with this socket.
+    Remote(BorrowedFd<'a>),
 }
 
 /// A request as the watchdog receives it.
@@ -39,6 +42,7 @@ pub(super) enum ReceivedRequest {
     Unmount,
     Stat(u32),
     Another(OwnedFd),
+    Remote(OwnedFd),
 }
 
 /// The reply to a request: a text, or the reason of failure.
@@ -57,6 +61,7 @@ impl WatchdogRequest<'_> {
             Self::Unmount => ("unmount".to_owned(), None),
             Self::Stat(pid) => (format!("stat {pid}"), None),
             Self::Another(socket) => ("another".to_owned(), Some(*socket)),
+            Self::Remote(socket) => ("remote".to_owned(), Some(*socket)),
         };
         passing::send(to, text.as_bytes(), passed)
     }
@@ -72,6 +77,7 @@ impl ReceivedRequest {
             (b"", _) => Ok(None),
             (b"unmount", _) => Ok(Some(Self::Unmount)),
             (b"another", Some(socket)) => Ok(Some(Self::Another(socket))),
+            (b"remote", Some(socket)) => Ok(Some(Self::Remote(socket))),
             (text, _) => number(text).map(|pid| Some(Self::Stat(pid))),
         }
     }
@@ -132,6 +138,11 @@ mod tests {
         assert!(matches!(
             ReceivedRequest::receive(&watchdog).unwrap(),
             Some(ReceivedRequest::Another(_))
+        ));
+        WatchdogRequest::Remote(file.as_fd()).send(&server).unwrap();
+        assert!(matches!(
+            ReceivedRequest::receive(&watchdog).unwrap(),
+            Some(ReceivedRequest::Remote(_))
         ));
         WatchdogRequest::Unmount.send(&server).unwrap();
         assert!(matches!(

@@ -10,7 +10,6 @@ use crate::materialize::Checkpoints;
 use crate::materialize::PlainText;
 use crate::materialize::analyze;
 use crate::materialize::analyze_log;
-use crate::model::Provenance;
 use crate::model::RelPath;
 use crate::redact::samples::Sample;
 use crate::redact::samples::WrittenForm;

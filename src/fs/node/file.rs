@@ -131,13 +131,13 @@ impl FileNode {
     }
 
     /// Returns its present attributes: by its name, or by an open descriptor if it has lost its
-    /// name.
+    /// name. What was found elsewhere has those of then, until its name is looked up again: a file
+    /// that has the name by now may be it, or another one.
     pub(crate) fn stat(&self) -> Result<Stat> {
         if let Some(link) = self.link.get() {
             match link.dir()?.stat(&link.name) {
                 Ok(stat) if self.is_at(&stat) => return Ok(stat),
-                Ok(_) => {}
-                Err(_) => {
+                _ => {
                     if let Some(far) = self.far_stat() {
                         return Ok(far);
                     }

@@ -176,3 +176,26 @@ fn it_is_renamed_and_removed_by_its_record() {
     let made = fixture.fs.lookup(fixture.tool, OsStr::new("y.txt.summary"), ME);
     assert!(made.is_err());
 }
+
+#[test]
+fn nothing_moves_to_another_conversation() {
+    let scene = Scene::new("one\n");
+    let fixture = &scene.fixture;
+    fixture.put("here.txt", b"here\n");
+    fixture.fs.mkdir(Ino::ROOT, OsStr::new("c2"), 0o700, ME).unwrap();
+    let other = fixture.find("c2/artifacts/tool").unwrap().attr.ino;
+    for name in ["x.txt", "here.txt"] {
+        let name = OsStr::new(name);
+        let moved = fixture.fs.rename(fixture.tool, name, other, name, RenameMode::Replace);
+        assert_eq!(errno(moved), libc::EXDEV);
+    }
+    fixture.rename("here.txt", "there.txt", RenameMode::Replace).unwrap();
+    assert!(!fixture.plain("x.txt").exists(), "nothing was fetched for that");
+    let rename = |from: &str, to: &str| {
+        let (from, to) = (OsStr::new(from), OsStr::new(to));
+        fixture.fs.rename(Ino::ROOT, from, Ino::ROOT, to, RenameMode::Replace)
+    };
+    assert_eq!(errno(rename("c1", "c3")), libc::EXDEV, "its bytes would be lost");
+    assert_eq!(errno(rename("c2", "c1")), libc::ENOTEMPTY);
+    rename("c2", "c3").unwrap();
+}

@@ -1,6 +1,5 @@
 //! The message log of a conversation of several hosts, as the kernel sees it.
 
-use parking_lot::Mutex;
 use std::fs;
 use std::io;
 use std::io::Write as _;
@@ -12,6 +11,7 @@ use super::fixture::Fixture;
 use super::fixture::errno;
 use crate::engine::EngineOptions;
 use crate::engine::Tree;
+use crate::engine::sync::Mutex;
 use crate::fs::OpenMode;
 use crate::message::OtherMessages;
 use crate::message::Published;

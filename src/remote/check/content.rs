@@ -11,6 +11,7 @@ use crate::bucket::BucketError;
 use crate::bucket::PutLine;
 use crate::bucket::segment_key;
 use crate::bucket::unpack_member;
+use crate::bucket::unpack_parts;
 use crate::remote::Fetch as _;
 use crate::remote::Fetcher;
 use crate::remote::RemoteError;
@@ -89,6 +90,16 @@ fn wrong_content(mut content: impl Read, digest: &str) -> Result<Option<String>,
 fn passing(error: io::Error) -> Option<BucketError> {
     let error = error.into_inner()?.downcast::<BucketError>().ok()?;
     Some(*error).filter(BucketError::may_pass)
+}
+
+/// Returns what is wrong with the parts of an artifact in `bytes`, those of its segment.
+pub(super) fn wrong_parts(segment: &StoredSegment, put: &PutLine, bytes: &[u8]) -> Option<String> {
+    let parts = put.parts.as_ref()?;
+    let unpacked = segment.head.range_of_parts(parts).and_then(|range| {
+        let frame = bytes.get(range.start as usize..range.end as usize);
+        unpack_parts(frame.unwrap_or_default(), parts)
+    });
+    unpacked.err().map(|error| error.to_string())
 }
 
 /// Returns what is wrong with a small artifact in `bytes`, those of its segment.

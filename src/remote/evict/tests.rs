@@ -73,8 +73,8 @@ fn what_is_new_or_changed_or_damaged_stays() {
     fs::write(&at, "changed\n").unwrap();
     assert_eq!(evict(&one, &far, "new"), RemovalOutcome::Kept("it was changed meanwhile"));
     let objects = format!("conversations/{}/objects/", one.scene.conversation.id().to_text());
-    for name in one.bucket.names(&objects).iter().filter(|name| name.ends_with(".zst")) {
-        one.bucket.replace(&format!("{objects}{name}"), &[0; 1 << 20]);
+    for name in one.bucket.names(&objects).iter().filter(|name| !name.ends_with(".blocks")) {
+        one.bucket.replace(&format!("{objects}{name}"), &vec![0; 1 << 20]);
     }
     let agreement = one.home.conversation(one.scene.conversation.id()).unwrap();
     let agreement = agreement.agreement().unwrap();

@@ -68,7 +68,7 @@ fn find(notes: &Notes, origin: Origin) -> Result<Option<FoundLine>, RemoteError>
 /// Returns true if a segment covers another one. What cannot be read covers nothing.
 fn covers(notes: &Notes, id: SegmentId, other: SegmentId) -> Result<bool, RemoteError> {
     match notes.head(id) {
-        Ok(head) => Ok(head.covers.contains(&other)),
+        Ok(head) => Ok(head.covers.contains_key(&other)),
         Err(RemoteError::Segment { .. }) => Ok(false),
         Err(error) => Err(error),
     }

@@ -1,13 +1,8 @@
 //! Artifacts whose bytes stay in the bucket, read through a store.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use parking_lot::Mutex;
 
 use super::*;
-use crate::bucket::Bucket;
-use crate::bucket::BucketUrl;
 use crate::model::RelPath;
 use crate::model::place_before_line;
 use crate::remote::Moment;
@@ -45,7 +40,7 @@ impl Host {
         soon(|| {
             let sent = self.sync(|sync| sync.push(&self.scene.conversation)).unwrap();
             assert_eq!(sent.left, BTreeMap::new());
-            (sent.live == 0).then_some(())
+            (sent.live.is_empty()).then_some(())
         });
     }
 
@@ -69,7 +64,10 @@ impl Host {
 }
 
 pub(in crate::remote) fn large() -> String {
-    (0..200_000).map(|line| format!("line {line} of a log that is long\n")).collect()
+    (0..200_000)
+        .map(|line| format!("line {line} of a log that is long\n"))
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 pub(in crate::remote) fn two_hosts() -> (Host, Host) {
@@ -134,9 +132,11 @@ fn without_the_bucket_reads_fail_and_then_go_on() {
     let far = other.far();
     other.bucket.fail_after(0, false);
     let content = other.open(&far, "large").unwrap().content;
-    assert!(content.bytes(0, 10).unwrap_err().to_string().contains("Nothing is lost"));
+    let middle = content.len() / 2;
+    assert!(content.bytes(middle, 10).unwrap_err().to_string().contains("Nothing is lost"));
+    assert_eq!(content.bytes(0, 6).unwrap(), b"line 0", "its beginning came with its record");
     other.bucket.work();
-    assert_eq!(content.bytes(0, 6).unwrap(), b"line 0");
+    assert_eq!(content.bytes(middle, 10).unwrap().len(), 10);
 }
 
 #[test]
@@ -147,20 +147,21 @@ fn a_wrong_block_is_never_shown() {
     other.hear();
     let far = other.far();
     let content = other.open(&far, "large").unwrap().content;
-    content.bytes(0, 10).unwrap();
+    let middle = content.len() / 2;
+    let read = content.bytes(middle, 10).unwrap();
     let blocks = other.scene.store.root().join("remote/000102030405060708090a0b0c0d0e0f/blocks");
     for entry in std::fs::read_dir(&blocks).unwrap() {
         std::fs::write(entry.unwrap().path(), "spoilt").unwrap();
     }
     let again = other.open(&other.far(), "large").unwrap().content;
-    assert_eq!(again.bytes(0, 6).unwrap(), b"line 0", "the cache is not trusted");
+    assert_eq!(again.bytes(middle, 10).unwrap(), read, "the cache is not trusted");
     let id = other.scene.conversation.id();
     let objects = format!("conversations/{}/objects/", id.to_text());
-    for name in other.bucket.names(&objects).iter().filter(|name| name.ends_with(".zst")) {
-        other.bucket.replace(&format!("{objects}{name}"), &[0; 1 << 20]);
+    for name in other.bucket.names(&objects).iter().filter(|name| !name.ends_with(".blocks")) {
+        other.bucket.replace(&format!("{objects}{name}"), &vec![0; 1 << 20]);
     }
     let rest = other.open(&other.far(), "large").unwrap().content;
-    assert!(rest.bytes(3 << 20, 10).is_err());
+    assert!(rest.bytes(2 << 20, 10).is_err());
 }
 
 #[test]
@@ -199,7 +200,7 @@ fn all_can_be_had_here() {
     other.hear();
     let sent = soon(|| {
         let sent = other.sync(|sync| sync.push(&other.scene.conversation)).unwrap();
-        (sent.live == 0).then_some(sent)
+        (sent.live.is_empty()).then_some(sent)
     });
     assert!(sent.segments.is_empty(), "what came is nothing new");
     std::fs::remove_file(other.scene.at(&format!("{TOOL}/large.txt"))).unwrap();
@@ -209,4 +210,72 @@ fn all_can_be_had_here() {
     });
     one.hear();
     assert!(!one.scene.has(&format!("{TOOL}/large.txt")), "its removal is one everywhere");
+}
+
+#[test]
+fn the_ends_of_a_large_one_come_with_its_record() {
+    let (one, other) = two_hosts();
+    let large = large();
+    one.scene.put("large", &large);
+    one.push();
+    other.hear();
+    other.bucket.fail_after(0, false);
+    let content = other.open(&other.far(), "large").unwrap().content;
+    let end = large.len() - 50_000;
+    assert_eq!(content.bytes(0, 64 << 10).unwrap(), large.as_bytes()[..64 << 10]);
+    assert_eq!(content.bytes(end as u64, 50_000).unwrap(), large.as_bytes()[end..]);
+    let all = content.lines_before(content.len()).unwrap();
+    assert_eq!((all.offset, all.newlines), (large.len() as u64, 200_000));
+    assert!(content.bytes(2 << 20, 1).is_err());
+    other.bucket.work();
+    assert_eq!(content.bytes(0, large.len()).unwrap(), large.as_bytes());
+}
+
+#[test]
+fn of_a_large_segment_they_cost_a_request() {
+    let (one, other) = two_hosts();
+    let large = large();
+    one.scene.put("large", &large);
+    for number in 0..8 {
+        let mut random = vec![0; 240 << 10];
+        blake3::Hasher::new().update(&[number]).finalize_xof().fill(&mut random);
+        let text: String = random.iter().map(|byte| char::from(b'!' + byte % 90)).collect();
+        one.scene.put(&number.to_string(), &text);
+    }
+    one.push();
+    other.hear();
+    other.bucket.made();
+    let content = other.open(&other.far(), "large").unwrap().content;
+    assert_eq!(content.bytes(0, 6).unwrap(), b"line 0");
+    let end = large.len() - 7;
+    assert_eq!(content.bytes(end as u64, 7).unwrap(), large.as_bytes()[end..]);
+    assert_eq!(other.bucket.made(), ["get"], "one for both ends");
+}
+
+#[test]
+fn spoilt_parts_are_not_shown() {
+    let (one, other) = two_hosts();
+    let large = large();
+    one.scene.put("large", &large);
+    one.push();
+    other.hear();
+    let far = other.far();
+    let log = other
+        .scene
+        .store
+        .root()
+        .join("remote/000102030405060708090a0b0c0d0e0f")
+        .join("conversations")
+        .join(other.scene.conversation.id().to_text())
+        .join("log");
+    let segment = std::fs::read_dir(log).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    // The last frames are the parts, and the end of the archive.
+    let middle = bytes.len() - 2000;
+    bytes[middle] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    other.bucket.made();
+    let content = other.open(&far, "large").unwrap().content;
+    assert_eq!(content.bytes(0, 6).unwrap(), b"line 0");
+    assert_eq!(other.bucket.made(), ["get", "get"], "the object has them");
 }

@@ -31,6 +31,9 @@ pub struct KnownBucket {
 #[derive(Default, Serialize, Deserialize)]
 struct Bucket {
     url: String,
+    /// True if nobody may replace or remove anything in it.
+    #[serde(default)]
+    write_once: bool,
 }
 
 /// Returns the buckets of which the store keeps something. Asks none of them.
@@ -50,16 +53,17 @@ fn known_in(remote: &Dir) -> io::Result<Vec<KnownBucket>> {
         let Some(id) = entry.name.to_str().and_then(|name| name.parse().ok()) else { continue };
         let dir = remote.open_dir(&entry.name)?;
         let text = whole_file::read(&dir, BUCKET, MOST)?.unwrap_or_default();
-        let Bucket { url } = serde_json::from_slice(&text).unwrap_or_default();
+        let Bucket { url, .. } = serde_json::from_slice(&text).unwrap_or_default();
         known.push(KnownBucket { id, url });
     }
     Ok(known)
 }
 
 impl Home {
-    /// Notes where the bucket is, for those who ask while it does not answer.
-    pub fn keep_url(&self, url: &str) -> Result<(), RemoteError> {
-        let text = serde_json::to_vec(&Bucket { url: url.to_owned() });
+    /// Notes where the bucket is, and whether it is write-once, for those who ask while it does not
+    /// answer. Pushes go by this: whoever asks the bucket who it is notes it first.
+    pub fn keep_bucket(&self, url: &str, write_once: bool) -> Result<(), RemoteError> {
+        let text = serde_json::to_vec(&Bucket { url: url.to_owned(), write_once });
         let text = text.expect("a URL can be JSON");
         let path = self.path.join(BUCKET);
         let known = whole_file::read(&self.dir, BUCKET, MOST);
@@ -67,6 +71,14 @@ impl Home {
             return Ok(());
         }
         whole_file::write(&self.dir, BUCKET, &text).map_err(RemoteError::at("write", &path))
+    }
+
+    /// Returns true if nobody may replace or remove anything in the bucket.
+    pub fn is_write_once(&self) -> Result<bool, RemoteError> {
+        let text = whole_file::read(&self.dir, BUCKET, MOST);
+        let text = text.map_err(RemoteError::at("read", &self.path.join(BUCKET)))?;
+        let known = text.and_then(|text| serde_json::from_slice::<Bucket>(&text).ok());
+        Ok(known.is_some_and(|known| known.write_once))
     }
 
     /// Returns the conversations of which something is kept, in the order of their names.

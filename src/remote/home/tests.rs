@@ -46,3 +46,16 @@ fn a_writer_stays_until_there_is_a_new_one() {
     let another = Home::open(&store, "ff".repeat(16).parse().unwrap()).unwrap();
     assert_ne!(another.writer().unwrap(), home.writer().unwrap());
 }
+
+#[test]
+fn it_is_known_whether_the_bucket_is_write_once() {
+    let (temporary, store, home) = home();
+    assert!(!home.is_write_once().unwrap(), "nobody has said so");
+    home.keep_bucket("s3://x/y", true).unwrap();
+    let again = Home::open(&store, BUCKET.parse().unwrap()).unwrap();
+    assert!(again.is_write_once().unwrap());
+    assert_eq!(known_buckets(&store).unwrap()[0].url, "s3://x/y");
+    let path = temporary.path().join("remote").join(BUCKET).join("bucket.json");
+    fs::write(path, r#"{"url":"s3://x/y"}"#).unwrap();
+    assert!(!again.is_write_once().unwrap(), "earlier versions did not note it");
+}

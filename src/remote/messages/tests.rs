@@ -15,6 +15,7 @@ use crate::message::log_of;
 use crate::remote::PublishedMessages;
 use crate::remote::files::tests::scene::Scene;
 use crate::remote::pieces;
+use crate::replica::Covers;
 use crate::replica::Origin;
 use crate::replica::Stamp;
 use crate::replica::WriterId;
@@ -42,7 +43,7 @@ impl Stage {
     /// Keeps a segment with these messages, each with its stamp. Returns its name.
     fn segment(&self, writer: u64, number: u64, messages: &[(u64, String)]) -> SegmentId {
         let id = SegmentId { writer: WriterId(writer), number };
-        let mut segment = SegmentWriter::new(id, BTreeSet::new());
+        let mut segment = SegmentWriter::new(id, Covers::new());
         for (stamp, text) in messages {
             let (text, stamp) = (text.clone(), Stamp(*stamp));
             segment.message(MessageLine { text, stamp, origin: None }).unwrap();
@@ -54,7 +55,7 @@ impl Stage {
     /// Keeps a segment that removes all of others.
     fn removal(&self, segments: &[SegmentId]) {
         let id = SegmentId { writer: WriterId(99), number: 1 };
-        let mut segment = SegmentWriter::new(id, BTreeSet::new());
+        let mut segment = SegmentWriter::new(id, Covers::new());
         let segments = segments.iter().copied().collect();
         segment.remove(RemoveLine { origins: BTreeSet::new(), segments }).unwrap();
         self.notes.keep_segment(id, &segment.finish().unwrap()).unwrap();

@@ -1,6 +1,7 @@
 //! The segments that this host has.
 
 use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -14,6 +15,7 @@ use super::Notes;
 use crate::bucket::FormatError;
 use crate::bucket::Line;
 use crate::bucket::Lines;
+use crate::bucket::Parts;
 use crate::bucket::Place;
 use crate::bucket::SEGMENT_BYTES;
 use crate::bucket::SegmentHead;
@@ -22,6 +24,9 @@ use crate::bucket::segment_of;
 use crate::bucket::unpack_member;
 use crate::remote::RemoteError;
 use crate::remote::whole_file;
+use crate::replica::Covered;
+use crate::replica::Covers;
+use crate::replica::SegmentDigest;
 use crate::replica::SegmentId;
 use crate::store::Dir;
 
@@ -83,17 +88,35 @@ impl Notes {
         self.opened(id)?.head()
     }
 
+    /// Returns the digest of a segment that is here.
+    pub(in crate::remote) fn digest(&self, id: SegmentId) -> Result<SegmentDigest, RemoteError> {
+        let file = self.opened(id)?;
+        let head = file.head()?;
+        let digest = head.digest(&file.read(0..head.records_end)?);
+        digest.ok_or_else(|| file.damaged("it is cut off"))
+    }
+
     /// Returns all segments that those here cover. What cannot be read covers nothing.
-    pub fn covered(&self) -> Result<BTreeSet<SegmentId>, RemoteError> {
-        let mut covered = BTreeSet::new();
-        for id in self.segments()? {
-            match self.head(id) {
-                Ok(head) => covered.extend(head.covers),
-                Err(RemoteError::Segment { .. }) => {}
-                Err(error) => return Err(error),
+    ///
+    /// Each head is read once: this is asked before each segment that is sent.
+    pub fn covered(&self) -> Result<Covered, RemoteError> {
+        let here = self.segments()?;
+        let mut known = self.covers.lock();
+        known.retain(|id, _| here.binary_search(id).is_ok());
+        for id in here {
+            if let Entry::Vacant(place) = known.entry(id) {
+                place.insert(self.covers_of(id)?);
             }
         }
-        Ok(covered)
+        Ok(known.values().collect())
+    }
+
+    fn covers_of(&self, id: SegmentId) -> Result<Covers, RemoteError> {
+        match self.head(id) {
+            Ok(head) => Ok(head.covers),
+            Err(RemoteError::Segment { .. }) => Ok(Covers::new()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns all bytes of a segment that are here.
@@ -104,6 +127,7 @@ impl Notes {
 
     /// Keeps a segment, or what is to be kept of it: its head and records at least.
     pub fn keep_segment(&self, id: SegmentId, bytes: &[u8]) -> Result<(), RemoteError> {
+        self.covers.lock().remove(&id);
         self.write(&file_name(id), bytes)
     }
 
@@ -169,6 +193,12 @@ impl StoredSegment {
         let range = self.head.range_of(place).map_err(RemoteError::of(self.id()))?;
         let here = range.filter(|range| range.end <= self.file.length);
         here.map(|range| self.file.read(range)).transpose()
+    }
+
+    /// Returns some bytes of a larger artifact, packed. `None` if they are not here.
+    pub fn parts_frame(&self, parts: &Parts) -> Result<Option<Vec<u8>>, RemoteError> {
+        let range = self.head.range_of_parts(parts).map_err(RemoteError::of(self.id()))?;
+        (range.end <= self.file.length).then(|| self.file.read(range)).transpose()
     }
 
     /// Returns the bytes of a small artifact. `None` if they are not here.

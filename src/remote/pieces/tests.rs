@@ -10,6 +10,9 @@ use crate::bucket::SegmentWriter;
 use crate::model::ArtifactState;
 use crate::model::Record;
 use crate::remote::tests::host::TestHost;
+use crate::replica::Covered;
+use crate::replica::Covers;
+use crate::replica::SegmentDigest;
 use crate::replica::Stamp;
 use crate::replica::WriterId;
 
@@ -21,16 +24,28 @@ fn origin(number: u64, place: u32) -> Origin {
     Origin { segment: id(number), place }
 }
 
+fn digest(number: u64) -> SegmentDigest {
+    SegmentDigest::of(&number.to_le_bytes())
+}
+
 fn line(path: &str, size: u64, stamp: u64) -> PutLine {
     let state = ArtifactState::Sealed;
     let record = Record { path: path.to_owned(), generation: 1, state, size, ..Record::default() };
     let (attributes, place) = (BTreeMap::new(), Place::Empty);
-    PutLine { record, mode: 0o644, attributes, stamp: Stamp(stamp), place, origin: None }
+    PutLine {
+        record,
+        mode: 0o644,
+        attributes,
+        stamp: Stamp(stamp),
+        place,
+        parts: None,
+        origin: None,
+    }
 }
 
 /// Keeps a segment with one artifact and one message.
 fn keep(host: &TestHost, number: u64, covers: &[u64]) {
-    let covers = covers.iter().map(|number| id(*number)).collect();
+    let covers = covers.iter().map(|number| (id(*number), digest(*number))).collect();
     let mut writer = SegmentWriter::new(id(number), covers);
     let bytes = PutBytes::Bytes(b"some bytes");
     writer.put(line(&format!("artifacts/tool/{number}"), 10, number), bytes).unwrap();
@@ -42,7 +57,7 @@ fn keep(host: &TestHost, number: u64, covers: &[u64]) {
 #[test]
 fn a_segment_becomes_a_piece() {
     let host = TestHost::new();
-    let mut writer = SegmentWriter::new(id(1), BTreeSet::new());
+    let mut writer = SegmentWriter::new(id(1), Covers::new());
     writer.put(line("x", 2, 5), PutBytes::Bytes(b"ab")).unwrap();
     for (to, stamp) in [("late", 9), ("early", 8)] {
         let (artifact, to, stamp) = (origin(4, 0), to.to_owned(), Stamp(stamp));
@@ -76,7 +91,15 @@ fn what_is_covered_is_not_read() {
     keep(&host, 4, &[]);
     let ids: Vec<_> = host.pieces().iter().map(|piece| piece.id.number).collect();
     assert_eq!(ids, [3, 4]);
-    assert_eq!(host.notes.covered().unwrap(), BTreeSet::from([id(1), id(2)]));
+    let covered = host.notes.covered().unwrap();
+    assert_eq!(covered.ids().collect::<Vec<_>>(), [id(1), id(2)]);
+    assert_eq!(covered.has(id(1), digest(1)), Some(true));
+    assert_eq!(covered.has(id(1), digest(2)), Some(false));
+    assert_eq!(covered.has(id(3), digest(3)), None);
+    host.notes.forget_segment(id(3)).unwrap();
+    assert_eq!(host.notes.covered().unwrap().ids().collect::<Vec<_>>(), [id(1)]);
+    host.notes.forget_segment(id(2)).unwrap();
+    assert_eq!(host.notes.covered().unwrap(), Covered::default());
 }
 
 #[test]
@@ -120,7 +143,7 @@ fn the_bytes_of_a_cut_segment_are_elsewhere() {
 fn a_conversation_has_so_many_artifacts_and_no_more() {
     let host = TestHost::new();
     for (number, count) in [(1, MOST_ARTIFACTS / 2), (2, MOST_ARTIFACTS / 2), (3, 1)] {
-        let mut writer = SegmentWriter::new(id(number), BTreeSet::new());
+        let mut writer = SegmentWriter::new(id(number), Covers::new());
         for place in 0..count {
             writer.put(line(&format!("{number}/{place}"), 0, 1), PutBytes::Empty).unwrap();
         }

@@ -1,7 +1,6 @@
 //! What goes into one segment.
 
 use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 
 use super::ready::Ready;
 use super::uploads::Upload;
@@ -15,6 +14,7 @@ use crate::remote::MessagesAt;
 use crate::remote::Moment;
 use crate::replica::Changes;
 use crate::replica::Clock;
+use crate::replica::Covers;
 use crate::replica::LocalPut;
 use crate::replica::Publication;
 use crate::replica::Segment;
@@ -99,11 +99,11 @@ impl Batch {
 
     /// Writes the lines in the order in which their places were given.
     fn write(&self, segment: &Segment<(), String>) -> Result<Vec<u8>, FormatError> {
-        let mut writer = SegmentWriter::new(segment.id, BTreeSet::new());
+        let mut writer = SegmentWriter::new(segment.id, Covers::new());
         for (origin, claim) in &segment.artifacts {
             let ready = &self.ready[&claim.path];
             let line = PutLine { stamp: claim.stamp, ..ready.line.clone() };
-            let place = writer.put(line, ready.bytes())?;
+            let place = writer.put_with_parts(line, ready.bytes(), ready.parts())?;
             assert_eq!(place, *origin, "the lines of artifacts come in the order of their places");
         }
         for (origin, (stamp, text)) in &segment.messages {

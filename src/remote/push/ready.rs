@@ -2,13 +2,15 @@
 
 use std::fs::File;
 use std::io;
-use std::io::Read as _;
+use std::io::Read;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::LeftOut;
 use super::Push;
 use super::SLOWEST;
 use super::packed_file::PackedFile;
+use super::parts::PartsPlan;
 use super::source::Opened;
 use super::uploads::Session;
 use super::uploads::Upload;
@@ -19,9 +21,11 @@ use crate::bucket::Line;
 use crate::bucket::MessageLine;
 use crate::bucket::MoveLine;
 use crate::bucket::ObjectName;
+use crate::bucket::PackedObject;
 use crate::bucket::Place;
 use crate::bucket::PutBytes;
 use crate::bucket::PutLine;
+use crate::bucket::PutParts;
 use crate::bucket::SMALL_BYTES;
 use crate::bucket::blocks_key;
 use crate::bucket::object_key;
@@ -59,11 +63,16 @@ impl Ready {
         }
     }
 
+    /// Returns what goes into the segment of a larger one.
+    pub(super) fn parts(&self) -> Option<PutParts<'_>> {
+        self.upload()?.parts.as_ref()?.put()
+    }
+
     /// Returns how many bytes go into the segment.
     pub(super) fn small_bytes(&self) -> u64 {
         match &self.bytes {
             ReadyBytes::Small(bytes) => bytes.len() as u64,
-            ReadyBytes::Object(_) => 0,
+            ReadyBytes::Object(upload) => upload.parts.as_ref().map_or(0, |parts| parts.len()),
         }
     }
 
@@ -96,10 +105,12 @@ impl Push<'_> {
         let bytes = if put.version.size <= SMALL_BYTES {
             small(file, put, digest).map(ReadyBytes::Small)
         } else {
-            self.upload(path, put, file, session)?.map(ReadyBytes::Object)
+            let plan = PartsPlan::of(&record, put.version.size);
+            self.upload(path, put, (file, plan), session)?.map(ReadyBytes::Object)
         };
         let (stamp, place) = (Stamp::default(), Place::Empty);
-        let line = PutLine { record, mode, attributes, stamp, place, origin: None };
+        let (parts, origin) = (None, None);
+        let line = PutLine { record, mode, attributes, stamp, place, parts, origin };
         Ok(bytes.and_then(|bytes| checked(line, bytes)))
     }
 
@@ -115,7 +126,7 @@ impl Push<'_> {
         &self,
         path: &str,
         put: &LocalPut,
-        file: File,
+        (file, plan): (File, Option<PartsPlan>),
         session: &mut Session,
     ) -> Result<Result<Upload, LeftOut>, RemoteError> {
         let since = (self.now)();
@@ -123,9 +134,38 @@ impl Push<'_> {
             return Ok(Ok(known));
         }
         let (conversation, name) = (self.notes.conversation(), ObjectName::random());
+        let (stored, parts) = match plan {
+            Some(plan) => {
+                let (file, kept) = plan.watch(file);
+                let stored = self.stored(name, put, file)?;
+                (stored, Some(Arc::new(plan.picked(&kept.lock()))))
+            }
+            None => (self.stored(name, put, file)?, None),
+        };
+        let done = match stored {
+            Ok(done) => done,
+            Err(why) => return Ok(Err(why)),
+        };
+        let deadline = self.deadline_for(put.version.size);
+        self.bucket.create(&blocks_key(conversation, name), &done.blocks.into(), deadline)?;
+        let (digest, packed, size, blocks) =
+            (done.digest, done.packed, done.size, done.blocks_digest);
+        let (key, version) = (put.key, put.version);
+        let upload = Upload { key, version, digest, since, name, packed, size, blocks, parts };
+        session.uploads.insert(path, upload.clone());
+        Ok(Ok(upload))
+    }
+
+    /// Stores the bytes of a file in an object.
+    fn stored(
+        &self,
+        name: ObjectName,
+        put: &LocalPut,
+        file: impl Read + Send,
+    ) -> Result<Result<PackedObject, LeftOut>, RemoteError> {
         let mut content = PackedFile::new(file);
         let deadline = self.deadline_for(put.version.size);
-        let key = object_key(conversation, name);
+        let key = object_key(self.notes.conversation(), name);
         match self.bucket.upload(&key, &mut content, put.version.size, deadline) {
             Ok(_) => {}
             Err(BucketError::Source { source, .. }) => return Ok(Err(unread(&source))),
@@ -133,14 +173,7 @@ impl Push<'_> {
         }
         // What has changed meanwhile leaves an object that nobody names.
         let done = content.done().filter(|done| put.digest.as_ref() == Some(&done.digest));
-        let Some(done) = done else { return Ok(Err(LeftOut::Changed)) };
-        self.bucket.create(&blocks_key(conversation, name), &done.blocks.into(), deadline)?;
-        let (digest, packed, size, blocks) =
-            (done.digest, done.packed, done.size, done.blocks_digest);
-        let (key, version) = (put.key, put.version);
-        let upload = Upload { key, version, digest, since, name, packed, size, blocks };
-        session.uploads.insert(path, upload.clone());
-        Ok(Ok(upload))
+        Ok(done.ok_or(LeftOut::Changed))
     }
 
     fn deadline_for(&self, bytes: u64) -> Deadline {

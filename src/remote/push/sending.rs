@@ -8,6 +8,7 @@ use super::Pushed;
 use super::batch::Batch;
 use super::uploads::Session;
 use crate::bucket::Created;
+use crate::bucket::SegmentHead;
 use crate::bucket::segment_key;
 use crate::remote::Agreement;
 use crate::remote::Intent;
@@ -64,7 +65,7 @@ impl Push<'_> {
         let number = if agreement.writer == Some(writer) { agreement.next } else { 1 };
         let is_later = |id: &SegmentId| id.writer == writer && id.number >= number;
         let is_known = self.notes.segments()?.iter().any(is_later)
-            || self.notes.covered()?.iter().any(is_later);
+            || self.notes.covered()?.ids().any(|id| is_later(&id));
         Ok((!is_known).then_some(SegmentId { writer, number }))
     }
 
@@ -107,6 +108,9 @@ impl Push<'_> {
     }
 
     fn outcome(&self, intent: &Intent, bytes: &[u8]) -> Result<Outcome, RemoteError> {
+        if let Some(outcome) = self.outcome_by_merges(intent, bytes)? {
+            return Ok(outcome);
+        }
         let key = self.key(intent.segment);
         if (self.now)().since(&intent.since) > DAY {
             return self.outcome_of_old(intent, bytes);
@@ -126,8 +130,24 @@ impl Push<'_> {
             outcome => return outcome,
         }
         look(self.bucket, self.notes, self.deadline)?;
-        let is_covered = self.notes.covered()?.contains(&intent.segment);
-        Ok(if is_covered { Outcome::Sent } else { Outcome::Old })
+        Ok(self.outcome_by_merges(intent, bytes)?.unwrap_or(Outcome::Old))
+    }
+
+    /// Returns what merges say of a segment, if one covers its name: it was sent if it has the digest
+    /// that they say. Another one of its name may be gone, so that there is nothing to compare with.
+    fn outcome_by_merges(
+        &self,
+        intent: &Intent,
+        bytes: &[u8],
+    ) -> Result<Option<Outcome>, RemoteError> {
+        let (id, covered) = (intent.segment, self.notes.covered()?);
+        if !covered.contains(&id) {
+            return Ok(None);
+        }
+        let head = SegmentHead::read(bytes).map_err(RemoteError::of(id))?;
+        let digest = head.and_then(|head| head.digest(bytes));
+        let was_sent = digest.is_some_and(|digest| covered.has(id, digest) == Some(true));
+        Ok(Some(if was_sent { Outcome::Sent } else { Outcome::Copied }))
     }
 
     fn compare(&self, key: &str, bytes: &[u8]) -> Result<Outcome, RemoteError> {

@@ -1,8 +1,11 @@
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::bucket::log_prefix;
 use crate::bucket::objects_prefix;
 use crate::bucket::segment_key;
 use crate::remote::tests::bucket::TestBucket;
+use crate::remote::tests::bucket::soon;
 use crate::remote::tests::host::TestHost;
 use crate::remote::tests::host::path;
 
@@ -163,7 +166,7 @@ fn a_clone_becomes_another_writer() {
     assert_eq!(clone.home.writer().unwrap(), writer);
     host.write("by the first", "1");
     host.push_all(&bucket);
-    clone.session.has_looked = true;
+    clone.session.looked = Some(clone.now.clone());
     clone.write("by the clone", "2");
     clone.push_all(&bucket);
     assert_ne!(clone.home.writer().unwrap(), writer);
@@ -199,6 +202,81 @@ fn two_clones_with_one_intent_send_it_once() {
     clone.push_all(&bucket);
     assert_shared(&bucket, &host);
     assert_shared(&bucket, &clone);
+}
+
+/// Another host merges all segments, and what it covers goes.
+fn merge_away(bucket: &TestBucket) {
+    let mut other = reader(bucket);
+    let pieces = other.pieces();
+    let part: BTreeSet<_> = pieces.iter().map(|piece| piece.id).collect();
+    let merged = other.pushing(bucket, |push, session| {
+        push.merge_part(&pieces, &part, session, &mut Pushed::default())
+    });
+    assert!(merged.unwrap(), "it is stored");
+    let conversation = other.notes.conversation();
+    let keys = part.iter().map(|id| segment_key(conversation, *id)).collect();
+    assert!(bucket.delete(keys, soon()).iter().all(|(_, outcome)| outcome.is_ok()));
+}
+
+/// Returns a copy of a host with its memory, and lets the host send a segment of which the copy does
+/// not know.
+fn restored_with_memory(bucket: &TestBucket, host: &mut TestHost) -> TestHost {
+    host.push_all(bucket);
+    let mut restored = host.cloned();
+    restored.session.looked = Some(restored.now.clone());
+    host.write("after the backup", "1");
+    host.push_all(bucket);
+    restored.write("after it was restored", "2");
+    restored
+}
+
+#[track_caller]
+fn assert_both_are_there(bucket: &TestBucket, restored: &TestHost, host: &TestHost) {
+    assert_ne!(restored.home.writer().unwrap(), host.home.writer().unwrap());
+    let paths: Vec<_> = reader(bucket).living().into_iter().map(|(path, _)| path).collect();
+    assert!(paths.contains(&path("after the backup")), "{paths:?}");
+    assert!(paths.contains(&path("after it was restored")), "{paths:?}");
+    assert_eq!(paths.len(), 5);
+}
+
+#[test]
+fn a_segment_of_whose_name_another_one_is_covered_is_sent_anew() {
+    let (bucket, mut host) = (TestBucket::new(), filled());
+    let mut restored = restored_with_memory(&bucket, &mut host);
+    bucket.fail_after(0, false);
+    restored.push(&bucket).unwrap_err();
+    assert!(restored.notes.intent().unwrap().is_some());
+    bucket.work();
+    merge_away(&bucket);
+    restored.look(&bucket);
+    restored.push_all(&bucket);
+    assert_both_are_there(&bucket, &restored, &host);
+}
+
+#[test]
+fn a_segment_that_is_covered_was_sent() {
+    let (bucket, mut host) = (TestBucket::new(), filled());
+    host.source.messages.truncate(2);
+    bucket.fail_after(3, false);
+    host.push(&bucket).unwrap_err();
+    let mut clone = host.cloned();
+    bucket.work();
+    host.push_all(&bucket);
+    merge_away(&bucket);
+    clone.look(&bucket);
+    clone.push_all(&bucket);
+    assert_shared(&bucket, &clone);
+    assert_eq!(clone.home.writer().unwrap(), host.home.writer().unwrap());
+}
+
+#[test]
+fn a_process_that_goes_on_after_a_day_looks_again() {
+    let (bucket, mut host) = (TestBucket::new(), filled());
+    let mut restored = restored_with_memory(&bucket, &mut host);
+    merge_away(&bucket);
+    restored.pass(25 * HOUR);
+    restored.push_all(&bucket);
+    assert_both_are_there(&bucket, &restored, &host);
 }
 
 #[test]
@@ -243,10 +321,49 @@ fn a_segment_that_is_another_one_is_left_alone() {
     let (bucket, mut host) = (TestBucket::new(), filled());
     let id = SegmentId { writer: host.home.writer().unwrap(), number: 1 };
     let key = segment_key(host.notes.conversation(), id);
-    host.session.has_looked = true;
+    host.session.looked = Some(host.now.clone());
     bucket.replace(&key, b"of somebody else");
     host.push_all(&bucket);
     assert_ne!(host.home.writer().unwrap(), id.writer);
     let segments = host.notes.segments().unwrap();
     assert!(!segments.is_empty() && !segments.contains(&id));
+}
+
+#[test]
+fn a_write_once_bucket_takes_only_what_is_new() {
+    let (bucket, mut host) = (TestBucket::new(), filled());
+    host.home.keep_bucket("memory:", true).unwrap();
+    host.push_all(&bucket);
+    let before = reader(&bucket).living();
+    host.remove("empty");
+    host.write("large.log", "replaced");
+    host.write("new.txt", "new");
+    host.rename("small.txt", "moved.txt");
+    let pushed = host.push(&bucket).unwrap();
+    let left: Vec<_> = pushed.left.iter().map(|(path, why)| (path.clone(), why.clone())).collect();
+    let once = |name: &str| (path(name), LeftOut::WriteOnce);
+    assert_eq!(left, [once("empty"), once("large.log")]);
+    let after = reader(&bucket).living();
+    assert_eq!(after.len(), before.len() + 1, "one is new, and one has another name");
+    let digests = |living: &[(String, String)]| -> std::collections::BTreeSet<_> {
+        living.iter().map(|(_, digest)| digest.clone()).collect()
+    };
+    assert!(digests(&before).is_subset(&digests(&after)), "nothing is gone");
+    assert!(after.iter().any(|(name, _)| *name == path("moved.txt")));
+    let again = host.push(&bucket).unwrap();
+    assert!(again.segments.is_empty() && again.left.len() == 2, "it is told again: {again:?}");
+}
+
+#[test]
+fn messages_in_a_write_once_bucket_stay() {
+    let (bucket, mut host) = (TestBucket::new(), filled());
+    host.home.keep_bucket("memory:", true).unwrap();
+    host.push_all(&bucket);
+    let state = crate::replica::State::of(&reader(&bucket).pieces());
+    let removed = state.messages.into_keys().map(|(_, origin)| origin).collect();
+    let changes = Changes { removed, ..Changes::default() };
+    let pushed = host.pushing(&bucket, |push, session| push.run(&changes, session)).unwrap();
+    assert_eq!(pushed.left, [("messages".to_owned(), LeftOut::WriteOnce)]);
+    assert!(pushed.segments.is_empty());
+    assert_eq!(reader(&bucket).told(), host.source.messages);
 }

@@ -1,8 +1,10 @@
 //! Objects that were stored and that no segment names yet.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::DAY;
+use super::parts::PartBytes;
 use crate::bucket::ObjectName;
 use crate::remote::Moment;
 use crate::replica::FileKey;
@@ -13,8 +15,8 @@ use crate::replica::LocalPut;
 /// with an empty one.
 #[derive(Debug, Default)]
 pub struct Session {
-    /// True if it has looked into the bucket.
-    pub(super) has_looked: bool,
+    /// When it last looked into the bucket to know what this host had sent.
+    pub(super) looked: Option<Moment>,
     pub(super) uploads: Uploads,
 }
 
@@ -34,6 +36,8 @@ pub(super) struct Upload {
     pub(super) packed: u64,
     pub(super) size: u64,
     pub(super) blocks: String,
+    /// The bytes that go into the segment, too.
+    pub(super) parts: Option<Arc<PartBytes>>,
 }
 
 impl Uploads {

@@ -269,9 +269,15 @@ fn what_a_rule_of_keeping_removed_stays_elsewhere() {
     assert!(one.push().segments.is_empty());
     other.pull();
     assert_eq!((one.sight().len(), other.sight().len()), (0, 1));
-    one.pull();
-    assert_eq!(one.sight(), BTreeMap::new(), "it does not come back here");
+    // Its name comes back, and its bytes where they are asked for.
+    let came = one.sync(|sync| sync.hear(&one.scene.conversation)).unwrap();
+    assert!(came.added == 1 && !one.scene.at(&format!("{TOOL}/a.txt")).exists());
+    assert_eq!(one.scene.conversation.far_artifacts(None).unwrap().len(), 1);
     assert!(one.push().segments.is_empty());
+    fs::remove_file(other.scene.at(&format!("{TOOL}/a.txt"))).unwrap();
+    other.push();
+    one.pull();
+    assert_eq!(one.scene.conversation.far_artifacts(None).unwrap().len(), 0);
 }
 
 #[test]

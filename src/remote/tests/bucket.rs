@@ -13,7 +13,9 @@ use crate::bucket::BucketError;
 use crate::bucket::BucketUrl;
 use crate::bucket::Created;
 use crate::bucket::Deadline;
+use crate::bucket::Identity;
 use crate::bucket::Listed;
+use crate::bucket::RequestCounts;
 use crate::remote::Objects;
 
 /// A time that no test needs.
@@ -181,5 +183,26 @@ impl Objects for TestBucket {
             (key, outcome)
         };
         keys.into_iter().map(each).collect()
+    }
+
+    fn list_dirs(
+        &self,
+        prefix: &str,
+        limit: usize,
+        deadline: Deadline,
+    ) -> Result<Vec<String>, BucketError> {
+        self.ask("list", || self.bucket.list_dirs(prefix, limit, deadline))
+    }
+
+    fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
+        self.ask("get", || self.bucket.identity(deadline))
+    }
+
+    fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
+        self.ask("create", || self.bucket.found(write_once, deadline))
+    }
+
+    fn requests(&self) -> RequestCounts {
+        self.bucket.requests()
     }
 }

@@ -16,6 +16,8 @@ fn many_segments_become_one_and_nothing_else_goes() {
     assert!(tidied.deletions.is_empty(), "what is covered stays for a day: {tidied:?}");
     other.pull();
     assert_eq!(other.sight(), one.sight());
+    let many = one.sync(|sync| sync.tidy_many(&id, Tidying::Delete)).unwrap();
+    assert!(many.is_none(), "those that are covered and still there are no reason");
     let again = one.sync(|sync| sync.tidy(&id, Tidying::Merge)).unwrap();
     assert!(again.merges.is_empty());
 }

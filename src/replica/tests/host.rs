@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::replica::Base;
 use crate::replica::Changes;
 use crate::replica::Clock;
+use crate::replica::Covered;
 use crate::replica::Entry;
 use crate::replica::FileKey;
 use crate::replica::FileVersion;
@@ -14,6 +15,7 @@ use crate::replica::Origin;
 use crate::replica::Plan;
 use crate::replica::Publication;
 use crate::replica::Segment;
+use crate::replica::SegmentDigest;
 use crate::replica::SegmentId;
 use crate::replica::State;
 use crate::replica::Step;
@@ -24,6 +26,11 @@ pub(super) type Place = Option<u64>;
 /// A message is a number.
 pub(super) type Message = u64;
 pub(super) type Piece = Segment<Place, Message>;
+
+/// Returns the digest of a segment.
+pub(super) fn digest(piece: &Piece) -> SegmentDigest {
+    SegmentDigest::of(format!("{piece:?}").as_bytes())
+}
 
 /// What a copy of the machine has.
 #[derive(Debug, Clone)]
@@ -38,6 +45,8 @@ pub(super) struct Disk {
     pub(super) published_messages: usize,
     pub(super) seen: BTreeMap<SegmentId, Piece>,
     pub(super) clock: Clock,
+    /// When it last looked, and what merges covered then.
+    pub(super) looked: Option<(u64, Covered)>,
 }
 
 #[derive(Debug)]
@@ -63,6 +72,7 @@ impl Host {
             published_messages: 0,
             seen: BTreeMap::new(),
             clock: Clock::default(),
+            looked: None,
         };
         Self { disk, skew, is_up: true, image: None, uploads: BTreeMap::new() }
     }

@@ -27,3 +27,21 @@ fn one_schedule() {
         World::new(seed, true).run();
     }
 }
+
+/// A host that is restored makes another segment of a name that a merge covers and that is gone: it
+/// was not sent.
+#[test]
+fn what_is_covered_is_another_segment() {
+    World::new(47_333, false).run();
+    for seed in 0..100 {
+        World::new(seed, false).restored_before_it_wrote();
+    }
+}
+
+/// What was sent is known again, although it was merged twice and is gone.
+#[test]
+fn what_is_covered_was_sent() {
+    for seed in 0..100 {
+        World::new(seed, false).restored_before_it_sent();
+    }
+}

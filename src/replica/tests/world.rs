@@ -1,6 +1,7 @@
 //! Hosts, one bucket, and what happens to them at random.
 
 mod bucket;
+mod restored;
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -10,6 +11,7 @@ use proptest::test_runner::RngAlgorithm;
 use proptest::test_runner::TestRng;
 
 use crate::replica::Changes;
+use crate::replica::Covered;
 use crate::replica::Entry;
 use crate::replica::FileKey;
 use crate::replica::FileVersion;
@@ -23,6 +25,7 @@ use crate::replica::tests::checker::Checker;
 use crate::replica::tests::host::Host;
 use crate::replica::tests::host::Piece;
 use crate::replica::tests::host::Place;
+use crate::replica::tests::host::digest;
 
 /// In hours.
 const DAY: u64 = 24;
@@ -287,6 +290,7 @@ impl World {
             return;
         }
         self.hosts[host].show(usize::MAX);
+        self.hosts[host].disk.looked = Some((self.now, self.covered()));
         self.recognize(host);
         let host = &mut self.hosts[host];
         host.disk.seen = self.log.iter().map(|(id, (_, piece))| (*id, piece.clone())).collect();
@@ -306,8 +310,7 @@ impl World {
     fn recognize(&mut self, host: usize) {
         let Some((made, ..)) = &self.hosts[host].disk.intent else { return };
         let id = made.segment.id;
-        let is_covered = || self.log.values().any(|(_, piece)| piece.covers.contains(&id));
-        if self.log.contains_key(&id) || is_covered() {
+        if self.log.contains_key(&id) || self.covered().contains(&id) {
             self.publish(host);
         }
     }
@@ -370,16 +373,20 @@ impl World {
     fn publish(&mut self, host: usize) {
         let Some((made, at, said)) = self.hosts[host].disk.intent.clone() else { return };
         let id = made.segment.id;
+        let covered = self.known_as_covered(host);
         let there = self.log.get(&id).map(|(_, piece)| piece);
-        let is_covered = self.log.values().any(|(_, piece)| piece.covers.contains(&id));
-        if there.is_some_and(|piece| *piece != made.segment) {
+        let was_sent = match there {
+            Some(piece) => Some(*piece == made.segment),
+            None => covered.has(id, digest(&made.segment)),
+        };
+        if was_sent == Some(false) {
             let disk = &mut self.hosts[host].disk;
             self.last += 1;
             (disk.writer, disk.next, disk.intent) = (WriterId(self.last), 1, None);
             self.hosts[host].uploads.clear();
             return;
         }
-        if there.is_none() && !is_covered {
+        if was_sent.is_none() {
             if self.now - at > DAY {
                 self.hosts[host].disk.intent = None;
                 self.hosts[host].uploads.clear();
@@ -396,6 +403,17 @@ impl World {
             }
         }
         self.acknowledge(host, &made, said);
+    }
+
+    /// Returns what a host knows as covered. It looks if the last time was a day ago.
+    fn known_as_covered(&mut self, host: usize) -> Covered {
+        let (now, there) = (self.now, self.covered());
+        let looked = self.hosts[host].disk.looked.take().filter(|(at, _)| now - at < DAY);
+        self.hosts[host].disk.looked.insert(looked.unwrap_or((now, there))).1.clone()
+    }
+
+    fn covered(&self) -> Covered {
+        self.log.values().map(|(_, piece)| &piece.covers).collect()
     }
 
     fn acknowledge(&mut self, host: usize, made: &Publication<Place, u64>, said: usize) {

@@ -75,7 +75,7 @@ fn what_is_expected_is_known_by_its_record_alone() {
     assert_eq!(far.stat.mode, libc::S_IFREG | 0o640);
     assert_eq!((far.record.generation, far.record.created), (3, 7));
     let all = scene.conversation.far_artifacts(None).unwrap();
-    assert_eq!(all, [far.clone()]);
+    assert_eq!(all, std::slice::from_ref(&far));
     let below = |base: &str| scene.conversation.far_artifacts(Some(&RelPath::new(base).unwrap()));
     assert_eq!(below("artifacts/tool/deep").unwrap(), [far]);
     assert_eq!(below("artifacts/terminal").unwrap(), []);
@@ -144,4 +144,28 @@ fn what_came_goes_again_and_is_removed_by_its_origin() {
     }
     assert!(!scene.at("artifacts/tool/deep").exists() && scene.at("artifacts/tool").exists());
     assert_eq!(scene.conversation.far(&path()).unwrap(), None);
+}
+
+#[test]
+fn a_directory_has_its_own() {
+    let scene = Scene::new();
+    let at = |path: &str| RelPath::new(path).unwrap();
+    let below = at("artifacts/tool/deep/deeper/y.txt");
+    for path in [&path(), &below] {
+        scene.expect(path);
+    }
+    let found = |dir: &str| {
+        let dir = at(dir);
+        let found = scene.conversation.far_artifacts(Some(&dir)).unwrap();
+        assert_eq!(scene.conversation.has_far(Some(&dir)).unwrap(), !found.is_empty());
+        found.into_iter().map(|far| far.path).collect::<Vec<_>>()
+    };
+    assert_eq!(found("artifacts/tool/deep"), [path()]);
+    assert_eq!(found("artifacts/tool/deep/deeper"), std::slice::from_ref(&below));
+    assert_eq!(found("artifacts/tool"), []);
+    fs::write(scene.at("artifacts/tool/deep/x.txt"), "mine").unwrap();
+    assert_eq!(found("artifacts/tool/deep"), [], "a file hides it");
+    assert!(scene.conversation.has_far(None).unwrap());
+    scene.conversation.depart_far(&below, ORIGIN, 1).unwrap();
+    assert!(!scene.conversation.has_far(None).unwrap());
 }

@@ -1,6 +1,7 @@
 //! An index of the last record of each path in the manifest.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs::File;
 use std::hash::BuildHasher as _;
 use std::hash::RandomState;
@@ -32,7 +33,7 @@ const DEAD_PER_LIVE: u64 = 4;
 /// An index of the manifest, as far as it has been read. Empty until the first `refresh`.
 ///
 /// Two keyed 64-bit hashes stand for a path, so 100,000 artifacts take 5 MiB. As many lines that
-/// stay take 4 MiB more.
+/// stay take 4 MiB more, and as many artifacts whose bytes are not on this disk another 3 MiB.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     source: Option<IndexedFile>,
@@ -40,11 +41,16 @@ pub(super) struct Index {
     indexed: u64,
     /// The lines that are indexed, current or outdated.
     lines: u64,
-    last: HashMap<[u64; 2], RecordLine>,
+    last: HashMap<PathKey, RecordLine>,
+    /// The paths whose bytes are not on this disk, by directory.
+    far: HashMap<PathKey, HashSet<PathKey>>,
     /// The lines that stay for good, whatever follows them.
     traces: Vec<RecordLine>,
     keys: [RandomState; 2],
 }
+
+/// Stands for a path.
+type PathKey = [u64; 2];
 
 /// The file that is indexed. It is kept open, so that no other file gets its inode number.
 #[derive(Debug)]
@@ -72,8 +78,6 @@ pub(super) struct RecordLine {
     created: i64,
     live: bool,
     removed: bool,
-    /// True if the bytes are not on this disk.
-    far: bool,
 }
 
 impl RecordLine {
@@ -160,11 +164,16 @@ impl Index {
         Some((Arc::clone(&source.file), spans))
     }
 
-    /// Returns the file and the lines of the current records whose bytes are not on this disk.
-    pub(super) fn far(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
+    /// Returns the file and the lines of the current records whose bytes are not on this disk: those
+    /// of names in the directory `dir`, or all.
+    pub(super) fn far(&self, dir: Option<&str>) -> Option<(Arc<File>, Vec<RecordLine>)> {
         let source = self.source.as_ref()?;
-        let far = self.last.values().filter(|line| line.far && !line.removed);
-        let mut lines: Vec<RecordLine> = far.copied().collect();
+        let dirs: Vec<&HashSet<PathKey>> = match dir {
+            Some(dir) => self.far.get(&self.key(dir)).into_iter().collect(),
+            None => self.far.values().collect(),
+        };
+        let lines = dirs.into_iter().flatten().filter_map(|path| self.last.get(path));
+        let mut lines: Vec<RecordLine> = lines.copied().collect();
         lines.sort_unstable_by_key(|line| line.offset);
         Some((Arc::clone(&source.file), lines))
     }
@@ -178,7 +187,9 @@ impl Index {
     /// Returns the bytes of memory that the entries take.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
-        self.last.capacity() * size_of::<([u64; 2], RecordLine)>() * 8 / 7
+        let far: usize = self.far.values().map(HashSet::capacity).sum();
+        let paths = self.last.capacity() * size_of::<(PathKey, RecordLine)>();
+        (paths + far * size_of::<PathKey>()) * 8 / 7
     }
 
     fn clear(&mut self) {
@@ -214,12 +225,12 @@ impl Index {
             return;
         };
         let key = self.key(record.path());
+        self.note_far(record.path(), key, record.is_far());
         if record.is_gone() {
             self.last.remove(&key);
         } else {
             let (live, removed) = (record.is_live(), record.is_removed());
-            let (created, far) = (record.created(), record.is_far());
-            let line = RecordLine { offset, length, created, live, removed, far };
+            let line = RecordLine { offset, length, created: record.created(), live, removed };
             self.last.insert(key, line);
             if record.stays() {
                 self.traces.push(line);
@@ -227,7 +238,23 @@ impl Index {
         }
     }
 
-    fn key(&self, path: &str) -> [u64; 2] {
+    /// Notes whether the bytes of `path` are elsewhere.
+    fn note_far(&mut self, path: &str, key: PathKey, is_far: bool) {
+        if !is_far && self.far.is_empty() {
+            return;
+        }
+        let dir = self.key(path.rsplit_once('/').map_or("", |(dir, _)| dir));
+        if is_far {
+            self.far.entry(dir).or_default().insert(key);
+        } else if let Some(paths) = self.far.get_mut(&dir)
+            && paths.remove(&key)
+            && paths.is_empty()
+        {
+            self.far.remove(&dir);
+        }
+    }
+
+    fn key(&self, path: &str) -> PathKey {
         self.keys.each_ref().map(|key| key.hash_one(path))
     }
 }

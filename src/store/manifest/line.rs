@@ -82,9 +82,10 @@ impl<'a> IndexedRecord<'a> {
         self.removed.is_some()
     }
 
-    /// Returns true if the bytes are not on this disk.
+    /// Returns true if there are bytes, and they are not on this disk.
     pub(super) fn is_far(&self) -> bool {
-        self.far.as_ref().is_some_and(|far| !far.here)
+        let is_there = !self.is_gone() && !self.is_removed();
+        is_there && self.far.as_ref().is_some_and(|far| !far.here)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The manifest on a real disk.
 
+mod elsewhere;
+
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;

@@ -15,7 +15,7 @@ use crate::view::summary::fold;
 use crate::view::summary::fold::Fold;
 
 /// Bytes read at either end: more than fit into an excerpt, however much cleaning leaves out.
-const READ: usize = 64 << 10;
+pub(in crate::view) const READ: usize = 64 << 10;
 /// Characters kept free for the words that mark a cut.
 const MARK_CHARS: usize = 48;
 /// Most bytes of all error lines.

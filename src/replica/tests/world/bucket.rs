@@ -10,6 +10,7 @@ use crate::replica::merge;
 use crate::replica::tests::host::Message;
 use crate::replica::tests::host::Piece;
 use crate::replica::tests::host::Place;
+use crate::replica::tests::host::digest;
 
 use super::DAY;
 use super::World;
@@ -25,11 +26,13 @@ impl World {
         }
         self.look(host);
         let ids: Vec<_> = self.hosts[host].disk.seen.keys().copied().collect();
-        let part = ids.into_iter().filter(|_| !self.once_in(5)).collect();
+        let part: BTreeSet<_> = ids.into_iter().filter(|_| !self.once_in(5)).collect();
         let now = self.now;
         let disk = &mut self.hosts[host].disk;
         let id = SegmentId { writer: disk.writer, number: disk.next };
         let all: Vec<_> = disk.seen.values().collect();
+        let part = all.iter().filter(|piece| part.contains(&piece.id));
+        let part = part.map(|piece| (piece.id, digest(piece))).collect();
         let segment = merge(id, &all, &part);
         let after = State::of(all.iter().copied().chain([&segment]));
         assert!(is_same(&State::of(all.iter().copied()), &after), "a merge changes what is said");
@@ -42,7 +45,7 @@ impl World {
         let now = self.now;
         let covers = |id: &SegmentId| {
             let covering =
-                |(at, piece): &(u64, Piece)| piece.covers.contains(id) && now - at >= DAY;
+                |(at, piece): &(u64, Piece)| piece.covers.contains_key(id) && now - at >= DAY;
             self.log.values().any(covering)
         };
         let is_alone = self.log.len() == 1;
@@ -59,10 +62,8 @@ impl World {
     /// A segment that was merged and swept appears once more: a request was sent twice, and the
     /// second one arrived late.
     pub(super) fn appear_again(&mut self) {
-        let is_covered = |id: &SegmentId| {
-            self.log.values().any(|(_, piece)| piece.covers.contains(id))
-                && !self.log.contains_key(id)
-        };
+        let covered = self.covered();
+        let is_covered = |id: &SegmentId| covered.contains(id) && !self.log.contains_key(id);
         let late: Vec<_> = self.past.keys().copied().filter(is_covered).collect();
         let at = self.below(late.len().max(1) as u64) as usize;
         let Some(id) = late.get(at) else { return };

@@ -1,0 +1,121 @@
+//! `ctxfs-remote`: the process that asks the bucket for a server. It has the network and the keys,
+//! or the one directory that hosts share, and no file of the store.
+//!
+//! ```text
+//! server (confined)               watchdog                    ctxfs-remote
+//!   the first request
+//!     the end of a socket   ->     starts it, with that  ->     confines itself
+//!     a socket for a request  ------------------------------>   a thread for it
+//!     the request (`remote::ProcessObjects`)  ------------->    answers it
+//! ```
+//!
+//! It is started by the first request, and again by the first one after it has died and a pause has
+//! passed. It ends when the server does. Which bucket it asks stands on the command line of the
+//! watchdog, which was written before the server read the first byte of an output.
+
+mod line;
+mod serving;
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::SIGHUP;
+use signal_hook::consts::SIGINT;
+use signal_hook::consts::SIGTERM;
+
+use crate::bucket::Bucket;
+use crate::bucket::BucketUrl;
+use crate::cli::args::AskBucketArgs;
+use crate::cli::confine;
+use crate::cli::env;
+use crate::cli::logging;
+use crate::cli::remote::opened;
+use crate::cli::remote::process::line::ProcessLine;
+use crate::cli::remote::process::serving::Directory;
+use crate::cli::settings::Key;
+use crate::cli::settings::Settings;
+use crate::remote::Objects;
+use crate::remote::ProcessObjects;
+
+/// The signals that a terminal, or systemd, sends to all processes of a mount. The server decides
+/// when to end, and still has something to send then.
+const LEFT_TO_THE_SERVER: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
+
+/// Starts the process, with a socket as its standard input; see [`spawn`].
+pub(in crate::cli) type Starter = Box<dyn Fn(OwnedFd) -> io::Result<()> + Send + Sync>;
+
+/// What the tier of a mount asks.
+pub(in crate::cli) type SharedObjects = Arc<dyn Objects + Send>;
+
+/// Returns the URL of the bucket that the settings name, if they name one. Fails if it is none.
+pub(in crate::cli) fn url(settings: &Settings) -> anyhow::Result<Option<&str>> {
+    let text = settings.text(Key::RemoteUrl);
+    if text.is_some() {
+        opened::url(settings)?;
+    }
+    Ok(text)
+}
+
+/// Returns the bucket of the settings, asked by a process that `starter` starts; `None` if no
+/// bucket is set. Starts nothing yet.
+pub(in crate::cli) fn start(
+    settings: &Settings,
+    starter: Starter,
+) -> anyhow::Result<Option<SharedObjects>> {
+    if url(settings)?.is_none() {
+        return Ok(None);
+    }
+    let line = Arc::new(ProcessLine::new(starter));
+    Ok(Some(Arc::new(ProcessObjects::new(line))))
+}
+
+/// Starts the process in a group of its own. It gets what it needs of the environment of this
+/// process, and of its descriptors standard error alone.
+pub(in crate::cli) fn spawn(url: &str, socket: OwnedFd) -> io::Result<Child> {
+    Command::new("/proc/self/exe")
+        .arg0("ctxfs-remote")
+        .args(["ask-bucket", "--", url])
+        .env_clear()
+        .envs(env::of_remote_process())
+        .current_dir("/")
+        .process_group(0)
+        .stdin(socket)
+        .stdout(Stdio::null())
+        .spawn()
+}
+
+/// Asks the bucket for the process at the other end of standard input, until that ends.
+pub(in crate::cli) fn run(args: &AskBucketArgs) -> anyhow::Result<()> {
+    let _ = rustix::thread::set_name(c"ctxfs-remote");
+    close_others()?;
+    for signal in LEFT_TO_THE_SERVER {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    logging::start("warn", false)?;
+    let url = BucketUrl::parse(&args.url)?;
+    // Reads the files of keys that are read once, which are closed to it later.
+    let bucket = Bucket::open(&url, env::of_object_stores());
+    confine::bucket(url.local_directory(), &env::key_directories())?;
+    let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    Ok(serving::serve(&control, bucket, &Directory::of(&url))?)
+}
+
+/// Closes what whoever started the server had open, and did not mean for this process.
+#[expect(unsafe_code, reason = "no safe wrapper closes a range of descriptors")]
+fn close_others() -> io::Result<()> {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: this is the first that the process does, so nothing in it has a descriptor beside
+    // the standard ones.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0) };
+    let error = io::Error::last_os_error();
+    // A kernel before 5.9 has no such call.
+    if done == 0 || error.raw_os_error() == Some(libc::ENOSYS) { Ok(()) } else { Err(error) }
+}

@@ -1,0 +1,210 @@
+//! The way to the process, and when it is started again.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use rustix::event::PollFd;
+use rustix::event::PollFlags;
+use rustix::event::Timespec;
+use rustix::event::poll;
+
+use crate::cli::passing;
+use crate::cli::remote::process::Starter;
+use crate::remote::Line;
+
+/// The pause after the process has ended, and the longest one: each is twice the one before, unless
+/// the process lived as long as the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// The time after which a process that answers nothing counts as lost.
+const SILENT: Duration = Duration::from_secs(10);
+/// The byte that comes with the socket of a request.
+const REQUEST: &[u8] = b"q";
+
+/// The way to a process that is started when it is needed.
+pub(super) struct ProcessLine(Arc<Supervised>);
+
+struct Supervised {
+    starter: Starter,
+    state: Mutex<State>,
+}
+
+/// What is known of the process.
+struct State {
+    /// The socket to it. It may have ended.
+    control: Option<Arc<UnixStream>>,
+    started: Instant,
+    /// How often it ended.
+    ended: u64,
+    /// Why it ended the last time.
+    why: String,
+    /// The pause after it ended the last time, and the end of that.
+    pause: Duration,
+    until: Instant,
+    /// Since when it has answered nothing that was asked.
+    silent_since: Option<Instant>,
+}
+
+impl ProcessLine {
+    pub(super) fn new(starter: Starter) -> Self {
+        let now = Instant::now();
+        let state = State {
+            control: None,
+            started: now,
+            ended: 0,
+            why: String::new(),
+            pause: Duration::ZERO,
+            until: now,
+            silent_since: None,
+        };
+        Self(Arc::new(Supervised { starter, state: Mutex::new(state) }))
+    }
+
+    /// Returns the socket to the process. Starts it if there is none and the pause has passed.
+    fn control(&self) -> Result<Arc<UnixStream>, String> {
+        let mut state = self.0.state.lock();
+        match &state.control {
+            Some(control) if !has_ended(control) => return Ok(Arc::clone(control)),
+            Some(_) => state.lose("it ended"),
+            None => {}
+        }
+        if Instant::now() < state.until {
+            return Err(state.told());
+        }
+        let control = self.start().map_err(|error| {
+            state.lose(&format!("it cannot be started: {error}"));
+            state.told()
+        })?;
+        state.begin(&control);
+        Ok(control)
+    }
+
+    /// Has the process started. Nobody waits for that: what is sent meanwhile is read later.
+    fn start(&self) -> io::Result<Arc<UnixStream>> {
+        let (control, theirs) = UnixStream::pair()?;
+        control.set_nonblocking(true)?;
+        let (control, supervised) = (Arc::new(control), Arc::clone(&self.0));
+        let started = Arc::clone(&control);
+        let start = move || {
+            if let Err(error) = (supervised.starter)(theirs.into()) {
+                supervised.fail(&started, format!("it cannot be started: {error}"));
+            }
+        };
+        thread::Builder::new().name("start-remote".to_owned()).spawn(start)?;
+        Ok(control)
+    }
+}
+
+impl Line for ProcessLine {
+    fn connect(&self) -> Result<UnixStream, String> {
+        let control = self.control()?;
+        let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
+        match passing::send(&control, REQUEST, Some(theirs.as_fd())) {
+            Ok(()) => Ok(ours),
+            Err(error) if is_end(&error) => {
+                self.0.lose(&control, "it ended");
+                Err(self.0.state.lock().told())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Err("the process `ctxfs-remote` has too many requests".to_owned())
+            }
+            Err(error) => Err(format!("the process `ctxfs-remote` is out of reach: {error}")),
+        }
+    }
+
+    fn heard(&self) {
+        self.0.state.lock().silent_since = None;
+    }
+
+    fn missed(&self) {
+        let mut state = self.0.state.lock();
+        let now = Instant::now();
+        let since = *state.silent_since.get_or_insert(now);
+        if now - since >= SILENT && state.control.is_some() {
+            state.lose("it did not answer");
+        }
+    }
+
+    fn trouble(&self) -> Option<String> {
+        let mut state = self.0.state.lock();
+        if state.control.as_ref().is_some_and(has_ended) {
+            state.lose("it ended");
+        }
+        (state.control.is_none() && state.ended > 0).then(|| state.told())
+    }
+}
+
+impl Supervised {
+    /// Takes the process at the end of `control` for lost, unless it is another one by now.
+    fn lose(&self, control: &Arc<UnixStream>, why: &str) {
+        let mut state = self.state.lock();
+        if state.control.as_ref().is_some_and(|now| Arc::ptr_eq(now, control)) {
+            state.lose(why);
+        }
+    }
+
+    /// Says why the process at the end of `control` was not started, also if that end was seen
+    /// before.
+    fn fail(&self, control: &Arc<UnixStream>, why: String) {
+        self.lose(control, &why);
+        let mut state = self.state.lock();
+        if state.control.is_none() {
+            state.why = why;
+        }
+    }
+}
+
+impl State {
+    fn begin(&mut self, control: &Arc<UnixStream>) {
+        self.control = Some(Arc::clone(control));
+        self.started = Instant::now();
+        self.silent_since = None;
+    }
+
+    /// Closes the socket, at whose end the process ends if it still lives, and begins the pause.
+    fn lose(&mut self, why: &str) {
+        let now = Instant::now();
+        let lived = self.control.take().map_or(Duration::ZERO, |_| now - self.started);
+        let is_first = self.ended == 0 || lived >= LONGEST_PAUSE;
+        self.pause = if is_first { FIRST_PAUSE } else { LONGEST_PAUSE.min(self.pause * 2) };
+        (self.ended, self.until, self.why) = (self.ended + 1, now + self.pause, why.to_owned());
+        self.silent_since = None;
+        // Of those that follow one another only the first is told.
+        if is_first {
+            tracing::warn!("{}", self.told());
+        }
+    }
+
+    /// Returns what became of the process, for people.
+    fn told(&self) -> String {
+        let Self { why, ended, .. } = self;
+        let times = if *ended == 1 { "once".to_owned() } else { format!("{ended} times") };
+        let next = self.until.saturating_duration_since(Instant::now()).as_secs() + 1;
+        format!(
+            "the process `ctxfs-remote` is away: {why} ({times} so far); the first request after \
+             {next} s starts it again"
+        )
+    }
+}
+
+/// Returns true if the other end is closed. The process sends nothing over this socket.
+fn has_ended(control: &Arc<UnixStream>) -> bool {
+    let mut waited = [PollFd::new(&**control, PollFlags::IN)];
+    poll(&mut waited, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
+}
+
+fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind::BrokenPipe;
+    use io::ErrorKind::ConnectionReset;
+    use io::ErrorKind::NotConnected;
+    matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Other hosts that share the conversations, as those who serve these see them.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::model::Component;
+use crate::model::RelPath;
+
+/// What this host tells others, and hears of them. All but [`Self::look`] and [`Self::let_go`] return
+/// at once.
+pub trait OtherHosts: Debug + Send + Sync {
+    /// Takes notice that something was done in a conversation. `sealed` has the bytes of an output
+    /// that is complete now.
+    fn changed(&self, conversation: &Component, sealed: Option<u64>);
+
+    /// Returns true if it is worth waiting for what others did in a conversation, or, without one,
+    /// for which conversations there are.
+    fn is_look_due(&self, at: Option<&Component>) -> bool;
+
+    /// Waits until it is known here what others did, for `patience` at most. One look serves all who
+    /// ask. Returns true if something may have come since the caller looked here.
+    fn look(&self, at: Option<&Component>, patience: Duration) -> bool;
+
+    /// Returns conversations that others have, as the last look without a conversation found them.
+    /// Some of them are here, too.
+    fn conversations(&self) -> Arc<[Component]>;
+
+    /// Removes the local copy of an output, if the others have its bytes. Waits for them.
+    fn let_go(&self, conversation: &Component, path: &RelPath) -> LetGo;
+
+    /// Returns true if local copies of what the others have go when the disk is nearly full.
+    fn evicts(&self) -> bool;
+
+    /// Returns how this host stands to the others.
+    fn report(&self) -> HostsReport;
+}
+
+/// What became of the local copy of an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LetGo {
+    /// It is gone. Name and record stay, and the bytes come from elsewhere.
+    Gone,
+    /// It stays, although others have the output. The text says why.
+    Kept(&'static str),
+    /// It stays: no other host has the output.
+    NotShared,
+}
+
+/// How a host stands to the others, for people and programs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostsReport {
+    /// Where the bucket is.
+    pub url: String,
+    /// Its id, if it is known.
+    pub bucket: Option<String>,
+    /// The name that this host has there.
+    pub writer: Option<String>,
+    /// The outputs that were completed and are not sent yet, counted anew each time one is.
+    pub waiting: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// Since when the oldest change waits, outputs and others.
+    pub oldest_seconds: Option<u64>,
+    /// How long what was sent last had waited.
+    pub lag_millis: Option<u64>,
+    /// Why the last request failed, until one succeeds.
+    pub error: Option<String>,
+    /// The requests, by kind.
+    pub requests: Vec<RequestReport>,
+}
+
+/// The requests of a kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RequestReport {
+    /// The kind, as stores price them.
+    pub kind: &'static str,
+    /// The number of requests.
+    pub requests: u64,
+    /// The bytes of objects that came or were sent.
+    pub bytes: u64,
+}

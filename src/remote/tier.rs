@@ -1,0 +1,219 @@
+//! The sharing that goes on by itself while a server runs.
+//!
+//! ```text
+//! a door: something was done -> backlog -> a thread: push, one conversation after the other
+//! a door: what did others do? -> looks -> a few threads: look, and do here what they did
+//! ```
+//!
+//! Nobody who tells waits, and who asks waits for a bounded time. Which files are to be sent is
+//! found on the disk each time, so nothing is lost with this process: its next start finds what is
+//! left. Another process of the store may do the same: they take turns, by the lock of the home.
+
+mod access;
+mod backlog;
+mod hearing;
+mod looks;
+mod options;
+mod report;
+mod room;
+mod sending;
+mod weather;
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+
+use parking_lot::Condvar;
+use parking_lot::Mutex;
+
+use crate::model::Component;
+use crate::model::FarFile;
+use crate::model::FarStore;
+use crate::model::HostsReport;
+use crate::model::LetGo;
+use crate::model::OtherHosts;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::remote::Objects;
+use crate::remote::RemoteError;
+use crate::remote::Session;
+use crate::store::Store;
+
+use access::Access;
+use backlog::Backlog;
+use looks::Looks;
+use weather::Weather;
+
+pub use options::TierOptions;
+
+/// The sharing of a store with other hosts through a bucket. Clones are the same one.
+#[derive(Clone)]
+pub struct Tier(Arc<Inner>);
+
+struct Inner {
+    access: Access,
+    weather: Weather,
+    /// The time. Tests have their own.
+    now: Box<dyn Fn() -> Instant + Send + std::marker::Sync>,
+    backlog: Mutex<Backlog>,
+    changed: Condvar,
+    /// What the thread that sends has in mind.
+    mind: Mutex<Mind>,
+    looks: Looks,
+    /// Conversations that others have.
+    others: Mutex<Arc<[Component]>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the thread that sends has in mind.
+#[derive(Default)]
+struct Mind {
+    sessions: HashMap<Component, Session>,
+    /// The conversations of which it is not known whether all of them was sent. None before it was
+    /// found out which there are.
+    unsure: Option<VecDeque<Component>>,
+    /// When it looked last for what other processes did.
+    looked: Option<(Instant, SystemTime)>,
+    /// How long that took.
+    took: Duration,
+}
+
+impl Tier {
+    /// Opens the sharing of `store` through `bucket`. Makes no request, and starts no thread.
+    pub fn new(store: Store, bucket: Arc<dyn Objects + Send>, options: TierOptions) -> Self {
+        Self::by(store, bucket, options, Instant::now)
+    }
+
+    fn by(
+        store: Store,
+        bucket: Arc<dyn Objects + Send>,
+        options: TierOptions,
+        now: impl Fn() -> Instant + Send + std::marker::Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            access: Access::new(store, bucket, options),
+            weather: Weather::default(),
+            now: Box::new(now),
+            backlog: Mutex::default(),
+            changed: Condvar::new(),
+            mind: Mutex::default(),
+            looks: Looks::default(),
+            others: Mutex::default(),
+            thread: Mutex::default(),
+        }))
+    }
+
+    /// Starts the thread that sends, unless only commands send.
+    pub fn start(&self) -> io::Result<()> {
+        if self.0.access.options.pushes {
+            let inner = Arc::clone(&self.0);
+            let work = move || inner.send_all();
+            let thread = thread::Builder::new().name("ctxfs-push".to_owned()).spawn(work)?;
+            *self.0.thread.lock() = Some(thread);
+        }
+        Ok(())
+    }
+
+    /// Sends what is left, for `most` at most, and ends the threads. What is left then is sent at the
+    /// next start.
+    pub fn finish(&self, most: Duration) {
+        let inner = &self.0;
+        let end = (inner.now)() + most;
+        let mut backlog = inner.backlog.lock();
+        backlog.end = Some(end);
+        backlog.changes += 1;
+        drop(backlog);
+        inner.changed.notify_all();
+        inner.looks.close();
+        let Some(thread) = inner.thread.lock().take() else { return };
+        // A request that is under way may take longer: it ends with the process.
+        while !thread.is_finished() && (inner.now)() < end {
+            thread::sleep(Duration::from_millis(5));
+        }
+        if !thread.is_finished() {
+            tracing::warn!(
+                "not all outputs could be sent to other hosts in time; the next start does"
+            );
+        } else if thread.join().is_err() {
+            tracing::error!("sending outputs to other hosts panicked");
+        }
+    }
+}
+
+impl OtherHosts for Tier {
+    fn changed(&self, conversation: &Component, sealed: Option<u64>) {
+        let inner = &self.0;
+        if !inner.access.options.pushes {
+            return;
+        }
+        let now = (inner.now)();
+        let every = inner.access.options.every;
+        if inner.backlog.lock().note(conversation, sealed, now, every) {
+            inner.changed.notify_all();
+        }
+    }
+
+    fn is_look_due(&self, at: Option<&Component>) -> bool {
+        let now = (self.0.now)();
+        !self.0.weather.is_away(now) && self.0.looks.is_due(at, now, self.0.age_of(at))
+    }
+
+    fn look(&self, at: Option<&Component>, patience: Duration) -> bool {
+        self.0.look(at, patience)
+    }
+
+    fn conversations(&self) -> Arc<[Component]> {
+        Arc::clone(&self.0.others.lock())
+    }
+
+    fn let_go(&self, conversation: &Component, path: &RelPath) -> LetGo {
+        self.0.let_go(conversation, path)
+    }
+
+    fn evicts(&self) -> bool {
+        self.0.access.options.evicts
+    }
+
+    fn report(&self) -> HostsReport {
+        self.0.report()
+    }
+}
+
+impl FarStore for Tier {
+    fn open(&self, conversation: &Component, record: &Record) -> io::Result<FarFile> {
+        let known = match self.0.access.known().map_err(io::Error::other)? {
+            Some(known) => Some(known),
+            None => self.0.access.greeted().map_err(io::Error::other)?,
+        };
+        let absent = || io::Error::other("the bucket that has its bytes is not known here");
+        known.ok_or_else(absent)?.far.open(conversation, record)
+    }
+}
+
+impl fmt::Debug for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tier").field(&self.0.access.options).finish()
+    }
+}
+
+impl Inner {
+    /// Notes what became of requests, and returns the same.
+    fn noted<T>(&self, outcome: Result<T, RemoteError>) -> Result<T, RemoteError> {
+        match &outcome {
+            Err(error) if error.may_pass() => self.weather.failed(error, (self.now)()),
+            Err(error) => self.weather.refused(error),
+            Ok(_) => {}
+        }
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Looks into the bucket for those who read here.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::Inner;
+use super::access::Known;
+use super::looks::Asked;
+use super::looks::Place;
+use crate::bucket::BucketError;
+use crate::bucket::CONVERSATIONS;
+use crate::bucket::Deadline;
+use crate::bucket::conversation_of;
+use crate::model::Component;
+use crate::remote::Came;
+use crate::remote::RemoteError;
+use crate::remote::Sync;
+use crate::store::Conversation;
+
+/// The time that the requests of a look are repeated for, and that another process of the store is
+/// waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK: Duration = Duration::from_secs(2);
+/// How old the list of the conversations of the bucket may be, and the most that it has.
+const CONVERSATIONS_AGE: Duration = Duration::from_mins(1);
+const MOST_CONVERSATIONS: usize = 10_000;
+
+/// The end of a look, however it ends.
+struct Ending<'a>(&'a Inner, &'a Place);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let longest = CONVERSATIONS_AGE.max(self.0.access.options.poll);
+        self.0.looks.end(self.1, (self.0.now)(), longest);
+    }
+}
+
+impl Inner {
+    /// Returns how old a look at a place may be.
+    pub(super) fn age_of(&self, at: Option<&Component>) -> Duration {
+        let poll = self.access.options.poll;
+        if at.is_some() { poll } else { poll.max(CONVERSATIONS_AGE) }
+    }
+
+    /// Waits for a look, for `patience` at most. While the bucket does not answer nobody waits.
+    pub(super) fn look(self: &Arc<Self>, at: Option<&Component>, patience: Duration) -> bool {
+        let now = (self.now)();
+        if self.weather.is_away(now) {
+            return false;
+        }
+        let place = at.cloned();
+        match self.looks.ask(&place, now, self.age_of(at)) {
+            Asked::Enough { is_new } => return is_new,
+            Asked::Wanted { needs_thread: true } => self.start_looker(),
+            Asked::Wanted { needs_thread: false } => {}
+        }
+        if self.weather.is_bad() {
+            return false;
+        }
+        self.looks.wait(&place, patience);
+        true
+    }
+
+    fn start_looker(self: &Arc<Self>) {
+        let inner = Arc::clone(self);
+        let work = move || {
+            while let Some(place) = inner.looks.next() {
+                inner.hear(&place);
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("ctxfs-look".to_owned()).spawn(work) {
+            tracing::warn!(%error, "no thread can look what other hosts did");
+            self.looks.lacks_thread();
+        }
+    }
+
+    /// Looks at a place, and does here what others did.
+    pub(super) fn hear(&self, place: &Place) {
+        let _ending = Ending(self, place);
+        let Ok(Some(known)) = self.greet() else { return };
+        let heard = match place {
+            Some(id) => self.hear_of(&known, id),
+            None => self.list().map(|()| true),
+        };
+        if let Ok(true) = self.noted(heard) {
+            self.weather.worked();
+        }
+    }
+
+    /// Returns true if the bucket answered.
+    fn hear_of(&self, known: &Known, id: &Component) -> Result<bool, RemoteError> {
+        let Some(lock) = self.access.lock(known, LOCK)? else { return Ok(false) };
+        let _turn = self.access.turn(id);
+        self.access.sync((known, &*lock), PATIENCE, |sync| {
+            let came = match sync.store.conversation(id)? {
+                Some(conversation) => {
+                    let came = sync.hear(&conversation)?;
+                    Some((conversation, came))
+                }
+                // The others are still to be told.
+                None if known.home.is_removed(sync.store, id)? => return Ok(false),
+                None => sync.hear_new(id)?,
+            };
+            let Some((conversation, came)) = came else { return Ok(true) };
+            self.settle(sync, &conversation, came)
+        })
+    }
+
+    /// Sends again what the bucket has lost, and tells what could not be done here.
+    fn settle(
+        &self,
+        sync: &Sync<'_>,
+        conversation: &Conversation,
+        came: Came,
+    ) -> Result<bool, RemoteError> {
+        if self.access.options.pushes {
+            match sync.resend(conversation, &came.looked) {
+                Ok(_) | Err(RemoteError::Bucket(BucketError::Refused { .. })) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for left in &came.left {
+            tracing::debug!(path = %left.path, why = %left.why, "a change of others waits");
+        }
+        came.error.map_or(Ok(true), Err)
+    }
+
+    /// Finds out which conversations others have.
+    fn list(&self) -> Result<(), RemoteError> {
+        let deadline = Deadline::after(PATIENCE);
+        let names = self.access.bucket.list_dirs(CONVERSATIONS, MOST_CONVERSATIONS, deadline)?;
+        *self.others.lock() = names.iter().filter_map(|name| conversation_of(name)).collect();
+        Ok(())
+    }
+}
