@@ -9,6 +9,7 @@ mod case;
 mod commands;
 mod gateway;
 mod install;
+mod remote;
 mod sealing;
 mod sound;
 mod stops;
@@ -20,13 +21,18 @@ const SAMPLE: usize = 24;
 
 /// Returns the calls to kill a program before, of those that it makes.
 fn chosen(calls: Vec<Call>) -> Vec<Call> {
+    chosen_of(calls, SAMPLE)
+}
+
+/// Does that, with at most so many unless all are tried.
+fn chosen_of(calls: Vec<Call>, sample: usize) -> Vec<Call> {
     if std::env::var_os("CTXFS_CRASH").is_some_and(|value| value == "all") {
         return calls;
     }
     let changing: Vec<Call> = calls.into_iter().filter(Call::changes_something).collect();
-    let step = changing.len().div_ceil(SAMPLE).max(1);
+    let step = changing.len().div_ceil(sample).max(1);
     // The last ones name and remove: they are always tried.
-    let late = changing.len().saturating_sub(SAMPLE / 4);
+    let late = changing.len().saturating_sub(sample / 4);
     let tried = |(at, call)| (at % step == 0 || at >= late).then_some(call);
     changing.into_iter().enumerate().filter_map(tried).collect()
 }

@@ -2,9 +2,18 @@
 
 mod cut_off;
 mod exchange;
+pub(crate) mod host;
+mod hosts;
+mod mounts;
+mod planted;
+mod process;
+mod proxy;
+mod readers;
+mod requests;
 mod server;
 mod trouble;
 mod upkeep;
+mod weather;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -64,7 +73,7 @@ impl Pair {
 }
 
 /// Returns the outputs of `c7` in a store, by name.
-fn outputs(store: &TestStore) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn outputs(store: &TestStore) -> BTreeMap<String, Vec<u8>> {
     let tool = store.plain("c7", "");
     let Ok(entries) = fs::read_dir(tool) else { return BTreeMap::new() };
     let entries = entries.map(|entry| entry.unwrap());
@@ -73,7 +82,7 @@ fn outputs(store: &TestStore) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Returns all files below a directory.
-fn files(top: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(top: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(top).into_iter().flatten() {
         let path = entry.unwrap().path();
@@ -87,7 +96,7 @@ fn files(top: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the files below a directory whose name ends so.
-fn ending(top: &Path, end: &str) -> Vec<PathBuf> {
+pub(crate) fn ending(top: &Path, end: &str) -> Vec<PathBuf> {
     let is_it = |path: &PathBuf| path.to_str().is_some_and(|path| path.ends_with(end));
     files(top).into_iter().filter(is_it).collect()
 }
@@ -95,6 +104,13 @@ fn ending(top: &Path, end: &str) -> Vec<PathBuf> {
 /// An output that is stored in an object of its own: it is large, and no two lines are the same.
 fn large(name: &str) -> Vec<u8> {
     (0..30_000).flat_map(|line| format!("{name}: line {line} of a log\n").into_bytes()).collect()
+}
+
+/// Returns bytes that nothing packs, the same for the same name.
+pub(crate) fn noise(name: &str, size: usize) -> Vec<u8> {
+    let mut bytes = vec![0; size];
+    blake3::Hasher::new().update(name.as_bytes()).finalize_xof().fill(&mut bytes);
+    bytes
 }
 
 #[track_caller]

@@ -3,9 +3,15 @@
 use std::path::Path;
 use std::path::PathBuf;
 
-use crate::crash::chosen;
+use tempfile::NamedTempFile;
+
+use crate::crash::SAMPLE;
+use crate::crash::chosen_of;
 use crate::crash::sound::sound;
+use crate::crash::stops::Call;
 use crate::crash::stops::calls;
+use crate::crash::stops::calls_by_thread;
+use crate::crash::stops::each_once;
 use crate::crash::stops::traced;
 use crate::crash::stops::was_killed;
 use crate::support::Command;
@@ -34,7 +40,7 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let store = TestStore::new();
         let beside = store.scratch("beside");
         Self { store, beside }
@@ -59,22 +65,41 @@ impl Ground {
     }
 
     fn run(&self, case: &Case) -> Output {
-        Command::ctxfs().args(self.arguments(case)).stdin((case.input)()).run()
+        let command = Command::ctxfs().args(self.arguments(case)).stdin((case.input)());
+        self.with_bucket(command).run()
+    }
+
+    /// Returns where the bucket is that this store shares.
+    pub(super) fn bucket(&self) -> String {
+        format!("file://{}/bucket", self.beside.display())
+    }
+
+    pub(super) fn with_bucket(&self, command: Command) -> Command {
+        command.env("CTXFS_REMOTE_URL", self.bucket())
     }
 }
 
 impl Case {
     /// Kills it before one call after another.
     pub(super) fn run(&self) {
+        self.kill(|trace| chosen_of(calls(trace, "VERSION"), SAMPLE));
+    }
+
+    /// Does that with a program whose threads make calls of their own. They are fewer, as
+    /// each takes longer.
+    pub(super) fn run_with_threads(&self) {
+        self.kill(|trace| chosen_of(each_once(calls_by_thread(trace)), SAMPLE / 3));
+    }
+
+    fn kill(&self, chosen: fn(&Path) -> Vec<Call>) {
         let ground = Ground::new();
         (self.prepare)(&ground);
-        let calls = self.trace(&ground.copy());
+        let trace = self.trace(&ground.copy());
         let mut stopped = 0;
-        for call in chosen(calls) {
+        for call in chosen(trace.path()) {
             let place = ground.copy();
             let trace = place.beside.with_extension("trace");
-            let run = traced(&call.options(), &trace, &place.arguments(self));
-            let output = run.stdin((self.input)()).run();
+            let output = self.traced(&place, &call.options(), &trace);
             stopped += usize::from(was_killed(&output));
             println!("stopped before {call}");
             sound(&place.store);
@@ -86,12 +111,18 @@ impl Case {
         assert!(stopped >= 5, "stopped {stopped} times");
     }
 
-    fn trace(&self, place: &Ground) -> Vec<crate::crash::stops::Call> {
-        let trace = place.beside.with_extension("trace");
-        let output = traced(&[], &trace, &place.arguments(self)).stdin((self.input)()).run();
+    fn traced(&self, place: &Ground, options: &[String], trace: &Path) -> Output {
+        let run = traced(options, trace, &place.arguments(self)).stdin((self.input)());
+        place.with_bucket(run).run()
+    }
+
+    /// Runs it once. Returns the trace of its calls.
+    fn trace(&self, place: &Ground) -> NamedTempFile {
+        let trace = NamedTempFile::new().unwrap();
+        let output = self.traced(place, &[], trace.path());
         assert_eq!(output.code, 0, "{output}");
         sound(&place.store);
         (self.again)(place, &output);
-        calls(&trace, "VERSION")
+        trace
     }
 }

@@ -1,6 +1,5 @@
 //! `ctxfs mcp`, killed before any of its calls while it stores results.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io::BufRead as _;
 use std::io::BufReader;
@@ -18,6 +17,7 @@ use crate::crash::chosen;
 use crate::crash::sound::sound;
 use crate::crash::stops::attach_to_all;
 use crate::crash::stops::calls_by_thread;
+use crate::crash::stops::each_once;
 use crate::support::TestStore;
 use crate::support::eventually;
 use crate::support::listing;
@@ -34,10 +34,7 @@ const LONG: usize = 2 << 20;
 fn gateway() {
     let whole = Traced::run(&[], |_| {});
     whole.check();
-    let mut seen = HashSet::new();
-    let calls = calls_by_thread(&whole.trace).into_iter();
-    // A call is counted in each thread by itself.
-    let calls = calls.filter(|call| seen.insert(call.options())).collect();
+    let calls = each_once(calls_by_thread(&whole.trace));
     let mut stopped = 0;
     for call in chosen(calls) {
         println!("stopped before {call}");

@@ -1,6 +1,8 @@
 //! Killing a program before a certain system call, by strace.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -95,6 +97,12 @@ pub(super) fn calls_by_thread(trace: &Path) -> Vec<Call> {
     found
 }
 
+/// Returns one call of each number: those of other threads with the same number are met with it.
+pub(super) fn each_once(calls: Vec<Call>) -> Vec<Call> {
+    let mut seen = HashSet::new();
+    calls.into_iter().filter(|call| seen.insert(call.options())).collect()
+}
+
 /// Returns the lines of a trace that are calls: the thread, which strace names with `-f`, the name
 /// and the call.
 fn lines(trace: &Path) -> Vec<(String, String, String)> {
@@ -113,13 +121,23 @@ fn lines(trace: &Path) -> Vec<(String, String, String)> {
 
 /// Returns the program with these arguments, under strace with these options.
 pub(super) fn traced(options: &[String], trace: &Path, arguments: &[String]) -> Command {
+    traced_program(env!("CARGO_BIN_EXE_ctxfs"), options, trace, arguments)
+}
+
+/// Does that with another program.
+pub(super) fn traced_program(
+    program: impl AsRef<OsStr>,
+    options: &[String],
+    trace: &Path,
+    arguments: &[String],
+) -> Command {
     need("strace", "strace");
     Command::new("strace")
         .without_settings()
         .args(["-f", "-qq", "-s", "200", "-o"])
         .arg(trace)
         .args(options)
-        .arg(env!("CARGO_BIN_EXE_ctxfs"))
+        .arg(program)
         .args(arguments)
 }
 

@@ -30,6 +30,19 @@ fn outputs_go_from_one_store_to_another() {
 }
 
 #[test]
+fn a_pull_brings_what_a_view_left_elsewhere() {
+    let pair = Pair::new();
+    pair.one.put("c7", "large", &large("a"));
+    pair.push(&pair.one);
+    let tail = "c7/artifacts/tool/large.txt.tail";
+    let seen = pair.ctxfs(&pair.other, "view", &[tail]).stdout();
+    assert_eq!(seen, pair.one.view(tail));
+    assert!(outputs(&pair.other).is_empty(), "its bytes are elsewhere");
+    pair.pull(&pair.other);
+    assert_eq!(outputs(&pair.other), outputs(&pair.one));
+}
+
+#[test]
 fn a_rename_and_a_removal_go_to_the_other_store() {
     let pair = Pair::new();
     for (call, bytes) in [("a", "first\n"), ("b", "second\n")] {
@@ -112,4 +125,23 @@ fn a_durable_output_is_in_the_bucket_when_put_ends() {
     let unset = pair.one.ctxfs("put", &["-c", "c7", "--durable"]).stdin("y").run();
     assert_told(&unset, 2, "no bucket is set");
     assert_eq!(outputs(&pair.one).len(), 1, "nothing was stored");
+}
+
+#[test]
+fn a_write_once_bucket_is_so_for_all_hosts() {
+    let pair = Pair::new();
+    let once = |store, command, arguments: &[&str]| {
+        pair.ctxfs(store, command, arguments).env("CTXFS_WRITE_ONCE", "true")
+    };
+    pair.one.put("c7", "x", b"text\n");
+    once(&pair.one, "push", &[]).stdout();
+    let refused = pair.ctxfs(&pair.other, "pull", &[]).run();
+    assert_told(&refused, 1, "set `write_once = true` in ctxfs.toml");
+    once(&pair.other, "pull", &[]).stdout();
+    fs::remove_file(pair.other.plain("c7", "x.txt")).unwrap();
+    assert_told(&once(&pair.other, "push", &[]).run(), 1, "the bucket is write-once");
+    once(&pair.one, "pull", &[]).stdout();
+    assert_eq!(outputs(&pair.one).into_keys().collect::<Vec<_>>(), ["x.txt"]);
+    let purged = once(&pair.one, "remote", &["purge", "c7/artifacts/tool/x.txt"]).run();
+    assert_told(&purged, 1, "no host removes anything from it");
 }

@@ -72,6 +72,10 @@ impl Server {
         Self { _directory: directory, address, shared, stop: Some(stop), thread }
     }
 
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(super) fn set(&self, rights: Rights) {
         *self.shared.rights.lock() = rights;
     }

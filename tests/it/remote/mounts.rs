@@ -1,0 +1,145 @@
+//! Two mounts that share a directory: each sends by itself, and asks when it is asked.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::ending;
+use super::files;
+use super::large;
+use crate::support::Mode;
+use crate::support::TestMount;
+use crate::support::TestStore;
+use crate::support::eventually;
+
+/// A store that shares `bucket`. It sends within a second, and an answer of it is as old at most.
+fn store(bucket: &Path) -> Arc<TestStore> {
+    let store = Arc::new(TestStore::new());
+    let url = format!("file://{}/bucket", bucket.display());
+    let settings = format!("[remote]\nurl = \"{url}\"\nevery = \"1s\"\npoll = \"1s\"\n");
+    fs::create_dir_all(store.path()).unwrap();
+    fs::write(store.path().join("ctxfs.toml"), settings).unwrap();
+    store
+}
+
+struct Mounts {
+    one: TestMount,
+    other: TestMount,
+    shared: TempDir,
+}
+
+impl Mounts {
+    fn new() -> Self {
+        let shared = tempfile::Builder::new().prefix("ctxfs-bucket-").tempdir().unwrap();
+        let mount = || TestMount::of(&store(shared.path()), Mode::Passthrough, &[]);
+        let (one, other) = (mount(), mount());
+        Self { one, other, shared }
+    }
+
+    /// Waits until the other mount shows an output.
+    fn arrives(&self, name: &str, bytes: &[u8]) {
+        let there = self.other.tool("c7").join(name);
+        eventually("an output arrives", || fs::read(&there).is_ok_and(|read| read == bytes));
+    }
+}
+
+#[test]
+fn what_is_written_here_is_seen_there_by_name_and_in_the_listing() {
+    let mounts = Mounts::new();
+    mounts.one.artifact("c7", "x.txt", b"some bytes\n");
+    mounts.arrives("x.txt", b"some bytes\n");
+    let summary = fs::read_to_string(mounts.other.tool("c7").join("x.txt.summary")).unwrap();
+    assert!(summary.contains("x.txt"), "{summary}");
+    let log = large("log");
+    mounts.one.artifact("c7", "log.txt", &log);
+    let listed = || {
+        let entries = fs::read_dir(mounts.other.tool("c7")).unwrap();
+        entries.flatten().any(|entry| entry.file_name() == "log.txt")
+    };
+    eventually("it is listed", listed);
+    assert!(ending(&mounts.other.store().plain("c7", ""), "log.txt").is_empty());
+    mounts.arrives("log.txt", &log);
+}
+
+#[test]
+fn what_is_removed_here_is_gone_there() {
+    let mounts = Mounts::new();
+    let here = mounts.one.artifact("c7", "x.txt", b"some bytes\n");
+    mounts.arrives("x.txt", b"some bytes\n");
+    fs::remove_file(here).unwrap();
+    let gone = || {
+        let listed = fs::read_dir(mounts.other.tool("c7")).unwrap();
+        !listed.flatten().any(|entry| entry.file_name() == "x.txt")
+    };
+    eventually("it is gone", gone);
+}
+
+#[test]
+fn a_conversation_that_only_others_have_is_in_the_root() {
+    let mounts = Mounts::new();
+    mounts.one.artifact("c7", "x.txt", b"some bytes\n");
+    eventually("it is sent", || !ending(mounts.shared.path(), ".tar.zst").is_empty());
+    let is_listed = || {
+        let root = fs::read_dir(mounts.other.path()).unwrap();
+        root.flatten().any(|entry| entry.file_name() == "c7")
+    };
+    eventually("it is listed", is_listed);
+    let stores = mounts.other.store().path().join("context/c7");
+    assert!(!stores.exists(), "a listing fetches nothing");
+    eventually("it opens", || mounts.other.path().join("c7").is_dir());
+    assert!(stores.exists());
+}
+
+#[test]
+fn names_that_nothing_has_are_not_made_up() {
+    let mounts = Mounts::new();
+    mounts.one.artifact("c7", "x.txt", b"some bytes\n");
+    mounts.arrives("x.txt", b"some bytes\n");
+    for number in 0..1000 {
+        let name = mounts.other.tool("c7").join(format!("none-{number}.txt"));
+        assert_eq!(fs::metadata(name).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+    let remote = mounts.other.store().path().join("remote");
+    let absent = mounts.other.path().join("none");
+    assert_eq!(fs::metadata(absent).unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(!files(&remote).iter().any(|path| path.to_string_lossy().contains("none")));
+}
+
+#[test]
+fn without_the_bucket_nobody_waits_and_what_is_left_is_sent_later() {
+    let shared = tempfile::Builder::new().prefix("ctxfs-bucket-").tempdir().unwrap();
+    let store = store(shared.path());
+    // A file stands where the directory is to be.
+    fs::write(shared.path().join("bucket"), "").unwrap();
+    let mut mount = TestMount::of(&store, Mode::Passthrough, &[]);
+    mount.artifact("c7", "x.txt", b"some bytes\n");
+    let failing = || mount.status()["remote"]["error"].is_string();
+    eventually("it fails", failing);
+    let start = Instant::now();
+    for number in 0..100 {
+        let name = mount.tool("c7").join(format!("none-{number}.txt"));
+        assert!(fs::metadata(name).is_err());
+    }
+    // A hundred waits of a second would be many more.
+    assert!(start.elapsed() < Duration::from_secs(50), "{:?}", start.elapsed());
+    assert_eq!(mount.status()["remote"]["waiting"], 1);
+    mount.end(Signal::INT);
+    fs::remove_file(shared.path().join("bucket")).unwrap();
+    let _again = TestMount::of(&store, Mode::Passthrough, &[]);
+    eventually("it is sent", || !ending(shared.path(), ".tar.zst").is_empty());
+}
+
+#[test]
+fn what_was_written_last_is_sent_before_the_end() {
+    let shared = tempfile::Builder::new().prefix("ctxfs-bucket-").tempdir().unwrap();
+    let mut mount = TestMount::of(&store(shared.path()), Mode::Passthrough, &[]);
+    mount.artifact("c7", "x.txt", b"some bytes\n");
+    assert_eq!(mount.end(Signal::INT), Some(0));
+    assert!(!ending(shared.path(), ".tar.zst").is_empty());
+}

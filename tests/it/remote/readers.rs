@@ -1,0 +1,149 @@
+//! Processes that read, map and search an artifact while its local copy goes and comes back.
+//!
+//! `CTXFS_READERS_BYTES` and `CTXFS_READERS_ROUNDS` set its size and how often it goes.
+
+use std::env;
+use std::fs;
+use std::process::Child;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ctxfs::remote::PATIENCE;
+use ctxfs::store::RemovalOutcome;
+use tempfile::TempDir;
+
+use super::host::Sharing;
+use crate::support::Command;
+use crate::support::Mode;
+use crate::support::TestMount;
+use crate::support::TestStore;
+use crate::support::eventually;
+use crate::support::while_none_starts;
+
+/// The processes that read at once.
+const READERS: usize = 8;
+/// The name of the artifact, below `artifacts`.
+const NAME: &str = "tool/large.txt";
+/// Reads a file of lines of 16 bytes, each its number, in one of four ways, until a file says stop.
+/// Prints how many reads there were and how long the longest took. Any error, and any wrong byte,
+/// ends it.
+const READER: &str = "
+import mmap, os, random, sys, time
+path, stop, way, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+draw = random.Random(way)
+def expected(start, length):
+    lines = range(start // 16, (start + length) // 16 + 1)
+    text = b''.join(b'%015d\\n' % line for line in lines)
+    return text[start % 16:start % 16 + length]
+def part():
+    start = draw.randrange(size)
+    return start, min(draw.randrange(1, 200000), size - start)
+def read():
+    file = os.open(path, os.O_RDONLY)
+    for _ in range(8):
+        start, length = part()
+        assert os.pread(file, length, start) == expected(start, length), start
+    os.close(file)
+def mapped():
+    with open(path, 'rb') as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as map:
+        for _ in range(8):
+            start, length = part()
+            assert map[start:start + length] == expected(start, length), start
+def search():
+    line = draw.randrange(size // 16)
+    found = open(path + '.grep/^%015d$' % line, 'rb').read()
+    assert b'%d:%015d' % (line + 1, line) in found, found[:500]
+def whole():
+    at = 0
+    with open(path, 'rb') as file:
+        while block := file.read(1 << 20):
+            assert block == expected(at, len(block)), at
+            at += len(block)
+    assert at == size, at
+count, longest = 0, 0
+while not os.path.exists(stop):
+    began = time.monotonic()
+    (read, mapped, search, whole)[way % 4]()
+    longest = max(longest, time.monotonic() - began)
+    count += 1
+print(count, longest)
+";
+
+fn set(name: &str, otherwise: u64) -> u64 {
+    env::var(name).map_or(otherwise, |value| value.parse().unwrap())
+}
+
+fn store(url: &str) -> Arc<TestStore> {
+    let store = Arc::new(TestStore::new());
+    fs::create_dir_all(store.path()).unwrap();
+    let settings = format!("[remote]\nurl = \"{url}\"\npush = \"asked\"\n");
+    fs::write(store.path().join("ctxfs.toml"), settings).unwrap();
+    store
+}
+
+/// Ends a process also when the test fails.
+struct Reader(Option<Child>);
+
+impl Reader {
+    fn ended(&mut self) -> String {
+        let output = self.0.take().unwrap().wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        text
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+#[test]
+fn every_byte_is_right_while_an_artifact_is_evicted_and_fetched() {
+    let size = set("CTXFS_READERS_BYTES", 24 << 20) / 16 * 16;
+    let rounds = set("CTXFS_READERS_ROUNDS", 3);
+    let shared = TempDir::with_prefix("ctxfs-bucket-").unwrap();
+    let url = format!("file://{}/bucket", shared.path().display());
+    let mount = TestMount::of(&store(&url), Mode::Passthrough, &[]);
+    let lines = (0..size / 16).map(|line| format!("{line:015}\n"));
+    let path = mount.artifact("c7", "large.txt", lines.collect::<Vec<_>>().concat().as_bytes());
+    mount.settle();
+    let host = Sharing::new(&mount.store().path(), &url, 0);
+    eventually("it is complete", || host.is_complete());
+    host.sync(|sync| sync.push(&host.conversation)).unwrap();
+    let stop = shared.path().join("stop");
+    let reader = |way: usize| {
+        let command = Command::python(READER, &[&path, &stop]).args([way.to_string()]);
+        let command = command.arg(size.to_string());
+        Reader(Some(
+            command
+                .with(|inner| {
+                    inner.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+                })
+                .spawn(),
+        ))
+    };
+    let mut readers: Vec<Reader> = (0..READERS).map(reader).collect();
+    for _ in 0..rounds {
+        eventually("it is evicted", || {
+            while_none_starts(|| host.evict(NAME)) == RemovalOutcome::Removed
+        });
+        assert!(host.is_far(NAME));
+        std::thread::sleep(Duration::from_millis(300));
+        let came = host.sync(|sync| sync.fetch_all(&host.conversation, &host.far()));
+        assert_eq!(came.unwrap().0, 1);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    fs::write(&stop, "").unwrap();
+    for reader in &mut readers {
+        let said = reader.ended();
+        let (count, longest) = said.trim().split_once(' ').unwrap();
+        assert!(count.parse::<u64>().unwrap() > 0, "{said}");
+        assert!(longest.parse::<f64>().unwrap() < PATIENCE.as_secs_f64(), "{said}");
+    }
+}
