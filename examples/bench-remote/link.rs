@@ -1,0 +1,132 @@
+//! The link between clients and the server: it adds time to each round trip, and lets so many bytes
+//! through in a second, in each direction, for all connections together.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use bytes::Bytes;
+use bytes::BytesMut;
+use parking_lot::Mutex;
+use tokio::io::AsyncReadExt as _;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio::time::sleep;
+use tokio::time::sleep_until;
+
+/// The time that each round trip takes longer, that of a new connection too.
+const ROUND_TRIP: Duration = Duration::from_millis(20);
+/// The bytes that go through in a second.
+const BYTES_PER_SECOND: f64 = 100e6;
+/// The bytes that are handed on at once.
+const CHUNK: usize = 64 << 10;
+/// The chunks that are on the way in one connection at most: 4 MiB, more than a link of this speed
+/// holds in this time.
+const ON_THE_WAY: usize = 64;
+/// What a timer may be late: as much is made up for.
+const SLACK: Duration = Duration::from_millis(5);
+
+/// The link. Its clones are the same one.
+#[derive(Clone)]
+pub(crate) struct Link {
+    server: SocketAddr,
+    to_server: Arc<Pace>,
+    to_client: Arc<Pace>,
+}
+
+/// One direction.
+struct Pace {
+    /// When the bytes that were let through will have gone.
+    free: Mutex<Instant>,
+    bytes: AtomicU64,
+}
+
+impl Link {
+    pub(crate) fn new(server: SocketAddr) -> Self {
+        let pace = || Arc::new(Pace { free: Mutex::new(Instant::now()), bytes: AtomicU64::new(0) });
+        Self { server, to_server: pace(), to_client: pace() }
+    }
+
+    /// Returns the bytes that went to the server, and those that came from there.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        (self.to_server.bytes.load(Relaxed), self.to_client.bytes.load(Relaxed))
+    }
+
+    /// Carries all connections that come, until it is dropped.
+    pub(crate) async fn run(self, listener: TcpListener) {
+        while let Ok((client, _)) = listener.accept().await {
+            let link = self.clone();
+            tokio::spawn(async move {
+                // A connection that breaks is the client's affair, which sees it break.
+                drop(link.carry(client).await);
+            });
+        }
+    }
+
+    async fn carry(self, client: TcpStream) -> std::io::Result<()> {
+        sleep(ROUND_TRIP).await;
+        let server = TcpStream::connect(self.server).await?;
+        client.set_nodelay(true)?;
+        server.set_nodelay(true)?;
+        let (from_client, to_client) = client.into_split();
+        let (from_server, to_server) = server.into_split();
+        tokio::join!(
+            one_way(from_client, to_server, &self.to_server),
+            one_way(from_server, to_client, &self.to_client),
+        );
+        Ok(())
+    }
+}
+
+/// Carries bytes from one end to the other until one of them is closed.
+async fn one_way(from: OwnedReadHalf, mut to: OwnedWriteHalf, pace: &Pace) {
+    let (sender, mut receiver) = mpsc::channel(ON_THE_WAY);
+    let reading = tokio::spawn(read(from, sender));
+    while let Some((came, chunk)) = receiver.recv().await {
+        sleep_until(came + ROUND_TRIP / 2).await;
+        pace.pass(chunk.len()).await;
+        if to.write_all(&chunk).await.is_err() {
+            break;
+        }
+    }
+    reading.abort();
+    // The other end sees the end, or has gone.
+    drop(to.shutdown().await);
+}
+
+async fn read(mut from: OwnedReadHalf, sender: mpsc::Sender<(Instant, Bytes)>) {
+    loop {
+        let mut buffer = BytesMut::with_capacity(CHUNK);
+        match from.read_buf(&mut buffer).await {
+            Ok(1..) => {}
+            _ => return,
+        }
+        if sender.send((Instant::now(), buffer.freeze())).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Pace {
+    /// Returns when so many bytes have gone through.
+    async fn pass(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+        let now = Instant::now();
+        let until = {
+            let mut free = self.free.lock();
+            let start = (*free).max(now.checked_sub(SLACK).unwrap_or(now));
+            *free = start + Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND);
+            *free
+        };
+        if until > now {
+            sleep_until(until).await;
+        }
+    }
+}

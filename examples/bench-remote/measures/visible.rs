@@ -1,0 +1,65 @@
+//! The time from `close` on one host until another one can read the output.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::host::Host;
+use crate::measures::Bench;
+use crate::measures::Report;
+use crate::table::Client;
+
+/// How often the other host asks for the name.
+const OFTEN: Duration = Duration::from_millis(20);
+/// The time after which it counts as lost.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// The outputs of a round.
+const OUTPUTS: usize = 5;
+
+impl Bench<'_> {
+    /// Writes outputs on one host, one after the other, and waits for each on another.
+    pub(super) fn visible(&self, rounds: usize, report: &mut Report<'_>) -> Result<(), String> {
+        let bucket = "visible-ctxfs";
+        self.server.make_bucket(bucket);
+        let (writer, reader) = (Host::new(self, "writer"), Host::new(self, "watcher"));
+        let (here, there) = (writer.mount(Some(bucket))?, reader.mount(Some(bucket))?);
+        let dir = here.outputs("seen");
+        let conversation = dir.ancestors().nth(2).unwrap();
+        fs::create_dir(conversation).map_err(|error| error.to_string())?;
+        let there_dir = there.outputs("seen");
+        // The first one makes the conversation known there.
+        pass(&dir, &there_dir, "first.txt")?;
+        let what = "`close` here until it is read there, with `every` and `poll` of 2 s";
+        for number in 0..rounds * OUTPUTS {
+            let before = self.server.counts();
+            let seconds = pass(&dir, &there_dir, &format!("{number}.txt"))?;
+            report.add(what, Client::Ctxfs, seconds, self.server.counts() - before);
+        }
+        for (side, mount) in [("written", &here), ("read", &there)] {
+            for (name, memory) in mount.memory() {
+                let what = format!("the same: memory of `{name}` at most, where it is {side}");
+                report.table.add(&what, "MB", Client::Ctxfs, memory);
+            }
+        }
+        drop((here, there));
+        self.server.remove_bucket(bucket);
+        Ok(())
+    }
+}
+
+/// Writes an output in one directory and waits until it can be read in the other. Returns the
+/// seconds.
+fn pass(here: &Path, there: &Path, name: &str) -> Result<f64, String> {
+    let text = format!("the output {name}\n");
+    fs::write(here.join(name), &text).map_err(|error| error.to_string())?;
+    let closed = Instant::now();
+    while !fs::read_to_string(there.join(name)).is_ok_and(|found| found == text) {
+        if closed.elapsed() > PATIENCE {
+            return Err(format!("`{name}` was not seen there within {PATIENCE:?}"));
+        }
+        thread::sleep(OFTEN);
+    }
+    Ok(closed.elapsed().as_secs_f64())
+}

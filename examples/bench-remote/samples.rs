@@ -1,0 +1,74 @@
+//! Outputs to send: lines as logs have them, which do not pack better than those of real programs.
+
+use std::fmt::Write as _;
+
+/// The bytes of lines that are made; more is the same again, further apart than a packer sees.
+const BLOCK: usize = 16 << 20;
+/// The bytes of a small output.
+const SMALL: usize = 20_000;
+/// What stands in the last line of a log, and nowhere else.
+pub(crate) const NEEDLE: &str = "needle-7c1f";
+
+const LEVELS: [&str; 8] = ["INFO", "INFO", "INFO", "INFO", "DEBUG", "DEBUG", "WARN", "ERROR"];
+const DONE: [&str; 8] = [
+    "request served",
+    "cache miss, loading from disk",
+    "connection accepted",
+    "token refreshed for session",
+    "retrying after timeout of upstream",
+    "queue drained",
+    "wrote checkpoint",
+    "worker idle",
+];
+
+/// Lines, made once.
+pub(crate) struct Lines(String);
+
+impl Lines {
+    pub(crate) fn new() -> Self {
+        let mut text = String::with_capacity(BLOCK + 200);
+        let mut random = Random(0x2545_f491_4f6c_dd1d);
+        while text.len() < BLOCK {
+            line(&mut text, &mut random);
+        }
+        Self(text)
+    }
+
+    /// Returns a small output; others have other bytes.
+    pub(crate) fn small(&self, number: usize) -> &[u8] {
+        // A prime, so that many outputs begin at many places.
+        let start = number * 1_509_949 % (self.0.len() - SMALL);
+        &self.0.as_bytes()[start..start + SMALL]
+    }
+
+    /// Returns all lines.
+    pub(crate) fn block(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+fn line(text: &mut String, random: &mut Random) {
+    let (id, more) = (random.next(), random.next());
+    let level = LEVELS[(more % 8) as usize];
+    let done = DONE[(more / 8 % 8) as usize];
+    let (second, micros) = (more / 64 % 60, more / 4096 % 1_000_000);
+    let (worker, took) = (id % 16, id / 16 % 5000);
+    writeln!(
+        text,
+        "2026-01-13T15:30:{second:02}.{micros:06}Z {level} worker-{worker}: {done} \
+         id={id:016x} took={took}ms"
+    )
+    .unwrap();
+}
+
+/// Numbers that look random (xorshift64) and are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
