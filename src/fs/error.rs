@@ -67,10 +67,13 @@ pub enum FsError {
     /// A directory that has too many directories for all of them to be looked at.
     #[error("a directory with more than 10,000 directories cannot be moved deeper; copy it")]
     TooManyDirectories,
-    /// Something that hosts share, or may not leave its conversation without its bytes, moved to
-    /// another conversation.
+    /// Something that hosts share, moved to another conversation.
     #[error("hosts share this conversation: what goes to another one is copied")]
     OtherConversation,
+    /// A conversation with artifacts whose bytes are elsewhere, given another name: hosts know them
+    /// as parts of this one.
+    #[error("outputs of this conversation are elsewhere: it keeps its name until `ctxfs pull`")]
+    ElsewhereInPart,
     /// Links and special files.
     #[error("links and special files are not supported")]
     NoSpecialFiles,
@@ -134,7 +137,8 @@ impl FsError {
             | Self::WriteOnce
             | Self::AppendOnly
             | Self::RootHoldsConversations
-            | Self::NoSpecialFiles => libc::EPERM,
+            | Self::NoSpecialFiles
+            | Self::ElsewhereInPart => libc::EPERM,
             Self::Name(NameError::TooLong | NameError::TooDeep) => libc::ENAMETOOLONG,
             Self::Name(NameError::Empty | NameError::Control | NameError::Reserved)
             | Self::Invalid(_) => libc::EINVAL,

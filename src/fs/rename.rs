@@ -202,7 +202,7 @@ impl<'a> Rename<'a> {
         if from.parent.is_root() {
             let check = |end: &End<'_>| far::check_empty(fs, &Component::new(end.name)?, None);
             check(from).map_err(|error| match error {
-                FsError::NotEmpty => FsError::OtherConversation,
+                FsError::NotEmpty => FsError::ElsewhereInPart,
                 error => error,
             })?;
             return self.target.map_or(Ok(()), |_| check(to));
