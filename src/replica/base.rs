@@ -70,7 +70,8 @@ pub struct Base {
 
 impl Base {
     /// Takes notice of artifacts that are shown although the base does not say so: a crash came
-    /// between the two.
+    /// between the two. What was replaced or removed here before that was not seen, as far as this
+    /// host knows: it stays.
     pub fn heal(&mut self, files: &BTreeMap<String, Found>) {
         let known = self.entries.iter().flat_map(|entry| &entry.origins);
         let known: BTreeSet<_> = known.copied().collect();

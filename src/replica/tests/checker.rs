@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
+use crate::replica::Entry;
 use crate::replica::FileKey;
 use crate::replica::Found;
 use crate::replica::Origin;
@@ -12,12 +13,22 @@ use crate::replica::tests::host::Host;
 /// Some bytes that a user wrote once.
 pub(super) type Token = u64;
 
+/// What is under a name of a host.
+#[derive(Debug, Default)]
+pub(super) struct Under {
+    /// What the host wrote itself, or has noted as shown. That it has seen.
+    noted: BTreeSet<Token>,
+    /// What it shows, but was killed before it noted that. Whoever replaces or removes this has
+    /// not seen it, as far as his host knows: it may stay.
+    shown: Option<Token>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Checker {
     of_file: BTreeMap<(u64, i64), Token>,
     pub(super) of_origin: BTreeMap<Origin, Token>,
     digests: BTreeMap<Token, String>,
-    /// For each token, those that it was written over.
+    /// For each token, those that it was written over and that its host had noted as seen.
     over: BTreeMap<Token, BTreeSet<Token>>,
     acked: BTreeSet<Token>,
     /// What a user removed or replaced, published or not.
@@ -30,11 +41,11 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    pub(super) fn wrote(&mut self, found: &Found, token: Token, over: BTreeSet<Token>) {
+    pub(super) fn wrote(&mut self, found: &Found, token: Token, over: Under) {
         self.of_file.insert(file(found), token);
         self.digests.insert(token, found.digest.clone().unwrap_or_default());
-        self.maybe.extend(&over);
-        self.over.insert(token, over);
+        self.removed(&over);
+        self.over.insert(token, over.noted);
     }
 
     pub(super) fn completed(&mut self, found: &Found) {
@@ -42,22 +53,28 @@ impl Checker {
         self.digests.insert(token, found.digest.clone().unwrap_or_default());
     }
 
-    pub(super) fn removed(&mut self, tokens: &BTreeSet<Token>) {
-        self.maybe.extend(tokens);
+    pub(super) fn removed(&mut self, under: &Under) {
+        self.maybe.extend(under.noted.iter().chain(&under.shown));
     }
 
-    /// Returns what is seen under a name of a host.
-    pub(super) fn under(&self, host: &Host, path: &str) -> BTreeSet<Token> {
-        let Some(found) = host.disk.files.get(path) else { return BTreeSet::new() };
-        let entries = host.disk.base.entries.iter();
-        let same = entries.filter(|entry| entry.key == found.key && entry.version == found.version);
-        let origins = same.flat_map(|entry| entry.origins.iter().copied());
-        let elsewhere = match found.key {
-            FileKey::Elsewhere(origin) => Some(origin),
-            FileKey::Here { .. } => None,
-        };
-        let known = origins.chain(elsewhere).filter_map(|origin| self.of_origin.get(&origin));
-        known.copied().chain(self.of_file.get(&file(found)).copied()).collect()
+    /// Returns what is under a name of a host.
+    pub(super) fn under(&self, host: &Host, path: &str) -> Under {
+        let Some(found) = host.disk.files.get(path) else { return Under::default() };
+        let entries = &host.disk.base.entries;
+        let same = |entry: &&Entry| entry.key == found.key && entry.version == found.version;
+        let origins = entries.iter().filter(same).flat_map(|entry| &entry.origins);
+        let known = origins.filter_map(|origin| self.of_origin.get(origin)).copied();
+        let noted = known.chain(self.of_file.get(&file(found)).copied()).collect();
+        let mut under = Under { noted, shown: None };
+        if let FileKey::Elsewhere(origin) = found.key {
+            let token = self.of_origin.get(&origin).copied();
+            if entries.iter().any(|entry| entry.origins.contains(&origin)) {
+                under.noted.extend(token);
+            } else {
+                under.shown = token;
+            }
+        }
+        under
     }
 
     pub(super) fn published(&mut self, origin: Origin, key: FileKey, modified: i64) {

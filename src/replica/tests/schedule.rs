@@ -45,3 +45,12 @@ fn what_is_covered_was_sent() {
         World::new(seed, false).restored_before_it_sent();
     }
 }
+
+/// An artifact that a host shows, and was killed before it noted that, is not seen by it: what is
+/// written over it stands beside it. Once it is noted, it is replaced.
+#[test]
+fn what_is_shown_and_not_noted_stays() {
+    World::new(65_067, false).run();
+    assert_eq!(World::new(0, false).killed_before_it_noted(false), 3);
+    assert_eq!(World::new(0, false).killed_before_it_noted(true), 2);
+}

@@ -1,6 +1,7 @@
 //! Hosts, one bucket, and what happens to them at random.
 
 mod bucket;
+mod killed;
 mod restored;
 
 use std::collections::BTreeMap;
@@ -235,8 +236,8 @@ impl World {
 
     fn remove(&mut self, host: usize) {
         let Some((path, _)) = self.one_of(host, |_| true) else { return };
-        let tokens = self.checker.under(&self.hosts[host], &path);
-        self.checker.removed(&tokens);
+        let under = self.checker.under(&self.hosts[host], &path);
+        self.checker.removed(&under);
         self.hosts[host].disk.files.remove(&path);
         self.expect(host, &path, None);
     }

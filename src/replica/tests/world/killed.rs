@@ -1,0 +1,37 @@
+//! Hosts that are killed after they showed something and before they noted that.
+
+use crate::replica::FileKey;
+use crate::replica::FileVersion;
+use crate::replica::Found;
+
+use super::World;
+
+impl World {
+    /// One host publishes two files. Another one is killed when it shows the first, goes on and notes
+    /// it if it `heals`, and then its user writes over that one. Returns the number of artifacts that
+    /// live afterwards.
+    pub(in crate::replica::tests) fn killed_before_it_noted(&mut self, heals: bool) -> usize {
+        self.put_at(0, "X");
+        self.put_at(0, "Y");
+        (0..9).for_each(|_| self.push(0));
+        self.look(1);
+        self.hosts[1].show(1);
+        assert!(self.hosts[1].disk.base.entries.is_empty(), "it was killed before it noted");
+        if heals {
+            self.hosts[1].show(0);
+        }
+        let shown: Vec<_> = self.hosts[1].disk.files.keys().cloned().collect();
+        assert_eq!(shown, ["X"]);
+        self.put_at(1, "X");
+        self.meet();
+        self.hosts[0].state().artifacts.len()
+    }
+
+    fn put_at(&mut self, host: usize, path: &str) {
+        let (token, inode) = (self.fresh(), self.fresh());
+        let version = FileVersion { size: 1, modified: token as i64 };
+        let key = FileKey::Here { inode, born: 0 };
+        let found = Found { key, version, digest: Some(format!("d{token}")) };
+        self.write(host, path, &found, token);
+    }
+}
