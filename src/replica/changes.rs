@@ -35,6 +35,14 @@ pub struct Put {
     pub replaces: Vec<Origin>,
 }
 
+impl Put {
+    /// Returns true if the bytes are older than their file: they were copied, with their time.
+    pub(super) fn came(&self) -> bool {
+        let modified = self.version.modified;
+        matches!(self.key, FileKey::Here { born, .. } if born > modified)
+    }
+}
+
 impl Changes {
     /// Returns what was done since `base`, where `files` are there now.
     ///

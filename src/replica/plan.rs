@@ -212,11 +212,12 @@ impl<'a> Planning<'a> {
         self.additions.push(Step::Add { entry });
     }
 
-    /// Agrees upon a new file here that has the name and bytes of an artifact: it came, and a crash
-    /// was before that was noted, or two hosts wrote the same.
+    /// Agrees upon a file here that has the name and bytes of an artifact, and came: a crash was
+    /// before that was noted. What was written here is of this host alone, even if another one wrote
+    /// the same: whoever removes that has not seen this.
     fn adopt(&mut self, name: &str, seen: &Name, changes: &Changes) {
         let is_held = seen.origins.iter().any(|origin| self.by_origin.contains_key(origin));
-        let put = changes.puts.get(name).filter(|put| put.replaces.is_empty());
+        let put = changes.puts.get(name).filter(|put| put.replaces.is_empty() && put.came());
         if let Some(put) = put.filter(|_| !is_held) {
             self.base.entries.push(agreed(name, seen, put.key, put.version));
         }

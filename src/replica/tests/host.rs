@@ -98,6 +98,12 @@ impl Host {
         entry.is_none_or(|entry| entry.origins.iter().any(|origin| living.contains_key(origin)))
     }
 
+    /// Returns true if that is where host and bucket agreed that the file is.
+    pub(super) fn has_agreed(&self, path: &str, found: &Found) -> bool {
+        let mut entries = self.disk.base.entries.iter();
+        entries.any(|entry| entry.key == found.key && entry.path == path)
+    }
+
     /// Shows what it has seen. Stops after `most` steps, and then forgets to note them: a crash.
     pub(super) fn show(&mut self, most: usize) {
         self.disk.base.heal(&self.disk.files);

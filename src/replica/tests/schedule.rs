@@ -54,3 +54,18 @@ fn what_is_shown_and_not_noted_stays() {
     assert_eq!(World::new(0, false).killed_before_it_noted(false), 3);
     assert_eq!(World::new(0, false).killed_before_it_noted(true), 2);
 }
+
+/// Two hosts wrote the same under one name. Whoever removes one had not seen the other: it stays. But
+/// a file that came, and was not noted before its host was killed, is the one that was removed.
+#[test]
+fn the_same_bytes_are_not_removed_unseen() {
+    World::new(68_077, false).run();
+    assert_eq!(World::new(0, false).same_bytes(false), 1);
+    assert_eq!(World::new(0, false).same_bytes(true), 0);
+}
+
+/// A host renames a file and takes that back, and another one has renamed it meanwhile.
+#[test]
+fn what_was_renamed_back_was_not_renamed() {
+    World::new(93_281, false).run();
+}

@@ -256,8 +256,9 @@ impl World {
         let over = self.checker.under(&self.hosts[host], to);
         self.checker.removed(&over);
         self.hosts[host].disk.files.insert(to.to_owned(), found.clone());
-        // What somebody else removed goes, however it is called here.
-        if self.hosts[host].lives(&found) {
+        // What somebody else removed goes, however it is called here. What is where host and bucket
+        // agreed upon it was not renamed, as far as anybody can tell: another host's name counts.
+        if self.hosts[host].lives(&found) && !self.hosts[host].has_agreed(to, &found) {
             self.expect(host, to, Some(&found));
         }
     }

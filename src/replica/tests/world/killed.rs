@@ -1,4 +1,5 @@
-//! Hosts that are killed after they showed something and before they noted that.
+//! Hosts that are killed after they showed something and before they noted that, and hosts that wrote
+//! the same as others.
 
 use crate::replica::FileKey;
 use crate::replica::FileVersion;
@@ -27,11 +28,31 @@ impl World {
         self.hosts[0].state().artifacts.len()
     }
 
+    /// A host publishes a file. Another one has a file of the same name and bytes: it `came`, and the
+    /// host was killed before it noted that, or it was written there. Then the first one removes its
+    /// own. Returns the number of artifacts that live afterwards.
+    pub(in crate::replica::tests) fn same_bytes(&mut self, came: bool) -> usize {
+        self.put_as(0, "X", "same", 0);
+        (0..9).for_each(|_| self.push(0));
+        self.put_as(1, "X", "same", if came { i64::MAX } else { 0 });
+        (0..2).for_each(|_| self.look(1));
+        self.remove(0);
+        (0..9).for_each(|_| self.push(0));
+        (0..2).for_each(|_| self.look(1));
+        self.meet();
+        self.hosts[0].state().artifacts.len()
+    }
+
     fn put_at(&mut self, host: usize, path: &str) {
+        let digest = format!("d{}", self.fresh());
+        self.put_as(host, path, &digest, 0);
+    }
+
+    fn put_as(&mut self, host: usize, path: &str, digest: &str, born: i64) {
         let (token, inode) = (self.fresh(), self.fresh());
         let version = FileVersion { size: 1, modified: token as i64 };
-        let key = FileKey::Here { inode, born: 0 };
-        let found = Found { key, version, digest: Some(format!("d{token}")) };
+        let key = FileKey::Here { inode, born };
+        let found = Found { key, version, digest: Some(digest.to_owned()) };
         self.write(host, path, &found, token);
     }
 }
