@@ -87,11 +87,12 @@ fn elsewhere(ground: &Ground) -> Seen {
     (outputs(&other), String::from_utf8(log).unwrap())
 }
 
-/// All that the bucket names is there, and the store has nothing that is half done.
+/// All that the bucket names is there, and the store has nothing that is half done. The bytes of a
+/// segment of which nothing says any more that it is to be sent go with the next one.
 fn nothing_is_left(ground: &Ground) {
     done(ground, &ground.store, "remote", &["check", "--read"]);
     let is_left = |name: &str| {
-        name.rsplit_once('.').is_some_and(|(_, end)| end == "new") || name.starts_with("intent.")
+        name.rsplit_once('.').is_some_and(|(_, end)| end == "new") || name == "intent.json"
     };
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     let kept = files(&ground.store.path().join("remote")).into_iter();

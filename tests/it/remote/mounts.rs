@@ -128,7 +128,7 @@ fn without_the_bucket_nobody_waits_and_what_is_left_is_sent_later() {
     }
     // A hundred waits of a second would be many more.
     assert!(start.elapsed() < Duration::from_secs(50), "{:?}", start.elapsed());
-    assert_eq!(mount.status()["remote"]["waiting"], 1);
+    eventually("it waits, once it is sealed", || mount.status()["remote"]["waiting"] == 1);
     mount.end(Signal::INT);
     fs::remove_file(shared.path().join("bucket")).unwrap();
     let _again = TestMount::of(&store, Mode::Passthrough, &[]);
