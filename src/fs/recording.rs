@@ -62,6 +62,15 @@ pub(super) fn hold_record<'a>(fs: &'a Shared, node: &Node) -> Result<Option<Held
     }
 }
 
+/// Locks the record of `node`, as [`hold_record`] does, if it is a file that is sealed: its record is
+/// to follow a change of attributes. What a live one has is recorded when it is sealed.
+pub(super) fn hold_sealed<'a>(fs: &'a Shared, node: &Node) -> Result<Option<HeldRecord<'a>>> {
+    match node.as_file() {
+        Ok(file) if !file.life().is_unsealed() => hold_record(fs, node),
+        _ => Ok(None),
+    }
+}
+
 /// Appends the record that `change` makes of the artifact's record, with its place and its life
 /// locked: a rename, a removal or an opening comes either before or after. Then calls `done`, with
 /// both still locked, unless there was nothing to append or the disk failed.
@@ -72,20 +81,44 @@ pub(super) fn record_as(
     done: impl FnOnce(&mut Life),
 ) -> Result<()> {
     match hold_record(fs, node)? {
-        Some(held) => record_held(fs, held, node, change, done),
+        Some(held) => record_held(fs, held, (node, None), change, done),
         None => Ok(()),
     }
 }
 
-/// As [`record_as`], for a caller that has locked the record.
-pub(super) fn record_held(
+/// A change of attributes of a file, and of nothing else.
+pub(super) struct AttributeChange<'a> {
+    /// What the disk said before it.
+    pub(super) before: &'a Stat,
+    /// True if it sets the time of the last write.
+    pub(super) sets_time: bool,
+}
+
+/// Has the record of an artifact that is sealed follow a change of attributes; `update` adds what
+/// they say. A live one gets that when it is sealed. For a caller that has locked the record since
+/// before the change.
+pub(super) fn record_attributes(
     fs: &Shared,
     held: HeldRecord<'_>,
-    node: &Node,
+    (node, change): (&Node, &AttributeChange<'_>),
+    update: impl FnOnce(&mut Record),
+) -> Result<()> {
+    let update = |life: &mut Life, mut record: Record| {
+        update(&mut record);
+        (!life.is_unsealed()).then_some(record)
+    };
+    record_held(fs, held, (node, Some(change)), update, |_| ())
+}
+
+/// As [`record_as`], for a caller that has locked the record.
+fn record_held(
+    fs: &Shared,
+    held: HeldRecord<'_>,
+    (node, attributes): (&Node, Option<&AttributeChange<'_>>),
     change: impl FnOnce(&mut Life, Record) -> Option<Record>,
     done: impl FnOnce(&mut Life),
 ) -> Result<()> {
-    let recorded = add(fs, &held, node.as_file()?, change, done);
+    let recorded = add(fs, &held, (node.as_file()?, attributes), change, done);
     held.release(fs);
     recorded
 }
@@ -93,7 +126,7 @@ pub(super) fn record_held(
 fn add(
     fs: &Shared,
     held: &HeldRecord<'_>,
-    file: &FileNode,
+    (file, attributes): (&FileNode, Option<&AttributeChange<'_>>),
     change: impl FnOnce(&mut Life, Record) -> Option<Record>,
     done: impl FnOnce(&mut Life),
 ) -> Result<()> {
@@ -108,6 +141,9 @@ fn add(
     life.noticed(&stat, fs.engine.store.clock());
     let manifest = Some(&held.manifest);
     let mut record = record_at(&life, &held.conversation, &held.path, &stat, manifest)?;
+    if let Some(AttributeChange { before, sets_time }) = attributes {
+        record = stat.with_new_attributes(before, *sets_time, record);
+    }
     let (size, modified) = (stat.size, stat.mtime.as_nanos());
     // An analysis of other bytes must not come to tell of these.
     record.analysis =

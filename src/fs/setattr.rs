@@ -25,6 +25,8 @@ use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::node::dir::DirNode;
 use crate::fs::node::file::FileNode;
+use crate::fs::recording;
+use crate::fs::recording::AttributeChange;
 use crate::fs::seal_queue::SealJob;
 use crate::fs::write_once;
 use crate::store::Dir;
@@ -68,12 +70,18 @@ fn set_file(
         return set_open(&*file.any_open().ok_or(FsError::Stale)?, change);
     };
     let dir = link.dir()?;
+    // Before anything is changed, as this may have to be tried again. What was resized is sealed anew.
+    let held = if change.size.is_none() { recording::hold_sealed(fs, node)? } else { None };
     // A time that is set here must not look like a change by another process.
     let mut life = file.life();
-    life.noticed(&dir.stat(&link.name)?, fs.engine.store.clock());
+    let before = dir.stat(&link.name)?;
+    life.noticed(&before, fs.engine.store.clock());
     set_named(&dir, &link.name, change)?;
     life.left_as(&dir.stat(&link.name)?);
-    Ok(())
+    drop(life);
+    let sets_time = change.mtime.is_some();
+    let change = AttributeChange { before: &before, sets_time };
+    held.map_or(Ok(()), |held| recording::record_attributes(fs, held, (node, &change), |_| ()))
 }
 
 /// Cuts or extends a file. Without a handle that writes, this is a life of its own: the artifact is

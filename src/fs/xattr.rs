@@ -16,21 +16,21 @@ use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::far;
-use crate::fs::life::Life;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::recording;
+use crate::fs::recording::AttributeChange;
 use crate::fs::recording::HeldRecord;
-use crate::fs::recording::hold_record;
 use crate::model::Component;
 use crate::model::Provenance;
-use crate::model::Record;
+use crate::store::Stat;
 use crate::store::attribute;
 use crate::store::attributes;
 use crate::store::parse_attribute;
 use crate::store::provenance_of;
 use crate::store::remove_attribute;
 use crate::store::set_attribute;
+use crate::store::stat_file;
 
 /// The prefix of the attributes that have a meaning here; see `store::parse_attribute`.
 const OURS: &[u8] = b"user.ctx.";
@@ -58,9 +58,10 @@ pub(super) fn setxattr(
         None => Reservation::default(),
     };
     // Before anything is changed, as this may have to be tried again.
-    let held = if ours && node.as_file().is_ok() { hold_record(fs, &node)? } else { None };
+    let held = recording::hold_sealed(fs, &node)?;
+    let before = stat_file(&file)?;
     set_attribute(&file, name, &fs.engine.secrets.attribute_to_store(value), flags)?;
-    let said = held.map_or(Ok(()), |held| note_said(fs, held, &node, &file));
+    let said = held.map_or(Ok(()), |held| note_said(fs, held, (&node, &file), &before));
     end_promises(fs, &node);
     said
 }
@@ -101,9 +102,12 @@ pub(super) fn removexattr(fs: &Arc<Shared>, ino: Ino, name: &OsStr) -> Result<()
     if !is_user(name) {
         return Err(FsError::NoAttribute);
     }
+    let held = recording::hold_sealed(fs, &node)?;
+    let before = stat_file(&file)?;
     remove_attribute(&file, name)?;
+    let said = held.map_or(Ok(()), |held| note_said(fs, held, (&node, &file), &before));
     end_promises(fs, &node);
-    Ok(())
+    said
 }
 
 fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {
@@ -126,15 +130,18 @@ fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {
     Ok((node, file))
 }
 
-/// Copies the provenance in the attributes of a sealed artifact to its record. A live one gets that
-/// when it is sealed.
-fn note_said(fs: &Shared, held: HeldRecord<'_>, node: &Node, file: &File) -> Result<()> {
+/// Copies the provenance in the attributes of an artifact to its record.
+fn note_said(
+    fs: &Shared,
+    held: HeldRecord<'_>,
+    (node, file): (&Node, &File),
+    before: &Stat,
+) -> Result<()> {
     let provenance = provenance_of(file)?;
-    let change = |life: &mut Life, mut record: Record| {
+    let change = AttributeChange { before, sets_time: false };
+    recording::record_attributes(fs, held, (node, &change), |record| {
         record.provenance.update(&provenance);
-        (!life.is_unsealed()).then_some(record)
-    };
-    recording::record_held(fs, held, node, change, |_| ())
+    })
 }
 
 /// Returns the conversation whose quota the attributes of a file or directory count against.

@@ -30,6 +30,25 @@ impl Stat {
         is_sealed && moment == (self.size, self.mtime.as_nanos(), Some(self.ctime.as_nanos()))
     }
 
+    /// Returns `record` now that attributes of the file were changed, which was as `before`, and
+    /// nothing else: it tells of the same bytes. One that did not tell of them, or where somebody
+    /// wrote meanwhile, is returned as it is. With `sets_time`, the time of the last write was
+    /// changed, too.
+    #[must_use]
+    pub fn with_new_attributes(&self, before: &Self, sets_time: bool, record: Record) -> Record {
+        let is_same = (self.ino, self.size) == (before.ino, before.size)
+            && (sets_time || self.mtime == before.mtime);
+        if !is_same || !before.is_recorded(&record) {
+            return record;
+        }
+        let changed = self.ctime.as_nanos();
+        let file = record.file.map(|file| match file.copied {
+            Some(_) => LocalFile { copied: Some(changed), ..file },
+            None => LocalFile { changed, ..file },
+        });
+        Record { modified: self.mtime.as_nanos(), file, ..record }
+    }
+
     /// Returns the artifact in the bucket whose bytes the file has, if they came from there after it
     /// was known by its record alone. Whoever wrote it since has recorded another file.
     pub fn far_origin<'a>(&self, record: &'a Record) -> Option<&'a str> {
@@ -114,6 +133,30 @@ mod tests {
         assert!(copy.is_recorded(&record) && copy.may_be_copy());
         assert_eq!(copy.original(&record), sealed());
         assert!(!sealed().is_recorded(&record), "the record is about the copy now");
+    }
+
+    #[test]
+    fn a_record_follows_attributes_and_nothing_else() {
+        let (copy, of_copy) = copy();
+        for (before, of_it) in [(sealed(), record()), (copy, of_copy)] {
+            let after = Stat { ctime: at(50), ..before };
+            let followed = after.with_new_attributes(&before, false, of_it.clone());
+            assert!(after.is_recorded(&followed));
+            assert_eq!(after.original(&followed).ino, sealed().ino);
+            let touched = Stat { mtime: at(1), ..after };
+            assert!(touched.is_recorded(&touched.with_new_attributes(
+                &before,
+                true,
+                of_it.clone()
+            )));
+            let written = [touched, Stat { size: 4, ..after }, Stat { ino: 9, ..after }];
+            for written in written {
+                let kept = written.with_new_attributes(&before, false, of_it.clone());
+                assert_eq!(kept, of_it);
+            }
+            let unknown = Stat { ctime: at(49), ..before };
+            assert_eq!(after.with_new_attributes(&unknown, false, of_it.clone()), of_it);
+        }
     }
 
     #[test]

@@ -4,6 +4,9 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+use std::time::SystemTime;
 
 use super::fixture::Fixture;
 use crate::engine::EngineOptions;
@@ -16,6 +19,7 @@ use crate::fs::SetAttr;
 use crate::materialize::Analyzer;
 use crate::model::Analysis;
 use crate::store::FileClock;
+use crate::store::stat_file;
 
 /// Appends through the mount, at the end that the kernel has cached.
 fn append(fixture: &Fixture, fh: Fh, end: u64, bytes: &[u8]) {
@@ -82,6 +86,39 @@ fn what_others_wrote_is_not_taken_for_analysed_when_an_attribute_is_set() {
     std::fs::write(fixture.plain("a.txt"), "two\n").unwrap();
     fixture.fs.setxattr(ino, OsStr::new("user.ctx.tool"), b"exec", 0).unwrap();
     assert_eq!(fixture.record("a.txt").unwrap().provenance.tool.as_deref(), Some("exec"));
+    check(&fixture, "a.txt");
+}
+
+/// What is known of the bytes is known of them still.
+#[test]
+fn a_record_follows_what_is_changed_beside_the_bytes() {
+    let fixture = Fixture::new();
+    let ino = fixture.put("a.txt", b"one\n");
+    fixture.settle();
+    let is_recorded = || {
+        let (record, path) = (fixture.record("a.txt").unwrap(), fixture.plain("a.txt"));
+        let stat = stat_file(&File::open(path).unwrap()).unwrap();
+        stat.is_recorded(&record) && record.analysis == Some(analysed(b"one\n"))
+    };
+    assert!(is_recorded());
+    let long_ago = NewTime::At(SystemTime::UNIX_EPOCH + Duration::from_secs(228_901_302));
+    let mode = SetAttr { mode: Some(0o600), ..SetAttr::default() };
+    let time = SetAttr { mtime: Some(long_ago), ..SetAttr::default() };
+    for change in [mode, time, mode] {
+        fixture.fs.setattr(ino, &change, None).unwrap();
+        assert!(is_recorded(), "{change:?}");
+    }
+    for name in ["user.ctx.tool", "user.other"] {
+        fixture.fs.setxattr(ino, OsStr::new(name), b"exec", 0).unwrap();
+        assert!(is_recorded(), "{name}");
+    }
+    fixture.fs.removexattr(ino, OsStr::new("user.other")).unwrap();
+    assert!(is_recorded());
+    // Others did it: nobody knows what else they did.
+    let mode = std::fs::Permissions::from_mode(0o640);
+    std::fs::set_permissions(fixture.plain("a.txt"), mode).unwrap();
+    fixture.fs.setxattr(ino, OsStr::new("user.other"), b"x", 0).unwrap();
+    assert!(!is_recorded());
     check(&fixture, "a.txt");
 }
 

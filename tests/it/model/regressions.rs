@@ -21,6 +21,7 @@ use super::operations::Op::Open;
 use super::operations::Op::Rename;
 use super::operations::Op::Settle;
 use super::operations::Op::TruncatePath;
+use super::operations::Op::Utimes;
 use super::operations::Op::View;
 use super::operations::Op::Write;
 use super::operations::Text;
@@ -47,6 +48,12 @@ const fn close(handle: usize) -> Op {
 #[test]
 fn a_file_changes_places_with_a_directory() {
     check(&[Open(B, How::REPLACE), close(0), Settle, Mkdir(A), Rename(B, A, Exchange)]);
+}
+
+/// Its record told of other bytes than those of that time, and lost its analysis.
+#[test]
+fn an_attribute_follows_a_time() {
+    check(&[Open(A, How::REPLACE), close(0), Settle, Utimes(A, 228_901_302), Exit(A, 1), Settle]);
 }
 
 /// The records of the second directory stayed at their paths.
