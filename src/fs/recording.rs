@@ -15,7 +15,9 @@ use crate::fs::facts::record_at;
 use crate::fs::life::Life;
 use crate::fs::node::Node;
 use crate::fs::node::file::FileNode;
+use crate::fs::seal_queue::SealJob;
 use crate::model::Component;
+use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Removal;
@@ -94,20 +96,32 @@ pub(super) struct AttributeChange<'a> {
     pub(super) sets_time: bool,
 }
 
-/// Has the record of an artifact that is sealed follow a change of attributes; `update` adds what
-/// they say. A live one gets that when it is sealed. For a caller that has locked the record since
+/// Has the record of an artifact that is sealed follow a change of attributes. If these say
+/// something of it, that is added, and what was known of bytes that may be others now is found
+/// out anew. A live one gets that when it is sealed. For a caller that has locked the record since
 /// before the change.
 pub(super) fn record_attributes(
     fs: &Shared,
     held: HeldRecord<'_>,
-    (node, change): (&Node, &AttributeChange<'_>),
-    update: impl FnOnce(&mut Record),
+    (node, change): (&Arc<Node>, &AttributeChange<'_>),
+    said: Option<&Provenance>,
 ) -> Result<()> {
+    let mut is_lost = false;
     let update = |life: &mut Life, mut record: Record| {
-        update(&mut record);
-        (!life.is_unsealed()).then_some(record)
+        let is_known = record.analysis.is_some();
+        match said {
+            _ if life.is_unsealed() => return None,
+            None => return is_known.then_some(record),
+            Some(said) => record.provenance.update(said),
+        }
+        is_lost = !is_known;
+        Some(record)
     };
-    record_held(fs, held, (node, Some(change)), update, |_| ())
+    record_held(fs, held, (node, Some(change)), update, |_| ())?;
+    if is_lost {
+        fs.sealer.submit(SealJob::Analyse(Arc::clone(node)));
+    }
+    Ok(())
 }
 
 /// As [`record_as`], for a caller that has locked the record.

@@ -81,7 +81,7 @@ fn set_file(
     drop(life);
     let sets_time = change.mtime.is_some();
     let change = AttributeChange { before: &before, sets_time };
-    held.map_or(Ok(()), |held| recording::record_attributes(fs, held, (node, &change), |_| ()))
+    held.map_or(Ok(()), |held| recording::record_attributes(fs, held, (node, &change), None))
 }
 
 /// Cuts or extends a file. Without a handle that writes, this is a life of its own: the artifact is

@@ -134,14 +134,12 @@ fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {
 fn note_said(
     fs: &Shared,
     held: HeldRecord<'_>,
-    (node, file): (&Node, &File),
+    (node, file): (&Arc<Node>, &File),
     before: &Stat,
 ) -> Result<()> {
     let provenance = provenance_of(file)?;
     let change = AttributeChange { before, sets_time: false };
-    recording::record_attributes(fs, held, (node, &change), |record| {
-        record.provenance.update(&provenance);
-    })
+    recording::record_attributes(fs, held, (node, &change), Some(&provenance))
 }
 
 /// Returns the conversation whose quota the attributes of a file or directory count against.

@@ -56,6 +56,15 @@ fn an_attribute_follows_a_time() {
     check(&[Open(A, How::REPLACE), close(0), Settle, Utimes(A, 228_901_302), Exit(A, 1), Settle]);
 }
 
+/// The disk notes a rename as a change of the file, and its record does not follow that.
+#[test]
+fn an_attribute_follows_a_name_and_a_time() {
+    let ops = [Open(B, How::REPLACE), close(0), Settle, Rename(B, A, Replace)];
+    let time = Utimes(A, 1);
+    check(&[&ops[..], &[time]].concat());
+    check(&[&ops[..], &[time, Exit(A, 1)]].concat());
+}
+
 /// The records of the second directory stayed at their paths.
 #[test]
 fn directories_change_places() {
