@@ -13,9 +13,11 @@
 //! | `purge` | bytes that have to leave it now |
 //! | `process` | the process that asks the bucket for a mount |
 //! | `sharing` | what a server sends and asks for by itself, and what commands ask for |
+//! | `each` | one conversation after the other |
 //! | `problems` | what was left out, for the end of a command |
 
 mod check;
+mod each;
 mod gc;
 mod holder;
 mod listing;

@@ -38,7 +38,7 @@ pub trait OtherHosts: Debug + Send + Sync {
     fn report(&self) -> HostsReport;
 }
 
-/// What became of the local copy of an output.
+/// The outcome for the local copy of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LetGo {
     /// It is gone. Name and record stay, and the bytes come from elsewhere.
@@ -49,7 +49,7 @@ pub enum LetGo {
     NotShared,
 }
 
-/// How a host stands to the others, for people and programs.
+/// The state of the sharing, for people and programs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostsReport {

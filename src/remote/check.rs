@@ -27,7 +27,7 @@ use crate::replica::Origin;
 use crate::replica::SegmentId;
 use crate::replica::State;
 
-/// What a check found.
+/// The findings of a check.
 #[derive(Debug, Default)]
 pub struct Checked {
     /// The artifacts that live.

@@ -1,4 +1,4 @@
-//! What is on this host, beside what host and bucket agreed upon.
+//! The files of this host beside those that host and bucket agreed upon.
 
 use crate::remote::Agreement;
 use crate::remote::Files;

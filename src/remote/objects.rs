@@ -24,12 +24,14 @@ pub trait Objects: Sync {
         deadline: Deadline,
     ) -> Result<Bytes, BucketError>;
 
-    /// Reads objects at once.
+    /// Reads objects: at once where that can be, and else one after the other.
     fn get_many(
         &self,
         wanted: &[(String, Option<Range<u64>>)],
         deadline: Deadline,
-    ) -> Vec<Result<Bytes, BucketError>>;
+    ) -> Vec<Result<Bytes, BucketError>> {
+        wanted.iter().map(|(key, range)| self.get(key, range.clone(), deadline)).collect()
+    }
 
     /// Writes an object under a key that nothing has.
     fn create(&self, key: &str, bytes: &Bytes, deadline: Deadline) -> Result<Created, BucketError>;

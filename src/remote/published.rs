@@ -1,4 +1,4 @@
-//! What hosts have published of message logs, as readers find it.
+//! The messages that hosts have published, as readers find them.
 //!
 //! ```text
 //! <store>/remote/messages/<conversation>/published.jsonl

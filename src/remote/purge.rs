@@ -41,7 +41,7 @@ use crate::store::RemovalOutcome;
 /// meanwhile.
 const ROUNDS: usize = 4;
 
-/// What a purge did, or would do.
+/// The outcome of a purge, or of one that would be.
 #[derive(Debug, Default)]
 pub struct Purged {
     /// The artifacts that go. None if the bucket knows none at that path.

@@ -1,4 +1,4 @@
-//! What this host had sent and the bucket has lost: rolled back, emptied, or deleted by a rule.
+//! Sending again what the bucket has lost: it was rolled back, emptied, or a rule deleted it.
 //!
 //! Segments are kept whole by the host that wrote them, and are sent again as they were. The bytes
 //! of larger artifacts are packed anew from files that still have them, under the names that their
@@ -31,7 +31,7 @@ use crate::replica::Origin;
 use crate::replica::SegmentId;
 use crate::store::Conversation;
 
-/// What was sent again.
+/// The outcome of sending again.
 #[derive(Debug, Default)]
 pub struct Resent {
     /// The segments.

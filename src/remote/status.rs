@@ -1,4 +1,4 @@
-//! What is still to be sent of a conversation, and what is known of its bucket. Asks nobody.
+//! The backlog of a conversation, and the state of its bucket as it is known. Asks nobody.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What keeps a conversation of a bucket small: merges, and the end of what is of no use any more.
+//! Keeping a conversation of a bucket small: merges, and the end of what is of no use any more.
 
 use crate::bucket::log_prefix;
 use crate::model::Component;
@@ -23,7 +23,7 @@ const ROUNDS: usize = 8;
 /// The segments of a conversation from which on it is looked whether merging is worth it.
 const MANY: usize = 64;
 
-/// How far tidying goes.
+/// The extent of tidying.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tidying {
     /// Nothing is changed: it is told what would be done.

@@ -72,7 +72,7 @@ struct Inner {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the thread that sends has in mind.
+/// The memory of the thread that sends.
 #[derive(Default)]
 struct Mind {
     sessions: HashMap<Component, Session>,

@@ -1,4 +1,4 @@
-//! What several hosts have published of the message log of a conversation.
+//! The messages of a conversation that several hosts have published.
 
 use std::ffi::OsString;
 use std::fs::File;

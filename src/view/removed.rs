@@ -15,47 +15,46 @@ use crate::view::number::rounded;
 pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
     let (at, why) = (moment(removal.at), &removal.why);
     let is_renamed = removal.rule == Removal::RENAME;
-    let tool =
-        record.provenance.tool_name().map(|tool| format!("tool: {tool}    ")).unwrap_or_default();
-    let digest = record.analysis.as_ref().map(|found| &found.digest);
-    let lines = [
-        Some(if is_renamed {
-            format!("[ctxfs] RENAMED: this output has another name since {at}: {why}.")
-        } else {
-            format!("[ctxfs] REMOVED: this output is no longer stored. It went on {at}: {why}.")
-        }),
-        Some(format!("{tool}call: {}    ref: {}", record.call(), place.reference())),
-        record.provenance.args.as_ref().map(|args| format!("args: {args}")),
-        record.provenance.exit_code.map(|code| format!("exit: {code}")),
-        Some(format!("made: {}", moment(record.created))),
-        Some(format!("size: {}", size(record.size, record.analysis.as_ref()))),
-        digest.filter(|digest| !digest.is_empty()).map(|digest| format!("digest: blake3 {digest}")),
-        (!is_renamed)
-            .then(|| "again:  whoever needs the output has to make the call again".to_owned()),
-    ];
-    lines.into_iter().flatten().map(|line| capped(&line) + "\n").collect()
+    let first = if is_renamed {
+        format!("[ctxfs] RENAMED: this output has another name since {at}: {why}.")
+    } else {
+        format!("[ctxfs] REMOVED: this output is no longer stored. It went on {at}: {why}.")
+    };
+    let again = "again:  whoever needs the output has to make the call again".to_owned();
+    text([first], known(record, place), (!is_renamed).then_some(again))
 }
 
 /// Describes an output whose bytes are in the bucket that hosts share, and cannot be read now: why,
 /// the call that made it, and what it is.
 pub fn away(record: &Record, why: &str, place: &Place) -> String {
+    let first = "[ctxfs] AWAY: the bytes of this output are in the bucket that hosts share.";
+    let why = format!("They cannot be read now: {why}");
+    let again = format!("again:  look at {}.summary in a while", place.file());
+    text([first.to_owned(), why], known(record, place), Some(again))
+}
+
+/// Returns the lines that say which call made an output, and what it is.
+fn known(record: &Record, place: &Place) -> impl Iterator<Item = String> {
     let tool =
         record.provenance.tool_name().map(|tool| format!("tool: {tool}    ")).unwrap_or_default();
     let digest = record.analysis.as_ref().map(|found| &found.digest);
     let lines = [
-        Some(
-            "[ctxfs] AWAY: the bytes of this output are in the bucket that hosts share.".to_owned(),
-        ),
-        Some(format!("They cannot be read now: {why}")),
         Some(format!("{tool}call: {}    ref: {}", record.call(), place.reference())),
         record.provenance.args.as_ref().map(|args| format!("args: {args}")),
         record.provenance.exit_code.map(|code| format!("exit: {code}")),
         Some(format!("made: {}", moment(record.created))),
         Some(format!("size: {}", size(record.size, record.analysis.as_ref()))),
         digest.filter(|digest| !digest.is_empty()).map(|digest| format!("digest: blake3 {digest}")),
-        Some(format!("again:  look at {}.summary in a while", place.file())),
     ];
-    lines.into_iter().flatten().map(|line| capped(&line) + "\n").collect()
+    lines.into_iter().flatten()
+}
+
+fn text(
+    first: impl IntoIterator<Item = String>,
+    known: impl Iterator<Item = String>,
+    last: Option<String>,
+) -> String {
+    first.into_iter().chain(known).chain(last).map(|line| capped(&line) + "\n").collect()
 }
 
 /// Returns `412,908 bytes, 8,112 lines, about 103,000 tokens; text`.

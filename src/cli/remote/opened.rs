@@ -38,7 +38,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// The most conversations of a bucket that are listed.
 const MOST_CONVERSATIONS: usize = 1_000_000;
 
-/// What a command does with the bucket.
+/// The use that a command makes of the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// It writes segments there. The first host marks the bucket.

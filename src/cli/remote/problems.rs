@@ -1,4 +1,4 @@
-//! What a command left out, told at its end.
+//! Problems of single files, which a command tells at its end.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
 use crate::model::visible;
 
-/// What went wrong, each with the reason.
+/// The problems, each with its reason.
 #[derive(Debug, Default)]
 pub(super) struct Problems(Vec<(String, String)>);
 

@@ -52,7 +52,7 @@ const LEFT_TO_THE_SERVER: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
 /// Starts the process, with a socket as its standard input; see [`spawn`].
 pub(in crate::cli) type Starter = Box<dyn Fn(OwnedFd) -> io::Result<()> + Send + Sync>;
 
-/// What the tier of a mount asks.
+/// The bucket, as a mount asks it.
 pub(in crate::cli) type SharedObjects = Arc<dyn Objects + Send>;
 
 /// Returns the URL of the bucket that the settings name, if they name one. Fails if it is none.

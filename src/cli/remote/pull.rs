@@ -10,7 +10,7 @@ use crate::bucket::BucketError;
 use crate::cli::args::Cli;
 use crate::cli::args::PullArgs;
 use crate::cli::context::Context;
-use crate::cli::progress;
+use crate::cli::remote::each::Done;
 use crate::cli::remote::opened::Opened;
 use crate::cli::remote::opened::Purpose;
 use crate::cli::remote::problems::Problems;
@@ -26,7 +26,7 @@ const WHAT: [&str; 2] =
     ["change of others was not done here", "changes of others were not done here"];
 const HINT: &str = "the rest is here; `ctxfs pull` tries these again";
 
-/// What became of one conversation.
+/// The report of one conversation.
 struct Report {
     id: String,
     came: Came,
@@ -38,30 +38,14 @@ pub(in crate::cli) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> 
     let settings = context.settings(cli, Vec::new())?;
     let opened = Opened::new(&settings, Purpose::Read, context)?;
     let ids = opened.wanted(&args.conversations)?;
-    let bar = progress::count("getting", ids.len(), "conversations", args.quiet || cli.json);
-    let (mut reports, mut failure) = (Vec::new(), None);
-    for id in &ids {
-        match pull(&opened, id) {
-            Ok(None) if !args.conversations.is_empty() => reports.push(Report::absent(id)),
-            Ok(report) => reports.extend(report),
-            Err(error) => {
-                failure = Some(error);
-                break;
-            }
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    let text = if cli.json { json_of(&reports) } else { text_of(&reports) };
+    let are_named = !args.conversations.is_empty();
+    let done = Done::in_each(&ids, ("getting", args.quiet || cli.json), |id| {
+        let report = pull(&opened, id)?;
+        Ok(report.or_else(|| are_named.then(|| Report::absent(id))))
+    });
+    let text = if cli.json { json_of(&done.reports) } else { text_of(&done.reports) };
     context.printer.data(&text)?;
-    let mut problems = Problems::default();
-    for report in reports {
-        problems.extend(report.problems);
-    }
-    match failure {
-        Some(error) => Err(error.into()),
-        None => problems.report(WHAT, HINT, context),
-    }
+    done.end(|report| report.problems, (WHAT, HINT), context)
 }
 
 impl Report {

@@ -19,7 +19,7 @@ use crate::remote::Purged;
 /// The beginning of references.
 const SCHEME: &str = "ctx://";
 const HINT: &str = "run the same command again: it goes on where it was cut off";
-/// What no command reaches.
+/// The copies that no command reaches.
 const OUT_OF_REACH: &str = "\
 out of reach: old versions that the bucket keeps; other hosts until they look again (`ctxfs pull`),
 and those that never do; exports, backups, and whoever has read it. A key or password that was here

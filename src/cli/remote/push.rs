@@ -16,7 +16,7 @@ use crate::cli::ls;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
 use crate::cli::places;
-use crate::cli::progress;
+use crate::cli::remote::each::Done;
 use crate::cli::remote::opened::Opened;
 use crate::cli::remote::opened::Purpose;
 use crate::cli::remote::problems::Problems;
@@ -39,9 +39,10 @@ const DURABLE: Duration = Duration::from_secs(30);
 /// moved on: how often that is waited for, and how long.
 const LOOKS: usize = 5;
 const MOMENT: Duration = Duration::from_millis(20);
+const WHAT: [&str; 2] = ["file was left out", "files were left out"];
 const HINT: &str = "the rest is sent; `ctxfs push` sends these once they are complete or mended";
 
-/// What became of one conversation.
+/// The report of one conversation.
 struct Report {
     id: String,
     sent: Sent,
@@ -53,33 +54,16 @@ pub(in crate::cli) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> 
     let settings = context.settings(cli, Vec::new())?;
     let opened = Opened::new(&settings, Purpose::Publish, context)?;
     let ids = wanted(&opened, &args.conversations)?;
-    let bar = progress::count("sending", ids.len(), "conversations", args.quiet || cli.json);
-    let (mut reports, mut failure) = (Vec::new(), None);
-    for id in &ids {
-        let is_named = !args.conversations.is_empty();
-        match push_some(&opened, id, is_named, settings.is_on(Key::RemoteSweep)) {
-            Ok(report) => reports.extend(report),
-            Err(error) => {
-                failure = Some(error);
-                break;
-            }
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    if reports.is_empty() && failure.is_none() {
+    let (are_named, sweeps) = (!args.conversations.is_empty(), settings.is_on(Key::RemoteSweep));
+    let done = Done::in_each(&ids, ("sending", args.quiet || cli.json), |id| {
+        push_some(&opened, id, are_named, sweeps)
+    });
+    if done.reports.is_empty() && done.failure.is_none() {
         context.printer.say(&"the bucket has everything already");
     }
-    let text = if cli.json { json_of(&reports) } else { text_of(&reports) };
+    let text = if cli.json { json_of(&done.reports) } else { text_of(&done.reports) };
     context.printer.data(&text)?;
-    let mut problems = Problems::default();
-    for report in reports {
-        problems.extend(report.problems);
-    }
-    match failure {
-        Some(error) => Err(error.into()),
-        None => problems.report(["file was left out", "files were left out"], HINT, context),
-    }
+    done.end(|report| report.problems, (WHAT, HINT), context)
 }
 
 /// Sends the conversation of an output at once. Fails if the output is not in the bucket within the

@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A difference of clocks that is told as a fault.
 const CLOCK_IS_OFF: Duration = Duration::from_mins(1);
 
-/// What is told.
+/// The status of this host and its bucket.
 struct Status {
     url: String,
     bucket: Option<BucketId>,

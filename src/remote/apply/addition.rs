@@ -37,7 +37,7 @@ pub trait Fetch {
     }
 }
 
-/// What is known of an artifact whose bytes stay elsewhere.
+/// The facts about an artifact whose bytes stay elsewhere.
 #[derive(Debug)]
 pub struct Known {
     /// The artifact.

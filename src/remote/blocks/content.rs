@@ -45,7 +45,7 @@ pub(in crate::remote) struct Location {
     pub(in crate::remote) blocks: String,
 }
 
-/// Where blocks come from: memory, the cache, or the bucket.
+/// The source of blocks: memory, the cache, or the bucket.
 pub(in crate::remote) struct Source {
     bucket: Arc<dyn Objects + Send>,
     pub(in crate::remote) cache: BlockCache,

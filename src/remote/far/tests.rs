@@ -75,14 +75,21 @@ pub(in crate::remote) fn two_hosts() -> (Host, Host) {
     (Host::new(&bucket), Host::new(&bucket))
 }
 
-#[test]
-fn bytes_stay_in_the_bucket_until_somebody_reads_them() {
+/// Returns two hosts, of which the second has heard of a small output and of a large one, and the
+/// text of the large one.
+fn heard() -> (Host, Host, String) {
     let (one, other) = two_hosts();
     let large = large();
     one.scene.put("small", "few bytes\n");
     one.scene.put("large", &large);
     one.push();
     other.hear();
+    (one, other, large)
+}
+
+#[test]
+fn bytes_stay_in_the_bucket_until_somebody_reads_them() {
+    let (_one, other, large) = heard();
     assert!(!other.scene.has(&format!("{TOOL}/large.txt")));
     assert_eq!(other.scene.conversation.far_artifacts(None).unwrap().len(), 2);
     other.bucket.made();
@@ -187,12 +194,7 @@ fn many_readers_of_one_block_have_it_fetched_once() {
 
 #[test]
 fn all_can_be_had_here() {
-    let (one, other) = two_hosts();
-    let large = large();
-    one.scene.put("small", "few bytes\n");
-    one.scene.put("large", &large);
-    one.push();
-    other.hear();
+    let (one, other, large) = heard();
     let far = other.far();
     let fetched = other.sync(|sync| sync.fetch_all(&other.scene.conversation, &far)).unwrap();
     assert!(fetched.0 == 2 && fetched.1.is_empty(), "{fetched:?}");

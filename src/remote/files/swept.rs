@@ -1,4 +1,4 @@
-//! What rules of keeping removed from the disk of this host.
+//! Artifacts that rules of keeping removed from the disk of this host.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Who asks.
+//! The side that asks.
 
 use std::fmt;
 use std::io;
@@ -70,7 +70,7 @@ struct Counted {
     latest: RequestCounts,
 }
 
-/// Why there is no answer.
+/// A reason why there is no answer.
 enum Failure {
     Bucket(BucketError),
     Socket(io::Error),

@@ -120,7 +120,7 @@ fn late(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
 }
 
-/// Why a body was not sent.
+/// A reason why a body was not sent.
 #[derive(Debug)]
 pub(super) enum BodyError {
     /// It cannot be read.

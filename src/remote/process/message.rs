@@ -86,7 +86,7 @@ pub(super) enum Answer {
     /// The number of names.
     Listed(usize),
     Modified(u64),
-    /// What failed, for each key.
+    /// The failure of each key, if it failed.
     Deleted(Vec<Option<Fault>>),
     Bucket(Option<Mark>),
 }

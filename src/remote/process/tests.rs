@@ -134,14 +134,6 @@ impl Objects for Odd {
         }
     }
 
-    fn get_many(
-        &self,
-        wanted: &[(String, Option<Range<u64>>)],
-        deadline: Deadline,
-    ) -> Vec<Result<Bytes, BucketError>> {
-        wanted.iter().map(|(key, range)| self.get(key, range.clone(), deadline)).collect()
-    }
-
     fn create(&self, key: &str, bytes: &Bytes, deadline: Deadline) -> Result<Created, BucketError> {
         self.0.create(key, bytes, deadline)
     }

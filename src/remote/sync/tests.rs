@@ -229,8 +229,8 @@ fn a_host_that_is_alone_reads_the_file_that_it_writes() {
     assert_eq!(other.heard(), ["a", "b", "c"]);
 }
 
-#[test]
-fn a_log_that_is_replaced_replaces_what_was_seen_with_it() {
+/// Returns two hosts. The first has seen `first` and `second`, but not `unseen`.
+fn talking_hosts() -> (Host, Host) {
     let (one, other) = two_hosts();
     one.scene.put("a", "an output\n");
     one.say("first");
@@ -241,6 +241,12 @@ fn a_log_that_is_replaced_replaces_what_was_seen_with_it() {
     one.pull();
     other.say("unseen");
     other.push();
+    (one, other)
+}
+
+#[test]
+fn a_log_that_is_replaced_replaces_what_was_seen_with_it() {
+    let (one, other) = talking_hosts();
     let log = one.scene.at("history/messages.jsonl");
     let new = one.scene.at("history/new");
     fs::write(&new, "{\"role\":\"user\",\"content\":\"edited\"}\n").unwrap();
@@ -282,16 +288,7 @@ fn what_a_rule_of_keeping_removed_stays_elsewhere() {
 
 #[test]
 fn a_conversation_that_is_removed_takes_what_was_seen_with_it() {
-    let (one, other) = two_hosts();
-    one.scene.put("a", "an output\n");
-    one.say("first");
-    one.push();
-    other.pull();
-    other.say("second");
-    other.push();
-    one.pull();
-    other.say("unseen");
-    other.push();
+    let (one, other) = talking_hosts();
     fs::remove_dir_all(one.scene.at("")).unwrap();
     let id = one.scene.conversation.id();
     assert_eq!(one.sync(|sync| sync.push_removal(id)).unwrap().segments.len(), 1);

@@ -129,14 +129,6 @@ impl Objects for TestBucket {
         self.ask("get", || self.bucket.get(key, range, deadline))
     }
 
-    fn get_many(
-        &self,
-        wanted: &[(String, Option<Range<u64>>)],
-        deadline: Deadline,
-    ) -> Vec<Result<Bytes, BucketError>> {
-        wanted.iter().map(|(key, range)| self.get(key, range.clone(), deadline)).collect()
-    }
-
     fn create(&self, key: &str, bytes: &Bytes, deadline: Deadline) -> Result<Created, BucketError> {
         self.ask("create", || {
             self.note(key);

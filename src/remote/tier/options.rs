@@ -1,8 +1,8 @@
-//! What the settings say of the sharing.
+//! The settings of the sharing.
 
 use std::time::Duration;
 
-/// What the settings say of the sharing.
+/// The settings of the sharing.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct TierOptions {

@@ -1,4 +1,4 @@
-//! How this host stands to the others.
+//! The report of the sharing, for people and programs.
 
 use std::time::Duration;
 

@@ -39,7 +39,7 @@ const SLACK: Duration = Duration::from_secs(2);
 /// The conversations of which it is remembered that the bucket was looked into.
 const SESSIONS: usize = 4096;
 
-/// What the thread did, or has to wait for.
+/// The outcome of a step of the thread, or its next moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// It did something.
@@ -50,7 +50,7 @@ pub(super) enum Step {
     Ended,
 }
 
-/// What became of the push of a conversation.
+/// The outcome of a push of a conversation.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     /// All was sent.

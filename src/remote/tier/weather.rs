@@ -1,4 +1,4 @@
-//! Whether the bucket answers.
+//! The bucket's answers so far: when to ask it again.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -14,7 +14,7 @@ const AWAY: Duration = Duration::from_secs(5);
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// What became of the last requests.
+/// The outcomes of the last requests.
 #[derive(Debug, Default)]
 pub(super) struct Weather(Mutex<State>);
 

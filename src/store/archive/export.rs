@@ -44,7 +44,7 @@ use crate::store::walk::Walk;
 /// The reason in the record of an artifact that was still being written.
 const WRITTEN: &str = "it was still being written when it was exported";
 
-/// Why an artifact is left out whose bytes are not on this disk.
+/// The reason to leave out an artifact whose bytes are not on this disk.
 const ELSEWHERE: &str = "its bytes are in the bucket that hosts share; `ctxfs pull` fetches them";
 
 /// The content of an archive, in numbers.

@@ -35,7 +35,7 @@ struct Supervised {
     state: Mutex<State>,
 }
 
-/// What is known of the process.
+/// The state of the process.
 struct State {
     /// The socket to it. It may have ended.
     control: Option<Arc<UnixStream>>,

@@ -1,4 +1,4 @@
-//! What the process does: it answers requests, each in a thread.
+//! The work of the process: it answers requests, each in a thread.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
