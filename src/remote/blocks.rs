@@ -12,6 +12,7 @@
 
 mod content;
 mod flights;
+mod source;
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -33,9 +34,9 @@ use crate::store::Dir;
 use crate::store::FileType;
 use crate::store::Time;
 
-pub(super) use content::Location;
 pub(super) use content::ObjectContent;
-pub(super) use content::Source;
+pub(super) use source::Location;
+pub(super) use source::Source;
 
 /// The beginning of the names of files that are being written.
 const NEW: &str = ".new-";
@@ -82,16 +83,17 @@ impl BlockCache {
         Some(bytes)
     }
 
-    /// Keeps bytes under a name. What cannot be kept is fetched again.
-    pub(super) fn put(&self, name: &str, bytes: &[u8]) {
+    /// Keeps bytes under a name. Returns false if they cannot be kept: they are fetched again.
+    pub(super) fn put(&self, name: &str, bytes: &[u8]) -> bool {
         if let Err(error) = self.write(name, bytes) {
             tracing::debug!(%error, name, "a block is not kept");
-            return;
+            return false;
         }
         let kept = self.kept.fetch_add(bytes.len() as u64, Relaxed) + bytes.len() as u64;
         if kept > self.most {
             self.make_room();
         }
+        true
     }
 
     /// Forgets what is under a name: it turned out to be something else.

@@ -1,6 +1,7 @@
 //! Fetches that are under way: many readers of one thing wait for one fetch.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::io;
 use std::sync::Arc;
@@ -9,66 +10,65 @@ use std::time::Instant;
 use parking_lot::Condvar;
 use parking_lot::Mutex;
 
-/// What a fetch gave, for all who wait for it.
-type Outcome = Result<Arc<Vec<u8>>, Arc<io::Error>>;
+/// How a fetch ended, for all who wait for it.
+type Outcome = Result<(), Arc<io::Error>>;
 
-/// The fetches that are under way, each by what it fetches.
+/// The fetches that are under way, each by what it fetches. Its clones are the same ones.
 #[derive(Debug)]
-pub(in crate::remote) struct Flights<K>(Mutex<HashMap<K, Arc<Flight>>>);
+pub(super) struct Flights<K>(Arc<Mutex<HashMap<K, Arc<Flight>>>>);
 
 /// One of them.
 #[derive(Debug, Default)]
-struct Flight {
+pub(super) struct Flight {
     outcome: Mutex<Option<Outcome>>,
     landed: Condvar,
 }
 
-/// The duty to end a fetch, also when it panics.
-struct Duty<'a, K: Hash + Eq + Copy> {
-    flights: &'a Flights<K>,
-    key: K,
+/// The duty to fetch something, and to end that, also by a panic.
+pub(super) struct Duty<K: Hash + Eq + Copy> {
+    flights: Flights<K>,
+    keys: Vec<K>,
     flight: Arc<Flight>,
+}
+
+impl<K> Clone for Flights<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
 }
 
 impl<K> Default for Flights<K> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Arc::default())
     }
 }
 
 impl<K: Hash + Eq + Copy> Flights<K> {
-    /// Returns what `fetch` gives, or what the fetch of another thread gives that began before and
-    /// has not ended. Waits for that one until `deadline` at most.
-    pub(in crate::remote) fn once(
-        &self,
-        key: K,
-        deadline: Instant,
-        fetch: impl FnOnce() -> io::Result<Arc<Vec<u8>>>,
-    ) -> io::Result<Arc<Vec<u8>>> {
-        let (flight, is_mine) = self.join(key);
-        if !is_mine {
-            return flight.wait(deadline);
+    /// Begins to fetch `keys`, up to the first one that another thread fetches already. If that is
+    /// the first of all, returns the fetch to wait for.
+    pub(super) fn begin(&self, keys: impl IntoIterator<Item = K>) -> Result<Duty<K>, Arc<Flight>> {
+        let mut flights = self.0.lock();
+        let (mut mine, flight) = (Vec::new(), Arc::<Flight>::default());
+        for key in keys {
+            match flights.entry(key) {
+                Entry::Occupied(other) if mine.is_empty() => return Err(Arc::clone(other.get())),
+                Entry::Occupied(_) => break,
+                Entry::Vacant(free) => drop(free.insert(Arc::clone(&flight))),
+            }
+            mine.push(key);
         }
-        let duty = Duty { flights: self, key, flight };
-        let outcome = fetch().map_err(Arc::new);
-        duty.end(outcome.clone());
-        shared(outcome)
+        Ok(Duty { flights: self.clone(), keys: mine, flight })
     }
 
-    /// Returns the flight of `key`, and true if it begins now.
-    fn join(&self, key: K) -> (Arc<Flight>, bool) {
-        let mut flights = self.0.lock();
-        if let Some(flight) = flights.get(&key) {
-            return (Arc::clone(flight), false);
-        }
-        let flight = Arc::<Flight>::default();
-        flights.insert(key, Arc::clone(&flight));
-        (flight, true)
+    /// Returns the fetch of `key`, if it is under way.
+    pub(super) fn under_way(&self, key: K) -> Option<Arc<Flight>> {
+        self.0.lock().get(&key).cloned()
     }
 }
 
 impl Flight {
-    fn wait(&self, deadline: Instant) -> io::Result<Arc<Vec<u8>>> {
+    /// Waits until it has ended, until `deadline` at most.
+    pub(super) fn wait(&self, deadline: Instant) -> io::Result<()> {
         let mut outcome = self.outcome.lock();
         while outcome.is_none() {
             if self.landed.wait_until(&mut outcome, deadline).timed_out() && outcome.is_none() {
@@ -80,15 +80,33 @@ impl Flight {
     }
 }
 
-impl<K: Hash + Eq + Copy> Duty<'_, K> {
-    fn end(self, outcome: Outcome) {
-        *self.flight.outcome.lock() = Some(outcome);
+impl<K: Hash + Eq + Copy> Duty<K> {
+    /// Returns how many things are to be fetched.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Ends the fetch. Those who wait see how it ended.
+    pub(super) fn end<T>(self, outcome: io::Result<T>) -> io::Result<T> {
+        let (told, outcome) = match outcome {
+            Ok(value) => (Ok(()), Ok(value)),
+            Err(error) => {
+                let error = Arc::new(error);
+                (Err(Arc::clone(&error)), Err(error))
+            }
+        };
+        *self.flight.outcome.lock() = Some(told);
+        outcome.or_else(|error| Err(copy(&error)))
     }
 }
 
-impl<K: Hash + Eq + Copy> Drop for Duty<'_, K> {
+impl<K: Hash + Eq + Copy> Drop for Duty<K> {
     fn drop(&mut self) {
-        self.flights.0.lock().remove(&self.key);
+        let mut flights = self.flights.0.lock();
+        for key in &self.keys {
+            flights.remove(key);
+        }
+        drop(flights);
         let mut outcome = self.flight.outcome.lock();
         let stopped = || Err(Arc::new(io::Error::other("a fetch was cut off")));
         outcome.get_or_insert_with(stopped);
@@ -96,8 +114,16 @@ impl<K: Hash + Eq + Copy> Drop for Duty<'_, K> {
     }
 }
 
-fn shared(outcome: Outcome) -> io::Result<Arc<Vec<u8>>> {
-    outcome.map_err(|error| io::Error::new(error.kind(), error.to_string()))
+/// Returns an error that says the same: ESTALE stays ESTALE.
+fn copy(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+fn shared(outcome: Outcome) -> io::Result<()> {
+    outcome.map_err(|error| copy(&error))
 }
 
 #[cfg(test)]
@@ -113,46 +139,61 @@ mod tests {
         Instant::now() + Duration::from_mins(1)
     }
 
+    fn flight<K: Hash + Eq + Copy>(flights: &Flights<K>, key: K) -> Arc<Flight> {
+        let flight = flights.begin([key]).err().unwrap();
+        assert!(Arc::ptr_eq(&flight, &flights.under_way(key).unwrap()));
+        flight
+    }
+
     #[test]
     fn many_wait_for_one_fetch() {
-        let (flights, fetches) = (Flights::default(), AtomicUsize::new(0));
+        let (flights, waited) = (Flights::default(), AtomicUsize::new(0));
+        let duty = flights.begin(7..9).ok().unwrap();
         thread::scope(|scope| {
-            let first = scope.spawn(|| {
-                flights.once(7, in_a_minute(), || {
-                    while Arc::strong_count(&flights.0.lock()[&7]) < 5 {
-                        thread::yield_now();
-                    }
-                    fetches.fetch_add(1, SeqCst);
-                    Ok(Arc::new(vec![1]))
-                })
-            });
-            while flights.0.lock().is_empty() {
-                thread::yield_now();
+            for key in [7, 8, 7] {
+                let (flight, waited) = (flight(&flights, key), &waited);
+                scope.spawn(move || {
+                    flight.wait(in_a_minute()).unwrap();
+                    waited.fetch_add(1, SeqCst);
+                });
             }
-            let join = || {
-                flights.once(7, in_a_minute(), || {
-                    fetches.fetch_add(1, SeqCst);
-                    Ok(Arc::new(vec![2]))
-                })
-            };
-            let others: Vec<_> = (0..3).map(|_| scope.spawn(join)).collect();
-            for thread in others.into_iter().chain([first]) {
-                assert_eq!(*thread.join().unwrap().unwrap(), [1]);
-            }
+            assert_eq!(waited.load(SeqCst), 0);
+            assert_eq!(duty.end(Ok("bytes")).unwrap(), "bytes");
         });
-        assert_eq!(fetches.load(SeqCst), 1);
+        assert_eq!(waited.load(SeqCst), 3);
         assert!(flights.0.lock().is_empty());
+    }
+
+    #[test]
+    fn a_fetch_ends_before_one_that_is_under_way() {
+        let flights = Flights::default();
+        let later = flights.begin(4..6).ok().unwrap();
+        assert_eq!(flights.begin(1..9).ok().unwrap().len(), 3);
+        drop(later);
+        assert_eq!(flights.begin(1..9).ok().unwrap().len(), 8);
     }
 
     #[test]
     fn who_waits_gives_up_at_his_deadline() {
         let flights = Flights::default();
-        let outcome = flights.once(1, in_a_minute(), || {
-            let waited = flights.once(1, Instant::now(), || unreachable!("it is under way"));
-            assert_eq!(waited.unwrap_err().kind(), io::ErrorKind::TimedOut);
-            Err(io::Error::other("no network"))
-        });
-        assert_eq!(outcome.unwrap_err().to_string(), "no network");
-        assert!(flights.0.lock().is_empty());
+        let duty = flights.begin([1]).ok().unwrap();
+        let flight = flight(&flights, 1);
+        let waited = flight.wait(Instant::now());
+        assert_eq!(waited.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        drop(duty);
+        assert_eq!(flight.wait(in_a_minute()).unwrap_err().to_string(), "a fetch was cut off");
+    }
+
+    #[test]
+    fn all_see_the_error() {
+        let flights = Flights::default();
+        for error in [libc::ESTALE, libc::ENOSPC].map(io::Error::from_raw_os_error) {
+            let (number, duty) = (error.raw_os_error(), flights.begin([1]).ok().unwrap());
+            let flight = flight(&flights, 1);
+            assert_eq!(duty.end::<()>(Err(error)).unwrap_err().raw_os_error(), number);
+            assert_eq!(flight.wait(in_a_minute()).unwrap_err().raw_os_error(), number);
+        }
+        let (duty, other) = (flights.begin([1]).ok().unwrap(), io::Error::other("no network"));
+        assert_eq!(duty.end::<()>(Err(other)).unwrap_err().to_string(), "no network");
     }
 }
