@@ -57,21 +57,12 @@ fn find(notes: &Notes, origin: Origin) -> Result<Option<FoundLine>, RemoteError>
     let first = here.iter().filter(|id| **id == origin.segment);
     let others = here.iter().filter(|id| **id != origin.segment);
     for id in first.chain(others) {
-        let may_have = *id == origin.segment || covers(notes, *id, origin.segment)?;
+        let may_have = *id == origin.segment || notes.covers_of(*id)?.contains_key(&origin.segment);
         if may_have && let Some(put) = line_of(&notes.open_segment(*id)?, origin)? {
             return Ok(Some((*id, put)));
         }
     }
     Ok(None)
-}
-
-/// Returns true if a segment covers another one. What cannot be read covers nothing.
-fn covers(notes: &Notes, id: SegmentId, other: SegmentId) -> Result<bool, RemoteError> {
-    match notes.head(id) {
-        Ok(head) => Ok(head.covers.contains_key(&other)),
-        Err(RemoteError::Segment { .. }) => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 fn line_of(segment: &StoredSegment, wanted: Origin) -> Result<Option<PutLine>, RemoteError> {

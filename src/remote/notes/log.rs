@@ -111,7 +111,8 @@ impl Notes {
         Ok(known.values().collect())
     }
 
-    fn covers_of(&self, id: SegmentId) -> Result<Covers, RemoteError> {
+    /// Returns what a segment here covers. What cannot be read covers nothing.
+    pub(in crate::remote) fn covers_of(&self, id: SegmentId) -> Result<Covers, RemoteError> {
         match self.head(id) {
             Ok(head) => Ok(head.covers),
             Err(RemoteError::Segment { .. }) => Ok(Covers::new()),
