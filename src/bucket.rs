@@ -44,6 +44,7 @@ pub use line::LINE_BYTES;
 pub use line::Line;
 pub use line::MessageLine;
 pub use line::MoveLine;
+pub use line::ObjectPlace;
 pub use line::PARTS_BYTES;
 pub use line::Parts;
 pub use line::Place;

@@ -19,6 +19,7 @@ use crate::replica::Stamp;
 
 pub use parts::PARTS_BYTES;
 pub use parts::Parts;
+pub use put::ObjectPlace;
 pub use put::Place;
 pub use put::PutLine;
 pub use put::SMALL_BYTES;

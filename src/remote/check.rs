@@ -11,6 +11,7 @@ use crate::bucket::Line;
 use crate::bucket::Listed;
 use crate::bucket::ObjectName;
 use crate::bucket::ObjectPart;
+use crate::bucket::ObjectPlace;
 use crate::bucket::Place;
 use crate::bucket::object_of;
 use crate::bucket::objects_prefix;
@@ -126,7 +127,7 @@ impl Check<'_> {
                     (Place::Inside { .. }, Some(bytes)) => {
                         content::wrong_inside(&segment, &put, bytes)
                     }
-                    (Place::Object { .. }, bytes) => {
+                    (Place::Object(_), bytes) => {
                         let parts = bytes
                             .as_ref()
                             .and_then(|bytes| content::wrong_parts(&segment, &put, bytes));
@@ -167,7 +168,7 @@ fn flaws_of_segments(looked: &Looked, refused: &[(SegmentId, RemoteError)]) -> V
 
 /// Returns what is missing of an object.
 fn missing(place: &Place, present: &Present) -> Option<String> {
-    let Place::Object { name, packed, size, .. } = place else { return None };
+    let Place::Object(ObjectPlace { name, packed, size, .. }) = place else { return None };
     let table = Blocks::table_bytes(*size);
     let parts = [(ObjectPart::Bytes, *packed, "zst"), (ObjectPart::Blocks, table, "blocks")];
     parts.into_iter().find_map(|(part, size, end)| match present.get(&(*name, part)) {

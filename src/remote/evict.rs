@@ -71,13 +71,12 @@ impl FarArtifacts {
         if put.1.digest() != Some(digest) || put.1.place.size() != record.size {
             return Ok(false);
         }
-        let Place::Object { name, packed, size, blocks } = &put.1.place else {
+        let Place::Object(object) = &put.1.place else {
             // Its bytes are checked as they are opened.
             return Ok(self.artifact(conversation.id(), (origin, &record)).is_ok());
         };
-        let (conversation, blocks) = (conversation.id().clone(), blocks.clone());
-        let (name, packed, size) = (*name, *packed, *size);
-        let location = Location { conversation, name, size, packed, blocks };
+        let (conversation, object) = (conversation.id().clone(), object.clone());
+        let location = Location { conversation, object };
         Ok(self.digest_of(&location)? == *digest)
     }
 
@@ -103,7 +102,7 @@ impl FarArtifacts {
         let source = self.source();
         let start = table.frame_range(blocks.start).start;
         let range = start..table.frame_range(blocks.end - 1).end;
-        let key = object_key(&location.conversation, location.name);
+        let key = object_key(&location.conversation, location.object.name);
         let frames = source.bucket().get(&key, Some(range), source.deadline())?;
         for block in blocks {
             let frame = table.frame_range(block);
@@ -137,7 +136,7 @@ fn local_mark(
 
 /// Returns what makes an error of reading an object back one of this layer.
 fn read_back(location: &Location) -> impl Fn(io::Error) -> RemoteError {
-    let name = location.name;
+    let name = location.object.name;
     move |error| {
         let what = format!("the object `{name}` cannot be read back: {error}");
         RemoteError::Bucket(FormatError::Damaged { what }.into())

@@ -16,7 +16,6 @@ use crate::bucket::Parts;
 use crate::bucket::Place;
 use crate::bucket::PutLine;
 use crate::bucket::segment_key;
-use crate::bucket::unpack_member;
 use crate::bucket::unpack_parts;
 use crate::model::Component;
 use crate::model::Content;
@@ -131,10 +130,9 @@ impl FarArtifacts {
         let content: Arc<dyn Content> = match &put.place {
             Place::Empty => Arc::new(Vec::new()),
             Place::Inside { .. } => Arc::new(self.small(notes, &notes.open_segment(*id)?, put)?),
-            Place::Object { name, packed, size, blocks } => {
-                let (conversation, blocks) = (notes.conversation().clone(), blocks.clone());
-                let (name, packed, size) = (*name, *packed, *size);
-                let location = Location { conversation, name, size, packed, blocks };
+            Place::Object(object) => {
+                let (conversation, object) = (notes.conversation().clone(), object.clone());
+                let location = Location { conversation, object };
                 let object = ObjectContent::new(Arc::clone(&self.0.source), location);
                 self.with_parts(notes, *id, put, object)
             }
@@ -203,31 +201,15 @@ impl FarArtifacts {
         segment: &StoredSegment,
         put: &PutLine,
     ) -> Result<Vec<u8>, RemoteError> {
-        let (id, place) = (segment.id(), &put.place);
-        let bytes = match segment.bytes(place)? {
-            Some(bytes) => bytes,
-            None => self.fetched(notes, segment, place)?,
-        };
+        let (id, source) = (segment.id(), &self.0.source);
+        let key = segment_key(notes.conversation(), id);
+        let fetch = |range| source.bucket().get(&key, range, source.deadline());
+        let bytes = segment.bytes_or(&put.place, fetch)?;
         if put.digest() != Some(blake3::hash(&bytes).to_hex().as_str()) {
             let what = "the bytes of a small artifact have another digest".to_owned();
             return Err(RemoteError::of(id)(FormatError::Damaged { what }));
         }
         Ok(bytes)
-    }
-
-    /// Fetches the bytes of a small artifact that are in a segment of which only the records are
-    /// here.
-    fn fetched(
-        &self,
-        notes: &Notes,
-        segment: &StoredSegment,
-        place: &Place,
-    ) -> Result<Vec<u8>, RemoteError> {
-        let (id, source) = (segment.id(), &self.0.source);
-        let range = segment.head.range_of(place).map_err(RemoteError::of(id))?;
-        let key = segment_key(notes.conversation(), id);
-        let frame = source.bucket().get(&key, range, source.deadline())?;
-        unpack_member(&frame, place.size()).map_err(RemoteError::of(id))
     }
 }
 

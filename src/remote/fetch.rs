@@ -6,16 +6,14 @@ use std::io::Read;
 
 use crate::bucket::Blocks;
 use crate::bucket::Deadline;
-use crate::bucket::FormatError;
 use crate::bucket::Line;
-use crate::bucket::ObjectName;
+use crate::bucket::ObjectPlace;
 use crate::bucket::Place;
 use crate::bucket::PutLine;
 use crate::bucket::blocks_key;
 use crate::bucket::object_key;
 use crate::bucket::segment_key;
 use crate::bucket::unpack_block;
-use crate::bucket::unpack_member;
 use crate::remote::Fetch;
 use crate::remote::Known;
 use crate::remote::Notes;
@@ -91,42 +89,28 @@ impl Fetcher<'_> {
         Ok(match &put.place {
             Place::Empty => Box::new(io::empty()),
             Place::Inside { .. } => Box::new(Cursor::new(self.small(segment, &put.place)?)),
-            Place::Object { name, packed, size, blocks } => {
-                Box::new(self.object(segment, *name, (*size, *packed), blocks)?)
-            }
+            Place::Object(object) => Box::new(self.object(segment, object)?),
         })
     }
 
     /// Returns the bytes of a small artifact: they came with its record, but for those of a large
     /// segment.
     fn small(&self, segment: &StoredSegment, place: &Place) -> Result<Vec<u8>, RemoteError> {
-        if let Some(bytes) = segment.bytes(place)? {
-            return Ok(bytes);
-        }
-        let id = segment.id();
-        let range = self.notes.head(id)?.range_of(place).map_err(RemoteError::of(id))?;
-        let key = segment_key(self.notes.conversation(), id);
-        let frame = self.bucket.get(&key, range, (self.deadline)())?;
-        unpack_member(&frame, place.size()).map_err(RemoteError::of(id))
+        let key = segment_key(self.notes.conversation(), segment.id());
+        segment.bytes_or(place, |range| self.bucket.get(&key, range, (self.deadline)()))
     }
 
     fn object(
         &self,
         segment: &StoredSegment,
-        name: ObjectName,
-        (size, packed): (u64, u64),
-        digest: &str,
+        object: &ObjectPlace,
     ) -> Result<ObjectReader<'_>, RemoteError> {
         let conversation = self.notes.conversation();
-        let table = blocks_key(conversation, name);
-        let range = Some(0..Blocks::table_bytes(size));
+        let table = blocks_key(conversation, object.name);
+        let range = Some(0..Blocks::table_bytes(object.size));
         let table = self.bucket.get(&table, range, (self.deadline)())?;
-        let blocks = Blocks::parse(&table, size, packed).map_err(RemoteError::of(segment.id()))?;
-        if blocks.digest_text() != digest {
-            let what = "the table of the blocks of an object has another digest".to_owned();
-            return Err(RemoteError::of(segment.id())(FormatError::Damaged { what }));
-        }
-        let key = object_key(conversation, name);
+        let blocks = object.read_table(&table).map_err(RemoteError::of(segment.id()))?;
+        let key = object_key(conversation, object.name);
         let (bucket, deadline) = (self.bucket, self.deadline);
         Ok(ObjectReader { bucket, deadline, key, blocks, next: 0, ready: Cursor::default() })
     }

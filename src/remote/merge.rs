@@ -266,7 +266,7 @@ type Frames = (Vec<u8>, Vec<u8>);
 fn frames(segment: &StoredSegment, line: &PutLine) -> Result<Option<Frames>, RemoteError> {
     let bytes = match &line.place {
         Place::Inside { .. } => segment.frame(&line.place)?,
-        Place::Empty | Place::Object { .. } => Some(Vec::new()),
+        Place::Empty | Place::Object(_) => Some(Vec::new()),
     };
     let parts = match &line.parts {
         Some(parts) => segment.parts_frame(parts)?,
@@ -283,12 +283,10 @@ fn put(
 ) -> Result<(), FormatError> {
     line.record.path.clone_from(&claim.path);
     (line.stamp, line.origin) = (claim.stamp, Some(origin));
-    let bytes = match line.place.clone() {
+    let bytes = match std::mem::take(&mut line.place) {
         Place::Empty => PutBytes::Empty,
         Place::Inside { size, .. } => PutBytes::Packed { frame: &bytes_frame, size },
-        Place::Object { name, packed, size, blocks } => {
-            PutBytes::Object { name, packed, size, blocks }
-        }
+        Place::Object(object) => PutBytes::Object(object),
     };
     let parts = line.parts.take();
     let parts = parts.as_ref().map(|parts| PutParts::Packed { frame: &parts_frame, parts });

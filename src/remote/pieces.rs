@@ -200,7 +200,7 @@ fn claim(segment: SegmentId, origin: Origin, put: &PutLine, line: Range<u32>) ->
     let (small, object) = match &put.place {
         Place::Empty => (false, None),
         Place::Inside { .. } => (true, None),
-        Place::Object { name, .. } => (put.parts.is_some(), Some(*name)),
+        Place::Object(object) => (put.parts.is_some(), Some(object.name)),
     };
     // Without a digest it is like no other.
     let digest = put.digest().map_or_else(|| origin.to_string(), str::to_owned);

@@ -11,6 +11,7 @@ use std::io;
 use bytes::Bytes;
 
 use crate::bucket::Line;
+use crate::bucket::ObjectPlace;
 use crate::bucket::Place;
 use crate::bucket::PutLine;
 use crate::bucket::blocks_key;
@@ -100,17 +101,15 @@ impl Sync<'_> {
         files: &LocalFiles<'_>,
         resent: &mut Resent,
     ) -> Result<bool, RemoteError> {
-        let Place::Object { name, packed, size, blocks } = &put.place else { return Ok(true) };
+        let Place::Object(object) = &put.place else { return Ok(true) };
         let id = notes.conversation();
-        let (key, table) = (object_key(id, *name), blocks_key(id, *name));
+        let (key, table) = (object_key(id, object.name), blocks_key(id, object.name));
         if files.there.contains(&key) && files.there.contains(&table) {
             return Ok(true);
         }
-        let Some(table_bytes) = files.table_of(origin, (*packed, blocks.as_str()))? else {
-            return Ok(false);
-        };
+        let Some(table_bytes) = files.table_of(origin, object)? else { return Ok(false) };
         let Some(file) = files.open(origin)? else { return Ok(false) };
-        self.bucket.upload(&key, &mut PackedFile::new(file), *size, (self.deadline)())?;
+        self.bucket.upload(&key, &mut PackedFile::new(file), object.size, (self.deadline)())?;
         self.bucket.create(&table, &table_bytes, (self.deadline)())?;
         resent.objects += 1;
         Ok(true)
@@ -136,18 +135,15 @@ impl LocalFiles<'_> {
 
     /// Returns the table of the blocks of an artifact, if its bytes are packed as they were: then
     /// the name of its object is right again.
-    fn table_of(
-        &self,
-        origin: Origin,
-        (packed, blocks): (u64, &str),
-    ) -> Result<Option<Bytes>, RemoteError> {
+    fn table_of(&self, origin: Origin, object: &ObjectPlace) -> Result<Option<Bytes>, RemoteError> {
         let Some(file) = self.open(origin)? else { return Ok(None) };
         let mut content = PackedFile::new(file);
         if io::copy(&mut content, &mut io::sink()).is_err() {
             return Ok(None);
         }
+        let done = content.done();
         let same =
-            content.done().filter(|done| done.packed == packed && done.blocks_digest == blocks);
+            done.filter(|done| done.packed == object.packed && done.blocks_digest == object.blocks);
         Ok(same.map(|done| Bytes::from(done.blocks)))
     }
 }

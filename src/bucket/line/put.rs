@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+use serde::Serialize;
+
 use crate::bucket::FormatError;
 use crate::bucket::frame;
 use crate::bucket::line::check_path;
@@ -9,6 +12,7 @@ use crate::bucket::line::parts::AROUND;
 use crate::bucket::line::parts::Parts;
 use crate::bucket::line::parts::is_digest;
 use crate::bucket::name::ObjectName;
+use crate::bucket::object::Blocks;
 use crate::model::ArtifactState;
 use crate::model::NAME_MAX;
 use crate::model::Record;
@@ -63,16 +67,32 @@ pub enum Place {
         size: u64,
     },
     /// In an object of their own.
-    Object {
-        /// The object.
-        name: ObjectName,
-        /// The bytes of the object.
-        packed: u64,
-        /// The bytes of the artifact.
-        size: u64,
-        /// BLAKE3 of the table of its blocks, in lower-case hexadecimal.
-        blocks: String,
-    },
+    Object(ObjectPlace),
+}
+
+/// An object that has all bytes of an artifact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectPlace {
+    /// The object.
+    pub name: ObjectName,
+    /// The bytes of the object.
+    pub packed: u64,
+    /// The bytes of the artifact.
+    pub size: u64,
+    /// BLAKE3 of the table of its blocks, in lower-case hexadecimal.
+    pub blocks: String,
+}
+
+impl ObjectPlace {
+    /// Reads the table of its blocks, if it is the one that the record means.
+    pub fn read_table(&self, table: &[u8]) -> Result<Blocks, FormatError> {
+        let blocks = Blocks::parse(table, self.size, self.packed)?;
+        if blocks.digest_text() != self.blocks {
+            let what = "the table of the blocks of an object has another digest";
+            return Err(FormatError::damaged(what));
+        }
+        Ok(blocks)
+    }
 }
 
 impl Place {
@@ -80,7 +100,7 @@ impl Place {
     pub fn size(&self) -> u64 {
         match self {
             Self::Empty => 0,
-            Self::Inside { size, .. } | Self::Object { size, .. } => *size,
+            Self::Inside { size, .. } | Self::Object(ObjectPlace { size, .. }) => *size,
         }
     }
 
@@ -91,7 +111,7 @@ impl Place {
                 let most = frame::most_packed(SMALL_BYTES as usize + AROUND) as u64;
                 (1..=SMALL_BYTES).contains(size) && (1..=most).contains(packed)
             }
-            Self::Object { packed, size, blocks, .. } => {
+            Self::Object(ObjectPlace { packed, size, blocks, .. }) => {
                 *size > 0 && *packed > 0 && is_digest(blocks)
             }
         }
@@ -116,7 +136,7 @@ impl PutLine {
         if !self.place.is_possible() {
             return refused("the place of an artifact's bytes cannot be");
         }
-        let is_large = matches!(self.place, Place::Object { .. });
+        let is_large = matches!(self.place, Place::Object(_));
         let are_possible = |parts: &Parts| is_large && parts.are_possible(self.place.size());
         if !self.parts.as_ref().is_none_or(are_possible) {
             return refused("the parts of an artifact cannot be");

@@ -14,9 +14,9 @@ use crate::bucket::line::MoveLine;
 use crate::bucket::line::RemoveLine;
 use crate::bucket::line::parts::Parts;
 use crate::bucket::line::put::MODE;
+use crate::bucket::line::put::ObjectPlace;
 use crate::bucket::line::put::Place;
 use crate::bucket::line::put::PutLine;
-use crate::bucket::name::ObjectName;
 use crate::model::Record;
 use crate::replica::Origin;
 use crate::replica::SegmentId;
@@ -50,7 +50,7 @@ pub(super) struct RawLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<RawBytes>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    object: Option<RawObject>,
+    object: Option<ObjectPlace>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parts: Option<Parts>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,15 +63,6 @@ struct RawBytes {
     at: u64,
     packed: u64,
     size: u64,
-}
-
-/// Bytes in an object.
-#[derive(Serialize, Deserialize)]
-struct RawObject {
-    name: ObjectName,
-    packed: u64,
-    size: u64,
-    blocks: String,
 }
 
 /// The keys that tell the kind of a line, whatever their values are.
@@ -184,26 +175,21 @@ fn of_all_hosts(record: Record) -> Record {
     Record { file: None, owner: None, view_sizes: None, far: None, ..record }
 }
 
-fn raw_place(place: &Place) -> (Option<RawBytes>, Option<RawObject>) {
+fn raw_place(place: &Place) -> (Option<RawBytes>, Option<ObjectPlace>) {
     match place {
         Place::Empty => (None, None),
         Place::Inside { at, packed, size } => {
             (Some(RawBytes { at: *at, packed: *packed, size: *size }), None)
         }
-        Place::Object { name, packed, size, blocks } => {
-            let (packed, size, blocks) = (*packed, *size, blocks.clone());
-            (None, Some(RawObject { name: *name, packed, size, blocks }))
-        }
+        Place::Object(object) => (None, Some(object.clone())),
     }
 }
 
-fn place(bytes: Option<RawBytes>, object: Option<RawObject>) -> Result<Place, FormatError> {
+fn place(bytes: Option<RawBytes>, object: Option<ObjectPlace>) -> Result<Place, FormatError> {
     match (bytes, object) {
         (None, None) => Ok(Place::Empty),
         (Some(RawBytes { at, packed, size }), None) => Ok(Place::Inside { at, packed, size }),
-        (None, Some(RawObject { name, packed, size, blocks })) => {
-            Ok(Place::Object { name, packed, size, blocks })
-        }
+        (None, Some(object)) => Ok(Place::Object(object)),
         (Some(_), Some(_)) => Err(FormatError::damaged("its bytes are in two places")),
     }
 }

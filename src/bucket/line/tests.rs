@@ -43,7 +43,7 @@ fn inside(size: u64) -> PutLine {
 
 fn in_object(blocks: &str) -> PutLine {
     let (name, blocks) = (NAME.parse().unwrap(), blocks.to_owned());
-    put(2, Place::Object { name, packed: 1, size: 2, blocks })
+    put(2, Place::Object(ObjectPlace { name, packed: 1, size: 2, blocks }))
 }
 
 fn written(line: &Line) -> String {
@@ -244,10 +244,10 @@ fn puts_that_cannot_be_are_neither_written_nor_read() {
     for blocks in ["", "ab", &"AB".repeat(32), &"zz".repeat(32), &"ab".repeat(33)] {
         refused("blocks", in_object(blocks));
     }
-    let name = NAME.parse::<ObjectName>().unwrap();
-    let blocks = "ab".repeat(32);
-    refused("object", put(2, Place::Object { name, packed: 0, size: 2, blocks: blocks.clone() }));
-    refused("object", put(0, Place::Object { name, packed: 1, size: 0, blocks }));
+    for (packed, size) in [(0, 2), (1, 0)] {
+        let (name, blocks) = (NAME.parse().unwrap(), "ab".repeat(32));
+        refused("object", put(size, Place::Object(ObjectPlace { name, packed, size, blocks })));
+    }
     for attribute in ["", "user.", "user", "security.selinux", "trusted.x", "user.a\0b"] {
         let mut line = inside(300);
         line.attributes.insert(attribute.to_owned(), String::new());
@@ -313,7 +313,7 @@ fn places() -> impl Strategy<Value = Place> {
         (any::<u64>(), 1..200_000_u64, 1..=SMALL_BYTES)
             .prop_map(|(at, packed, size)| Place::Inside { at, packed, size }),
         (1..u64::MAX, 1..u64::MAX, blocks).prop_map(|(packed, size, blocks)| {
-            Place::Object { name: ObjectName::random(), packed, size, blocks }
+            Place::Object(ObjectPlace { name: ObjectName::random(), packed, size, blocks })
         }),
     ]
 }
@@ -384,7 +384,7 @@ fn parts_are_as_documented() {
     let blocks = "ab".repeat(32);
     let large = |parts: Parts| {
         let (name, blocks) = (NAME.parse().unwrap(), blocks.clone());
-        let place = Place::Object { name, packed: 1, size: 1 << 20, blocks };
+        let place = Place::Object(ObjectPlace { name, packed: 1, size: 1 << 20, blocks });
         PutLine { parts: Some(parts), ..put(1 << 20, place) }
     };
     let digest = "cd".repeat(32);

@@ -14,6 +14,7 @@ use crate::bucket::frame::Packer;
 use crate::bucket::line::Line;
 use crate::bucket::line::MessageLine;
 use crate::bucket::line::MoveLine;
+use crate::bucket::line::ObjectPlace;
 use crate::bucket::line::Parts;
 use crate::bucket::line::Place;
 use crate::bucket::line::PutLine;
@@ -60,7 +61,7 @@ fn message(text: &str) -> MessageLine {
 
 fn object() -> PutBytes<'static> {
     let blocks = "ab".repeat(32);
-    PutBytes::Object { name: ObjectName::random(), packed: 1, size: 1 << 30, blocks }
+    PutBytes::Object(ObjectPlace { name: ObjectName::random(), packed: 1, size: 1 << 30, blocks })
 }
 
 /// A segment with some of everything.
@@ -136,7 +137,7 @@ fn what_is_written_is_read_back() {
     let Line::Put(empty) = &lines[2].1 else { panic!() };
     assert_eq!(empty.place, Place::Empty);
     let Line::Put(large) = &lines[3].1 else { panic!() };
-    assert!(matches!(large.place, Place::Object { .. }));
+    assert!(matches!(large.place, Place::Object(_)));
     assert!(matches!(lines[1].1, Line::Move(_)) && matches!(lines[4].1, Line::Remove(_)));
     assert_eq!(lines[5].1, Line::Message(message("{}")));
 }

@@ -8,13 +8,13 @@ use crate::bucket::frame::Packer;
 use crate::bucket::line::Line;
 use crate::bucket::line::MessageLine;
 use crate::bucket::line::MoveLine;
+use crate::bucket::line::ObjectPlace;
 use crate::bucket::line::PARTS_BYTES;
 use crate::bucket::line::Parts;
 use crate::bucket::line::Place;
 use crate::bucket::line::PutLine;
 use crate::bucket::line::RemoveLine;
 use crate::bucket::line::SMALL_BYTES;
-use crate::bucket::name::ObjectName;
 use crate::bucket::segment::FORMAT;
 use crate::bucket::segment::HEAD;
 use crate::bucket::segment::HEAD_BYTES;
@@ -47,16 +47,7 @@ pub enum PutBytes<'a> {
         size: u64,
     },
     /// Those of an object.
-    Object {
-        /// The object.
-        name: ObjectName,
-        /// The bytes of the object.
-        packed: u64,
-        /// The bytes of the artifact.
-        size: u64,
-        /// BLAKE3 of the table of its blocks, in lower-case hexadecimal.
-        blocks: String,
-    },
+    Object(ObjectPlace),
 }
 
 /// Some of the bytes of an artifact that has an object, which go into the segment.
@@ -199,9 +190,7 @@ impl SegmentWriter {
             PutBytes::Empty | PutBytes::Bytes([]) | PutBytes::Packed { size: 0, .. } => {
                 return Ok(Place::Empty);
             }
-            PutBytes::Object { name, packed, size, blocks } => {
-                return Ok(Place::Object { name, packed, size, blocks });
-            }
+            PutBytes::Object(object) => return Ok(Place::Object(object)),
             PutBytes::Bytes(bytes) => {
                 check("a small artifact", bytes.len() as u64, SMALL_BYTES)?;
                 let member = member::bytes(&format!("bytes/{origin}"), bytes);

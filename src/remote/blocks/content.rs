@@ -57,7 +57,7 @@ impl ObjectContent {
     }
 
     fn block(&self, number: usize) -> io::Result<Arc<Vec<u8>>> {
-        if let Some(block) = self.source.recent(self.location.name, number) {
+        if let Some(block) = self.source.recent(self.location.object.name, number) {
             return Ok(block);
         }
         let object = self.object()?;
@@ -80,7 +80,7 @@ impl ObjectContent {
 
 impl Content for ObjectContent {
     fn len(&self) -> u64 {
-        self.location.size
+        self.location.object.size
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {

@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use crate::bucket::Blocks;
 use crate::bucket::BucketError;
 use crate::bucket::Deadline;
-use crate::bucket::FormatError;
 use crate::bucket::ObjectName;
+use crate::bucket::ObjectPlace;
 use crate::bucket::blocks_key;
 use crate::bucket::object_key;
 use crate::bucket::unpack_block;
@@ -40,13 +40,7 @@ const THREAD: &str = "read-ahead";
 #[derive(Debug, Clone)]
 pub(in crate::remote) struct Location {
     pub(in crate::remote) conversation: Component,
-    pub(in crate::remote) name: ObjectName,
-    /// The bytes of the artifact.
-    pub(in crate::remote) size: u64,
-    /// The bytes of the object.
-    pub(in crate::remote) packed: u64,
-    /// BLAKE3 of the table of its blocks, in lower-case hexadecimal.
-    pub(in crate::remote) blocks: String,
+    pub(in crate::remote) object: ObjectPlace,
 }
 
 /// An object, and the table of its blocks.
@@ -110,7 +104,7 @@ impl Source {
             if let Some(table) = self.kept_table(location) {
                 return Ok(table);
             }
-            match self.tables.begin([location.name]) {
+            match self.tables.begin([location.object.name]) {
                 Ok(duty) => return duty.end(self.fetch_table(location)),
                 // Where it was not kept, everybody fetches it.
                 Err(_) if waited => return self.fetch_table(location),
@@ -123,14 +117,14 @@ impl Source {
     fn kept_table(&self, location: &Location) -> Option<Blocks> {
         let name = table_name(location);
         let table = self.cache.get(&name)?;
-        table_of(&table, location).inspect_err(|_| self.cache.forget(&name)).ok()
+        location.object.read_table(&table).inspect_err(|_| self.cache.forget(&name)).ok()
     }
 
     fn fetch_table(&self, location: &Location) -> io::Result<Blocks> {
-        let key = blocks_key(&location.conversation, location.name);
-        let range = Some(0..Blocks::table_bytes(location.size));
+        let key = blocks_key(&location.conversation, location.object.name);
+        let range = Some(0..Blocks::table_bytes(location.object.size));
         let bytes = self.bucket.get(&key, range, self.deadline()).map_err(failed)?;
-        let table = table_of(&bytes, location).map_err(io::Error::other)?;
+        let table = location.object.read_table(&bytes).map_err(io::Error::other)?;
         self.cache.put(&table_name(location), &bytes);
         Ok(table)
     }
@@ -148,7 +142,7 @@ impl Source {
 
     /// Returns the content of block `number`, if it is here.
     pub(super) fn known(&self, object: &Object, number: usize) -> Option<Arc<Vec<u8>>> {
-        let name = object.location.name;
+        let name = object.location.object.name;
         self.recent(name, number).or_else(|| self.kept(object, number))
     }
 
@@ -166,7 +160,7 @@ impl Source {
             if let Some(block) = self.known(object, number) {
                 return Ok(block);
             }
-            if let Some(flight) = self.blocks.under_way((object.location.name, number)) {
+            if let Some(flight) = self.blocks.under_way((object.location.object.name, number)) {
                 flight.wait(until)?;
                 continue;
             }
@@ -205,7 +199,7 @@ impl Source {
     }
 
     fn begin(&self, object: &Object, blocks: Range<usize>) -> Result<Duty<BlockId>, Arc<Flight>> {
-        let name = object.location.name;
+        let name = object.location.object.name;
         let count = if self.keeps.load(Relaxed) { blocks.len() } else { 1 };
         self.blocks.begin(blocks.take(count).map(|block| (name, block)))
     }
@@ -215,7 +209,7 @@ impl Source {
         let (location, table) = (&object.location, &object.table);
         let start = table.frame_range(blocks.start).start;
         let range = start..table.frame_range(blocks.end - 1).end;
-        let key = object_key(&location.conversation, location.name);
+        let key = object_key(&location.conversation, location.object.name);
         let frames = self.bucket.get(&key, Some(range), self.deadline()).map_err(failed)?;
         let frame = |block| {
             let range = table.frame_range(block);
@@ -228,12 +222,12 @@ impl Source {
             // Those after the first are checked when they are read.
             self.keep((location, block), frame(block)?);
         }
-        Ok(self.remember((location.name, blocks.start), content))
+        Ok(self.remember((location.object.name, blocks.start), content))
     }
 
     /// Returns a block from the cache, if it is there and right.
     fn kept(&self, object: &Object, number: usize) -> Option<Arc<Vec<u8>>> {
-        let id = (object.location.name, number);
+        let id = (object.location.object.name, number);
         let name = block_name(id);
         let frame = self.cache.get(&name)?;
         let Ok(content) = unpack_block(&frame, number, &object.table) else {
@@ -245,7 +239,7 @@ impl Source {
 
     /// Keeps the frame of a block, which the caller has checked or nobody trusts.
     pub(in crate::remote) fn keep(&self, (location, block): (&Location, usize), frame: &[u8]) {
-        let is_kept = self.cache.put(&block_name((location.name, block)), frame);
+        let is_kept = self.cache.put(&block_name((location.object.name, block)), frame);
         self.keeps.store(is_kept, Relaxed);
     }
 
@@ -273,17 +267,7 @@ fn block_name((object, block): BlockId) -> String {
 
 /// Returns the name of the table of an object's blocks in the cache.
 fn table_name(location: &Location) -> String {
-    format!("{}.blocks", location.name)
-}
-
-/// Reads the table of an object's blocks, if it is the one that the record means.
-fn table_of(table: &[u8], location: &Location) -> Result<Blocks, FormatError> {
-    let blocks = Blocks::parse(table, location.size, location.packed)?;
-    if blocks.digest_text() != location.blocks {
-        let what = "the table of the blocks of an object has another digest".to_owned();
-        return Err(FormatError::Damaged { what });
-    }
-    Ok(blocks)
+    format!("{}.blocks", location.object.name)
 }
 
 /// Returns the error of a read. What has left the bucket was removed.

@@ -8,10 +8,12 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
+use bytes::Bytes;
 use rustix::fs::OFlags;
 
 use super::LOG;
 use super::Notes;
+use crate::bucket::BucketError;
 use crate::bucket::FormatError;
 use crate::bucket::Line;
 use crate::bucket::Lines;
@@ -206,6 +208,20 @@ impl StoredSegment {
     pub fn bytes(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
         let Some(frame) = self.frame(place)? else { return Ok(None) };
         unpack_member(&frame, place.size()).map(Some).map_err(RemoteError::of(self.id()))
+    }
+
+    /// Returns the bytes of a small artifact. `fetch` gets the range of the segment that has them, if
+    /// they are not here.
+    pub(in crate::remote) fn bytes_or(
+        &self,
+        place: &Place,
+        fetch: impl FnOnce(Option<Range<u64>>) -> Result<Bytes, BucketError>,
+    ) -> Result<Vec<u8>, RemoteError> {
+        if let Some(bytes) = self.bytes(place)? {
+            return Ok(bytes);
+        }
+        let range = self.head.range_of(place).map_err(RemoteError::of(self.id()))?;
+        unpack_member(&fetch(range)?, place.size()).map_err(RemoteError::of(self.id()))
     }
 }
 

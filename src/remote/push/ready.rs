@@ -21,6 +21,7 @@ use crate::bucket::Line;
 use crate::bucket::MessageLine;
 use crate::bucket::MoveLine;
 use crate::bucket::ObjectName;
+use crate::bucket::ObjectPlace;
 use crate::bucket::PackedObject;
 use crate::bucket::Place;
 use crate::bucket::PutBytes;
@@ -56,10 +57,7 @@ impl Ready {
     pub(super) fn bytes(&self) -> PutBytes<'_> {
         match &self.bytes {
             ReadyBytes::Small(bytes) => PutBytes::Bytes(bytes),
-            ReadyBytes::Object(Upload { name, packed, size, blocks, .. }) => {
-                let (name, packed, size) = (*name, *packed, *size);
-                PutBytes::Object { name, packed, size, blocks: blocks.clone() }
-            }
+            ReadyBytes::Object(upload) => PutBytes::Object(upload.object.clone()),
         }
     }
 
@@ -148,10 +146,10 @@ impl Push<'_> {
         };
         let deadline = self.deadline_for(put.version.size);
         self.bucket.create(&blocks_key(conversation, name), &done.blocks.into(), deadline)?;
-        let (digest, packed, size, blocks) =
-            (done.digest, done.packed, done.size, done.blocks_digest);
-        let (key, version) = (put.key, put.version);
-        let upload = Upload { key, version, digest, since, name, packed, size, blocks, parts };
+        let (packed, size, blocks) = (done.packed, done.size, done.blocks_digest);
+        let object = ObjectPlace { name, packed, size, blocks };
+        let (key, version, digest) = (put.key, put.version, done.digest);
+        let upload = Upload { key, version, digest, since, object, parts };
         session.uploads.insert(path, upload.clone());
         Ok(Ok(upload))
     }
@@ -226,10 +224,7 @@ fn checked(mut line: PutLine, bytes: ReadyBytes) -> Result<Ready, LeftOut> {
         ReadyBytes::Small(bytes) if bytes.is_empty() => Place::Empty,
         // Where it will be is not known yet, and may be anywhere.
         ReadyBytes::Small(bytes) => Place::Inside { at: 0, packed: 1, size: bytes.len() as u64 },
-        ReadyBytes::Object(Upload { name, packed, size, blocks, .. }) => {
-            let (name, packed, size) = (*name, *packed, *size);
-            Place::Object { name, packed, size, blocks: blocks.clone() }
-        }
+        ReadyBytes::Object(upload) => Place::Object(upload.object.clone()),
     };
     match check(Line::Put(Box::new(line)))? {
         (Line::Put(line), weight) => Ok(Ready { line: *line, weight, bytes }),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::DAY;
 use super::parts::PartBytes;
-use crate::bucket::ObjectName;
+use crate::bucket::ObjectPlace;
 use crate::remote::Moment;
 use crate::replica::FileKey;
 use crate::replica::FileVersion;
@@ -32,10 +32,7 @@ pub(super) struct Upload {
     pub(super) digest: String,
     /// Before it was stored.
     pub(super) since: Moment,
-    pub(super) name: ObjectName,
-    pub(super) packed: u64,
-    pub(super) size: u64,
-    pub(super) blocks: String,
+    pub(super) object: ObjectPlace,
     /// The bytes that go into the segment, too.
     pub(super) parts: Option<Arc<PartBytes>>,
 }

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::bucket::BlockPacker;
 use crate::bucket::ObjectName;
+use crate::bucket::ObjectPlace;
 use crate::bucket::blocks_key;
 use crate::bucket::object_key;
 use crate::model::Component;
@@ -41,10 +42,12 @@ impl Object {
         let name: ObjectName = "000102030405060708090a0b0c0d0e0f".parse().unwrap();
         let location = Location {
             conversation: Component::new("c").unwrap(),
-            name,
-            size: text.len() as u64,
-            packed: packed.len() as u64,
-            blocks: known.blocks_digest.clone(),
+            object: ObjectPlace {
+                name,
+                size: text.len() as u64,
+                packed: packed.len() as u64,
+                blocks: known.blocks_digest.clone(),
+            },
         };
         let bucket = Arc::new(TestBucket::new());
         for (key, bytes) in [
