@@ -97,11 +97,10 @@ impl GcReport {
             let (size, name) = (ls::size(victim.candidate.size), name(victim));
             let _ = writeln!(text, "{size:>9}  {name}  stays: {why}");
         }
-        let (count, size) = (self.removed.len(), ls::size(self.bytes()));
-        let plural = if count == 1 { "" } else { "s" };
+        let (outputs, size) = (ls::counted(self.removed.len(), "output"), ls::size(self.bytes()));
         let freed =
             if self.dry_run { "would be removed, which frees" } else { "removed, which frees" };
-        let _ = writeln!(text, "{count} output{plural} {freed} {size}");
+        let _ = writeln!(text, "{outputs} {freed} {size}");
         text
     }
 

@@ -109,8 +109,7 @@ impl ListingRow {
         let name = id.to_text();
         let value = json!({ "conversation": name, "artifacts": artifacts, "bytes": bytes,
             "modifiedAt": modified });
-        let plural = if *artifacts == 1 { "" } else { "s" };
-        let about = format!("{artifacts} output{plural}");
+        let about = counted(*artifacts, "output");
         Self { name, bytes: *bytes, modified: *modified, about, value }
     }
 
@@ -159,6 +158,12 @@ fn table(rows: &[ListingRow]) -> String {
     }
     // Rows without a description end at the name.
     text.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
+}
+
+/// Returns `1 output`, `2 outputs`.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 /// Formats a size as `ls -h` does, in powers of 1024.

@@ -45,18 +45,20 @@ pub(super) fn run(args: &RemoteCheckArgs, cli: &Cli, context: &mut Context) -> a
 
 fn text_of(all: &[(Component, Checked)]) -> String {
     let line = |(id, checked): &(Component, Checked)| {
-        let (artifacts, segments) = (checked.artifacts, checked.segments);
+        let outputs = ls::counted(checked.artifacts, "output");
+        let segments = ls::counted(checked.segments, "segment");
         let name = visible::whole(&id.to_text());
         let unnamed: u64 = checked.unnamed.iter().map(|object| object.size).sum();
         let unnamed = match checked.unnamed.len() {
             0 => String::new(),
+            1 => format!(", an object that nobody names ({})", ls::size(unnamed)),
             count => format!(", {count} objects that nobody names ({})", ls::size(unnamed)),
         };
         let flaws = match checked.flaws.len() {
             0 => "nothing is missing".to_owned(),
-            count => format!("{count} flaws"),
+            count => ls::counted(count, "flaw"),
         };
-        format!("{name}: {artifacts} outputs in {segments} segments, {flaws}{unnamed}\n")
+        format!("{name}: {outputs} in {segments}, {flaws}{unnamed}\n")
     };
     all.iter().map(line).collect()
 }

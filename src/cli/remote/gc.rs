@@ -82,12 +82,15 @@ fn text_of(all: &[(Component, Tidied)], dry_run: bool) -> String {
         let bytes: u64 = tidied.deletions.iter().map(|each| each.size).sum();
         let merged = match (tidied.to_merge, tidied.merges.len()) {
             (0, 0) => "nothing to merge".to_owned(),
-            (0, count) => format!("{count} merges"),
-            (count, _) => format!("{count} segments would be merged"),
+            (0, count) => ls::counted(count, "merge"),
+            (count, _) => format!("{} would be merged", ls::counted(count, "segment")),
         };
-        let (count, size) = (tidied.deletions.len(), ls::size(bytes));
+        let useless = match tidied.deletions.len() {
+            0 => "nothing to delete".to_owned(),
+            count => format!("{} of no use, {}", ls::counted(count, "thing"), ls::size(bytes)),
+        };
         let lines = lines_of(&tidied.deletions, dry_run);
-        format!("{lines}{name}: {merged}, {count} things of no use, {size}\n")
+        format!("{lines}{name}: {merged}, {useless}\n")
     };
     all.iter().map(of_one).collect()
 }

@@ -20,6 +20,11 @@ impl Problems {
         self.0.push((what.into(), why.to_string()));
     }
 
+    /// Returns true if there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns them for programs.
     pub(super) fn json(&self) -> Value {
         self.0.iter().map(|(what, why)| json!({ "path": what, "why": why })).collect()

@@ -43,6 +43,9 @@ pub(in crate::cli) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> 
         let report = pull(&opened, id)?;
         Ok(report.or_else(|| are_named.then(|| Report::absent(id))))
     });
+    if done.reports.is_empty() && done.failure.is_none() {
+        context.printer.say(&"the bucket has no conversations");
+    }
     let text = if cli.json { json_of(&done.reports) } else { text_of(&done.reports) };
     context.printer.data(&text)?;
     done.end(|report| report.problems, (WHAT, HINT), context)
@@ -127,7 +130,7 @@ fn problems(name: &str, came: &mut Came) -> Problems {
 
 fn text_of(reports: &[Report]) -> String {
     let line = |report: &Report| {
-        let Report { id, came, resent, .. } = report;
+        let Report { id, came, resent, problems } = report;
         let name = visible::whole(id);
         let mut parts: Vec<String> = [
             (came.added, "came"),
@@ -139,8 +142,11 @@ fn text_of(reports: &[Report]) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-        if parts.is_empty() {
-            parts.push("nothing new".to_owned());
+        match (parts.is_empty(), problems.is_empty()) {
+            (true, true) => parts.push("nothing new".to_owned()),
+            // They tell enough.
+            (true, false) => return String::new(),
+            (false, _) => {}
         }
         format!("{name}: {}\n", parts.join(", "))
     };

@@ -205,8 +205,7 @@ fn text_of(reports: &[Report]) -> String {
         };
         match sent.segments.len() {
             0 => format!("{name}: nothing new{again}\n"),
-            1 => format!("{name}: sent, 1 segment{again}\n"),
-            count => format!("{name}: sent, {count} segments{again}\n"),
+            count => format!("{name}: sent, {}{again}\n", ls::counted(count, "segment")),
         }
     };
     reports.iter().map(line).collect()

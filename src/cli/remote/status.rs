@@ -42,7 +42,7 @@ struct Status {
     writer: Option<String>,
     /// How much later it is at the store, in milliseconds.
     clock: Option<i64>,
-    /// Why the bucket does not answer.
+    /// Why the bucket cannot be used.
     error: Option<String>,
     conversations: Vec<(Component, Standing)>,
 }
@@ -138,7 +138,7 @@ impl Status {
             let _ = writeln!(text, "clock   {}", clock_text(clock));
         }
         if let Some(error) = &self.error {
-            let _ = writeln!(text, "away    {error}");
+            let _ = writeln!(text, "error   {error}");
         }
         for (id, standing) in &self.conversations {
             let _ = writeln!(text, "{}: {}", visible::whole(&id.to_text()), line(standing));
@@ -171,9 +171,8 @@ fn line(standing: &Standing) -> String {
     let mut parts = Vec::new();
     if standing.files > 0 {
         let oldest = standing.oldest.and_then(Time::age).map(ls::age).unwrap_or_default();
-        let (count, size) = (standing.files, ls::size(standing.bytes));
-        let plural = if count == 1 { "" } else { "s" };
-        parts.push(format!("{count} file{plural} to send, {size}, the oldest {oldest} old"));
+        let (files, size) = (ls::counted(standing.files, "file"), ls::size(standing.bytes));
+        parts.push(format!("{files} to send, {size}, the oldest {oldest} old"));
     }
     let counts = [
         (standing.live as u64, "being written"),
@@ -191,8 +190,7 @@ fn line(standing: &Standing) -> String {
     }
     let looked = standing.looked.and_then(Time::age).map(ls::age);
     let looked = looked.map_or("never looked".to_owned(), |age| format!("looked {age} ago"));
-    let plural = if standing.segments == 1 { "" } else { "s" };
-    format!("{}; {} segment{plural}, {looked}", parts.join(", "), standing.segments)
+    format!("{}; {}, {looked}", parts.join(", "), ls::counted(standing.segments, "segment"))
 }
 
 fn value(id: &Component, standing: &Standing) -> Value {

@@ -86,7 +86,10 @@ fn without_a_network_nothing_is_lost() {
     let put = one.ctxfs("put", &["-c", "c7", "--call", "y", "--durable"]).stdin("more\n");
     assert_told(&away(put).run(), 1, "safe here only");
     let status = away(one.ctxfs("remote", &["status"])).text();
-    assert!(status.contains("away") && status.contains("1 file to send"), "{status}");
+    assert!(
+        status.contains("error   cannot read") && status.contains("1 file to send"),
+        "{status}"
+    );
     server.environment(one.ctxfs("push", &[])).stdout();
     let other = TestStore::new();
     server.environment(other.ctxfs("pull", &[])).stdout();
