@@ -20,6 +20,10 @@ use crate::store::FarArtifact;
 use crate::store::Stat;
 use crate::view;
 
+/// The reason why bytes cannot be read that have left the bucket.
+const GONE: &str = "the bucket has them no more, as another host has removed the output or they \
+                    were lost; `ctxfs remote check` tells what is missing";
+
 /// Returns the attributes of the artifact `name` in `dir`, if its bytes are not on this disk, or of
 /// the file that has come meanwhile. For a caller who has found that no file has that name. Where
 /// the manifest cannot be read, there is no such artifact.
@@ -59,7 +63,9 @@ pub(super) fn show_away(
 ) -> Result<ViewText> {
     let mut record = snapshot.record.clone();
     engine.secrets.mask_provenance(&mut record.provenance);
-    let text = view::away(&record, &error.to_string(), &snapshot.place);
+    let is_gone = error.raw_os_error() == libc::ESTALE;
+    let why = if is_gone { GONE.to_owned() } else { error.to_string() };
+    let text = view::away(&record, &why, &snapshot.place);
     let text = spool::held_text(engine, &text, by)?;
     Ok(text.with_whole(false))
 }

@@ -90,7 +90,9 @@ pub(super) fn show_view(
 
 /// Returns true if an error of reading bytes that are elsewhere is to be told by the text of `view`.
 fn is_away(error: &EngineError, view: &View) -> bool {
-    matches!(view, View::Summary) && error.raw_os_error() == libc::EIO
+    let cannot_be_had = matches!(error.raw_os_error(), libc::EIO | libc::ESTALE);
+    // What is stale itself is looked up again.
+    matches!(view, View::Summary) && cannot_be_had && !matches!(error, EngineError::Stale)
 }
 
 fn show_content(

@@ -32,11 +32,12 @@ use crate::store::Store;
 
 const ORIGIN: &str = "0000000000000007-000000000001:3";
 
-/// Has one text, unless it is away.
+/// Has one text, unless it is away, or has left the bucket.
 #[derive(Debug, Default)]
 struct Elsewhere {
     text: String,
     is_away: AtomicBool,
+    is_gone: AtomicBool,
     opened: AtomicUsize,
 }
 
@@ -45,6 +46,9 @@ impl FarStore for Elsewhere {
         assert_eq!(record.far.as_ref().unwrap().origin, ORIGIN);
         if self.is_away.load(Relaxed) {
             return Err(io::Error::other("no network"));
+        }
+        if self.is_gone.load(Relaxed) {
+            return Err(io::Error::from_raw_os_error(libc::ESTALE));
         }
         self.opened.fetch_add(1, Relaxed);
         let content = Arc::new(self.text.clone().into_bytes());
@@ -135,6 +139,17 @@ fn its_summary_says_why_it_cannot_be_read() {
     scene.elsewhere.is_away.store(false, Relaxed);
     let summary = scene.fixture.text("x.txt.summary");
     assert!(!summary.contains("AWAY"), "{summary}");
+}
+
+#[test]
+fn its_summary_says_that_it_has_left_the_bucket() {
+    let scene = Scene::new("one\ntwo\n");
+    scene.elsewhere.is_gone.store(true, Relaxed);
+    let ino = scene.fixture.ino("x.txt");
+    assert_eq!(errno(scene.fixture.open(ino, libc::O_RDONLY)), libc::ESTALE);
+    assert_eq!(errno(scene.fixture.read("x.txt.tail")), libc::ESTALE);
+    let summary = scene.fixture.text("x.txt.summary");
+    assert!(summary.contains("AWAY") && summary.contains("has them no more"), "{summary}");
 }
 
 #[test]

@@ -147,6 +147,19 @@ fn without_the_bucket_reads_fail_and_then_go_on() {
 }
 
 #[test]
+fn what_has_left_the_bucket_is_stale() {
+    let (_one, other, _large) = heard();
+    let content = other.open(&other.far(), "large").unwrap().content;
+    let objects = format!("conversations/{}/objects/", other.scene.conversation.id().to_text());
+    let keys = other.bucket.names(&objects).into_iter().map(|name| objects.clone() + &name);
+    let gone = other.bucket.delete(keys.collect(), in_time());
+    assert!(gone.len() == 2 && gone.iter().all(|(_, outcome)| outcome.is_ok()), "{gone:?}");
+    let error = content.bytes(content.len() / 2, 1).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ESTALE), "{error}");
+    assert_eq!(content.bytes(0, 6).unwrap(), b"line 0", "its beginning came with its record");
+}
+
+#[test]
 fn a_wrong_block_is_never_shown() {
     let (one, other) = two_hosts();
     one.scene.put("large", &large());
