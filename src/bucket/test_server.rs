@@ -1,37 +1,30 @@
 //! An S3 server for tests: a thread with a directory, and weather as a test makes it.
 
+#[path = "../../tests/it/remote/server/s3.rs"]
+mod s3;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use http_body_util::BodyExt;
-use http_body_util::Full;
+use http_body_util::BodyExt as _;
 use http_body_util::StreamBody;
-use http_body_util::combinators::UnsyncBoxBody;
 use hyper::Request;
 use hyper::Response;
 use hyper::body::Frame;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::Service;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use s3s::auth::SimpleAuth;
 use s3s::service::S3Service;
-use s3s::service::S3ServiceBuilder;
 use tempfile::TempDir;
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::runtime::Runtime;
 
 use crate::bucket::access::Bucket;
 use crate::bucket::url::BucketUrl;
+use s3::Answer;
+use s3::Failure;
 
 /// The key id and the secret that the server knows.
 pub(in crate::bucket) const KEY_ID: &str = "AKTESTTESTTEST";
@@ -65,8 +58,6 @@ pub(in crate::bucket) struct Seen {
 }
 
 type Hook = Arc<dyn Fn(&Seen) -> Weather + Send + Sync>;
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-type Answer = Response<UnsyncBoxBody<Bytes, Failure>>;
 
 struct Shared {
     service: S3Service,
@@ -76,32 +67,29 @@ struct Shared {
 
 /// A server with the bucket `bkt`. It ends when it is dropped.
 pub(in crate::bucket) struct TestServer {
+    /// Before the directory, which it writes.
+    _runtime: Runtime,
     directory: TempDir,
     address: SocketAddr,
     shared: Arc<Shared>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl TestServer {
     pub(in crate::bucket) fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("bkt")).unwrap();
-        let mut builder = S3ServiceBuilder::new(s3s_fs::FileSystem::new(directory.path()).unwrap());
-        builder.set_auth(SimpleAuth::from_single(KEY_ID, SECRET));
         let fair: Hook = Arc::new(|_: &Seen| Weather::Fair);
         let shared = Arc::new(Shared {
-            service: builder.build(),
+            service: s3::service(directory.path(), (KEY_ID, SECRET)),
             log: Mutex::default(),
             hook: Mutex::new(fair),
         });
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
+        let runtime = s3::runtime(1);
+        let listener = s3::listen(&runtime);
         let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel();
         let served = Arc::clone(&shared);
-        let thread = thread::spawn(move || run(listener, served, stopped));
-        Self { directory, address, shared, stop: Some(stop), thread: Some(thread) }
+        runtime.spawn(s3::accept(listener, move |request| answer(Arc::clone(&served), request)));
+        Self { _runtime: runtime, directory, address, shared }
     }
 
     /// Sets the weather from now on.
@@ -135,44 +123,10 @@ impl TestServer {
     }
 }
 
-impl Drop for TestServer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic of the server has failed the test already.
-            drop(thread.join());
-        }
-    }
-}
-
-fn run(listener: std::net::TcpListener, shared: Arc<Shared>, stopped: oneshot::Receiver<()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async move {
-        let listener = TcpListener::from_std(listener).unwrap();
-        let accept = async {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                let shared = Arc::clone(&shared);
-                tokio::spawn(async move {
-                    let serve = service_fn(|request| answer(Arc::clone(&shared), request));
-                    let connection =
-                        http1::Builder::new().serve_connection(TokioIo::new(stream), serve);
-                    // A connection that is cut is an error, as the test wants it.
-                    drop(connection.await);
-                });
-            }
-        };
-        tokio::select! {
-            () = accept => {}
-            _ = stopped => {}
-        }
-    });
-}
-
 async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Answer, Failure> {
     let weather = shared.see(&request);
     match weather {
-        Weather::Fair => serve(&shared, request).await,
+        Weather::Fair => s3::serve(&shared.service, request).await,
         Weather::Status(status) => {
             // The body is read, or the client may see a cut connection first.
             drop(request.into_body().collect().await);
@@ -180,11 +134,11 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Answe
         }
         Weather::Late(time) => {
             tokio::time::sleep(time).await;
-            serve(&shared, request).await
+            s3::serve(&shared.service, request).await
         }
-        Weather::Cut => cut(serve(&shared, request).await?).await,
+        Weather::Cut => cut(s3::serve(&shared.service, request).await?).await,
         Weather::Lost => {
-            drop(serve(&shared, request).await);
+            drop(s3::serve(&shared.service, request).await);
             Err("the answer is lost".into())
         }
     }
@@ -206,14 +160,6 @@ impl Shared {
     }
 }
 
-async fn serve(shared: &Shared, request: Request<Incoming>) -> Result<Answer, Failure> {
-    let failure = |error: &dyn std::fmt::Debug| Failure::from(format!("{error:?}"));
-    // The service has a method of the same name, for requests with other bodies.
-    let served = Service::call(&shared.service, request).await;
-    let answer = served.map_err(|error| failure(&error))?;
-    Ok(answer.map(BodyExt::boxed_unsync))
-}
-
 fn refusal(status: u16) -> Answer {
     let code = match status {
         403 => "AccessDenied",
@@ -225,8 +171,7 @@ fn refusal(status: u16) -> Answer {
         "<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>weather</Message>\
          <AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId></Error>"
     );
-    let body = Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync();
-    Response::builder().status(status).body(body).unwrap()
+    s3::xml(status, text)
 }
 
 /// Announces the whole body and sends half of it.
