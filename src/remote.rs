@@ -106,8 +106,6 @@ pub use notes::Notes;
 pub use notes::Purging;
 pub use notes::StoredSegment;
 pub use objects::Objects;
-pub use pieces::MOST_ARTIFACTS;
-pub use pieces::MOST_STATEMENTS;
 pub use pieces::Piece;
 pub use pieces::Pieces;
 pub use pieces::Stored;

@@ -40,7 +40,7 @@ const FORMAT: u32 = 1;
 /// The most bytes of a segment.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
 /// The most bytes of its records when they are unpacked.
-pub const RECORDS_BYTES: u64 = 256 << 20;
+const RECORDS_BYTES: u64 = 256 << 20;
 /// The most bytes of its head when that is unpacked: a quarter of a million covered segments.
 const HEAD_BYTES: usize = 16 << 20;
 /// The names of the first two members.

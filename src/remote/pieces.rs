@@ -19,9 +19,9 @@ use crate::replica::Segment;
 use crate::replica::SegmentId;
 
 /// The most artifacts of a conversation.
-pub const MOST_ARTIFACTS: usize = 100_000;
+const MOST_ARTIFACTS: usize = 100_000;
 /// The most of what else segments say: messages, moves and removals.
-pub const MOST_STATEMENTS: usize = 1_000_000;
+const MOST_STATEMENTS: usize = 1_000_000;
 
 /// A segment as the rules take it.
 pub type Piece = Segment<Stored, Told>;

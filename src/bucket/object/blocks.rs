@@ -102,13 +102,6 @@ impl Blocks {
         self.rows[block].lines
     }
 
-    /// Returns the block that has the newline before `line`: who reads from its begin on finds the
-    /// begin of the line, in this block or at the next one's begin. It is the first block for the
-    /// first line, and the last one for lines that there are not.
-    pub fn block_of_line(&self, line: u64) -> usize {
-        self.rows.partition_point(|row| row.lines < line).saturating_sub(1)
-    }
-
     /// Returns the digest of a block's content.
     pub(super) fn digest_of(&self, block: usize) -> Option<&[u8; blake3::OUT_LEN]> {
         self.rows.get(block).map(|row| &row.digest)

@@ -78,13 +78,13 @@ fn of_nothing_is_an_object_of_nothing() {
     let (bytes, object) = packed(b"", 1);
     assert!(bytes.is_empty() && object.blocks.is_empty());
     let blocks = blocks(&object);
-    assert!(blocks.is_empty() && blocks.block_of_line(7) == 0);
+    assert!(blocks.is_empty());
     assert!(blocks.content_range(3).is_empty());
     assert!(unpack_block(b"", 0, &blocks).is_err());
 }
 
 #[test]
-fn a_line_is_found_by_its_number() {
+fn the_lines_before_each_block_are_counted() {
     // A block without newlines, one that ends in a newline, and one more line.
     let mut content = vec![b'a'; BLOCK];
     content.extend(b"\nb\n");
@@ -94,8 +94,6 @@ fn a_line_is_found_by_its_number() {
     let blocks = blocks(&object);
     let before: Vec<_> = (0..blocks.len()).map(|block| blocks.lines_before(block)).collect();
     assert_eq!(before, [0, 0, 3]);
-    let found: Vec<_> = (0..=5).map(|line| blocks.block_of_line(line)).collect();
-    assert_eq!(found, [0, 1, 1, 1, 2, 2]);
 }
 
 #[test]

@@ -261,7 +261,7 @@ fn origins_are_of_what_is_covered() {
 fn what_is_refused_leaves_the_writer_as_it_was() {
     let mut writer = writer();
     put(&mut writer, "a.txt", b"a");
-    let before = writer.packed_so_far();
+    let before = writer.added();
     let large = vec![0; SMALL_BYTES as usize + 1];
     let refused = [
         writer.put(line("x", large.len() as u64), PutBytes::Bytes(&large)),
@@ -273,24 +273,10 @@ fn what_is_refused_leaves_the_writer_as_it_was() {
         writer.message(message(&"x".repeat(17 << 20))),
     ];
     assert!(refused.iter().all(Result::is_err), "{refused:?}");
-    assert_eq!(writer.packed_so_far(), before);
+    assert_eq!(writer.added(), before);
     assert_eq!(put(&mut writer, "b.txt", b"b"), origin(7, 1));
     let (_, lines, contents) = seen(&writer.finish().unwrap());
     assert_eq!((lines.len(), contents.len()), (2, 2));
-}
-
-#[test]
-fn it_is_known_how_large_it_becomes() {
-    let mut writer = writer();
-    let around = writer.packed_so_far() + 1024;
-    for number in 0..20 {
-        let mut bytes = vec![0; 10_000];
-        blake3::Hasher::new().update(&[number]).finalize_xof().fill(&mut bytes);
-        put(&mut writer, &format!("{number}.txt"), &bytes);
-    }
-    let so_far = writer.packed_so_far();
-    let length = writer.finish().unwrap().len() as u64;
-    assert!(so_far > 200_000 && length <= so_far + around, "{so_far} {length}");
 }
 
 #[test]
@@ -298,7 +284,7 @@ fn a_segment_too_large_is_not_written() {
     let mut writer = writer();
     let mut bytes = vec![0; SMALL_BYTES as usize];
     blake3::Hasher::new().finalize_xof().fill(&mut bytes);
-    while writer.packed_so_far() <= SEGMENT_BYTES {
+    while writer.added() as u64 <= SEGMENT_BYTES {
         put(&mut writer, "x.txt", &bytes);
     }
     assert!(matches!(writer.finish(), Err(FormatError::TooLarge { .. })));

@@ -146,11 +146,6 @@ impl SegmentWriter {
         Ok(origin)
     }
 
-    /// Returns how many bytes what was added has, at most, in the segment.
-    pub fn packed_so_far(&self) -> u64 {
-        (self.members.len() + frame::most_packed(self.records.len())) as u64
-    }
-
     /// Returns the segment.
     pub fn finish(mut self) -> Result<Vec<u8>, FormatError> {
         let records = self.packer.pack(&member::bytes(RECORDS, &self.records)).to_vec();
@@ -236,4 +231,12 @@ fn check_frame(frame: &[u8]) -> Result<(), FormatError> {
     let is_whole = frame::length(frame)? == Some(frame.len());
     let wrong = || FormatError::damaged("the bytes of an artifact are not one whole zstd frame");
     is_whole.then_some(()).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+impl SegmentWriter {
+    /// Returns how many bytes what was added has in memory.
+    pub(super) fn added(&self) -> usize {
+        self.members.len() + self.records.len()
+    }
 }
