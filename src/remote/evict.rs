@@ -99,18 +99,14 @@ impl FarArtifacts {
         blocks: Range<usize>,
         hasher: &mut blake3::Hasher,
     ) -> Result<(), RemoteError> {
-        let source = self.source();
-        let start = table.frame_range(blocks.start).start;
-        let range = start..table.frame_range(blocks.end - 1).end;
+        let (source, first) = (self.source(), blocks.start);
+        let range = table.frames_range(blocks.clone());
         let key = object_key(&location.conversation, location.object.name);
         let frames = source.bucket().get(&key, Some(range), source.deadline())?;
+        let wrong = |error: FormatError| read_back(location)(io::Error::other(error));
         for block in blocks {
-            let frame = table.frame_range(block);
-            let frame = frames.get((frame.start - start) as usize..(frame.end - start) as usize);
-            let frame =
-                frame.ok_or_else(|| read_back(location)(io::ErrorKind::UnexpectedEof.into()))?;
-            let content = unpack_block(frame, block, table).map_err(io::Error::other);
-            hasher.update(&content.map_err(read_back(location))?);
+            let frame = table.frame_in(&frames, first, block).map_err(wrong)?;
+            hasher.update(&unpack_block(frame, block, table).map_err(wrong)?);
             if block == 0 || block + 1 == table.len() {
                 source.keep((location, block), frame);
             }

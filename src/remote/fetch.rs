@@ -129,17 +129,15 @@ struct ObjectReader<'a> {
 
 impl ObjectReader<'_> {
     fn fetch(&mut self) -> io::Result<()> {
-        let end = self.blocks.len().min(self.next + BLOCKS_AT_ONCE);
-        let start = self.blocks.frame_range(self.next).start;
-        let range = start..self.blocks.frame_range(end - 1).end;
+        let first = self.next;
+        let end = self.blocks.len().min(first + BLOCKS_AT_ONCE);
+        let range = self.blocks.frames_range(first..end);
         let frames = self.bucket.get(&self.key, Some(range), (self.deadline)());
         let frames = frames.map_err(io::Error::other)?;
         let mut ready = Vec::new();
-        for block in self.next..end {
-            let frame = self.blocks.frame_range(block);
-            let frame = frames.get((frame.start - start) as usize..(frame.end - start) as usize);
-            let frame = frame.ok_or(io::ErrorKind::UnexpectedEof)?;
-            let content = unpack_block(frame, block, &self.blocks);
+        for block in first..end {
+            let frame = self.blocks.frame_in(&frames, first, block);
+            let content = frame.and_then(|frame| unpack_block(frame, block, &self.blocks));
             ready.extend_from_slice(&content.map_err(io::Error::other)?);
         }
         self.next = end;

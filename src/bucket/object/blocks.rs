@@ -91,6 +91,25 @@ impl Blocks {
         start..self.rows[block].end
     }
 
+    /// Returns where in the object the frames of some blocks are, of one at least. Panics if there
+    /// is no such block.
+    pub fn frames_range(&self, blocks: Range<usize>) -> Range<u64> {
+        self.frame_range(blocks.start).start..self.frame_range(blocks.end - 1).end
+    }
+
+    /// Returns the frame of a block in `frames`, those from block `first` on. Panics if there is no
+    /// such block.
+    pub fn frame_in<'a>(
+        &self,
+        frames: &'a [u8],
+        first: usize,
+        block: usize,
+    ) -> Result<&'a [u8], FormatError> {
+        let (start, range) = (self.frame_range(first).start, self.frame_range(block));
+        let frame = frames.get((range.start - start) as usize..(range.end - start) as usize);
+        frame.ok_or_else(|| FormatError::damaged("an object ends before its last block"))
+    }
+
     /// Returns where in the content a block is. It is empty if there is no such block.
     pub fn content_range(&self, block: usize) -> Range<u64> {
         let start = (block as u64).saturating_mul(BLOCK_BYTES).min(self.size);

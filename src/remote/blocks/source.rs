@@ -207,22 +207,17 @@ impl Source {
     /// Fetches blocks. Returns the content of the first one.
     fn fetch(&self, object: &Object, blocks: Range<usize>) -> io::Result<Arc<Vec<u8>>> {
         let (location, table) = (&object.location, &object.table);
-        let start = table.frame_range(blocks.start).start;
-        let range = start..table.frame_range(blocks.end - 1).end;
         let key = object_key(&location.conversation, location.object.name);
-        let frames = self.bucket.get(&key, Some(range), self.deadline()).map_err(failed)?;
-        let frame = |block| {
-            let range = table.frame_range(block);
-            let frame = frames.get((range.start - start) as usize..(range.end - start) as usize);
-            frame.ok_or(io::ErrorKind::UnexpectedEof)
-        };
-        let first = frame(blocks.start)?;
-        let content = unpack_block(first, blocks.start, table).map_err(io::Error::other)?;
-        for block in blocks.clone() {
+        let range = Some(table.frames_range(blocks.clone()));
+        let frames = self.bucket.get(&key, range, self.deadline()).map_err(failed)?;
+        let first = blocks.start;
+        let frame = |block| table.frame_in(&frames, first, block).map_err(io::Error::other);
+        let content = unpack_block(frame(first)?, first, table).map_err(io::Error::other)?;
+        for block in blocks {
             // Those after the first are checked when they are read.
             self.keep((location, block), frame(block)?);
         }
-        Ok(self.remember((location.object.name, blocks.start), content))
+        Ok(self.remember((location.object.name, first), content))
     }
 
     /// Returns a block from the cache, if it is there and right.
