@@ -74,13 +74,14 @@ use crate::model::Component;
 
 pub use analysed_file::AnalysedFile;
 pub use archive::ArchiveError;
+pub use archive::ExportParts;
 pub use archive::Exported;
 pub use archive::Flaw;
 pub use archive::ImportOptions;
 pub use archive::Imported;
 pub use archive::bytes_to_export;
 pub use archive::export;
-pub use archive::export_with_log;
+pub use archive::export_with;
 pub use arrival::Arrival;
 pub use arrival::Arrived;
 pub use artifact::Artifact;

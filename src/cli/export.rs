@@ -8,6 +8,7 @@ use std::io::IsTerminal as _;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::json;
@@ -20,12 +21,16 @@ use crate::cli::engine;
 use crate::cli::ls;
 use crate::cli::outcome::Failure;
 use crate::cli::progress;
+use crate::cli::remote;
 use crate::cli::unread;
+use crate::engine::Engine;
+use crate::engine::EngineOptions;
 use crate::message;
 use crate::message::Log;
 use crate::store;
 use crate::store::ArchiveError;
 use crate::store::Conversation;
+use crate::store::ExportParts;
 use crate::store::Exported;
 use crate::store::Store;
 
@@ -33,6 +38,9 @@ use crate::store::Store;
 const BLOCK: usize = 256 * 1024;
 /// The mode of an archive. Like the store, it is readable only by its owner.
 const MODE: u32 = 0o600;
+/// The next step where bytes that are elsewhere could not be had.
+const ELSEWHERE: &str = "the archive has the rest; export again when the bucket of `[remote] url` \
+                         answers, and see `ctxfs remote check`";
 
 pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let file = args.output.as_deref().filter(|path| *path != Path::new("-"));
@@ -46,9 +54,16 @@ pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow
     }
     let settings = context.settings(cli, Vec::new())?;
     let store = Store::open(&settings.store(&context.environment)?)?;
-    let conversation = ls::find(&store, &args.conversation)?;
+    let options = remote::ask(&store, &settings, EngineOptions::default());
+    let (far, others) = (options.far.clone(), options.other_hosts.clone());
+    let conversation = found(&Engine::new(store.clone(), options), &args.conversation)?;
+    if let Some(error) = others.and_then(|others| others.report().error) {
+        let text = "other hosts were not asked, so the archive has what is known of them here";
+        context.printer.say(&format_args!("{text}: {error}"));
+    }
     let log = shared_log(&store, &conversation)?;
-    let source = (&*conversation, log.as_ref());
+    let parts = ExportParts { log: log.as_ref(), far: far.as_deref() };
+    let source = (&*conversation, parts);
     let exported = match file {
         Some(path) => to_file(source, path, cli.json)?,
         None => to_stdout(source, cli.json)?,
@@ -59,6 +74,13 @@ pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow
         context.printer.say(&text);
     }
     report(&exported, &conversation, file, context)
+}
+
+/// Finds the conversation, with what other hosts did in it.
+fn found(engine: &Engine, id: &str) -> anyhow::Result<Arc<Conversation>> {
+    let conversation = ls::find_anywhere(engine, id)?;
+    engine.ask_before_listing_outputs(conversation.id())?;
+    Ok(conversation)
 }
 
 /// Returns a file without a name that has the message log with what other hosts said. `None` if the
@@ -72,8 +94,8 @@ fn shared_log(store: &Store, conversation: &Conversation) -> anyhow::Result<Opti
     Ok(Some(copy))
 }
 
-/// A conversation, and what its message log has if that is not its file.
-type Source<'a> = (&'a Conversation, Option<&'a File>);
+/// A conversation, and what its archive has beside its files.
+type Source<'a> = (&'a Conversation, ExportParts<'a>);
 
 fn to_stdout(source: Source<'_>, json: bool) -> anyhow::Result<Exported> {
     let written = write(source, io::stdout().lock(), json);
@@ -104,13 +126,13 @@ fn to_file(source: Source<'_>, path: &Path, json: bool) -> anyhow::Result<Export
 }
 
 fn write(
-    (conversation, log): Source<'_>,
+    (conversation, parts): Source<'_>,
     out: impl Write,
     json: bool,
 ) -> Result<Exported, ArchiveError> {
     let bar = progress::bar("exporting", Some(store::bytes_to_export(conversation)?), json);
     let out = BufWriter::with_capacity(BLOCK, out);
-    let exported = store::export_with_log(conversation, log, out, &mut |count| bar.inc(count));
+    let exported = store::export_with(conversation, parts, out, &mut |count| bar.inc(count));
     bar.finish_and_clear();
     exported
 }
@@ -122,7 +144,7 @@ fn report(
     file: Option<&Path>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
-    let Exported { files, bytes, incomplete, changed, unread, unseen, gone } = exported;
+    let Exported { files, bytes, incomplete, changed, unread, elsewhere, unseen, gone } = exported;
     for (count, what) in [
         (incomplete, "outputs still being written, marked incomplete"),
         (changed, "outputs whose content differs from their record"),
@@ -136,8 +158,12 @@ fn report(
     if let Some(file) = file {
         let value = json!({ "conversation": conversation.id().to_text(), "archive": file,
             "files": files, "bytes": bytes, "incomplete": incomplete, "changed": changed,
-            "gone": gone, "unseen": unseen, "unread": unread::value(unread) });
+            "gone": gone, "unseen": unseen, "elsewhere": elsewhere,
+            "unread": unread::value(unread) });
         context.printer.line(&file.display(), &value)?;
     }
-    unread::report(unread, context)
+    match elsewhere {
+        0 => unread::report(unread, context),
+        _ => unread::report_with(unread, ELSEWHERE, context),
+    }
 }

@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Asks others for the outputs of the conversation `id`.
-    pub(super) fn ask_before_listing_outputs(&self, id: &Component) -> Result<()> {
+    pub fn ask_before_listing_outputs(&self, id: &Component) -> Result<()> {
         look(self, Some(id), KNOWN).map(drop)
     }
 

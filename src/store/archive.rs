@@ -37,10 +37,11 @@ use serde::Serialize;
 
 pub use error::ArchiveError;
 pub use error::Flaw;
+pub use export::ExportParts;
 pub use export::Exported;
 pub use export::bytes_to_export;
 pub use export::export;
-pub use export::export_with_log;
+pub use export::export_with;
 pub use import::ImportOptions;
 pub use import::Imported;
 

@@ -59,7 +59,8 @@ impl Conversation {
         Ok(self.each_far(dir)?.next().transpose()?.is_some())
     }
 
-    fn each_far(
+    /// Returns these one after the other.
+    pub(super) fn each_far(
         &self,
         dir: Option<&RelPath>,
     ) -> Result<impl Iterator<Item = Result<FarArtifact, StoreError>>, StoreError> {

@@ -1,15 +1,15 @@
 //! Readers that hash the content of a member.
 
-use std::fs::File;
 use std::io;
 use std::io::BufReader;
 use std::io::Read;
 
+use crate::model::Content;
 use crate::store::archive::BLOCK;
 
 /// A reader of exactly `length` bytes of a file, which hashes them and reports progress.
-pub(super) struct MemberContent<'a> {
-    input: BufReader<io::Take<&'a File>>,
+pub(super) struct MemberContent<'a, R> {
+    input: BufReader<io::Take<R>>,
     left: u64,
     /// The digest of the bytes so far.
     pub(super) hasher: blake3::Hasher,
@@ -26,14 +26,14 @@ pub(super) enum ReadFailure {
     Disk(io::Error),
 }
 
-impl<'a> MemberContent<'a> {
-    pub(super) fn new(file: &'a File, length: u64, progress: &'a mut dyn FnMut(u64)) -> Self {
-        let input = BufReader::with_capacity(BLOCK, file.take(length));
+impl<'a, R: Read> MemberContent<'a, R> {
+    pub(super) fn new(input: R, length: u64, progress: &'a mut dyn FnMut(u64)) -> Self {
+        let input = BufReader::with_capacity(BLOCK, input.take(length));
         Self { input, left: length, hasher: blake3::Hasher::new(), progress, failed: None }
     }
 }
 
-impl Read for MemberContent<'_> {
+impl<R: Read> Read for MemberContent<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.input.read(buffer) {
             Ok(0) if self.left > 0 && !buffer.is_empty() => {
@@ -52,6 +52,26 @@ impl Read for MemberContent<'_> {
                 Err(io::ErrorKind::Other.into())
             }
         }
+    }
+}
+
+/// A reader of a content from its start on.
+pub(super) struct ContentReader<'a> {
+    content: &'a dyn Content,
+    offset: u64,
+}
+
+impl<'a> ContentReader<'a> {
+    pub(super) fn new(content: &'a dyn Content) -> Self {
+        Self { content, offset: 0 }
+    }
+}
+
+impl Read for ContentReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.content.read_at(self.offset, buffer)?;
+        self.offset += count as u64;
+        Ok(count)
     }
 }
 

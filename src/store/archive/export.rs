@@ -1,5 +1,7 @@
 //! Writing a conversation to an archive.
 
+mod far;
+
 use std::fs::File;
 use std::io;
 use std::io::BufWriter;
@@ -12,6 +14,7 @@ use tar::Builder;
 use zstd::Encoder;
 
 use crate::model::ArtifactState;
+use crate::model::FarStore;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::is_scratch;
@@ -25,6 +28,8 @@ use crate::store::archive::content::HashingReader;
 use crate::store::archive::content::MemberContent;
 use crate::store::archive::content::ReadFailure;
 use crate::store::archive::digests::Digests;
+use crate::store::archive::export::far::FarPaths;
+use crate::store::archive::export::far::Fetching;
 use crate::store::archive::exported_file::ExportedFile;
 use crate::store::archive::exported_file::FileState;
 use crate::store::archive::exported_file::Patience;
@@ -40,12 +45,20 @@ use crate::store::stat::Time;
 use crate::store::unread::UnreadPlaces;
 use crate::store::walk::LeftOut;
 use crate::store::walk::Walk;
+use crate::store::walk::WalkEntry;
 
 /// The reason in the record of an artifact that was still being written.
 const WRITTEN: &str = "it was still being written when it was exported";
 
-/// The reason to leave out an artifact whose bytes are not on this disk.
-const ELSEWHERE: &str = "its bytes are in the bucket that hosts share; `ctxfs pull` fetches them";
+/// The parts of an export that are not files of the conversation. Without them it has what is on
+/// this disk.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ExportParts<'a> {
+    /// The content of the message log, in place of its file.
+    pub log: Option<&'a File>,
+    /// The store of artifacts whose bytes are not on this disk.
+    pub far: Option<&'a dyn FarStore>,
+}
 
 /// The content of an archive, in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,6 +73,8 @@ pub struct Exported {
     pub changed: u64,
     /// The places that could not be read, by path in the conversation. The archive is without them.
     pub unread: UnreadPlaces,
+    /// The artifacts among them whose bytes are elsewhere, and could not be had.
+    pub elsewhere: u64,
     /// The number of links, special files and invalid names. No reader of the tree sees them, and
     /// the archive is without them.
     pub unseen: u64,
@@ -67,7 +82,8 @@ pub struct Exported {
     pub gone: u64,
 }
 
-/// Returns the bytes of all files of a conversation, about what [`export`] will read.
+/// Returns the bytes of all files of a conversation, with those that are elsewhere: about what
+/// [`export_with`] will read.
 pub fn bytes_to_export(conversation: &Conversation) -> Result<u64, StoreError> {
     let sum = || {
         let mut walk = walk(conversation)?;
@@ -79,7 +95,8 @@ pub fn bytes_to_export(conversation: &Conversation) -> Result<u64, StoreError> {
         }
         Ok(sum)
     };
-    sum().map_err(|error| conversation.listing_error(error))
+    let here = sum().map_err(|error| conversation.listing_error(error))?;
+    Ok(here.saturating_add(far::bytes(conversation)))
 }
 
 /// Writes all files of a conversation to `out` as one archive. Calls `progress` with numbers of
@@ -93,39 +110,37 @@ pub fn export(
     out: impl Write,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Exported, ArchiveError> {
-    export_with_log(conversation, None, out, progress)
+    export_with(conversation, ExportParts::default(), out, progress)
 }
 
-/// Does what [`export`] does, with the content of `log`, if there is one, in place of the message
-/// log.
-pub fn export_with_log(
+/// Does what [`export`] does, with `parts`. An artifact whose bytes are elsewhere is read twice: all
+/// of it must be had, and be what its record says, before its member begins.
+pub fn export_with(
     conversation: &Conversation,
-    log: Option<&File>,
+    parts: ExportParts<'_>,
     out: impl Write,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Exported, ArchiveError> {
-    let mut export = Export::new(conversation, log, out, progress).map_err(ArchiveError::Write)?;
+    let mut export =
+        Export::new(conversation, parts, out, progress).map_err(ArchiveError::Write)?;
     export.describe().map_err(ArchiveError::Write)?;
     export.directory(None, conversation.dir().stat_self())?;
+    // First, as bytes may come here while the names are read.
+    export.expect_far(None)?;
     let fault = |error| conversation.listing_error(error);
     let mut walk = walk(conversation).map_err(fault)?;
     while let Some(found) = walk.next().map_err(fault)? {
+        export.write_far_before(Some(&found.path))?;
         match found.kind {
-            FileType::Directory => export.directory(Some(found.path), walk.stat_dir())?,
-            FileType::File | FileType::Other => {
-                while let Some(file) = walk.with(&found, ExportedFile::open).map_err(fault)? {
-                    let state = FileState::of(conversation, &found.path, &file);
-                    let waits = state.as_ref().is_ok_and(|state| state.is_live);
-                    if !waits || !export.patience.pause() {
-                        export.file(&found.path, file, state)?;
-                        break;
-                    }
-                }
+            FileType::Directory => {
+                export.directory(Some(found.path.clone()), walk.stat_dir())?;
+                export.expect_far(Some(&found.path))?;
             }
+            FileType::File | FileType::Other => export.found(&mut walk, &found)?,
         }
     }
+    export.write_far_before(None)?;
     export.leave_out(walk.finish());
-    export.leave_out_far()?;
     export.finish()
 }
 
@@ -140,6 +155,11 @@ struct Export<'a, W: Write> {
     conversation: &'a Conversation,
     /// The content of the message log, if that is not the file.
     log: Option<&'a File>,
+    /// The artifacts whose bytes are elsewhere that are still to come, and how these are had.
+    far: FarPaths,
+    fetching: Fetching<'a>,
+    /// The directory that was written last.
+    last_dir: Option<RelPath>,
     members: MemberWriter<W>,
     digests: Digests,
     records: BufWriter<File>,
@@ -151,13 +171,16 @@ struct Export<'a, W: Write> {
 impl<'a, W: Write> Export<'a, W> {
     fn new(
         conversation: &'a Conversation,
-        log: Option<&'a File>,
+        parts: ExportParts<'a>,
         out: W,
         progress: &'a mut dyn FnMut(u64),
     ) -> io::Result<Self> {
         Ok(Self {
             conversation,
-            log,
+            log: parts.log,
+            far: FarPaths::default(),
+            fetching: Fetching::from(parts.far),
+            last_dir: None,
             members: MemberWriter::new(conversation, out)?,
             digests: Digests::new(tempfile::tempfile()?),
             records: BufWriter::new(tempfile::tempfile()?),
@@ -181,7 +204,30 @@ impl<'a, W: Write> Export<'a, W> {
         stat: io::Result<Stat>,
     ) -> Result<(), ArchiveError> {
         let stat = stat.map_err(|error| self.conversation.listing_error(error))?;
+        self.last_dir.clone_from(&path);
         self.members.write(&Member::of(path, &stat), io::empty()).map_err(ArchiveError::Write)
+    }
+
+    /// Writes a file that the walk has come to. Waits a little for its writer.
+    fn found(
+        &mut self,
+        walk: &mut Walk<impl FnMut(&Dir) -> io::Result<bool>>,
+        found: &WalkEntry,
+    ) -> Result<(), ArchiveError> {
+        let (conversation, path) = (self.conversation, &found.path);
+        loop {
+            let opened = walk.with(found, |dir, name| if_there(ExportedFile::open(dir, name)));
+            let Some(opened) = opened.map_err(|error| conversation.listing_error(error))? else {
+                return Ok(());
+            };
+            // Its bytes may have gone elsewhere since the names were read.
+            let Some(file) = opened else { return self.without_file(path) };
+            let state = FileState::of(conversation, path, &file);
+            let waits = state.as_ref().is_ok_and(|state| state.is_live);
+            if !waits || !self.patience.pause() {
+                return self.file(path, file, state);
+            }
+        }
     }
 
     fn file(
@@ -197,7 +243,7 @@ impl<'a, W: Write> Export<'a, W> {
         })?;
         let ExportedFile { file, stat, attributes } = self.as_shown(path, file)?;
         let member = Member { attributes, ..Member::of(Some(path.clone()), &stat) };
-        let digest = self.content(&member, path, &file)?;
+        let digest = self.content(&member, path, &file, true)?;
         let fault = |error| conversation.error_at("read", path, error);
         let live = state.is_live || !stat::stat_file(&file).map_err(fault)?.is_unchanged(&stat);
         let record = self.as_read(state.record, &stat, live && path.is_artifact(), &digest);
@@ -223,26 +269,18 @@ impl<'a, W: Write> Export<'a, W> {
         self.done.gone += gone;
     }
 
-    /// Names the artifacts whose bytes are not on this disk. The archive is without them.
-    fn leave_out_far(&mut self) -> Result<(), ArchiveError> {
-        let far = match self.conversation.far_artifacts(None) {
-            Ok(far) => far,
-            Err(error) => return Ok(self.conversation.pass_over(error, &mut self.done.unread)?),
-        };
-        for artifact in far {
-            self.done.unread.add(artifact.path.to_text(), ELSEWHERE);
-        }
-        Ok(())
-    }
-
-    /// Writes a member with its content. Returns the digest.
+    /// Writes a member with its content. Returns the digest. Without `counts` that is no progress.
     fn content(
         &mut self,
         member: &Member,
         path: &RelPath,
-        file: &File,
+        input: impl Read,
+        counts: bool,
     ) -> Result<String, ArchiveError> {
-        let mut content = MemberContent::new(file, member.size, self.progress);
+        let mut uncounted = |_: u64| ();
+        let progress: &mut dyn FnMut(u64) =
+            if counts { &mut *self.progress } else { &mut uncounted };
+        let mut content = MemberContent::new(input, member.size, progress);
         let written = self.members.write(member, &mut content);
         match content.failed {
             Some(ReadFailure::Short) => return Err(ArchiveError::Cut { path: path.to_text() }),
@@ -271,7 +309,8 @@ impl<'a, W: Write> Export<'a, W> {
             record.state = ArtifactState::Incomplete(WRITTEN.to_owned());
         }
         let analysis = recorded.filter(|_| !differs);
-        Record { size: stat.size, modified, file: None, owner: None, analysis, ..record }
+        record = Record { file: None, owner: None, far: None, ..record };
+        Record { size: stat.size, modified, analysis, ..record }
     }
 
     fn keep(&mut self, record: &Record) -> io::Result<()> {
@@ -313,6 +352,14 @@ impl<'a, W: Write> Export<'a, W> {
         };
         end().map_err(ArchiveError::Write)?;
         Ok(done)
+    }
+}
+
+/// Returns what was opened, or `None` if it is not there.
+fn if_there<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
+    match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
     }
 }
 

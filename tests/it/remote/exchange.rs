@@ -5,8 +5,10 @@ use std::fs::File;
 
 use crate::remote::Pair;
 use crate::remote::assert_told;
+use crate::remote::ending;
 use crate::remote::large;
 use crate::remote::outputs;
+use crate::support::TestStore;
 use crate::support::comes_true;
 
 #[test]
@@ -144,4 +146,46 @@ fn a_write_once_bucket_is_so_for_all_hosts() {
     assert_eq!(outputs(&pair.one).into_keys().collect::<Vec<_>>(), ["x.txt"]);
     let purged = once(&pair.one, "remote", &["purge", "c7/artifacts/tool/x.txt"]).run();
     assert_told(&purged, 1, "no host removes anything from it");
+}
+
+#[test]
+fn an_export_is_whole_wherever_it_is_made() {
+    let pair = Pair::new();
+    pair.one.put("c7", "large", &large("a"));
+    pair.one.put("c7", "small", b"few bytes\n");
+    pair.push(&pair.one);
+    let archive = pair.other.scratch("archive").join("c7");
+    let export = || pair.ctxfs(&pair.other, "export", &["c7", "-o"]).arg(&archive);
+    // It asks for the conversation, too.
+    export().stdout();
+    assert!(outputs(&pair.other).is_empty(), "its bytes are elsewhere");
+    let fresh = TestStore::new();
+    fresh.ctxfs("import", &[]).arg(&archive).stdout();
+    assert_eq!(outputs(&fresh), outputs(&pair.one));
+    pair.one.put("c7", "later", b"more bytes\n");
+    pair.push(&pair.one);
+    let told = export().arg("--json").text();
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told["elsewhere"], &told["unread"]), (&0.into(), &serde_json::json!([])));
+    let fresh = TestStore::new();
+    fresh.ctxfs("import", &[]).arg(&archive).stdout();
+    assert_eq!(outputs(&fresh), outputs(&pair.one), "it asks again");
+}
+
+#[test]
+fn an_export_names_what_the_bucket_has_lost() {
+    let pair = Pair::new();
+    pair.one.put("c7", "large", &large("a"));
+    pair.one.put("c7", "small", b"few bytes\n");
+    pair.push(&pair.one);
+    pair.ctxfs(&pair.other, "ls", &["c7"]).stdout();
+    for object in ending(&pair.bucket().join("conversations/c7/objects"), ".zst") {
+        fs::remove_file(object).unwrap();
+    }
+    let archive = pair.other.scratch("archive").join("c7");
+    let told = pair.ctxfs(&pair.other, "export", &["c7", "-o"]).arg(&archive).run();
+    assert_told(&told, 1, "cannot read artifacts/tool/large.txt");
+    let fresh = TestStore::new();
+    fresh.ctxfs("import", &[]).arg(&archive).stdout();
+    assert_eq!(outputs(&fresh).into_keys().collect::<Vec<_>>(), ["small.txt"]);
 }
