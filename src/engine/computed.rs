@@ -57,6 +57,11 @@ impl Recipe {
         }
     }
 
+    /// Returns true if it is gathered from all outputs of a conversation, as a listing is.
+    pub(crate) fn gathers(&self) -> bool {
+        matches!(self, Self::Search(..) | Self::Manifest(_))
+    }
+
     /// Returns the reader that its text is for. `None` if the text is the same for all who may read
     /// it.
     pub(crate) fn reader(&self) -> Option<&Reader> {

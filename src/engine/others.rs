@@ -53,6 +53,18 @@ impl Engine {
         }
     }
 
+    /// Asks others for what a text gathers from all outputs of the conversation of `dir`: a search,
+    /// or the manifest. Fails as [`Self::ask_before_listing`] does.
+    pub(crate) fn ask_before_gathering(&self, dir: &dyn SourceDir) -> Result<()> {
+        if self.options.other_hosts.is_none() {
+            return Ok(());
+        }
+        match dir.place()?.conversation() {
+            Some(id) => look(self, Some(id), KNOWN).map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Asks others for the outputs of the conversation `id`.
     pub fn ask_before_listing_outputs(&self, id: &Component) -> Result<()> {
         look(self, Some(id), KNOWN).map(drop)
@@ -190,5 +202,24 @@ mod tests {
         assert!(asked().is_empty());
         assert!(!found("c7/artifacts/tool/y.txt.summary"));
         assert_eq!(asked(), ["c7"]);
+    }
+
+    #[test]
+    fn a_search_and_the_manifest_ask_for_all_outputs() {
+        for path in ["c7/manifest.json", "c7/.grep/x", "c7/artifacts/tool/.find/x"] {
+            let temporary = tempfile::tempdir().unwrap();
+            let store = Store::open(temporary.path()).unwrap();
+            store.create_conversation(&Component::new("c7").unwrap()).unwrap();
+            let others = Arc::new(Others { store: store.clone(), looks: Mutex::default() });
+            let other_hosts = Some(Arc::clone(&others) as Arc<dyn OtherHosts>);
+            let options = EngineOptions { other_hosts, ..EngineOptions::default() };
+            let tree = Tree::new(Engine::new(store, options));
+            let slow = promptly(now(), || tree.open(Path::new(path)));
+            assert!(matches!(slow, Err(EngineError::Slow)), "a thread that others need");
+            assert!(tree.open(Path::new(path)).is_ok());
+            assert_eq!(*others.looks.lock(), ["c7"], "{path}");
+            tree.open(Path::new("README.md")).unwrap();
+            assert_eq!(others.looks.lock().len(), 1);
+        }
     }
 }

@@ -226,6 +226,9 @@ impl Tree {
 
     /// Returns the computed file that `recipe` makes of the directory `dir`.
     fn computed_in(&self, dir: &Arc<StoredDir>, recipe: Recipe) -> Result<Position> {
+        if recipe.gathers() {
+            self.engine.ask_before_gathering(&**dir)?;
+        }
         let version = match recipe {
             Recipe::Messages => self.version_of_messages(dir)?,
             _ => self.engine.version(&recipe, &**dir)?,

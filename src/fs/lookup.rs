@@ -15,6 +15,7 @@ use crate::engine::Resolved;
 use crate::engine::SourceFile;
 use crate::engine::Version;
 use crate::engine::messages_version;
+use crate::engine::names;
 use crate::engine::resolve;
 use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::fs::Caller;
@@ -51,7 +52,28 @@ use crate::view::listed;
 
 pub(super) fn lookup(fs: &Arc<Shared>, parent: Ino, name: &OsStr, caller: Caller) -> Result<Entry> {
     let parent = fs.nodes.get(parent)?;
+    ask_others(fs, &parent, name)?;
     lookup_in(fs, &parent, name, Asker::new(fs, caller))
+}
+
+/// Asks other hosts for the outputs that a search or the manifest gathers. A listing that has such a
+/// name does not: whoever reads the text looks it up.
+fn ask_others(fs: &Shared, parent: &Node, name: &OsStr) -> Result<()> {
+    if fs.engine.options.other_hosts.is_none() {
+        return Ok(());
+    }
+    let (dir, recipe) = match &parent.kind {
+        NodeKind::Dir(dir) => (dir, names::computed_name(&**dir, parent.is_top(), name)),
+        NodeKind::ViewDir { of, dir, .. } => match of.as_dir() {
+            Ok(of) => (of, resolve::search_named(*dir, name).ok()),
+            Err(_) => return Ok(()),
+        },
+        _ => return Ok(()),
+    };
+    match recipe {
+        Some(recipe) if recipe.gathers() => Ok(fs.engine.ask_before_gathering(&**dir)?),
+        _ => Ok(()),
+    }
 }
 
 /// Finds `name` in the directory `parent`.

@@ -68,6 +68,24 @@ fn what_is_written_here_is_seen_there_by_name_and_in_the_listing() {
 }
 
 #[test]
+fn a_search_and_the_manifest_have_what_others_wrote() {
+    let mounts = Mounts::new();
+    mounts.one.artifact("c7", "x.txt", b"some bytes\n");
+    mounts.arrives("x.txt", b"some bytes\n");
+    let there = mounts.other.path().join("c7");
+    let shows = |text: &str, name: &str| {
+        fs::read_to_string(there.join(text)).is_ok_and(|text| text.contains(name))
+    };
+    // Each is looked for by one text alone, whose bytes stay elsewhere before.
+    mounts.one.artifact("c7", "log.txt", &[&large("log"), &b"needle\n"[..]].concat());
+    eventually("a search finds it", || shows(".grep/needle", "log.txt"));
+    mounts.one.artifact("c7", "y.txt", b"other bytes\n");
+    eventually("the manifest has it", || shows("manifest.json", "y.txt"));
+    mounts.one.artifact("c7", "z.txt", b"a haystack\n");
+    eventually("passages are found", || shows("artifacts/tool/.find/haystack", "z.txt"));
+}
+
+#[test]
 fn what_is_removed_here_is_gone_there() {
     let mounts = Mounts::new();
     let here = mounts.one.artifact("c7", "x.txt", b"some bytes\n");
