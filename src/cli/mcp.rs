@@ -13,6 +13,7 @@ use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 use anyhow::Context as _;
 use uuid::Uuid;
@@ -31,6 +32,7 @@ use crate::cli::mcp::mounting::Mounting;
 use crate::cli::outcome::Failure;
 use crate::cli::places;
 use crate::cli::remote;
+use crate::cli::remote::Sharing;
 use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
 use crate::mcp;
@@ -84,7 +86,30 @@ pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         StandInForm::Summary => Form::Summary,
         StandInForm::Handle => Form::Handle,
     };
-    let user = UserStore { settings: Arc::clone(&settings), store, environment, form, mounting };
+    let sharing = Arc::new(OnceLock::new());
+    let user = UserStore {
+        settings: Arc::clone(&settings),
+        store,
+        environment,
+        form,
+        mounting,
+        sharing: Arc::clone(&sharing),
+    };
+    let served = serve(options, user, args, &settings, context);
+    if let Some(sharing) = sharing.get() {
+        remote::end(sharing);
+    }
+    served
+}
+
+/// Serves one client, or those over HTTP, until the end.
+fn serve(
+    options: GatewayOptions,
+    user: UserStore,
+    args: &McpArgs,
+    settings: &Settings,
+    context: &mut Context,
+) -> anyhow::Result<()> {
     match &args.http {
         None => {
             let id = conversation(args, context)?;
@@ -92,7 +117,7 @@ pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         }
         Some(address) => {
             let given = args.conversation.as_deref().map(places::conversation_id).transpose()?;
-            let http = http::options(address, args, &settings, context)?;
+            let http = http::options(address, args, settings, context)?;
             let process = new_conversation("session")?;
             let shelves = UserShelves { user, given, process };
             mcp::serve_http(options, http, Arc::new(shelves)).context("cannot serve")
@@ -193,6 +218,8 @@ struct UserStore {
     form: Form,
     /// Present if the gateway sees to a mount.
     mounting: Option<Arc<Mounting>>,
+    /// One for all conversations, once the first is opened.
+    sharing: Arc<OnceLock<Sharing>>,
 }
 
 impl UserStore {
@@ -251,7 +278,8 @@ impl UserShelf {
         let (root, mounted) = self.root(&self.user.store);
         let options = engine::options(&self.user.settings, &root, Some(&self.id))?;
         let store = Store::open(&self.user.store)?;
-        let options = remote::ask(&store, &self.user.settings, options);
+        let begin = || remote::begin(&store, &self.user.settings);
+        let options = remote::take_part(self.user.sharing.get_or_init(begin), options);
         let engine = engine::open(store, options);
         let conversation = engine.store().create_conversation(&self.id)?;
         Ok(OpenShelf { engine, conversation, mounted, form: self.user.form })

@@ -26,6 +26,10 @@ pub(super) enum SharedObjects {}
 /// Ends the sharing, of which there is none.
 pub(super) type Ending = Box<dyn FnOnce() + Send>;
 
+/// The sharing of a process, of which there is none.
+#[derive(Debug)]
+pub(super) struct Sharing;
+
 fn refused() -> anyhow::Result<()> {
     let hint = "build it with `--features remote`, or use a published build";
     let text = "this build of ctxfs has no remote tier";
@@ -86,3 +90,13 @@ pub(super) fn health(_: &Settings, _: &Path) -> Option<anyhow::Result<(String, O
 pub(super) fn ask(_: &Store, _: &Settings, options: EngineOptions) -> EngineOptions {
     options
 }
+
+pub(super) fn begin(_: &Store, _: &Settings) -> Sharing {
+    Sharing
+}
+
+pub(super) fn take_part(_: &Sharing, options: EngineOptions) -> EngineOptions {
+    options
+}
+
+pub(super) fn end(_: &Sharing) {}

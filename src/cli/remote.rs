@@ -12,7 +12,7 @@
 //! | `gc` | what is of no use there any more |
 //! | `purge` | bytes that have to leave it now |
 //! | `process` | the process that asks the bucket for a mount |
-//! | `sharing` | what a server sends and asks for by itself, and what commands ask for |
+//! | `sharing` | what a mount and the gateway send and ask for by themselves, and what commands ask for |
 //! | `each` | one conversation after the other |
 //! | `problems` | what was left out, for the end of a command |
 
@@ -47,8 +47,12 @@ pub(super) use pull::run as pull;
 pub(super) use push::durably as push_durably;
 pub(super) use push::run as push;
 pub(super) use sharing::Ending;
+pub(super) use sharing::Sharing;
 pub(super) use sharing::ask;
+pub(super) use sharing::begin;
+pub(super) use sharing::end;
 pub(super) use sharing::share;
+pub(super) use sharing::take_part;
 pub(super) use status::health;
 
 pub(super) fn run(args: &RemoteArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {

@@ -53,6 +53,9 @@ use weather::Weather;
 
 pub use options::TierOptions;
 
+/// The longest wait for the thread that sends, where it has nothing to send.
+const IDLE: Duration = Duration::from_millis(50);
+
 /// The sharing of a store with other hosts through a bucket. Clones are the same one.
 #[derive(Clone)]
 pub struct Tier(Arc<Inner>);
@@ -122,11 +125,12 @@ impl Tier {
     }
 
     /// Sends what is left, for `most` at most, and ends the threads. What is left then is sent at the
-    /// next start.
+    /// next start. Where nothing is left, waits for no request.
     pub fn finish(&self, most: Duration) {
         let inner = &self.0;
-        let end = (inner.now)() + most;
         let mut backlog = inner.backlog.lock();
+        let has_left = backlog.has_left();
+        let end = (inner.now)() + if has_left { most } else { most.min(IDLE) };
         backlog.end = Some(end);
         backlog.changes += 1;
         drop(backlog);
@@ -138,9 +142,11 @@ impl Tier {
             thread::sleep(Duration::from_millis(5));
         }
         if !thread.is_finished() {
-            tracing::warn!(
-                "not all outputs could be sent to other hosts in time; the next start does"
-            );
+            if has_left {
+                tracing::warn!(
+                    "not all outputs could be sent to other hosts in time; the next start does"
+                );
+            }
         } else if thread.join().is_err() {
             tracing::error!("sending outputs to other hosts panicked");
         }

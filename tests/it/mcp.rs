@@ -16,6 +16,7 @@ mod revisions;
 mod servers;
 mod settings;
 mod shared;
+mod sharing;
 mod survey;
 mod transparent;
 

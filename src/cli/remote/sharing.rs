@@ -14,6 +14,8 @@ use crate::store::Store;
 
 /// The time in which a server sends what is left when it ends.
 const ENDING: Duration = Duration::from_secs(5);
+/// The same for a process whose end somebody waits for.
+const SHORT_ENDING: Duration = Duration::from_secs(3);
 
 /// Ends the sharing: sends what is left, for some seconds at most.
 pub(in crate::cli) type Ending = Box<dyn FnOnce() + Send>;
@@ -31,12 +33,34 @@ pub(in crate::cli) fn share(
     let Some(bucket) = bucket else { return Ok((options, Box::new(|| ()))) };
     let tier = Tier::new(store.clone(), bucket, tier_options(settings)?);
     tier.start()?;
-    let options = EngineOptions {
-        far: Some(Arc::new(tier.clone())),
-        other_hosts: Some(Arc::new(tier.clone())),
-        ..options
-    };
+    let options = take_part(&Sharing(Some(tier.clone())), options);
     Ok((options, Box::new(move || tier.finish(ENDING))))
+}
+
+/// The sharing of a process that asks the bucket itself. `None` inside: what is here is all.
+#[derive(Debug)]
+pub(in crate::cli) struct Sharing(Option<Tier>);
+
+/// Begins to share `store`, if the settings name a bucket: what is complete is sent, unless only
+/// commands send, and what others did is asked for. Where the settings lead to no bucket, says so.
+///
+/// Starts a thread, and makes no request.
+pub(in crate::cli) fn begin(store: &Store, settings: &Settings) -> Sharing {
+    sharing(store, settings, true)
+}
+
+/// Returns the options of an engine that takes part in a sharing.
+pub(in crate::cli) fn take_part(sharing: &Sharing, options: EngineOptions) -> EngineOptions {
+    let Some(tier) = &sharing.0 else { return options };
+    let tier = Arc::new(tier.clone());
+    EngineOptions { far: Some(Arc::clone(&tier) as _), other_hosts: Some(tier), ..options }
+}
+
+/// Ends a sharing: sends what is left, for some seconds at most. Returns at once if nothing is.
+pub(in crate::cli) fn end(sharing: &Sharing) {
+    if let Some(tier) = &sharing.0 {
+        tier.finish(SHORT_ENDING);
+    }
 }
 
 /// Returns the options of an engine that asks other hosts for what it lacks, if the settings name a
@@ -47,26 +71,27 @@ pub(in crate::cli) fn ask(
     settings: &Settings,
     options: EngineOptions,
 ) -> EngineOptions {
-    match asking(store, settings) {
-        Ok(Some(tier)) => {
-            let tier = Arc::new(tier);
-            EngineOptions { far: Some(Arc::clone(&tier) as _), other_hosts: Some(tier), ..options }
-        }
-        Ok(None) => options,
-        Err(error) => {
-            tracing::warn!("other hosts are not asked: {error:#}");
-            options
-        }
-    }
+    take_part(&sharing(store, settings, false), options)
 }
 
-fn asking(store: &Store, settings: &Settings) -> anyhow::Result<Option<Tier>> {
+fn sharing(store: &Store, settings: &Settings, sends: bool) -> Sharing {
+    let tier = tier(store, settings, sends);
+    Sharing(tier.unwrap_or_else(|error| {
+        tracing::warn!("nothing is shared with other hosts: {error:#}");
+        None
+    }))
+}
+
+fn tier(store: &Store, settings: &Settings, sends: bool) -> anyhow::Result<Option<Tier>> {
     if settings.text(Key::RemoteUrl).is_none() {
         return Ok(None);
     }
     let bucket = Arc::new(opened::bucket(settings)?);
-    let options = TierOptions { pushes: false, evicts: false, ..tier_options(settings)? };
-    Ok(Some(Tier::new(store.clone(), bucket, options)))
+    let options = tier_options(settings)?;
+    let options = TierOptions { pushes: sends && options.pushes, evicts: false, ..options };
+    let tier = Tier::new(store.clone(), bucket, options);
+    tier.start()?;
+    Ok(Some(tier))
 }
 
 fn tier_options(settings: &Settings) -> anyhow::Result<TierOptions> {

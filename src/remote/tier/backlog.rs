@@ -164,6 +164,11 @@ impl Backlog {
         self.waiting.is_empty()
     }
 
+    /// Returns true if something waits or is being sent.
+    pub(super) fn has_left(&self) -> bool {
+        !self.waiting.is_empty() || self.sending.is_some()
+    }
+
     pub(super) fn totals(&self) -> Totals {
         let sending = self.sending.as_ref();
         let all = || self.waiting.values().chain(sending.map(|(_, waiting)| waiting));
@@ -196,7 +201,9 @@ mod tests {
         assert_eq!(backlog.take(after(1999)), None);
         let (taken, waiting) = backlog.take(after(2000)).unwrap();
         assert_eq!((taken, waiting.outputs, waiting.bytes), (id("a"), 2, 30));
-        assert!(backlog.is_empty());
+        assert!(backlog.is_empty() && backlog.has_left(), "it is being sent");
+        backlog.sent();
+        assert!(!backlog.has_left());
     }
 
     #[test]

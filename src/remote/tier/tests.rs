@@ -276,6 +276,48 @@ fn two_processes_of_a_store_take_turns() {
 }
 
 #[test]
+fn what_a_process_of_a_store_sent_another_one_does_not_send() {
+    let bucket = bucket();
+    let (one, reader) = (Host::new(&bucket), Host::new(&bucket));
+    let again = tier(&one.scene.store, &bucket, &one.clock, options());
+    let work = || {
+        soon(|| {
+            one.clock.pass(EVERY);
+            while again.0.step() == Step::Worked {}
+            again.0.backlog.lock().is_empty().then_some(())
+        });
+    };
+    let writer = again.0.greet().unwrap().unwrap().home.writer().unwrap();
+    one.put("x", "some bytes\n");
+    again.changed(one.id(), None);
+    one.send();
+    bucket.made();
+    work();
+    assert!(!bucket.made().contains(&"create".to_owned()), "all was sent");
+    let record = one.scene.put("y", "other bytes\n");
+    again.changed(one.id(), Some(record.size));
+    std::thread::sleep(Duration::from_millis(20));
+    work();
+    one.put("z", "more bytes\n");
+    one.send();
+    assert!(reader.look());
+    assert!(["x", "y", "z"].iter().all(|call| reader.knows(call)));
+    assert_eq!(one.tier.0.greet().unwrap().unwrap().home.writer().unwrap(), writer);
+}
+
+#[test]
+fn the_end_waits_for_nothing_where_nothing_is_left() {
+    let bucket = bucket();
+    let one = Host::new(&bucket);
+    one.send();
+    // The clock stands still, so only the end of the thread ends the wait.
+    one.tier.start().unwrap();
+    one.tier.finish(Duration::from_hours(1));
+    let end = one.tier.0.backlog.lock().end.unwrap();
+    assert_eq!(end, one.clock.now() + IDLE);
+}
+
+#[test]
 fn a_log_that_is_opened_again_and_again_goes_once_it_has_rested() {
     let bucket = bucket();
     let one = Host::new(&bucket);

@@ -93,8 +93,9 @@ pub(super) const ROWS: &[Row] = &[
         default: "sealed",
         variable: env::REMOTE_PUSH,
         flag: None,
-        about: "What a mount sends to the bucket by itself: \"sealed\" is all that is complete, \
-                \"asked\" is nothing, so that only `ctxfs push` and `put --durable` send.",
+        about: "What a mount and `ctxfs mcp` send to the bucket by themselves: \"sealed\" is all \
+                that is complete, \"asked\" is nothing, so that only `ctxfs push` and `put \
+                --durable` send.",
     },
     Row {
         key: Key::RemoteEvery,
