@@ -18,6 +18,8 @@ const MOST_FILES: u64 = 1_000_000;
 /// the length it had when the export reached it, and one that is still being written is marked
 /// incomplete.
 ///
+/// Bytes that only the bucket of several hosts has are fetched; what cannot be had is named.
+///
 /// `ctxfs export c7 -o c7.tar.zst`
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ExportArgs {
