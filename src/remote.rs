@@ -28,6 +28,7 @@
 //! | `evict` | the end of local copies of what the bucket has |
 //! | `fetch` | the bytes of artifacts that are elsewhere |
 //! | `look` | what is new in the bucket, and what is gone |
+//! | `looker` | who looks: this process, or another one |
 //! | `push` | publishing what was done here |
 //! | `messages` | the messages of all hosts in their order, made for readers |
 //! | `published` | the same, as readers find them |
@@ -51,6 +52,7 @@ mod files;
 mod here;
 mod home;
 mod look;
+mod looker;
 mod mark;
 mod merge;
 mod messages;
@@ -97,6 +99,8 @@ pub use home::PushLock;
 pub use home::known_buckets;
 pub use look::Looked;
 pub use look::look;
+pub use looker::Heard;
+pub use looker::Looker;
 pub use merge::Swept;
 pub use moment::Moment;
 pub use notes::Agreement;
@@ -112,7 +116,9 @@ pub use pieces::Stored;
 pub use pieces::Told;
 pub use pieces::pieces;
 pub use process::Line;
+pub use process::ProcessLooks;
 pub use process::ProcessObjects;
+pub use process::answer_look;
 pub use process::answer_request;
 pub use published::PublishedMessages;
 pub use purge::Purged;

@@ -70,6 +70,12 @@ pub enum RemoteError {
         /// The artifact.
         origin: Origin,
     },
+    /// Another process looks for this one, and failed.
+    #[error("{why}")]
+    Looker {
+        /// Its error.
+        why: String,
+    },
     /// Nothing leaves a write-once bucket.
     #[error(
         "the bucket is write-once, and no host removes anything from it: what must go, such as a \

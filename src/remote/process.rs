@@ -23,11 +23,15 @@
 //! | `fault` | errors as they are sent |
 //! | `asking` | who asks |
 //! | `answering` | who has the network |
+//! | `haste` | reads for somebody who waits |
+//! | `looks` | looks, made by another process |
 
 mod answering;
 mod asking;
 mod channel;
 mod fault;
+mod haste;
+mod looks;
 mod message;
 #[cfg(test)]
 mod tests;
@@ -35,3 +39,5 @@ mod tests;
 pub use answering::answer_request;
 pub use asking::Line;
 pub use asking::ProcessObjects;
+pub use looks::ProcessLooks;
+pub use looks::answer_look;

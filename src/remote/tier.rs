@@ -8,6 +8,8 @@
 //! Nobody who tells waits, and who asks waits for a bounded time. Which files are to be sent is
 //! found on the disk each time, so nothing is lost with this process: its next start finds what is
 //! left. Another process of the store may do the same: they take turns, by the lock of the home.
+//!
+//! A process that may not write to the store has another one look for it, a [`Looker`].
 
 mod access;
 mod backlog;
@@ -41,6 +43,8 @@ use crate::model::LetGo;
 use crate::model::OtherHosts;
 use crate::model::Record;
 use crate::model::RelPath;
+use crate::remote::Heard;
+use crate::remote::Looker;
 use crate::remote::Objects;
 use crate::remote::RemoteError;
 use crate::remote::Session;
@@ -55,6 +59,8 @@ pub use options::TierOptions;
 
 /// The longest wait for the thread that sends, where it has nothing to send.
 const IDLE: Duration = Duration::from_millis(50);
+/// What tells the time.
+type Now = Box<dyn Fn() -> Instant + Send + std::marker::Sync>;
 
 /// The sharing of a store with other hosts through a bucket. Clones are the same one.
 #[derive(Clone)]
@@ -64,12 +70,14 @@ struct Inner {
     access: Access,
     weather: Weather,
     /// The time. Tests have their own.
-    now: Box<dyn Fn() -> Instant + Send + std::marker::Sync>,
+    now: Now,
     backlog: Mutex<Backlog>,
     changed: Condvar,
     /// What the thread that sends has in mind.
     mind: Mutex<Mind>,
     looks: Looks,
+    /// Who looks instead of this process.
+    looker: Option<Arc<dyn Looker>>,
     /// Conversations that others have.
     others: Mutex<Arc<[Component]>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -91,26 +99,18 @@ struct Mind {
 impl Tier {
     /// Opens the sharing of `store` through `bucket`. Makes no request, and starts no thread.
     pub fn new(store: Store, bucket: Arc<dyn Objects + Send>, options: TierOptions) -> Self {
-        Self::by(store, bucket, options, Instant::now)
+        Self(Arc::new(Inner::new(Access::new(store, bucket, options), Box::new(Instant::now))))
     }
 
-    fn by(
+    /// Does what [`Self::new`] does, for a process that only reads the store: `looker` looks for it.
+    pub fn looking_by(
         store: Store,
         bucket: Arc<dyn Objects + Send>,
         options: TierOptions,
-        now: impl Fn() -> Instant + Send + std::marker::Sync + 'static,
+        looker: Arc<dyn Looker>,
     ) -> Self {
-        Self(Arc::new(Inner {
-            access: Access::new(store, bucket, options),
-            weather: Weather::default(),
-            now: Box::new(now),
-            backlog: Mutex::default(),
-            changed: Condvar::new(),
-            mind: Mutex::default(),
-            looks: Looks::default(),
-            others: Mutex::default(),
-            thread: Mutex::default(),
-        }))
+        let inner = Inner::new(Access::new(store, bucket, options), Box::new(Instant::now));
+        Self(Arc::new(Inner { looker: Some(looker), ..inner }))
     }
 
     /// Starts the thread that sends, unless only commands send.
@@ -192,6 +192,12 @@ impl OtherHosts for Tier {
     }
 }
 
+impl Looker for Tier {
+    fn look_now(&self, at: Option<&Component>) -> Result<Heard, RemoteError> {
+        self.0.heard(&at.cloned())
+    }
+}
+
 impl FarStore for Tier {
     fn open(&self, conversation: &Component, record: &Record) -> io::Result<FarFile> {
         let known = match self.0.access.known().map_err(io::Error::other)? {
@@ -210,6 +216,21 @@ impl fmt::Debug for Tier {
 }
 
 impl Inner {
+    fn new(access: Access, now: Now) -> Self {
+        Self {
+            access,
+            weather: Weather::default(),
+            now,
+            backlog: Mutex::default(),
+            changed: Condvar::new(),
+            mind: Mutex::default(),
+            looks: Looks::default(),
+            looker: None,
+            others: Mutex::default(),
+            thread: Mutex::default(),
+        }
+    }
+
     /// Notes what became of requests, and returns the same.
     fn noted<T>(&self, outcome: Result<T, RemoteError>) -> Result<T, RemoteError> {
         match &outcome {

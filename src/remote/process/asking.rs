@@ -15,6 +15,8 @@ use parking_lot::Mutex;
 use super::channel::BodyError;
 use super::channel::Channel;
 use super::fault::Fault;
+use super::haste::Got;
+use super::haste::Haste;
 use super::message::Answer;
 use super::message::Asked;
 use super::message::DELETES;
@@ -60,6 +62,7 @@ pub trait Line: Send + Sync {
 pub struct ProcessObjects {
     line: Arc<dyn Line>,
     counted: Mutex<Counted>,
+    haste: Option<Haste>,
 }
 
 /// The requests of all processes, one after the other.
@@ -91,7 +94,13 @@ impl fmt::Debug for ProcessObjects {
 impl ProcessObjects {
     /// Returns the bucket at the end of `line`.
     pub fn new(line: Arc<dyn Line>) -> Self {
-        Self { line, counted: Mutex::default() }
+        Self { line, counted: Mutex::default(), haste: None }
+    }
+
+    /// Does what [`Self::new`] does, for those who wait in front of a page: a read takes `most` at
+    /// most, and for some seconds after one that failed all fail at once.
+    pub fn hasty(line: Arc<dyn Line>, most: Duration) -> Self {
+        Self { haste: Some(Haste::new(most)), ..Self::new(line) }
     }
 
     /// Makes one request. `read` takes what it needs of the answer, and fails with `InvalidData`
@@ -162,12 +171,21 @@ impl ProcessObjects {
     }
 
     /// Reads some objects with one request.
-    fn get_some(
+    fn get_some(&self, wanted: &[(String, Option<Range<u64>>)], deadline: Deadline) -> Got {
+        let name = wanted.first().map_or("", |(key, _)| key.as_str());
+        let get = |deadline| self.get_named(name, wanted, deadline);
+        match &self.haste {
+            Some(haste) => haste.get(name, deadline, get),
+            None => get(deadline),
+        }
+    }
+
+    fn get_named(
         &self,
+        name: &str,
         wanted: &[(String, Option<Range<u64>>)],
         deadline: Deadline,
-    ) -> Result<Vec<Result<Bytes, BucketError>>, BucketError> {
-        let name = wanted.first().map_or("", |(key, _)| key.as_str());
+    ) -> Got {
         let request = Request::Get { wanted: wanted.to_vec() };
         self.ask(("read", name), deadline, (request, None), |answer, channel| {
             let Answer::Got(lengths) = answer else { return Err(odd()) };

@@ -14,17 +14,18 @@ use crate::bucket::Deadline;
 use crate::bucket::conversation_of;
 use crate::model::Component;
 use crate::remote::Came;
+use crate::remote::Heard;
 use crate::remote::RemoteError;
 use crate::remote::Sync;
+use crate::remote::looker::MOST_CONVERSATIONS;
 use crate::store::Conversation;
 
 /// The time that the requests of a look are repeated for, and that another process of the store is
 /// waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOCK: Duration = Duration::from_secs(2);
-/// How old the list of the conversations of the bucket may be, and the most that it has.
+/// How old the list of the conversations of the bucket may be.
 const CONVERSATIONS_AGE: Duration = Duration::from_mins(1);
-const MOST_CONVERSATIONS: usize = 10_000;
 
 /// The end of a look, however it ends.
 struct Ending<'a>(&'a Inner, &'a Place);
@@ -75,17 +76,33 @@ impl Inner {
         }
     }
 
-    /// Looks at a place, and does here what others did.
+    /// Looks at a place, and does here what others did, or has that done.
     pub(super) fn hear(&self, place: &Place) {
         let _ending = Ending(self, place);
-        let Ok(Some(known)) = self.greet() else { return };
-        let heard = match place {
-            Some(id) => self.hear_of(&known, id),
-            None => self.list().map(|()| true),
+        let heard = match &self.looker {
+            Some(looker) => self.noted(looker.look_now(place.as_ref())),
+            None => self.heard(place),
         };
-        if let Ok(true) = self.noted(heard) {
+        let Ok(heard) = heard else { return };
+        if let Some(conversations) = heard.conversations {
+            *self.others.lock() = conversations.into();
+        }
+        if heard.is_answered {
             self.weather.worked();
         }
+    }
+
+    /// Looks from this process. A failure is noted.
+    pub(super) fn heard(&self, place: &Place) -> Result<Heard, RemoteError> {
+        let Some(known) = self.greet()? else { return Ok(Heard::default()) };
+        let heard = match place {
+            Some(id) => {
+                let answered = self.hear_of(&known, id);
+                answered.map(|is_answered| Heard { is_answered, conversations: None })
+            }
+            None => self.list(),
+        };
+        self.noted(heard)
     }
 
     /// Returns true if the bucket answered.
@@ -127,10 +144,10 @@ impl Inner {
     }
 
     /// Finds out which conversations others have.
-    fn list(&self) -> Result<(), RemoteError> {
+    fn list(&self) -> Result<Heard, RemoteError> {
         let deadline = Deadline::after(PATIENCE);
         let names = self.access.bucket.list_dirs(CONVERSATIONS, MOST_CONVERSATIONS, deadline)?;
-        *self.others.lock() = names.iter().filter_map(|name| conversation_of(name)).collect();
-        Ok(())
+        let conversations = names.iter().filter_map(|name| conversation_of(name)).collect();
+        Ok(Heard { is_answered: true, conversations: Some(conversations) })
     }
 }

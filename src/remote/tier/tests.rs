@@ -54,7 +54,8 @@ fn options() -> TierOptions {
 
 fn tier(store: &Store, bucket: &Arc<TestBucket>, clock: &TestClock, options: TierOptions) -> Tier {
     let (bucket, clock) = (Arc::clone(bucket) as Arc<dyn Objects + Send>, clock.clone());
-    Tier::by(store.clone(), bucket, options, move || clock.now())
+    let access = Access::new(store.clone(), bucket, options);
+    Tier(Arc::new(Inner::new(access, Box::new(move || clock.now()))))
 }
 
 impl Host {

@@ -1,0 +1,24 @@
+//! Who looks into the bucket: this process, or another one for it.
+
+use std::fmt;
+
+use crate::model::Component;
+use crate::remote::RemoteError;
+
+/// The most conversations of a bucket that a look at all of them finds.
+pub(super) const MOST_CONVERSATIONS: usize = 10_000;
+
+/// Looks into the bucket, and does here what others did.
+pub trait Looker: fmt::Debug + Send + std::marker::Sync {
+    /// Looks at a conversation, or at which conversations there are. Waits for a bounded time.
+    fn look_now(&self, at: Option<&Component>) -> Result<Heard, RemoteError>;
+}
+
+/// The outcome of a look.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Heard {
+    /// True if the bucket answered.
+    pub is_answered: bool,
+    /// The conversations of the bucket, if they were looked at.
+    pub conversations: Option<Vec<Component>>,
+}
