@@ -1,5 +1,6 @@
 //! What other hosts did, for who asks here for what nothing has, or lists it.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -65,9 +66,26 @@ impl Engine {
         }
     }
 
-    /// Asks others for the outputs of the conversation `id`.
-    pub fn ask_before_listing_outputs(&self, id: &Component) -> Result<()> {
+    /// Asks others what they did in the conversation `id`, as before a listing of its outputs.
+    pub fn ask_for_outputs(&self, id: &Component) -> Result<()> {
         look(self, Some(id), KNOWN).map(drop)
+    }
+
+    /// Does that without waiting for the answer.
+    pub(crate) fn ask_for_outputs_soon(&self, id: &Component) -> Result<()> {
+        look(self, Some(id), Duration::ZERO).map(drop)
+    }
+
+    /// Returns the conversations of others that are not here, as far as they are known. Asks for
+    /// them first, unless the door shows one conversation alone.
+    pub(crate) fn conversations_elsewhere(&self) -> Result<Vec<Component>> {
+        let Some(others) = &self.options.other_hosts else { return Ok(Vec::new()) };
+        if self.options.only.is_some() {
+            return Ok(Vec::new());
+        }
+        look(self, None, KNOWN)?;
+        let here: HashSet<Component> = self.store.conversations()?.into_iter().collect();
+        Ok(others.conversations().iter().filter(|id| !here.contains(id)).cloned().collect())
     }
 
     /// Asks others for the conversation `id`, if it is not here.
@@ -122,6 +140,8 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
+    use tempfile::TempDir;
+
     use super::*;
     use crate::engine::EngineError;
     use crate::engine::EngineOptions;
@@ -142,6 +162,16 @@ mod tests {
     struct Others {
         store: Store,
         looks: Mutex<Vec<String>>,
+    }
+
+    fn engine(only: Option<&str>) -> (TempDir, Arc<Others>, Arc<Engine>) {
+        let temporary = tempfile::tempdir().unwrap();
+        let store = Store::open(temporary.path()).unwrap();
+        let others = Arc::new(Others { store: store.clone(), looks: Mutex::default() });
+        let other_hosts = Some(Arc::clone(&others) as Arc<dyn OtherHosts>);
+        let only = only.map(|id| Component::new(id).unwrap());
+        let options = EngineOptions { other_hosts, only, ..EngineOptions::default() };
+        (temporary, others, Engine::new(store, options))
     }
 
     impl OtherHosts for Others {
@@ -166,7 +196,7 @@ mod tests {
         }
 
         fn conversations(&self) -> Arc<[Component]> {
-            Arc::default()
+            ["c7", "c8"].map(|id| Component::new(id).unwrap()).into()
         }
 
         fn let_go(&self, _: &Component, _: &RelPath) -> LetGo {
@@ -184,12 +214,8 @@ mod tests {
 
     #[test]
     fn only_a_name_that_nothing_has_is_asked_for() {
-        let temporary = tempfile::tempdir().unwrap();
-        let store = Store::open(temporary.path()).unwrap();
-        let others = Arc::new(Others { store: store.clone(), looks: Mutex::default() });
-        let other_hosts = Some(Arc::clone(&others) as Arc<dyn OtherHosts>);
-        let options = EngineOptions { other_hosts, ..EngineOptions::default() };
-        let tree = Tree::new(Engine::new(store, options));
+        let (_temporary, others, engine) = engine(None);
+        let tree = Tree::new(engine);
         let asked = || std::mem::take(&mut *others.looks.lock());
         let found = |path: &str| tree.open(Path::new(path)).is_ok();
         let slow = promptly(now(), || tree.open(Path::new("c7/artifacts/tool/x.txt")));
@@ -221,5 +247,18 @@ mod tests {
             tree.open(Path::new("README.md")).unwrap();
             assert_eq!(others.looks.lock().len(), 1);
         }
+    }
+
+    #[test]
+    fn only_what_is_not_here_is_elsewhere() {
+        let (_temporary, others, engine_of_all) = engine(None);
+        let id = Component::new("c7").unwrap();
+        others.store.create_conversation(&id).unwrap();
+        let elsewhere = engine_of_all.conversations_elsewhere().unwrap();
+        assert_eq!(elsewhere, [Component::new("c8").unwrap()]);
+        assert_eq!(*others.looks.lock(), [""]);
+        let (_temporary, others, engine_of_one) = engine(Some("c7"));
+        assert!(engine_of_one.conversations_elsewhere().unwrap().is_empty());
+        assert!(others.looks.lock().is_empty());
     }
 }

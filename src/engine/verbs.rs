@@ -297,7 +297,16 @@ impl Engine {
         id: &Component,
         row: impl Fn(&ListedArtifact) -> T,
     ) -> Result<Listing<T>> {
-        self.ask_before_listing_outputs(id)?;
+        self.ask_for_outputs(id)?;
+        self.list_known_artifacts(id, row)
+    }
+
+    /// Does that, and asks no other host: for whoever lists many conversations.
+    pub(crate) fn list_known_artifacts<T>(
+        &self,
+        id: &Component,
+        row: impl Fn(&ListedArtifact) -> T,
+    ) -> Result<Listing<T>> {
         listing::artifacts(self, &*self.conversation(id)?, row)
     }
 

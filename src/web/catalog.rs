@@ -2,7 +2,8 @@
 //!
 //! Listing 10,000 conversations takes a second or more, as each has its directory and its records.
 //! So a thread lists them while somebody looks, each again only when its state has changed, and a
-//! page shows what is known so far and says how much that is.
+//! page shows what is known so far and says how much that is. These lists ask no other host: there
+//! would be a request for each conversation.
 
 mod named;
 mod outputs;
@@ -118,6 +119,16 @@ impl Catalog {
         while !state.is_complete && !self.changed.wait_until(&mut state, until).timed_out() {}
         let CatalogState { sorted, total, is_complete, .. } = &*state;
         Listed { rows: Arc::clone(sorted), total: *total, is_complete: *is_complete }
+    }
+
+    /// Returns the conversations that only other hosts have, as far as they are known. Waits a moment
+    /// for these hosts.
+    pub(super) fn elsewhere(&self) -> Vec<ConversationRow> {
+        let ids = self.engine.conversations_elsewhere().unwrap_or_else(|error| {
+            tracing::warn!("the conversations of other hosts cannot be listed: {error}");
+            Vec::new()
+        });
+        ids.into_iter().map(ConversationRow::elsewhere).collect()
     }
 
     /// Returns a number that changes with the list of conversations, and keeps that fresh.

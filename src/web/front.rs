@@ -59,17 +59,23 @@ pub(super) struct FrontQuery {
 /// Writes the page, or its table alone.
 pub(super) fn write(site: &Arc<Site>, query: &FrontQuery, sink: &mut Sink) -> Result<(), WebError> {
     if query.part == "table" {
-        let listed = site.catalog.conversations(PATIENCE);
-        return sink.write(list(&listed, query).into_string());
+        let (listed, elsewhere) = known(site);
+        return sink.write(list(&listed, &elsewhere, query).into_string());
     }
     sink.write(shell::head("conversations", "Conversations", &[]))?;
     sink.write(html! { h1 { "Conversations" } }.into_string())?;
     sink.flush()?;
-    let listed = site.catalog.conversations(PATIENCE);
+    let (listed, elsewhere) = known(site);
     sink.write(last(site, &listed.rows).into_string())?;
     sink.write(filter(query).into_string())?;
-    sink.write(list(&listed, query).into_string())?;
+    sink.write(list(&listed, &elsewhere, query).into_string())?;
     sink.write(shell::foot())
+}
+
+/// Returns the conversations that are here, and those that only other hosts have.
+fn known(site: &Arc<Site>) -> (Listed, Vec<ConversationRow>) {
+    let elsewhere = site.catalog.elsewhere();
+    (site.catalog.conversations(PATIENCE), elsewhere)
 }
 
 fn filter(query: &FrontQuery) -> Markup {
@@ -163,10 +169,11 @@ fn counted_offset(look: &Look, line: u64) -> Option<u64> {
 }
 
 /// Returns the table with its pager.
-fn list(listed: &Listed, query: &FrontQuery) -> Markup {
+fn list(listed: &Listed, elsewhere: &[ConversationRow], query: &FrontQuery) -> Markup {
     let order = Order::asked(COLUMNS, &query.sort, &query.order, "used");
     let wanted = query.q.to_lowercase();
-    let mut rows: Vec<&ConversationRow> = listed.rows.iter().map(|row| &**row).collect();
+    let mut rows: Vec<&ConversationRow> =
+        listed.rows.iter().map(|row| &**row).chain(elsewhere).collect();
     rows.retain(|row| row.name.to_lowercase().contains(&wanted));
     rows.sort_by(|a, b| {
         let compared = compare(a, b, &order.by);
@@ -185,7 +192,7 @@ fn list(listed: &Listed, query: &FrontQuery) -> Markup {
             }
             div.scrolls role="region" aria-label="Table of conversations" tabindex="0" {
                 table #conversations {
-                    caption { (caption(listed, rows.len())) }
+                    caption { (caption(listed.total + elsewhere.len(), rows.len())) }
                     thead { (table::headings(COLUMNS, &order, &kept)) }
                     tbody #rows {
                         @for row in rows.iter().skip((page - 1) * ROWS).take(ROWS) { (line(row)) }
@@ -197,16 +204,15 @@ fn list(listed: &Listed, query: &FrontQuery) -> Markup {
     }
 }
 
-fn caption(listed: &Listed, found: usize) -> String {
-    let all = quantity::counted(listed.total as u64, "conversation");
-    if found == listed.total {
-        all
-    } else {
-        format!("{} of {all}", quantity::grouped(found as u64))
-    }
+fn caption(total: usize, found: usize) -> String {
+    let all = quantity::counted(total as u64, "conversation");
+    if found == total { all } else { format!("{} of {all}", quantity::grouped(found as u64)) }
 }
 
 fn line(row: &ConversationRow) -> Markup {
+    if row.is_elsewhere {
+        return line_elsewhere(row);
+    }
     html! {
         tr data-conversation=(row.name) {
             th scope="row" { a href=(address::conversation(&row.id)) { (shown::text(&row.name)) } }
@@ -220,6 +226,17 @@ fn line(row: &ConversationRow) -> Markup {
             td.number { (quantity::grouped(row.handed)) }
             td.number { (quantity::signed(row.saved)) }
             td.number { span .failed[row.errors > 0] { (quantity::grouped(row.errors)) } }
+        }
+    }
+}
+
+/// Returns the row of a conversation of which only the name is known here.
+fn line_elsewhere(row: &ConversationRow) -> Markup {
+    html! {
+        tr data-conversation=(row.name) {
+            th scope="row" { a href=(address::conversation(&row.id)) { (shown::text(&row.name)) } }
+            td.faint { "on other hosts" }
+            @for _ in COLUMNS.iter().skip(2) { td {} }
         }
     }
 }

@@ -145,7 +145,7 @@ async fn of_conversation(
 ) -> Response {
     let shared = Arc::clone(&site);
     let write = move |sink: &mut _| {
-        let id = shared.conversation(&id)?;
+        let id = shared.conversation_anywhere(&id)?;
         write(&shared, &id, sink)
     };
     site.work.send(Lane::Page, kind, write).await

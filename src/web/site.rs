@@ -61,6 +61,16 @@ impl Site {
         Ok(id)
     }
 
+    /// Does that, and asks other hosts for a conversation that is not here: waits for some seconds
+    /// at most.
+    pub(super) fn conversation_anywhere(&self, name: &str) -> Result<Component, WebError> {
+        let id = Component::from_text(name)?;
+        if self.engine.options.only.as_ref().is_none_or(|only| *only == id) {
+            self.engine.ask_for_conversation(&id)?;
+        }
+        self.conversation(name)
+    }
+
     /// Looks at the output that an address names.
     pub(super) fn look(&self, id: &Component, path: &str) -> Result<Look, WebError> {
         let path = RelPath::from_text(path)?;

@@ -54,9 +54,9 @@ pub(in crate::web) struct Outputs {
 }
 
 impl Outputs {
-    /// Lists the outputs of the conversation `id`.
+    /// Lists the outputs of the conversation `id`, as far as they are known here.
     pub(super) fn list(engine: &Engine, id: &Component) -> Result<Self, WebError> {
-        let listing = engine.list_artifacts(id, |listed| OutputRow::of(engine, listed))?;
+        let listing = engine.list_known_artifacts(id, |listed| OutputRow::of(engine, listed))?;
         let mut rows = listing.rows;
         rows.sort_unstable_by(|a, b| (b.created, &b.path).cmp(&(a.created, &a.path)));
         let mut by_path: Vec<usize> = (0..rows.len()).collect();

@@ -30,6 +30,8 @@ pub(in crate::web) struct ConversationRow {
     pub(in crate::web) last_failure: Option<OutputRow>,
     /// Outputs that are being written.
     pub(in crate::web) live: u64,
+    /// True if only other hosts have it, so that nothing else is known of it.
+    pub(in crate::web) is_elsewhere: bool,
 }
 
 impl ConversationRow {
@@ -59,6 +61,26 @@ impl ConversationRow {
             errors: failed().count() as u64,
             last_failure: failed().max_by_key(|row| row.modified).cloned(),
             live: outputs.rows.iter().filter(|row| row.is_live).count() as u64,
+            is_elsewhere: false,
         })
+    }
+
+    /// Returns the row of a conversation that only other hosts have.
+    pub(super) fn elsewhere(id: Component) -> Self {
+        Self {
+            name: id.to_text(),
+            id,
+            used: 0,
+            outputs: 0,
+            bytes: 0,
+            long: 0,
+            stored: 0,
+            handed: 0,
+            saved: 0,
+            errors: 0,
+            last_failure: None,
+            live: 0,
+            is_elsewhere: true,
+        }
     }
 }
