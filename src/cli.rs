@@ -127,6 +127,8 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         }
         Command::AskModels => ask_models::run(),
         Command::AskBucket(args) => remote::ask_bucket(args),
+        Command::StartBeside(args) => remote::start_beside(args),
+        Command::LookBeside(args) => remote::look_beside(args),
         Command::RunFilter => filter::run(),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -46,6 +46,7 @@ pub(super) use mounting::MountArgs;
 pub(super) use mounting::UmountArgs;
 pub(super) use moving::ExportArgs;
 pub(super) use moving::ImportArgs;
+pub(super) use remote::BesideArgs;
 pub(super) use remote::PullArgs;
 pub(super) use remote::PushArgs;
 #[cfg(feature = "remote")]
@@ -152,6 +153,12 @@ pub(super) enum Command {
     /// Ask the bucket at a URL, for the process at the other end of standard input.
     #[command(hide = true)]
     AskBucket(AskBucketArgs),
+    /// Start what the page may not be: the process that asks the bucket, and the one that looks.
+    #[command(hide = true)]
+    StartBeside(BesideArgs),
+    /// Look what other hosts did, for the page at the other end of standard input.
+    #[command(hide = true)]
+    LookBeside(BesideArgs),
     /// Run the jq filter on standard input, for the parent process.
     #[command(hide = true)]
     RunFilter,

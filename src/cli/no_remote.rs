@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Child;
 
 use crate::cli::args::AskBucketArgs;
+use crate::cli::args::BesideArgs;
 use crate::cli::args::Cli;
 use crate::cli::args::LsArgs;
 use crate::cli::args::PullArgs;
@@ -22,6 +23,20 @@ use crate::store::Store;
 /// A bucket that is never there.
 #[derive(Debug)]
 pub(super) enum SharedObjects {}
+
+/// Processes beside the page, which there are never.
+#[derive(Debug)]
+pub(super) enum Beside {}
+
+impl Beside {
+    pub(super) fn of_page(_: &Settings, _: &Path) -> Option<Self> {
+        None
+    }
+
+    pub(super) fn engine_options(self, _: &Store, _: EngineOptions) -> EngineOptions {
+        match self {}
+    }
+}
 
 /// Ends the sharing, of which there is none.
 pub(super) type Ending = Box<dyn FnOnce() + Send>;
@@ -61,6 +76,14 @@ pub(super) fn push_durably(_: &StoredOutput, _: &Settings, _: &mut Context) -> a
 }
 
 pub(super) fn ask_bucket(_: &AskBucketArgs) -> anyhow::Result<()> {
+    refused()
+}
+
+pub(super) fn start_beside(_: &BesideArgs) -> anyhow::Result<()> {
+    refused()
+}
+
+pub(super) fn look_beside(_: &BesideArgs) -> anyhow::Result<()> {
     refused()
 }
 

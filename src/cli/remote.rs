@@ -12,10 +12,12 @@
 //! | `gc` | what is of no use there any more |
 //! | `purge` | bytes that have to leave it now |
 //! | `process` | the process that asks the bucket for a mount |
+//! | `beside` | the processes that do so, and look, for the page |
 //! | `sharing` | what a mount and the gateway send and ask for by themselves, and what commands ask for |
 //! | `each` | one conversation after the other |
 //! | `problems` | what was left out, for the end of a command |
 
+mod beside;
 mod check;
 mod each;
 mod gc;
@@ -36,6 +38,9 @@ use crate::cli::args::RemoteArgs;
 use crate::cli::context::Context;
 use crate::cli::settings::Settings;
 
+pub(super) use beside::Beside;
+pub(super) use beside::look as look_beside;
+pub(super) use beside::start as start_beside;
 pub(super) use listing::run as list;
 pub(super) use process::SharedObjects;
 pub(super) use process::Starter;

@@ -1,9 +1,11 @@
 //! `ctxfs web`: serves the page for people, or writes a conversation as pages.
+//!
+//! The page is confined to reading the store. Where settings name a bucket, processes beside it ask
+//! other hosts (`remote::Beside`).
 
 mod files;
 
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::Command;
@@ -24,10 +26,11 @@ use crate::cli::memory;
 use crate::cli::outcome::Failure;
 use crate::cli::page_link::RunningPage;
 use crate::cli::places;
+use crate::cli::remote;
+use crate::cli::remote::Beside;
 use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
 use crate::engine::Confinement;
-use crate::engine::Engine;
 use crate::engine::EngineOptions;
 use crate::model::Component;
 use crate::store::Store;
@@ -43,8 +46,10 @@ pub(super) fn run(args: &WebArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     logging::start(settings.text(Key::Log).unwrap_or_default(), false)?;
     let store = Store::open(&root)?;
     if let (Some(dir), Some(id)) = (&args.export, &args.conversation) {
-        let id = ls::find(&store, id)?.id().clone();
-        let engine = open(store, &root, None, &settings, context)?;
+        let options = options(&root, None, &settings, context)?;
+        let options = remote::ask(&store, &settings, options);
+        let engine = engine::open(store, options);
+        let id = ls::find_anywhere(&engine, id)?.id().clone();
         return files::export(engine, &id, dir, context);
     }
     let only = match &args.only {
@@ -64,6 +69,7 @@ fn serve(
 ) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-web");
     memory::share();
+    let beside = Beside::of_page(settings, root);
     let (host, listener) = listen(&args.listen)?;
     let token = web::new_token();
     let url = format!("http://{}/", listener.local_addr()?);
@@ -75,7 +81,12 @@ fn serve(
     }
     // Found out by a change of a file.
     store.clock();
-    let engine = open(store.clone(), root, only, settings, context)?;
+    let options = options(root, only, settings, context)?;
+    let options = match beside {
+        Some(beside) => beside.engine_options(store, options),
+        None => options,
+    };
+    let engine = engine::open(store.clone(), options);
     let confinement = confined(store, settings);
     let value = json!({ "url": address, "pid": std::process::id(), "store": root,
         "confinement": confinement });
@@ -83,11 +94,8 @@ fn serve(
     if args.open {
         context.printer.say(&"the browser is opening the page");
     }
-    Ok(web::serve(options(listener, host, token, engine))?)
-}
-
-fn options(listener: TcpListener, host: &str, token: String, engine: Arc<Engine>) -> WebOptions {
-    WebOptions { listener, names: vec![host.to_owned()], token, engine }
+    let names = vec![host.to_owned()];
+    Ok(web::serve(WebOptions { listener, names, token, engine })?)
 }
 
 /// Leaves the file that names the page, and opens the browser if that is asked for. Without either
@@ -124,14 +132,13 @@ fn confined(store: &Store, settings: &Settings) -> Confinement {
     confinement
 }
 
-/// Opens the engine over `store`, as the readers of its paths see it.
-fn open(
-    store: Store,
+/// Returns the options of the engine over the store at `root`, as the readers of its paths see it.
+fn options(
     root: &Path,
     only: Option<&Component>,
     settings: &Arc<Settings>,
     context: &Context,
-) -> Result<Arc<Engine>, Failure> {
+) -> Result<EngineOptions, Failure> {
     let given = settings.text(Key::Advertise);
     let seen = places::reader_root(given, root, only, &context.environment);
     let mut options = engine::options(settings, &seen, None)?;
@@ -140,6 +147,5 @@ fn open(
         options.only = Some(only.clone());
     }
     // Nothing is computed here that is worth keeping, and no filter runs.
-    let options = EngineOptions { filter_command: None, disk_cache_bytes: 0, ..options };
-    Ok(engine::open(store, options))
+    Ok(EngineOptions { filter_command: None, disk_cache_bytes: 0, ..options })
 }

@@ -1,5 +1,7 @@
 //! `push`, `pull` and `remote`: the bucket that hosts share.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use clap::Subcommand;
 
@@ -100,4 +102,30 @@ pub(in crate::cli) struct RemotePurgeArgs {
     /// Print what would be deleted, and change nothing.
     #[arg(long, short = 'n')]
     pub(in crate::cli) dry_run: bool,
+}
+
+/// The arguments of the processes beside the page: the bucket, and the store.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub(in crate::cli) struct BesideArgs {
+    /// The seconds that an answer about other hosts may be old.
+    #[arg(long, default_value_t)]
+    pub(in crate::cli) poll: u64,
+
+    /// The most bytes of blocks that came from elsewhere.
+    #[arg(long, default_value_t)]
+    pub(in crate::cli) cache_bytes: u64,
+
+    /// Nothing is replaced or removed in the bucket.
+    #[arg(long)]
+    pub(in crate::cli) write_once: bool,
+
+    /// The one that looks is not confined.
+    #[arg(long)]
+    pub(in crate::cli) unconfined: bool,
+
+    /// The URL of the bucket.
+    pub(in crate::cli) url: String,
+
+    /// The directory of the store.
+    pub(in crate::cli) dir: PathBuf,
 }

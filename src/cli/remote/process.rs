@@ -13,8 +13,8 @@
 //! passed. It ends when the server does. Which bucket it asks stands on the command line of the
 //! watchdog, which was written before the server read the first byte of an output.
 
-mod line;
-mod serving;
+pub(in crate::cli::remote) mod line;
+pub(in crate::cli::remote) mod serving;
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -49,6 +49,9 @@ use crate::remote::ProcessObjects;
 /// when to end, and still has something to send then.
 const LEFT_TO_THE_SERVER: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
 
+/// The name of the process.
+pub(in crate::cli::remote) const NAME: &str = "ctxfs-remote";
+
 /// Starts the process, with a socket as its standard input; see [`spawn`].
 pub(in crate::cli) type Starter = Box<dyn Fn(OwnedFd) -> io::Result<()> + Send + Sync>;
 
@@ -73,7 +76,7 @@ pub(in crate::cli) fn start(
     if url(settings)?.is_none() {
         return Ok(None);
     }
-    let line = Arc::new(ProcessLine::new(starter));
+    let line = Arc::new(ProcessLine::new(NAME, starter));
     Ok(Some(Arc::new(ProcessObjects::new(line))))
 }
 
@@ -81,7 +84,7 @@ pub(in crate::cli) fn start(
 /// process, and of its descriptors standard error alone.
 pub(in crate::cli) fn spawn(url: &str, socket: OwnedFd) -> io::Result<Child> {
     Command::new("/proc/self/exe")
-        .arg0("ctxfs-remote")
+        .arg0(NAME)
         .args(["ask-bucket", "--", url])
         .env_clear()
         .envs(env::of_remote_process())
@@ -96,9 +99,7 @@ pub(in crate::cli) fn spawn(url: &str, socket: OwnedFd) -> io::Result<Child> {
 pub(in crate::cli) fn run(args: &AskBucketArgs) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-remote");
     close_others()?;
-    for signal in LEFT_TO_THE_SERVER {
-        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
-    }
+    leave_signals()?;
     logging::start("warn", false)?;
     let url = BucketUrl::parse(&args.url)?;
     // Reads the files of keys that are read once, which are closed to it later.
@@ -108,9 +109,17 @@ pub(in crate::cli) fn run(args: &AskBucketArgs) -> anyhow::Result<()> {
     Ok(serving::serve(&control, bucket, &Directory::of(&url))?)
 }
 
+/// Leaves the signals of a terminal, or of systemd, to the server.
+pub(in crate::cli::remote) fn leave_signals() -> io::Result<()> {
+    for signal in LEFT_TO_THE_SERVER {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    Ok(())
+}
+
 /// Closes what whoever started the server had open, and did not mean for this process.
 #[expect(unsafe_code, reason = "no safe wrapper closes a range of descriptors")]
-fn close_others() -> io::Result<()> {
+pub(in crate::cli::remote) fn close_others() -> io::Result<()> {
     const FIRST: libc::c_uint = 3;
     // SAFETY: this is the first that the process does, so nothing in it has a descriptor beside
     // the standard ones.

@@ -87,11 +87,19 @@ fn tier(store: &Store, settings: &Settings, sends: bool) -> anyhow::Result<Optio
         return Ok(None);
     }
     let bucket = Arc::new(opened::bucket(settings)?);
-    let options = tier_options(settings)?;
-    let options = TierOptions { pushes: sends && options.pushes, evicts: false, ..options };
+    let options = if sends {
+        TierOptions { evicts: false, ..tier_options(settings)? }
+    } else {
+        asking_options(settings)?
+    };
     let tier = Tier::new(store.clone(), bucket, options);
     tier.start()?;
     Ok(Some(tier))
+}
+
+/// Returns the options of a tier that sends nothing and removes nothing.
+pub(super) fn asking_options(settings: &Settings) -> anyhow::Result<TierOptions> {
+    Ok(TierOptions { pushes: false, evicts: false, sweeps: false, ..tier_options(settings)? })
 }
 
 fn tier_options(settings: &Settings) -> anyhow::Result<TierOptions> {

@@ -28,7 +28,7 @@ const SILENT: Duration = Duration::from_secs(10);
 const REQUEST: &[u8] = b"q";
 
 /// The way to a process that is started when it is needed.
-pub(super) struct ProcessLine(Arc<Supervised>);
+pub(in crate::cli::remote) struct ProcessLine(Arc<Supervised>);
 
 struct Supervised {
     starter: Starter,
@@ -37,6 +37,7 @@ struct Supervised {
 
 /// The state of the process.
 struct State {
+    name: &'static str,
     /// The socket to it. It may have ended.
     control: Option<Arc<UnixStream>>,
     started: Instant,
@@ -52,9 +53,11 @@ struct State {
 }
 
 impl ProcessLine {
-    pub(super) fn new(starter: Starter) -> Self {
+    /// Returns the way to the process `name`, as its warnings call it.
+    pub(in crate::cli::remote) fn new(name: &'static str, starter: Starter) -> Self {
         let now = Instant::now();
         let state = State {
+            name,
             control: None,
             started: now,
             ended: 0,
@@ -64,6 +67,10 @@ impl ProcessLine {
             silent_since: None,
         };
         Self(Arc::new(Supervised { starter, state: Mutex::new(state) }))
+    }
+
+    fn name(&self) -> &'static str {
+        self.0.state.lock().name
     }
 
     /// Returns the socket to the process. Starts it if there is none and the pause has passed.
@@ -112,9 +119,9 @@ impl Line for ProcessLine {
                 Err(self.0.state.lock().told())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Err("the process `ctxfs-remote` has too many requests".to_owned())
+                Err(format!("the process `{}` has too many requests", self.name()))
             }
-            Err(error) => Err(format!("the process `ctxfs-remote` is out of reach: {error}")),
+            Err(error) => Err(format!("the process `{}` is out of reach: {error}", self.name())),
         }
     }
 
@@ -183,12 +190,12 @@ impl State {
 
     /// Returns what became of the process, for people.
     fn told(&self) -> String {
-        let Self { why, ended, .. } = self;
+        let Self { name, why, ended, .. } = self;
         let times = if *ended == 1 { "once".to_owned() } else { format!("{ended} times") };
         let next = self.until.saturating_duration_since(Instant::now()).as_secs() + 1;
         format!(
-            "the process `ctxfs-remote` is away: {why} ({times} so far); the first request after \
-             {next} s starts it again"
+            "the process `{name}` is away: {why} ({times} so far); the first request after {next} s \
+             starts it again"
         )
     }
 }

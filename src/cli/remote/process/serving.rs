@@ -53,18 +53,36 @@ pub(super) fn serve(
     bucket: Result<Bucket, BucketError>,
     directory: &Directory,
 ) -> io::Result<()> {
-    let (bucket, places) = (Arc::new(bucket), Arc::new(Places::default()));
-    while let (1.., socket) = passing::receive(control, &mut [0])? {
-        if directory.was_replaced() {
+    let goes_on = || {
+        let was_replaced = directory.was_replaced();
+        if was_replaced {
             tracing::warn!("the directory of the bucket was replaced: starting anew");
+        }
+        !was_replaced
+    };
+    answer_each(control, goes_on, move |socket| {
+        let objects = bucket.as_ref().map(|bucket| bucket as &dyn Objects);
+        answer_request(objects, socket)
+    })
+}
+
+/// Has `answer` answer what comes over `control`, each request in a thread, until that ends, or
+/// `goes_on` says no.
+pub(in crate::cli::remote) fn answer_each(
+    control: &UnixStream,
+    goes_on: impl Fn() -> bool,
+    answer: impl Fn(&UnixStream) -> io::Result<()> + Send + Sync + 'static,
+) -> io::Result<()> {
+    let (answer, places) = (Arc::new(answer), Arc::new(Places::default()));
+    while let (1.., socket) = passing::receive(control, &mut [0])? {
+        if !goes_on() {
             break;
         }
         // Without descriptors the socket is lost, and the server sees the end of its own.
         let Some(socket) = socket.map(UnixStream::from) else { continue };
-        let (bucket, place) = (Arc::clone(&bucket), Places::take(&places));
+        let (answer, place) = (Arc::clone(&answer), Places::take(&places));
         let work = move || {
-            let objects = (*bucket).as_ref().map(|bucket| bucket as &dyn Objects);
-            if let Err(error) = answer_request(objects, &socket) {
+            if let Err(error) = answer(&socket) {
                 tracing::debug!(%error, "a request of the server broke off");
             }
             drop(place);

@@ -15,7 +15,7 @@ fn line(start: Start) -> (ProcessLine, Arc<AtomicUsize>) {
         count.fetch_add(1, Ordering::SeqCst);
         start(UnixStream::from(socket))
     });
-    (ProcessLine::new(starter), starts)
+    (ProcessLine::new("ctxfs-remote", starter), starts)
 }
 
 /// Waits until `so` holds.
