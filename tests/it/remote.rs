@@ -10,7 +10,7 @@ mod process;
 mod proxy;
 mod readers;
 mod requests;
-mod server;
+pub(crate) mod server;
 mod trouble;
 mod upkeep;
 mod weather;
@@ -102,7 +102,7 @@ pub(crate) fn ending(top: &Path, end: &str) -> Vec<PathBuf> {
 }
 
 /// An output that is stored in an object of its own: it is large, and no two lines are the same.
-fn large(name: &str) -> Vec<u8> {
+pub(crate) fn large(name: &str) -> Vec<u8> {
     (0..30_000).flat_map(|line| format!("{name}: line {line} of a log\n").into_bytes()).collect()
 }
 

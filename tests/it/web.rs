@@ -4,6 +4,7 @@ mod access;
 mod confined;
 mod export;
 mod hostile;
+mod hosts;
 mod links;
 mod live;
 mod only;

@@ -158,7 +158,7 @@ mod tests {
             };
             let line = ["ctxfs", "start-beside"].map(OsString::from);
             let cli = Cli::try_parse_from(line.into_iter().chain(words(&args))).unwrap();
-            assert!(matches!(cli.command, Subcommand::StartBeside(read) if read == args));
+            assert!(matches!(&cli.command, Subcommand::StartBeside(read) if *read == args));
         }
     }
 }

@@ -35,7 +35,7 @@ struct Shared {
 }
 
 /// A server with the bucket `bkt`. It ends when it is dropped.
-pub(super) struct Server {
+pub(crate) struct Server {
     /// Before the directory, which it writes.
     _runtime: Runtime,
     _directory: TempDir,
@@ -44,7 +44,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("bkt")).unwrap();
         let service = s3::service(directory.path(), (KEY_ID, SECRET));
@@ -66,7 +66,7 @@ impl Server {
     }
 
     /// Gives a command the bucket and its keys.
-    pub(super) fn environment(&self, command: Command) -> Command {
+    pub(crate) fn environment(&self, command: Command) -> Command {
         command
             .env("CTXFS_REMOTE_URL", "s3://bkt/pre/fix")
             .env("AWS_ENDPOINT_URL", format!("http://{}", self.address))

@@ -18,6 +18,7 @@ use rustix::process::Signal;
 use rustix::process::kill_process;
 use serde_json::Value;
 
+use crate::support::Command;
 use crate::support::TestStore;
 
 /// The time after which a connection on which nothing comes fails.
@@ -54,9 +55,18 @@ pub(super) struct Lines {
 
 impl Served {
     pub(super) fn new(store: &Arc<TestStore>, options: &[&str]) -> Self {
+        Self::with(store, options, |command| command)
+    }
+
+    /// Serves a page by a command that `set` changes.
+    pub(super) fn with(
+        store: &Arc<TestStore>,
+        options: &[&str],
+        set: impl FnOnce(Command) -> Command,
+    ) -> Self {
         let state = store.scratch("state");
-        let mut command = store.ctxfs("web", &["--json"]).args(options);
-        command = command.env("XDG_STATE_HOME", &state);
+        let command = store.ctxfs("web", &["--json"]).args(options);
+        let command = set(command).env("XDG_STATE_HOME", &state);
         let mut child = command
             .with(|inner| {
                 inner.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
