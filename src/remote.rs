@@ -119,6 +119,7 @@ pub use process::Line;
 pub use process::ProcessLooks;
 pub use process::ProcessObjects;
 pub use process::answer_look;
+pub use process::answer_read_request;
 pub use process::answer_request;
 pub use published::PublishedMessages;
 pub use purge::Purged;

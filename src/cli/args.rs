@@ -245,6 +245,10 @@ pub(super) struct WatchArgs {
 /// The arguments of the process that asks a bucket.
 #[derive(Debug, Args)]
 pub(super) struct AskBucketArgs {
+    /// Refuse what would change the bucket.
+    #[arg(long)]
+    pub(super) read_only: bool,
+
     /// The URL of the bucket.
     pub(super) url: String,
 }

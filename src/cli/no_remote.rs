@@ -24,6 +24,12 @@ use crate::store::Store;
 #[derive(Debug)]
 pub(super) enum SharedObjects {}
 
+/// What a process that asks a bucket may do.
+#[derive(Debug)]
+pub(super) enum Use {
+    All,
+}
+
 /// Processes beside the page, which there are never.
 #[derive(Debug)]
 pub(super) enum Beside {}
@@ -92,7 +98,7 @@ pub(super) fn url(_: &Settings) -> anyhow::Result<Option<&str>> {
     Ok(None)
 }
 
-pub(super) fn spawn_process(_: &str, _: OwnedFd) -> io::Result<Child> {
+pub(super) fn spawn_process(_: &str, _: Use, _: OwnedFd) -> io::Result<Child> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -44,6 +44,7 @@ pub(super) use beside::start as start_beside;
 pub(super) use listing::run as list;
 pub(super) use process::SharedObjects;
 pub(super) use process::Starter;
+pub(super) use process::Use;
 pub(super) use process::run as ask_bucket;
 pub(super) use process::spawn as spawn_process;
 pub(super) use process::start as start_process;

@@ -36,6 +36,7 @@ mod message;
 #[cfg(test)]
 mod tests;
 
+pub use answering::answer_read_request;
 pub use answering::answer_request;
 pub use asking::Line;
 pub use asking::ProcessObjects;

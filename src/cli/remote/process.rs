@@ -44,6 +44,8 @@ use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
 use crate::remote::Objects;
 use crate::remote::ProcessObjects;
+use crate::remote::answer_read_request;
+use crate::remote::answer_request;
 
 /// The signals that a terminal, or systemd, sends to all processes of a mount. The server decides
 /// when to end, and still has something to send then.
@@ -80,12 +82,21 @@ pub(in crate::cli) fn start(
     Ok(Some(Arc::new(ProcessObjects::new(line))))
 }
 
+/// What the process may do with the bucket for those who ask it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum Use {
+    All,
+    Reading,
+}
+
 /// Starts the process in a group of its own. It gets what it needs of the environment of this
 /// process, and of its descriptors standard error alone.
-pub(in crate::cli) fn spawn(url: &str, socket: OwnedFd) -> io::Result<Child> {
+pub(in crate::cli) fn spawn(url: &str, may: Use, socket: OwnedFd) -> io::Result<Child> {
     Command::new("/proc/self/exe")
         .arg0(NAME)
-        .args(["ask-bucket", "--", url])
+        .arg("ask-bucket")
+        .args((may == Use::Reading).then_some("--read-only"))
+        .args(["--", url])
         .env_clear()
         .envs(env::of_remote_process())
         .current_dir("/")
@@ -106,7 +117,8 @@ pub(in crate::cli) fn run(args: &AskBucketArgs) -> anyhow::Result<()> {
     let bucket = Bucket::open(&url, env::of_object_stores());
     confine::bucket(url.local_directory(), &env::key_directories())?;
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    Ok(serving::serve(&control, bucket, &Directory::of(&url))?)
+    let answer = if args.read_only { answer_read_request } else { answer_request };
+    Ok(serving::serve(&control, bucket, &Directory::of(&url), answer)?)
 }
 
 /// Leaves the signals of a terminal, or of systemd, to the server.

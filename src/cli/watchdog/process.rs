@@ -107,7 +107,7 @@ fn another(args: &WatchArgs, socket: OwnedFd) -> io::Result<String> {
 /// so that a server cannot name another.
 fn start_remote(args: &WatchArgs, socket: OwnedFd) -> io::Result<String> {
     let url = args.remote.as_deref().ok_or_else(|| io::Error::other("no bucket is set"))?;
-    wait_for(remote::spawn_process(url, socket)?)
+    wait_for(remote::spawn_process(url, remote::Use::All, socket)?)
 }
 
 fn wait_for(mut started: Child) -> io::Result<String> {

@@ -39,19 +39,37 @@ pub fn answer_request(
     objects: Result<&dyn Objects, &BucketError>,
     socket: &UnixStream,
 ) -> io::Result<()> {
+    answer(objects, socket, |_| None)
+}
+
+/// Does what [`answer_request`] does, and refuses what would change the bucket.
+pub fn answer_read_request(
+    objects: Result<&dyn Objects, &BucketError>,
+    socket: &UnixStream,
+) -> io::Result<()> {
+    answer(objects, socket, |request| {
+        let key = request.changed()?.to_owned();
+        Some(Fault::Refused { key, why: "this process only reads the bucket".to_owned() })
+    })
+}
+
+fn answer(
+    objects: Result<&dyn Objects, &BucketError>,
+    socket: &UnixStream,
+    refusal: impl FnOnce(&Request) -> Option<Fault>,
+) -> io::Result<()> {
     let mut channel = Channel::new(socket, Instant::now() + GRACE);
     let Asked { left, request } = channel.read_document()?;
     let left = left.min(LONGEST);
     channel.extend(Instant::now() + left + GRACE);
     let deadline = Deadline::after(left.saturating_sub(EARLY.min(left / 10)));
-    match objects {
-        Ok(objects) => Answering { objects, deadline, channel }.answer(request),
-        Err(error) => {
-            let (process, requests) = (std::process::id(), RequestCounts::default());
-            let outcome = Err(Fault::from(error));
-            channel.write_document(&Replied { process, requests, outcome })
-        }
-    }
+    let fault = match (refusal(&request), objects) {
+        (Some(refused), _) => refused,
+        (None, Err(error)) => Fault::from(error),
+        (None, Ok(objects)) => return Answering { objects, deadline, channel }.answer(request),
+    };
+    let (process, requests) = (std::process::id(), RequestCounts::default());
+    channel.write_document(&Replied { process, requests, outcome: Err(fault) })
 }
 
 struct Answering<'a> {

@@ -65,6 +65,22 @@ pub(super) enum Request {
     },
 }
 
+impl Request {
+    /// Returns what the request would change, a key; `None` if it only reads.
+    pub(super) fn changed(&self) -> Option<&str> {
+        match self {
+            Self::Create { key } | Self::Upload { key, .. } => Some(key),
+            Self::Delete { keys } => Some(keys.first().map_or("", String::as_str)),
+            Self::Found { .. } => Some("ctxfs.json"),
+            Self::Get { .. }
+            | Self::List { .. }
+            | Self::ListDirs { .. }
+            | Self::Modified { .. }
+            | Self::Identity => None,
+        }
+    }
+}
+
 /// What became of it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Replied {

@@ -15,6 +15,7 @@ use bytes::Bytes;
 
 use super::Line;
 use super::ProcessObjects;
+use super::answer_read_request;
 use super::answer_request;
 use crate::bucket::Bucket;
 use crate::bucket::BucketError;
@@ -457,4 +458,26 @@ fn requests_are_counted_across_processes() {
         objects.count(process, counts(gets));
     }
     assert_eq!(objects.requests(), counts(7));
+}
+
+#[test]
+fn one_that_only_reads_changes_nothing() {
+    let bucket = memory();
+    let kept = Bytes::from_static(b"text");
+    bucket.create("a/x", &kept, soon()).unwrap();
+    let other_end = bucket.clone();
+    let line = line(move |socket| drop(answer_read_request(Ok(&other_end), &socket)));
+    let objects = ProcessObjects::new(line);
+    assert_eq!(objects.get("a/x", None, soon()).unwrap(), kept);
+    assert_eq!(objects.list("a", soon()).unwrap().len(), 1);
+    let outcomes = [
+        objects.create("a/y", &Bytes::from_static(b"more"), soon()).map(drop),
+        objects.upload("a/z", &mut &b"more"[..], 4, soon()).map(drop),
+        objects.delete(vec!["a/x".to_owned()], soon()).remove(0).1,
+        objects.found(false, soon()).map(drop),
+    ];
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(BucketError::Refused { .. })), "{outcome:?}");
+    }
+    assert_eq!(Objects::list(&bucket, "a", soon()).unwrap().len(), 1);
 }

@@ -19,7 +19,7 @@ use s3::Answer;
 use s3::Failure;
 
 const KEY_ID: &str = "AKTESTTESTTEST";
-const SECRET: &str = "SECRETTESTTEST";
+pub(crate) const SECRET: &str = "SECRETTESTTEST";
 
 /// What the keys may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! `ctxfs start-beside`: starts what a confined process may not start. It reads no byte of an output:
+//! `ctxfs start-beside`: starts what a confined process may not start: nothing that would change the
+//! bucket. It reads no byte of an output:
 //! what it is asked is which process, and that gets a socket.
 
 use std::io;
@@ -18,6 +19,7 @@ use crate::cli::args::BesideArgs;
 use crate::cli::logging;
 use crate::cli::passing;
 use crate::cli::remote::process;
+use crate::cli::remote::process::Use;
 
 /// Starts processes for the page at the other end of standard input, until that ends.
 pub(in crate::cli) fn run(args: &BesideArgs) -> anyhow::Result<()> {
@@ -44,7 +46,7 @@ fn serve(asker: &UnixStream, kinds: &[u8], args: &BesideArgs) -> io::Result<()> 
 fn start(kind: u8, socket: OwnedFd, args: &BesideArgs) -> io::Result<()> {
     let mut child = match kind {
         LOOK => start_looker(socket, args)?,
-        _ => process::spawn(&args.url, socket)?,
+        _ => process::spawn(&args.url, Use::Reading, socket)?,
     };
     thread::Builder::new().spawn(move || child.wait())?;
     Ok(())

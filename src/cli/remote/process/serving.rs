@@ -16,7 +16,6 @@ use crate::bucket::BucketError;
 use crate::bucket::BucketUrl;
 use crate::cli::passing;
 use crate::remote::Objects;
-use crate::remote::answer_request;
 
 /// The requests at a time. More wait in the socket, which takes some hundred; after that the server
 /// is told at once.
@@ -46,12 +45,16 @@ fn number(path: &Path) -> Option<FileNumber> {
     Some((found.dev(), found.ino()))
 }
 
-/// Answers what comes over `control`, until that ends or the directory is another one: the next
+/// Answers the request on a socket.
+type Answer = fn(Result<&dyn Objects, &BucketError>, &UnixStream) -> io::Result<()>;
+
+/// Answers by `answer` what comes over `control`, until that ends or the directory is another one: the next
 /// process may enter it.
 pub(super) fn serve(
     control: &UnixStream,
     bucket: Result<Bucket, BucketError>,
     directory: &Directory,
+    answer: Answer,
 ) -> io::Result<()> {
     let goes_on = || {
         let was_replaced = directory.was_replaced();
@@ -62,7 +65,7 @@ pub(super) fn serve(
     };
     answer_each(control, goes_on, move |socket| {
         let objects = bucket.as_ref().map(|bucket| bucket as &dyn Objects);
-        answer_request(objects, socket)
+        answer(objects, socket)
     })
 }
 

@@ -7,6 +7,7 @@ use super::*;
 use crate::bucket::Deadline;
 use crate::remote::Line;
 use crate::remote::ProcessObjects;
+use crate::remote::answer_request;
 
 /// A line to a process that is a thread.
 struct Threaded(UnixStream);
@@ -36,7 +37,8 @@ fn it_answers_many_at_a_time_until_the_end() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let url = BucketUrl::parse("memory:").unwrap();
     let bucket = Bucket::open(&url, []);
-    let serving = thread::spawn(move || serve(&theirs, bucket, &Directory::of(&url)));
+    let serving =
+        thread::spawn(move || serve(&theirs, bucket, &Directory::of(&url), answer_request));
     let objects = ProcessObjects::new(Arc::new(Threaded(ours)));
     thread::scope(|scope| {
         for number in 0..200 {
@@ -60,7 +62,7 @@ fn it_ends_when_its_directory_is_another_one() {
     let bucket = Bucket::open(&url, []);
     let directory = Directory::of(&url);
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let serving = thread::spawn(move || serve(&theirs, bucket, &directory));
+    let serving = thread::spawn(move || serve(&theirs, bucket, &directory, answer_request));
     let objects = ProcessObjects::new(Arc::new(Threaded(ours)));
     objects.create("x", &Bytes::from_static(b"text"), soon()).unwrap();
     std::fs::rename(&path, shared.path().join("old")).unwrap();
