@@ -11,6 +11,7 @@ mod proxy;
 mod readers;
 mod requests;
 pub(crate) mod server;
+mod spread;
 mod trouble;
 mod upkeep;
 mod weather;

@@ -19,7 +19,7 @@ use crate::support::TestStore;
 use crate::support::eventually;
 
 /// A store that shares `bucket`. It sends within a second, and an answer of it is as old at most.
-fn store(bucket: &Path) -> Arc<TestStore> {
+pub(super) fn store(bucket: &Path) -> Arc<TestStore> {
     let store = Arc::new(TestStore::new());
     let url = format!("file://{}/bucket", bucket.display());
     let settings = format!("[remote]\nurl = \"{url}\"\nevery = \"1s\"\npoll = \"1s\"\n");
