@@ -6,11 +6,11 @@
 
 mod core;
 mod disk;
-mod expected;
+pub(crate) mod expected;
 mod harness;
 mod looks;
 mod mount;
-mod operations;
+pub(crate) mod operations;
 mod reference;
 mod regressions;
 

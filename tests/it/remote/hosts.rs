@@ -1,90 +1,59 @@
-//! Three hosts that share a bucket and do what comes to mind: write, replace, rename and remove
-//! files, say something, let go of local copies, sync or not, with clocks that are an hour off,
-//! and are killed in the middle. When they meet, all are the same, and nothing is lost.
+//! Three hosts that share a bucket and do what comes to mind: write, cut, replace, rename, exchange
+//! and remove files, move directories, keep files open, say something, let go of local copies, sync
+//! or not, with clocks that are an hour off, and are killed in the middle. When they meet, all are
+//! the same, with modes, times, attributes and views, and nothing is lost.
 //!
 //! `CTXFS_MODEL_CASES` and `CTXFS_MODEL_OPS` set the number and length of the runs, as those of
 //! `model`.
 
-use std::collections::BTreeMap;
+mod met;
+mod steps;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::fs::File;
+use std::fs::Permissions;
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
+use std::time::SystemTime;
 
-use proptest::prelude::*;
 use proptest::test_runner::Config;
+use rustix::fs::CWD;
+use rustix::fs::RenameFlags;
+use rustix::fs::XattrFlags;
 use tempfile::TempDir;
 
-use crate::remote::files;
 use crate::remote::host::Host;
 use crate::remote::host::path;
 use crate::remote::noise;
-use crate::support::eventually;
 use crate::support::holds;
 use crate::support::while_none_starts;
 
-/// Names of artifacts: few, so that hosts meet.
-const NAMES: [&str; 6] = ["a.txt", "b.txt", "c.txt", "d/a.txt", "d/b.txt", "e/f/a.txt"];
-/// How far the clocks of the hosts are off, in milliseconds.
-const SKEWS: [i64; 3] = [0, 3_600_000, -3_600_000];
+use met::NOTE;
+use steps::DIRECTORIES;
+use steps::NAMES;
+use steps::SKEWS;
+use steps::Step;
+use steps::step;
+
 /// Every so many files one is large enough for an object of its own.
 const LARGE_EVERY: usize = 5;
 const LARGE: usize = 300_000;
 /// A case that fails is tried this often in smaller forms: each takes seconds.
 const MOST_SHRINKING: u32 = 100;
 
-/// What a host does next. Names are places in [`NAMES`].
-#[derive(Debug, Clone, Copy)]
-enum Step {
-    /// Writes a file in place.
-    Write(usize),
-    /// Appends to a file, if there is one.
-    Append(usize),
-    /// Gives the name to a new file.
-    Replace(usize),
-    Rename(usize, usize),
-    Remove(usize),
-    MakeDirectory,
-    Say,
-    Push,
-    /// Bytes come with what others did.
-    Pull,
-    /// Bytes stay where they are.
-    Hear,
-    Evict(usize),
-    /// A command is killed after so many milliseconds.
-    KilledPush(u64),
-    KilledPull(u64),
-}
-
-fn step() -> impl Strategy<Value = (usize, Step)> {
-    let (name, other) = (0..NAMES.len(), 0..NAMES.len());
-    let step = prop_oneof![
-        4 => name.clone().prop_map(Step::Write),
-        2 => name.clone().prop_map(Step::Append),
-        2 => name.clone().prop_map(Step::Replace),
-        3 => (name.clone(), other).prop_map(|(from, to)| Step::Rename(from, to)),
-        2 => name.clone().prop_map(Step::Remove),
-        1 => Just(Step::MakeDirectory),
-        2 => Just(Step::Say),
-        4 => Just(Step::Push),
-        3 => Just(Step::Pull),
-        2 => Just(Step::Hear),
-        2 => name.prop_map(Step::Evict),
-        1 => (1..60_u64).prop_map(Step::KilledPush),
-        1 => (1..60_u64).prop_map(Step::KilledPull),
-    ];
-    (0..SKEWS.len(), step)
-}
-
 /// The hosts, and what became of all that was ever written.
 struct World {
     hosts: [Host; 3],
+    /// The files that each host keeps open.
+    live: [Vec<File>; 3],
     url: String,
     /// Digests of what was written, and of what somebody who saw it removed or replaced.
     written: BTreeSet<String>,
@@ -100,15 +69,24 @@ impl World {
         let url = format!("file://{}/bucket", shared.path().display());
         let hosts = SKEWS.map(|skew| Host::new(&url, skew));
         let (written, gone) = (BTreeSet::new(), BTreeSet::new());
-        Self { hosts, url, written, gone, said: 0, _shared: shared }
+        let live = SKEWS.map(|_| Vec::new());
+        Self { hosts, live, url, written, gone, said: 0, _shared: shared }
     }
 
     fn step(&mut self, host: usize, step: Step) {
         match step {
             Step::Write(name) => self.write(host, NAMES[name], false),
             Step::Append(name) => self.append(host, NAMES[name]),
+            Step::Cut(name) => self.cut(host, NAMES[name]),
             Step::Replace(name) => self.write(host, NAMES[name], true),
+            Step::Begin(name) => self.begin(host, NAMES[name]),
+            Step::GoOn => self.go_on(host),
+            Step::End => while_none_starts(|| drop(self.live[host].pop())),
             Step::Rename(from, to) => self.rename(host, NAMES[from], NAMES[to]),
+            Step::Exchange(one, other) => self.exchange(host, NAMES[one], NAMES[other]),
+            Step::MoveDirectory(from, to) => {
+                self.move_directory(host, DIRECTORIES[from], DIRECTORIES[to]);
+            }
             Step::Remove(name) => self.remove(host, NAMES[name]),
             Step::MakeDirectory => fs::create_dir_all(self.hosts[host].at("d/empty")).unwrap(),
             Step::Say => self.say(host),
@@ -133,7 +111,7 @@ impl World {
     fn bytes(&mut self) -> Vec<u8> {
         let number = self.written.len();
         let is_large = number.is_multiple_of(LARGE_EVERY);
-        let text = format!("text {number}\n");
+        let text = format!("text {number}\nalpha {number}\nbeta {number}\n");
         let bytes = if is_large { noise(&text, LARGE) } else { text.into_bytes() };
         self.written.insert(digest(&bytes));
         bytes
@@ -160,9 +138,11 @@ impl World {
         if is_new_file {
             let beside = self.hosts[host].store.scratch("beside").join("new");
             while_none_starts(|| fs::write(&beside, &bytes)).unwrap();
+            dress(&beside, self.written.len());
             fs::rename(beside, place).unwrap();
         } else {
-            while_none_starts(|| fs::write(place, &bytes)).unwrap();
+            while_none_starts(|| fs::write(&place, &bytes)).unwrap();
+            dress(&place, self.written.len());
         }
     }
 
@@ -176,6 +156,38 @@ impl World {
         append(&place, &line);
     }
 
+    fn cut(&mut self, host: usize, name: &str) {
+        let Some(place) = self.place(host, name).filter(|place| place.exists()) else { return };
+        self.goes(host, name);
+        let line = format!("cut {}\n", self.written.len());
+        while_none_starts(|| {
+            let mut file = File::options().read(true).append(true).open(&place).unwrap();
+            file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+            file.write_all(line.as_bytes()).unwrap();
+        });
+        self.written.insert(digest(&fs::read(place).unwrap()));
+    }
+
+    fn begin(&mut self, host: usize, name: &str) {
+        let Some(place) = self.place(host, name) else { return };
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        let file = File::options().read(true).append(true).create(true).open(place).unwrap();
+        self.live[host].push(file);
+        self.go_on(host);
+    }
+
+    fn go_on(&mut self, host: usize) {
+        let Some(mut file) = self.live[host].last() else { return };
+        if file.metadata().unwrap().nlink() == 0 {
+            // It was removed or replaced here, with what it had.
+            return;
+        }
+        self.gone.insert(digest(&whole(file)));
+        let line = format!("more {}\n", self.written.len());
+        file.write_all(line.as_bytes()).unwrap();
+        self.written.insert(digest(&whole(file)));
+    }
+
     fn rename(&mut self, host: usize, from: &str, to: &str) {
         let (Some(old), Some(new)) = (self.place(host, from), self.place(host, to)) else {
             return;
@@ -185,6 +197,28 @@ impl World {
             fs::create_dir_all(new.parent().unwrap()).unwrap();
             fs::rename(old, new).unwrap();
         }
+    }
+
+    fn exchange(&self, host: usize, one: &str, other: &str) {
+        let (Some(one), Some(other)) = (self.place(host, one), self.place(host, other)) else {
+            return;
+        };
+        if one.exists() && other.exists() {
+            rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
+        }
+    }
+
+    /// Moves a directory, unless there are artifacts in it, or where it would be, whose bytes are
+    /// elsewhere: only a mount moves these.
+    fn move_directory(&self, host: usize, from: &str, to: &str) {
+        let host = &self.hosts[host];
+        if [from, to].iter().any(|dir| host.conversation.has_far(Some(&path(dir))).unwrap()) {
+            return;
+        }
+        let (old, new) = (host.at(from), host.at(to));
+        fs::create_dir_all(new.parent().unwrap()).unwrap();
+        // There may be none, or files where it would be.
+        fs::rename(old, new).ok();
     }
 
     fn remove(&mut self, host: usize, name: &str) {
@@ -223,64 +257,6 @@ impl World {
         child.kill().ok();
         child.wait().unwrap();
     }
-
-    /// All hosts meet until nothing is new to any of them.
-    fn meet(&self) {
-        eventually("all hosts are the same", || {
-            let mut is_quiet = true;
-            for host in 0..self.hosts.len() {
-                is_quiet &= self.push(host);
-                self.pull(host);
-                self.fetch(host);
-            }
-            is_quiet && (1..self.hosts.len()).all(|host| self.files(host) == self.files(0))
-        });
-    }
-
-    fn fetch(&self, host: usize) {
-        let host = &self.hosts[host];
-        let far = host.far();
-        let (_, left) = host.sync(|sync| sync.fetch_all(&host.conversation, &far)).unwrap();
-        assert!(left.is_empty(), "{left:?}");
-    }
-
-    /// Returns the digests of the artifacts of a host, by name. What records say is right.
-    fn files(&self, host: usize) -> BTreeMap<String, String> {
-        let host = &self.hosts[host];
-        let top = host.at("");
-        let is_one =
-            |file: &PathBuf| !file.file_name().unwrap().as_encoded_bytes().starts_with(b".");
-        let mut found = BTreeMap::new();
-        for file in files(&top).into_iter().filter(is_one) {
-            let name = file.strip_prefix(&top).unwrap().to_str().unwrap().to_owned();
-            let digest = digest(&fs::read(&file).unwrap());
-            let stat = host.conversation.dir().stat_at(&path(&name)).unwrap();
-            let record = host.conversation.record(&path(&name)).unwrap();
-            // A file that was written over by hand has the record of what it was.
-            let said = record.filter(|record| stat.is_recorded(record));
-            let said = said.and_then(|record| Some(record.analysis?.digest));
-            assert!(said.is_none_or(|said| said == digest), "{name}");
-            found.insert(name, digest);
-        }
-        found
-    }
-
-    /// Nothing was lost but what somebody removed, and nothing came back; all messages are there,
-    /// in one order.
-    fn check(&self) {
-        let there: BTreeSet<String> = self.files(0).into_values().collect();
-        let living = self.written.difference(&self.gone);
-        let lost: Vec<_> = living.filter(|each| !there.contains(*each)).collect();
-        assert!(lost.is_empty(), "lost: {lost:?} of {:?}", self.files(0));
-        let back: Vec<_> = self.gone.intersection(&there).collect();
-        assert!(back.is_empty(), "came back: {back:?}");
-        if self.said > 0 {
-            let told = |host: &Host| host.store.ctxfs("log", &["c7", "--json"]).text();
-            let [first, others @ ..] = self.hosts.each_ref().map(told);
-            assert!(others.iter().all(|other| *other == first), "{first} {others:?}");
-            assert_eq!(first.lines().count(), self.said, "{first}");
-        }
-    }
 }
 
 fn append(path: &Path, line: &str) {
@@ -288,6 +264,23 @@ fn append(path: &Path, line: &str) {
         let mut file = File::options().append(true).create(true).open(path).unwrap();
         file.write_all(line.as_bytes()).unwrap();
     });
+}
+
+/// Gives a file what a tool that copies keeps: a mode, a time long ago, and another attribute.
+fn dress(file: &Path, number: usize) {
+    let mode = [0o600, 0o640, 0o644][number % 3];
+    fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
+    let note = format!("note {number}");
+    rustix::fs::setxattr(file, NOTE, note.as_bytes(), XattrFlags::empty()).unwrap();
+    let age = Duration::new(1_600_000_000 + number as u64, 123_456_789);
+    let opened = File::open(file).unwrap();
+    opened.set_modified(SystemTime::UNIX_EPOCH + age).unwrap();
+}
+
+fn whole(file: &File) -> Vec<u8> {
+    let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
 }
 
 fn digest(bytes: &[u8]) -> String {

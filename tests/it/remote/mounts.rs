@@ -1,12 +1,17 @@
 //! Two mounts that share a directory: each sends by itself, and asks when it is asked.
 
 use std::fs;
+use std::fs::File;
+use std::fs::Permissions;
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
+use std::time::SystemTime;
 
+use rustix::fs::XattrFlags;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -96,6 +101,29 @@ fn what_is_removed_here_is_gone_there() {
         !listed.flatten().any(|entry| entry.file_name() == "x.txt")
     };
     eventually("it is gone", gone);
+}
+
+#[test]
+fn a_time_that_is_set_goes_there_with_mode_and_attributes() {
+    let mounts = Mounts::new();
+    let here = mounts.one.artifact("c7", "x.txt", b"some bytes\n");
+    mounts.arrives("x.txt", b"some bytes\n");
+    fs::set_permissions(&here, Permissions::from_mode(0o640)).unwrap();
+    rustix::fs::setxattr(&here, "user.note", b"of one", XattrFlags::empty()).unwrap();
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::open(here).unwrap().set_modified(long_ago).unwrap();
+    let there = mounts.other.tool("c7").join("x.txt");
+    let arrived = || {
+        // A listing asks the bucket.
+        fs::read_dir(mounts.other.tool("c7")).unwrap().count() > 0
+            && fs::metadata(&there).is_ok_and(|found| found.modified().unwrap() == long_ago)
+    };
+    eventually("the time arrives", arrived);
+    assert_eq!(fs::metadata(&there).unwrap().permissions().mode() & 0o777, 0o640);
+    let mut note = [0_u8; 16];
+    let length = rustix::fs::getxattr(&there, "user.note", &mut note).unwrap();
+    assert_eq!(&note[..length], b"of one");
+    assert_eq!(fs::read(there).unwrap(), b"some bytes\n");
 }
 
 #[test]
