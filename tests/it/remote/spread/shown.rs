@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::Artifact;
 use super::HOSTS;
 use super::MOVED;
+use super::NAMES;
 use super::WORD;
 use super::World;
 use crate::support::Command;
@@ -150,8 +151,7 @@ impl World {
 
     /// An artifact that was moved or removed has no view under its old name.
     fn check_absent(&self, host: usize, shown: &BTreeMap<String, Artifact>) {
-        let names = super::NAMES.into_iter();
-        let names = names.flat_map(|name| [name.to_owned(), format!("{MOVED}/{name}")]);
+        let names = NAMES.into_iter().flat_map(|name| [name.to_owned(), format!("{MOVED}/{name}")]);
         for name in names.filter(|name| !shown.contains_key(name)) {
             for end in ["", ".summary", ".grep/ERROR"] {
                 let path = self.at(host, &format!("{name}{end}"));
