@@ -42,6 +42,7 @@ mod owner;
 mod path_budget;
 mod permissions;
 mod published;
+mod recognition;
 mod relocation;
 mod removal;
 mod resolve;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::node::Node;
+use crate::fs::node::file::FileNode;
 use crate::fs::recording::now_millis;
 use crate::model::ArtifactState;
 use crate::model::Component;
@@ -16,6 +17,7 @@ use crate::model::Removal;
 use crate::store::Appended;
 use crate::store::Conversation;
 use crate::store::ManifestLock;
+use crate::store::Stat;
 use crate::store::StoreError;
 use crate::store::StoredRecords;
 use crate::store::this_process;
@@ -27,6 +29,15 @@ pub(super) struct MoveOptions {
     pub(super) swapped: bool,
     /// True if sealed artifacts leave a trace under their old names.
     pub(super) traced: bool,
+}
+
+/// What gets another path: its node, and the path of its records.
+#[derive(Clone, Copy)]
+pub(super) struct Mover<'a> {
+    pub(super) node: &'a Arc<Node>,
+    pub(super) path: &'a RelPath,
+    /// What the disk said of a file before this mount renamed it.
+    pub(super) before: Option<&'a Stat>,
 }
 
 /// The locked manifests of the two conversations of a rename.
@@ -58,18 +69,17 @@ impl Manifests {
         Ok(Self { source, target, of_source, of_target })
     }
 
-    /// Moves the records of `from` to the path of `to`.
+    /// Moves the records of `from` to the path `after`, which `over` had.
     pub(super) fn move_records(
         &self,
-        from: (&Arc<Node>, &RelPath),
-        to: (Option<&Arc<Node>>, &RelPath),
+        from: Mover<'_>,
+        (over, after): (Option<Mover<'_>>, &RelPath),
         options: MoveOptions,
     ) -> Result<()> {
-        let (before, after) = (from.1, to.1);
-        let moved = MovedRecords::of(&self.source, from.0, before)?;
-        let there = to
-            .0
-            .map_or(Ok(MovedRecords::default()), |at| MovedRecords::of(&self.target, at, after))?;
+        let before = from.path;
+        let moved = MovedRecords::of(&self.source, from)?;
+        let there =
+            over.map_or(Ok(MovedRecords::default()), |over| MovedRecords::of(&self.target, over))?;
         // Records of old paths come before those of new ones, as the last record of a path wins.
         let leave = |record: Record| {
             if options.traced && record.state != ArtifactState::Live {
@@ -132,11 +142,12 @@ enum MovedRecords {
 }
 
 impl MovedRecords {
-    fn of(conversation: &Conversation, node: &Node, path: &RelPath) -> Result<Self> {
-        Ok(match node.as_file() {
-            Ok(_) => conversation.record(path)?.map_or(Self::None, |it| Self::File(Box::new(it))),
-            Err(_) => Self::Below(conversation.records_below(path)?),
-        })
+    fn of(conversation: &Conversation, from: Mover<'_>) -> Result<Self> {
+        let Ok(file) = from.node.as_file() else {
+            return Ok(Self::Below(conversation.records_below(from.path)?));
+        };
+        let Some(record) = conversation.record(from.path)? else { return Ok(Self::None) };
+        Ok(Self::File(Box::new(followed(record, file, from.before))))
     }
 
     fn file(&self) -> Option<&Record> {
@@ -154,6 +165,22 @@ impl MovedRecords {
         let file = self.file().cloned();
         file.into_iter().map(Ok).chain(below.into_iter().flatten())
     }
+}
+
+/// Returns the record of a file that was as `before` until it was renamed. The disk counts that as a
+/// change of attributes.
+fn followed(record: Record, file: &FileNode, before: Option<&Stat>) -> Record {
+    let Some(before) = before else { return record };
+    match on_disk(file) {
+        Some(after) => after.with_new_attributes(before, false, record),
+        None => record,
+    }
+}
+
+/// Returns what the disk says of a file under its name.
+pub(super) fn on_disk(file: &FileNode) -> Option<Stat> {
+    let link = file.link.get()?;
+    link.dir().ok()?.stat(&link.name).ok()
 }
 
 /// Returns `records` under their new path, without those whose new name is not an artifact's. A

@@ -18,6 +18,7 @@ use crate::fs::life::Home;
 use crate::fs::lookup;
 use crate::fs::move_records::Manifests;
 use crate::fs::move_records::MoveOptions;
+use crate::fs::move_records::Mover;
 use crate::fs::node::Linked;
 use crate::fs::node::Node;
 use crate::fs::node::file::FileNode;
@@ -130,7 +131,9 @@ fn follow_held(
         OldRecord::ItsOwn => {
             let options = MoveOptions { swapped: false, traced: fs.options.write_once };
             // A file that it has replaced there has the record of the new name.
-            manifests.move_records((node, &home.path), (Some(node), &here.1), options)?;
+            let from = Mover { node, path: &home.path, before: None };
+            let over = Mover { path: &here.1, ..from };
+            manifests.move_records(from, (Some(over), &here.1), options)?;
             let record = manifests.target.record(&here.1)?;
             generation = record.map(|record| record.generation);
         }

@@ -19,8 +19,10 @@ use crate::fs::dir;
 use crate::fs::far;
 use crate::fs::life::AfterRename;
 use crate::fs::lookup;
+use crate::fs::move_records;
 use crate::fs::move_records::Manifests;
 use crate::fs::move_records::MoveOptions;
+use crate::fs::move_records::Mover;
 use crate::fs::node::Link;
 use crate::fs::node::Linked;
 use crate::fs::node::Node;
@@ -34,6 +36,7 @@ use crate::model::Component;
 use crate::model::MAX_DEPTH;
 use crate::model::NameError;
 use crate::model::RelPath;
+use crate::store::Stat;
 
 /// The treatment of a new name that is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -288,6 +291,8 @@ impl<'a> Rename<'a> {
     fn with_held(&self, fs: &Shared, manifests: Option<&Manifests>) -> Result<()> {
         let Self { node, target, from, to, mode } = *self;
         let before = node.place();
+        let stats = [Some(node), self.other()];
+        let stats = stats.map(|node| move_records::on_disk(node?.as_file().ok()?));
         // A conversation without any file counts as empty, as for rmdir.
         if from.parent.is_root() && mode == RenameMode::Replace && target.is_some() {
             fs.engine.store.remove_conversation(&Component::new(to.name)?)?;
@@ -304,17 +309,28 @@ impl<'a> Rename<'a> {
         }
         let after = node.place();
         if let (Some((_, before)), Some((_, after)), Some(held)) = (before, after, manifests) {
-            fs.engine.space.freed(held.source.id());
-            fs.engine.space.freed(held.target.id());
-            let moved = held.move_records(
-                (node, &before),
-                (other, &after),
-                MoveOptions { swapped: swapped.is_some(), traced: fs.options.write_once },
-            );
-            moved.inspect_err(|_| self.take_back(fs))?;
+            self.move_records(fs, held, (&before, &after), &stats)?;
         }
         seal_renamed(fs, node)?;
         swapped.map_or(Ok(()), |swapped| seal_renamed(fs, swapped))
+    }
+
+    /// Has the records follow. The disk said `stats` of the two files before the rename.
+    fn move_records(
+        &self,
+        fs: &Shared,
+        held: &Manifests,
+        (before, after): (&RelPath, &RelPath),
+        stats: &[Option<Stat>; 2],
+    ) -> Result<()> {
+        fs.engine.space.freed(held.source.id());
+        fs.engine.space.freed(held.target.id());
+        let from = Mover { node: self.node, path: before, before: stats[0].as_ref() };
+        let over = |node| Mover { node, path: after, before: stats[1].as_ref() };
+        let swapped = self.swapped().is_some();
+        let options = MoveOptions { swapped, traced: fs.options.write_once };
+        let moved = held.move_records(from, (self.other().map(over), after), options);
+        moved.inspect_err(|_| self.take_back(fs))
     }
 
     /// Renames on disk, and notes the new names. Locks the links meanwhile: a thread that opens a

@@ -6,10 +6,11 @@ use std::ops::Range;
 use crate::bucket::Blocks;
 use crate::bucket::FormatError;
 use crate::bucket::Place;
+use crate::bucket::PutLine;
 use crate::bucket::object_key;
 use crate::bucket::unpack_block;
+use crate::model::Component;
 use crate::model::RelPath;
-use crate::remote::Agreement;
 use crate::remote::FarArtifacts;
 use crate::remote::RemoteError;
 use crate::remote::blocks::Location;
@@ -17,6 +18,7 @@ use crate::remote::mark::mark_of;
 use crate::replica::Entry;
 use crate::replica::Origin;
 use crate::store::Conversation;
+use crate::store::FileClock;
 use crate::store::FileMark;
 use crate::store::RemovalOutcome;
 
@@ -24,60 +26,56 @@ use crate::store::RemovalOutcome;
 const AT_ONCE: usize = 8;
 
 impl FarArtifacts {
-    /// Removes the local file of the artifact at `path`, if host and bucket agree upon it and the
-    /// bucket has its bytes: they are read back first, from the first to the last. Name, record and
-    /// small views stay. For a caller that holds the lock of pushes and looks.
+    /// Removes the local file of the artifact at `path`, if the bucket has its bytes: they are read
+    /// back first, from the first to the last. `entry` is that of what host and bucket agree upon,
+    /// and `clock` that of the store's disk. Name, record and small views stay. For a caller that
+    /// holds the lock of pushes and looks.
     ///
     /// The first and the last block stay in the cache, so that `.summary`, `.head` and `.tail` need
     /// no request.
     pub fn evict(
         &self,
         conversation: &Conversation,
-        agreement: &Agreement,
         path: &RelPath,
+        entry: Option<&Entry>,
+        clock: FileClock,
     ) -> Result<RemovalOutcome, RemoteError> {
         if !path.is_artifact() {
             return Ok(RemovalOutcome::Kept("only artifacts go"));
         }
-        let text = path.to_text();
-        let Some(entry) = agreement.base.entries.iter().find(|entry| entry.path == text) else {
-            return Ok(RemovalOutcome::Kept("it was not published yet"));
-        };
-        let Some(origin) = entry.origins.first().copied() else {
+        let published = entry.and_then(|entry| Some((entry, *entry.origins.first()?)));
+        let Some((entry, origin)) = published else {
             return Ok(RemovalOutcome::Kept("it was not published yet"));
         };
         let Some(mark) = local_mark(conversation, entry, path)? else {
             return Ok(RemovalOutcome::Kept("it is not as it was published"));
         };
-        if !self.has_all(conversation, origin, path)? {
+        let line = self.line(&self.notes(conversation.id())?, origin)?;
+        let known = &line.1.record;
+        if let Err(why) = conversation.recognise(path, (&mark, known), clock)? {
+            return Ok(RemovalOutcome::Kept(why));
+        }
+        if !self.has_all(conversation.id(), origin, &line.1)? {
             return Ok(RemovalOutcome::Kept("the bucket has other bytes"));
         }
         Ok(conversation.let_go(path, &mark, &origin.to_string())?)
     }
 
-    /// Reads the bytes of an artifact back. Returns false if they are not those of the record here.
+    /// Reads the bytes of an artifact back. Returns false if they are not those of its line.
     fn has_all(
         &self,
-        conversation: &Conversation,
+        conversation: &Component,
         origin: Origin,
-        path: &RelPath,
+        line: &PutLine,
     ) -> Result<bool, RemoteError> {
-        let Some(record) = conversation.record(path)? else { return Ok(false) };
-        let Some(digest) = record.analysis.as_ref().map(|analysis| analysis.digest.as_str()) else {
-            return Ok(false);
-        };
-        let notes = self.notes(conversation.id())?;
-        let put = self.line(&notes, origin)?;
-        if put.1.digest() != Some(digest) || put.1.place.size() != record.size {
-            return Ok(false);
-        }
-        let Place::Object(object) = &put.1.place else {
+        let Some(digest) = line.digest() else { return Ok(false) };
+        let Place::Object(object) = &line.place else {
             // Its bytes are checked as they are opened.
-            return Ok(self.artifact(conversation.id(), (origin, &record)).is_ok());
+            return Ok(self.artifact(conversation, (origin, &line.record)).is_ok());
         };
-        let (conversation, object) = (conversation.id().clone(), object.clone());
+        let (conversation, object) = (conversation.clone(), object.clone());
         let location = Location { conversation, object };
-        Ok(self.digest_of(&location)? == *digest)
+        Ok(self.digest_of(&location)? == digest)
     }
 
     /// Returns the digest of an object's content, and keeps its first and its last block.

@@ -41,7 +41,7 @@ impl HeldFile {
         path: &RelPath,
         mark: &FileMark,
     ) -> Result<Result<Self, &'static str>, StoreError> {
-        let (file, stat, dir) = match open(conversation, path) {
+        let Opened { file, lease, stat, dir } = match open(conversation, path) {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err("it is gone")),
             Err(error) if is_of_place(&error) => return Ok(Err("it cannot be opened")),
@@ -52,7 +52,6 @@ impl HeldFile {
         }
         let record = conversation.record(path)?;
         let is_live = record.as_ref().is_some_and(|record| record.state == ArtifactState::Live);
-        let lease = lease::take(&file);
         if is_live || lease == Lease::Held {
             return Ok(Err("it is being written"));
         }
@@ -61,9 +60,19 @@ impl HeldFile {
     }
 }
 
-fn open(conversation: &Conversation, path: &RelPath) -> io::Result<(File, Stat, Dir)> {
+struct Opened {
+    file: File,
+    lease: Lease,
+    stat: Stat,
+    dir: Dir,
+}
+
+fn open(conversation: &Conversation, path: &RelPath) -> io::Result<Opened> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK;
     let file = conversation.dir().open_file_at(path, flags)?;
+    // Before the disk is asked: what was written until now shows in its answer.
+    let lease = lease::take(&file);
     let stat = stat::stat_file(&file)?;
-    Ok((file, stat, parent_dir(conversation.dir(), path)?))
+    let dir = parent_dir(conversation.dir(), path)?;
+    Ok(Opened { file, lease, stat, dir })
 }

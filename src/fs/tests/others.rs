@@ -15,6 +15,7 @@ use crate::engine::quota::tests::of_new_conversation;
 use crate::fs::Fh;
 use crate::fs::NewTime;
 use crate::fs::OpenMode;
+use crate::fs::RenameMode;
 use crate::fs::SetAttr;
 use crate::materialize::Analyzer;
 use crate::model::Analysis;
@@ -114,6 +115,17 @@ fn a_record_follows_what_is_changed_beside_the_bytes() {
     }
     fixture.fs.removexattr(ino, OsStr::new("user.other")).unwrap();
     assert!(is_recorded());
+    for (from, to) in [("a.txt", "b.txt"), ("b.txt", "a.txt")] {
+        fixture.rename(from, to, RenameMode::Replace).unwrap();
+        fixture.settle();
+        assert_eq!(fixture.record(from), None);
+    }
+    assert!(is_recorded());
+    fixture.put("c.txt", b"two\n");
+    fixture.settle();
+    fixture.rename("a.txt", "c.txt", RenameMode::Exchange).unwrap();
+    fixture.rename("c.txt", "a.txt", RenameMode::Replace).unwrap();
+    assert!(is_recorded(), "it has exchanged its name with another one, and then replaced that");
     // Others did it: nobody knows what else they did.
     let mode = std::fs::Permissions::from_mode(0o640);
     std::fs::set_permissions(fixture.plain("a.txt"), mode).unwrap();

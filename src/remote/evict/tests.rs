@@ -1,6 +1,7 @@
 //! Local copies go, and what they were stays.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 use crate::remote::far::tests::Host;
@@ -8,19 +9,37 @@ use crate::remote::far::tests::large;
 use crate::remote::far::tests::two_hosts;
 use crate::remote::files::tests::scene::TOOL;
 use crate::remote::files::tests::scene::soon;
+use crate::store::disk_clock;
 
 fn path(name: &str) -> RelPath {
     RelPath::new(format!("{TOOL}/{name}.txt")).unwrap()
 }
 
-/// Evicts, once no process that another test starts has copies of all descriptors.
+fn try_evict(host: &Host, far: &FarArtifacts, name: &str) -> Result<RemovalOutcome, RemoteError> {
+    let (conversation, path) = (&host.scene.conversation, path(name));
+    let agreement = host.home.conversation(conversation.id()).unwrap().agreement().unwrap();
+    let entry = agreement.base.entries.iter().find(|entry| entry.path == path.to_text());
+    far.evict(conversation, &path, entry, host.scene.store.clock())
+}
+
+/// Evicts, once no process that another test starts has copies of all descriptors, and the clock of
+/// the disk has moved.
 fn evict(host: &Host, far: &FarArtifacts, name: &str) -> RemovalOutcome {
-    let id = host.scene.conversation.id();
-    let agreement = host.home.conversation(id).unwrap().agreement().unwrap();
-    soon(|| {
-        let gone = far.evict(&host.scene.conversation, &agreement, &path(name)).unwrap();
-        (gone != RemovalOutcome::Kept("it is being written")).then_some(gone)
+    soon(|| match try_evict(host, far, name).unwrap() {
+        RemovalOutcome::Kept("it is being written") => None,
+        RemovalOutcome::Kept("it was changed a moment ago") => {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            None
+        }
+        gone => Some(gone),
     })
+}
+
+/// Returns the bytes of an artifact that is elsewhere.
+fn read_far(host: &Host, far: &FarArtifacts, name: &str) -> Vec<u8> {
+    let content = host.open(far, name).unwrap().content;
+    let length = usize::try_from(content.len()).unwrap();
+    content.bytes(0, length).unwrap()
 }
 
 #[test]
@@ -76,9 +95,53 @@ fn what_is_new_or_changed_or_damaged_stays() {
     for name in one.bucket.names(&objects).iter().filter(|name| !name.ends_with(".blocks")) {
         one.bucket.replace(&format!("{objects}{name}"), &vec![0; 1 << 20]);
     }
-    let agreement = one.home.conversation(one.scene.conversation.id()).unwrap();
-    let agreement = agreement.agreement().unwrap();
-    let refused = far.evict(&one.scene.conversation, &agreement, &path("large"));
+    let refused = try_evict(&one, &far, "large");
     assert!(refused.unwrap_err().to_string().contains("read back"));
     assert!(one.scene.has(&path("large").to_text()));
+}
+
+#[test]
+fn what_was_renamed_without_ctxfs_goes_and_can_be_read() {
+    let (one, other) = two_hosts();
+    let text = large();
+    one.scene.put("small", "few bytes\n");
+    one.scene.put("large", &text);
+    one.push();
+    let at = |name: &str| one.scene.at(&path(name).to_text());
+    for name in ["small", "large"] {
+        fs::rename(at(name), at(&format!("new-{name}"))).unwrap();
+    }
+    one.push();
+    let far = one.far();
+    for (name, bytes) in [("new-small", "few bytes\n"), ("new-large", text.as_str())] {
+        assert_eq!(evict(&one, &far, name), RemovalOutcome::Removed);
+        assert!(!one.scene.has(&path(name).to_text()));
+        assert_eq!(read_far(&one, &far, name), bytes.as_bytes());
+    }
+    assert!(one.sync(|sync| sync.push(&one.scene.conversation)).unwrap().segments.is_empty());
+    other.hear();
+    assert_eq!(read_far(&other, &other.far(), "new-small"), b"few bytes\n");
+}
+
+#[test]
+fn attributes_that_others_changed_keep_nothing_here_but_bytes_do() {
+    let (one, _) = two_hosts();
+    for name in ["mode", "bytes"] {
+        one.scene.put(name, "few bytes\n");
+    }
+    one.push();
+    disk_clock::moves_on();
+    let at = |name: &str| one.scene.at(&path(name).to_text());
+    let far = one.far();
+    fs::set_permissions(at("mode"), fs::Permissions::from_mode(0o640)).unwrap();
+    assert_eq!(evict(&one, &far, "mode"), RemovalOutcome::Removed);
+    assert_eq!(read_far(&one, &far, "mode"), b"few bytes\n");
+    assert!(one.scene.record(&path("mode").to_text()).unwrap().provenance.tool.is_some());
+    // All is as before that anybody can set.
+    let modified = fs::metadata(at("bytes")).unwrap().modified().unwrap();
+    fs::write(at("bytes"), "few BYTES\n").unwrap();
+    fs::File::options().write(true).open(at("bytes")).unwrap().set_modified(modified).unwrap();
+    let kept = RemovalOutcome::Kept("the bucket has other bytes");
+    assert_eq!(evict(&one, &far, "bytes"), kept);
+    assert_eq!(one.scene.read(&path("bytes").to_text()), "few BYTES\n");
 }

@@ -8,6 +8,7 @@ use crate::model::LetGo;
 use crate::model::RelPath;
 use crate::remote::Agreement;
 use crate::remote::RemoteError;
+use crate::replica::Entry;
 use crate::store::RemovalOutcome;
 
 /// The time for which another process, or another thread that works on the conversation, is waited
@@ -26,7 +27,7 @@ impl Inner {
             return Ok(LetGo::NotShared);
         };
         let notes = known.home.conversation(id)?;
-        if !has(&notes.agreement()?, path) {
+        if entry_of(&notes.agreement()?, path).is_none() {
             return Ok(LetGo::NotShared);
         }
         if self.weather.is_bad() {
@@ -38,7 +39,9 @@ impl Inner {
         let Some(_turn) = self.access.turn_within(id, WAIT) else {
             return Ok(LetGo::Kept("its conversation is being sent"));
         };
-        let gone = known.far.evict(&conversation, &notes.agreement()?, path)?;
+        let (agreement, clock) = (notes.agreement()?, self.access.store.clock());
+        let entry = entry_of(&agreement, path);
+        let gone = known.far.evict(&conversation, path, entry, clock)?;
         Ok(match gone {
             RemovalOutcome::Removed => LetGo::Gone,
             RemovalOutcome::Kept(why) => LetGo::Kept(why),
@@ -46,9 +49,9 @@ impl Inner {
     }
 }
 
-/// Returns true if host and bucket agreed upon the file at `path`.
-fn has(agreement: &Agreement, path: &RelPath) -> bool {
+/// Returns what host and bucket agreed upon about the file at `path`, if they did.
+fn entry_of<'a>(agreement: &'a Agreement, path: &RelPath) -> Option<&'a Entry> {
     let text = path.to_text();
     let mut entries = agreement.base.entries.iter();
-    entries.any(|entry| entry.path == text && !entry.origins.is_empty())
+    entries.find(|entry| entry.path == text && !entry.origins.is_empty())
 }

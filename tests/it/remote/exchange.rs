@@ -3,13 +3,18 @@
 use std::fs;
 use std::fs::File;
 
+use ctxfs::store::RemovalOutcome;
+
 use crate::remote::Pair;
 use crate::remote::assert_told;
 use crate::remote::ending;
+use crate::remote::host::Sharing;
 use crate::remote::large;
 use crate::remote::outputs;
 use crate::support::TestStore;
 use crate::support::comes_true;
+use crate::support::eventually;
+use crate::support::while_none_starts;
 
 #[test]
 fn outputs_go_from_one_store_to_another() {
@@ -61,6 +66,25 @@ fn a_rename_and_a_removal_go_to_the_other_store() {
     assert_eq!(told[0]["renamed"], 1, "{told}");
     assert_eq!(told[0]["removed"], 1, "{told}");
     assert_eq!(outputs(&pair.one).into_keys().collect::<Vec<_>>(), ["c.txt"]);
+}
+
+#[test]
+fn what_another_host_renamed_goes_from_this_disk_and_can_be_read() {
+    let pair = Pair::new();
+    pair.one.put("c7", "a", b"some text\n");
+    pair.push(&pair.one);
+    pair.pull(&pair.other);
+    fs::rename(pair.other.plain("c7", "a.txt"), pair.other.plain("c7", "b.txt")).unwrap();
+    pair.push(&pair.other);
+    pair.pull(&pair.one);
+    assert_eq!(outputs(&pair.one).into_keys().collect::<Vec<_>>(), ["b.txt"]);
+    let host = Sharing::new(&pair.one.path(), &pair.url(), 0);
+    eventually("it goes", || {
+        while_none_starts(|| host.evict("tool/b.txt")) == RemovalOutcome::Removed
+    });
+    assert!(outputs(&pair.one).is_empty() && host.is_far("tool/b.txt"));
+    pair.pull(&pair.one);
+    assert_eq!(outputs(&pair.one)["b.txt"], b"some text\n");
 }
 
 #[test]

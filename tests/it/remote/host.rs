@@ -135,7 +135,8 @@ impl Sharing {
     pub(crate) fn evict(&self, name: &str) -> RemovalOutcome {
         let _lock = self.locked();
         let notes = self.home.conversation(self.conversation.id()).unwrap();
-        let agreement = notes.agreement().unwrap();
-        self.far().evict(&self.conversation, &agreement, &path(name)).unwrap()
+        let (agreement, path) = (notes.agreement().unwrap(), path(name));
+        let entry = agreement.base.entries.iter().find(|entry| entry.path == path.to_text());
+        self.far().evict(&self.conversation, &path, entry, self.opened.clock()).unwrap()
     }
 }

@@ -12,16 +12,19 @@ use std::time::Instant;
 use std::time::SystemTime;
 
 use rustix::fs::XattrFlags;
+use ctxfs::store::RemovalOutcome;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::ending;
 use super::files;
+use super::host::Sharing;
 use super::large;
 use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::TestStore;
 use crate::support::eventually;
+use crate::support::while_none_starts;
 
 /// A store that shares `bucket`. It sends within a second, and an answer of it is as old at most.
 pub(super) fn store(bucket: &Path) -> Arc<TestStore> {
@@ -124,6 +127,23 @@ fn a_time_that_is_set_goes_there_with_mode_and_attributes() {
     let length = rustix::fs::getxattr(&there, "user.note", &mut note).unwrap();
     assert_eq!(&note[..length], b"of one");
     assert_eq!(fs::read(there).unwrap(), b"some bytes\n");
+}
+
+#[test]
+fn what_was_renamed_goes_from_this_disk_and_can_be_read() {
+    let mounts = Mounts::new();
+    let first = mounts.one.artifact("c7", "x.txt", b"some bytes\n");
+    mounts.arrives("x.txt", b"some bytes\n");
+    let renamed = mounts.one.tool("c7").join("y.txt");
+    fs::rename(first, &renamed).unwrap();
+    mounts.arrives("y.txt", b"some bytes\n");
+    let url = format!("file://{}/bucket", mounts.shared.path().display());
+    let host = Sharing::new(&mounts.one.store().path(), &url, 0);
+    eventually("it goes", || {
+        while_none_starts(|| host.evict("tool/y.txt")) == RemovalOutcome::Removed
+    });
+    assert!(host.is_far("tool/y.txt"));
+    assert_eq!(fs::read(&renamed).unwrap(), b"some bytes\n");
 }
 
 #[test]
