@@ -72,6 +72,7 @@ pub use name::RelPath;
 pub use name::is_scratch;
 pub use other_hosts::HostsReport;
 pub use other_hosts::LetGo;
+pub use other_hosts::LettingGo;
 pub use other_hosts::OtherHosts;
 pub use other_hosts::RequestReport;
 pub use place::Place;

@@ -151,6 +151,7 @@ mod tests {
     use crate::engine::sync::now;
     use crate::model::Folder;
     use crate::model::LetGo;
+    use crate::model::LettingGo;
     use crate::model::OtherHosts;
     use crate::model::Provenance;
     use crate::model::RelPath;
@@ -199,8 +200,8 @@ mod tests {
             ["c7", "c8"].map(|id| Component::new(id).unwrap()).into()
         }
 
-        fn let_go(&self, _: &Component, _: &RelPath) -> LetGo {
-            LetGo::NotShared
+        fn letting_go<'a>(&'a self, _: &Component) -> LettingGo<'a> {
+            Box::new(|_: &RelPath| LetGo::NotShared)
         }
 
         fn evicts(&self) -> bool {

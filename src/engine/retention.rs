@@ -29,6 +29,7 @@ use crate::keep::SweepReport;
 use crate::keep::SweepScope;
 use crate::model::Component;
 use crate::model::LetGo;
+use crate::model::LettingGo;
 use crate::model::RelPath;
 use crate::store::UnreadPlaces;
 
@@ -271,13 +272,7 @@ impl Retention {
         going: Going,
     ) -> Result<SweepReport> {
         let (now, stop) = (SystemTime::now(), || self.schedule.lock().closed);
-        let let_go = |id: &Component, path: &RelPath| {
-            let others = engine.options.other_hosts.as_ref();
-            match others.map_or(LetGo::NotShared, |others| others.let_go(id, path)) {
-                LetGo::NotShared if going == Going::LetGo => LetGo::Kept("no other host has it"),
-                gone => gone,
-            }
-        };
+        let let_go = |id: &Component| letting_go(engine, id, going);
         let outcome =
             keep::sweep_shared(&engine.store, rules, (scope, now), &stop, &mut |_, _| {}, &let_go)?;
         if !outcome.removed.is_empty() {
@@ -287,6 +282,18 @@ impl Retention {
         }
         Ok(outcome)
     }
+}
+
+/// Returns what lets local copies of outputs of a conversation go.
+fn letting_go<'a>(engine: &'a Engine, id: &Component, going: Going) -> LettingGo<'a> {
+    let others = engine.options.other_hosts.as_ref();
+    let mut let_go = others.map(|others| others.letting_go(id));
+    Box::new(move |path: &RelPath| {
+        match let_go.as_mut().map_or(LetGo::NotShared, |let_go| let_go(path)) {
+            LetGo::NotShared if going == Going::LetGo => LetGo::Kept("no other host has it"),
+            gone => gone,
+        }
+    })
 }
 
 /// Returns true if outputs were removed, or none had to be.

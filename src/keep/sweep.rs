@@ -11,6 +11,7 @@ use crate::keep::rules::RetentionRules;
 use crate::keep::rules::SweepScope;
 use crate::model::Component;
 use crate::model::LetGo;
+use crate::model::LettingGo;
 use crate::model::RelPath;
 use crate::store::RemovalCandidate;
 use crate::store::RemovalOutcome;
@@ -22,8 +23,8 @@ use crate::store::UnreadPlaces;
 /// The artifacts that are removed before `stop` is asked again.
 const STEP: usize = 256;
 
-/// Lets the local copy of an output of a conversation go.
-pub type LetGoOf<'a> = dyn Fn(&Component, &RelPath) -> LetGo + 'a;
+/// Returns what lets local copies of outputs of a conversation go, for one sweep.
+pub type LetGoOf<'a> = dyn Fn(&Component) -> LettingGo<'a> + 'a;
 
 /// The result of a sweep.
 #[derive(Debug, Default)]
@@ -52,11 +53,15 @@ pub fn sweep(
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<SweepReport, StoreError> {
-    sweep_shared(store, rules, (scope, now), stop, progress, &|_, _| LetGo::NotShared)
+    sweep_shared(store, rules, (scope, now), stop, progress, &none_is_shared)
 }
 
-/// Does that for a store that other hosts share: `let_go` lets the local copy of an output go that
-/// they have. Only others are removed.
+fn none_is_shared(_: &Component) -> LettingGo<'static> {
+    Box::new(|_: &RelPath| LetGo::NotShared)
+}
+
+/// Does that for a store that other hosts share: `let_go` lets local copies of outputs go that they
+/// have. Only others are removed.
 pub fn sweep_shared(
     store: &Store,
     rules: &RetentionRules,
@@ -91,13 +96,14 @@ fn remove(
     let (all, mut done) = (removals.len(), 0);
     for (id, removals) in by_conversation(removals) {
         in_conversation(store, &id, &mut plan.unread, |conversation, _| {
+            let mut let_go = let_go(&id);
             for step in removals.chunks(STEP) {
                 if stop() {
                     break;
                 }
                 let mut own = Vec::new();
                 for removal in step {
-                    match let_go(&id, &removal.candidate.path) {
+                    match let_go(&removal.candidate.path) {
                         LetGo::Gone => removed.push(removal.clone()),
                         LetGo::Kept(why) => kept.push((removal.clone(), why)),
                         LetGo::NotShared => own.push(removal),

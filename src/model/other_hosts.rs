@@ -9,8 +9,12 @@ use serde::Serialize;
 use crate::model::Component;
 use crate::model::RelPath;
 
-/// What this host tells others, and hears of them. All but [`Self::look`] and [`Self::let_go`] return
-/// at once.
+/// Removes the local copy of an output of a conversation, if other hosts have its bytes. Waits for
+/// them.
+pub type LettingGo<'a> = Box<dyn FnMut(&RelPath) -> LetGo + 'a>;
+
+/// What this host tells others, and hears of them. All but [`Self::look`], and what
+/// [`Self::letting_go`] returns, return at once.
 pub trait OtherHosts: Debug + Send + Sync {
     /// Takes notice that something was done in a conversation. `sealed` has the bytes of an output
     /// that is complete now.
@@ -28,8 +32,8 @@ pub trait OtherHosts: Debug + Send + Sync {
     /// Some of them are here, too.
     fn conversations(&self) -> Arc<[Component]>;
 
-    /// Removes the local copy of an output, if the others have its bytes. Waits for them.
-    fn let_go(&self, conversation: &Component, path: &RelPath) -> LetGo;
+    /// Returns what lets local copies of outputs of a conversation go, for one round of that.
+    fn letting_go<'a>(&'a self, conversation: &Component) -> LettingGo<'a>;
 
     /// Returns true if local copies of what the others have go when the disk is nearly full.
     fn evicts(&self) -> bool;

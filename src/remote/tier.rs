@@ -39,7 +39,7 @@ use crate::model::Component;
 use crate::model::FarFile;
 use crate::model::FarStore;
 use crate::model::HostsReport;
-use crate::model::LetGo;
+use crate::model::LettingGo;
 use crate::model::OtherHosts;
 use crate::model::Record;
 use crate::model::RelPath;
@@ -53,6 +53,7 @@ use crate::store::Store;
 use access::Access;
 use backlog::Backlog;
 use looks::Looks;
+use room::Room;
 use weather::Weather;
 
 pub use options::TierOptions;
@@ -179,8 +180,9 @@ impl OtherHosts for Tier {
         Arc::clone(&self.0.others.lock())
     }
 
-    fn let_go(&self, conversation: &Component, path: &RelPath) -> LetGo {
-        self.0.let_go(conversation, path)
+    fn letting_go<'a>(&'a self, conversation: &Component) -> LettingGo<'a> {
+        let mut room = Room::new(&self.0, conversation);
+        Box::new(move |path: &RelPath| room.let_go(path))
     }
 
     fn evicts(&self) -> bool {

@@ -27,6 +27,7 @@ use crate::replica::Entry;
 use crate::replica::Origin;
 use crate::replica::Stamp;
 use crate::replica::WriterId;
+use crate::store::FileMark;
 
 const AGREEMENT: &str = "agreement.jsonl";
 /// Of so many bytes one may be of use.
@@ -114,6 +115,16 @@ impl Notes {
             })?;
         }
         Ok(reading.agreement())
+    }
+
+    /// Returns what the file is that has the agreement; `None` if they never met. It is another one,
+    /// or another state of it, after each [`Self::save`].
+    pub(in crate::remote) fn agreement_mark(&self) -> Result<Option<FileMark>, RemoteError> {
+        match self.dir.stat(AGREEMENT.as_ref()) {
+            Ok(stat) => Ok(Some(FileMark::of(&stat))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(RemoteError::at("look at", &self.path_of(AGREEMENT))(error)),
+        }
     }
 
     /// Notes that host and bucket agree upon `after`, where they agreed upon `before`, which is on

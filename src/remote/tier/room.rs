@@ -1,47 +1,93 @@
 //! Letting local copies go.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::Inner;
 use crate::model::Component;
 use crate::model::LetGo;
 use crate::model::RelPath;
-use crate::remote::Agreement;
+use crate::remote::Notes;
 use crate::remote::RemoteError;
 use crate::replica::Entry;
+use crate::store::FileMark;
 use crate::store::RemovalOutcome;
 
 /// The time for which another process, or another thread that works on the conversation, is waited
 /// for.
 const WAIT: Duration = Duration::from_secs(2);
 
-impl Inner {
-    pub(super) fn let_go(&self, id: &Component, path: &RelPath) -> LetGo {
-        let gone = self.noted(self.try_let_go(id, path));
+/// A round of letting local copies of a conversation go.
+pub(super) struct Room<'a> {
+    inner: &'a Inner,
+    id: Component,
+    agreed: Agreed,
+}
+
+/// What host and bucket agree upon about files, by their paths.
+#[derive(Default)]
+struct Agreed {
+    /// The file from which it was read.
+    mark: Option<FileMark>,
+    entries: HashMap<String, Entry>,
+}
+
+impl Agreed {
+    /// Reads it, unless nothing changed since the last time.
+    fn bring_up(&mut self, notes: &Notes) -> Result<(), RemoteError> {
+        // Asked before: what is agreed upon meanwhile is read the next time.
+        let mark = notes.agreement_mark()?;
+        if mark != self.mark {
+            let published = notes.agreement()?.base.entries.into_iter();
+            let published = published.filter(|entry| !entry.origins.is_empty());
+            self.entries = published.map(|entry| (entry.path.clone(), entry)).collect();
+            self.mark = mark;
+        }
+        Ok(())
+    }
+
+    fn entry(&self, path: &RelPath) -> Option<&Entry> {
+        self.entries.get(&path.to_text())
+    }
+}
+
+impl<'a> Room<'a> {
+    /// Begins a round.
+    pub(super) fn new(inner: &'a Inner, id: &Component) -> Self {
+        Self { inner, id: id.clone(), agreed: Agreed::default() }
+    }
+
+    /// Removes the local copy of an output, if the bucket has its bytes.
+    pub(super) fn let_go(&mut self, path: &RelPath) -> LetGo {
+        let tried = self.try_let_go(path);
+        let gone = self.inner.noted(tried);
         gone.unwrap_or(LetGo::Kept("the bucket does not have it as it should"))
     }
 
-    fn try_let_go(&self, id: &Component, path: &RelPath) -> Result<LetGo, RemoteError> {
-        let Some(known) = self.access.known()? else { return Ok(LetGo::NotShared) };
-        let Some(conversation) = self.access.store.conversation(id)? else {
+    fn try_let_go(&mut self, path: &RelPath) -> Result<LetGo, RemoteError> {
+        let Self { inner, id, agreed } = self;
+        let access = &inner.access;
+        let Some(known) = access.known()? else { return Ok(LetGo::NotShared) };
+        let Some(conversation) = access.store.conversation(id)? else {
             return Ok(LetGo::NotShared);
         };
         let notes = known.home.conversation(id)?;
-        if entry_of(&notes.agreement()?, path).is_none() {
+        agreed.bring_up(&notes)?;
+        if agreed.entry(path).is_none() {
             return Ok(LetGo::NotShared);
         }
-        if self.weather.is_bad() {
+        if inner.weather.is_bad() {
             return Ok(LetGo::Kept("the bucket does not answer"));
         }
-        let Some(_lock) = self.access.lock(&known, WAIT)? else {
+        let Some(_lock) = access.lock(&known, WAIT)? else {
             return Ok(LetGo::Kept("another process uses the bucket"));
         };
-        let Some(_turn) = self.access.turn_within(id, WAIT) else {
+        let Some(_turn) = access.turn_within(id, WAIT) else {
             return Ok(LetGo::Kept("its conversation is being sent"));
         };
-        let (agreement, clock) = (notes.agreement()?, self.access.store.clock());
-        let entry = entry_of(&agreement, path);
-        let gone = known.far.evict(&conversation, path, entry, clock)?;
+        agreed.bring_up(&notes)?;
+        let clock = access.store.clock();
+        let gone = known.far.evict(&conversation, path, agreed.entry(path), clock)?;
         Ok(match gone {
             RemovalOutcome::Removed => LetGo::Gone,
             RemovalOutcome::Kept(why) => LetGo::Kept(why),
@@ -49,9 +95,55 @@ impl Inner {
     }
 }
 
-/// Returns what host and bucket agreed upon about the file at `path`, if they did.
-fn entry_of<'a>(agreement: &'a Agreement, path: &RelPath) -> Option<&'a Entry> {
-    let text = path.to_text();
-    let mut entries = agreement.base.entries.iter();
-    entries.find(|entry| entry.path == text && !entry.origins.is_empty())
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::model::OtherHosts as _;
+    use crate::remote::files::tests::scene::TOOL;
+    use crate::remote::files::tests::scene::soon;
+    use crate::remote::tier::tests::Host;
+    use crate::remote::tier::tests::bucket;
+
+    /// Lets it go, once no process that another test starts has copies of all descriptors.
+    fn let_go(round: &mut Room<'_>, call: &str) -> LetGo {
+        let path = RelPath::new(format!("{TOOL}/{call}.txt")).unwrap();
+        soon(|| {
+            let gone = round.let_go(&path);
+            (gone != LetGo::Kept("it is being written")).then_some(gone)
+        })
+    }
+
+    #[test]
+    fn a_round_reads_the_agreement_once_and_again_when_it_changes() {
+        let bucket = bucket();
+        let one = Host::new(&bucket);
+        for call in ["a", "b", "c"] {
+            one.put(call, "some bytes\n");
+        }
+        one.send();
+        let mut round = Room::new(&one.tier.0, one.id());
+        assert_eq!(let_go(&mut round, "a"), LetGo::Gone);
+        assert_eq!(let_go(&mut round, "d"), LetGo::NotShared);
+        one.put("d", "some bytes\n");
+        one.send();
+        assert_eq!(let_go(&mut round, "d"), LetGo::Gone);
+        let known = one.tier.0.access.known().unwrap().unwrap();
+        let remote = one.scene.store.root().join("remote").join(known.id.to_string());
+        let agreement = remote.join("conversations/c7/agreement.jsonl");
+        // Nothing tells this from the file that was read.
+        let (size, modified) = {
+            let found = fs::metadata(&agreement).unwrap();
+            (found.len(), found.modified().unwrap())
+        };
+        let file = fs::File::options().write(true).open(&agreement).unwrap();
+        fs::write(&agreement, "\n".repeat(size as usize)).unwrap();
+        file.set_modified(modified).unwrap();
+        assert_eq!(let_go(&mut round, "b"), LetGo::Gone);
+        let mut next = one.tier.letting_go(one.id());
+        let path = RelPath::new(format!("{TOOL}/c.txt")).unwrap();
+        assert!(matches!(next(&path), LetGo::Kept(_)), "it cannot be read");
+        assert!(one.file("c").exists());
+    }
 }

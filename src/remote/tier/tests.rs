@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::sending::Step;
 use super::*;
+use crate::model::LetGo;
 use crate::remote::files::tests::scene::Scene;
 use crate::remote::files::tests::scene::TOOL;
 use crate::remote::files::tests::scene::soon;
@@ -33,9 +34,9 @@ impl TestClock {
 }
 
 /// A host with the conversation `c7`.
-struct Host {
-    scene: Scene,
-    tier: Tier,
+pub(super) struct Host {
+    pub(super) scene: Scene,
+    pub(super) tier: Tier,
     clock: TestClock,
 }
 
@@ -59,18 +60,18 @@ fn tier(store: &Store, bucket: &Arc<TestBucket>, clock: &TestClock, options: Tie
 }
 
 impl Host {
-    fn new(bucket: &Arc<TestBucket>) -> Self {
+    pub(super) fn new(bucket: &Arc<TestBucket>) -> Self {
         let (scene, clock) = (Scene::new(), TestClock::new());
         let tier = tier(&scene.store, bucket, &clock, options());
         Self { scene, tier, clock }
     }
 
-    fn id(&self) -> &Component {
+    pub(super) fn id(&self) -> &Component {
         self.scene.conversation.id()
     }
 
     /// Stores an output, and tells the tier.
-    fn put(&self, call: &str, text: &str) {
+    pub(super) fn put(&self, call: &str, text: &str) {
         let record = self.scene.put(call, text);
         self.tier.changed(self.id(), Some(record.size));
     }
@@ -86,7 +87,7 @@ impl Host {
     }
 
     /// Works until all is sent.
-    fn send(&self) {
+    pub(super) fn send(&self) {
         // What was written a moment ago counts as being written until the clock of its disk moves.
         std::thread::sleep(Duration::from_millis(20));
         soon(|| {
@@ -109,7 +110,7 @@ impl Host {
         self.scene.conversation.far(&path).unwrap().is_some()
     }
 
-    fn file(&self, call: &str) -> PathBuf {
+    pub(super) fn file(&self, call: &str) -> PathBuf {
         self.scene.at(&format!("{TOOL}/{call}.txt"))
     }
 }
@@ -120,7 +121,7 @@ impl Drop for Host {
     }
 }
 
-fn bucket() -> Arc<TestBucket> {
+pub(super) fn bucket() -> Arc<TestBucket> {
     Arc::new(TestBucket::new())
 }
 
@@ -384,7 +385,7 @@ fn only_what_others_have_is_let_go() {
     let let_go = |call: &str| {
         // A process that another test starts has copies of all descriptors for a moment.
         soon(|| {
-            let gone = one.tier.let_go(one.id(), &path(call));
+            let gone = one.tier.letting_go(one.id())(&path(call));
             (gone != LetGo::Kept("it is being written")).then_some(gone)
         })
     };
@@ -408,6 +409,6 @@ fn what_cannot_be_read_back_stays() {
     one.put("x", &lines.collect::<Vec<_>>().concat());
     one.send();
     bucket.fail_after(0, false);
-    assert!(matches!(one.tier.let_go(one.id(), &path), LetGo::Kept(_)));
+    assert!(matches!(one.tier.letting_go(one.id())(&path), LetGo::Kept(_)));
     assert!(one.file("x").exists());
 }
