@@ -9,6 +9,7 @@ mod fault;
 mod listing;
 mod removal;
 mod retry;
+mod staged;
 mod upload;
 mod upload_parts;
 mod workers;

@@ -14,9 +14,8 @@ use crate::bucket::access::Bucket;
 use crate::bucket::access::Created;
 use crate::bucket::access::Deadline;
 use crate::bucket::error::BucketError;
+use crate::bucket::name::MARK;
 
-/// The key of the mark of a bucket.
-const KEY: &str = "ctxfs.json";
 /// The format of the bucket that this version writes, and the newest that it reads.
 const FORMAT: u64 = 1;
 /// The pause before a mark is looked for again that another host writes.
@@ -102,13 +101,13 @@ impl Bucket {
             return self.agreed(mark, write_once, deadline);
         }
         loop {
-            self.create(KEY, &new_mark(write_once), deadline)?;
+            self.create(MARK, &new_mark(write_once), deadline)?;
             if let Some(mark) = self.mark(deadline)? {
                 return self.agreed(mark, write_once, deadline);
             }
             // A store may refuse the second of two that write at once before the first is there.
             if deadline.left() < AGAIN {
-                let what = format!("read `{KEY}`");
+                let what = format!("read `{MARK}`");
                 let why = "the store says that it is there and that it is not".to_owned();
                 return Err(BucketError::Away { what, why });
             }
@@ -127,7 +126,7 @@ impl Bucket {
     }
 
     fn is_conditional(&self, bytes: &Bytes, deadline: Deadline) -> Result<bool, BucketError> {
-        match self.create(KEY, bytes, deadline) {
+        match self.create(MARK, bytes, deadline) {
             Ok(created) => Ok(created == Created::Exists && !self.creates_in_two()),
             Err(BucketError::Refused { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -135,7 +134,7 @@ impl Bucket {
     }
 
     fn mark(&self, deadline: Deadline) -> Result<Option<(Identity, Bytes)>, BucketError> {
-        let bytes = match self.get(KEY, Some(0..MOST), deadline) {
+        let bytes = match self.get(MARK, Some(0..MOST), deadline) {
             Ok(bytes) => bytes,
             Err(error) if error.is_absent() => return Ok(None),
             Err(error) => return Err(error),
@@ -159,7 +158,7 @@ fn read_mark(bytes: &[u8]) -> Result<Identity, BucketError> {
 }
 
 fn odd(why: String) -> BucketError {
-    BucketError::NotCtxfs { key: KEY.to_owned(), why }
+    BucketError::NotCtxfs { key: MARK.to_owned(), why }
 }
 
 fn new_mark(write_once: bool) -> Bytes {

@@ -15,6 +15,8 @@ use crate::bucket::FormatError;
 use crate::model::Component;
 use crate::replica::SegmentId;
 
+/// The key of the mark of a bucket.
+pub(super) const MARK: &str = "ctxfs.json";
 /// What the keys of all conversations begin with.
 pub const CONVERSATIONS: &str = "conversations/";
 /// The ends of the names of segments, of objects, and of the tables of their blocks.
@@ -124,6 +126,28 @@ pub fn object_of(file_name: &str) -> Option<(ObjectName, ObjectPart)> {
         let name = file_name.strip_suffix(end)?;
         Some((name.parse().ok()?, part))
     })
+}
+
+/// Returns the key that a file was about to get in a bucket that is a directory, if it has the name
+/// that the client gives to what it writes, `<key>#<digits>`, and that is a key of ctxfs.
+pub(super) fn staged_for(name: &str) -> Option<&str> {
+    let (key, number) = name.split_once('#')?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && is_key(key)).then_some(key)
+}
+
+fn is_key(key: &str) -> bool {
+    let in_conversation = || {
+        let (conversation, rest) = key.strip_prefix(CONVERSATIONS)?.split_once('/')?;
+        let (folder, name) = rest.split_once('/')?;
+        conversation_of(conversation)?;
+        Some(match folder {
+            "log" => segment_of(name).is_some(),
+            "objects" => object_of(name).is_some(),
+            _ => false,
+        })
+    };
+    key == MARK || in_conversation().unwrap_or(false)
 }
 
 fn encoded(conversation: &Component) -> String {

@@ -8,6 +8,7 @@ use crate::bucket::BucketError;
 use crate::bucket::Deadline;
 use crate::bucket::Listed;
 use crate::bucket::ObjectName;
+use crate::bucket::log_prefix;
 use crate::bucket::object_key;
 use crate::bucket::object_of;
 use crate::bucket::objects_prefix;
@@ -55,13 +56,46 @@ pub fn collect(
     let used = used(bucket, notes, deadline)?;
     let old = listed.into_iter().filter(|object| now.saturating_sub(object.modified_ms) >= WEEK);
     let unused: Vec<Listed> = old.filter(|object| is_unused(object, &used)).collect();
+    Ok(deleted(bucket, (&prefix, &unused), dry_run, deadline))
+}
+
+/// Deletes what writes that were cut off have left beside the segments and objects of a
+/// conversation, and beside the mark of the bucket, once it is older than a week by the clock of
+/// the store. With `latest`, a time of that clock, only tells which. Only a bucket that is a
+/// directory shows such files; others make no request for this.
+pub(super) fn collect_staged(
+    bucket: &dyn Objects,
+    conversation: &Component,
+    latest: Option<u64>,
+    deadline: Deadline,
+) -> Result<Vec<Collected>, RemoteError> {
+    let directories = [String::new(), log_prefix(conversation), objects_prefix(conversation)];
+    let mut staged = bucket.list_staged(&directories, deadline)?;
+    let Some(newest) = staged.iter().map(|each| each.modified_ms).max() else {
+        return Ok(Vec::new());
+    };
+    let now = match latest {
+        Some(latest) => latest.max(newest),
+        None => store_now(bucket, conversation, deadline)?,
+    };
+    staged.retain(|each| now.saturating_sub(each.modified_ms) >= WEEK);
+    Ok(deleted(bucket, ("", &staged), latest.is_some(), deadline))
+}
+
+/// Deletes objects whose names follow `prefix`, and tells what became of each.
+fn deleted(
+    bucket: &dyn Objects,
+    (prefix, objects): (&str, &[Listed]),
+    dry_run: bool,
+    deadline: Deadline,
+) -> Vec<Collected> {
     if dry_run {
-        return Ok(unused.iter().map(|object| told(&prefix, object, None)).collect());
+        return objects.iter().map(|object| told(prefix, object, None)).collect();
     }
-    let keys = unused.iter().map(|object| format!("{prefix}{}", object.name)).collect();
+    let keys = objects.iter().map(|object| format!("{prefix}{}", object.name)).collect();
     let outcomes = bucket.delete(keys, deadline).into_iter().map(|(_, outcome)| Some(outcome));
-    let each = unused.iter().zip(outcomes);
-    Ok(each.map(|(object, outcome)| told(&prefix, object, outcome)).collect())
+    let each = objects.iter().zip(outcomes);
+    each.map(|(object, outcome)| told(prefix, object, outcome)).collect()
 }
 
 /// Returns the time of the store, in milliseconds since the epoch: that of an empty object, which

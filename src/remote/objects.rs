@@ -66,6 +66,16 @@ pub trait Objects: Sync {
         deadline: Deadline,
     ) -> Vec<(String, Result<(), BucketError>)>;
 
+    /// Lists what writes that were cut off have left in directories, as whole keys that
+    /// [`Self::delete`] takes. Nothing where only the store could tell.
+    fn list_staged(
+        &self,
+        _directories: &[String],
+        _deadline: Deadline,
+    ) -> Result<Vec<Listed>, BucketError> {
+        Ok(Vec::new())
+    }
+
     /// Reads who the bucket is; `None` if no host ever wrote to it.
     fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError>;
 
@@ -136,6 +146,14 @@ impl Objects for Bucket {
         deadline: Deadline,
     ) -> Result<Vec<String>, BucketError> {
         Bucket::list_dirs(self, prefix, limit, deadline)
+    }
+
+    fn list_staged(
+        &self,
+        directories: &[String],
+        _deadline: Deadline,
+    ) -> Result<Vec<Listed>, BucketError> {
+        Bucket::list_staged(self, directories)
     }
 
     fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {

@@ -11,6 +11,7 @@ use crate::remote::RemoteError;
 use crate::remote::Session;
 use crate::remote::Sync;
 use crate::remote::collect;
+use crate::remote::collect::collect_staged;
 use crate::remote::look;
 use crate::remote::store_now;
 use crate::replica::Changes;
@@ -74,7 +75,8 @@ impl Sync<'_> {
     }
 
     /// Merges the segments of a conversation where that is worth it, deletes segments that were
-    /// covered a day ago, and objects that nobody has named for a week.
+    /// covered a day ago, objects that nobody has named for a week, and what writes have left that
+    /// were cut off a week ago.
     pub fn tidy(&self, id: &Component, tidying: Tidying) -> Result<Tidied, RemoteError> {
         let notes = self.home.conversation(id)?;
         let push = self.pushing(&notes, &NoSource);
@@ -85,6 +87,7 @@ impl Sync<'_> {
         if tidying == Tidying::Delete {
             tidied.deletions = self.swept(&push, &notes)?;
             tidied.deletions.extend(collect(self.bucket, &notes, false, (self.deadline)())?);
+            tidied.deletions.extend(collect_staged(self.bucket, id, None, (self.deadline)())?);
         }
         for each in &tidied.deletions {
             tracing::info!(key = %each.key, outcome = ?each.outcome, "deleted from the bucket");
@@ -120,6 +123,8 @@ impl Sync<'_> {
         });
         let mut deletions: Vec<_> = segments.collect();
         deletions.extend(collect(self.bucket, notes, true, (self.deadline)())?);
+        let id = notes.conversation();
+        deletions.extend(collect_staged(self.bucket, id, Some(now), (self.deadline)())?);
         Ok(Tidied { merges: Vec::new(), to_merge, deletions })
     }
 

@@ -118,7 +118,8 @@ impl Fault {
         Self::Never(deepest(error))
     }
 
-    fn of_disk(error: &io::Error) -> Self {
+    /// Returns what an error of a directory means.
+    pub(super) fn of_disk(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Self::Refused(error.to_string())

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Bucket {
     /// Deletes objects, as many with one request as the store takes: 1000 for S3. Returns each
-    /// key with its outcome. What is not there counts as deleted.
+    /// key with its outcome, in their order. What is not there counts as deleted.
     pub fn delete(
         &self,
         keys: Vec<String>,
@@ -40,9 +40,10 @@ impl Bucket {
 
     /// Deletes the keys of one turn. Asks again for those alone that time may mend.
     async fn deleting(&self, keys: &[String], deadline: Deadline) -> Vec<Result<(), Fault>> {
-        let start = |key: &String| match self.path(key) {
-            Ok(_) => Err(Fault::Again("there was no time".to_owned())),
-            Err(fault) => Err(fault),
+        let start = |key: &String| match (self.remove_staged(key), self.path(key)) {
+            (Some(outcome), _) => outcome,
+            (None, Ok(_)) => Err(Fault::Again("there was no time".to_owned())),
+            (None, Err(fault)) => Err(fault),
         };
         let mut outcomes: Vec<Result<(), Fault>> = keys.iter().map(start).collect();
         let mut pauses = Pauses::new();

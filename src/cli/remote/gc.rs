@@ -1,5 +1,7 @@
 //! `ctxfs remote gc`: what is of no use in the bucket any more.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use serde_json::json;
 
@@ -33,9 +35,14 @@ pub(super) fn run(args: &RemoteGcArgs, cli: &Cli, context: &mut Context) -> anyh
         context.printer.say(&"nothing is deleted: `sweep` is off for this host");
     }
     let (mut all, mut problems) = (Vec::new(), Problems::default());
+    let mut told = HashSet::new();
     for id in opened.wanted(args.conversation.as_slice())? {
         match opened.sync(|sync| sync.tidy(&id, tidying)) {
-            Ok(tidied) => all.push((id, tidied)),
+            Ok(mut tidied) => {
+                // What is beside the mark of the bucket is told of each conversation.
+                tidied.deletions.retain(|each| told.insert(each.key.clone()));
+                all.push((id, tidied));
+            }
             Err(error @ RemoteError::Blind { .. }) => problems.add(id.to_text(), error),
             Err(error) => return Err(error.into()),
         }

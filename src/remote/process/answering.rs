@@ -20,6 +20,7 @@ use super::message::Request;
 use crate::bucket::BucketError;
 use crate::bucket::Created;
 use crate::bucket::Deadline;
+use crate::bucket::Listed;
 use crate::bucket::RequestCounts;
 use crate::remote::Objects;
 
@@ -90,11 +91,12 @@ impl Answering<'_> {
                 self.reply(size.map(Answer::Uploaded))
             }
             Request::List { prefix } => {
-                let listed = self.objects.list(&prefix, deadline).map(|listed| {
-                    let named = listed.into_iter();
-                    named.map(|each| (each.name, each.size, each.modified_ms)).collect()
-                });
-                self.names(listed)
+                let listed = self.objects.list(&prefix, deadline);
+                self.names(listed.map(named))
+            }
+            Request::ListStaged { directories } => {
+                let listed = self.objects.list_staged(&directories, deadline);
+                self.names(listed.map(named))
             }
             Request::ListDirs { prefix, limit } => {
                 let listed = self.objects.list_dirs(&prefix, limit, deadline);
@@ -165,4 +167,8 @@ impl Answering<'_> {
         }
         Ok(())
     }
+}
+
+fn named(listed: Vec<Listed>) -> Vec<Name> {
+    listed.into_iter().map(|each| (each.name, each.size, each.modified_ms)).collect()
 }

@@ -280,8 +280,17 @@ impl Objects for ProcessObjects {
 
     fn list(&self, prefix: &str, deadline: Deadline) -> Result<Vec<Listed>, BucketError> {
         let request = Request::List { prefix: prefix.to_owned() };
-        let names = self.list_some(prefix, MOST_LISTED, deadline, request)?.into_iter();
-        Ok(names.map(|(name, size, modified_ms)| Listed { name, size, modified_ms }).collect())
+        Ok(listed(self.list_some(prefix, MOST_LISTED, deadline, request)?))
+    }
+
+    fn list_staged(
+        &self,
+        directories: &[String],
+        deadline: Deadline,
+    ) -> Result<Vec<Listed>, BucketError> {
+        let name = directories.first().map_or("", String::as_str);
+        let request = Request::ListStaged { directories: directories.to_vec() };
+        Ok(listed(self.list_some(name, MOST_LISTED, deadline, request)?))
     }
 
     fn list_dirs(
@@ -363,6 +372,11 @@ fn body(
         return Err(odd());
     }
     Ok(Ok(channel.read_bytes(length)?.into()))
+}
+
+fn listed(names: Vec<Name>) -> Vec<Listed> {
+    let listed = |(name, size, modified_ms)| Listed { name, size, modified_ms };
+    names.into_iter().map(listed).collect()
 }
 
 /// Reads as many names.

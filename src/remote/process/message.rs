@@ -53,6 +53,10 @@ pub(super) enum Request {
         prefix: String,
         limit: usize,
     },
+    /// The names follow the answer.
+    ListStaged {
+        directories: Vec<String>,
+    },
     Modified {
         key: String,
     },

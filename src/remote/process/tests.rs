@@ -226,6 +226,21 @@ fn each_request_does_what_it_does_without_a_process() {
 }
 
 #[test]
+fn what_was_cut_off_in_a_directory_is_seen_and_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let left = directory.path().join("ctxfs.json#1");
+    std::fs::write(&left, "half").unwrap();
+    let url = format!("file://{}", directory.path().display());
+    let bucket = Bucket::open(&BucketUrl::parse(&url).unwrap(), []).unwrap();
+    let (objects, top) = (apart(bucket.clone()), [String::new()]);
+    let listed = objects.list_staged(&top, soon()).unwrap();
+    assert_eq!(listed, bucket.list_staged(&top).unwrap());
+    assert_eq!(listed[0].name, "ctxfs.json#1");
+    assert!(objects.delete(vec!["ctxfs.json#1".to_owned()], soon())[0].1.is_ok());
+    assert!(!left.exists());
+}
+
+#[test]
 fn lists_of_any_length_come_whole() {
     let bucket = memory();
     for number in 0..2500 {

@@ -1,6 +1,9 @@
 //! What an operator does: status, check, gc, purge.
 
 use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::SystemTime;
 
 use serde_json::Value;
 
@@ -95,6 +98,37 @@ fn gc_merges_and_leaves_what_is_needed() {
     let told = pair.ctxfs(&pair.one, "remote", &["gc"]).text();
     assert!(told.contains("c7: nothing to merge, nothing to delete"), "{told}");
     assert_eq!(segments(), 65, "what is covered stays for a day");
+    pair.pull(&pair.other);
+    assert_eq!(outputs(&pair.other), outputs(&pair.one));
+}
+
+#[test]
+fn gc_deletes_what_a_killed_push_left_in_a_directory() {
+    let pair = Pair::new();
+    pair.one.put("c7", "a", &large("a"));
+    pair.push(&pair.one);
+    let objects = pair.bucket().join("conversations/c7/objects");
+    let object = ending(&objects, ".zst")[0].display().to_string();
+    let beside = |end: &str| PathBuf::from(format!("{object}{end}"));
+    let old = [beside("#1"), pair.bucket().join("ctxfs.json#3")];
+    let (young, notes) = (beside("#2"), objects.join("notes#1"));
+    for path in old.iter().chain([&young, &notes]) {
+        fs::write(path, "half").unwrap();
+    }
+    let long_ago = SystemTime::now() - Duration::from_hours(8 * 24);
+    for path in old.iter().chain([&notes]) {
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(long_ago).unwrap();
+    }
+    let gc =
+        |options: &[&str]| pair.ctxfs(&pair.one, "remote", &[&["gc"][..], options].concat()).text();
+    let told = gc(&["--dry-run"]);
+    assert_eq!(told.matches("would be deleted: ").count(), 2, "{told}");
+    assert!(old.iter().all(|path| path.exists()));
+    let told = gc(&[]);
+    assert!(told.contains("deleted: ctxfs.json#3") && told.contains("#1"), "{told}");
+    assert!(!old.iter().any(|path| path.exists()), "{told}");
+    assert!(young.exists() && notes.exists(), "one may go on, and one is not ours");
     pair.pull(&pair.other);
     assert_eq!(outputs(&pair.other), outputs(&pair.one));
 }
