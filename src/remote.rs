@@ -126,6 +126,7 @@ pub use purge::Purged;
 pub use push::LeftOut;
 pub use push::NoSource;
 pub use push::Opened;
+pub use push::OwnLine;
 pub use push::Push;
 pub use push::Pushed;
 pub use push::Session;

@@ -200,7 +200,7 @@ mod tests {
             ["c7", "c8"].map(|id| Component::new(id).unwrap()).into()
         }
 
-        fn letting_go<'a>(&'a self, _: &Component) -> LettingGo<'a> {
+        fn letting_go(&self, _: &Component) -> LettingGo<'_> {
             Box::new(|_: &RelPath| LetGo::NotShared)
         }
 

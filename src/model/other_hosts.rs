@@ -33,7 +33,7 @@ pub trait OtherHosts: Debug + Send + Sync {
     fn conversations(&self) -> Arc<[Component]>;
 
     /// Returns what lets local copies of outputs of a conversation go, for one round of that.
-    fn letting_go<'a>(&'a self, conversation: &Component) -> LettingGo<'a>;
+    fn letting_go(&self, conversation: &Component) -> LettingGo<'_>;
 
     /// Returns true if local copies of what the others have go when the disk is nearly full.
     fn evicts(&self) -> bool;

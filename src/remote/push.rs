@@ -37,6 +37,7 @@ pub(super) use packed_file::PackedFile;
 pub(super) use ready::message;
 pub use source::NoSource;
 pub use source::Opened;
+pub use source::OwnLine;
 pub use source::Source;
 pub use uploads::Session;
 
@@ -95,12 +96,28 @@ pub enum LeftOut {
     /// No segment can say it.
     #[error("it cannot be shared: {0}")]
     Refused(String),
+    /// No segment can say this message: the others are published without it. That is told once.
+    #[error("a message of {bytes} bytes cannot be shared, and stays on this host: {why}")]
+    Message {
+        /// Its bytes.
+        bytes: u64,
+        /// The reason.
+        why: String,
+    },
     /// The bucket takes nothing that replaces or removes what it has.
     #[error(
         "the bucket is write-once: what it has under this name stays. Use another name for what is \
          new"
     )]
     WriteOnce,
+}
+
+impl LeftOut {
+    /// Returns true if no later push tells of it.
+    #[must_use]
+    pub fn is_told_once(&self) -> bool {
+        matches!(self, Self::Message { .. })
+    }
 }
 
 impl Push<'_> {
@@ -185,7 +202,8 @@ impl Push<'_> {
         }
     }
 
-    /// Returns the next messages that are not published; none if all are.
+    /// Returns the next messages that are not published; none if all are. Notes those that no segment
+    /// can say, and passes over them.
     fn messages(&self, pushed: &mut Pushed) -> Result<Option<Messages>, RemoteError> {
         loop {
             let before = self.notes.agreement()?;
@@ -193,19 +211,36 @@ impl Push<'_> {
             if lines.is_empty() {
                 return Ok(None);
             }
-            let checked = lines.into_iter().map(ready::message);
-            let (texts, left): (Vec<_>, Vec<_>) = checked.partition(Result::is_ok);
-            let left = left.into_iter().filter_map(Result::err);
-            pushed.left.extend(left.map(|why| (MESSAGES.to_owned(), why)));
-            let texts: Vec<String> = texts.into_iter().flatten().collect();
+            let mut after = before.clone();
+            let texts = texts_of(lines, &mut after.unshared, pushed);
             if !texts.is_empty() || at == before.messages {
+                self.notes.save(&before, &after)?;
                 return Ok((!texts.is_empty()).then_some(Messages { texts, at }));
             }
-            let mut after = before.clone();
             after.messages = at;
             self.notes.save(&before, &after)?;
         }
     }
+}
+
+/// Returns the messages in lines that a segment can say. The others go to `unshared` and are told.
+fn texts_of(
+    lines: Vec<OwnLine>,
+    unshared: &mut BTreeMap<u64, u64>,
+    pushed: &mut Pushed,
+) -> Vec<String> {
+    let mut texts = Vec::with_capacity(lines.len());
+    for OwnLine { offset, length: bytes, text } in lines {
+        match text.map_or_else(|| Err(ready::too_long()), ready::message) {
+            Ok(text) => texts.push(text),
+            Err(why) => {
+                unshared.insert(offset, bytes);
+                let left = LeftOut::Message { bytes, why };
+                pushed.left.push((format!("{MESSAGES} at byte {offset}"), left));
+            }
+        }
+    }
+    texts
 }
 
 /// Takes as much out of moves and removals as goes into one segment.

@@ -28,6 +28,7 @@ use crate::remote::mark::shared_path;
 use crate::remote::notes::MessagesAt;
 use crate::remote::own_log::chained;
 use crate::remote::push::Opened;
+use crate::remote::push::OwnLine;
 use crate::remote::push::Source;
 use crate::replica::FileKey;
 use crate::replica::FileVersion;
@@ -120,7 +121,7 @@ impl Source for LocalSource<'_> {
         self.complete(&path, file, &stat)
     }
 
-    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<Vec<u8>>, MessagesAt), RemoteError> {
+    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<OwnLine>, MessagesAt), RemoteError> {
         let Some(file) = self.conversation.log_file()? else { return Ok((Vec::new(), *from)) };
         let read = || {
             let mark = FileMark::of(&stat_file(&file)?);
@@ -197,36 +198,34 @@ fn attributes_of(file: &File) -> io::Result<BTreeMap<String, String>> {
 }
 
 /// Returns messages of `log` from `at` on, and where the next ones follow.
-fn messages_of(log: Artifact, mut at: MessagesAt) -> io::Result<(Vec<Vec<u8>>, MessagesAt)> {
+fn messages_of(log: Artifact, mut at: MessagesAt) -> io::Result<(Vec<OwnLine>, MessagesAt)> {
     let (mut taken, mut bytes) = (Vec::new(), 0);
     let mut lines = LogLines::from(log, at.offset);
     while let Some(line) = lines.next() {
         let line = line?;
         let chain = chained(at.chain, &line)?;
-        let line = whole_line(line)?;
-        let length = line.as_ref().map_or(0, Vec::len);
+        let line = own_line(line, lines.reached())?;
+        let length = line.text.as_ref().map_or(0, Vec::len);
         if bytes > 0 && bytes + length > MESSAGES_BYTES {
             return Ok((taken, at));
         }
-        taken.extend(line);
+        taken.push(line);
         bytes += length;
         at = MessagesAt { offset: lines.reached(), chain, ..at };
     }
     Ok((taken, MessagesAt { offset: lines.reached(), ..at }))
 }
 
-/// Returns the bytes of a line, or none if it is too long for a segment.
-fn whole_line(line: LogLine) -> io::Result<Option<Vec<u8>>> {
-    match line {
-        LogLine::Bytes(bytes) => Ok(Some(bytes)),
-        LogLine::Part(log, start, length) if length < LINE_BYTES as u64 => {
-            log.bytes(start, length as usize).map(Some)
-        }
-        LogLine::Part(_, _, length) => {
-            tracing::warn!(length, "a message is too long to be shared with other hosts");
-            Ok(None)
-        }
-    }
+/// Returns the line whose newline ends at `end`. One that is too long for a segment is not read.
+fn own_line(line: LogLine, end: u64) -> io::Result<OwnLine> {
+    let length = line.len();
+    let offset = end.saturating_sub(length + 1);
+    let text = match line {
+        LogLine::Bytes(bytes) => Some(bytes),
+        LogLine::Part(..) if length >= LINE_BYTES as u64 => None,
+        LogLine::Part(log, start, length) => Some(log.bytes(start, length as usize)?),
+    };
+    Ok(OwnLine { offset, length, text })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::remote::Agreement;
 use crate::remote::Notes;
 use crate::remote::RemoteError;
 use crate::remote::here::here;
@@ -29,6 +30,9 @@ pub struct Standing {
     pub others: usize,
     /// Bytes of messages that are still to be sent.
     pub messages: u64,
+    /// Messages that no segment can say, which stay here: where each begins in the log of this host,
+    /// and its bytes.
+    pub unshared: BTreeMap<u64, u64>,
     /// True if not all of it could be read.
     pub is_partial: bool,
     /// True if a segment is about to be sent, since it could not be sent before.
@@ -55,7 +59,11 @@ pub fn standing(
         None => (Changes::since(&notes.agreement()?.base, &BTreeMap::new()), false),
     };
     let mut standing = Standing { is_partial, ..Standing::of(&changes) };
-    standing.messages = conversation.map_or(Ok(0), |found| messages(found, notes))?;
+    if let Some(conversation) = conversation {
+        let agreement = notes.agreement()?;
+        standing.messages = messages(conversation, &agreement)?;
+        standing.unshared = agreement.unshared;
+    }
     standing.is_sending = notes.intent()?.is_some();
     standing.segments = notes.segments()?.len();
     standing.looked = notes.looked()?;
@@ -84,11 +92,11 @@ impl Standing {
     }
 }
 
-fn messages(conversation: &Conversation, notes: &Notes) -> Result<u64, RemoteError> {
+fn messages(conversation: &Conversation, agreement: &Agreement) -> Result<u64, RemoteError> {
     let Some(file) = conversation.log_file()? else { return Ok(0) };
     let read = stat_file(&file);
     let stat = read.map_err(|error| conversation.log_error("read", error))?;
-    let sent = notes.agreement()?.messages;
+    let sent = agreement.messages;
     let is_same = FileMark::of(&stat).ino == sent.inode;
     Ok(stat.size.saturating_sub(if is_same { sent.offset } else { 0 }))
 }

@@ -97,6 +97,21 @@ pub struct Sent {
     pub is_partial: bool,
 }
 
+impl Sent {
+    /// Takes over what was sent before this: its segments, and what is told once.
+    pub fn follow(&mut self, before: Self) {
+        self.segments.splice(0..0, before.segments);
+        let told = before.left.into_iter().filter(|(_, why)| why.is_told_once());
+        self.left.extend(told);
+    }
+
+    /// Tells what the last push left out, and what was told once.
+    fn tell(&mut self, left: Vec<(String, LeftOut)>) {
+        self.left.retain(|_, why| why.is_told_once());
+        self.left.extend(left);
+    }
+}
+
 /// What came.
 #[derive(Debug, Default)]
 pub struct Came {
@@ -162,7 +177,7 @@ impl Sync<'_> {
             }
             let pushed = self.run(conversation, &notes, &changes, session)?;
             sent.segments.extend(pushed.segments);
-            sent.left = pushed.left.into_iter().collect();
+            sent.tell(pushed.left);
             let live = changes.puts.iter().filter(|(_, put)| put.digest.is_none());
             sent.live = live.map(|(path, _)| path.clone()).collect();
             sent.is_partial = files.unread.count() > 0;
@@ -212,11 +227,10 @@ impl Sync<'_> {
             changes.removed.extend(own_log::gone(&notes, before.writer)?);
             let pushed = self.pushing(&notes, &NoSource).run(&changes, &mut session)?;
             sent.segments.extend(pushed.segments);
-            sent.left = pushed.left.into_iter().collect();
+            sent.tell(pushed.left);
             if !pushed.again {
                 let before = notes.agreement()?;
-                let messages = MessagesAt::default();
-                notes.save(&before, &Agreement { messages, ..before.clone() })?;
+                notes.save(&before, &without_log(&before, MessagesAt::default()))?;
                 break;
             }
         }
@@ -382,12 +396,12 @@ impl Sync<'_> {
 /// and that was not published yet. Where all of the conversation is gone, it was lost.
 fn log_is_replaced(conversation: &Conversation, notes: &Notes) -> Result<bool, RemoteError> {
     let before = notes.agreement()?;
-    let at = match own_log::found_again(conversation, before.messages)? {
-        Some(at) => at,
+    let after = match own_log::found_again(conversation, before.messages)? {
+        Some(messages) => Agreement { messages, ..before.clone() },
         None if conversation.has_manifest()? => return Ok(true),
-        None => MessagesAt::default(),
+        None => without_log(&before, MessagesAt::default()),
     };
-    notes.save(&before, &Agreement { messages: at, ..before.clone() })?;
+    notes.save(&before, &after)?;
     Ok(false)
 }
 
@@ -398,7 +412,12 @@ fn forget_replaced_log(conversation: &Conversation, notes: &Notes) -> Result<(),
         return Ok(());
     }
     let (before, messages) = (notes.agreement()?, own_log::beginning(conversation)?);
-    notes.save(&before, &Agreement { messages, ..before.clone() })
+    notes.save(&before, &without_log(&before, messages))
+}
+
+/// Returns the agreement where nothing is known of a log but its beginning, `messages`.
+fn without_log(before: &Agreement, messages: MessagesAt) -> Agreement {
+    Agreement { messages, unshared: BTreeMap::new(), ..before.clone() }
 }
 
 #[cfg(test)]

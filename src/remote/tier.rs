@@ -180,7 +180,7 @@ impl OtherHosts for Tier {
         Arc::clone(&self.0.others.lock())
     }
 
-    fn letting_go<'a>(&'a self, conversation: &Component) -> LettingGo<'a> {
+    fn letting_go(&self, conversation: &Component) -> LettingGo<'_> {
         let mut room = Room::new(&self.0, conversation);
         Box::new(move |path: &RelPath| room.let_go(path))
     }

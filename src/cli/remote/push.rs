@@ -168,10 +168,9 @@ fn send(opened: &Opened, conversation: &Arc<Conversation>) -> Result<(Sent, Rese
             break;
         }
         thread::sleep(MOMENT);
-        let more = opened.sync(|sync| sync.push(conversation))?;
-        let segments = std::mem::take(&mut sent.segments);
+        let mut more = opened.sync(|sync| sync.push(conversation))?;
+        more.follow(sent);
         sent = more;
-        sent.segments.splice(0..0, segments);
     }
     let looked =
         look(&opened.bucket, &opened.home.conversation(conversation.id())?, opened.deadline())?;

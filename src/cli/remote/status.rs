@@ -142,6 +142,10 @@ impl Status {
         }
         for (id, standing) in &self.conversations {
             let _ = writeln!(text, "{}: {}", visible::whole(&id.to_text()), line(standing));
+            for (offset, bytes) in &standing.unshared {
+                let size = ls::size(*bytes);
+                let _ = writeln!(text, "  message at byte {offset}: too long to be shared, {size}");
+            }
             for (segment, why) in &standing.refused {
                 let _ = writeln!(text, "  segment {segment}: {}", visible::whole(&why.to_string()));
             }
@@ -199,9 +203,13 @@ fn value(id: &Component, standing: &Standing) -> Value {
         .iter()
         .map(|(segment, why)| json!({ "segment": segment.to_string(), "why": why.to_string() }));
     let refused: Vec<_> = refused.collect();
+    let unshared = standing.unshared.iter();
+    let unshared: Vec<_> =
+        unshared.map(|(offset, bytes)| json!({ "offset": offset, "bytes": bytes })).collect();
     json!({ "conversation": id.to_text(), "files": standing.files, "bytes": standing.bytes,
         "oldestAt": standing.oldest.map(Time::as_millis), "live": standing.live,
         "renamesAndRemovals": standing.others, "messageBytes": standing.messages,
+        "messagesTooLong": unshared,
         "isSending": standing.is_sending, "segments": standing.segments,
         "lookedAt": standing.looked.map(Time::as_millis), "refused": refused })
 }

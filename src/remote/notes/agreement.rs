@@ -50,12 +50,14 @@ pub struct Agreement {
     pub clock: Clock,
     /// The messages that were published.
     pub messages: MessagesAt,
+    /// Those that no segment can say: where each begins in the log of this host, and its bytes.
+    pub unshared: BTreeMap<u64, u64>,
 }
 
 impl Default for Agreement {
     fn default() -> Self {
         let (base, clock, messages) = (Base::default(), Clock::default(), MessagesAt::default());
-        Self { base, writer: None, next: 1, clock, messages }
+        Self { base, writer: None, next: 1, clock, messages, unshared: BTreeMap::new() }
     }
 }
 
@@ -78,6 +80,8 @@ struct At {
     next: u64,
     stamp: Stamp,
     messages: MessagesAt,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    unshared: BTreeMap<u64, u64>,
 }
 
 impl Default for At {
@@ -89,7 +93,8 @@ impl Default for At {
 impl At {
     fn of(agreement: &Agreement) -> Self {
         let Agreement { writer, next, messages, .. } = *agreement;
-        Self { writer, next, stamp: agreement.clock.last(), messages }
+        let (stamp, unshared) = (agreement.clock.last(), agreement.unshared.clone());
+        Self { writer, next, stamp, messages, unshared }
     }
 }
 
@@ -165,11 +170,11 @@ impl Reading {
     }
 
     fn agreement(self) -> Agreement {
-        let At { writer, next, stamp, messages } = self.at;
+        let At { writer, next, stamp, messages, unshared } = self.at;
         let mut clock = Clock::default();
         clock.see(stamp);
         let base = Base { entries: self.entries.into_values().collect() };
-        Agreement { base, writer, next, clock, messages }
+        Agreement { base, writer, next, clock, messages, unshared }
     }
 }
 

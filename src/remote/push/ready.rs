@@ -17,6 +17,7 @@ use super::uploads::Upload;
 use crate::bucket::BucketError;
 use crate::bucket::Deadline;
 use crate::bucket::FormatError;
+use crate::bucket::LINE_BYTES;
 use crate::bucket::Line;
 use crate::bucket::MessageLine;
 use crate::bucket::MoveLine;
@@ -179,14 +180,19 @@ impl Push<'_> {
     }
 }
 
-/// Returns the message in a line of the log, if a segment can say it.
-pub(in crate::remote) fn message(line: Vec<u8>) -> Result<String, LeftOut> {
-    let text = String::from_utf8(line).map_err(|error| LeftOut::Refused(error.to_string()))?;
+/// Returns the message in a line of the log, or why no segment can say it.
+pub(in crate::remote) fn message(line: Vec<u8>) -> Result<String, String> {
+    let text = String::from_utf8(line).map_err(|error| error.to_string())?;
     let line = MessageLine { text, stamp: Stamp::default(), origin: None };
-    match check(Line::Message(line))? {
+    match written(Line::Message(line)).map_err(|error| error.to_string())? {
         (Line::Message(line), _) => Ok(line.text),
         _ => unreachable!("a line stays what it is"),
     }
+}
+
+/// Returns why no segment can say a message that is longer than any line.
+pub(super) fn too_long() -> String {
+    FormatError::TooLarge { what: "a line of the records", most: LINE_BYTES as u64 }.to_string()
 }
 
 /// Checks that a segment can say that an artifact was moved.
@@ -234,8 +240,11 @@ fn checked(mut line: PutLine, bytes: ReadyBytes) -> Result<Ready, LeftOut> {
 
 /// Returns the line and its length, if it can be written.
 fn check(line: Line) -> Result<(Line, usize), LeftOut> {
+    written(line).map_err(|error| LeftOut::Refused(error.to_string()))
+}
+
+fn written(line: Line) -> Result<(Line, usize), FormatError> {
     let mut written = Vec::new();
-    let refused = |error: FormatError| LeftOut::Refused(error.to_string());
-    line.write(&mut written).map_err(refused)?;
+    line.write(&mut written)?;
     Ok((line, written.len()))
 }

@@ -178,5 +178,5 @@ fn agreed(before: &Agreement, intent: &Intent) -> Agreement {
     clock.see(intent.stamp);
     let (writer, next) = (Some(intent.segment.writer), intent.segment.number + 1);
     let messages = intent.messages.unwrap_or(before.messages);
-    Agreement { base, writer, next, clock, messages }
+    Agreement { base, writer, next, clock, messages, unshared: before.unshared.clone() }
 }

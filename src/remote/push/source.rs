@@ -22,6 +22,17 @@ pub struct Opened {
     pub attributes: BTreeMap<String, String>,
 }
 
+/// A line of the message log of this host, without its newline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnLine {
+    /// Where it begins in the log.
+    pub offset: u64,
+    /// Its bytes.
+    pub length: u64,
+    /// The line; `None` if it is too long for any segment.
+    pub text: Option<Vec<u8>>,
+}
+
 /// The files and messages of a conversation of this host.
 pub trait Source {
     /// Opens the file at `path`, if it is still this one in this state and nobody writes it.
@@ -32,10 +43,9 @@ pub trait Source {
         version: FileVersion,
     ) -> Result<Option<Opened>, RemoteError>;
 
-    /// Returns messages that follow a place of the log, without their newlines, and the place after
-    /// them: some 4 MiB at most, and none if there are no more. A log that is another file now is
-    /// read from its start.
-    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<Vec<u8>>, MessagesAt), RemoteError>;
+    /// Returns messages that follow a place of the log, and the place after them: some 4 MiB at most,
+    /// and none if there are no more. A log that is another file now is read from its start.
+    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<OwnLine>, MessagesAt), RemoteError>;
 }
 
 /// A source of nothing: for what is published without a look at files, such as merges.
@@ -52,7 +62,7 @@ impl Source for NoSource {
         Ok(None)
     }
 
-    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<Vec<u8>>, MessagesAt), RemoteError> {
+    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<OwnLine>, MessagesAt), RemoteError> {
         Ok((Vec::new(), *from))
     }
 }

@@ -312,8 +312,13 @@ fn a_message_that_no_segment_can_say_is_told() {
     let (bucket, mut host) = (TestBucket::new(), TestHost::new());
     host.source.messages = ["two\nlines", "x\ny", "{}"].map(str::to_owned).into();
     let pushed = host.push(&bucket).unwrap();
-    assert!(matches!(&pushed.left[..], [(_, LeftOut::Refused(_)), (_, LeftOut::Refused(_))]));
+    let left: Vec<_> = pushed.left.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(left, ["messages at byte 0", "messages at byte 1"]);
+    assert!(pushed.left.iter().all(|(_, why)| matches!(why, LeftOut::Message { bytes: 3.., .. })));
     assert_eq!(reader(&bucket).told(), ["{}"]);
+    let unshared = host.notes.agreement().unwrap().unshared;
+    assert_eq!(unshared.into_iter().collect::<Vec<_>>(), [(0, 9), (1, 3)]);
+    assert!(host.push(&bucket).unwrap().left.is_empty(), "it is told once");
 }
 
 #[test]

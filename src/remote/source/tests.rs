@@ -58,6 +58,10 @@ fn what_is_not_as_it_was_is_left() {
     assert!(open(A).is_none(), "it was changed");
 }
 
+fn own(offset: u64, text: &str) -> OwnLine {
+    OwnLine { offset, length: text.len() as u64, text: Some(text.as_bytes().to_vec()) }
+}
+
 #[test]
 fn messages_follow_each_other_until_the_log_is_another() {
     let scene = Scene::new();
@@ -66,17 +70,17 @@ fn messages_follow_each_other_until_the_log_is_another() {
     assert_eq!(source.message_lines(&start).unwrap(), (Vec::new(), start));
     scene.write("history/messages.jsonl", "{\"a\":1}\n  \n{\"b\":2}\n{\"torn");
     let (lines, at) = source.message_lines(&start).unwrap();
-    assert_eq!(lines, [b"{\"a\":1}".to_vec(), b"{\"b\":2}".to_vec()]);
+    assert_eq!(lines, [own(0, "{\"a\":1}"), own(11, "{\"b\":2}")]);
     assert_eq!(source.message_lines(&at).unwrap(), (Vec::new(), at));
     let log = scene.at("history/messages.jsonl");
     let mut open = fs::OpenOptions::new().append(true).open(&log).unwrap();
     open.write_all(b"\":3}\n").unwrap();
     let (lines, end) = source.message_lines(&at).unwrap();
-    assert_eq!(lines, [b"{\"torn\":3}".to_vec()]);
+    assert_eq!(lines, [own(19, "{\"torn\":3}")]);
     assert!(end.offset > at.offset && (end.inode, end.born) == (at.inode, at.born));
     scene.write("history/other", "{\"c\":4}\n");
     fs::rename(scene.at("history/other"), log).unwrap();
-    assert_eq!(source.message_lines(&end).unwrap().0, [b"{\"c\":4}".to_vec()]);
+    assert_eq!(source.message_lines(&end).unwrap().0, [own(0, "{\"c\":4}")]);
 }
 
 #[test]
@@ -87,15 +91,19 @@ fn many_messages_come_in_parts() {
     let all = [line(1), too_long, line(2), line(3)].concat();
     scene.write("history/messages.jsonl", &all);
     let source = LocalSource::new(&scene.conversation);
-    let (mut at, mut seen) = (MessagesAt::default(), Vec::new());
+    let (mut at, mut seen, mut too_long) = (MessagesAt::default(), Vec::new(), Vec::new());
     loop {
         let (lines, next) = source.message_lines(&at).unwrap();
         if lines.is_empty() {
             break;
         }
-        assert_eq!(lines.len(), 1, "two would be more than is taken at a time");
-        seen.extend(lines.into_iter().map(|line| line[6]));
+        let (texts, others): (Vec<_>, Vec<_>) =
+            lines.into_iter().partition(|line| line.text.is_some());
+        assert!(texts.len() <= 1, "two would be more than is taken at a time");
+        seen.extend(texts.into_iter().map(|line| line.text.unwrap()[6]));
+        too_long.extend(others.into_iter().map(|line| (line.offset, line.length)));
         at = next;
     }
     assert_eq!((seen.as_slice(), at.offset), (&b"123"[..], all.len() as u64));
+    assert_eq!(too_long, [(line(1).len() as u64, LINE_BYTES as u64 + 8)]);
 }

@@ -11,9 +11,11 @@ use super::Sync;
 use crate::bucket::Bucket;
 use crate::bucket::BucketUrl;
 use crate::bucket::Deadline;
+use crate::bucket::LINE_BYTES;
 use crate::message::log_of;
 use crate::model::Content as _;
 use crate::remote::Home;
+use crate::remote::LeftOut;
 use crate::remote::Moment;
 use crate::remote::Notes;
 use crate::remote::PublishedMessages;
@@ -21,6 +23,7 @@ use crate::remote::PushLock;
 use crate::remote::files::tests::scene::Scene;
 use crate::remote::files::tests::scene::TOOL;
 use crate::remote::files::tests::scene::soon;
+use crate::remote::standing;
 use crate::store::RemovalOutcome;
 
 pub(in crate::remote) struct Host {
@@ -325,4 +328,31 @@ fn copy_all(from: &std::path::Path, to: &std::path::Path) {
             fs::copy(&path, to.join(name)).unwrap();
         }
     }
+}
+
+#[test]
+fn a_message_that_is_too_long_is_told_once_and_all_else_is_shared() {
+    let (one, other) = two_hosts();
+    one.scene.put("a", "text\n");
+    one.say("first");
+    one.say(&"x".repeat(LINE_BYTES));
+    // A segment needs twice as many bytes for it.
+    one.say(&"\\\"".repeat(5 << 20));
+    one.say("last");
+    let mut left = BTreeMap::new();
+    soon(|| {
+        let sent = one.sync(|sync| sync.push(&one.scene.conversation)).unwrap();
+        left.extend(sent.left);
+        sent.live.is_empty().then_some(())
+    });
+    assert!(left.len() == 2 && left.values().all(LeftOut::is_told_once), "{left:?}");
+    assert!(one.push().segments.is_empty(), "there is nothing more to do");
+    let conversation = Some(&*one.scene.conversation);
+    let standing = standing(conversation, &one.notes(), one.scene.store.clock()).unwrap();
+    assert!(standing.is_sent() && standing.unshared.len() == 2, "{standing:?}");
+    other.pull();
+    assert!(other.scene.has(&format!("{TOOL}/a.txt")));
+    assert_eq!(other.heard(), ["first", "last"]);
+    one.pull();
+    assert_eq!(one.heard().len(), 4, "here it is shown");
 }

@@ -20,6 +20,7 @@ use crate::remote::MessagesAt;
 use crate::remote::Moment;
 use crate::remote::Notes;
 use crate::remote::Opened;
+use crate::remote::OwnLine;
 use crate::remote::Piece;
 use crate::remote::Push;
 use crate::remote::Pushed;
@@ -228,10 +229,13 @@ impl Source for TestSource {
     }
 
     /// Two messages at a time.
-    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<Vec<u8>>, MessagesAt), RemoteError> {
+    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<OwnLine>, MessagesAt), RemoteError> {
         let start = from.offset as usize;
         let end = self.messages.len().min(start + 2);
-        let lines = self.messages[start..end].iter().map(|text| text.clone().into_bytes());
+        let lines = (start..end).map(|at| {
+            let (offset, text) = (at as u64, self.messages[at].clone().into_bytes());
+            OwnLine { offset, length: text.len() as u64, text: Some(text) }
+        });
         Ok((lines.collect(), MessagesAt { inode: 1, born: 0, offset: end as u64, chain: 0 }))
     }
 }

@@ -40,6 +40,27 @@ fn status_tells_what_is_still_to_be_sent() {
 }
 
 #[test]
+fn a_message_that_is_too_long_is_told_once_by_push_and_by_each_status() {
+    let pair = Pair::new();
+    pair.one.put("c7", "a", b"text\n");
+    let log = pair.one.path().join("context/c7/history/messages.jsonl");
+    let long = format!("{{\"role\":\"user\",\"content\":\"{}\"}}\n", "x".repeat(17 << 20));
+    fs::write(log, &long).unwrap();
+    let push = || pair.ctxfs(&pair.one, "push", &[]).run();
+    let told = format!("c7/messages at byte 0: a message of {} bytes", long.len() - 1);
+    assert_told(&push(), 1, &told);
+    assert_told(&push(), 0, "everything already");
+    let told = pair.ctxfs(&pair.one, "remote", &["status"]).text();
+    assert!(told.contains("all is sent") && told.contains("too long to be shared"), "{told}");
+    let told = status(&pair);
+    let too_long = &told["conversations"][0]["messagesTooLong"][0];
+    assert_eq!(too_long["offset"], 0, "{told}");
+    assert_eq!(too_long["bytes"], long.len() - 1, "{told}");
+    pair.pull(&pair.other);
+    assert_eq!(outputs(&pair.other), outputs(&pair.one));
+}
+
+#[test]
 fn check_finds_a_missing_and_a_damaged_object() {
     let pair = Pair::new();
     pair.one.put("c7", "a", &large("a"));
