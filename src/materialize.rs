@@ -189,6 +189,7 @@ impl Analyzer {
             statuses: if is_text { forms.sections.statuses(lines) } else { Vec::new() },
             sections: if is_text { forms.sections.finish(lines) } else { Sections::default() },
             plain: self.extractor.as_ref().map(|extractor| extractor.length()),
+            shortcuts: None,
             version: Analysis::VERSION,
         }
     }

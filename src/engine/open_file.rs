@@ -155,4 +155,11 @@ impl Content for FileContent {
             OpenFile::Far(far) => far.file()?.content.lines_before(offset.min(self.length)),
         }
     }
+
+    fn last_line(&self) -> io::Result<Option<u64>> {
+        match &self.file {
+            OpenFile::Far(far) if far.stat.size == self.length => far.file()?.content.last_line(),
+            OpenFile::Here(_) | OpenFile::Far(_) => Ok(None),
+        }
+    }
 }

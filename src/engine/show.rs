@@ -1,5 +1,6 @@
 //! Computing the text of a view, of a file or of another view's text.
 
+use std::io;
 use std::sync::Arc;
 
 use crate::engine::Base;
@@ -26,6 +27,7 @@ use crate::engine::open_file::FileContent;
 use crate::engine::shown::FileFacts;
 use crate::engine::shown::ShownFile;
 use crate::engine::tracker;
+use crate::materialize::Checkpoints;
 use crate::materialize::PlainText;
 use crate::model::Analysis;
 use crate::model::Content;
@@ -175,7 +177,7 @@ fn content(
         known.analysis = Arc::new(without_places(&known.analysis));
     }
     let text = if is_text && !(late && needs_all) {
-        plain_text(engine, shown.file, &artifact, &mut known, expired)?
+        plain_text(engine, shown, &artifact, &mut known, expired)?
     } else {
         None
     };
@@ -207,24 +209,45 @@ fn needed_analysis(
 /// of that text. Returns `None` if all of it is its own text.
 fn plain_text(
     engine: &Engine,
-    of: &dyn SourceFile,
+    shown: &FileView<'_>,
     raw: &FileContent,
     known: &mut AnalysisSoFar,
     expired: &dyn Fn() -> bool,
 ) -> Result<Option<PlainText<FileContent>>> {
-    let bytes = known.analysis.bytes;
+    let (of, bytes) = (shown.file, known.analysis.bytes);
     if bytes == raw.len() && !known.analysis.has_escapes() {
         return Ok(None);
+    }
+    let raw = raw.file().content(bytes);
+    if let Some(text) = text_at_places(shown, &raw, &known.analysis)? {
+        known.analysis = Arc::new(known.analysis.of_text());
+        return Ok(Some(text));
     }
     if of.tracker().seen() < bytes {
         // A recorded analysis has no checkpoints. If time runs out before there are any, the text
         // is found without them.
         tracker::analyse(engine, of, raw.file().as_ref(), bytes, expired)?;
     }
-    let raw = raw.file().content(bytes);
     let text = PlainText::new(raw, of.tracker().checkpoints())?;
     known.analysis = Arc::new(known.analysis.of_text());
     Ok(Some(text))
+}
+
+/// Returns the text of a log whose bytes are elsewhere, of which a stand-in reads a part, if it is
+/// known from which places on it can be read. Other views read all of it in any order.
+fn text_at_places(
+    shown: &FileView<'_>,
+    raw: &FileContent,
+    analysis: &Analysis,
+) -> io::Result<Option<PlainText<FileContent>>> {
+    let is_part = matches!(shown.view, View::Summary | View::Tail | View::Head);
+    let shortcuts = analysis.shortcuts.as_ref().filter(|_| is_part && raw.file().is_far());
+    let Some(places) = shortcuts.map(|shortcuts| &shortcuts.places).filter(|at| !at.is_empty())
+    else {
+        return Ok(None);
+    };
+    let text = PlainText::new(raw.clone(), Checkpoints::at(places))?;
+    Ok((analysis.plain == Some(text.len())).then_some(text))
 }
 
 /// Returns the length that the pages of `of` divide: that of a file, or of its text without escape
@@ -320,6 +343,7 @@ fn facts_of_text(engine: &Engine, base: &Computed) -> Result<FileFacts> {
 fn without_places(analysis: &Analysis) -> Analysis {
     Analysis {
         plain: None,
+        shortcuts: None,
         errors: Errors::default(),
         trouble: Vec::new(),
         unlike: Vec::new(),

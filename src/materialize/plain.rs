@@ -23,6 +23,8 @@ pub use ranges::text_ranges;
 /// Bytes of a line that are held back because a carriage return may follow. In a longer line
 /// nothing is overwritten.
 const HELD: usize = 64 * 1024;
+/// Bytes of the log that are read at a time.
+const STEP: usize = 64 * 1024;
 
 /// Removes the sequences from a stream. The result does not depend on where the stream was cut.
 #[derive(Debug, Clone, Default)]

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::model::Shortcuts;
+
 /// The facts about some bytes, as found by `materialize::Analyzer`.
 ///
 /// All of it can be derived from the bytes again. The manifest keeps it to save that work.
@@ -48,6 +50,9 @@ pub struct Analysis {
     /// and `digest` describe what is stored, and all other fields describe the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain: Option<u64>,
+    /// What spares others to read all bytes. Only records that came from another host have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortcuts: Option<Box<Shortcuts>>,
     /// The [`Analysis::VERSION`] that found this; 0 in records without a version.
     #[serde(default)]
     pub version: u32,

@@ -39,6 +39,11 @@ pub trait Content: Send + Sync {
     fn lines_before(&self, _offset: u64) -> io::Result<LinesBefore> {
         Ok(LinesBefore::default())
     }
+
+    /// Returns where the last line begins, if that is known without reading.
+    fn last_line(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
 }
 
 /// A place in a content, and the newlines before it.
@@ -81,6 +86,10 @@ impl<C: Content + ?Sized> Content for &C {
 
     fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
         (**self).lines_before(offset)
+    }
+
+    fn last_line(&self) -> io::Result<Option<u64>> {
+        (**self).last_line()
     }
 }
 

@@ -58,6 +58,10 @@ impl Content for Masked<'_> {
     fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
         self.content.lines_before(offset)
     }
+
+    fn last_line(&self) -> io::Result<Option<u64>> {
+        self.content.last_line()
+    }
 }
 
 impl std::fmt::Debug for Masked<'_> {

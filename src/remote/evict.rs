@@ -18,6 +18,7 @@ use crate::remote::mark::mark_of;
 use crate::replica::Entry;
 use crate::replica::Origin;
 use crate::store::Conversation;
+use crate::store::FarBytes;
 use crate::store::FileClock;
 use crate::store::FileMark;
 use crate::store::RemovalOutcome;
@@ -58,7 +59,9 @@ impl FarArtifacts {
         if !self.has_all(conversation.id(), origin, &line.1)? {
             return Ok(RemovalOutcome::Kept("the bucket has other bytes"));
         }
-        Ok(conversation.let_go(path, &mark, &origin.to_string())?)
+        let shortcuts = known.analysis.as_ref().and_then(|analysis| analysis.shortcuts.as_deref());
+        let bytes = FarBytes { origin: &origin.to_string(), shortcuts };
+        Ok(conversation.let_go(path, &mark, bytes)?)
     }
 
     /// Reads the bytes of an artifact back. Returns false if they are not those of its line.

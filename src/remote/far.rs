@@ -157,6 +157,7 @@ impl FarArtifacts {
             segment,
             parts,
             lines: known.map(|analysis| analysis.lines),
+            last_line: known.and_then(|analysis| analysis.shortcuts.as_ref()?.last_line),
             kept: OnceLock::new(),
             object,
         })

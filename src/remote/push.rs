@@ -10,6 +10,7 @@ mod parts;
 mod ready;
 mod sending;
 mod source;
+mod stand_in;
 mod uploads;
 mod write_once;
 

@@ -5,6 +5,7 @@ use std::slice;
 use crate::model::Far;
 use crate::model::Record;
 use crate::model::RelPath;
+use crate::model::Shortcuts;
 use crate::store::arrival::MODE;
 use crate::store::attributes;
 use crate::store::conversation::Conversation;
@@ -14,10 +15,19 @@ use crate::store::file_mark::FileMark;
 use crate::store::held_file::HeldFile;
 use crate::store::removal::RemovalOutcome;
 
+/// Where the bytes of an artifact are, and what others were told of them.
+#[derive(Debug, Clone, Copy)]
+pub struct FarBytes<'a> {
+    /// Their origin in the bucket.
+    pub origin: &'a str,
+    /// What spares reading all of them.
+    pub shortcuts: Option<&'a Shortcuts>,
+}
+
 impl Conversation {
     /// Removes the file at `path` from this disk, unless it differs from `mark`, is being written,
-    /// or is not what its record says. The artifact stays: its bytes are those of `origin` in the
-    /// bucket, as the caller has made sure.
+    /// or is not what its record says. The artifact stays: its bytes are those in the bucket, as the
+    /// caller has made sure.
     ///
     /// Whoever has it open can read it to its end. Wherever this stops, the file is there, or the
     /// record says where its bytes are.
@@ -25,7 +35,7 @@ impl Conversation {
         &self,
         path: &RelPath,
         mark: &FileMark,
-        origin: &str,
+        bytes: FarBytes<'_>,
     ) -> Result<RemovalOutcome, StoreError> {
         let lock = self.manifest().lock()?;
         let held = match HeldFile::of(self, path, mark)? {
@@ -40,7 +50,7 @@ impl Conversation {
         else {
             return Ok(RemovalOutcome::Kept("its bytes may not be those of its record"));
         };
-        lock.append(slice::from_ref(&let_go(&before, &held, origin)))?;
+        lock.append(slice::from_ref(&let_go(&before, &held, bytes)))?;
         lock.sync()?;
         let Err(error) = self.remove_held(path, &held) else {
             return Ok(RemovalOutcome::Removed);
@@ -54,13 +64,19 @@ impl Conversation {
 }
 
 /// Returns the record of an artifact whose file goes. It is known by that file as before.
-fn let_go(record: &Record, held: &HeldFile, origin: &str) -> Record {
+fn let_go(record: &Record, held: &HeldFile, bytes: FarBytes<'_>) -> Record {
+    let FarBytes { origin, shortcuts } = bytes;
     let file = held.stat.original(record).local_file();
     let far = Far { origin: origin.to_owned(), mode: held.stat.mode & MODE, here: false };
     let mut provenance = record.provenance.clone();
     // What its attributes say goes with the file.
     provenance.update(&attributes::provenance_of(&held.file).unwrap_or_default());
-    Record { file: Some(file), owner: None, provenance, far: Some(far), ..record.clone() }
+    let mut analysis = record.analysis.clone();
+    if let (Some(analysis), Some(shortcuts)) = (&mut analysis, shortcuts) {
+        analysis.shortcuts = Some(Box::new(shortcuts.clone()));
+    }
+    let (file, far) = (Some(file), Some(far));
+    Record { file, owner: None, provenance, analysis, far, ..record.clone() }
 }
 
 #[cfg(test)]

@@ -237,6 +237,7 @@ fn analysis(bytes: &[u8]) -> Analysis {
         repeated: Vec::new(),
         sections: Sections::default(),
         plain: None,
+        shortcuts: None,
         version: Analysis::VERSION,
     }
 }

@@ -196,7 +196,7 @@ fn last_part_notice(subject: &Subject<'_>, shown: usize) -> io::Result<String> {
     let file = subject.place.file();
     let offset = subject.content.len() - shown as u64;
     let bytes = counted(shown as u64, "byte");
-    let start = scan::start_before(subject.content, offset)?;
+    let start = scan::start_of_last(subject, offset)?;
     Ok(match (start, all_lines(subject)?) {
         (Some(start), Some(line)) => format!(
             "# the last {bytes} of line {} follow, from byte column {} on; all of it would pass 48 KiB. \

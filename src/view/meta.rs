@@ -49,6 +49,7 @@ struct Meta<'a> {
 /// Writes the fields, indented.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let provenance = &subject.record.provenance;
+    let analysis = Analysis { shortcuts: None, ..subject.analysis.clone() };
     let mut meta = Meta {
         reference: subject.place.reference(),
         file: subject.place.file(),
@@ -67,7 +68,7 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
         mime: provenance.mime.as_deref().unwrap_or(&subject.analysis.mime),
         incomplete: subject.record.incomplete(),
         redacted: MaskCounts::default(),
-        analysis: subject.analysis,
+        analysis: &analysis,
     };
     if subject.redacts.is_some() {
         let text = serde_json::to_string(&meta).map_err(std::io::Error::from)?;

@@ -104,6 +104,26 @@ fn after_newline(block: &[u8], count: u64) -> u64 {
     memchr::memchr_iter(b'\n', block).nth(nth).map_or(block.len(), |at| at + 1) as u64
 }
 
+/// Returns the start of the line that holds the byte before `offset`, which is in the last line of
+/// the subject, or none if it is very far away.
+pub(super) fn start_of_last(subject: &Subject<'_>, offset: u64) -> io::Result<Option<u64>> {
+    let Some(start) = last_line(subject)?.filter(|start| *start <= offset) else {
+        return start_before(subject.content, offset);
+    };
+    let farthest = FARTHEST_BACK - u64::from(start > 0);
+    Ok((offset - start <= farthest).then_some(start))
+}
+
+/// Returns where the last line begins, if that is known.
+fn last_line(subject: &Subject<'_>) -> io::Result<Option<u64>> {
+    let analysis = subject.analysis;
+    if analysis.bytes != subject.content.len() {
+        return subject.content.last_line();
+    }
+    let noted = analysis.shortcuts.as_ref().and_then(|shortcuts| shortcuts.last_line);
+    Ok(noted.or_else(|| (analysis.lines == 1).then_some(0)))
+}
+
 /// Returns the start of the line that holds the byte before `offset`, or none if it is very far
 /// away.
 pub(super) fn start_before(content: &dyn Content, offset: u64) -> io::Result<Option<u64>> {
@@ -237,6 +257,37 @@ mod tests {
         assert_eq!(start(2), Some(2));
         assert_eq!(start(1), Some(0));
         assert_eq!(start(0), Some(0));
+    }
+
+    /// Has only lines whose starts are known.
+    struct Unread(u64, Option<u64>);
+
+    impl Content for Unread {
+        fn len(&self) -> u64 {
+            self.0
+        }
+
+        fn read_at(&self, _: u64, _: &mut [u8]) -> io::Result<usize> {
+            panic!("nothing is read");
+        }
+
+        fn last_line(&self) -> io::Result<Option<u64>> {
+            Ok(self.1)
+        }
+    }
+
+    #[test]
+    fn a_start_that_is_known_is_not_looked_for() {
+        let fixture = Fixture::new("x");
+        let start = |(length, known), offset| {
+            let content = Unread(length, known);
+            start_of_last(&Subject { content: &content, ..fixture.subject() }, offset).unwrap()
+        };
+        assert_eq!(start((1 << 40, Some(7)), FARTHEST_BACK + 6), Some(7));
+        assert_eq!(start((1 << 40, Some(7)), FARTHEST_BACK + 7), None);
+        assert_eq!(start((1 << 40, Some(0)), FARTHEST_BACK), Some(0));
+        assert_eq!(start((1 << 40, Some(0)), FARTHEST_BACK + 1), None);
+        assert_eq!(start((1, None), 1), Some(0), "its analysis has one line");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::io::Write;
 
 use crate::model::Limits;
 use crate::model::Subject;
+use crate::model::TriedView;
 use crate::redact::MaskCounts;
 use crate::view::RenderError;
 use crate::view::Rendered;
@@ -58,6 +59,14 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     let portion = portion(analysed, subject.content.len());
     let notice = Some(format!("# analysed so far: first {portion}\n"));
     Ok(Rendered { notice, whole: false })
+}
+
+/// Returns what a summary tries.
+pub(super) fn tried(subject: &Subject<'_>) -> io::Result<Vec<TriedView>> {
+    if subject.analysis.is_binary() || subject.content.is_empty() {
+        return Ok(Vec::new());
+    }
+    steps::tried(subject, &findings(subject)?)
 }
 
 /// Returns the facts and all of the output, if it is small.

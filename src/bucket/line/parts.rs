@@ -10,7 +10,7 @@ use crate::bucket::frame;
 /// What a member of an archive has beside its content, at most: a header and padding.
 pub(super) const AROUND: usize = 1024;
 /// The most bytes of an artifact that come with its record, although it has an object.
-pub const PARTS_BYTES: u64 = 1 << 20;
+pub const PARTS_BYTES: u64 = 8 << 20;
 /// The most ranges that these are.
 const MOST: usize = 256;
 

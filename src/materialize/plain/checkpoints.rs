@@ -1,14 +1,18 @@
 //! Checkpoints in a log, from which its text can be read.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::materialize::BLOCK_BYTES;
 use crate::materialize::plain::EscapeStripper;
+use crate::materialize::plain::STEP;
 use crate::model::Content;
 
 /// Bytes of the log between two checkpoints, at first.
 const SPACING: u64 = 256 * 1024;
+/// The same, where few bytes are to be read for a part of the text.
+const CLOSE: u64 = 8 * 1024;
 /// Checkpoints that are kept. When there are more, every other one is dropped, so a log may have
 /// any length.
 const MOST: usize = 4096;
@@ -41,6 +45,48 @@ impl Checkpoints {
             extractor.push(&block, &mut text);
             text.clear();
         }
+    }
+
+    /// Returns the checkpoints of `content` that are beginnings of lines, close to each other.
+    pub fn close(content: &dyn Content) -> io::Result<Self> {
+        let (mut extractor, mut text) = (TextExtractor::default(), Vec::new());
+        extractor.spacing = CLOSE;
+        loop {
+            let block = content.bytes(extractor.raw, BLOCK_BYTES)?;
+            if block.is_empty() {
+                break;
+            }
+            for piece in block.chunks(CLOSE as usize) {
+                extractor.push(piece, &mut text);
+                text.clear();
+            }
+        }
+        let lines = extractor.checkpoints.iter().filter(|each| each.stripper.is_fresh());
+        Ok(Self(Arc::new(lines.cloned().collect())))
+    }
+
+    /// Returns checkpoints at beginnings of lines. Each is given by the bytes of the log before it,
+    /// and those of its text; those out of order are left out.
+    pub fn at(places: &[(u64, u64)]) -> Self {
+        let mut checkpoints: Vec<Checkpoint> = Vec::new();
+        for (raw, plain) in places {
+            let stripper = EscapeStripper::default();
+            let next = Checkpoint { raw: *raw, plain: *plain, stripper };
+            let is_after = |last: &Checkpoint| last.raw < next.raw && last.plain <= next.plain;
+            if next.plain <= next.raw && checkpoints.last().is_none_or(is_after) {
+                checkpoints.push(next);
+            }
+        }
+        Self(Arc::new(checkpoints))
+    }
+
+    /// Returns the place at which reading `text`, a range of the text, begins, and the bytes of the
+    /// log, of `length` bytes, that are read for it at most if that is a checkpoint.
+    pub fn around(&self, text: &Range<u64>, length: u64) -> ((u64, u64), Range<u64>) {
+        let start = self.before(text.start, length);
+        let after = self.0.partition_point(|checkpoint| checkpoint.plain < text.end);
+        let end = self.0.get(after).map_or(length, |checkpoint| checkpoint.raw + STEP as u64);
+        ((start.raw, start.plain), start.raw..end.min(length))
     }
 
     #[cfg(test)]

@@ -8,12 +8,11 @@ use parking_lot::Mutex;
 
 use crate::materialize::plain::Checkpoints;
 use crate::materialize::plain::EscapeStripper;
+use crate::materialize::plain::STEP;
 use crate::materialize::plain::checkpoints::Checkpoint;
 use crate::model::Content;
 use crate::model::read_pieces;
 
-/// Bytes of the log that are read at a time.
-const STEP: usize = 64 * 1024;
 /// Blocks that are cached: those between two checkpoints, so that reading backwards or at random
 /// does not read them repeatedly.
 const KEPT: usize = 16;

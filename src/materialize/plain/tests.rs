@@ -144,3 +144,35 @@ fn checkpoints_are_bounded_and_reach_everywhere() {
         assert!(at.min(extractor.length()) - checkpoint.plain < 200, "{at}: {}", checkpoint.plain);
     }
 }
+
+#[test]
+fn a_part_of_a_text_is_read_from_a_place_near_it() {
+    let line = |number: usize| format!("\x1b[3{}mline {number}\x1b[0m of a log\n", number % 8);
+    let log = (0..60_000).map(line).collect::<Vec<_>>().concat().into_bytes();
+    let text = strip_escapes(&log);
+    let lines = Checkpoints::close(&log).unwrap();
+    let middle = text.len() as u64 / 2;
+    let wanted = middle..middle + 1000;
+    let (place, around) = lines.around(&wanted, log.len() as u64);
+    assert!(place.1 <= middle && middle - place.1 < 32 << 10, "{place:?}");
+    assert!(around.start == place.0 && around.end - around.start < 160 << 10, "{around:?}");
+    let end = text.len() as u64 - 10..text.len() as u64;
+    let (last, to_end) = lines.around(&end, log.len() as u64);
+    assert_eq!(to_end.end, log.len() as u64);
+    // What is not read may be anything of that length.
+    let mut other = vec![b'?'; log.len()];
+    for range in [around, to_end] {
+        let range = range.start as usize..range.end as usize;
+        other[range.clone()].copy_from_slice(&log[range]);
+    }
+    let shown = PlainText::new(other, Checkpoints::at(&[(0, 0), place, last])).unwrap();
+    assert_eq!(shown.len(), text.len() as u64);
+    let part = &text[middle as usize..middle as usize + 1000];
+    assert_eq!(shown.bytes(middle, 1000).unwrap().as_bstr(), part.as_bstr());
+}
+
+#[test]
+fn places_out_of_order_are_left_out() {
+    let places = [(0, 0), (10, 5), (9, 7), (20, 4), (30, 40), (40, 9)];
+    assert_eq!(Checkpoints::at(&places).len(), 3);
+}

@@ -22,6 +22,8 @@ pub(super) struct PartsContent {
     pub(super) parts: Parts,
     /// The lines of all of it, if its record tells.
     pub(super) lines: Option<u64>,
+    /// Where the last of them begins, if its record tells.
+    pub(super) last_line: Option<u64>,
     pub(super) kept: OnceLock<Option<Vec<u8>>>,
     pub(super) object: ObjectContent,
 }
@@ -60,5 +62,9 @@ impl Content for PartsContent {
             }
             _ => self.object.lines_before(offset),
         }
+    }
+
+    fn last_line(&self) -> io::Result<Option<u64>> {
+        Ok(self.last_line)
     }
 }

@@ -11,19 +11,24 @@ use parking_lot::Mutex;
 use crate::bucket::PARTS_BYTES;
 use crate::bucket::PutParts;
 use crate::bucket::packed_parts;
-use crate::model::Record;
 use crate::view::StandInReads;
 
-/// The most bytes of parts when they are packed, unless they are the ends alone.
-const PACKED: u64 = 64 << 10;
+/// The most bytes of parts when they are packed, unless they are the ends alone: those that are read
+/// where secrets are shown, and those that are read where they are masked.
+const PACKED: u64 = 1 << 20;
+const PACKED_MASKED: u64 = 512 << 10;
 /// The most ranges.
 const MOST: usize = 200;
+/// The bytes of parts that weigh as one of a small artifact: they are held in memory, and packed in
+/// the segment.
+const WEIGHT: u64 = 4;
 
 /// The ranges that may go into the segment.
 #[derive(Debug)]
 pub(super) struct PartsPlan {
-    /// The ends; with what was found; with what masks need. Each has the one before in it.
-    steps: Vec<Vec<Range<u64>>>,
+    /// The ends; with what was found; with what masks need at the ends; with what they need of all.
+    /// Each has the one before in it, and the most bytes that it may have when it is packed.
+    steps: Vec<(Vec<Range<u64>>, u64)>,
 }
 
 /// The bytes of some ranges of a file.
@@ -43,36 +48,34 @@ pub(super) struct Watched<F> {
 }
 
 impl PartsPlan {
-    /// Returns what may go into the segment of a file of so many bytes. `None` where that would not
-    /// help: views of the log of a terminal show its text, for which all of it is read.
-    pub(super) fn of(record: &Record, size: u64) -> Option<Self> {
-        let analysis = record.analysis.as_ref()?;
-        if analysis.bytes != size || analysis.has_escapes() {
-            return None;
-        }
-        let reads = StandInReads::of(analysis);
+    /// Returns what may go into the segment of a file whose stand-ins read this.
+    pub(super) fn of(reads: &StandInReads) -> Self {
+        let StandInReads { ends, found, masked_ends, masked } = reads;
         let (mut chosen, mut steps) = (Vec::new(), Vec::new());
-        for more in [&reads.ends, &reads.found, &reads.masked] {
+        for (more, most) in
+            [(ends, PACKED), (found, PACKED), (masked_ends, PACKED_MASKED), (masked, PACKED_MASKED)]
+        {
             for range in more {
                 add(&mut chosen, range);
             }
-            steps.push(chosen.clone());
+            steps.push((chosen.clone(), most));
         }
-        Some(Self { steps })
+        Self { steps }
     }
 
     /// Returns `content`, of which all that may be needed is kept in what is returned with it.
     pub(super) fn watch<F>(&self, content: F) -> (Watched<F>, Arc<Mutex<PartBytes>>) {
-        let ranges = self.steps.last().cloned().unwrap_or_default();
+        let ranges = self.steps.last().map(|(ranges, _)| ranges.clone()).unwrap_or_default();
         let kept = Arc::new(Mutex::new(PartBytes { ranges, bytes: Vec::new() }));
         (Watched { content, at: 0, kept: Arc::clone(&kept) }, kept)
     }
 
     /// Returns the most of what was kept that is small when it is packed, or else the ends.
     pub(super) fn picked(&self, kept: &PartBytes) -> PartBytes {
-        let mut steps = self.steps.iter().rev().map(|step| kept.only(step)).peekable();
-        while let Some(parts) = steps.next() {
-            if steps.peek().is_none() || packed_parts(&parts.bytes) <= PACKED {
+        let steps = self.steps.iter().rev();
+        let mut steps = steps.map(|(step, most)| (kept.only(step), *most)).peekable();
+        while let Some((parts, most)) = steps.next() {
+            if steps.peek().is_none() || packed_parts(&parts.bytes) <= most {
                 return parts;
             }
         }
@@ -87,9 +90,9 @@ impl PartBytes {
         (!bytes.is_empty()).then_some(PutParts::Bytes { ranges, bytes })
     }
 
-    /// Returns how many bytes there are.
-    pub(super) fn len(&self) -> u64 {
-        self.bytes.len() as u64
+    /// Returns their share of the bytes of a segment.
+    pub(super) fn weight(&self) -> u64 {
+        self.bytes.len() as u64 / WEIGHT
     }
 
     fn keep(&mut self, at: u64, bytes: &[u8]) {
@@ -151,12 +154,15 @@ fn add(chosen: &mut Vec<Range<u64>>, range: &Range<u64>) {
 mod tests {
     use super::*;
     use crate::materialize::Analyzer;
+    use crate::model::Record;
+    use crate::remote::push::stand_in::planned;
 
-    fn planned(text: &[u8]) -> (PartsPlan, PartBytes) {
+    fn planned_for(text: &[u8]) -> (PartsPlan, PartBytes) {
         let mut analyzer = Analyzer::new();
         analyzer.push(text);
-        let record = Record { analysis: Some(analyzer.finish()), ..Record::default() };
-        let plan = PartsPlan::of(&record, text.len() as u64).unwrap();
+        let (analysis, path) = (Some(analyzer.finish()), "artifacts/tool/a.txt".to_owned());
+        let mut record = Record { path, analysis, ..Record::default() };
+        let plan = planned(&mut record, &text.to_vec()).unwrap().unwrap();
         let (mut watched, kept) = plan.watch(text);
         let mut read = Vec::new();
         watched.read_to_end(&mut read).unwrap();
@@ -182,46 +188,46 @@ mod tests {
     #[test]
     fn they_are_what_is_read_at_the_ends_and_in_between() {
         let text = [log(100_000), b"ValueError: 17 is no port\n".to_vec(), log(100_000)].concat();
-        let (plan, kept) = planned(&text);
+        let (plan, kept) = planned_for(&text);
         check(&text, &kept);
         let parts = plan.picked(&kept);
         check(&text, &parts);
         let has = |at: usize| parts.ranges.iter().any(|range| range.contains(&(at as u64)));
         assert!(has(0) && has(40_000) && has(text.len() - 1) && has(text.len() - 40_000));
-        assert!(parts.len() <= PARTS_BYTES && !has(text.len() / 4));
-        assert!(packed_parts(&parts.bytes) <= PACKED || parts.ranges.len() == 2);
+        assert!(has(text.len() / 2) && !has(text.len() / 4));
+        assert!(packed_parts(&parts.bytes) <= PACKED);
     }
 
     #[test]
-    fn of_what_packs_badly_only_the_ends_come() {
-        let mut random = vec![0; 1 << 20];
+    fn of_what_packs_badly_less_comes_for_masks() {
+        let mut random = vec![0; 4 << 20];
         blake3::Hasher::new().finalize_xof().fill(&mut random);
-        let text: String = random.iter().map(|byte| char::from(b'!' + byte % 90)).collect();
-        let (plan, kept) = planned(text.as_bytes());
+        let mut text = Vec::new();
+        for (number, line) in random.chunks(1 << 19).enumerate() {
+            text.extend(line.iter().map(|byte| b'!' + byte % 90));
+            text.extend(format!("\nValueError: {} is no port\n", "a".repeat(number)).into_bytes());
+        }
+        let (plan, kept) = planned_for(&text);
         let parts = plan.picked(&kept);
-        check(text.as_bytes(), &parts);
-        assert_eq!(parts.ranges.len(), 2);
-        assert!(parts.len() < 140 << 10 && parts.len() < kept.len(), "{}", parts.len());
+        check(&text, &parts);
+        let (size, all) = (parts.bytes.len(), kept.bytes.len());
+        assert!(size > 140 << 10 && size < all, "{size} of {all}");
+        assert!(packed_parts(&parts.bytes) <= PACKED, "{size} of {all}");
     }
 
     #[test]
-    fn where_all_is_read_there_are_none() {
-        let text = b"a\x1b[1mb\x1b[0m\n".repeat(100_000);
-        let mut analyzer = Analyzer::of_log();
-        analyzer.push(&text);
-        let record = Record { analysis: Some(analyzer.finish()), ..Record::default() };
-        assert!(PartsPlan::of(&record, text.len() as u64).is_none());
-        assert!(PartsPlan::of(&Record::default(), 7).is_none());
+    fn without_an_analysis_there_are_none() {
+        assert!(planned(&mut Record::default(), &b"some text".to_vec()).unwrap().is_none());
     }
 
     #[test]
     fn endless_places_take_no_more_room() {
         let mut chosen = Vec::new();
         for place in 0..10_000 {
-            add(&mut chosen, &(place * 100_000..place * 100_000 + 50_000));
+            add(&mut chosen, &(place * 200_000..place * 200_000 + 100_000));
         }
         let size: u64 = chosen.iter().map(|range| range.end - range.start).sum();
-        assert!(size <= PARTS_BYTES && size > PARTS_BYTES - 50_000, "{size}");
+        assert!(size <= PARTS_BYTES && size > PARTS_BYTES - 100_000, "{size}");
         for place in 0..10_000 {
             add(&mut chosen, &(place * 1000..place * 1000 + 1));
         }

@@ -12,6 +12,7 @@ use super::SLOWEST;
 use super::packed_file::PackedFile;
 use super::parts::PartsPlan;
 use super::source::Opened;
+use super::stand_in::planned;
 use super::uploads::Session;
 use super::uploads::Upload;
 use crate::bucket::BucketError;
@@ -36,6 +37,7 @@ use crate::remote::RemoteError;
 use crate::replica::LocalPut;
 use crate::replica::Origin;
 use crate::replica::Stamp;
+use crate::store::Artifact;
 
 /// A file that is ready to be published.
 #[derive(Debug)]
@@ -67,11 +69,11 @@ impl Ready {
         self.upload()?.parts.as_ref()?.put()
     }
 
-    /// Returns how many bytes go into the segment.
+    /// Returns how many bytes go into the segment, those of parts as they weigh.
     pub(super) fn small_bytes(&self) -> u64 {
         match &self.bytes {
             ReadyBytes::Small(bytes) => bytes.len() as u64,
-            ReadyBytes::Object(upload) => upload.parts.as_ref().map_or(0, |parts| parts.len()),
+            ReadyBytes::Object(upload) => upload.parts.as_ref().map_or(0, |parts| parts.weight()),
         }
     }
 
@@ -97,14 +99,18 @@ impl Push<'_> {
             Err(why) => return Ok(Err(why)),
         };
         let digest = put.digest.as_deref().unwrap_or_default();
-        let record = match recorded(record, path, put, digest) {
+        let mut record = match recorded(record, path, put, digest) {
             Ok(record) => record,
             Err(why) => return Ok(Err(why)),
         };
         let bytes = if put.version.size <= SMALL_BYTES {
             small(file, put, digest).map(ReadyBytes::Small)
         } else {
-            let plan = PartsPlan::of(&record, put.version.size);
+            let file = Arc::new(file);
+            let content = Artifact::new(Arc::clone(&file), put.version.size);
+            let plan = planned(&mut record, &content)
+                .inspect_err(|error| tracing::debug!(%error, "only all of it is sent"))
+                .unwrap_or_default();
             self.upload(path, put, (file, plan), session)?.map(ReadyBytes::Object)
         };
         let (stamp, place) = (Stamp::default(), Place::Empty);
@@ -125,7 +131,7 @@ impl Push<'_> {
         &self,
         path: &str,
         put: &LocalPut,
-        (file, plan): (File, Option<PartsPlan>),
+        (file, plan): (Arc<File>, Option<PartsPlan>),
         session: &mut Session,
     ) -> Result<Result<Upload, LeftOut>, RemoteError> {
         let since = (self.now)();

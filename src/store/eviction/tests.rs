@@ -12,6 +12,7 @@ use crate::store::Stat;
 use crate::store::Store;
 
 const ORIGIN: &str = "0000000000000007-000000000001:3";
+const FAR: FarBytes<'_> = FarBytes { origin: ORIGIN, shortcuts: None };
 
 fn sealed() -> (TempDir, Arc<Conversation>, RelPath, Stat) {
     let temporary = tempfile::tempdir().unwrap();
@@ -36,7 +37,7 @@ fn sealed() -> (TempDir, Arc<Conversation>, RelPath, Stat) {
 fn let_go_of(conversation: &Conversation, path: &RelPath, stat: &Stat) -> RemovalOutcome {
     let mark = FileMark::of(stat);
     for _ in 0..10_000 {
-        match conversation.let_go(path, &mark, ORIGIN).unwrap() {
+        match conversation.let_go(path, &mark, FAR).unwrap() {
             RemovalOutcome::Kept("it is being written") => std::thread::yield_now(),
             outcome => return outcome,
         }
@@ -71,11 +72,11 @@ fn what_is_written_or_was_changed_stays() {
     let at = temporary.path().join("context/c/artifacts/tool/x.txt");
     let writer = fs::OpenOptions::new().append(true).open(&at).unwrap();
     let mark = FileMark::of(&stat);
-    let kept = conversation.let_go(&path, &mark, ORIGIN).unwrap();
+    let kept = conversation.let_go(&path, &mark, FAR).unwrap();
     assert_eq!(kept, RemovalOutcome::Kept("it is being written"));
     drop(writer);
     fs::write(&at, "other\n").unwrap();
-    let kept = conversation.let_go(&path, &mark, ORIGIN).unwrap();
+    let kept = conversation.let_go(&path, &mark, FAR).unwrap();
     assert_eq!(kept, RemovalOutcome::Kept("it was changed meanwhile"));
     let changed = conversation.dir().stat_at(&path).unwrap();
     let kept = let_go_of(&conversation, &path, &changed);

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::materialize::Analyzer;
 use crate::model::ArtifactState;
+use crate::store::FarBytes;
 use crate::store::FileMark;
 use crate::store::RemovalOutcome;
 use crate::store::Store;
@@ -16,6 +17,7 @@ use crate::store::attribute;
 
 const MODIFIED: i64 = 1_700_000_000_123_456_000;
 const ORIGIN: &str = "0000000000000007-000000000001:3";
+const FAR: FarBytes<'_> = FarBytes { origin: ORIGIN, shortcuts: None };
 
 struct Scene {
     temporary: TempDir,
@@ -131,7 +133,7 @@ fn what_came_goes_again_and_is_removed_by_its_origin() {
     assert!(bring(&far));
     let stat = scene.conversation.dir().stat_at(&path()).unwrap();
     // A process that another test starts has copies of all descriptors for a moment.
-    let let_go = || scene.conversation.let_go(&path(), &FileMark::of(&stat), ORIGIN).unwrap();
+    let let_go = || scene.conversation.let_go(&path(), &FileMark::of(&stat), FAR).unwrap();
     while let_go() != RemovalOutcome::Removed {
         std::thread::yield_now();
     }

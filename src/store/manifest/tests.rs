@@ -122,6 +122,7 @@ fn full() -> Record {
             shown: vec![Section { line: 12, last: 80, offset: 400, length: 8 }],
         },
         plain: None,
+        shortcuts: None,
         version: 1,
     };
     Record {

@@ -318,7 +318,7 @@ fn end_of(
     let newline = u64::from(subject.content.bytes(end - 1, 1)? == b"\n");
     let shown = (line.len() - start) as u64;
     let offset = end - newline - shown;
-    let Some(begin) = scan::start_before(subject.content, offset)? else {
+    let Some(begin) = scan::start_of_last(subject, offset)? else {
         return Ok(format!("[from byte {} of the file on] {text}", grouped(offset + 1)));
     };
     let column = offset - begin + 1;

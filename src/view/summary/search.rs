@@ -9,18 +9,15 @@ use regex::bytes::Regex;
 use crate::model::ErrorRank;
 use crate::model::Subject;
 use crate::view::Query;
-use crate::view::RenderError;
 use crate::view::errors::Finding;
 use crate::view::errors::Findings;
-use crate::view::grep;
 use crate::view::number::counted;
-use crate::view::summary::tried::STEP_BYTES;
+use crate::view::summary::tried::Trials;
 use crate::view::summary::tried::can_be_searched;
-use crate::view::summary::tried::shows;
 
 /// Most lines that a search shows, and those up to which the lines around each are shown too.
-const LINES: usize = 40;
-const FEW: usize = 10;
+const LINES: u64 = 40;
+const FEW: u64 = 10;
 /// Lines shown around each of a few.
 const AROUND: u64 = 3;
 /// Errors whose names a search has.
@@ -31,15 +28,16 @@ const PHRASE: std::ops::RangeInclusive<usize> = 8..=40;
 /// Returns `search: .grep/JSONDecodeError|SyncError    (12 lines)`: the first of some searches that
 /// shows the most telling error and little else. None if there is no such search, or if the output
 /// is too long to try.
-pub(super) fn step(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
+pub(super) fn step(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>> {
+    let subject = trials.subject;
     let Some(first) = found.shown.first().filter(|_| can_be_searched(subject)) else {
         return Ok(None);
     };
     for query in queries(subject, found)? {
-        let Some(lines) = hits(subject, &query, first)? else { continue };
+        let Some(lines) = hits(trials, &query, first)? else { continue };
         let around = query.around(AROUND);
-        let helps = lines <= FEW && results(subject, &around)?.is_some();
-        let (query, lines) = (if helps { around } else { query }, counted(lines as u64, "line"));
+        let helps = lines <= FEW && trials.search(&around, first.at.line)?.lines.is_some();
+        let (query, lines) = (if helps { around } else { query }, counted(lines, "line"));
         return Ok(Some(format!("search: .grep/{query}    ({lines})")));
     }
     Ok(None)
@@ -92,20 +90,9 @@ fn phrase(line: &[u8]) -> Option<String> {
 
 /// Returns the number of lines that a search shows, if the error `first` is one of them and they
 /// are few and short.
-fn hits(subject: &Subject<'_>, query: &Query, first: &Finding) -> io::Result<Option<usize>> {
-    let Some(text) = results(subject, query)? else { return Ok(None) };
-    let lines = text.lines().count();
-    Ok((lines <= LINES && shows(&text, first.at.line)).then_some(lines))
-}
-
-/// Returns what a search prints, if that is short.
-fn results(subject: &Subject<'_>, query: &Query) -> io::Result<Option<Vec<u8>>> {
-    let mut text = Vec::new();
-    match grep::render(query, subject, &|| false, &mut text) {
-        Ok(_) => Ok((text.len() <= STEP_BYTES).then_some(text)),
-        Err(RenderError::Io(error)) => Err(error),
-        Err(RenderError::NotFound) => Ok(None),
-    }
+fn hits(trials: &Trials<'_>, query: &Query, first: &Finding) -> io::Result<Option<u64>> {
+    let tried = trials.search(query, first.at.line)?;
+    Ok(tried.lines.filter(|lines| *lines <= LINES && tried.shows))
 }
 
 /// A name of an error: an exception, a code, a signal.

@@ -9,16 +9,15 @@ use crate::model::ErrorLine;
 use crate::model::ErrorRank;
 use crate::model::Json;
 use crate::model::Subject;
+use crate::model::TriedView;
 use crate::view::PageNumber;
-use crate::view::RenderError;
 use crate::view::Words;
 use crate::view::errors::Findings;
-use crate::view::find;
 use crate::view::number::counted;
 use crate::view::summary::search;
 use crate::view::summary::tried::STEP_BYTES;
+use crate::view::summary::tried::Trials;
 use crate::view::summary::tried::can_be_found;
-use crate::view::summary::tried::shows;
 
 /// Lines to show on either side of the line that a part is shown around.
 const PART_LINES: u64 = 10;
@@ -43,9 +42,20 @@ pub(super) fn to_errors(subject: &Subject<'_>, found: &Findings) -> io::Result<V
     let kinds = counted(found.shown.len() as u64, "kind");
     let next = || format!("next:   .errors    ({kinds} of error, with the lines around each)");
     let next = (!is_document(subject)).then(next);
+    let trials = Trials::of(subject);
     let steps =
-        [next, words(subject, found)?, search::step(subject, found)?, part(subject, found)?];
+        [next, words(&trials, found)?, search::step(&trials, found)?, part(subject, found)?];
     Ok(steps.into_iter().flatten().collect())
+}
+
+/// Returns what is tried to know these steps.
+pub(super) fn tried(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<TriedView>> {
+    let trials = Trials::of(subject);
+    if !found.shown.is_empty() {
+        words(&trials, found)?;
+        search::step(&trials, found)?;
+    }
+    Ok(trials.into_made())
 }
 
 /// Returns true for one JSON value: a filter tells more of its errors than lines do.
@@ -68,13 +78,14 @@ pub(super) fn to_the_rest(subject: &Subject<'_>) -> Vec<String> {
 const ANY_WORDS: &str = "find:   .find/WORDS    (the passages that fit some words best)";
 
 /// Returns the view that finds an error by its name and those of others, or by some of its words.
-fn words(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
+fn words(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>> {
     let Some(first) = found.shown.first() else { return Ok(None) };
+    let subject = trials.subject;
     let names = search::names(subject, found)?;
     let names = (names.len() > 1).then(|| names.iter().map(String::as_str).collect());
     for words in names.into_iter().chain(choices(&first.message)) {
         let words = Words::of(&words.join(" "));
-        if !can_be_found(subject) || finds(subject, &words, first.at.line)? {
+        if !can_be_found(subject) || trials.words(&words, first.at.line)?.shows {
             return Ok(Some(format!("find:   .find/{words}")));
         }
     }
@@ -100,16 +111,6 @@ fn choices(message: &str) -> Vec<Vec<&str>> {
     let mut choices = vec![words, first, last];
     choices.retain(|words| !words.is_empty());
     choices
-}
-
-/// Returns true if some words lead to a line.
-fn finds(subject: &Subject<'_>, words: &Words, line: u64) -> io::Result<bool> {
-    let mut text = Vec::new();
-    match find::render(words, subject, &|| false, &mut text) {
-        Ok(_) => Ok(shows(&text, line)),
-        Err(RenderError::Io(error)) => Err(error),
-        Err(RenderError::NotFound) => Ok(false),
-    }
 }
 
 /// Returns the lines around an error, and those to the last exception that it caused, as many as

@@ -1,8 +1,18 @@
 //! The measure of a step that leads to an error: it is tried before it is named.
 
+use std::cell::RefCell;
+use std::io;
+
 use bstr::ByteSlice as _;
 
 use crate::model::Subject;
+use crate::model::TriedView;
+use crate::view::Query;
+use crate::view::RenderError;
+use crate::view::Rendered;
+use crate::view::Words;
+use crate::view::find;
+use crate::view::grep;
 
 /// Most bytes that a step shows.
 pub(super) const STEP_BYTES: usize = 8 << 10;
@@ -20,8 +30,65 @@ pub(super) fn can_be_found(subject: &Subject<'_>) -> bool {
     subject.content.len() <= FOUND
 }
 
+/// The steps that were tried on a subject. What is known of one already is not tried again.
+pub(super) struct Trials<'a> {
+    pub(super) subject: &'a Subject<'a>,
+    made: RefCell<Vec<TriedView>>,
+}
+
+impl<'a> Trials<'a> {
+    /// Returns the trials of `subject`, before the first.
+    pub(super) fn of(subject: &'a Subject<'a>) -> Self {
+        Self { subject, made: RefCell::default() }
+    }
+
+    /// Returns those that were made.
+    pub(super) fn into_made(self) -> Vec<TriedView> {
+        self.made.into_inner()
+    }
+
+    /// Tries whether a search leads to a line.
+    pub(super) fn search(&self, query: &Query, line: u64) -> io::Result<TriedView> {
+        self.tried(format!(".grep/{query}"), line, |text| {
+            grep::render(query, self.subject, &|| false, text)
+        })
+    }
+
+    /// Tries whether some words lead to a line.
+    pub(super) fn words(&self, words: &Words, line: u64) -> io::Result<TriedView> {
+        self.tried(format!(".find/{words}"), line, |text| {
+            find::render(words, self.subject, &|| false, text)
+        })
+    }
+
+    fn tried(
+        &self,
+        view: String,
+        line: u64,
+        render: impl FnOnce(&mut Vec<u8>) -> Result<Rendered, RenderError>,
+    ) -> io::Result<TriedView> {
+        let shortcuts = self.subject.analysis.shortcuts.as_ref();
+        if let Some(known) = shortcuts.and_then(|shortcuts| shortcuts.tried(&view, line)) {
+            return Ok(known.clone());
+        }
+        let mut text = Vec::new();
+        let outcome = match render(&mut text) {
+            Ok(_) => outcome(view, line, &text),
+            Err(RenderError::NotFound) => TriedView { view, line, lines: None, shows: false },
+            Err(RenderError::Io(error)) => return Err(error),
+        };
+        self.made.borrow_mut().push(outcome.clone());
+        Ok(outcome)
+    }
+}
+
+fn outcome(view: String, line: u64, text: &[u8]) -> TriedView {
+    let lines = (text.len() <= STEP_BYTES).then(|| text.lines().count() as u64);
+    TriedView { view, line, lines, shows: shows(text, line) }
+}
+
 /// Returns true if `text` shows a line, as searches print it.
-pub(super) fn shows(text: &[u8], line: u64) -> bool {
+fn shows(text: &[u8], line: u64) -> bool {
     let number = line.to_string();
     text.lines().any(|line| {
         line.strip_prefix(number.as_bytes())

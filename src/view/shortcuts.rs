@@ -1,0 +1,55 @@
+//! What spares others to read all of an output for its stand-ins.
+
+use std::io;
+use std::sync::LazyLock;
+
+use crate::model::Content as _;
+use crate::model::Shortcuts;
+use crate::model::Subject;
+use crate::model::TriedView;
+use crate::redact::Masked;
+use crate::redact::PatternSet;
+use crate::redact::SETS;
+use crate::redact::SecretRules;
+use crate::view::scan;
+use crate::view::summary;
+
+/// Returns the shortcuts of `subject`, in which no secrets are masked. Reads all of one with
+/// errors, as a summary does to try searches.
+///
+/// They hold where secrets are masked, too: what masks of all known secrets would change is left
+/// out.
+pub fn shortcuts(subject: &Subject<'_>) -> io::Result<Shortcuts> {
+    let tried = summary::tried(subject)?;
+    let tried = if tried.is_empty() { tried } else { agreed(subject, tried)? };
+    let length = subject.content.len();
+    let offset = length.saturating_sub(1);
+    let last_line = scan::start_before(subject.content, offset)?.filter(|_| length > 0);
+    Ok(Shortcuts { tried, last_line, places: Vec::new() })
+}
+
+/// Returns those of `tried` of which the same is true with secrets masked, and what is tried only
+/// then.
+fn agreed(subject: &Subject<'_>, mut tried: Vec<TriedView>) -> io::Result<Vec<TriedView>> {
+    let length = usize::try_from(subject.content.len()).map_err(io::Error::other)?;
+    let masked = Masked::new(subject.content, &RULES).bytes(0, length)?;
+    if masked == subject.content.bytes(0, length)? {
+        return Ok(tried);
+    }
+    let masked = Subject { content: &masked, redacts: Some(&*RULES), ..*subject };
+    for other in summary::tried(&masked)? {
+        let same = |one: &TriedView| one.view == other.view && one.line == other.line;
+        match tried.iter().position(same) {
+            Some(at) if tried[at] != other => drop(tried.remove(at)),
+            Some(_) => {}
+            None => tried.push(other),
+        }
+    }
+    Ok(tried)
+}
+
+/// All known secrets.
+static RULES: LazyLock<SecretRules> = LazyLock::new(|| {
+    let sets: Vec<&PatternSet> = SETS.iter().collect();
+    SecretRules::new(&sets, &[]).expect("the sets of this program are valid")
+});
