@@ -12,6 +12,7 @@ mod readers;
 mod requests;
 pub(crate) mod server;
 mod spread;
+mod stand_ins;
 mod trouble;
 mod upkeep;
 mod weather;
