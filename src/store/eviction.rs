@@ -20,7 +20,7 @@ use crate::store::removal::RemovalOutcome;
 pub struct FarBytes<'a> {
     /// Their origin in the bucket.
     pub origin: &'a str,
-    /// What spares reading all of them.
+    /// Facts that spare reading all of them.
     pub shortcuts: Option<&'a Shortcuts>,
 }
 

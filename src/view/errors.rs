@@ -31,11 +31,9 @@ use crate::view::number::grouped;
 use crate::view::number::portion;
 use report::Report;
 
-pub(super) use around::BYTES as AROUND;
 pub(super) use finding::Finding;
 pub(super) use finding::Findings;
 pub(super) use finding::findings;
-pub(super) use json::RECORD;
 pub(super) use line::error_line;
 
 /// Lines to go on with if there is no word to search for.

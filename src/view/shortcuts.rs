@@ -1,4 +1,4 @@
-//! What spares others to read all of an output for its stand-ins.
+//! The facts that spare others reading all of an output for its stand-ins.
 
 use std::io;
 use std::sync::LazyLock;

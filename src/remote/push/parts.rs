@@ -18,7 +18,7 @@ use crate::view::StandInReads;
 const PACKED: u64 = 1 << 20;
 const PACKED_MASKED: u64 = 512 << 10;
 /// The most ranges.
-const MOST: usize = 200;
+const MOST: usize = 250;
 /// The bytes of parts that weigh as one of a small artifact: they are held in memory, and packed in
 /// the segment.
 const WEIGHT: u64 = 4;

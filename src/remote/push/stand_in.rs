@@ -1,5 +1,5 @@
-//! What the stand-ins of a larger file need of it: noted before it is sent, so that others make
-//! them without its object.
+//! The needs of the stand-ins of a larger file, noted before it is sent, so that others make them
+//! without its object.
 
 use std::io;
 use std::ops::Range;

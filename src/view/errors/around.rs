@@ -5,7 +5,7 @@ use std::io;
 use crate::model::Content;
 
 /// Bytes read on either side of the beginning of the line.
-pub(in crate::view) const BYTES: usize = 32 << 10;
+const BYTES: usize = 32 << 10;
 
 /// A line of the content and its neighbours. Lines that were not read to their ends are left out,
 /// but for the line itself.

@@ -16,7 +16,7 @@ use crate::model::Subject;
 use crate::model::TroubleRecord;
 
 /// Bytes of a record that are read.
-pub(in crate::view) const RECORD: usize = 32 << 10;
+const RECORD: usize = 32 << 10;
 /// Bytes of a string that are read.
 const TEXT: usize = 400;
 /// Levels of a record with fields that are read.

@@ -46,14 +46,7 @@ impl Scene {
 
     /// Waits until all outputs of the first store count as complete, and forgets all requests.
     fn settle(&self) {
-        eventually("all is complete", || {
-            let status = self.one.ctxfs("remote", &["status", "--json"]);
-            let status: Value =
-                serde_json::from_slice(&self.proxy.environment(status).stdout()).unwrap();
-            let conversations = status["conversations"].as_array().unwrap();
-            !conversations.is_empty() && conversations.iter().all(|each| each["live"] == 0)
-        });
-        drop(self.proxy.seen());
+        settle(&self.proxy, &self.one);
     }
 
     /// Asserts that since it was last asked there were these requests, and no other.
@@ -67,6 +60,17 @@ impl Scene {
         let wanted: BTreeMap<Kind, usize> = wanted.iter().copied().collect();
         assert_eq!(found, wanted, "{seen:#?}");
     }
+}
+
+/// Waits until all outputs of a store count as complete, and forgets all requests.
+pub(super) fn settle(proxy: &Proxy, store: &TestStore) {
+    eventually("all is complete", || {
+        let status = proxy.environment(store.ctxfs("remote", &["status", "--json"]));
+        let status: Value = serde_json::from_slice(&status.stdout()).unwrap();
+        let conversations = status["conversations"].as_array().unwrap();
+        !conversations.is_empty() && conversations.iter().all(|each| each["live"] == 0)
+    });
+    drop(proxy.seen());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::remote::host::path;
 use crate::remote::noise;
 use crate::remote::proxy::Kind;
 use crate::remote::proxy::Proxy;
+use crate::remote::requests::settle;
 use crate::support::Command;
 use crate::support::TestStore;
 use crate::support::eventually;
@@ -37,6 +38,9 @@ impl Scene {
         let (one, other) = (TestStore::new(), TestStore::new());
         let names = outputs.iter().map(|(name, bytes)| one.put("c7", name, bytes)).collect();
         let scene = Self { proxy: Proxy::start(), one, other, redact, names };
+        // To know the conversation, status needs a bucket that was begun.
+        scene.run(scene.one.ctxfs("push", &[]));
+        settle(&scene.proxy, &scene.one);
         scene.run(scene.one.ctxfs("push", &[]));
         scene.run(scene.other.ctxfs("ls", &["c7"]));
         scene
