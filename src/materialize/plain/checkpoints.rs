@@ -12,7 +12,7 @@ use crate::model::Content;
 /// Bytes of the log between two checkpoints, at first.
 const SPACING: u64 = 256 * 1024;
 /// The same, where few bytes are to be read for a part of the text.
-const CLOSE: u64 = 8 * 1024;
+const DENSE: u64 = 8 * 1024;
 /// Checkpoints that are kept. When there are more, every other one is dropped, so a log may have
 /// any length.
 const MOST: usize = 4096;
@@ -48,15 +48,15 @@ impl Checkpoints {
     }
 
     /// Returns the checkpoints of `content` that are beginnings of lines, close to each other.
-    pub fn close(content: &dyn Content) -> io::Result<Self> {
+    pub fn dense(content: &dyn Content) -> io::Result<Self> {
         let (mut extractor, mut text) = (TextExtractor::default(), Vec::new());
-        extractor.spacing = CLOSE;
+        extractor.spacing = DENSE;
         loop {
             let block = content.bytes(extractor.raw, BLOCK_BYTES)?;
             if block.is_empty() {
                 break;
             }
-            for piece in block.chunks(CLOSE as usize) {
+            for piece in block.chunks(DENSE as usize) {
                 extractor.push(piece, &mut text);
                 text.clear();
             }
@@ -66,10 +66,10 @@ impl Checkpoints {
     }
 
     /// Returns checkpoints at beginnings of lines. Each is given by the bytes of the log before it,
-    /// and those of its text; those out of order are left out.
+    /// and those of its text; those out of order, and too many, are left out.
     pub fn at(places: &[(u64, u64)]) -> Self {
         let mut checkpoints: Vec<Checkpoint> = Vec::new();
-        for (raw, plain) in places {
+        for (raw, plain) in places.iter().take(MOST) {
             let stripper = EscapeStripper::default();
             let next = Checkpoint { raw: *raw, plain: *plain, stripper };
             let is_after = |last: &Checkpoint| last.raw < next.raw && last.plain <= next.plain;

@@ -150,7 +150,7 @@ fn a_part_of_a_text_is_read_from_a_place_near_it() {
     let line = |number: usize| format!("\x1b[3{}mline {number}\x1b[0m of a log\n", number % 8);
     let log = (0..60_000).map(line).collect::<Vec<_>>().concat().into_bytes();
     let text = strip_escapes(&log);
-    let lines = Checkpoints::close(&log).unwrap();
+    let lines = Checkpoints::dense(&log).unwrap();
     let middle = text.len() as u64 / 2;
     let wanted = middle..middle + 1000;
     let (place, around) = lines.around(&wanted, log.len() as u64);

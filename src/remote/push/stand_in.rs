@@ -72,7 +72,7 @@ fn of_log(
     analysis: &Analysis,
     log: &dyn Content,
 ) -> io::Result<(Shortcuts, StandInReads)> {
-    let lines = Checkpoints::close(log)?;
+    let lines = Checkpoints::dense(log)?;
     let text = PlainText::new(log, lines.clone())?;
     let (mut shortcuts, reads) = of_text(record, analysis.of_text(), &text)?;
     let mut places = Vec::new();

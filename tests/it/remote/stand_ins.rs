@@ -107,17 +107,25 @@ fn coloured(number: usize) -> String {
     format!("\u{1b}[3{}m{start}\u{1b}[1m{end}\u{1b}[0m", number % 8)
 }
 
+fn row(number: usize) -> String {
+    match number {
+        0 => "id,state,value".to_owned(),
+        _ => format!("{number},state-{},{}", number % 5, number * 7),
+    }
+}
+
 /// Returns an output of each kind.
 fn outputs(size: usize) -> Vec<Output> {
     let items = |between: &str| {
-        let item = |number| format!("{{\"id\":{number},\"level\":\"info\",\"text\":\"a b\"}}");
+        let item =
+            |number: usize| format!("{{\"id\":{number},\"level\":\"info\",\"text\":\"a b\"}}");
         let count = size / item(100_000).len();
         let items: Vec<String> = (0..count).map(item).collect();
         format!("[{}]", items.join(between)).into_bytes()
     };
     let middle = &b"\nTraceback (most recent call last):\nValueError: 17 is no port\n"[..];
     let half = lines(size / 2, entry);
-    let json = |number| match number % 500 {
+    let json = |number: usize| match number % 500 {
         499 => {
             format!("{{\"id\":{number},\"level\":\"error\",\"message\":\"no {}\"}}", word(number))
         }
@@ -130,7 +138,7 @@ fn outputs(size: usize) -> Vec<Output> {
         ("coloured", lines(size, coloured)),
         ("json", items(",\n")),
         ("json-lines", lines(size, json)),
-        ("csv", lines(size, |number| format!("{number},state-{},{}", number % 5, number * 7))),
+        ("csv", lines(size, row)),
         ("one-line", items(",")),
         ("binary", noise("binary", size)),
     ]
