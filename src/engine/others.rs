@@ -171,7 +171,7 @@ mod tests {
         let others = Arc::new(Others { store: store.clone(), looks: Mutex::default() });
         let other_hosts = Some(Arc::clone(&others) as Arc<dyn OtherHosts>);
         let only = only.map(|id| Component::new(id).unwrap());
-        let options = EngineOptions { other_hosts, only, ..EngineOptions::default() };
+        let options = EngineOptions { only, other_hosts, ..EngineOptions::default() };
         (temporary, others, Engine::new(store, options))
     }
 

@@ -13,6 +13,7 @@ use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
+use crate::fs::far;
 use crate::fs::getattr;
 use crate::fs::lookup;
 use crate::fs::node::Node;
@@ -36,7 +37,7 @@ pub(super) fn mkdir(
     let parent = fs.nodes.get(parent)?;
     let dir = parent.as_dir()?;
     let id = Component::new(name)?;
-    check_not_computed(&parent, dir, name)?;
+    check_not_computed(fs, &parent, dir, name)?;
     if dir.depth()? >= MAX_DEPTH {
         return Err(NameError::TooDeep.into());
     }
@@ -69,31 +70,44 @@ pub(super) fn fsync(fs: &Shared, ino: Ino) -> Result<()> {
 }
 
 /// Returns the directory of `parent`. Fails if no file `name` may be created in it.
-pub(super) fn writable<'a>(parent: &'a Arc<Node>, name: &OsStr) -> Result<&'a Arc<DirNode>> {
+pub(super) fn writable<'a>(
+    fs: &Shared,
+    parent: &'a Arc<Node>,
+    name: &OsStr,
+) -> Result<&'a Arc<DirNode>> {
     let dir = parent.as_dir()?;
     Component::new(name)?;
     if parent.is_root() {
         return Err(FsError::RootHoldsConversations);
     }
-    check_not_computed(parent, dir, name)?;
+    check_not_computed(fs, parent, dir, name)?;
     Ok(dir)
 }
 
 /// Fails with [`FsError::Computed`] if `name` is that of a computed file which no real file hides.
-pub(super) fn check_not_computed(parent: &Node, dir: &DirNode, name: &OsStr) -> Result<()> {
+pub(super) fn check_not_computed(
+    fs: &Shared,
+    parent: &Node,
+    dir: &DirNode,
+    name: &OsStr,
+) -> Result<()> {
     if names::is_stores(dir, name)
         || names::computed_name(dir, parent.is_top(), name).is_some()
         || names::is_search_dir(dir, name)
     {
         return Err(FsError::Computed);
     }
-    let dir = dir.open()?;
-    match readings(name).find_map(|(stem, _)| dir.stat(stem).ok()) {
-        Some(stat) if stat.kind() == FileType::File && !parent.is_root() => {}
-        _ => return Ok(()),
+    let open = dir.open()?;
+    let is_file = |stem: &OsStr| match open.stat(stem) {
+        Ok(stat) => Some(stat.kind() == FileType::File),
+        Err(_) => far::is_at(&fs.engine, dir, stem).then_some(true),
+    };
+    if parent.is_root() || readings(name).find_map(|(stem, _)| is_file(stem)) != Some(true) {
+        return Ok(());
     }
     // A real file of this name hides the view and is an ordinary file.
-    if dir.stat(name).is_ok() { Ok(()) } else { Err(FsError::Computed) }
+    let hides = open.stat(name).is_ok() || far::is_at(&fs.engine, dir, name);
+    if hides { Ok(()) } else { Err(FsError::Computed) }
 }
 
 /// Gives a new directory to the user who created it, if the mount serves several users.

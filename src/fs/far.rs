@@ -3,11 +3,14 @@
 //!
 //! Nothing here waits on a thread that others need: what may take long is tried again elsewhere.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 
+use crate::engine::DirPlace;
 use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::OpenFile;
+use crate::engine::SourceDir as _;
 use crate::engine::patience::allow_slow;
 use crate::fs::Caller;
 use crate::fs::Fh;
@@ -21,6 +24,7 @@ use crate::fs::handle::FarHandle;
 use crate::fs::handle::Handle;
 use crate::fs::node::Link;
 use crate::fs::node::Node;
+use crate::fs::node::dir::DirNode;
 use crate::fs::node::file::FileNode;
 use crate::fs::recording::now_millis;
 use crate::model::Component;
@@ -139,6 +143,15 @@ pub(super) fn check_empty(fs: &Shared, id: &Component, path: Option<&RelPath>) -
         conversation => conversation?,
     };
     if conversation.has_far(path).unwrap_or_default() { Err(FsError::NotEmpty) } else { Ok(()) }
+}
+
+/// Returns true if an artifact whose bytes are elsewhere has this name. For a caller who has found
+/// that no file has it.
+pub(super) fn is_at(engine: &Engine, dir: &DirNode, name: &OsStr) -> bool {
+    let Ok(DirPlace::Below(id, below)) = dir.place() else { return false };
+    let Ok(path) = RelPath::below(Some(&below), name) else { return false };
+    let conversation = engine.conversation(&id);
+    conversation.is_ok_and(|conversation| conversation.far(&path).is_ok_and(|far| far.is_some()))
 }
 
 /// Returns the artifacts whose bytes are elsewhere and whose names are in the directory at `path` of

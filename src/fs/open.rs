@@ -186,7 +186,7 @@ pub(super) fn create(
     caller: Caller,
 ) -> Result<(Entry, Opened)> {
     let parent = fs.nodes.get(parent)?;
-    let dir = dir::writable(&parent, name)?;
+    let dir = dir::writable(fs, &parent, name)?;
     fs.sealer.check_backlog(&parent.conversation())?;
     let is_log = names::is_message_log(&**dir, name);
     let share = fs.claim(&parent, caller, descriptors(mode, is_log))?;

@@ -129,7 +129,7 @@ pub(super) fn rename(
 fn source(fs: &Shared, from: &End<'_>) -> Result<Arc<Node>> {
     match lookup::find_real(fs, from.parent, from.dir, from.name) {
         Err(FsError::NotFound) => {
-            dir::check_not_computed(from.parent, from.dir, from.name)?;
+            dir::check_not_computed(fs, from.parent, from.dir, from.name)?;
             Err(FsError::NotFound)
         }
         found => found,
@@ -144,7 +144,7 @@ fn rename_node(
     mode: RenameMode,
 ) -> Result<()> {
     Component::new(to.name)?;
-    dir::check_not_computed(to.parent, to.dir, to.name)?;
+    dir::check_not_computed(fs, to.parent, to.dir, to.name)?;
     if from.parent.is_root() != to.parent.is_root() {
         return Err(FsError::RootHoldsConversations);
     }

@@ -66,12 +66,13 @@ impl Analysis {
     /// Returns the analysis of the text alone, which is what views show.
     #[must_use]
     pub fn of_text(&self) -> Self {
-        Self { bytes: self.plain.unwrap_or(self.bytes), ..self.clone() }
+        let plain = self.plain.filter(|_| self.has_escapes());
+        Self { bytes: plain.unwrap_or(self.bytes), ..self.clone() }
     }
 
-    /// Returns true if the text is shorter than what is stored.
+    /// Returns true if the text is shorter than what is stored. What is not text has none.
     pub fn has_escapes(&self) -> bool {
-        self.plain.is_some_and(|plain| plain != self.bytes)
+        !self.is_binary() && self.plain.is_some_and(|plain| plain != self.bytes)
     }
 
     /// Returns true if the bytes are not text. Views describe such an artifact but never print it.

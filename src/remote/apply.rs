@@ -9,6 +9,7 @@ use crate::remote::apply::renames::Renames;
 use crate::remote::error::RemoteError;
 use crate::remote::mark::mark_of;
 use crate::remote::mark::shared_path;
+use crate::replica::Entry;
 use crate::replica::FileKey;
 use crate::replica::Found;
 use crate::replica::Step;
@@ -20,6 +21,8 @@ pub use crate::remote::apply::addition::Fetch;
 pub use crate::remote::apply::addition::Known;
 pub use crate::remote::apply::addition::Parcel;
 
+/// The files that are fetched at once, if they are small: 16 MiB at most.
+const BATCH: usize = 64;
 /// Why a path of a step is not touched.
 const REFUSED: &str = "its path is refused: no file that hosts share can have it";
 
@@ -124,13 +127,20 @@ impl<'a> Applying<'a> {
         renames.run(self)
     }
 
-    fn add_all(&mut self, steps: &[Step], fetch: &dyn Fetch) -> Result<(), RemoteError> {
+    fn add_all<'s>(&mut self, steps: &'s [Step], fetch: &dyn Fetch) -> Result<(), RemoteError> {
         self.conversation.remove_cut_arrivals()?;
-        for step in steps {
-            if let Step::Add { entry } = step
-                && let Some(entry) = add(self, entry, fetch)?
-            {
-                self.applied.done.push(Step::Add { entry });
+        let entry = |step: &'s Step| match step {
+            Step::Add { entry } => Some(entry),
+            Step::Remove { .. } | Step::Rename { .. } => None,
+        };
+        let mut entries: Vec<&Entry> = steps.iter().filter_map(entry).collect();
+        fetch.order(&mut entries);
+        for batch in entries.chunks(BATCH) {
+            fetch.prepare(batch);
+            for entry in batch {
+                if let Some(entry) = add(self, entry, fetch)? {
+                    self.applied.done.push(Step::Add { entry });
+                }
             }
         }
         Ok(())

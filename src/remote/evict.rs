@@ -51,12 +51,12 @@ impl FarArtifacts {
         let Some(mark) = local_mark(conversation, entry, path)? else {
             return Ok(RemovalOutcome::Kept("it is not as it was published"));
         };
-        let line = self.line(&self.notes(conversation.id())?, origin)?;
-        let known = &line.1.record;
+        let put = self.published(&self.notes(conversation.id())?, origin)?.put;
+        let known = &put.record;
         if let Err(why) = conversation.recognise(path, (&mark, known), clock)? {
             return Ok(RemovalOutcome::Kept(why));
         }
-        if !self.has_all(conversation.id(), origin, &line.1)? {
+        if !self.has_all(conversation.id(), origin, &put)? {
             return Ok(RemovalOutcome::Kept("the bucket has other bytes"));
         }
         let shortcuts = known.analysis.as_ref().and_then(|analysis| analysis.shortcuts.as_deref());

@@ -1,7 +1,7 @@
 //! Artifacts whose bytes are in a bucket, for those who read them.
 
-mod line;
 mod parts;
+mod segments;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -31,12 +31,14 @@ use crate::remote::StoredSegment;
 use crate::remote::blocks::Location;
 use crate::remote::blocks::ObjectContent;
 use crate::remote::blocks::Source;
-use crate::remote::far::line::KnownLines;
 use crate::remote::far::parts::PartsContent;
+use crate::remote::far::segments::KnownSegments;
 use crate::replica::Origin;
 use crate::replica::SegmentId;
 use crate::store::Conversation;
 use crate::store::FarArtifact;
+
+pub(super) use segments::Published;
 
 /// The time that somebody waits for bytes at most, unless told otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -49,7 +51,7 @@ pub struct FarArtifacts(Arc<Inner>);
 struct Inner {
     home: Home,
     source: Arc<Source>,
-    lines: KnownLines,
+    segments: KnownSegments,
 }
 
 impl FarArtifacts {
@@ -62,7 +64,7 @@ impl FarArtifacts {
         patience: Duration,
     ) -> Result<Self, RemoteError> {
         let source = Source::new(bucket, home.blocks(cache_bytes)?, patience);
-        Ok(Self(Arc::new(Inner { home, source, lines: KnownLines::default() })))
+        Ok(Self(Arc::new(Inner { home, source, segments: KnownSegments::default() })))
     }
 
     /// Opens the artifact `origin` of a conversation, of which `record` has the digest.
@@ -76,7 +78,7 @@ impl FarArtifacts {
         match opened {
             // Its segment was merged with others meanwhile, or has left the bucket.
             Err(error) if error.is_absent() => {
-                self.0.lines.forget(conversation, origin);
+                self.0.segments.forget(conversation);
                 self.opened(&notes, origin, record)
             }
             opened => opened,
@@ -93,13 +95,13 @@ impl FarArtifacts {
         self.0.home.conversation(conversation)
     }
 
-    /// Returns the line that published `origin`, and its segment.
-    pub(super) fn line(
+    /// Returns how `origin` was published.
+    pub(super) fn published(
         &self,
         notes: &Notes,
         origin: Origin,
-    ) -> Result<Arc<(SegmentId, PutLine)>, RemoteError> {
-        self.0.lines.of(notes, origin)
+    ) -> Result<Published, RemoteError> {
+        self.0.segments.published(notes, origin)
     }
 
     /// Fetches an artifact, and gives its file the name that it has. Returns false if it is not to
@@ -120,21 +122,20 @@ impl FarArtifacts {
         origin: Origin,
         record: &Record,
     ) -> Result<FarFile, RemoteError> {
-        let line = self.0.lines.of(notes, origin)?;
-        let (id, put) = &*line;
+        let Published { segment, put } = self.published(notes, origin)?;
         let digest = record.analysis.as_ref().map(|analysis| analysis.digest.as_str());
         if put.digest() != digest || digest.is_none() || put.place.size() != record.size {
             let what = format!("`{origin}` is not what the manifest says of `{}`", record.path);
-            return Err(RemoteError::of(*id)(FormatError::Damaged { what }));
+            return Err(RemoteError::of(segment.id())(FormatError::Damaged { what }));
         }
         let content: Arc<dyn Content> = match &put.place {
             Place::Empty => Arc::new(Vec::new()),
-            Place::Inside { .. } => Arc::new(self.small(notes, &notes.open_segment(*id)?, put)?),
+            Place::Inside { .. } => Arc::new(self.small(notes, &segment, &put)?),
             Place::Object(object) => {
                 let (conversation, object) = (notes.conversation().clone(), object.clone());
                 let location = Location { conversation, object };
                 let object = ObjectContent::new(Arc::clone(&self.0.source), location);
-                self.with_parts(notes, *id, put, object)
+                self.with_parts(notes, segment.id(), &put, object)
             }
         };
         Ok(FarFile { content, attributes: attributes_of(&put.attributes) })

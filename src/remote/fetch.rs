@@ -1,8 +1,12 @@
 //! The bytes of artifacts that are elsewhere, from first to last.
 
+mod together;
+
+use std::cell::RefCell;
 use std::io;
 use std::io::Cursor;
 use std::io::Read;
+use std::rc::Rc;
 
 use crate::bucket::Blocks;
 use crate::bucket::Deadline;
@@ -24,8 +28,11 @@ use crate::remote::Stored;
 use crate::remote::StoredSegment;
 use crate::remote::Told;
 use crate::remote::far::attributes_of;
+use crate::remote::fetch::together::Together;
+use crate::remote::mark::shared_path;
 use crate::replica::Entry;
 use crate::replica::Origin;
+use crate::replica::SegmentId;
 use crate::replica::State;
 use crate::store::Arrived;
 
@@ -34,16 +41,15 @@ const BLOCKS_AT_ONCE: usize = 8;
 
 /// Fetches artifacts of one conversation.
 pub struct Fetcher<'a> {
-    /// Where from.
-    pub bucket: &'a dyn Objects,
-    /// What this host keeps about the conversation.
-    pub notes: &'a Notes,
-    /// What its segments say.
-    pub state: &'a State<Stored, Told>,
-    /// True if the bytes of artifacts stay where they are until somebody reads them.
-    pub leaves: bool,
-    /// Until when each request is repeated. It begins anew with each file.
-    pub deadline: &'a dyn Fn() -> Deadline,
+    bucket: &'a dyn Objects,
+    notes: &'a Notes,
+    state: &'a State<Stored, Told>,
+    leaves: bool,
+    deadline: &'a dyn Fn() -> Deadline,
+    /// The segment that was read last.
+    last: RefCell<Option<Rc<StoredSegment>>>,
+    /// Bytes of small artifacts that were fetched together.
+    together: RefCell<Together>,
 }
 
 impl std::fmt::Debug for Fetcher<'_> {
@@ -53,6 +59,32 @@ impl std::fmt::Debug for Fetcher<'_> {
 }
 
 impl Fetch for Fetcher<'_> {
+    /// Orders them as they are in the segments, each of which is read once then.
+    fn order(&self, entries: &mut [&Entry]) {
+        entries.sort_by_cached_key(|entry| {
+            let found = self.claim(entry);
+            found.map(|(_, stored)| (stored.segment, stored.line.start))
+        });
+    }
+
+    /// Fetches small artifacts that are beside each other in the bucket with one request.
+    fn prepare(&self, entries: &[&Entry]) {
+        let comes = |entry: &&&Entry| !self.leaves || !is_artifact(entry);
+        let lines = entries.iter().filter(comes);
+        let lines = lines.filter_map(|entry| self.line(entry).ok().flatten());
+        let wanted = lines.filter_map(|(_, segment, put)| {
+            let is_here = segment.frame(&put.place).ok()?.is_some();
+            let range = segment.head.range_of(&put.place).ok()?.filter(|_| !is_here)?;
+            Some((segment.id(), range))
+        });
+        let together = Together::of(wanted);
+        *self.together.borrow_mut() = together.fetched(|wanted| {
+            let key = |id| segment_key(self.notes.conversation(), id);
+            let wanted = wanted.into_iter().map(|(id, range)| (key(id), Some(range)));
+            self.bucket.get_many(&wanted.collect::<Vec<_>>(), (self.deadline)())
+        });
+    }
+
     fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError> {
         let Some((_, segment, put)) = self.line(entry)? else { return Ok(None) };
         let content = self.content(&segment, &put)?;
@@ -71,14 +103,49 @@ impl Fetch for Fetcher<'_> {
     }
 }
 
+impl<'a> Fetcher<'a> {
+    /// Fetches from `bucket`, where `notes` has the segments and `state` is what they say. Where
+    /// `leaves` is true, the bytes of artifacts stay where they are until somebody reads them. The
+    /// deadline of requests begins anew with each file.
+    pub fn new(
+        bucket: &'a dyn Objects,
+        (notes, state): (&'a Notes, &'a State<Stored, Told>),
+        leaves: bool,
+        deadline: &'a dyn Fn() -> Deadline,
+    ) -> Self {
+        let (last, together) = (RefCell::default(), RefCell::default());
+        Self { bucket, notes, state, leaves, deadline, last, together }
+    }
+}
+
 impl Fetcher<'_> {
+    /// Returns the first artifact of `entry` that is known.
+    fn claim(&self, entry: &Entry) -> Option<(Origin, &Stored)> {
+        let known = |origin: &Origin| Some((*origin, &self.state.artifacts.get(origin)?.artifact));
+        entry.origins.iter().find_map(known)
+    }
+
     /// Returns the first artifact of `entry` that is known, and the line that published it.
-    fn line(&self, entry: &Entry) -> Result<Option<(Origin, StoredSegment, PutLine)>, RemoteError> {
-        let claim = |origin: &Origin| Some((*origin, self.state.artifacts.get(origin)?));
-        let Some((origin, claim)) = entry.origins.iter().find_map(claim) else { return Ok(None) };
-        let segment = self.notes.open_segment(claim.artifact.segment)?;
-        let Line::Put(put) = segment.line(&claim.artifact.line)? else { return Ok(None) };
+    fn line(
+        &self,
+        entry: &Entry,
+    ) -> Result<Option<(Origin, Rc<StoredSegment>, PutLine)>, RemoteError> {
+        let Some((origin, stored)) = self.claim(entry) else { return Ok(None) };
+        let segment = self.segment(stored.segment)?;
+        let Line::Put(put) = segment.line(&stored.line)? else { return Ok(None) };
         Ok(Some((origin, segment, *put)))
+    }
+
+    fn segment(&self, id: SegmentId) -> Result<Rc<StoredSegment>, RemoteError> {
+        let mut last = self.last.borrow_mut();
+        if let Some(segment) = last.as_ref().filter(|segment| segment.id() == id) {
+            return Ok(Rc::clone(segment));
+        }
+        // Two would need twice the memory.
+        *last = None;
+        let segment = Rc::new(self.notes.open_segment(id)?);
+        *last = Some(Rc::clone(&segment));
+        Ok(segment)
     }
 
     fn content(
@@ -96,8 +163,15 @@ impl Fetcher<'_> {
     /// Returns the bytes of a small artifact: they came with its record, but for those of a large
     /// segment.
     fn small(&self, segment: &StoredSegment, place: &Place) -> Result<Vec<u8>, RemoteError> {
-        let key = segment_key(self.notes.conversation(), segment.id());
-        segment.bytes_or(place, |range| self.bucket.get(&key, range, (self.deadline)()))
+        segment.bytes_or(place, |range| {
+            let id = segment.id();
+            let fetched = range.as_ref().and_then(|range| self.together.borrow().get(id, range));
+            if let Some(bytes) = fetched {
+                return Ok(bytes);
+            }
+            let key = segment_key(self.notes.conversation(), id);
+            self.bucket.get(&key, range, (self.deadline)())
+        })
     }
 
     fn object(
@@ -114,6 +188,10 @@ impl Fetcher<'_> {
         let (bucket, deadline) = (self.bucket, self.deadline);
         Ok(ObjectReader { bucket, deadline, key, blocks, next: 0, ready: Cursor::default() })
     }
+}
+
+fn is_artifact(entry: &Entry) -> bool {
+    shared_path(&entry.path).is_some_and(|path| path.is_artifact())
 }
 
 /// Reads an object from its first block to its last one. Each is checked before it is handed out.

@@ -345,7 +345,7 @@ impl Sync<'_> {
         }
         let deadline = self.deadline;
         let (bucket, state) = (self.bucket, &state);
-        let fetcher = Fetcher { bucket, notes, state, leaves, deadline };
+        let fetcher = Fetcher::new(bucket, (notes, state), leaves, deadline);
         let mut applied = apply(conversation, &plan.steps, &fetcher, (self.now)().wall as i64);
         let mut after = Agreement { base: plan.base, ..agreement.clone() };
         after.base.follow(&applied.done);

@@ -14,6 +14,9 @@ use crate::redact::SecretRules;
 use crate::view::scan;
 use crate::view::summary;
 
+/// A last line that is no longer is in what all stand-ins read.
+const NEAR: u64 = 16 << 10;
+
 /// Returns the shortcuts of `subject`, in which no secrets are masked. Reads all of one with
 /// errors, as a summary does to try searches.
 ///
@@ -24,7 +27,8 @@ pub fn shortcuts(subject: &Subject<'_>) -> io::Result<Shortcuts> {
     let tried = if tried.is_empty() { tried } else { agreed(subject, tried)? };
     let length = subject.content.len();
     let offset = length.saturating_sub(1);
-    let last_line = scan::start_before(subject.content, offset)?.filter(|_| length > 0);
+    let last_line = scan::start_before(subject.content, offset)?;
+    let last_line = last_line.filter(|start| length - start > NEAR);
     Ok(Shortcuts { tried, last_line, places: Vec::new() })
 }
 

@@ -193,6 +193,24 @@ fn it_is_renamed_and_removed_by_its_record() {
 }
 
 #[test]
+fn its_views_cannot_be_replaced() {
+    let scene = Scene::new("one\n");
+    let fixture = &scene.fixture;
+    fixture.put("z.txt", b"mine\n");
+    for name in ["x.txt.summary", "x.txt.grep", "x.txt.pretty.tail"] {
+        for from in ["x.txt", "z.txt"] {
+            let onto = fixture.rename(from, name, RenameMode::Replace);
+            assert!(matches!(onto, Err(FsError::Computed)), "{from} to {name}");
+        }
+        let made = fixture.create(name, libc::O_WRONLY);
+        assert!(matches!(made, Err(FsError::Computed)), "{name}");
+        let made = fixture.fs.mkdir(fixture.tool, OsStr::new(name), 0o700, ME);
+        assert!(matches!(made, Err(FsError::Computed)), "{name}");
+    }
+    fixture.rename("z.txt", "z.summary", RenameMode::Replace).unwrap();
+}
+
+#[test]
 fn nothing_moves_to_another_conversation() {
     let scene = Scene::new("one\n");
     let fixture = &scene.fixture;

@@ -27,6 +27,12 @@ const BLOCK: usize = 128 << 10;
 
 /// Where files of other hosts come from.
 pub trait Fetch {
+    /// Orders entries as they are best fetched.
+    fn order(&self, _entries: &mut [&Entry]) {}
+
+    /// Fetches at once what there is to gain by that. Errors are told when each is fetched.
+    fn prepare(&self, _entries: &[&Entry]) {}
+
     /// Begins to fetch the first artifact of `entry`. Returns `None` if it cannot be had now.
     fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError>;
 

@@ -96,7 +96,7 @@ impl<K: Hash + Eq + Copy> Duty<K> {
             }
         };
         *self.flight.outcome.lock() = Some(told);
-        outcome.or_else(|error| Err(copy(&error)))
+        outcome.map_err(|error| copy(&error))
     }
 }
 

@@ -189,11 +189,11 @@ impl Source {
         let Ok(duty) = self.begin(object, blocks.clone()) else { return true };
         let (source, object) = (Arc::clone(self), Arc::clone(object));
         let work = move || {
-            let _ahead = ahead;
             let blocks = blocks.start..blocks.start + duty.len();
             if let Err(error) = duty.end(source.fetch(&object, blocks)) {
                 tracing::debug!(%error, "nothing was fetched ahead");
             }
+            drop(ahead);
         };
         thread::Builder::new().name(THREAD.to_owned()).spawn(work).is_ok()
     }

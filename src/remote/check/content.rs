@@ -58,7 +58,7 @@ impl Check<'_> {
         state: &State<Stored, Told>,
     ) -> Result<Option<String>, RemoteError> {
         let (bucket, notes, deadline) = (self.bucket, self.notes, self.deadline);
-        let fetcher = Fetcher { bucket, notes, state, leaves: false, deadline };
+        let fetcher = Fetcher::new(bucket, (notes, state), false, deadline);
         let (key, version) = (FileKey::Elsewhere(origin), FileVersion::default());
         let (path, origins) = (claim.path.clone(), vec![origin]);
         let entry = Entry { path, asked: None, origins, key, version };

@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use super::*;
-use crate::bucket::log_prefix;
 use crate::remote::tests::bucket::TestBucket;
 use crate::remote::tests::bucket::soon;
 use crate::remote::tests::host::TestHost;

@@ -79,6 +79,7 @@ impl Request {
             Self::Get { .. }
             | Self::List { .. }
             | Self::ListDirs { .. }
+            | Self::ListStaged { .. }
             | Self::Modified { .. }
             | Self::Identity => None,
         }

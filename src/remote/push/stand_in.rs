@@ -36,7 +36,8 @@ pub(super) fn planned(record: &mut Record, content: &dyn Content) -> io::Result<
     };
     let plan = PartsPlan::of(&reads);
     if let Some(analysis) = &mut record.analysis {
-        analysis.shortcuts = Some(Box::new(shortcuts));
+        analysis.shortcuts =
+            Some(shortcuts).filter(|known| *known != Shortcuts::default()).map(Box::new);
     }
     Ok(Some(plan))
 }

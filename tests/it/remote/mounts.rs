@@ -11,8 +11,8 @@ use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
-use rustix::fs::XattrFlags;
 use ctxfs::store::RemovalOutcome;
+use rustix::fs::XattrFlags;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
