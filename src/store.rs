@@ -108,6 +108,7 @@ pub use dir::Dir;
 pub use dir::DirEntry;
 pub use error::StoreError;
 pub use eviction::FarBytes;
+pub use far::Expected;
 pub use far::FarArtifact;
 pub use file_mark::FileMark;
 pub use growth::growth_of_write;

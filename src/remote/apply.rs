@@ -4,7 +4,7 @@ mod addition;
 mod renames;
 
 use crate::model::RelPath;
-use crate::remote::apply::addition::add;
+use crate::remote::apply::addition::add_all;
 use crate::remote::apply::renames::Renames;
 use crate::remote::error::RemoteError;
 use crate::remote::mark::mark_of;
@@ -59,7 +59,7 @@ pub fn apply(conversation: &Conversation, steps: &[Step], fetch: &dyn Fetch, now
     let mut applying = Applying::new(conversation, now);
     let tried = applying.remove_all(steps);
     let tried = tried.and_then(|()| applying.rename_all(steps));
-    let tried = tried.and_then(|()| applying.add_all(steps, fetch));
+    let tried = tried.and_then(|()| applying.fetch_all(steps, fetch));
     applying.finish(tried)
 }
 
@@ -127,7 +127,7 @@ impl<'a> Applying<'a> {
         renames.run(self)
     }
 
-    fn add_all<'s>(&mut self, steps: &'s [Step], fetch: &dyn Fetch) -> Result<(), RemoteError> {
+    fn fetch_all<'s>(&mut self, steps: &'s [Step], fetch: &dyn Fetch) -> Result<(), RemoteError> {
         self.conversation.remove_cut_arrivals()?;
         let entry = |step: &'s Step| match step {
             Step::Add { entry } => Some(entry),
@@ -137,11 +137,7 @@ impl<'a> Applying<'a> {
         fetch.order(&mut entries);
         for batch in entries.chunks(BATCH) {
             fetch.prepare(batch);
-            for entry in batch {
-                if let Some(entry) = add(self, entry, fetch)? {
-                    self.applied.done.push(Step::Add { entry });
-                }
-            }
+            add_all(self, batch, fetch)?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@
 //! log/<segment>.refused   why a segment was not kept
 //! purging.json            what a purge that was cut off is to remove yet
 //! looked                  empty; its time is that of the last look
+//! settled                 bucket and conversation when there was last nothing to do here
 //! shown.json              whose messages readers saw last, and with which log of this host
 //! ```
 //!
@@ -46,6 +47,9 @@ pub use purging::Purging;
 
 const LOG: &str = "log";
 const LOOKED: &str = "looked";
+const SETTLED: &str = "settled";
+/// The most bytes of it that are read.
+const MOST_SETTLED: u64 = 1024;
 const SHOWN: &str = "shown.json";
 /// The most bytes of it that are read.
 const MOST_SHOWN: u64 = 64 << 20;
@@ -134,6 +138,20 @@ impl Notes {
         let file = self.dir.create_file(LOOKED.as_ref(), flags, whole_file::FILE_MODE);
         let written = file.and_then(|file| file.set_modified(SystemTime::now()));
         written.map_err(RemoteError::at("write", &self.path_of(LOOKED)))
+    }
+
+    /// Returns true if there was nothing to do here when bucket and conversation were last as
+    /// `state` says.
+    pub(super) fn is_settled(&self, state: &str) -> Result<bool, RemoteError> {
+        let text = whole_file::read(&self.dir, SETTLED, MOST_SETTLED);
+        let text = text.map_err(RemoteError::at("read", &self.path_of(SETTLED)))?;
+        Ok(text.as_deref() == Some(state.as_bytes()))
+    }
+
+    /// Notes that there is nothing to do here while both are so.
+    pub(super) fn keep_settled(&self, state: &str) -> Result<(), RemoteError> {
+        let written = whole_file::write(&self.dir, SETTLED, state.as_bytes());
+        written.map_err(RemoteError::at("write", &self.path_of(SETTLED)))
     }
 
     /// Returns whose messages readers saw last. `None` if that is not known.

@@ -149,6 +149,14 @@ impl Came {
     }
 }
 
+impl Came {
+    /// Returns true if there was nothing to do here, and will be nothing before something changes.
+    fn found_nothing(&self) -> bool {
+        let is_whole = self.refused.is_empty() && self.looked.refused.is_empty();
+        is_whole && self.steps == 0 && self.left.is_empty() && self.error.is_none()
+    }
+}
+
 impl Sync<'_> {
     /// Publishes all that was done in a conversation since the last time.
     pub fn push(&self, conversation: &Conversation) -> Result<Sent, RemoteError> {
@@ -331,6 +339,12 @@ impl Sync<'_> {
         looked: Looked,
         leaves: bool,
     ) -> Result<Came, RemoteError> {
+        let settled = settled(conversation, &looked);
+        if let Some(settled) = &settled
+            && notes.is_settled(settled)?
+        {
+            return Ok(Came { looked, ..Came::default() });
+        }
         self.recognize(conversation, notes, &looked)?;
         let found = pieces(notes)?;
         let state = State::of(&found.pieces);
@@ -357,7 +371,14 @@ impl Sync<'_> {
             self.keep_messages(conversation, notes, (&found.pieces, state), agreement.messages)
         };
         applied.error = applied.error.or(kept.err());
-        Ok(Came::new(looked, found.refused, applied))
+        let came = Came::new(looked, found.refused, applied);
+        if let Some(settled) = settled
+            && came.found_nothing()
+            && !is_replaced
+        {
+            notes.keep_settled(&settled)?;
+        }
+        Ok(came)
     }
 
     fn keep_messages(
@@ -390,6 +411,19 @@ impl Sync<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the state of bucket and conversation: another one whenever there may be something to do
+/// here. `None` if it cannot be read.
+fn settled(conversation: &Conversation, looked: &Looked) -> Option<String> {
+    let number = conversation.state_number().ok()?;
+    let mut names: Vec<&str> = looked.segments.iter().map(|listed| listed.name.as_str()).collect();
+    names.sort_unstable();
+    let mut hasher = blake3::Hasher::new();
+    for name in names {
+        hasher.update(name.as_bytes()).update(b"\0");
+    }
+    Some(format!("{} {number:016x}", hasher.finalize().to_hex()))
 }
 
 /// Returns true if the message log of this host is another one than was published, or is gone,

@@ -6,7 +6,6 @@
 
 use std::io;
 use std::io::Write as _;
-use std::slice;
 
 use crate::model::Component;
 use crate::model::Far;
@@ -18,6 +17,7 @@ use crate::store::arrival;
 use crate::store::arrival::Arrived;
 use crate::store::arrival::MODE;
 use crate::store::conversation::Conversation;
+use crate::store::dir::Dir;
 use crate::store::error::StoreError;
 use crate::store::error::is_in_the_way;
 use crate::store::stat::Stat;
@@ -35,6 +35,17 @@ pub struct FarArtifact {
     pub record: Record,
     /// The attributes that its file would have. It has no name on this disk.
     pub stat: Stat,
+}
+
+/// An artifact of another host.
+#[derive(Debug)]
+pub struct Expected<'a> {
+    /// The path that it gets.
+    pub path: &'a RelPath,
+    /// What its file would have.
+    pub arrived: &'a Arrived,
+    /// The artifact, as the bucket knows it.
+    pub origin: String,
 }
 
 impl Conversation {
@@ -87,32 +98,55 @@ impl Conversation {
         })
     }
 
-    /// Records an artifact of another host, whose bytes stay in the bucket as `origin`. Makes the
-    /// directories of its name. Returns the attributes of it, or `None` if something has that name
-    /// or is in the way.
+    /// Records artifacts of another host, whose bytes stay in the bucket. Makes the directories of
+    /// their names. Returns the attributes of each, or `None` if something has its name or is in the
+    /// way. Fails if none could be recorded.
     ///
-    /// It is on the disk after [`Conversation::sync_parents`], as far as its directories go: a
+    /// They are on the disk after [`Conversation::sync_parents`], as far as their directories go: a
     /// record that is lost comes again.
     pub fn expect(
         &self,
-        path: &RelPath,
-        arrived: &Arrived,
-        origin: &str,
-    ) -> Result<Option<Stat>, StoreError> {
+        all: &[Expected<'_>],
+    ) -> Result<Vec<Result<Option<Stat>, StoreError>>, StoreError> {
         let lock = self.manifest().lock()?;
-        let dir = match self.made_parent(path) {
-            Err(error) if is_in_the_way(&error) => return Ok(None),
-            made => made.map_err(|error| self.error_at("make the directory of", path, error))?,
-        };
-        if dir.stat(path.file_name()).is_ok() || self.far(path)?.is_some() {
+        let (mut records, mut parent) = (Vec::with_capacity(all.len()), None);
+        let mut stats = Vec::with_capacity(all.len());
+        for each in all {
+            let record = self.expected(each, &mut parent);
+            stats.push(record.map(|record| {
+                let stat = record.as_ref().map(|record| self.far_stat(record));
+                records.extend(record);
+                stat
+            }));
+        }
+        lock.append(&records)?;
+        Ok(stats)
+    }
+
+    /// Returns the record of an artifact, or `None` if something has its name or is in the way.
+    /// `parent` is the directory that was opened last.
+    fn expected(
+        &self,
+        Expected { path, arrived, origin }: &Expected<'_>,
+        parent: &mut Option<(Option<RelPath>, Dir)>,
+    ) -> Result<Option<Record>, StoreError> {
+        if parent.as_ref().is_none_or(|(last, _)| *last != path.parent()) {
+            let dir = match self.made_parent(path) {
+                Err(error) if is_in_the_way(&error) => return Ok(None),
+                made => {
+                    made.map_err(|error| self.error_at("make the directory of", path, error))?
+                }
+            };
+            *parent = Some((path.parent(), dir));
+        }
+        let has_file = parent.as_ref().is_none_or(|(_, dir)| dir.stat(path.file_name()).is_ok());
+        if has_file || self.far(path)?.is_some() {
             return Ok(None);
         }
-        let far = Some(Far { origin: origin.to_owned(), mode: arrived.mode & MODE, here: false });
+        let far = Some(Far { origin: origin.clone(), mode: arrived.mode & MODE, here: false });
         let known = Record { far, file: None, ..arrived.record.clone() };
         let stat = self.far_stat(&known);
-        let record = Record { far: known.far, ..arrival::recorded(path, &arrived.record, &stat) };
-        lock.append(slice::from_ref(&record))?;
-        Ok(Some(stat))
+        Ok(Some(Record { far: known.far, ..arrival::recorded(path, &arrived.record, &stat) }))
     }
 
     /// Writes the bytes of an artifact to this disk, under its name. The artifact stays what it is.

@@ -28,6 +28,7 @@ use crate::model::FarStore;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::Arrived;
+use crate::store::Expected;
 use crate::store::Store;
 
 const ORIGIN: &str = "0000000000000007-000000000001:3";
@@ -82,7 +83,8 @@ impl Scene {
         let store = Store::open(fixture.dir.path()).unwrap();
         let conversation = store.conversation(&Component::new("c1").unwrap()).unwrap().unwrap();
         let path = RelPath::new("artifacts/tool/x.txt").unwrap();
-        conversation.expect(&path, &arrived, ORIGIN).unwrap().unwrap();
+        let expected = Expected { path: &path, arrived: &arrived, origin: ORIGIN.to_owned() };
+        conversation.expect(&[expected]).unwrap().remove(0).unwrap().unwrap();
         Self { fixture, elsewhere }
     }
 

@@ -15,8 +15,10 @@ use crate::remote::mark::version_of;
 use crate::replica::Entry;
 use crate::replica::FileKey;
 use crate::replica::Origin;
+use crate::replica::Step;
 use crate::store::Arrival;
 use crate::store::Arrived;
+use crate::store::Expected;
 use crate::store::FileMark;
 use crate::store::StoreError;
 
@@ -76,24 +78,50 @@ enum Flaw {
     Content(String),
 }
 
+/// An artifact whose bytes stay elsewhere, which is to be recorded.
+pub(super) struct Awaited<'a> {
+    entry: &'a Entry,
+    path: RelPath,
+    known: Known,
+}
+
+/// Adds the files of entries: records those whose bytes stay elsewhere, together, and fetches the
+/// others.
+pub(super) fn add_all(
+    applying: &mut Applying<'_>,
+    entries: &[&Entry],
+    fetch: &dyn Fetch,
+) -> Result<(), RemoteError> {
+    let mut awaited = Vec::new();
+    for entry in entries {
+        let Some(path) = applying.shared_path(&entry.path) else { continue };
+        match asked(applying, entry, known(&path, entry, fetch))? {
+            Some(Some(known)) => awaited.push(Awaited { entry, path, known }),
+            Some(None) => {
+                let added = add(applying, entry, path, fetch)?;
+                applying.applied.done.extend(added.map(|entry| Step::Add { entry }));
+            }
+            None => {}
+        }
+    }
+    expect(applying, awaited)
+}
+
+fn known(path: &RelPath, entry: &Entry, fetch: &dyn Fetch) -> Result<Option<Known>, RemoteError> {
+    if path.is_artifact() { fetch.known(entry) } else { Ok(None) }
+}
+
 /// Fetches the file of an entry. Returns the entry with the new file, or none if it is left for the
 /// next time.
-pub(super) fn add(
+fn add(
     applying: &mut Applying<'_>,
     entry: &Entry,
+    path: RelPath,
     fetch: &dyn Fetch,
 ) -> Result<Option<Entry>, RemoteError> {
-    let Some(path) = applying.shared_path(&entry.path) else { return Ok(None) };
     if applying.conversation.dir().stat_at(&path).is_ok() {
         applying.leave(&entry.path, "something else has its name");
         return Ok(None);
-    }
-    if path.is_artifact() {
-        match asked(applying, entry, fetch.known(entry))? {
-            Some(Some(known)) => return expect(applying, entry, path, &known),
-            Some(None) => {}
-            None => return Ok(None),
-        }
     }
     let Some(parcel) = fetched(applying, entry, fetch)? else { return Ok(None) };
     if !has_room(applying, &path, parcel.record.size)? {
@@ -143,25 +171,34 @@ fn asked<T>(
     }
 }
 
-/// Records an artifact whose bytes stay elsewhere.
-fn expect(
-    applying: &mut Applying<'_>,
-    entry: &Entry,
-    path: RelPath,
-    Known { origin, arrived }: &Known,
-) -> Result<Option<Entry>, RemoteError> {
-    let expected = applying.conversation.expect(&path, arrived, &origin.to_string());
-    match applying.settled(&entry.path, expected)? {
-        Some(Some(stat)) => {
-            applying.touched.push(path);
-            let (key, version) = (FileKey::Elsewhere(*origin), version_of(&FileMark::of(&stat)));
-            Ok(Some(Entry { key, version, ..entry.clone() }))
+/// Records artifacts whose bytes stay elsewhere.
+fn expect(applying: &mut Applying<'_>, awaited: Vec<Awaited<'_>>) -> Result<(), RemoteError> {
+    let Some(first) = awaited.first() else { return Ok(()) };
+    let all: Vec<Expected<'_>> = awaited.iter().map(Awaited::expected).collect();
+    let expected = applying.conversation.expect(&all);
+    let Some(stats) = applying.settled(&first.entry.path, expected)? else { return Ok(()) };
+    for (Awaited { entry, path, known }, stat) in awaited.into_iter().zip(stats) {
+        match applying.settled(&entry.path, stat)? {
+            Some(Some(stat)) => {
+                applying.touched.push(path);
+                let key = FileKey::Elsewhere(known.origin);
+                let version = version_of(&FileMark::of(&stat));
+                let entry = Entry { key, version, ..entry.clone() };
+                applying.applied.done.push(Step::Add { entry });
+            }
+            Some(None) => {
+                applying.leave(&entry.path, "something else has its name, or is in the way");
+            }
+            None => {}
         }
-        Some(None) => {
-            applying.leave(&entry.path, "something else has its name, or is in the way");
-            Ok(None)
-        }
-        None => Ok(None),
+    }
+    Ok(())
+}
+
+impl Awaited<'_> {
+    fn expected(&self) -> Expected<'_> {
+        let Known { origin, arrived } = &self.known;
+        Expected { path: &self.path, arrived, origin: origin.to_string() }
     }
 }
 

@@ -36,8 +36,13 @@ impl Scene {
         self.temporary.path().join("context/c").join(path)
     }
 
+    fn expected(&self, path: &RelPath, bytes: &[u8]) -> Option<Stat> {
+        let expected = Expected { path, arrived: &arrived(bytes), origin: ORIGIN.to_owned() };
+        self.conversation.expect(&[expected]).unwrap().remove(0).unwrap()
+    }
+
     fn expect(&self, path: &RelPath) -> FarArtifact {
-        let stat = self.conversation.expect(path, &arrived(b"one\n"), ORIGIN).unwrap().unwrap();
+        let stat = self.expected(path, b"one\n").unwrap();
         let far = self.conversation.far(path).unwrap().unwrap();
         assert_eq!(far.stat, stat);
         far
@@ -81,8 +86,7 @@ fn what_is_expected_is_known_by_its_record_alone() {
     let below = |base: &str| scene.conversation.far_artifacts(Some(&RelPath::new(base).unwrap()));
     assert_eq!(below("artifacts/tool/deep").unwrap(), [far]);
     assert_eq!(below("artifacts/terminal").unwrap(), []);
-    let again = scene.conversation.expect(&path(), &arrived(b"two\n"), ORIGIN).unwrap();
-    assert_eq!(again, None, "the name is taken");
+    assert_eq!(scene.expected(&path(), b"two\n"), None, "the name is taken");
 }
 
 #[test]
@@ -92,7 +96,7 @@ fn a_file_hides_what_is_known_of_bytes_elsewhere() {
     fs::write(scene.at("artifacts/tool/deep/x.txt"), "mine").unwrap();
     assert_eq!(scene.conversation.far_artifacts(None).unwrap(), []);
     let beside = RelPath::new("artifacts/tool/deep/x.txt/y").unwrap();
-    assert_eq!(scene.conversation.expect(&beside, &arrived(b"one\n"), ORIGIN).unwrap(), None);
+    assert_eq!(scene.expected(&beside, b"one\n"), None);
 }
 
 #[test]
@@ -146,6 +150,29 @@ fn what_came_goes_again_and_is_removed_by_its_origin() {
     }
     assert!(!scene.at("artifacts/tool/deep").exists() && scene.at("artifacts/tool").exists());
     assert_eq!(scene.conversation.far(&path()).unwrap(), None);
+}
+
+#[test]
+fn many_are_recorded_at_once_and_those_without_a_place_left_out() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.at("artifacts/tool/deep")).unwrap();
+    fs::write(scene.at("artifacts/tool/deep/x.txt"), "mine").unwrap();
+    let paths =
+        ["tool/a.txt", "tool/deep/x.txt", "tool/deep/x.txt/y", "terminal/b.log", "tool/c.txt"]
+            .map(|path| RelPath::new(format!("artifacts/{path}")).unwrap());
+    let bytes = arrived(b"one\n");
+    let expected = |(number, path)| {
+        let origin = format!("0000000000000007-000000000001:{number}");
+        Expected { path, arrived: &bytes, origin }
+    };
+    let all: Vec<_> = paths.iter().enumerate().map(expected).collect();
+    let stats = scene.conversation.expect(&all).unwrap();
+    let found: Vec<bool> = stats.into_iter().map(|stat| stat.unwrap().is_some()).collect();
+    assert_eq!(found, [true, false, false, true, true]);
+    let mut far = scene.conversation.far_artifacts(None).unwrap();
+    far.sort_by(|one, other| one.path.cmp(&other.path));
+    let far: Vec<_> = far.into_iter().map(|far| far.path).collect();
+    assert_eq!(far, [paths[3].clone(), paths[0].clone(), paths[4].clone()]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::materialize::Analyzer;
 use crate::model::ArtifactState;
 use crate::model::Record;
 use crate::store::Arrived;
+use crate::store::Expected;
 use crate::store::ExportParts;
 use crate::store::Exported;
 use crate::store::ImportOptions;
@@ -64,7 +65,8 @@ impl Scene {
         };
         let arrived = Arrived { record, mode: 0o640, attributes: Vec::new() };
         let path = RelPath::new(path).unwrap();
-        self.conversation.expect(&path, &arrived, ORIGIN).unwrap().unwrap();
+        let expected = Expected { path: &path, arrived: &arrived, origin: ORIGIN.to_owned() };
+        self.conversation.expect(&[expected]).unwrap().remove(0).unwrap().unwrap();
     }
 
     fn export(&self, far: Option<&dyn FarStore>) -> (Vec<u8>, Exported) {
