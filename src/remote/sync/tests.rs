@@ -107,6 +107,22 @@ fn what_one_host_stores_another_one_has() {
 }
 
 #[test]
+fn where_nothing_changed_nothing_is_read() {
+    let (one, other) = two_hosts();
+    one.scene.put("x", "some bytes\n");
+    let segment = one.push().segments[0];
+    let spoil = || other.notes().keep_segment(segment, b"no segment").unwrap();
+    let refused = || other.sync(|sync| sync.hear(&other.scene.conversation)).unwrap().refused.len();
+    // The second finds that the first has left nothing to do.
+    assert_eq!((refused(), refused()), (0, 0));
+    spoil();
+    assert_eq!(refused(), 0);
+    other.scene.put("y", "other bytes\n");
+    assert_eq!(refused(), 1);
+    assert_eq!(refused(), 1, "it may live, so nothing is settled");
+}
+
+#[test]
 fn a_rename_and_a_removal_are_done_elsewhere_too() {
     let (one, other) = two_hosts();
     one.scene.put("a", "first\n");
