@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashMap;
 
-use crate::model::NAME_MAX;
+use crate::model::LEAST_DIGITS;
+use crate::model::with_digits;
 use crate::replica::Origin;
 use crate::replica::Stamp;
-
-/// The least digits of an origin in the name of an artifact that lost its own.
-const DIGITS: usize = 6;
 
 /// An artifact that asks for a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +93,7 @@ impl Naming<'_> {
 
     fn other_name(&self, path: &str, origin: Origin) -> String {
         let digits = blake3::hash(origin.to_string().as_bytes()).to_hex();
-        let names = (DIGITS..=digits.len()).map(|count| with_digits(path, &digits[..count]));
+        let names = (LEAST_DIGITS..=digits.len()).map(|count| with_digits(path, &digits[..count]));
         let mut free = names.filter(|name| self.is_free(name));
         free.next().expect("two origins have no digest in common")
     }
@@ -109,25 +107,6 @@ impl Naming<'_> {
 /// Returns the directories above a path.
 pub(super) fn parents(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
-}
-
-/// Returns the path with `~` and digits before its extension, and shorter where it would be too
-/// long for a name.
-fn with_digits(path: &str, digits: &str) -> String {
-    let (parent, name) = path
-        .rsplit_once('/')
-        .map_or(("", path), |(_, name)| (&path[..path.len() - name.len()], name));
-    let (stem, extension) = match name.rfind('.') {
-        Some(at) if at > 0 && name.len() - at <= NAME_MAX / 4 => name.split_at(at),
-        _ => (name, ""),
-    };
-    let room = NAME_MAX - digits.len() - extension.len() - "~".len();
-    let mut end = stem.len().min(room);
-    while !stem.is_char_boundary(end) {
-        end -= 1;
-    }
-    // Half of an escaped byte would be another name, but still a valid one.
-    format!("{parent}{}~{digits}{extension}", &stem[..end])
 }
 
 #[cfg(test)]
@@ -180,16 +159,5 @@ mod tests {
         let seen = shown(&[ask(1, "x", "a"), ask(2, "x", "b"), ask(3, &other, "c")]);
         let paths: Vec<_> = seen.iter().map(|(path, _)| path.len()).collect();
         assert_eq!(paths, ["x".len(), other.len(), other.len() + 1]);
-    }
-
-    #[test]
-    fn a_name_stays_a_name() {
-        for path in ["x", ".x", "a.b/x", &"y".repeat(255), &format!("{}.txt", "y".repeat(251))] {
-            let name = with_digits(path, "123456");
-            let last = name.rsplit('/').next().unwrap_or_default();
-            assert!(last.len() <= NAME_MAX && last.contains("~123456"), "{name}");
-        }
-        assert_eq!(with_digits("a.b/x", "1"), "a.b/x~1");
-        assert_eq!(with_digits(".x", "1"), ".x~1");
     }
 }

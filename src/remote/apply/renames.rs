@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
 use std::hash::RandomState;
 
-use crate::model::NAME_MAX;
 use crate::model::RelPath;
+use crate::model::with_digits;
 use crate::remote::error::RemoteError;
 use crate::remote::mark::mark_of;
 use crate::remote::mark::shared_path;
@@ -226,17 +226,6 @@ fn relocated(
 /// Returns a name beside `path` that readers see, `x~<digits>`, with its extension.
 fn aside(path: &RelPath) -> Option<RelPath> {
     let text = path.to_text();
-    let start = text.rfind('/').map_or(0, |slash| slash + 1);
-    let (parent, name) = text.split_at(start);
-    let (stem, extension) = match name.rfind('.') {
-        Some(dot) if dot > 0 && name.len() - dot <= NAME_MAX / 4 => name.split_at(dot),
-        _ => (name, ""),
-    };
     let digits = format!("{:016x}", RandomState::new().hash_one(&text));
-    let room = NAME_MAX - DIGITS - extension.len() - "~".len();
-    let mut end = stem.len().min(room);
-    while !stem.is_char_boundary(end) {
-        end -= 1;
-    }
-    shared_path(&format!("{parent}{}~{}{extension}", &stem[..end], &digits[..DIGITS]))
+    shared_path(&with_digits(&text, &digits[..DIGITS]))
 }
