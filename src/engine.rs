@@ -51,6 +51,7 @@ mod redaction;
 mod removed;
 pub(crate) mod resolve;
 mod retention;
+pub(crate) mod same_name;
 mod search;
 mod shared_log;
 mod shares;

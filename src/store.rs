@@ -46,6 +46,7 @@ mod recognition;
 mod relocation;
 mod removal;
 mod resolve;
+mod same_name;
 mod shared_file;
 mod shared_room;
 mod stat;

@@ -48,14 +48,22 @@ impl KnownRecord {
     }
 }
 
-/// Returns a number that changes with the place of a file and with anything in its `record` that a
-/// view shows, and with nothing else.
-pub(crate) fn facts_number(place: &(Component, RelPath), record: &Record) -> u64 {
+/// Returns a number that changes with the place of a file, with anything in its `record` that a
+/// view shows, and with the other outputs of its name, and with nothing else.
+pub(crate) fn facts_number(
+    place: &(Component, RelPath),
+    record: &Record,
+    same_name: &[String],
+) -> u64 {
     let mut hasher = DefaultHasher::new();
     place.hash(&mut hasher);
     record.generation.hash(&mut hasher);
     record.incomplete().hash(&mut hasher);
     serde_json::to_string(&record.provenance).unwrap_or_default().hash(&mut hasher);
+    // The number of most outputs stands in their records.
+    if !same_name.is_empty() {
+        same_name.hash(&mut hasher);
+    }
     hasher.finish()
 }
 

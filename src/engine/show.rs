@@ -24,14 +24,17 @@ use crate::engine::deadline::deadline;
 use crate::engine::deadline::extended_deadline;
 use crate::engine::far;
 use crate::engine::open_file::FileContent;
+use crate::engine::same_name;
 use crate::engine::shown::FileFacts;
 use crate::engine::shown::ShownFile;
 use crate::engine::tracker;
 use crate::materialize::Checkpoints;
 use crate::materialize::PlainText;
 use crate::model::Analysis;
+use crate::model::Component;
 use crate::model::Content;
 use crate::model::Errors;
+use crate::model::RelPath;
 use crate::model::Sections;
 use crate::model::Subject;
 use crate::model::counted_tool;
@@ -69,7 +72,7 @@ pub(super) fn show_view(
     }
     let may_go_on = !again && view.shows_beginning();
     let mut shown = FileView { of, file, view, snapshot, key: None, may_go_on, beginning: false };
-    let facts = facts(engine, &shown.snapshot)?;
+    let facts = facts_for(engine, &shown)?;
     let tool = || facts.record.provenance.tool_name().map(counted_tool);
     of.note_tool(tool);
     if view.may_be_cached() {
@@ -146,11 +149,22 @@ fn with_subject_of<T>(
     let snapshot = file.snapshot(engine)?;
     let may_go_on = false;
     let mut shown = FileView { of, file, view, snapshot, key: None, may_go_on, beginning: false };
-    let mut facts = facts(engine, &shown.snapshot)?;
+    let mut facts = facts_for(engine, &shown)?;
     let _used = file.tracker().in_use(engine, file);
     let (content, analysis) = content(engine, &mut shown, &mut facts, expired)?;
     let shown = ShownFile::new(&engine.secrets, content, analysis, facts);
     Ok(shown.with_subject(&engine.secrets, &engine.filters, show))
+}
+
+/// Returns the facts that the view tells.
+fn facts_for(engine: &Engine, FileView { view, snapshot, .. }: &FileView<'_>) -> Result<FileFacts> {
+    let mut facts = facts(engine, snapshot)?;
+    if matches!(view, View::Summary) {
+        let place = &snapshot.place;
+        let (id, path) = (Component::from_text(place.conversation())?, place.path());
+        facts.same_name = same_name::others_of(engine, &id, &RelPath::from_text(path)?)?;
+    }
+    Ok(facts)
 }
 
 fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {

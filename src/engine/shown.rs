@@ -19,6 +19,8 @@ pub(super) struct FileFacts {
     pub(super) record: Record,
     pub(super) place: Place,
     pub(super) limits: Limits,
+    /// The names of the other outputs of its name, for views that tell them.
+    pub(super) same_name: Vec<String>,
 }
 
 impl FileFacts {
@@ -32,7 +34,7 @@ impl FileFacts {
     ) -> Self {
         record.provenance.update(said);
         let limits = options.limits.limits(record.provenance.tool_name().as_deref());
-        Self { record, place, limits }
+        Self { record, place, limits, same_name: Vec::new() }
     }
 }
 
@@ -77,7 +79,7 @@ impl<'a> ShownFile<'a> {
         filters: &dyn Filters,
         show: impl FnOnce(&Subject<'_>) -> T,
     ) -> T {
-        let FileFacts { record, place, limits } = &self.facts;
+        let FileFacts { record, place, limits, same_name } = &self.facts;
         let masked = secrets.masked(&*self.content).filter(|_| self.has_secrets);
         show(&Subject {
             content: masked.as_ref().map_or(&*self.content, |masked| masked),
@@ -85,6 +87,7 @@ impl<'a> ShownFile<'a> {
             record,
             place,
             limits,
+            same_name,
             redacts: secrets.redactor(),
             filters,
         })

@@ -8,6 +8,7 @@ use crate::engine::Redaction;
 use crate::engine::Result;
 use crate::engine::analysis::sniff;
 use crate::engine::redaction::Secrets;
+use crate::engine::same_name;
 use crate::engine::shown::FileFacts;
 use crate::engine::shown::ShownFile;
 use crate::materialize::Checkpoints;
@@ -85,7 +86,7 @@ impl ShownOutput {
     /// sequences to its end.
     pub fn new(output: OutputParts, redaction: Option<&Redaction>) -> io::Result<Self> {
         let OutputParts { content, analysis, record, place, limits } = output;
-        let facts = FileFacts { record, place, limits };
+        let facts = FileFacts { record, place, limits, same_name: Vec::new() };
         let secrets = Secrets(redaction.cloned());
         let (shown, analysis): (Box<dyn Content>, _) = if analysis.has_escapes() {
             let (checkpoints, _) = Checkpoints::of(&content, &|| false)?;
@@ -147,7 +148,7 @@ impl StoredOutput {
         let record = Record { size: content.len(), ..record };
         let said = provenance_of(content.file())?;
         let facts = FileFacts::new(&engine.options, &said, record, place);
-        let FileFacts { mut record, place, limits } = facts;
+        let FileFacts { mut record, place, limits, .. } = facts;
         let recorded = record.analysis.take().filter(|found| found.bytes == content.len());
         let analysis = match recorded {
             Some(recorded) => Arc::new(recorded),
@@ -156,7 +157,8 @@ impl StoredOutput {
             None => Arc::new(analyze(&content)?),
         };
         let parts = OutputParts { content, analysis, record, place, limits };
-        let shown = ShownOutput::new(parts, engine.options.redaction.as_ref())?;
+        let mut shown = ShownOutput::new(parts, engine.options.redaction.as_ref())?;
+        shown.file.facts.same_name = same_name::others_of(engine, conversation.id(), &path)?;
         Ok(Self { conversation: conversation.id().clone(), path, shown })
     }
 
@@ -228,6 +230,7 @@ pub(super) fn is_stand_in(engine: &Engine, output: &[u8], limits: &Limits) -> io
         record: &Record::default(),
         place: &Place::alone(""),
         limits,
+        same_name: &[],
         redacts: None,
         filters: &NoFilters,
     };

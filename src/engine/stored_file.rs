@@ -23,6 +23,7 @@ use crate::engine::facts::facts_number;
 use crate::engine::last_seen::LastSeen;
 use crate::engine::messages;
 use crate::engine::names;
+use crate::engine::same_name;
 use crate::engine::stored_dir::StoredDir;
 use crate::engine::sync::Mutex;
 use crate::engine::sync::atomic::AtomicU64;
@@ -103,7 +104,8 @@ impl SourceFile for StoredFile {
         let place = self.place().ok_or(EngineError::Stale)?;
         let mut record = snapshot.record.clone();
         record.provenance.update(&snapshot.file.provenance().unwrap_or_default());
-        let facts = facts_number(&place, &record);
+        let same_name = same_name::others_of(engine, &place.0, &place.1)?;
+        let facts = facts_number(&place, &record, &same_name);
         let Snapshot { file, stat, changes, .. } = snapshot;
         let stat = &stat.original(&record);
         let bytes = match file {

@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::engine::Recipe;
 use crate::engine::SourceFile;
 use crate::engine::Version;
+use crate::engine::same_name;
 use crate::engine::show;
 use crate::engine::workers::QUICK_INPUT;
 use crate::model::Analysis;
@@ -24,7 +25,8 @@ use crate::view::View;
 
 /// Returns the sizes of the views of `file` at `place`, of which the disk says `stat` and the store
 /// `record`, with the number `facts` of what that says. `None` if they are not to be recorded: for
-/// a large file, for one that may change without a trace, and where secrets are masked.
+/// a large file, for one that may change without a trace, for one of several outputs of its name, and
+/// where secrets are masked.
 pub(crate) fn measure(
     engine: &Engine,
     file: &Arc<dyn SourceFile>,
@@ -33,12 +35,22 @@ pub(crate) fn measure(
     stat: &Stat,
 ) -> Option<ViewSizes> {
     let is_told = !engine.secrets.are_masked() && !engine.store.clock().is_recent(stat);
-    if stat.size > QUICK_INPUT || !is_told {
+    let (id, path) = place;
+    let has_its_name_alone = || {
+        let others = same_name::others_of(engine, id, path);
+        others.is_ok_and(|others| others.is_empty())
+    };
+    if stat.size > QUICK_INPUT || !is_told || !has_its_name_alone() {
         return None;
     }
     let summary = size(engine, file, &View::Summary)?;
     let tail = size(engine, file, &View::Tail)?;
-    Some(ViewSizes { basis: basis(engine, place, (record, facts), stat), summary, tail })
+    // Another one may have come while it was measured.
+    has_its_name_alone().then(|| ViewSizes {
+        basis: basis(engine, place, (record, facts), stat),
+        summary,
+        tail,
+    })
 }
 
 fn size(engine: &Engine, file: &Arc<dyn SourceFile>, view: &View) -> Option<u64> {

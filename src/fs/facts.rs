@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::engine::KnownRecord;
 use crate::engine::Version;
 use crate::engine::facts_number;
+use crate::engine::same_name;
 use crate::engine::unsettled;
 use crate::engine::view_sizes;
 use crate::fs::FsError;
@@ -113,7 +114,8 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
     // record before.
     let is_at_rest = file.life().is_at_rest();
     let recorded = conversation.manifest().position(&place.1)?;
-    let basis = FactsBasis::new(&place, recorded, stat.ctime);
+    let same_name = same_name::others_of(engine, &place.0, &place.1)?;
+    let basis = FactsBasis::new(&place, &same_name, recorded, stat.ctime);
     if let Some(version) = file.facts.known(basis).filter(|_| is_at_rest) {
         return Ok(version);
     }
@@ -128,7 +130,7 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
         provenance => provenance.unwrap_or_default(),
     };
     record.provenance.update(&provenance);
-    let version = facts_number(&place, &record);
+    let version = facts_number(&place, &record, &same_name);
     if lasts && is_sealed {
         let sizes = record.view_sizes.as_ref().filter(|sizes| {
             sizes.basis == view_sizes::basis(engine, &place, (&record, version), stat)

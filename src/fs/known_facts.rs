@@ -9,18 +9,19 @@ use crate::store::RecordPosition;
 use crate::store::Time;
 
 /// The basis of the facts about a file at rest: a hash of the conversation and the path in it, the
-/// position of the last record, and the time of the last change of anything, including the extended
-/// attributes. While it is the same, the facts are.
+/// other outputs of its name, the position of the last record, and the time of the last change of
+/// anything, including the extended attributes. While it is the same, the facts are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FactsBasis(u64);
 
 impl FactsBasis {
     pub(super) fn new(
         place: &(Component, RelPath),
+        same_name: &[String],
         recorded: Option<RecordPosition>,
         changed: Time,
     ) -> Self {
-        Self(keyed_hash((place, recorded, changed)))
+        Self(keyed_hash((place, same_name, recorded, changed)))
     }
 }
 

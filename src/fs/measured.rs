@@ -25,7 +25,7 @@ pub(super) fn measured(
     let conversation = engine.conversation(&place.0).ok()?;
     let mut record = record_at(&file.life(), &conversation, &place.1, &stat, None).ok()?;
     record.provenance.update(&provenance_of(open).ok()?);
-    let facts = facts_number(&place, &record);
+    let facts = facts_number(&place, &record, &[]);
     let quiet = QuietFile { node: Arc::clone(file), open: Arc::clone(open) };
     let source = Arc::new(quiet) as Arc<dyn SourceFile>;
     view_sizes::measure(engine, &source, &place, (&record, facts), &stat)

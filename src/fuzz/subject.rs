@@ -64,6 +64,7 @@ impl Artifact {
             record: &self.record,
             place: &self.place,
             limits: &self.limits,
+            same_name: &[],
             redacts: None,
             filters: &NoFilters,
         };

@@ -150,6 +150,8 @@ pub struct Subject<'a> {
     pub place: &'a Place,
     /// The limits for its stand-ins.
     pub limits: &'a Limits,
+    /// The names of other outputs of its name, which other hosts wrote.
+    pub same_name: &'a [String],
     /// The redactor that masked the secrets in `content`. None if secrets are shown.
     pub redacts: Option<&'a dyn Redactor>,
     /// The runner of jq filters.

@@ -38,6 +38,12 @@ pub trait OtherHosts: Debug + Send + Sync {
     /// Returns true if local copies of what the others have go when the disk is nearly full.
     fn evicts(&self) -> bool;
 
+    /// Returns the paths of the outputs of a conversation that asked for the name of the one at
+    /// `path`, and have another as that one has it, and the path that this one asked for.
+    fn same_name(&self, _conversation: &Component, _path: &RelPath) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns how this host stands to the others.
     fn report(&self) -> HostsReport;
 }

@@ -114,6 +114,13 @@ impl Manifest {
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
+    /// Returns the last records of the paths that are `path` with digits of an origin, oldest first.
+    /// Costs one `stat` where there are none.
+    pub(super) fn with_digits(&self, path: &str) -> Result<StoredRecords, StoreError> {
+        let lines = self.refreshed_index()?.with_digits(path);
+        Ok(StoredRecords::new(lines, self.path.clone()))
+    }
+
     /// Returns true if there are records that stay for good.
     pub fn has_traces(&self) -> Result<bool, StoreError> {
         Ok(self.refreshed_index()?.has_traces())

@@ -88,6 +88,7 @@ pub(crate) struct Fixture {
     pub(super) record: Record,
     pub(super) place: Place,
     pub(super) limits: Limits,
+    pub(super) same_name: Vec<String>,
     pub(super) redacts: Vec<String>,
 }
 
@@ -103,6 +104,7 @@ impl Fixture {
             record,
             place: place("artifacts/tool/9f3k.txt"),
             limits: Limits::default(),
+            same_name: Vec::new(),
             redacts: Vec::new(),
         };
         fixture.at("artifacts/tool/9f3k.txt");
@@ -137,6 +139,7 @@ impl Fixture {
             record: &self.record,
             place: &self.place,
             limits: &self.limits,
+            same_name: &self.same_name,
             redacts: self.redactor(),
             filters: &InProcess,
         }

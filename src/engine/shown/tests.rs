@@ -70,7 +70,8 @@ fn shown(secrets: &Secrets, bytes: Vec<u8>, kind: Kind, said: &Sample) -> ShownF
     let size = bytes.len() as u64;
     let record = Record { path: path.to_text(), provenance, size, ..Record::default() };
     let place = Place::new("/ctx", "c7", &path);
-    let facts = FileFacts { record, place, limits: Limits::default() };
+    let (limits, same_name) = (Limits::default(), Vec::new());
+    let facts = FileFacts { record, place, limits, same_name };
     let analysis = if kind == Kind::Log { analyze_log(&bytes) } else { analyze(&bytes) }.unwrap();
     if analysis.plain.is_none() {
         return ShownFile::new(secrets, Box::new(bytes), Arc::new(analysis), facts);

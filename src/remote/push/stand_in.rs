@@ -57,6 +57,7 @@ fn of_text(
         record,
         place: &place,
         limits: &limits,
+        same_name: &[],
         redacts: None,
         filters: &NoFilters,
     };

@@ -1,5 +1,6 @@
 //! An index of the last record of each path in the manifest.
 
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::fs::File;
@@ -15,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::OFlags;
 
+use crate::model::without_digits;
 use crate::store::artifact::read_full_at;
 use crate::store::dir::Dir;
 use crate::store::layout;
@@ -33,7 +35,8 @@ const DEAD_PER_LIVE: u64 = 4;
 /// An index of the manifest, as far as it has been read. Empty until the first `refresh`.
 ///
 /// Two keyed 64-bit hashes stand for a path, so 100,000 artifacts take 5 MiB. As many lines that
-/// stay take 4 MiB more, and as many artifacts whose bytes are not on this disk another 3 MiB.
+/// stay take 4 MiB more, and as many artifacts whose bytes are not on this disk another 3 MiB. As
+/// many names with digits of an origin take 5 MiB more.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     source: Option<IndexedFile>,
@@ -44,6 +47,8 @@ pub(super) struct Index {
     last: HashMap<PathKey, RecordLine>,
     /// The paths whose bytes are not on this disk, by directory.
     far: HashMap<PathKey, HashSet<PathKey>>,
+    /// The paths whose names have digits of an origin, each behind the path without these.
+    with_digits: BTreeSet<(PathKey, PathKey)>,
     /// The lines that stay for good, whatever follows them.
     traces: Vec<RecordLine>,
     keys: [RandomState; 2],
@@ -178,6 +183,18 @@ impl Index {
         Some((Arc::clone(&source.file), lines))
     }
 
+    /// Returns the file and the lines of the current records of paths that are `path` with digits of
+    /// an origin.
+    pub(super) fn with_digits(&self, path: &str) -> Option<(Arc<File>, Vec<RecordLine>)> {
+        let source = self.source.as_ref()?;
+        let plain = self.key(path);
+        let paths = self.with_digits.range((plain, [0; 2])..=(plain, [u64::MAX; 2]));
+        let mut lines: Vec<RecordLine> =
+            paths.filter_map(|(_, path)| self.last.get(path)).copied().collect();
+        lines.sort_unstable_by_key(|line| line.offset);
+        Some((Arc::clone(&source.file), lines))
+    }
+
     /// Returns true if most of the file, as far as it has been read, is outdated.
     pub(super) fn is_wasteful(&self) -> bool {
         let live = (self.last.len() + self.traces.len()) as u64;
@@ -189,7 +206,8 @@ impl Index {
     pub(super) fn memory(&self) -> usize {
         let far: usize = self.far.values().map(HashSet::capacity).sum();
         let paths = self.last.capacity() * size_of::<(PathKey, RecordLine)>();
-        (paths + far * size_of::<PathKey>()) * 8 / 7
+        let with_digits = self.with_digits.len() * 2 * size_of::<(PathKey, PathKey)>();
+        (paths + far * size_of::<PathKey>()) * 8 / 7 + with_digits
     }
 
     fn clear(&mut self) {
@@ -226,6 +244,7 @@ impl Index {
         };
         let key = self.key(record.path());
         self.note_far(record.path(), key, record.is_far());
+        self.note_digits(record.path(), key, record.is_gone());
         if record.is_gone() {
             self.last.remove(&key);
         } else {
@@ -251,6 +270,17 @@ impl Index {
             && paths.is_empty()
         {
             self.far.remove(&dir);
+        }
+    }
+
+    /// Notes whether there is a record of `path`, if its name has digits of an origin.
+    fn note_digits(&mut self, path: &str, key: PathKey, is_gone: bool) {
+        let Some(plain) = without_digits(path) else { return };
+        let with_digits = (self.key(&plain), key);
+        if is_gone {
+            self.with_digits.remove(&with_digits);
+        } else {
+            self.with_digits.insert(with_digits);
         }
     }
 

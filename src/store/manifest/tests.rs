@@ -1,5 +1,6 @@
 //! The manifest on a real disk.
 
+mod digits;
 mod elsewhere;
 
 use std::fs;

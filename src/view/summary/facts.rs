@@ -23,6 +23,9 @@ use crate::view::summary::unlike;
 /// Bytes that the facts may take. Beyond them, less important lines are left out.
 const MOST_BYTES: usize = 3400;
 
+/// Other outputs of its name that are named.
+const MOST_NAMES: usize = 3;
+
 /// The facts, with a place for the line that tells which lines are shown.
 pub(super) struct Facts {
     before: Vec<String>,
@@ -72,7 +75,9 @@ impl Facts {
 pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> {
     let dimensions = image::dimensions(subject)?.map(|size| format!(", {size}"));
     let size = size(subject) + &dimensions.unwrap_or_default();
-    let mut lines = vec![opening(subject), identity(subject), size];
+    let mut lines = vec![opening(subject), identity(subject)];
+    lines.extend(also(subject));
+    lines.push(size);
     if subject.content.is_empty() {
         lines.push("shown: nothing, the output is empty".to_owned());
     } else {
@@ -91,6 +96,7 @@ pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<S
     let lines = [
         Some(opening(subject)),
         Some(identity(subject)),
+        also(subject),
         Some(size(subject)),
         Some(format!("shown: all of it, {}", counted(lines, "line"))),
         redacted,
@@ -108,6 +114,7 @@ pub(super) fn with_excerpt(subject: &Subject<'_>, found: &Findings) -> io::Resul
     let before = [
         Some(opening(subject)),
         Some(identity(subject)),
+        also(subject),
         Some(steps::file(subject)),
         Some(size(subject)),
         shape(subject),
@@ -165,6 +172,22 @@ fn identity(subject: &Subject<'_>) -> String {
         Some(format!("ref: {}", subject.place.reference())),
     ];
     parts.into_iter().flatten().collect::<Vec<String>>().join("    ")
+}
+
+/// Returns a line on the other outputs of its name, if there are any.
+fn also(subject: &Subject<'_>) -> Option<String> {
+    let others = subject.same_name;
+    let shown = others.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match others.len() {
+        0 => None,
+        1 => Some(format!("also:   {shown}, another output of this name, from another host")),
+        count => {
+            let more = count.saturating_sub(MOST_NAMES) as u64;
+            let more =
+                if more == 0 { String::new() } else { format!(" and {} more", grouped(more)) };
+            Some(format!("also:   {shown}{more}, other outputs of this name, from other hosts"))
+        }
+    }
 }
 
 fn size(subject: &Subject<'_>) -> String {
