@@ -149,14 +149,20 @@ impl Home {
     /// Returns true if host and bucket agreed upon files or messages of a conversation that is not
     /// in the store any more. Makes nothing.
     pub fn is_removed(&self, store: &Store, id: &Component) -> Result<bool, RemoteError> {
-        let path = self.path.join(CONVERSATIONS).join(id.as_os_str());
-        match self.conversations.stat(id.as_os_str()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            found => found.map_err(RemoteError::at("look at", &path))?,
-        };
-        let agreed = self.conversation(id)?.agreement()?;
+        let Some(notes) = self.known_conversation(id)? else { return Ok(false) };
+        let agreed = notes.agreement()?;
         let is_known = !agreed.base.entries.is_empty() || agreed.messages.offset > 0;
         Ok(is_known && store.conversation(id)?.is_none())
+    }
+
+    /// Returns what is kept about a conversation, if something is. Makes nothing.
+    pub(super) fn known_conversation(&self, id: &Component) -> Result<Option<Notes>, RemoteError> {
+        let path = self.path.join(CONVERSATIONS).join(id.as_os_str());
+        match self.conversations.stat(id.as_os_str()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            found => found.map_err(RemoteError::at("look at", &path))?,
+        };
+        self.conversation(id).map(Some)
     }
 
     /// Returns what is kept about a conversation.

@@ -18,6 +18,7 @@ mod looks;
 mod options;
 mod report;
 mod room;
+mod same_name;
 mod sending;
 mod weather;
 
@@ -54,6 +55,7 @@ use access::Access;
 use backlog::Backlog;
 use looks::Looks;
 use room::Room;
+use same_name::SameNames;
 use weather::Weather;
 
 pub use options::TierOptions;
@@ -81,6 +83,7 @@ struct Inner {
     looker: Option<Arc<dyn Looker>>,
     /// Conversations that others have.
     others: Mutex<Arc<[Component]>>,
+    same_names: SameNames,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -189,6 +192,10 @@ impl OtherHosts for Tier {
         self.0.access.options.evicts
     }
 
+    fn same_name(&self, conversation: &Component, path: &RelPath) -> Vec<String> {
+        self.0.same_name(conversation, path)
+    }
+
     fn report(&self) -> HostsReport {
         self.0.report()
     }
@@ -229,6 +236,7 @@ impl Inner {
             looks: Looks::default(),
             looker: None,
             others: Mutex::default(),
+            same_names: SameNames::default(),
             thread: Mutex::default(),
         }
     }

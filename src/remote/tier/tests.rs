@@ -105,6 +105,12 @@ impl Host {
         self.tier.look(Some(self.id()), PATIENCE)
     }
 
+    /// Looks once more.
+    pub(super) fn meet(&self) {
+        self.clock.pass(POLL);
+        self.look();
+    }
+
     fn knows(&self, call: &str) -> bool {
         let path = RelPath::new(format!("{TOOL}/{call}.txt")).unwrap();
         self.scene.conversation.far(&path).unwrap().is_some()
