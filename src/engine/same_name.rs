@@ -20,3 +20,8 @@ pub(crate) fn others_of(engine: &Engine, id: &Component, path: &RelPath) -> Resu
     let names = alike.iter().map(RelPath::to_text).filter(|alike| known.contains(alike));
     Ok(names.map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()).collect())
 }
+
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,7 @@ mod others;
 mod quota;
 mod races;
 mod redaction;
+mod same_name;
 mod sealing;
 mod search;
 mod shared_log;
