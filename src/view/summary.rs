@@ -132,6 +132,8 @@ fn capped(line: &str) -> String {
 }
 
 #[cfg(test)]
+mod also_tests;
+#[cfg(test)]
 mod json_tests;
 #[cfg(test)]
 mod tests;

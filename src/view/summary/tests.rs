@@ -40,7 +40,7 @@ fn log() -> Fixture {
     fixture
 }
 
-fn print(fixture: &Fixture) -> String {
+pub(super) fn print(fixture: &Fixture) -> String {
     let text = fixture.text(&View::Summary);
     check(&text);
     text
@@ -275,7 +275,7 @@ fn long_lines_are_cut_with_their_column() {
 }
 
 /// Returns the line that begins with `name`.
-fn fact(summary: &str, name: &str) -> Option<String> {
+pub(super) fn fact(summary: &str, name: &str) -> Option<String> {
     summary.lines().find(|line| line.starts_with(name)).map(str::to_owned)
 }
 
@@ -493,26 +493,4 @@ fn one_line_at_the_end_of_what_was_not_counted() {
     let text = print(&fixture);
     assert!(text.contains("shown: line 1 and the last one; what is between is not"), "{text}");
     assert!(text.contains("--- tail: the last one ---"), "{text}");
-}
-
-#[test]
-fn other_outputs_of_its_name_are_named() {
-    let with = |bytes: &[u8], names: &[&str]| {
-        let mut fixture = analysed(bytes);
-        fixture.same_name = names.iter().map(|name| (*name).to_owned()).collect();
-        print(&fixture)
-    };
-    let one = "also:   x~3f09ab.txt, another output of this name, from another host";
-    for bytes in [&b""[..], b"\x7fELF\0", b"one line\n", &b"many lines\n".repeat(3000)] {
-        let summary = with(bytes, &["x~3f09ab.txt"]);
-        assert_eq!(summary.lines().nth(2), Some(one), "{summary}");
-        assert_eq!(fact(&with(bytes, &[]), "also:"), None);
-    }
-    let names = ["a", "b", "c", "d", "e"];
-    let three = "also:   a, b, c, other outputs of this name, from other hosts";
-    assert_eq!(fact(&with(b"text\n", &names[..3]), "also:").as_deref(), Some(three));
-    let five = "also:   a, b, c and 2 more, other outputs of this name, from other hosts";
-    assert_eq!(fact(&with(b"text\n", &names), "also:").as_deref(), Some(five));
-    let long = "y".repeat(250);
-    assert!(with(b"text\n", &[&long, &long, "a\nb"]).contains("also:   yyy"));
 }

@@ -1,0 +1,34 @@
+//! The line on other outputs of its name.
+
+use super::tests::fact;
+use super::tests::print;
+use crate::view::fixture::Fixture;
+
+fn summary(bytes: &[u8], names: &[&str]) -> String {
+    let mut fixture = Fixture::analysed(bytes);
+    fixture.same_name = names.iter().map(|name| (*name).to_owned()).collect();
+    print(&fixture)
+}
+
+#[test]
+fn another_output_of_its_name_is_named_whatever_is_shown() {
+    let want = "also:   x~3f09ab.txt, another output of this name, from another host";
+    let long = b"many lines\n".repeat(3000);
+    for bytes in [&b""[..], &b"\x7fELF\0"[..], &b"one line\n"[..], &long[..]] {
+        let text = summary(bytes, &["x~3f09ab.txt"]);
+        assert_eq!(text.lines().nth(2), Some(want), "{text}");
+        assert_eq!(fact(&summary(bytes, &[]), "also:"), None);
+    }
+}
+
+#[test]
+fn at_most_three_are_named() {
+    let names = ["a", "b", "c", "d", "e"];
+    let line = |names: &[&str]| fact(&summary(b"text\n", names), "also:").unwrap();
+    let three = "also:   a, b, c, other outputs of this name, from other hosts";
+    assert_eq!(line(&names[..3]), three);
+    let five = "also:   a, b, c and 2 more, other outputs of this name, from other hosts";
+    assert_eq!(line(&names), five);
+    let long = "y".repeat(250);
+    assert!(line(&[long.as_str(); 3]).starts_with("also:   yyy"));
+}
