@@ -10,6 +10,7 @@ mod process;
 mod proxy;
 mod readers;
 mod requests;
+mod same_name;
 pub(crate) mod server;
 mod spread;
 mod stand_ins;
