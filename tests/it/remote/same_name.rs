@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::fs::File;
+use std::io;
 use std::io::Read as _;
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ impl Met {
                 // A listing asks what the other host did.
                 let listed = names(mount);
                 let is_there = other.is_none_or(|other| listed.iter().any(|name| name == other));
-                is_there && tells(mount, name).is_some_and(|told| told.as_deref() == other)
+                is_there && tells(mount, name).is_ok_and(|told| told.as_deref() == other)
             });
             let path = mount.tool("c7").join(format!("{name}.summary"));
             let size = fs::metadata(&path).unwrap().len();
@@ -63,14 +64,14 @@ fn lost(mount: &TestMount) -> Option<String> {
     names(mount).into_iter().find(|name| name.starts_with("x~") && name.ends_with(".txt"))
 }
 
-/// Returns the output that the summary of `name` names, if any. `None` if that cannot be read now.
-fn tells(mount: &TestMount, name: &str) -> Option<Option<String>> {
-    let mut summary = File::open(mount.tool("c7").join(format!("{name}.summary"))).ok()?;
-    let size = summary.metadata().ok()?.len();
+/// Returns the output that the summary of `name` names, if any.
+fn tells(mount: &TestMount, name: &str) -> io::Result<Option<String>> {
+    let mut summary = File::open(mount.tool("c7").join(format!("{name}.summary")))?;
+    let size = summary.metadata()?.len();
     let mut text = String::new();
-    summary.read_to_string(&mut text).ok()?;
+    summary.read_to_string(&mut text)?;
     assert_eq!(size, text.len() as u64, "{name}");
-    Some(named(&text))
+    Ok(named(&text))
 }
 
 fn named(summary: &str) -> Option<String> {
