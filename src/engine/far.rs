@@ -13,6 +13,7 @@ use crate::engine::Result;
 use crate::engine::Snapshot;
 use crate::engine::SourceDir;
 use crate::engine::ViewText;
+use crate::engine::same_name;
 use crate::engine::spool;
 use crate::model::Component;
 use crate::model::RelPath;
@@ -65,7 +66,8 @@ pub(super) fn show_away(
     engine.secrets.mask_provenance(&mut record.provenance);
     let is_gone = error.raw_os_error() == libc::ESTALE;
     let why = if is_gone { GONE.to_owned() } else { error.to_string() };
-    let text = view::away(&record, &why, &snapshot.place);
+    let same_name = same_name::others_at(engine, &snapshot.place)?;
+    let text = view::away(&record, &why, &snapshot.place, &same_name);
     let text = spool::held_text(engine, &text, by)?;
     Ok(text.with_whole(false))
 }

@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::Result;
 use crate::model::Component;
+use crate::model::Place;
 use crate::model::RelPath;
 
 /// Returns the names of the outputs that asked for the name of the one at `path`, or of the one
@@ -19,6 +20,12 @@ pub(crate) fn others_of(engine: &Engine, id: &Component, path: &RelPath) -> Resu
     let known = others.same_name(id, path);
     let names = alike.iter().map(RelPath::to_text).filter(|alike| known.contains(alike));
     Ok(names.map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()).collect())
+}
+
+/// As [`others_of`], of the output at `place`.
+pub(super) fn others_at(engine: &Engine, place: &Place) -> Result<Vec<String>> {
+    let (id, path) = (place.conversation(), place.path());
+    others_of(engine, &Component::from_text(id)?, &RelPath::from_text(path)?)
 }
 
 #[cfg(test)]

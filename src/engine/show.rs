@@ -31,10 +31,8 @@ use crate::engine::tracker;
 use crate::materialize::Checkpoints;
 use crate::materialize::PlainText;
 use crate::model::Analysis;
-use crate::model::Component;
 use crate::model::Content;
 use crate::model::Errors;
-use crate::model::RelPath;
 use crate::model::Sections;
 use crate::model::Subject;
 use crate::model::counted_tool;
@@ -160,9 +158,7 @@ fn with_subject_of<T>(
 fn facts_for(engine: &Engine, FileView { view, snapshot, .. }: &FileView<'_>) -> Result<FileFacts> {
     let mut facts = facts(engine, snapshot)?;
     if matches!(view, View::Summary) {
-        let place = &snapshot.place;
-        let (id, path) = (Component::from_text(place.conversation())?, place.path());
-        facts.same_name = same_name::others_of(engine, &id, &RelPath::from_text(path)?)?;
+        facts.same_name = same_name::others_at(engine, &snapshot.place)?;
     }
     Ok(facts)
 }

@@ -10,6 +10,7 @@ use crate::view::kind;
 use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::rounded;
+use crate::view::summary::also;
 
 /// Describes a removed output: when and why it was removed, the call that made it, and what it was.
 pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
@@ -25,12 +26,12 @@ pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
 }
 
 /// Describes an output whose bytes are in the bucket that hosts share, and cannot be read now: why,
-/// the call that made it, and what it is.
-pub fn away(record: &Record, why: &str, place: &Place) -> String {
+/// the call that made it, what it is, and the other outputs of its name.
+pub fn away(record: &Record, why: &str, place: &Place, same_name: &[String]) -> String {
     let first = "[ctxfs] AWAY: the bytes of this output are in the bucket that hosts share.";
     let why = format!("They cannot be read now: {why}");
     let again = format!("again:  look at {}.summary in a while", place.file());
-    text([first.to_owned(), why], known(record, place), Some(again))
+    text([first.to_owned(), why], known(record, place).chain(also(same_name)), Some(again))
 }
 
 /// Returns the lines that say which call made an output, and what it is.
@@ -127,6 +128,16 @@ mod tests {
         let first = "[ctxfs] RENAMED: this output has another name since 2026-01-13 15:30:45 UTC: it \
                      is ctx://c7/artifacts/tool/y.txt now.\n";
         assert!(text.starts_with(first) && !text.contains("again"), "{text}");
+    }
+
+    #[test]
+    fn what_is_away_names_the_other_outputs_of_its_name() {
+        let fixture = Fixture::new("a\n");
+        let also = ["x~3f09ab.txt".to_owned()];
+        let text = away(&fixture.record, "no network", &fixture.place, &also);
+        let line = "\nalso:   x~3f09ab.txt, another output of this name, from another host\nagain:";
+        assert!(text.contains(line), "{text}");
+        assert!(!away(&fixture.record, "no network", &fixture.place, &[]).contains("also:"));
     }
 
     #[test]

@@ -30,6 +30,7 @@ use excerpt::Excerpt;
 use excerpt::ExcerptBudget;
 
 pub(super) use excerpt::READ;
+pub(super) use facts::also;
 pub(super) use facts::ended;
 
 /// Bytes kept free for a notice, and for the lines that are known only with the excerpt.

@@ -76,7 +76,7 @@ pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> 
     let dimensions = image::dimensions(subject)?.map(|size| format!(", {size}"));
     let size = size(subject) + &dimensions.unwrap_or_default();
     let mut lines = vec![opening(subject), identity(subject)];
-    lines.extend(also(subject));
+    lines.extend(also(subject.same_name));
     lines.push(size);
     if subject.content.is_empty() {
         lines.push("shown: nothing, the output is empty".to_owned());
@@ -96,7 +96,7 @@ pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<S
     let lines = [
         Some(opening(subject)),
         Some(identity(subject)),
-        also(subject),
+        also(subject.same_name),
         Some(size(subject)),
         Some(format!("shown: all of it, {}", counted(lines, "line"))),
         redacted,
@@ -114,7 +114,7 @@ pub(super) fn with_excerpt(subject: &Subject<'_>, found: &Findings) -> io::Resul
     let before = [
         Some(opening(subject)),
         Some(identity(subject)),
-        also(subject),
+        also(subject.same_name),
         Some(steps::file(subject)),
         Some(size(subject)),
         shape(subject),
@@ -175,8 +175,7 @@ fn identity(subject: &Subject<'_>) -> String {
 }
 
 /// Returns a line on the other outputs of its name, if there are any.
-fn also(subject: &Subject<'_>) -> Option<String> {
-    let others = subject.same_name;
+pub(in crate::view) fn also(others: &[String]) -> Option<String> {
     let shown = others.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
     match others.len() {
         0 => None,
