@@ -20,9 +20,9 @@ use crate::remote::look::look;
 use crate::remote::pieces::pieces;
 use crate::replica::State;
 
-/// The age of objects that nobody names, in milliseconds: no record comes later than a day after
-/// its object.
-const WEEK: u64 = 7 * 24 * 60 * 60 * 1000;
+/// The age from which on goes what is of no use, in milliseconds: objects that nobody names, as no
+/// record comes later than a day after its object, and bytes that were removed.
+pub(super) const WEEK: u64 = 7 * 24 * 60 * 60 * 1000;
 
 /// An object that nobody names.
 #[derive(Debug)]

@@ -27,6 +27,7 @@ use crate::remote::RemoteError;
 use crate::remote::Session;
 use crate::remote::Stored;
 use crate::remote::StoredSegment;
+use crate::remote::collect::WEEK;
 use crate::remote::pieces::pieces;
 use crate::replica::Accepted;
 use crate::replica::Claim;
@@ -44,7 +45,6 @@ const LARGE: u64 = 16 << 20;
 const MOST_BYTES: u64 = 32 << 20;
 /// In milliseconds.
 const DAY: u64 = 24 * 60 * 60 * 1000;
-const WEEK: u64 = 7 * DAY;
 
 /// A segment of no use any more, and what became of it.
 pub type Swept = (SegmentId, Result<(), BucketError>);

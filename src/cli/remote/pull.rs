@@ -10,11 +10,12 @@ use crate::bucket::BucketError;
 use crate::cli::args::Cli;
 use crate::cli::args::PullArgs;
 use crate::cli::context::Context;
+use crate::cli::outcome::Failure;
+use crate::cli::outcome::FailureKind;
 use crate::cli::remote::each::Done;
 use crate::cli::remote::opened::Opened;
 use crate::cli::remote::opened::Purpose;
 use crate::cli::remote::problems::Problems;
-use crate::cli::remote::push::is_removed_here;
 use crate::model::Component;
 use crate::model::visible;
 use crate::remote::Came;
@@ -39,27 +40,42 @@ pub(in crate::cli) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> 
     let opened = Opened::new(&settings, Purpose::Read, context)?;
     let ids = opened.wanted(&args.conversations)?;
     let are_named = !args.conversations.is_empty();
+    let mut absent = Vec::new();
     let done = Done::in_each(&ids, ("getting", args.quiet || cli.json), |id| {
         let report = pull(&opened, id)?;
-        Ok(report.or_else(|| are_named.then(|| Report::absent(id))))
+        if are_named && report.is_none() {
+            absent.push(id.to_text());
+        }
+        Ok(report)
     });
-    if done.reports.is_empty() && done.failure.is_none() {
+    if !are_named && done.reports.is_empty() && done.failure.is_none() {
         context.printer.say(&"the bucket has no conversations");
     }
     let text = if cli.json { json_of(&done.reports) } else { text_of(&done.reports) };
     context.printer.data(&text)?;
-    done.end(|report| report.problems, (WHAT, HINT), context)
+    let ended = done.end(|report| report.problems, (WHAT, HINT), context);
+    if absent.is_empty() {
+        return ended;
+    }
+    let nobody = nobody_has(&absent);
+    if ended.is_err() {
+        context.printer.say(&nobody);
+        return ended;
+    }
+    Err(nobody.into())
+}
+
+/// Returns the failure that names conversations which are nowhere.
+fn nobody_has(absent: &[String]) -> Failure {
+    let names: Vec<_> = absent.iter().map(|id| format!("`{}`", visible::whole(id))).collect();
+    let text = format!("there is no conversation {}, here or in the bucket", names.join(", "));
+    Failure::new(FailureKind::Failed, text, "`ctxfs ls --remote` lists those in the bucket")
 }
 
 impl Report {
-    /// Returns what is said of a conversation that nobody has.
-    fn absent(id: &Component) -> Self {
-        Self::refused(id, "there is nothing of it in the bucket")
-    }
-
-    fn refused(id: &Component, why: &str) -> Self {
+    fn removed_here(id: &Component) -> Self {
         let (id, mut problems) = (id.to_text(), Problems::default());
-        problems.add(id.as_str(), why);
+        problems.add(id.as_str(), "it was removed here: `ctxfs push` tells the others");
         Self { id, came: Came::default(), resent: Resent::default(), problems }
     }
 }
@@ -67,9 +83,8 @@ impl Report {
 /// Gets one conversation. `None` if the bucket has nothing of it that lives.
 fn pull(opened: &Opened, id: &Component) -> Result<Option<Report>, RemoteError> {
     let name = id.to_text();
-    if is_removed_here(opened, id)? {
-        let why = "it was removed here: `ctxfs push` tells the others";
-        return Ok(Some(Report::refused(id, why)));
+    if opened.home.is_removed(&opened.store, id)? {
+        return Ok(Some(Report::removed_here(id)));
     }
     let (conversation, mut came) = match opened.store.conversation(id)? {
         Some(found) => (Arc::clone(&found), opened.sync(|sync| sync.pull(&found))?),

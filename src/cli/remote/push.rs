@@ -95,7 +95,7 @@ fn wanted(opened: &Opened, named: &[String]) -> anyhow::Result<BTreeSet<Componen
     if named.is_empty() {
         let mut all: BTreeSet<_> = opened.store.conversations()?.into_iter().collect();
         for id in opened.home.known_conversations()? {
-            if !all.contains(&id) && is_removed_here(opened, &id)? {
+            if !all.contains(&id) && opened.home.is_removed(&opened.store, &id)? {
                 all.insert(id);
             }
         }
@@ -107,16 +107,10 @@ fn wanted(opened: &Opened, named: &[String]) -> anyhow::Result<BTreeSet<Componen
 /// Returns a conversation of the store, or one that was removed there.
 fn find(opened: &Opened, id: &str) -> anyhow::Result<Component> {
     let given = places::conversation_id(id)?;
-    if is_removed_here(opened, &given)? {
+    if opened.home.is_removed(&opened.store, &given)? {
         return Ok(given);
     }
     Ok(ls::find(&opened.store, id)?.id().clone())
-}
-
-/// Returns true if host and bucket agreed upon files or messages of a conversation that is not here
-/// any more.
-pub(super) fn is_removed_here(opened: &Opened, id: &Component) -> Result<bool, RemoteError> {
-    opened.home.is_removed(&opened.store, id)
 }
 
 /// Sends a conversation. One that nobody named, and of which all is sent, costs no request.

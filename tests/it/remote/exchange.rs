@@ -114,6 +114,22 @@ fn a_conversation_that_was_removed_goes_everywhere() {
 }
 
 #[test]
+fn a_conversation_that_nobody_has_is_told() {
+    let pair = Pair::new();
+    pair.one.put("c7", "x", b"text\n");
+    pair.push(&pair.one);
+    let told = "there is no conversation `c8`, here or in the bucket";
+    let pulled = pair.ctxfs(&pair.other, "pull", &["c8"]).run();
+    assert_told(&pulled, 1, told);
+    assert!(!pulled.to_string().contains("was not done"), "{pulled}");
+    assert_told(&pair.ctxfs(&pair.other, "pull", &["c8", "c7"]).run(), 1, told);
+    assert_eq!(outputs(&pair.other), outputs(&pair.one), "the other one came");
+    // One that was never sent is here.
+    pair.one.put("c9", "x", b"text\n");
+    assert_told(&pair.ctxfs(&pair.one, "pull", &["c9"]).run(), 0, "c9: nothing new");
+}
+
+#[test]
 fn what_is_being_written_is_named_and_sent_later() {
     let pair = Pair::new();
     pair.one.put("c7", "done", b"text\n");
