@@ -72,6 +72,7 @@ pub use requests::Tally;
 pub use segment::Lines;
 pub use segment::PutBytes;
 pub use segment::PutParts;
+pub use segment::RECORDS_BYTES;
 pub use segment::SEGMENT_BYTES;
 pub use segment::SegmentHead;
 pub use segment::SegmentWriter;

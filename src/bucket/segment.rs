@@ -39,8 +39,10 @@ pub use writer::packed_parts;
 const FORMAT: u32 = 1;
 /// The most bytes of a segment.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
-/// The most bytes of its records when they are unpacked.
-const RECORDS_BYTES: u64 = 256 << 20;
+/// The most bytes of its records when they are unpacked: a reader holds all of them.
+pub const RECORDS_BYTES: u64 = 32 << 20;
+/// The most bytes by which a line grows in a merge, where it states its origin.
+const ORIGIN_BYTES: u64 = 64;
 /// The most bytes of its head when that is unpacked: a quarter of a million covered segments.
 const HEAD_BYTES: usize = 16 << 20;
 /// The names of the first two members.

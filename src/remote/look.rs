@@ -1,6 +1,7 @@
 //! A look into the bucket: what is new of a conversation there, and what is gone.
 
 use std::collections::BTreeSet;
+use std::iter::Peekable;
 use std::mem;
 use std::ops::Range;
 
@@ -29,7 +30,7 @@ use crate::replica::SegmentId;
 const WHOLE: u64 = 1 << 20;
 /// The first bytes of a larger one that are.
 const FIRST: u64 = 256 << 10;
-/// The bytes that are fetched at once, in several requests.
+/// The bytes that are fetched at once, in several requests, unless one alone has more.
 const AT_ONCE: u64 = 16 << 20;
 /// The lists of one look: what was merged between a list and a request is in the next one.
 const LISTS: usize = 3;
@@ -171,22 +172,23 @@ impl Looking<'_> {
                 None => self.keep(each, &bytes)?,
             }
         }
-        let parts = mem::take(&mut coming.rest);
-        self.fetch_rest(parts, &mut coming)?;
+        let mut parts = mem::take(&mut coming.rest).into_iter().peekable();
+        while parts.peek().is_some() {
+            let some = taken_at_once(&mut parts);
+            self.fetch_rest(some, &mut coming)?;
+        }
         coming.failure.map_or(Ok(coming.all_came), |error| Err(error.into()))
     }
 
     /// Fetches the rest of the records of large segments.
     fn fetch_rest(&mut self, parts: Vec<Part>, coming: &mut Coming) -> Result<(), RemoteError> {
-        if parts.is_empty() {
-            return Ok(());
-        }
         let wanted = parts.iter().map(|(id, _, range)| (self.key(*id), Some(range.clone())));
         let got = self.bucket.get_many(&wanted.collect::<Vec<_>>(), self.deadline);
         for ((id, first, range), rest) in parts.into_iter().zip(got) {
             let Some(rest) = coming.came(rest) else { continue };
             let mut whole = BytesMut::from(&first[..]);
             whole.extend_from_slice(&rest);
+            drop((first, rest));
             self.keep(&Wanted { id, size: range.end.max(WHOLE + 1) }, &whole)?;
         }
         Ok(())
@@ -316,6 +318,17 @@ fn rest_of(wanted: &Wanted, bytes: &[u8]) -> Option<Range<u64>> {
         Err(_) => here,
     };
     (wanted.size > here && end > here).then_some(here..end.min(wanted.size))
+}
+
+/// Takes as many of the parts as are fetched at once: one at least.
+fn taken_at_once(parts: &mut Peekable<impl Iterator<Item = Part>>) -> Vec<Part> {
+    let (mut taken, mut bytes) = (Vec::new(), 0);
+    let length = |(_, _, range): &Part| range.end - range.start;
+    while let Some(part) = parts.next_if(|part| bytes == 0 || bytes + length(part) <= AT_ONCE) {
+        bytes += length(&part);
+        taken.push(part);
+    }
+    taken
 }
 
 /// Cuts what is to be fetched into what is fetched at once.

@@ -29,10 +29,12 @@ use crate::remote::Stored;
 use crate::remote::StoredSegment;
 use crate::remote::collect::WEEK;
 use crate::remote::pieces::pieces;
+use crate::remote::push::MOST_REMOVED;
 use crate::replica::Accepted;
 use crate::replica::Claim;
 use crate::replica::Covers;
 use crate::replica::Origin;
+use crate::replica::Removed;
 use crate::replica::SegmentId;
 use crate::replica::Stamp;
 use crate::replica::merge;
@@ -43,6 +45,10 @@ const MANY: usize = 64;
 const LARGE: u64 = 16 << 20;
 /// The most bytes of the segments that are merged at once.
 const MOST_BYTES: u64 = 32 << 20;
+/// The bytes of records from which on a segment is large, too, and the most that a merge has. Readers
+/// take twice as many, so what gets a longer name meanwhile still has room.
+const LARGE_RECORDS: u64 = MOST_RECORDS / 2;
+const MOST_RECORDS: u64 = 16 << 20;
 /// In milliseconds.
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
@@ -52,25 +58,66 @@ pub type Swept = (SegmentId, Result<(), BucketError>);
 /// The segments in the bucket, by name.
 type Log = BTreeMap<SegmentId, Listed>;
 
+/// The sizes of segments that say something and are in the bucket.
+type Sizes = BTreeMap<SegmentId, Size>;
+
+/// The bytes of segments in the bucket, and those of their records in a merge.
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    bytes: u64,
+    records: u64,
+}
+
+impl Size {
+    fn is_small(self) -> bool {
+        self.bytes < LARGE && self.records < LARGE_RECORDS
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { bytes: self.bytes + other.bytes, records: self.records + other.records }
+    }
+
+    fn fits(self) -> bool {
+        self.bytes <= MOST_BYTES && self.records <= MOST_RECORDS
+    }
+}
+
 impl Push<'_> {
-    /// Merges segments, if there are many, or some have bytes that were removed a week ago. Follows
-    /// a look. Does nothing while something is about to be sent, or cannot be read.
+    /// Merges segments, if there are many, or some have bytes that were removed a week ago: as many
+    /// as fit into one. Follows a look. Does nothing while something is about to be sent, or cannot
+    /// be read.
     pub fn merge(&self, looked: &Looked, session: &mut Session) -> Result<Pushed, RemoteError> {
         let mut pushed = Pushed { again: self.notes.intent()?.is_some(), ..Pushed::default() };
         let found = pieces(self.notes)?;
         if pushed.again || !found.refused.is_empty() || !looked.refused.is_empty() {
             return Ok(pushed);
         }
-        let part = part(&found.pieces, &log(looked));
-        if !part.is_empty() {
-            pushed.again = !self.merge_part(&found.pieces, &part, session, &mut pushed)?;
+        let part = self.part(&found.pieces, &log(looked))?;
+        if part.is_empty() {
+            return Ok(pushed);
+        }
+        match self.merge_part(&found.pieces, &part, session, &mut pushed) {
+            // Names have grown too much meanwhile: the segments stay as they are.
+            Err(RemoteError::Segment { source: FormatError::TooLarge { .. }, .. }) => {}
+            merged => pushed.again = !merged?,
         }
         Ok(pushed)
     }
 
     /// Returns the segments that [`Self::merge`] would merge.
     pub fn to_merge(&self, looked: &Looked) -> Result<BTreeSet<SegmentId>, RemoteError> {
-        Ok(part(&pieces(self.notes)?.pieces, &log(looked)))
+        self.part(&pieces(self.notes)?.pieces, &log(looked))
+    }
+
+    /// Returns the segments that are to be merged; none if that is not worth it.
+    fn part(&self, pieces: &[Piece], log: &Log) -> Result<BTreeSet<SegmentId>, RemoteError> {
+        let there = pieces.iter().filter_map(|piece| Some((piece.id, log.get(&piece.id)?.size)));
+        let sizes = there.map(|(id, bytes)| {
+            let records = self.notes.head(id)?.merged_bytes();
+            Ok((id, Size { bytes, records }))
+        });
+        let sizes = sizes.collect::<Result<Sizes, RemoteError>>()?;
+        Ok(fitting(stale(pieces, log), &sizes))
     }
 
     /// Returns the segments that [`Self::sweep`] would delete, with what the list says of them.
@@ -120,10 +167,8 @@ impl Push<'_> {
             let (artifact, to, stamp) = (*artifact, to.to.clone(), to.stamp);
             writer.movement(MoveLine { artifact, to, stamp }).map_err(&refused)?;
         }
-        if !merged.removed.is_empty() {
-            let (origins, segments) =
-                (merged.removed.origins.clone(), merged.removed.segments.clone());
-            writer.remove(RemoveLine { origins, segments }).map_err(&refused)?;
+        for line in remove_lines(&merged.removed) {
+            writer.remove(line).map_err(&refused)?;
         }
         writer.finish().map_err(&refused)
     }
@@ -183,22 +228,39 @@ fn log(looked: &Looked) -> Log {
     looked.segments.iter().filter_map(named).collect()
 }
 
-/// Returns the segments that are to be merged; none if that is not worth it.
-fn part(pieces: &[Piece], log: &Log) -> BTreeSet<SegmentId> {
-    let stale = stale(pieces, log);
-    let size = |id: &SegmentId| log.get(id).map(|listed| listed.size);
-    let ids = pieces.iter().map(|piece| piece.id);
-    let small: Vec<SegmentId> =
-        ids.filter(|id| size(id).is_some_and(|size| size < LARGE)).collect();
+/// Returns the stale segments, and the small ones if these are many, as far as one merge takes them.
+/// Two small ones always fit, so there are fewer after each merge.
+fn fitting(stale: BTreeSet<SegmentId>, sizes: &Sizes) -> BTreeSet<SegmentId> {
+    let small = sizes.iter().filter(|(_, size)| size.is_small());
+    let small: Vec<SegmentId> = small.map(|(id, _)| *id).collect();
     let many = if small.len() >= MANY { small } else { Vec::new() };
-    let (mut part, mut bytes) = (BTreeSet::new(), 0);
+    let (mut part, mut sum) = (BTreeSet::new(), Size::default());
     for id in stale.into_iter().chain(many) {
-        let after = bytes + size(&id).unwrap_or_default();
-        if (part.is_empty() || after <= MOST_BYTES) && part.insert(id) {
-            bytes = after;
+        if part.contains(&id) {
+            continue;
+        }
+        let after = sum.and(sizes.get(&id).copied().unwrap_or_default());
+        if part.is_empty() || after.fits() {
+            part.insert(id);
+            sum = after;
         }
     }
     part
+}
+
+/// Returns the lines that remove as much, of which each has a bound.
+fn remove_lines(removed: &Removed) -> Vec<RemoveLine> {
+    let origins: Vec<_> = removed.origins.iter().copied().collect();
+    let segments: Vec<_> = removed.segments.iter().copied().collect();
+    let origins = origins.chunks(MOST_REMOVED).map(|some| {
+        let origins = some.iter().copied().collect();
+        RemoveLine { origins, ..RemoveLine::default() }
+    });
+    let segments = segments.chunks(MOST_REMOVED).map(|some| {
+        let segments = some.iter().copied().collect();
+        RemoveLine { segments, ..RemoveLine::default() }
+    });
+    origins.chain(segments).collect()
 }
 
 /// Returns the segments that have bytes which were removed a week ago. Now is when the latest

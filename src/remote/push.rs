@@ -45,8 +45,15 @@ pub use uploads::Session;
 /// The time after which a segment is not sent any more: its objects may be collected some days
 /// later.
 const DAY: Duration = Duration::from_hours(24);
-/// The artifacts and messages that one segment removes, at most: a line has a bound.
-const MOST_REMOVED: usize = 100_000;
+/// The artifacts and messages that one line removes, at most: a line has a bound. A segment of this
+/// host removes no more, beside what its files replace.
+pub(super) const MOST_REMOVED: usize = 100_000;
+/// The bytes of removals and moves from which on a segment has no room for more moves.
+const MOST_MOVED: usize = 4 << 20;
+/// The most bytes of what is removed, of a move beside its path, and of each byte of that.
+const REMOVED_BYTES: usize = 48;
+const MOVE_BYTES: usize = 128;
+const ESCAPED: usize = 2;
 /// The bytes that an upload must get through in a second, at least.
 const SLOWEST: u64 = 1 << 20;
 
@@ -181,7 +188,8 @@ impl Push<'_> {
         let mut others = Changes { puts: BTreeMap::new(), moves, removed };
         leave_bad_moves(&mut others, pushed);
         loop {
-            let mut batch = Batch::new(first_of(&mut others));
+            let (some, weight) = first_of(&mut others);
+            let mut batch = Batch::new(some, weight);
             let is_end = others.is_empty();
             while let Some((path, put)) = puts.next_if(|_| is_end && !batch.is_full()) {
                 match self.ready(path, put, session)? {
@@ -190,7 +198,7 @@ impl Push<'_> {
                 }
             }
             let is_last = is_end && puts.peek().is_none();
-            if is_last {
+            if is_last && !batch.is_full() {
                 batch.messages = self.messages(pushed)?;
             }
             if is_last && batch.is_empty() {
@@ -244,12 +252,20 @@ fn texts_of(
     texts
 }
 
-/// Takes as much out of moves and removals as goes into one segment.
-fn first_of(others: &mut Changes) -> Changes {
+/// Takes as much out of moves and removals as goes into one segment. Returns that, and the bytes that
+/// it has there at most.
+fn first_of(others: &mut Changes) -> (Changes, usize) {
     let next = others.removed.iter().nth(MOST_REMOVED).copied();
     let rest = next.map(|next| others.removed.split_off(&next)).unwrap_or_default();
     let removed = mem::replace(&mut others.removed, rest);
-    Changes { puts: BTreeMap::new(), moves: mem::take(&mut others.moves), removed }
+    let (mut moves, mut weight) = (BTreeMap::new(), REMOVED_BYTES * removed.len());
+    while weight < MOST_MOVED
+        && let Some((origin, to)) = others.moves.pop_first()
+    {
+        weight += MOVE_BYTES + ESCAPED * to.len();
+        moves.insert(origin, to);
+    }
+    (Changes { puts: BTreeMap::new(), moves, removed }, weight)
 }
 
 /// Takes out what no segment can say. It stays as it is here.

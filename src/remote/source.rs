@@ -48,6 +48,8 @@ const MODE: u32 = 0o777;
 const BLOCK: usize = 128 << 10;
 /// The most bytes of messages in one call, unless one alone has more.
 const MESSAGES_BYTES: usize = 4 << 20;
+/// The bytes that count for each beside its own: what a segment says of it.
+const AROUND: usize = 128;
 
 /// The files and messages of a conversation, to be sent. Made anew after each look at the files.
 #[derive(Debug)]
@@ -205,7 +207,7 @@ fn messages_of(log: Artifact, mut at: MessagesAt) -> io::Result<(Vec<OwnLine>, M
         let line = line?;
         let chain = chained(at.chain, &line)?;
         let line = own_line(line, lines.reached())?;
-        let length = line.text.as_ref().map_or(0, Vec::len);
+        let length = line.text.as_ref().map_or(0, |text| text.len() + AROUND);
         if bytes > 0 && bytes + length > MESSAGES_BYTES {
             return Ok((taken, at));
         }

@@ -16,6 +16,7 @@ use crate::bucket::segment::FORMAT;
 use crate::bucket::segment::HEAD;
 use crate::bucket::segment::HEAD_BYTES;
 use crate::bucket::segment::Head;
+use crate::bucket::segment::ORIGIN_BYTES;
 use crate::bucket::segment::RECORDS;
 use crate::bucket::segment::RECORDS_BYTES;
 use crate::bucket::segment::SEGMENT_BYTES;
@@ -83,6 +84,11 @@ impl SegmentHead {
         }
         let end = records_start.checked_add(records.packed);
         let records_end = end.filter(|end| *end <= SEGMENT_BYTES).ok_or_else(too_large)?;
+        let member = member::length(records.size).unwrap_or(u64::MAX);
+        if records.packed > frame::most_packed(member as usize) as u64 {
+            let what = "the frame of the records has more bytes than they can need";
+            return Err(FormatError::damaged(what));
+        }
         let (size, lines) = (records.size, records.lines);
         Ok(Self { id, covers, records_start, records_end, size, lines })
     }
@@ -92,6 +98,12 @@ impl SegmentHead {
     /// all else. Returns none if they are not all there.
     pub fn digest(&self, first_bytes: &[u8]) -> Option<SegmentDigest> {
         first_bytes.get(..self.records_end as usize).map(SegmentDigest::of)
+    }
+
+    /// Returns how many bytes its records take in a merge at most, as long as nothing in it has a
+    /// longer name then.
+    pub fn merged_bytes(&self) -> u64 {
+        self.size + ORIGIN_BYTES * u64::from(self.lines)
     }
 
     /// Returns the records, which are in the frame from `records_start` to `records_end`.

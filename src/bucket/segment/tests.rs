@@ -11,6 +11,7 @@ use hostile::segment_of;
 use super::*;
 use crate::bucket::frame;
 use crate::bucket::frame::Packer;
+use crate::bucket::line::LINE_BYTES;
 use crate::bucket::line::Line;
 use crate::bucket::line::MessageLine;
 use crate::bucket::line::MoveLine;

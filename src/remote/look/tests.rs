@@ -7,6 +7,7 @@ use crate::remote::pieces;
 use crate::remote::tests::bucket::TestBucket;
 use crate::remote::tests::host::TestHost;
 use crate::remote::tests::host::path;
+use crate::replica::WriterId;
 
 fn names(bucket: &TestBucket, host: &TestHost) -> Vec<String> {
     bucket.names(&log_prefix(host.notes.conversation()))
@@ -128,4 +129,17 @@ fn a_look_leaves_objects_alone() {
     assert_eq!(bucket.made(), ["list", "get"]);
     assert_eq!(bucket.names(&objects_prefix(reader.notes.conversation())).len(), 2);
     assert_eq!(names(&bucket, &writer).len(), 1);
+}
+
+#[test]
+fn of_many_records_some_come_at_once() {
+    let writer = WriterId(7);
+    let part = |number, bytes| (SegmentId { writer, number }, Bytes::new(), 5..5 + bytes);
+    let sizes = [10 << 20, 6 << 20, 1, 40 << 20, 1, 2];
+    let mut parts = (1..).zip(sizes).map(|(number, bytes)| part(number, bytes)).peekable();
+    let taken = std::iter::from_fn(|| {
+        let taken = taken_at_once(&mut parts).len();
+        (taken > 0).then_some(taken)
+    });
+    assert_eq!(taken.collect::<Vec<_>>(), [2, 1, 1, 2]);
 }

@@ -7,6 +7,7 @@ use crate::remote::store_now;
 use crate::remote::tests::bucket::TestBucket;
 use crate::remote::tests::bucket::soon;
 use crate::remote::tests::host::TestHost;
+use crate::replica::WriterId;
 
 const ONE_DAY: Duration = Duration::from_hours(24);
 
@@ -186,4 +187,79 @@ fn bytes_that_are_not_here_are_fetched() {
         let bytes = merge.bytes(&line.place).unwrap().unwrap();
         assert_eq!(Some(blake3::hash(&bytes).to_hex().as_str()), line.digest());
     }
+}
+
+fn id(number: u64) -> SegmentId {
+    SegmentId { writer: WriterId(7), number }
+}
+
+#[test]
+fn records_fill_a_merge_as_bytes_do() {
+    let of = |count: u64, records: u64| -> Sizes {
+        (1..=count).map(|number| (id(number), Size { bytes: 1000, records })).collect()
+    };
+    let merged = |sizes: &Sizes| fitting(BTreeSet::new(), sizes).len();
+    assert_eq!(merged(&of(63, 1000)), 0, "they are few");
+    assert_eq!(merged(&of(64, 1000)), 64);
+    assert_eq!(merged(&of(64, MOST_RECORDS / 16)), 16);
+    assert_eq!(merged(&of(64, LARGE_RECORDS - 1)), 2);
+    assert_eq!(merged(&of(64, LARGE_RECORDS)), 0, "they are large");
+    // One that has to go is merged, however large it is.
+    let stale = BTreeSet::from([id(3)]);
+    assert_eq!(fitting(stale.clone(), &of(64, 3 * MOST_RECORDS)), stale);
+}
+
+#[test]
+fn merges_of_the_largest_conversations_come_to_an_end() {
+    // 1,000,000 messages of 300 bytes, as they are sent; 100,000 outputs with records of 1,000.
+    for (segments, lines, line) in [(103, 9_800, 345), (100, 1_000, 1_000)] {
+        let records = lines * (line + 64);
+        let size = Size { bytes: records / 8, records };
+        let mut sizes: Sizes = (1..=segments).map(|number| (id(number), size)).collect();
+        let all: u64 = sizes.values().map(|size| size.records).sum();
+        for number in 1000.. {
+            let part = fitting(BTreeSet::new(), &sizes);
+            if part.is_empty() {
+                break;
+            }
+            assert!(part.len() > 1 && number < 1100);
+            let parts = part.iter().filter_map(|each| sizes.remove(each));
+            let merged = parts.fold(Size::default(), Size::and);
+            assert!(merged.fits(), "{merged:?}");
+            sizes.insert(id(number), merged);
+        }
+        assert!(sizes.len() < 64 + (all / LARGE_RECORDS) as usize, "{}", sizes.len());
+        assert_eq!(sizes.values().map(|size| size.records).sum::<u64>(), all);
+    }
+}
+
+#[test]
+fn long_messages_become_several_segments() {
+    let bucket = TestBucket::new();
+    let mut host = TestHost::new();
+    for number in 0..MANY {
+        host.source.messages.push(format!("{{\"m\":\"{number}{}\"}}", "x".repeat(300 << 10)));
+        host.push_all(&bucket);
+    }
+    let merges = merged(&bucket, &mut host).unwrap().segments;
+    let head = host.notes.head(merges[0]).unwrap();
+    let covered = head.covers.len();
+    assert!(merges.len() == 1 && covered > MANY / 2 && covered < MANY, "{covered}");
+    assert!(head.merged_bytes() <= MOST_RECORDS + 64 * covered as u64);
+    assert_eq!(merged(&bucket, &mut host).unwrap().segments, [], "few are left");
+    assert_shared(&bucket, &host);
+}
+
+#[test]
+fn many_removals_take_several_lines() {
+    let origins = (0..=MOST_REMOVED as u32).map(|place| Origin { segment: id(1), place });
+    let removed = Removed { origins: origins.collect(), segments: [id(2)].into() };
+    let lines = remove_lines(&removed);
+    assert_eq!(lines.len(), 3);
+    let mut all = Removed::default();
+    for line in lines {
+        all.extend(&Removed { origins: line.origins, segments: line.segments });
+    }
+    assert_eq!(all, removed);
+    assert_eq!(remove_lines(&Removed::default()), []);
 }

@@ -10,7 +10,7 @@ use crate::remote::StoredSegment;
 use crate::remote::Told;
 use crate::replica::SegmentId;
 
-/// The bytes of records that are held, unless one segment alone has more.
+/// The bytes of records that are held: those of two segments at least.
 const MOST: usize = 64 << 20;
 
 /// A reader of messages. Those of several hosts alternate, so it holds some segments.

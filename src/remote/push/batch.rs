@@ -20,9 +20,10 @@ use crate::replica::Publication;
 use crate::replica::Segment;
 use crate::replica::SegmentId;
 
-/// The bytes of small artifacts, and of records, from which on a segment is full.
+/// The bytes of small artifacts, and of records, from which on a segment is full. With the longest
+/// line after these it has a quarter less than readers take.
 const MOST_BYTES: u64 = 4 << 20;
-const MOST_RECORDS: usize = 32 << 20;
+const MOST_RECORDS: usize = 8 << 20;
 /// The artifacts from which on it is.
 const MOST_LINES: usize = 20_000;
 
@@ -52,8 +53,9 @@ pub(super) struct Made {
 }
 
 impl Batch {
-    pub(super) fn new(changes: Changes) -> Self {
-        Self { changes, ready: BTreeMap::new(), messages: None, bytes: 0, weight: 0 }
+    /// Begins a segment with moves and removals that have so many bytes.
+    pub(super) fn new(changes: Changes, weight: usize) -> Self {
+        Self { changes, ready: BTreeMap::new(), messages: None, bytes: 0, weight }
     }
 
     pub(super) fn add(&mut self, path: &str, put: &LocalPut, ready: Ready) {

@@ -29,6 +29,7 @@ use crate::bucket::Place;
 use crate::bucket::PutBytes;
 use crate::bucket::PutLine;
 use crate::bucket::PutParts;
+use crate::bucket::SEGMENT_BYTES;
 use crate::bucket::SMALL_BYTES;
 use crate::bucket::blocks_key;
 use crate::bucket::object_key;
@@ -36,15 +37,25 @@ use crate::model::Record;
 use crate::remote::RemoteError;
 use crate::replica::LocalPut;
 use crate::replica::Origin;
+use crate::replica::SegmentId;
 use crate::replica::Stamp;
+use crate::replica::WriterId;
 use crate::store::Artifact;
+
+/// The stamp and the origin with the longest texts: a line that has room for them has room for its
+/// own, and can be merged.
+const LONGEST_STAMP: Stamp = Stamp(u64::MAX);
+const LONGEST_ORIGIN: Origin = Origin {
+    segment: SegmentId { writer: WriterId(u64::MAX), number: 999_999_999_999 },
+    place: u32::MAX,
+};
 
 /// A file that is ready to be published.
 #[derive(Debug)]
 pub(super) struct Ready {
     /// Its line, without stamp and place.
     pub(super) line: PutLine,
-    /// The bytes of that line.
+    /// The bytes of that line at most, in this segment and in merges.
     pub(super) weight: usize,
     bytes: ReadyBytes,
 }
@@ -189,7 +200,7 @@ impl Push<'_> {
 /// Returns the message in a line of the log, or why no segment can say it.
 pub(in crate::remote) fn message(line: Vec<u8>) -> Result<String, String> {
     let text = String::from_utf8(line).map_err(|error| error.to_string())?;
-    let line = MessageLine { text, stamp: Stamp::default(), origin: None };
+    let line = MessageLine { text, stamp: LONGEST_STAMP, origin: Some(LONGEST_ORIGIN) };
     match written(Line::Message(line)).map_err(|error| error.to_string())? {
         (Line::Message(line), _) => Ok(line.text),
         _ => unreachable!("a line stays what it is"),
@@ -235,11 +246,17 @@ fn checked(mut line: PutLine, bytes: ReadyBytes) -> Result<Ready, LeftOut> {
     line.place = match &bytes {
         ReadyBytes::Small(bytes) if bytes.is_empty() => Place::Empty,
         // Where it will be is not known yet, and may be anywhere.
-        ReadyBytes::Small(bytes) => Place::Inside { at: 0, packed: 1, size: bytes.len() as u64 },
+        ReadyBytes::Small(bytes) => {
+            Place::Inside { at: SEGMENT_BYTES, packed: SMALL_BYTES, size: bytes.len() as u64 }
+        }
         ReadyBytes::Object(upload) => Place::Object(upload.object.clone()),
     };
+    (line.stamp, line.origin) = (LONGEST_STAMP, Some(LONGEST_ORIGIN));
     match check(Line::Put(Box::new(line)))? {
-        (Line::Put(line), weight) => Ok(Ready { line: *line, weight, bytes }),
+        (Line::Put(mut line), weight) => {
+            (line.stamp, line.origin) = (Stamp::default(), None);
+            Ok(Ready { line: *line, weight, bytes })
+        }
         _ => unreachable!("a line stays what it is"),
     }
 }

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::bucket::SegmentHead;
 use crate::bucket::log_prefix;
 use crate::bucket::objects_prefix;
 use crate::bucket::segment_key;
@@ -8,6 +9,9 @@ use crate::remote::tests::bucket::TestBucket;
 use crate::remote::tests::bucket::soon;
 use crate::remote::tests::host::TestHost;
 use crate::remote::tests::host::path;
+use crate::replica::Clock;
+use crate::replica::Origin;
+use crate::replica::WriterId;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -371,4 +375,27 @@ fn messages_in_a_write_once_bucket_stay() {
     assert_eq!(pushed.left, [("messages".to_owned(), LeftOut::WriteOnce)]);
     assert!(pushed.segments.is_empty());
     assert_eq!(reader(&bucket).told(), host.source.messages);
+}
+
+#[test]
+fn what_is_moved_and_removed_is_said_in_parts() {
+    let segment = SegmentId { writer: WriterId(7), number: 1 };
+    let origin = |place| Origin { segment, place };
+    let long = vec!["a".repeat(200); 20].join("/");
+    let removed = (0..250_000).map(origin).collect();
+    let moves = (300_000..301_000).map(|place| (origin(place), long.clone()));
+    let mut left = Changes { moves: moves.collect(), removed, ..Changes::default() };
+    let all = left.clone();
+    let mut said = Changes::default();
+    while !left.is_empty() {
+        let (some, weight) = first_of(&mut left);
+        assert!(!some.is_empty() && weight < 6 << 20, "{weight}");
+        let made = Batch::new(some.clone(), weight).make(segment, &mut Clock::default(), 1);
+        let head = SegmentHead::read(&made.unwrap().bytes).unwrap().unwrap();
+        let stated = 64 * (some.moves.len() as u64 + 2);
+        assert!(head.merged_bytes() <= weight as u64 + stated, "{weight}");
+        said.moves.extend(some.moves);
+        said.removed.extend(some.removed);
+    }
+    assert_eq!(said, all);
 }

@@ -58,6 +58,8 @@ fn heads_that_cannot_be_are_refused() {
         let refused = refused_head(&head_of(packed, size, 3));
         assert!(matches!(refused, FormatError::TooLarge { .. }), "{packed}, {size}: {refused}");
     }
+    let refused = refused_head(&head_of(3000, 100, 3));
+    assert!(matches!(refused, FormatError::Damaged { .. }), "no frame of so little: {refused}");
     let other = packed(&[(RECORDS, good.as_bytes())]);
     assert!(SegmentHead::read(&other).is_err(), "it begins with another member");
 }
@@ -103,7 +105,7 @@ fn bombs_are_refused() {
     let zeros = vec![0; 64 << 20];
     let bomb = zstd::bulk::compress(&zeros, 3).unwrap();
     assert!(matches!(SegmentHead::read(&bomb), Err(FormatError::TooLarge { .. })));
-    let head = head_of(bomb.len() as u64, 1000, 3);
+    let head = head_of(bomb.len() as u64, 100_000, 3);
     let segment = [packed(&[(HEAD, head.as_bytes())]), bomb.clone()].concat();
     assert!(matches!(read(&segment), Err(FormatError::TooLarge { .. })));
     assert!(matches!(unpack_member(&bomb, 10), Err(FormatError::TooLarge { .. })));
@@ -134,6 +136,47 @@ fn sizes_that_lie_are_refused() {
 fn lines_too_long_are_refused() {
     let long = format!("{{{}}}", " ".repeat(16 << 20));
     assert!(matches!(read(&segment_of(&long, 1)), Err(FormatError::TooLarge { .. })));
+}
+
+/// Returns messages that are `bytes` in the records.
+fn messages_of(mut bytes: usize) -> Vec<MessageLine> {
+    let mut around = Vec::new();
+    Line::Message(message("")).write(&mut around).unwrap();
+    let mut messages = Vec::new();
+    while bytes > 0 {
+        let length = if bytes > LINE_BYTES { LINE_BYTES / 2 } else { bytes };
+        messages.push(message(&"x".repeat(length - around.len())));
+        bytes -= length;
+    }
+    messages
+}
+
+#[test]
+fn records_at_the_bound_are_read_and_more_is_neither_written_nor_read() {
+    let segment = |bytes: u64| {
+        let mut writer = writer();
+        for message in messages_of(bytes as usize) {
+            writer.message(message).unwrap();
+        }
+        assert_eq!(writer.added() as u64, bytes);
+        writer.finish()
+    };
+    let (head, lines, _) = seen(&segment(RECORDS_BYTES).unwrap());
+    assert!(lines.len() > 1 && head.merged_bytes() > RECORDS_BYTES);
+    assert!(matches!(segment(RECORDS_BYTES + 1), Err(FormatError::TooLarge { .. })));
+}
+
+#[test]
+fn a_line_grows_by_its_origin_in_a_merge_and_by_no_more() {
+    let last = SegmentId { writer: WriterId(u64::MAX), number: 999_999_999_999 };
+    let origin = Some(Origin { segment: last, place: u32::MAX });
+    let length = |line: MessageLine| {
+        let mut out = Vec::new();
+        Line::Message(line).write(&mut out).unwrap();
+        out.len() as u64
+    };
+    let grown = length(MessageLine { origin, ..message("{}") }) - length(message("{}"));
+    assert!((1..=ORIGIN_BYTES).contains(&grown), "{grown}");
 }
 
 #[test]
