@@ -55,7 +55,22 @@ const LAYERS: &[(&str, &[&str])] = &[
             "remote",
         ],
     ),
-    ("fuzz", &["model", "materialize", "view", "store", "message", "engine", "hook", "mcp", "cli"]),
+    (
+        "fuzz",
+        &[
+            "model",
+            "materialize",
+            "view",
+            "store",
+            "message",
+            "replica",
+            "bucket",
+            "engine",
+            "hook",
+            "mcp",
+            "cli",
+        ],
+    ),
 ];
 
 /// `(crate, the only modules that may name it)`.
