@@ -153,13 +153,3 @@ pub(super) fn is_at(engine: &Engine, dir: &DirNode, name: &OsStr) -> bool {
     let conversation = engine.conversation(&id);
     conversation.is_ok_and(|conversation| conversation.far(&path).is_ok_and(|far| far.is_some()))
 }
-
-/// Returns the artifacts whose bytes are elsewhere and whose names are in the directory at `path` of
-/// a conversation.
-pub(super) fn names_in(
-    engine: &Engine,
-    id: &Component,
-    path: &RelPath,
-) -> Result<Vec<FarArtifact>> {
-    Ok(engine.conversation(id)?.far_artifacts(Some(path))?)
-}

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::hash::BuildHasher as _;
 use std::hash::RandomState;
+use std::io;
 use std::sync::Arc;
 
 use crate::engine::DirPlace;
@@ -26,7 +27,6 @@ use crate::fs::dir_names::DirNames;
 use crate::fs::dir_names::EntryName;
 use crate::fs::dir_names::ListedViews;
 use crate::fs::dir_names::NewDirNames;
-use crate::fs::far;
 use crate::fs::handle::Claimed;
 use crate::fs::handle::Handle;
 use crate::fs::handle::Listing;
@@ -279,9 +279,7 @@ impl Pass<'_> {
             names.add(&EntryName { name, kind: FileKind::of(kind), ino, view: None }, views)
         };
         open.each_entry(&mut meet)?;
-        for far in self.far() {
-            meet(far.path.file_name(), FileType::File, far.stat.ino)?;
-        }
+        self.each_far(&mut |far| meet(far.path.file_name(), FileType::File, far.stat.ino))?;
         self.list_conversations(&open, &mut names)?;
         Ok((names.finish()?, found))
     }
@@ -302,12 +300,17 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Returns the artifacts in it whose bytes are not on this disk; none where the manifest cannot
-    /// be read.
-    fn far(&self) -> Vec<FarArtifact> {
+    /// Meets the artifacts in it whose bytes are not on this disk, as far as the manifest can be read.
+    fn each_far(&self, meet: &mut dyn FnMut(&FarArtifact) -> io::Result<()>) -> io::Result<()> {
         let place = self.dir.place().ok().filter(DirPlace::holds_artifacts);
-        let Some(DirPlace::Below(id, path)) = place else { return Vec::new() };
-        far::names_in(&self.fs.engine, &id, &path).unwrap_or_default()
+        let Some(DirPlace::Below(id, path)) = place else { return Ok(()) };
+        let Ok(conversation) = self.fs.engine.conversation(&id) else { return Ok(()) };
+        let Ok(all) = conversation.each_far(Some(&path)) else { return Ok(()) };
+        // What cannot be read ends them.
+        for far in all.map_while(std::result::Result::ok) {
+            meet(&far)?;
+        }
+        Ok(())
     }
 
     /// Lists the computed files that the directory itself has.

@@ -15,6 +15,7 @@ use crate::bucket::PutBytes;
 use crate::bucket::PutLine;
 use crate::bucket::PutParts;
 use crate::bucket::RemoveLine;
+use crate::bucket::SegmentHead;
 use crate::bucket::SegmentWriter;
 use crate::bucket::segment_key;
 use crate::bucket::segment_of;
@@ -113,8 +114,8 @@ impl Push<'_> {
     fn part(&self, pieces: &[Piece], log: &Log) -> Result<BTreeSet<SegmentId>, RemoteError> {
         let there = pieces.iter().filter_map(|piece| Some((piece.id, log.get(&piece.id)?.size)));
         let sizes = there.map(|(id, bytes)| {
-            let records = self.notes.head(id)?.merged_bytes();
-            Ok((id, Size { bytes, records }))
+            let size = |head: SegmentHead| Size { bytes, records: head.merged_bytes() };
+            self.notes.head(id).map(|head| (id, size(head)))
         });
         let sizes = sizes.collect::<Result<Sizes, RemoteError>>()?;
         Ok(fitting(stale(pieces, log), &sizes))
@@ -236,12 +237,8 @@ fn fitting(stale: BTreeSet<SegmentId>, sizes: &Sizes) -> BTreeSet<SegmentId> {
     let many = if small.len() >= MANY { small } else { Vec::new() };
     let (mut part, mut sum) = (BTreeSet::new(), Size::default());
     for id in stale.into_iter().chain(many) {
-        if part.contains(&id) {
-            continue;
-        }
         let after = sum.and(sizes.get(&id).copied().unwrap_or_default());
-        if part.is_empty() || after.fits() {
-            part.insert(id);
+        if (part.is_empty() || after.fits()) && part.insert(id) {
             sum = after;
         }
     }

@@ -1,6 +1,7 @@
 //! One conversation: what was done here goes out, and what others did comes in.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::bucket::Deadline;
@@ -21,7 +22,7 @@ use crate::remote::Moment;
 use crate::remote::NoSource;
 use crate::remote::Notes;
 use crate::remote::Objects;
-use crate::remote::Piece;
+use crate::remote::Pieces;
 use crate::remote::Push;
 use crate::remote::PushLock;
 use crate::remote::Pushed;
@@ -346,14 +347,18 @@ impl Sync<'_> {
             return Ok(Came { looked, ..Came::default() });
         }
         self.recognize(conversation, notes, &looked)?;
-        let found = pieces(notes)?;
-        let state = State::of(&found.pieces);
+        let Pieces { pieces, refused } = pieces(notes)?;
+        let state = State::of(&pieces);
+        let ids = pieces.iter().map(|piece| piece.id).chain(state.covered.iter().copied());
+        let ids: BTreeSet<SegmentId> = ids.collect();
+        // The state has all of it.
+        drop(pieces);
         let is_replaced = log_is_replaced(conversation, notes)?;
         let (agreement, files) = here_now(conversation, notes, self.store.clock())?;
         let changes = Changes::since(&agreement.base, &files.found);
         let Files { found: here, directories, .. } = &files;
         let mut plan = Plan::new(&agreement.base, here, &state, &changes, directories);
-        if !(found.refused.is_empty() && looked.refused.is_empty()) {
+        if !(refused.is_empty() && looked.refused.is_empty()) {
             // What seems to be removed may be in a segment that cannot be read.
             plan.steps.retain(|step| !matches!(step, Step::Remove { .. }));
         }
@@ -368,10 +373,10 @@ impl Sync<'_> {
         let kept = if is_replaced {
             Ok(())
         } else {
-            self.keep_messages(conversation, notes, (&found.pieces, state), agreement.messages)
+            self.keep_messages(conversation, notes, (ids, state), agreement.messages)
         };
         applied.error = applied.error.or(kept.err());
-        let came = Came::new(looked, found.refused, applied);
+        let came = Came::new(looked, refused, applied);
         if let Some(settled) = settled
             && came.found_nothing()
             && !is_replaced
@@ -385,12 +390,10 @@ impl Sync<'_> {
         &self,
         conversation: &Conversation,
         notes: &Notes,
-        (pieces, state): (&[Piece], &State<Stored, Told>),
+        (segments, state): (BTreeSet<SegmentId>, &State<Stored, Told>),
         at: MessagesAt,
     ) -> Result<(), RemoteError> {
         let (home, now) = (self.home, (self.now)().micros());
-        let segments = pieces.iter().map(|piece| piece.id).chain(state.covered.iter().copied());
-        let segments = segments.collect();
         Messages { home, notes, conversation, state, segments, at, now }.keep()
     }
 

@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::io::BufWriter;
+use std::io::IntoInnerError;
 use std::io::Read as _;
 use std::io::Write as _;
 
@@ -19,8 +21,17 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// Writes `bytes` to the file `name`. A reader, now or after a crash, sees the old content or the
 /// new one. For one process at a time.
 pub(super) fn write(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
+    write_with(dir, name, |file| file.write_all(bytes))
+}
+
+/// Does that with what `print` writes.
+pub(super) fn write_with(
+    dir: &Dir,
+    name: &str,
+    print: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
     let new = format!("{name}.new");
-    let written = write_new(dir, &new, bytes)
+    let written = write_new(dir, &new, print)
         .and_then(|()| dir.rename(new.as_ref(), dir, name.as_ref(), RenameFlags::empty()));
     if written.is_err() {
         // The first failure is the one to report.
@@ -29,11 +40,15 @@ pub(super) fn write(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     written.and_then(|()| dir.sync())
 }
 
-fn write_new(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
+fn write_new(
+    dir: &Dir,
+    name: &str,
+    print: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::TRUNC;
-    let mut file = dir.create_file(name.as_ref(), flags, FILE_MODE)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+    let mut file = BufWriter::new(dir.create_file(name.as_ref(), flags, FILE_MODE)?);
+    print(&mut file)?;
+    file.into_inner().map_err(IntoInnerError::into_error)?.sync_all()
 }
 
 /// Reads the file `name`, or the first `most` bytes of it. `None` if there is none.

@@ -71,7 +71,7 @@ impl Conversation {
     }
 
     /// Returns these one after the other.
-    pub(super) fn each_far(
+    pub fn each_far(
         &self,
         dir: Option<&RelPath>,
     ) -> Result<impl Iterator<Item = Result<FarArtifact, StoreError>>, StoreError> {

@@ -134,7 +134,7 @@ fn a_look_leaves_objects_alone() {
 #[test]
 fn of_many_records_some_come_at_once() {
     let writer = WriterId(7);
-    let part = |number, bytes| (SegmentId { writer, number }, Bytes::new(), 5..5 + bytes);
+    let part = |number, bytes: u64| (SegmentId { writer, number }, Bytes::new(), 5..5 + bytes);
     let sizes = [10 << 20, 6 << 20, 1, 40 << 20, 1, 2];
     let mut parts = (1..).zip(sizes).map(|(number, bytes)| part(number, bytes)).peekable();
     let taken = std::iter::from_fn(|| {

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::io::BufRead as _;
 use std::io::BufReader;
-use std::io::Write as _;
+use std::io::Write;
 use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::OFlags;
@@ -142,7 +142,7 @@ impl Notes {
         let file = whole_file::open(&self.dir, AGREEMENT, OFlags::RDWR | OFlags::APPEND);
         let saved = file.and_then(|file| match file {
             Some(file) if can_grow(&file, after)? => append(file, &Change::between(before, after)),
-            _ => whole_file::write(&self.dir, AGREEMENT, &fresh(after)),
+            _ => whole_file::write_with(&self.dir, AGREEMENT, |file| print(after, file).map(drop)),
         });
         saved.map_err(RemoteError::at("write", &path))
     }
@@ -199,14 +199,20 @@ fn by_origin(base: &Base) -> BTreeMap<Origin, &Entry> {
     base.entries.iter().filter_map(|entry| Some((first(entry)?, entry))).collect()
 }
 
-/// Returns the content of a file that says no more than needed, a line for each entry.
-fn fresh(agreement: &Agreement) -> Vec<u8> {
-    let at = At::of(agreement);
-    let change = |entries| Change { drop: Vec::new(), entries, at: at.clone() };
-    let lines = by_origin(&agreement.base).into_values();
-    let mut text: Vec<u8> = lines.flat_map(|entry| change(vec![entry.clone()]).line()).collect();
-    text.extend(change(Vec::new()).line());
-    text
+/// Prints the content of a file that says no more than needed, a line for each entry. Returns its
+/// bytes.
+fn print(agreement: &Agreement, out: &mut dyn Write) -> io::Result<u64> {
+    let (at, mut bytes) = (At::of(agreement), 0);
+    let mut print = |entries| {
+        let line = Change { drop: Vec::new(), entries, at: at.clone() }.line();
+        bytes += line.len() as u64;
+        out.write_all(&line)
+    };
+    for entry in by_origin(&agreement.base).into_values() {
+        print(vec![entry.clone()])?;
+    }
+    print(Vec::new())?;
+    Ok(bytes)
 }
 
 /// Returns true if a line may be added: the file ends with a whole one, and most of it is of use.
@@ -220,7 +226,7 @@ fn can_grow(file: &File, after: &Agreement) -> io::Result<bool> {
     }
     let expected = EMPTY + ENTRY * after.base.entries.len() as u64;
     let may_be_ballast = length > expected * MOST_BALLAST;
-    Ok(!may_be_ballast || length <= fresh(after).len() as u64 * MOST_BALLAST)
+    Ok(!may_be_ballast || length <= print(after, &mut io::sink())? * MOST_BALLAST)
 }
 
 fn append(mut file: File, change: &Change) -> io::Result<()> {

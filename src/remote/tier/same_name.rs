@@ -126,7 +126,7 @@ mod tests {
     fn both_outputs_of_a_name_are_known_on_both_hosts_and_no_other() {
         let (one, other, lost) = met();
         for host in [&one, &other] {
-            assert_eq!(same_name(host, "x.txt"), [lost.clone()]);
+            assert_eq!(same_name(host, "x.txt"), std::slice::from_ref(&lost));
             assert_eq!(same_name(host, &lost), ["x.txt"]);
             for name in ["y.txt", "y~3f09ab.txt", "none.txt"] {
                 assert_eq!(same_name(host, name), [""; 0], "{name}");

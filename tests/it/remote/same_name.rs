@@ -61,7 +61,9 @@ fn names(mount: &TestMount) -> Vec<String> {
 
 /// Returns the output that lost the name `x.txt`.
 fn lost(mount: &TestMount) -> Option<String> {
-    names(mount).into_iter().find(|name| name.starts_with("x~") && name.ends_with(".txt"))
+    names(mount).into_iter().find(|name| {
+        name.strip_prefix("x~").is_some_and(|rest| rest.strip_suffix(".txt").is_some())
+    })
 }
 
 /// Returns the output that the summary of `name` names, if any.
