@@ -1,6 +1,5 @@
 //! Computing the text of a view, of a file or of another view's text.
 
-use std::io;
 use std::sync::Arc;
 
 use crate::engine::Base;
@@ -229,7 +228,7 @@ fn plain_text(
         return Ok(None);
     }
     let raw = raw.file().content(bytes);
-    if let Some(text) = text_at_places(shown, &raw, &known.analysis)? {
+    if let Some(text) = text_at_places(shown, &raw, &known.analysis) {
         known.analysis = Arc::new(known.analysis.of_text());
         return Ok(Some(text));
     }
@@ -249,15 +248,12 @@ fn text_at_places(
     shown: &FileView<'_>,
     raw: &FileContent,
     analysis: &Analysis,
-) -> io::Result<Option<PlainText<FileContent>>> {
+) -> Option<PlainText<FileContent>> {
     let is_part = matches!(shown.view, View::Summary | View::Tail | View::Head);
-    let shortcuts = analysis.shortcuts.as_ref().filter(|_| is_part && raw.file().is_far());
-    let Some(places) = shortcuts.map(|shortcuts| &shortcuts.places).filter(|at| !at.is_empty())
-    else {
-        return Ok(None);
-    };
-    let text = PlainText::new(raw.clone(), Checkpoints::at(places))?;
-    Ok((analysis.plain == Some(text.len())).then_some(text))
+    let is_whole = analysis.bytes == raw.len() && raw.file().is_far();
+    let shortcuts = analysis.shortcuts.as_ref().filter(|_| is_part && is_whole)?;
+    let places = Some(&shortcuts.places).filter(|places| !places.is_empty())?;
+    Some(PlainText::of_length(raw.clone(), Checkpoints::at(places), analysis.plain?))
 }
 
 /// Returns the length that the pages of `of` divide: that of a file, or of its text without escape

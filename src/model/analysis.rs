@@ -66,13 +66,12 @@ impl Analysis {
     /// Returns the analysis of the text alone, which is what views show.
     #[must_use]
     pub fn of_text(&self) -> Self {
-        let plain = self.plain.filter(|_| self.has_escapes());
-        Self { bytes: plain.unwrap_or(self.bytes), ..self.clone() }
+        Self { bytes: self.plain.unwrap_or(self.bytes), ..self.clone() }
     }
 
-    /// Returns true if the text is shorter than what is stored. What is not text has none.
+    /// Returns true if the text is shorter than what is stored.
     pub fn has_escapes(&self) -> bool {
-        !self.is_binary() && self.plain.is_some_and(|plain| plain != self.bytes)
+        self.plain.is_some_and(|plain| plain != self.bytes)
     }
 
     /// Returns true if the bytes are not text. Views describe such an artifact but never print it.

@@ -58,7 +58,12 @@ impl<C: Content> PlainText<C> {
         while !block.is_last {
             block = next(&log, &block)?;
         }
-        Ok(Self { length: block.end(), log, checkpoints, recent: Mutex::default() })
+        Ok(Self::of_length(log, checkpoints, block.end()))
+    }
+
+    /// Returns the text of `log`, which has `length` bytes. Reads nothing.
+    pub fn of_length(log: C, checkpoints: Checkpoints, length: u64) -> Self {
+        Self { log, checkpoints, length, recent: Mutex::default() }
     }
 
     /// Returns the block with the byte at `offset`, which is below the length.
