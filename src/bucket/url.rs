@@ -1,5 +1,6 @@
 //! Where a bucket is: the URL of `[remote]`.
 
+mod environment;
 mod open;
 
 use std::fmt;

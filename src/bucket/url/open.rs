@@ -22,6 +22,7 @@ use object_store::multipart::MultipartStore;
 
 use super::BucketUrl;
 use super::Service;
+use super::environment;
 use crate::bucket::error::BucketError;
 
 /// The time for a connection, with the lookup of its name.
@@ -173,6 +174,7 @@ impl Settings {
     /// Makes the options of the connections. Deadlines are their caller's, so a large body has
     /// the time it needs.
     fn client(&self) -> Result<ClientOptions, BucketError> {
+        self.check()?;
         use_ring();
         let options = ClientOptions::new().with_connect_timeout(CONNECT).with_timeout_disabled();
         let plain = self.pairs.iter().find(|(name, value)| {
@@ -194,10 +196,25 @@ impl Settings {
         Err(BucketError::Url { url: self.url.clone(), why })
     }
 
+    /// Refuses a variable that a client would panic at with its first request.
+    fn check(&self) -> Result<(), BucketError> {
+        for (name, value) in &self.pairs {
+            if let Some(flaw) = environment::flaw(name, value) {
+                let why = format!("`{}` {flaw}", name.to_ascii_uppercase());
+                return Err(BucketError::Url { url: self.url.clone(), why });
+            }
+        }
+        Ok(())
+    }
+
     /// Returns an error of a builder. The builders say which setting is wrong, and print a value
     /// only where it is a number, a switch or a path.
     fn refuse(&self, error: &object_store::Error) -> BucketError {
-        let why = format!("{error}. Correct that variable of the environment");
+        let error = error.to_string();
+        let why = format!(
+            "{}. Correct that in the environment: docs/REMOTE.md has the variables of each service",
+            error.trim_end_matches('.')
+        );
         BucketError::Url { url: self.url.clone(), why }
     }
 }

@@ -110,6 +110,37 @@ fn a_wrong_setting_is_told_without_the_secret() {
 }
 
 #[test]
+fn a_variable_that_a_client_would_panic_at_is_refused_by_name() {
+    for (name, value) in [
+        ("AWS_ENDPOINT_URL", "localhost:9000"),
+        ("AWS_ENDPOINT_URL", "nonsense"),
+        ("AWS_ENDPOINT_URL", "//host"),
+        ("AWS_ENDPOINT_URL", "htps://host"),
+        ("AWS_ENDPOINT_URL", "https://"),
+        ("AWS_ENDPOINT_URL", "https://a b"),
+        ("AWS_ENDPOINT_URL", "https://[::1"),
+        ("AWS_ENDPOINT_URL", "https://host:99999"),
+        ("AWS_ENDPOINT_URL_S3", "https://1.2.3.999"),
+        ("AWS_ENDPOINT_URL_STS", "nonsense"),
+        ("AWS_REGION", "us east"),
+        ("AWS_DEFAULT_REGION", "us:1"),
+        ("AWS_ACCESS_KEY_ID", "PWSECRET\r"),
+        ("AWS_SECRET_ACCESS_KEY", "PWSECRET\n"),
+        ("AWS_SESSION_TOKEN", "PW SECRET"),
+    ] {
+        let error = refusal("s3://bucket", &[(name, value)]);
+        assert!(error.contains(&format!("`{name}`")), "{value}: {error}");
+        assert!(!error.contains("PW"), "{error}");
+    }
+    let error = refusal("gs://bucket", &[("GOOGLE_BASE_URL", "nonsense")]);
+    assert!(error.contains("`GOOGLE_BASE_URL`"), "{error}");
+    for endpoint in ["https://host:9000/path", "https://1.2.3.4", "https://[::1]:9000"] {
+        let pairs = settings(&[("AWS_ENDPOINT_URL", endpoint), ("AWS_REGION", "auto")]);
+        assert!(BucketUrl::parse("s3://bucket").unwrap().open(pairs).is_ok(), "{endpoint}");
+    }
+}
+
+#[test]
 fn the_environment_does_not_choose_the_bucket() {
     let pairs = settings(&[("AWS_BUCKET", "other"), ("AWS_REGION", "r")]);
     let opened = BucketUrl::parse("s3://mine").unwrap().open(pairs).unwrap();
