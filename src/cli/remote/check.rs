@@ -29,7 +29,12 @@ pub(super) fn run(args: &RemoteCheckArgs, cli: &Cli, context: &mut Context) -> a
         let (deadline, progress) = (|| opened.deadline(), |bytes| bar.inc(bytes));
         let check =
             Check { bucket, notes: &notes, reads, deadline: &deadline, progress: &progress };
-        all.push((id, check.run()?));
+        let checked = check.run()?;
+        let is_nothing = checked.flaws.is_empty() && checked.unnamed.is_empty();
+        if args.conversation.is_some() && is_nothing {
+            opened.must_have(&id)?;
+        }
+        all.push((id, checked));
     }
     bar.finish_and_clear();
     let text = if cli.json { json_of(&all) } else { text_of(&all) };

@@ -39,6 +39,9 @@ pub(super) fn run(args: &RemoteGcArgs, cli: &Cli, context: &mut Context) -> anyh
     for id in opened.wanted(args.conversation.as_slice())? {
         match opened.sync(|sync| sync.tidy(&id, tidying)) {
             Ok(mut tidied) => {
+                if args.conversation.is_some() && tidied.deletions.is_empty() {
+                    opened.must_have(&id)?;
+                }
                 // What is beside the mark of the bucket is told of each conversation.
                 tidied.deletions.retain(|each| told.insert(each.key.clone()));
                 all.push((id, tidied));

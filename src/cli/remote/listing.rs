@@ -38,6 +38,7 @@ pub(in crate::cli) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> an
     let id = places::conversation_id(named)?;
     let mut problems = Problems::default();
     let seen = seen(&opened, &id, &mut problems)?;
+    opened.must_have(&id)?;
     let text = if cli.json { json_of(&seen) } else { text_of(&seen) };
     if seen.is_empty() {
         context.printer.say(&format_args!("the bucket has no outputs of `{named}`"));

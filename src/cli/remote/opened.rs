@@ -22,6 +22,7 @@ use crate::cli::remote::holder;
 use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
 use crate::model::Component;
+use crate::model::visible;
 use crate::remote::FarArtifacts;
 use crate::remote::Home;
 use crate::remote::Moment;
@@ -155,6 +156,17 @@ impl Opened {
         }
         let names = self.bucket.list_dirs(CONVERSATIONS, MOST_CONVERSATIONS, self.deadline())?;
         Ok(names.iter().filter_map(|name| conversation_of(name)).collect())
+    }
+
+    /// Fails if the last look found nothing of a conversation: whoever named it meant another one.
+    pub(super) fn must_have(&self, id: &Component) -> anyhow::Result<()> {
+        let notes = self.home.conversation(id)?;
+        if !notes.segments()?.is_empty() || !notes.refused()?.is_empty() {
+            return Ok(());
+        }
+        let text = format!("the bucket has no conversation `{}`", visible::whole(&id.to_text()));
+        let hint = "`ctxfs ls --remote` lists those that it has";
+        Err(Failure::new(FailureKind::Failed, text, hint).into())
     }
 }
 

@@ -91,7 +91,10 @@ fn place(given: &str) -> anyhow::Result<(Component, RelPath)> {
         let hint = "write it as `c7/artifacts/tool/9f3k.txt`";
         Failure::usage(format!("`{given}` is not the path of an output: {why}"), hint)
     };
-    let (id, path) = text.split_once('/').ok_or_else(|| odd("it has no conversation"))?;
+    if text.starts_with('/') {
+        return Err(odd("leave out the directory of the mount").into());
+    }
+    let (id, path) = text.split_once('/').ok_or_else(|| odd("it names a conversation alone"))?;
     let path = RelPath::from_text(path).map_err(|error| odd(&error.to_string()))?;
     Ok((places::conversation_id(id)?, path))
 }

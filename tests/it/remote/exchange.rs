@@ -157,6 +157,25 @@ fn the_bucket_is_listed() {
 }
 
 #[test]
+fn a_conversation_that_the_bucket_does_not_have_is_an_error() {
+    let pair = Pair::new();
+    pair.one.put("c7", "x", b"text\n");
+    pair.push(&pair.one);
+    let commands: [(&str, &[&str]); 4] = [
+        ("ls", &["--remote", "c8"]),
+        ("remote", &["check", "c8"]),
+        ("remote", &["gc", "c8"]),
+        ("remote", &["gc", "--dry-run", "c8"]),
+    ];
+    for (command, arguments) in commands {
+        let told = pair.ctxfs(&pair.one, command, arguments).run();
+        assert_told(&told, 1, "the bucket has no conversation `c8`");
+    }
+    pair.ctxfs(&pair.one, "remote", &["check", "c7"]).stdout();
+    pair.ctxfs(&pair.one, "remote", &["gc", "c7"]).stdout();
+}
+
+#[test]
 fn a_durable_output_is_in_the_bucket_when_put_ends() {
     let pair = Pair::new();
     let arguments = ["-c", "c7", "--call", "x", "--durable"];
