@@ -16,11 +16,16 @@ pub(super) fn markdown() -> String {
     let mut command = Cli::command().term_width(COLUMNS);
     command.build();
     let mut page = INTRODUCTION.to_owned();
-    section(&mut page, &command, "ctxfs");
-    for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
-        section(&mut page, subcommand, &format!("ctxfs {}", subcommand.get_name()));
-    }
+    sections(&mut page, &command, "ctxfs");
     page
+}
+
+/// Writes the section of a command, and then those of its own commands.
+fn sections(page: &mut String, command: &Command, name: &str) {
+    section(page, command, name);
+    for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        sections(page, subcommand, &format!("{name} {}", subcommand.get_name()));
+    }
 }
 
 fn section(page: &mut String, command: &Command, name: &str) {
