@@ -17,6 +17,8 @@ use crate::model::is_scratch;
 /// The longest wait for what others did in a conversation, and in one that is not known here.
 const KNOWN: Duration = Duration::from_secs(1);
 const UNKNOWN: Duration = Duration::from_secs(5);
+/// The longest wait of who needs all that others did. A look ends long before unless it brings much.
+const ALL: Duration = Duration::from_mins(10);
 
 /// Asks others for `name`, which nothing has in `dir`. Returns true if it may be there now. Names
 /// that programs make up, and those that begin with a dot, are asked for nowhere.
@@ -71,7 +73,13 @@ impl Engine {
         look(self, Some(id), KNOWN).map(drop)
     }
 
-    /// Does that without waiting for the answer.
+    /// Does that for an archive, which is to be whole: waits until the answer is here, or the look
+    /// has failed.
+    pub fn ask_for_all_outputs(&self, id: &Component) -> Result<()> {
+        look(self, Some(id), ALL).map(drop)
+    }
+
+    /// Asks for the same without waiting for the answer.
     pub(crate) fn ask_for_outputs_soon(&self, id: &Component) -> Result<()> {
         look(self, Some(id), Duration::ZERO).map(drop)
     }

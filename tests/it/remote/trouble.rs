@@ -97,6 +97,21 @@ fn without_a_network_nothing_is_lost() {
 }
 
 #[test]
+fn an_export_says_that_other_hosts_were_not_asked() {
+    let (server, one) = (Server::start(), TestStore::new());
+    one.put("c7", "x", b"text\n");
+    server.environment(one.ctxfs("push", &[])).stdout();
+    let archive = one.scratch("archive").join("c7");
+    let export = server.environment(one.ctxfs("export", &["c7", "-o"]).arg(&archive));
+    // Nobody listens there.
+    let told = export.env("AWS_ENDPOINT_URL", "http://127.0.0.1:9").run();
+    assert_told(&told, 0, "other hosts were not asked");
+    let fresh = TestStore::new();
+    fresh.ctxfs("import", &[]).arg(&archive).stdout();
+    assert_eq!(outputs(&fresh), outputs(&one));
+}
+
+#[test]
 fn a_pull_onto_a_full_disk_leaves_nothing_half_and_goes_on() {
     let (pair, disk) = (Pair::new(), FaultyDisk::new());
     pair.one.put("c7", "x", &large("a"));
