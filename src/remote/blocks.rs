@@ -14,6 +14,7 @@ mod content;
 mod flights;
 mod source;
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::hash::BuildHasher as _;
@@ -21,6 +22,7 @@ use std::hash::RandomState;
 use std::io;
 use std::io::Read as _;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
@@ -29,6 +31,7 @@ use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
 
+use crate::bucket::ObjectName;
 use crate::remote::whole_file;
 use crate::store::Dir;
 use crate::store::FileType;
@@ -100,6 +103,22 @@ impl BlockCache {
     pub(super) fn forget(&self, name: &str) {
         // What is not there need not be forgotten.
         let _removed = self.dir.unlink(name.as_ref());
+    }
+
+    /// Removes all that is kept of objects, whose bytes are to be nowhere.
+    pub(super) fn forget_objects(&self, objects: &BTreeSet<ObjectName>) -> io::Result<()> {
+        let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
+        for KeptFile { name, .. } in self.files()? {
+            let name_bytes = name.as_bytes();
+            if objects.iter().any(|object| name_bytes.starts_with(object.as_bytes())) {
+                match self.dir.unlink(&name) {
+                    // Another process made room.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    removed => removed?,
+                }
+            }
+        }
+        Ok(())
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {

@@ -15,6 +15,7 @@
 
 mod known;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -26,6 +27,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::bucket::BucketId;
+use crate::bucket::ObjectName;
 use crate::model::Component;
 use crate::remote::Notes;
 use crate::remote::RemoteError;
@@ -144,6 +146,12 @@ impl Home {
         let opened = whole_file::directory(&self.dir, BLOCKS.as_ref())
             .and_then(|dir| BlockCache::new(dir, most));
         opened.map_err(RemoteError::at("open", &self.path.join(BLOCKS)))
+    }
+
+    /// Removes what was fetched of objects, whose bytes are to be nowhere.
+    pub(super) fn forget_objects(&self, objects: &BTreeSet<ObjectName>) -> Result<(), RemoteError> {
+        let forgotten = self.blocks(u64::MAX)?.forget_objects(objects);
+        forgotten.map_err(RemoteError::at("remove blocks in", &self.path.join(BLOCKS)))
     }
 
     /// Returns true if host and bucket agreed upon files or messages of a conversation that is not

@@ -104,6 +104,7 @@ impl Sync<'_> {
         purged.kept = self.remove_here(conversation, path, file)?;
         if purged.kept.is_none() {
             publish_removal(&push, &wanted, &mut session)?;
+            self.home.forget_objects(&wanted.objects)?;
             self.delete_objects(notes, &wanted, &mut purged);
             self.rewrite_segments(&push, &wanted, &mut session, &mut purged)?;
             self.count_unnamed(notes, &mut purged)?;
@@ -121,7 +122,11 @@ impl Sync<'_> {
         path: &RelPath,
         file: Option<FileMark>,
     ) -> Result<Option<&'static str>, RemoteError> {
-        let (Some(conversation), Some(mark)) = (conversation, file) else { return Ok(None) };
+        let (Some(conversation), Some(mark)) = (conversation, file) else {
+            // There are views of what is elsewhere, too.
+            self.store.clear_cache()?;
+            return Ok(None);
+        };
         match conversation.depart(path, &mark, (self.now)().wall as i64)? {
             RemovalOutcome::Removed => {
                 conversation.sync_parents([path])?;

@@ -83,6 +83,25 @@ fn bytes_leave_the_bucket_and_others_stay() {
 }
 
 #[test]
+fn blocks_that_were_fetched_go_too() {
+    let (one, _) = filled();
+    let listed = keys(&one);
+    let object = listed.iter().find(|key| key.contains("/objects/") && key.ends_with(".zst"));
+    let object = object.unwrap().rsplit('/').next().unwrap().trim_end_matches(".zst");
+    let (block, table) = (format!("{object}-00000000"), format!("{object}.blocks"));
+    let other = "0".repeat(32) + "-00000000";
+    let blocks = || one.home.blocks(u64::MAX).unwrap();
+    for name in [&block, &table, &other] {
+        assert!(blocks().put(name, b"bytes"));
+    }
+    purge(&one, "large", true);
+    assert!(blocks().get(&block).is_some(), "nothing was done");
+    purge(&one, "large", false);
+    assert!(blocks().get(&block).is_none() && blocks().get(&table).is_none());
+    assert!(blocks().get(&other).is_some(), "it is of another object");
+}
+
+#[test]
 fn what_was_replaced_or_removed_before_goes_too() {
     let (one, _) = filled();
     one.scene.put("small", "nothing of interest\n");
