@@ -22,6 +22,7 @@ use crate::cli::ls;
 use crate::cli::outcome::Failure;
 use crate::cli::progress;
 use crate::cli::remote;
+use crate::cli::settings::Key;
 use crate::cli::unread;
 use crate::engine::Engine;
 use crate::engine::EngineOptions;
@@ -38,6 +39,8 @@ use crate::store::Store;
 const BLOCK: usize = 256 * 1024;
 /// The mode of an archive. Like the store, it is readable only by its owner.
 const MODE: u32 = 0o600;
+/// Why nobody was asked, where the settings lead to no bucket.
+const NO_BUCKET: &str = "`[remote] url` cannot be used; `ctxfs doctor` says why";
 /// The next step where bytes that are elsewhere could not be had.
 const ELSEWHERE: &str = "the archive has the rest; export again when the bucket of `[remote] url` \
                          answers, and see `ctxfs remote check`";
@@ -57,7 +60,12 @@ pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow
     let options = remote::ask(&store, &settings, EngineOptions::default());
     let (far, others) = (options.far.clone(), options.other_hosts.clone());
     let conversation = found(&Engine::new(store.clone(), options), &args.conversation)?;
-    if let Some(error) = others.and_then(|others| others.report().error) {
+    let trouble = match others {
+        Some(others) => others.report().error,
+        None if settings.text(Key::RemoteUrl).is_some() => Some(NO_BUCKET.to_owned()),
+        None => None,
+    };
+    if let Some(error) = trouble {
         let text = "other hosts were not asked, so the archive has what is known of them here";
         context.printer.say(&format_args!("{text}: {error}"));
     }

@@ -106,6 +106,9 @@ fn an_export_says_that_other_hosts_were_not_asked() {
     // Nobody listens there.
     let told = export.env("AWS_ENDPOINT_URL", "http://127.0.0.1:9").run();
     assert_told(&told, 0, "other hosts were not asked");
+    let export = one.ctxfs("export", &["c7", "-o"]).arg(&archive);
+    let told = export.env("CTXFS_REMOTE_URL", "file:///no/such/directory").run();
+    assert_told(&told, 0, "other hosts were not asked");
     let fresh = TestStore::new();
     fresh.ctxfs("import", &[]).arg(&archive).stdout();
     assert_eq!(outputs(&fresh), outputs(&one));
