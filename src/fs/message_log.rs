@@ -132,13 +132,21 @@ pub(super) fn shown_with(
 ) -> Result<(Stat, Option<Arc<Published>>)> {
     let file = node.as_file()?;
     if stat.is_far() && file.far_stat() == Some(stat) {
-        // It has a name, though not on this disk.
-        return Ok((Stat { nlink: 1, ..stat }, None));
+        // It has a name, though not on this disk, and its bytes take room, though not here: `tar`
+        // and others take a file with fewer blocks than bytes for one with holes.
+        return Ok((Stat { nlink: 1, blocks: blocks_of(stat.size), ..stat }, None));
     }
     let own = messages::shown(engine, &**file, stat, || Ok(file.reader()?))?;
     let published = published(engine, node, &own)?;
-    let size = published.as_ref().map_or(own.size, |published| published.shown_length(own.size));
-    Ok((Stat { size, ..own }, published))
+    let Some(others) = &published else { return Ok((own, None)) };
+    let size = others.shown_length(own.size);
+    let blocks = own.blocks.max(blocks_of(size));
+    Ok((Stat { size, blocks, ..own }, published))
+}
+
+/// Returns the blocks that `size` bytes without holes take at least.
+fn blocks_of(size: u64) -> u64 {
+    size.div_ceil(512)
 }
 
 /// Returns what stands in front of the log `node`, of which the disk says `own`: as it is now or,

@@ -116,6 +116,7 @@ fn it_is_seen_and_read_like_a_file() {
     assert!(names.contains(&"x.txt".to_owned()) && names.contains(&"x.txt.tail".to_owned()));
     let attr = fixture.lookup("x.txt").unwrap().attr;
     assert_eq!((attr.size, attr.perm & 0o777, attr.nlink), (8, 0o640, 1));
+    assert_eq!(attr.blocks, 1, "nobody is to take it for a hole");
     assert_eq!(elsewhere.opened.load(Relaxed), 0, "nothing was fetched for that");
     assert_eq!(scene.read(attr.ino).unwrap(), b"one\ntwo\n");
     assert_eq!(fixture.text("x.txt.tail"), "one\ntwo\n");

@@ -98,6 +98,15 @@ fn lines(texts: &[&str]) -> String {
 }
 
 #[test]
+fn what_others_said_is_no_hole() {
+    let scene = Scene::new();
+    fs::write(scene.plain(), "").unwrap();
+    scene.say(&["theirs"], 1, 0);
+    let attr = scene.fixture.find(LOG).unwrap().attr;
+    assert_eq!((attr.size, attr.blocks), (line("theirs").len() as u64, 1));
+}
+
+#[test]
 fn what_others_said_comes_first_and_what_is_appended_last() {
     let scene = Scene::new();
     let alone = scene.log();
