@@ -165,13 +165,12 @@ impl FarArtifacts {
     }
 
     /// Returns the bytes of an artifact that came with its record, or are beside it in the bucket.
-    /// `None` if they cannot be had.
     fn parts(
         &self,
         conversation: &Component,
         segment: SegmentId,
         parts: &Parts,
-    ) -> Option<Vec<u8>> {
+    ) -> Result<Vec<u8>, RemoteError> {
         let tried = self.notes(conversation).and_then(|notes| {
             let stored = notes.open_segment(segment)?;
             let frame = match stored.parts_frame(parts)? {
@@ -180,7 +179,7 @@ impl FarArtifacts {
             };
             unpack_parts(&frame, parts).map_err(RemoteError::of(segment))
         });
-        tried.inspect_err(|error| tracing::debug!(%error, "all of it is read instead")).ok()
+        tried.inspect_err(|error| tracing::debug!(%error, "all of it is read instead"))
     }
 
     fn frame_of_parts(

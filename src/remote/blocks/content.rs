@@ -47,13 +47,24 @@ impl ObjectContent {
         Self { source, location, object: OnceLock::new(), reader: Mutex::default() }
     }
 
+    /// Returns true if the byte at `offset` is read without the bucket.
+    pub(in crate::remote) fn is_here(&self, offset: u64) -> bool {
+        let known = || self.source.kept_table(&self.location).map(|table| self.with_table(table));
+        let object = self.object.get().or_else(known);
+        let number = (offset / BLOCK_BYTES) as usize;
+        object.is_some_and(|object| self.source.known(object, number).is_some())
+    }
+
     fn object(&self) -> io::Result<&Arc<Object>> {
         if let Some(object) = self.object.get() {
             return Ok(object);
         }
-        let table = self.source.table(&self.location)?;
+        Ok(self.with_table(self.source.table(&self.location)?))
+    }
+
+    fn with_table(&self, table: Blocks) -> &Arc<Object> {
         let object = Arc::new(Object { location: self.location.clone(), table });
-        Ok(self.object.get_or_init(|| object))
+        self.object.get_or_init(|| object)
     }
 
     fn block(&self, number: usize) -> io::Result<Arc<Vec<u8>>> {

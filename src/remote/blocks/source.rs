@@ -114,7 +114,8 @@ impl Source {
         }
     }
 
-    fn kept_table(&self, location: &Location) -> Option<Blocks> {
+    /// Returns the table of an object's blocks, if it is here.
+    pub(super) fn kept_table(&self, location: &Location) -> Option<Blocks> {
         let name = table_name(location);
         let table = self.cache.get(&name)?;
         location.object.read_table(&table).inspect_err(|_| self.cache.forget(&name)).ok()

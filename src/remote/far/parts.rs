@@ -13,7 +13,8 @@ use crate::remote::blocks::ObjectContent;
 use crate::replica::SegmentId;
 
 /// An object, and some of its bytes, which are read without it. They are got when the first of them
-/// is read; where they cannot be had, the object has them.
+/// is read; where they cannot be had, the object has them. While the bucket does not answer, that
+/// counts only if the object is here: nobody waits for one after the other.
 pub(super) struct PartsContent {
     /// Where they come from.
     pub(super) far: FarArtifacts,
@@ -30,12 +31,22 @@ pub(super) struct PartsContent {
 
 impl PartsContent {
     /// Returns the bytes from `offset` on that came with the record; none if they did not.
-    fn part(&self, offset: u64) -> Option<&[u8]> {
-        let (range, before) = self.parts.around(offset)?;
-        let get = || self.far.parts(&self.conversation, self.segment, &self.parts);
+    fn part(&self, offset: u64) -> io::Result<Option<&[u8]>> {
+        let Some((range, before)) = self.parts.around(offset) else { return Ok(None) };
+        let mut away = None;
+        let get = || {
+            let got = self.far.parts(&self.conversation, self.segment, &self.parts);
+            got.map_err(|error| away = error.may_pass().then_some(error)).ok()
+        };
+        let kept = self.kept.get_or_init(get).as_ref();
+        if let Some(error) = away
+            && !self.object.is_here(offset)
+        {
+            return Err(io::Error::other(error));
+        }
         let start = before + offset - range.start;
         let end = before + range.end - range.start;
-        self.kept.get_or_init(get).as_ref()?.get(start as usize..end as usize)
+        Ok(kept.and_then(|kept| kept.get(start as usize..end as usize)))
     }
 }
 
@@ -45,7 +56,7 @@ impl Content for PartsContent {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        read_pieces(self.len(), offset, buffer, |at, buffer| match self.part(at) {
+        read_pieces(self.len(), offset, buffer, |at, buffer| match self.part(at)? {
             Some(part) => part.read_at(0, buffer),
             None => self.object.read_at(at, buffer),
         })

@@ -246,9 +246,9 @@ fn the_ends_of_a_large_one_come_with_its_record() {
     assert_eq!(content.bytes(0, large.len()).unwrap(), large.as_bytes());
 }
 
-#[test]
-fn of_a_large_segment_they_cost_a_request() {
-    let (one, other) = two_hosts();
+/// Pushes a large artifact in a segment so large that nothing of it comes with its record. Returns
+/// its text.
+fn push_large_segment(one: &Host) -> String {
     let large = large();
     one.scene.put("large", &large);
     for number in 0..8 {
@@ -258,6 +258,33 @@ fn of_a_large_segment_they_cost_a_request() {
         one.scene.put(&number.to_string(), &text);
     }
     one.push();
+    large
+}
+
+#[test]
+fn without_the_bucket_nobody_waits_for_one_after_the_other() {
+    let (one, other) = two_hosts();
+    let large = push_large_segment(&one);
+    other.hear();
+    let far = other.far();
+    let middle = other.open(&far, "large").unwrap().content;
+    assert_eq!(middle.bytes(2 << 20, 10).unwrap(), large.as_bytes()[2 << 20..][..10]);
+    other.bucket.fail_after(0, false);
+    other.bucket.made();
+    let content = other.open(&far, "large").unwrap().content;
+    assert!(content.bytes(0, 6).unwrap_err().to_string().contains("Nothing is lost"));
+    assert!(other.bucket.made().len() <= 1, "its object is not asked for, too");
+    other.bucket.work();
+    assert_eq!(content.bytes(0, 6).unwrap(), b"line 0");
+    other.bucket.fail_after(0, false);
+    let again = other.open(&far, "large").unwrap().content;
+    assert_eq!(again.bytes(0, 6).unwrap(), b"line 0", "the block is here by now");
+}
+
+#[test]
+fn of_a_large_segment_they_cost_a_request() {
+    let (one, other) = two_hosts();
+    let large = push_large_segment(&one);
     other.hear();
     other.bucket.made();
     let content = other.open(&other.far(), "large").unwrap().content;
