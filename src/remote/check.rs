@@ -78,10 +78,12 @@ type Present = BTreeMap<(ObjectName, ObjectPart), Listed>;
 type Claims<'a> = Vec<(&'a Origin, &'a Claim<Stored>)>;
 
 impl Check<'_> {
-    /// Checks. Costs a look and a list; with `reads`, the bytes of all that lives.
+    /// Checks. Costs a look and a list; with `reads`, the bytes of all that lives. What was refused
+    /// before is asked for again.
     ///
     /// Fails where the bucket does not answer. What it answers, and is wrong, is in the result.
     pub fn run(&self) -> Result<Checked, RemoteError> {
+        self.notes.forget_refusals()?;
         let looked = look(self.bucket, self.notes, (self.deadline)())?;
         let found = pieces(self.notes)?;
         let state = State::of(&found.pieces);

@@ -27,7 +27,7 @@ pub enum RemoteError {
         /// What is wrong with it.
         source: FormatError,
     },
-    /// A segment was refused when it came, and is not asked for again.
+    /// A segment was refused when it came, and is not asked for again before a pull or a check.
     #[error("segment `{segment}` was refused before: {why}")]
     Refused {
         /// The segment.

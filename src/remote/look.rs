@@ -42,8 +42,8 @@ pub struct Looked {
     pub new: Vec<SegmentId>,
     /// Those that were forgotten here, as they are gone from the bucket and say nothing any more.
     pub gone: Vec<SegmentId>,
-    /// Those that came and cannot be read. They are not asked for again, but for those of a newer
-    /// ctxfs.
+    /// Those that came and cannot be read. They are not asked for again before a pull or a check,
+    /// but for those of a newer ctxfs.
     pub refused: Vec<(SegmentId, RemoteError)>,
     /// Segments of this host that are gone from the bucket, and that nothing covers.
     pub lost: Vec<SegmentId>,

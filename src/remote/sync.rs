@@ -253,7 +253,8 @@ impl Sync<'_> {
     }
 
     /// Looks into the bucket, and does here what others did. New files come whole; artifacts that
-    /// are known already and whose bytes are elsewhere stay there.
+    /// are known already and whose bytes are elsewhere stay there. What was refused before is asked
+    /// for again, as somebody may have mended it.
     pub fn pull(&self, conversation: &Conversation) -> Result<Came, RemoteError> {
         self.come(conversation, false)
     }
@@ -313,6 +314,9 @@ impl Sync<'_> {
             return Ok(None);
         }
         let notes = self.home.conversation(id)?;
+        if !leaves {
+            notes.forget_refusals()?;
+        }
         let looked = look_from(self.bucket, &notes, (self.deadline)(), Some(listed))?;
         let found = pieces(&notes)?;
         let state = State::of(&found.pieces);
@@ -328,6 +332,9 @@ impl Sync<'_> {
 
     fn come(&self, conversation: &Conversation, leaves: bool) -> Result<Came, RemoteError> {
         let notes = self.home.conversation(conversation.id())?;
+        if !leaves {
+            notes.forget_refusals()?;
+        }
         let looked = look(self.bucket, &notes, (self.deadline)())?;
         self.come_to(conversation, &notes, looked, leaves)
     }

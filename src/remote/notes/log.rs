@@ -156,6 +156,11 @@ impl Notes {
         Ok(())
     }
 
+    /// Forgets what was refused, so that the next look asks for it again.
+    pub fn forget_refusals(&self) -> Result<(), RemoteError> {
+        self.refused()?.into_iter().try_for_each(|id| self.forget_segment(id))
+    }
+
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RemoteError> {
         let written = whole_file::write(&self.log, name, bytes);
         written.map_err(RemoteError::at("write", &self.segment_path(name)))

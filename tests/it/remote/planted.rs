@@ -64,6 +64,25 @@ fn segments_that_no_ctxfs_wrote_are_refused_and_the_rest_comes() {
     assert_eq!(outputs(&pair.other), outputs(&pair.one));
 }
 
+#[test]
+fn a_segment_that_was_mended_is_asked_for_again() {
+    let pair = Pair::new();
+    pair.one.put("c7", "x", b"text\n");
+    pair.push(&pair.one);
+    let segment = ending(&pair.bucket().join("conversations/c7/log"), ".tar.zst").remove(0);
+    let good = fs::read(&segment).unwrap();
+    fs::write(&segment, b"no archive").unwrap();
+    let pulled = pair.ctxfs(&pair.other, "pull", &[]).run();
+    assert_told(&pulled, 1, "c7: segment ");
+    fs::remove_file(&segment).unwrap();
+    // Its host has it whole.
+    assert_told(&pair.ctxfs(&pair.one, "push", &["c7"]).run(), 0, "1 sent again");
+    assert_eq!(fs::read(&segment).unwrap(), good);
+    assert_eq!(pair.ctxfs(&pair.other, "remote", &["check"]).run().code, 0);
+    pair.pull(&pair.other);
+    assert_eq!(outputs(&pair.other), outputs(&pair.one));
+}
+
 /// Writes a frame that unpacks to much more than it has.
 fn bomb(path: &Path) {
     let mut packer = zstd::Encoder::new(File::create(path).unwrap(), 3).unwrap();
