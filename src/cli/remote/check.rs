@@ -23,7 +23,7 @@ pub(super) fn run(args: &RemoteCheckArgs, cli: &Cli, context: &mut Context) -> a
     let opened = Opened::new(&settings, Purpose::Read, context)?;
     let bar = progress::bar("checking", None, args.quiet || cli.json || !args.read);
     let mut all = Vec::new();
-    for id in opened.wanted(args.conversation.as_slice())? {
+    for id in opened.wanted_or_lost(args.conversation.as_slice())? {
         let notes = opened.home.conversation(&id)?;
         let (bucket, reads) = (&opened.bucket, args.read);
         let (deadline, progress) = (|| opened.deadline(), |bytes| bar.inc(bytes));

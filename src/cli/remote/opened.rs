@@ -168,6 +168,24 @@ impl Opened {
         let hint = "`ctxfs ls --remote` lists those that it has";
         Err(Failure::new(FailureKind::Failed, text, hint).into())
     }
+
+    /// Returns what [`Self::wanted`] does. All are also those of the store that the bucket has had: it
+    /// may have lost them.
+    pub(super) fn wanted_or_lost(&self, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
+        let mut ids = self.wanted(named)?;
+        if !named.is_empty() {
+            return Ok(ids);
+        }
+        for id in self.home.known_conversations()? {
+            if !ids.contains(&id)
+                && self.store.conversation(&id)?.is_some()
+                && !self.home.conversation(&id)?.segments()?.is_empty()
+            {
+                ids.insert(id);
+            }
+        }
+        Ok(ids)
+    }
 }
 
 fn deadline(until: Option<Instant>) -> Deadline {

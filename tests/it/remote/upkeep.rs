@@ -165,3 +165,25 @@ fn what_the_bucket_lost_is_sent_again() {
     pair.pull(&pair.other);
     assert_eq!(outputs(&pair.other), outputs(&pair.one));
 }
+
+#[test]
+fn a_conversation_that_the_bucket_lost_is_found_without_its_name() {
+    let pair = Pair::new();
+    for id in ["c7", "c8"] {
+        pair.one.put(id, "a", b"text\n");
+    }
+    pair.push(&pair.one);
+    for lost in ["conversations/c8", "conversations"] {
+        fs::remove_dir_all(pair.bucket().join(lost)).unwrap();
+        let checked = pair.ctxfs(&pair.one, "remote", &["check"]).run();
+        assert_told(&checked, 1, "gone from the bucket");
+        let pulled = pair.ctxfs(&pair.one, "pull", &[]).run();
+        assert_told(&pulled, 0, "c8: 1 segments sent again");
+        assert_eq!(pair.ctxfs(&pair.one, "remote", &["check"]).run().code, 0);
+    }
+    pair.pull(&pair.other);
+    for id in ["c7", "c8"] {
+        let path = format!("{id}/artifacts/tool/a.txt");
+        assert_eq!(pair.other.view(&path), b"text\n");
+    }
+}
