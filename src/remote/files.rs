@@ -50,10 +50,14 @@ pub struct Files {
 ///
 /// A file has a digest once it is complete: its record says so, nobody has it open for writing, and
 /// its next change will show.
+///
+/// `is_of_bucket` tells the artifacts of this bucket from those that the store has of another one:
+/// the bytes of these are files of this host alone, or are not here.
 pub fn files(
     conversation: &Conversation,
     known: &Base,
     clock: FileClock,
+    is_of_bucket: &dyn Fn(Origin) -> bool,
 ) -> Result<Files, StoreError> {
     let Scan { files, far, directories, unread, is_blind } = Scan::of(conversation, known)?;
     let (found, swept) = (BTreeMap::new(), BTreeSet::new());
@@ -62,12 +66,23 @@ pub fn files(
     for (path, stat) in files {
         let digest = digests.of(&path, &stat, &mut all.unread)?;
         let mark = FileMark::of(&stat);
-        let key = origin_at(conversation, &path, &stat).map_or(key_of(&mark), FileKey::Elsewhere);
+        let origin = origin_at(conversation, &path, &stat).filter(|origin| is_of_bucket(*origin));
+        let key = origin.map_or(key_of(&mark), FileKey::Elsewhere);
         let found = Found { key, version: version_of(&mark), digest };
         all.found.insert(path.to_text(), found);
     }
+    let is_other = |found: &Found| match found.key {
+        FileKey::Elsewhere(origin) => !is_of_bucket(origin),
+        FileKey::Here { .. } => false,
+    };
+    let (other, far): (Vec<_>, Vec<_>) = far.into_iter().partition(|(_, found)| is_other(found));
     for (path, found) in far {
         all.found.entry(path).or_insert(found);
+    }
+    // What another bucket has under a name took nothing away from this one.
+    let taken: BTreeSet<String> = other.into_iter().map(|(path, _)| path).collect();
+    for entry in known.entries.iter().filter(|entry| taken.contains(&entry.path)) {
+        all.assume_entry(entry);
     }
     all.assume(conversation, known)?;
     Ok(all)

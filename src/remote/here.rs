@@ -1,10 +1,14 @@
 //! The files of this host beside those that host and bucket agreed upon.
 
+use std::collections::BTreeSet;
+
 use crate::remote::Agreement;
 use crate::remote::Files;
 use crate::remote::Notes;
 use crate::remote::RemoteError;
 use crate::remote::files;
+use crate::replica::Origin;
+use crate::replica::SegmentId;
 use crate::store::Conversation;
 use crate::store::FileClock;
 
@@ -16,13 +20,25 @@ pub(super) fn here(
     clock: FileClock,
 ) -> Result<(Agreement, Files), RemoteError> {
     let mut agreement = notes.agreement()?;
-    let mut files = files(conversation, &agreement.base, clock)?;
+    let segments = segments_of(notes, &agreement)?;
+    let is_of_bucket = |origin: Origin| segments.contains(&origin.segment);
+    let mut files = files(conversation, &agreement.base, clock, &is_of_bucket)?;
     if !conversation.has_manifest()? {
         files.assume_elsewhere(&agreement.base);
     }
     agreement.base.entries.retain(|entry| !files.swept.contains(&entry.path));
     agreement.base.heal(&files.found);
     Ok((agreement, files))
+}
+
+/// Returns all segments of this bucket that have anything here. The store may have been shared
+/// through another one before.
+fn segments_of(notes: &Notes, agreement: &Agreement) -> Result<BTreeSet<SegmentId>, RemoteError> {
+    let mut segments: BTreeSet<_> = notes.segments()?.into_iter().collect();
+    segments.extend(notes.covered()?.ids());
+    let origins = agreement.base.entries.iter().flat_map(|entry| &entry.origins);
+    segments.extend(origins.map(|origin| origin.segment));
+    Ok(segments)
 }
 
 /// Does that for a caller that changes things, and notes what it found.

@@ -187,3 +187,40 @@ fn a_conversation_that_the_bucket_lost_is_found_without_its_name() {
         assert_eq!(pair.other.view(&path), b"text\n");
     }
 }
+
+#[test]
+fn another_bucket_takes_nothing_away_from_the_first() {
+    let pair = Pair::new();
+    pair.one.put("c7", "a", b"text\n");
+    pair.one.put("c7", "b", &large("b"));
+    pair.push(&pair.one);
+    let had = outputs(&pair.one);
+    // The bytes of the other one stay in the bucket.
+    pair.ctxfs(&pair.other, "view", &["c7/artifacts/tool/a.txt"]).stdout();
+    let away = pair.bucket().with_extension("away");
+    fs::rename(pair.bucket(), &away).unwrap();
+    pair.other.put("c7", "c", b"more\n");
+    pair.push(&pair.other);
+    let pulled = pair.ctxfs(&pair.other, "pull", &[]).run();
+    assert!(!pulled.to_string().contains("removed"), "{pulled}");
+    fs::remove_dir_all(pair.bucket()).unwrap();
+    fs::rename(&away, pair.bucket()).unwrap();
+    pair.meet();
+    let has = outputs(&pair.one);
+    assert_eq!(has.len(), had.len() + 1);
+    assert!(had.iter().all(|(name, bytes)| has.get(name) == Some(bytes)));
+}
+
+#[test]
+fn bytes_that_came_are_sent_to_a_new_bucket() {
+    let pair = Pair::new();
+    pair.one.put("c7", "a", b"text\n");
+    pair.push(&pair.one);
+    // Its record comes first, and then its bytes.
+    pair.ctxfs(&pair.other, "view", &["c7/artifacts/tool/a.txt"]).stdout();
+    pair.pull(&pair.other);
+    fs::remove_dir_all(pair.bucket()).unwrap();
+    pair.push(&pair.other);
+    let listed = pair.ctxfs(&pair.other, "ls", &["--remote", "c7"]).text();
+    assert!(listed.contains("artifacts/tool/a.txt"), "{listed}");
+}

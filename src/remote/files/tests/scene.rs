@@ -123,7 +123,7 @@ impl Scene {
     }
 
     pub(in crate::remote) fn files(&self) -> Files {
-        files(&self.conversation, &self.base, FileClock::FINE).unwrap()
+        files(&self.conversation, &self.base, FileClock::FINE, &|_| true).unwrap()
     }
 
     pub(in crate::remote) fn found(&self, path: &str) -> Found {
