@@ -4,6 +4,7 @@
 //! Nothing here waits on a thread that others need: what may take long is tried again elsewhere.
 
 use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use crate::engine::DirPlace;
@@ -32,6 +33,9 @@ use crate::model::RelPath;
 use crate::store::FarArtifact;
 use crate::store::Relocation;
 use crate::store::Rename;
+
+/// An extended attribute: its name and its value.
+pub(super) type Attribute = (OsString, Vec<u8>);
 
 /// Returns true if the bytes of `file` are not on this disk: it was found so, and still has no file.
 pub(super) fn is_away(file: &FileNode) -> bool {
@@ -75,6 +79,16 @@ pub(super) fn open_to_read(
 pub(super) fn read(fs: &Shared, fh: Fh, offset: u64, length: usize) -> Result<Vec<u8>> {
     let Handle::Far(open) = fs.handles.get(fh)? else { return Err(FsError::UnknownHandle(fh.0)) };
     Ok(open.far.file()?.content.bytes(offset, length)?)
+}
+
+/// Returns the extended attributes of `file`, if its bytes are elsewhere: these came with its record.
+pub(super) fn attributes(fs: &Shared, file: &FileNode) -> Result<Option<Vec<Attribute>>> {
+    if !is_away(file) {
+        return Ok(None);
+    }
+    allow_slow()?;
+    let OpenFile::Far(far) = open(&fs.engine, file)? else { return Err(FsError::Stale) };
+    Ok(Some(far.file()?.attributes.clone()))
 }
 
 /// Fetches all bytes of `file` to this disk, if they are elsewhere: somebody is to change it.

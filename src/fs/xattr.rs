@@ -16,6 +16,7 @@ use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::far;
+use crate::fs::far::Attribute;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::recording;
@@ -78,6 +79,10 @@ pub(super) fn getxattr(fs: &Arc<Shared>, ino: Ino, name: &OsStr) -> Result<Vec<u
     if !is_user(name) {
         return Err(FsError::NoAttribute);
     }
+    if let Some(all) = attributes_elsewhere(fs, ino)? {
+        let found = all.into_iter().find(|(known, _)| known == name);
+        return found.map(|(_, value)| value).ok_or(FsError::NoAttribute);
+    }
     match attribute_file(fs, ino) {
         Ok((_, file)) => attribute(&file, name)?.ok_or(FsError::NoAttribute),
         Err(FsError::Computed) => Err(FsError::NoAttribute),
@@ -87,10 +92,13 @@ pub(super) fn getxattr(fs: &Arc<Shared>, ino: Ino, name: &OsStr) -> Result<Vec<u
 
 /// Returns the names of all attributes, each ended by a NUL.
 pub(super) fn listxattr(fs: &Arc<Shared>, ino: Ino) -> Result<Vec<u8>> {
-    let names: Vec<OsString> = match attribute_file(fs, ino) {
-        Ok((_, file)) => attributes(&file)?,
-        Err(FsError::Computed) => Vec::new(),
-        Err(error) => return Err(error),
+    let names: Vec<OsString> = match attributes_elsewhere(fs, ino)? {
+        Some(all) => all.into_iter().map(|(name, _)| name).collect(),
+        None => match attribute_file(fs, ino) {
+            Ok((_, file)) => attributes(&file)?,
+            Err(FsError::Computed) => Vec::new(),
+            Err(error) => return Err(error),
+        },
     };
     let shown = names.iter().filter(|name| is_user(name));
     Ok(shown.flat_map(|name| name.as_bytes().iter().copied().chain([0])).collect())
@@ -110,13 +118,21 @@ pub(super) fn removexattr(fs: &Arc<Shared>, ino: Ino, name: &OsStr) -> Result<()
     said
 }
 
+/// Returns the attributes of a file whose bytes are elsewhere. Nothing of these is fetched for that.
+fn attributes_elsewhere(fs: &Shared, ino: Ino) -> Result<Option<Vec<Attribute>>> {
+    match &fs.nodes.get(ino)?.kind {
+        NodeKind::File(file) => far::attributes(fs, file),
+        _ => Ok(None),
+    }
+}
+
 fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {
     let node = fs.nodes.get(ino)?;
     let file = match &node.kind {
         NodeKind::File(file) => match file.open(OFlags::RDONLY) {
             Ok(open) => open,
             Err(_) if far::is_away(file) => {
-                // Its attributes come with its bytes.
+                // Who changes one has a local file.
                 far::bring_here(fs, &node, file)?;
                 file.open(OFlags::RDONLY)?
             }

@@ -53,7 +53,7 @@ impl FarStore for Elsewhere {
         }
         self.opened.fetch_add(1, Relaxed);
         let content = Arc::new(self.text.clone().into_bytes());
-        Ok(FarFile { content, attributes: Vec::new() })
+        Ok(FarFile { content, attributes: vec![("user.note".into(), b"of the writer".to_vec())] })
     }
 }
 
@@ -193,6 +193,22 @@ fn it_is_renamed_and_removed_by_its_record() {
     );
     let made = fixture.fs.lookup(fixture.tool, OsStr::new("y.txt.summary"), ME);
     assert!(made.is_err());
+}
+
+#[test]
+fn its_attributes_are_read_without_its_bytes_and_changed_with_them() {
+    let scene = Scene::new("one\n");
+    let fixture = &scene.fixture;
+    let (ino, note) = (fixture.ino("x.txt"), OsStr::new("user.note"));
+    assert_eq!(fixture.fs.getxattr(ino, note).unwrap(), b"of the writer");
+    assert_eq!(fixture.fs.listxattr(ino).unwrap(), b"user.note\0");
+    let other = fixture.fs.getxattr(ino, OsStr::new("user.other"));
+    assert!(matches!(other, Err(FsError::NoAttribute)));
+    assert!(!fixture.plain("x.txt").exists());
+    fixture.fs.setxattr(ino, OsStr::new("user.other"), b"mine", 0).unwrap();
+    assert!(fixture.plain("x.txt").exists());
+    assert_eq!(fixture.fs.getxattr(ino, note).unwrap(), b"of the writer");
+    assert_eq!(fixture.fs.getxattr(ino, OsStr::new("user.other")).unwrap(), b"mine");
 }
 
 #[test]
