@@ -165,6 +165,8 @@ impl World {
     }
 
     fn step(&mut self, host: usize, name: &str, op: Op) {
+        // Where what another host has replaced takes longer than a look-up waits for a look.
+        eventually("its name is there", || self.at(host, name).exists());
         match op {
             Op::Replace => self.replace(host, name, None),
             Op::WriteOver => {
