@@ -214,8 +214,10 @@ fn ids_in_use_are_refused() {
     let call = json!({
         "jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": {"name": "silent"},
     });
-    let other = client.clone();
-    let waiting = thread::spawn(move || other.post(&call));
+    let call = call.to_string();
+    let mut waiting = client.connect();
+    let request = client.head("POST", "/mcp", &[], Some(call.len())) + &call;
+    waiting.write_all(request.as_bytes()).unwrap();
     eventually("the call has come", || {
         text(&client.call("seen", &json!({})), 0).matches("tools/call").count() > 1
     });
@@ -225,7 +227,7 @@ fn ids_in_use_are_refused() {
     let told = refused.json();
     assert_eq!((&told["id"], &told["error"]["code"]), (&json!("x"), &json!(-32600)));
     // Who closes the stream waits no more.
-    drop(waiting.join().unwrap());
+    drop(waiting);
     eventually("the id is free", || client.post(&again).status == 200);
 }
 

@@ -149,15 +149,15 @@ fn a_question_goes_to_the_session_whose_call_runs() {
     assert_eq!(a.post(&reply).status, 202);
     assert!(text(&answer.result(), 0).contains("accept"));
     // While calls of two run, nobody can tell.
-    let waiting = b.clone();
-    let waiting = thread::spawn(move || {
-        waiting.post(&call(&json!(1), "one__silent", &json!({}))).event();
-    });
+    let body = call(&json!(1), "one__silent", &json!({})).to_string();
+    let mut waiting = b.connect();
+    let request = b.head("POST", "/mcp", &[], Some(body.len())) + &body;
+    waiting.write_all(request.as_bytes()).unwrap();
     until_silent(&mut looking, 1);
     let told = a.call("one__ask", &ask);
     assert!(text(&told, 0).contains("several sessions share the server"), "{told}");
     assert_eq!(b.send("DELETE", "/mcp", &[], None).status, 204);
-    waiting.join().unwrap();
+    drop(waiting);
 }
 
 #[test]
