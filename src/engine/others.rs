@@ -17,7 +17,8 @@ use crate::model::is_scratch;
 /// The longest wait for what others did in a conversation, and in one that is not known here.
 const KNOWN: Duration = Duration::from_secs(1);
 const UNKNOWN: Duration = Duration::from_secs(5);
-/// The longest wait of who needs all that others did. A look ends long before unless it brings much.
+/// The longest wait of who needs all that others did. A look ends long before unless it brings
+/// much.
 const ALL: Duration = Duration::from_mins(10);
 
 /// Asks others for `name`, which nothing has in `dir`. Returns true if it may be there now. Names
@@ -242,13 +243,9 @@ mod tests {
     #[test]
     fn a_search_and_the_manifest_ask_for_all_outputs() {
         for path in ["c7/manifest.json", "c7/.grep/x", "c7/artifacts/tool/.find/x"] {
-            let temporary = tempfile::tempdir().unwrap();
-            let store = Store::open(temporary.path()).unwrap();
-            store.create_conversation(&Component::new("c7").unwrap()).unwrap();
-            let others = Arc::new(Others { store: store.clone(), looks: Mutex::default() });
-            let other_hosts = Some(Arc::clone(&others) as Arc<dyn OtherHosts>);
-            let options = EngineOptions { other_hosts, ..EngineOptions::default() };
-            let tree = Tree::new(Engine::new(store, options));
+            let (_temporary, others, engine) = engine(None);
+            others.store.create_conversation(&Component::new("c7").unwrap()).unwrap();
+            let tree = Tree::new(engine);
             let slow = promptly(now(), || tree.open(Path::new(path)));
             assert!(matches!(slow, Err(EngineError::Slow)), "a thread that others need");
             assert!(tree.open(Path::new(path)).is_ok());

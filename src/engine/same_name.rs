@@ -24,6 +24,9 @@ pub(crate) fn others_of(engine: &Engine, id: &Component, path: &RelPath) -> Resu
 
 /// As [`others_of`], of the output at `place`.
 pub(super) fn others_at(engine: &Engine, place: &Place) -> Result<Vec<String>> {
+    if engine.options.other_hosts.is_none() {
+        return Ok(Vec::new());
+    }
     let (id, path) = (place.conversation(), place.path());
     others_of(engine, &Component::from_text(id)?, &RelPath::from_text(path)?)
 }

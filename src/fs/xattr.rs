@@ -92,16 +92,20 @@ pub(super) fn getxattr(fs: &Arc<Shared>, ino: Ino, name: &OsStr) -> Result<Vec<u
 
 /// Returns the names of all attributes, each ended by a NUL.
 pub(super) fn listxattr(fs: &Arc<Shared>, ino: Ino) -> Result<Vec<u8>> {
-    let names: Vec<OsString> = match attributes_elsewhere(fs, ino)? {
-        Some(all) => all.into_iter().map(|(name, _)| name).collect(),
-        None => match attribute_file(fs, ino) {
-            Ok((_, file)) => attributes(&file)?,
-            Err(FsError::Computed) => Vec::new(),
-            Err(error) => return Err(error),
-        },
-    };
+    let names = names(fs, ino)?;
     let shown = names.iter().filter(|name| is_user(name));
     Ok(shown.flat_map(|name| name.as_bytes().iter().copied().chain([0])).collect())
+}
+
+fn names(fs: &Shared, ino: Ino) -> Result<Vec<OsString>> {
+    if let Some(all) = attributes_elsewhere(fs, ino)? {
+        return Ok(all.into_iter().map(|(name, _)| name).collect());
+    }
+    match attribute_file(fs, ino) {
+        Ok((_, file)) => Ok(attributes(&file)?),
+        Err(FsError::Computed) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Removes an attribute.
@@ -118,7 +122,8 @@ pub(super) fn removexattr(fs: &Arc<Shared>, ino: Ino, name: &OsStr) -> Result<()
     said
 }
 
-/// Returns the attributes of a file whose bytes are elsewhere. Nothing of these is fetched for that.
+/// Returns the attributes of a file whose bytes are elsewhere. Nothing of these is fetched for
+/// that.
 fn attributes_elsewhere(fs: &Shared, ino: Ino) -> Result<Option<Vec<Attribute>>> {
     match &fs.nodes.get(ino)?.kind {
         NodeKind::File(file) => far::attributes(fs, file),

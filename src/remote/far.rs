@@ -172,7 +172,7 @@ impl FarArtifacts {
         parts: &Parts,
     ) -> Result<Vec<u8>, RemoteError> {
         let tried = self.notes(conversation).and_then(|notes| {
-            let stored = notes.open_segment(segment)?;
+            let stored = self.0.segments.segment(&notes, segment)?;
             let frame = match stored.parts_frame(parts)? {
                 Some(frame) => frame,
                 None => self.frame_of_parts(&notes, &stored, parts)?,

@@ -46,8 +46,8 @@ const MANY: usize = 64;
 const LARGE: u64 = 16 << 20;
 /// The most bytes of the segments that are merged at once.
 const MOST_BYTES: u64 = 32 << 20;
-/// The bytes of records from which on a segment is large, too, and the most that a merge has. Readers
-/// take twice as many, so what gets a longer name meanwhile still has room.
+/// The bytes of records from which on a segment is large, too, and the most that a merge has.
+/// Readers take twice as many, so what gets a longer name meanwhile still has room.
 const LARGE_RECORDS: u64 = MOST_RECORDS / 2;
 const MOST_RECORDS: u64 = 16 << 20;
 /// In milliseconds.
@@ -112,13 +112,17 @@ impl Push<'_> {
 
     /// Returns the segments that are to be merged; none if that is not worth it.
     fn part(&self, pieces: &[Piece], log: &Log) -> Result<BTreeSet<SegmentId>, RemoteError> {
+        let stale = stale(pieces, log);
+        if stale.is_empty() && pieces.len() < MANY {
+            return Ok(stale);
+        }
         let there = pieces.iter().filter_map(|piece| Some((piece.id, log.get(&piece.id)?.size)));
         let sizes = there.map(|(id, bytes)| {
             let size = |head: SegmentHead| Size { bytes, records: head.merged_bytes() };
             self.notes.head(id).map(|head| (id, size(head)))
         });
         let sizes = sizes.collect::<Result<Sizes, RemoteError>>()?;
-        Ok(fitting(stale(pieces, log), &sizes))
+        Ok(fitting(stale, &sizes))
     }
 
     /// Returns the segments that [`Self::sweep`] would delete, with what the list says of them.
@@ -229,8 +233,8 @@ fn log(looked: &Looked) -> Log {
     looked.segments.iter().filter_map(named).collect()
 }
 
-/// Returns the stale segments, and the small ones if these are many, as far as one merge takes them.
-/// Two small ones always fit, so there are fewer after each merge.
+/// Returns the stale segments, and the small ones if these are many, as far as one merge takes
+/// them. Two small ones always fit, so there are fewer after each merge.
 fn fitting(stale: BTreeSet<SegmentId>, sizes: &Sizes) -> BTreeSet<SegmentId> {
     let small = sizes.iter().filter(|(_, size)| size.is_small());
     let small: Vec<SegmentId> = small.map(|(id, _)| *id).collect();
@@ -317,8 +321,8 @@ fn copied(merged: &Piece) -> Vec<Copied<'_>> {
     copied
 }
 
-/// The packed bytes of an artifact that are in its segment, and those of its parts. Empty where there
-/// are none.
+/// The packed bytes of an artifact that are in its segment, and those of its parts. Empty where
+/// there are none.
 type Frames = (Vec<u8>, Vec<u8>);
 
 /// Returns the packed bytes of an artifact; none if they are not here.

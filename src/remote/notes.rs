@@ -41,6 +41,7 @@ use crate::store::FileMark;
 use crate::store::Time;
 
 pub use agreement::Agreement;
+pub(in crate::remote) use agreement::Derived;
 pub use intent::Intent;
 pub use log::StoredSegment;
 pub use purging::Purging;

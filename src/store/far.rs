@@ -42,7 +42,7 @@ pub struct FarArtifact {
 pub struct Expected<'a> {
     /// The path that it gets.
     pub path: &'a RelPath,
-    /// What its file would have.
+    /// The facts that its file would have.
     pub arrived: &'a Arrived,
     /// The artifact, as the bucket knows it.
     pub origin: String,
@@ -99,8 +99,8 @@ impl Conversation {
     }
 
     /// Records artifacts of another host, whose bytes stay in the bucket. Makes the directories of
-    /// their names. Returns the attributes of each, or `None` if something has its name or is in the
-    /// way. Fails if none could be recorded.
+    /// their names. Returns the attributes of each, or `None` if something has its name or is in
+    /// the way. Fails if none could be recorded.
     ///
     /// They are on the disk after [`Conversation::sync_parents`], as far as their directories go: a
     /// record that is lost comes again.
@@ -216,4 +216,4 @@ fn imagined_file(id: &Component, record: &Record) -> LocalFile {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

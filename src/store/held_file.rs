@@ -41,11 +41,11 @@ impl HeldFile {
         path: &RelPath,
         mark: &FileMark,
     ) -> Result<Result<Self, &'static str>, StoreError> {
-        let Opened { file, lease, stat, dir } = match open(conversation, path) {
+        let opened = unless_of_place(open(conversation, path));
+        let opened = opened.map_err(|error| conversation.error_at("open", path, error))?;
+        let Opened { file, lease, stat, dir } = match opened {
             Ok(opened) => opened,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err("it is gone")),
-            Err(error) if is_of_place(&error) => return Ok(Err("it cannot be opened")),
-            Err(error) => return Err(conversation.error_at("open", path, error)),
+            Err(why) => return Ok(Err(why)),
         };
         if FileMark::of(&stat) != *mark {
             return Ok(Err("it was changed meanwhile"));
@@ -57,6 +57,16 @@ impl HeldFile {
         }
         let is_leased = lease == Lease::Free;
         Ok(Ok(Self { dir, stat, record, is_leased, file }))
+    }
+}
+
+/// Returns what was opened, or the reason that concerns this file alone. Fails with any other error.
+pub(super) fn unless_of_place<T>(opened: io::Result<T>) -> io::Result<Result<T, &'static str>> {
+    match opened {
+        Ok(opened) => Ok(Ok(opened)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Err("it is gone")),
+        Err(error) if is_of_place(&error) => Ok(Err("it cannot be opened")),
+        Err(error) => Err(error),
     }
 }
 

@@ -12,9 +12,9 @@ use crate::store::arrival;
 use crate::store::clock::FileClock;
 use crate::store::conversation::Conversation;
 use crate::store::error::StoreError;
-use crate::store::error::is_of_place;
 use crate::store::file_mark::FileMark;
 use crate::store::held_file::HeldFile;
+use crate::store::held_file::unless_of_place;
 use crate::store::stat;
 use crate::store::stat::Stat;
 
@@ -33,11 +33,10 @@ impl Conversation {
         (mark, known): (&FileMark, &Record),
         clock: FileClock,
     ) -> Result<Result<(), &'static str>, StoreError> {
-        let (file, stat) = match self.opened(path) {
+        let opened = unless_of_place(self.opened(path));
+        let (file, stat) = match opened.map_err(|error| self.error_at("open", path, error))? {
             Ok(opened) => opened,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err("it is gone")),
-            Err(error) if is_of_place(&error) => return Ok(Err("it cannot be opened")),
-            Err(error) => return Err(self.error_at("open", path, error)),
+            Err(why) => return Ok(Err(why)),
         };
         if FileMark::of(&stat) != *mark {
             return Ok(Err("it was changed meanwhile"));

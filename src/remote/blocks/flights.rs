@@ -10,7 +10,7 @@ use std::time::Instant;
 use parking_lot::Condvar;
 use parking_lot::Mutex;
 
-/// How a fetch ended, for all who wait for it.
+/// The end of a fetch, for all who wait for it.
 type Outcome = Result<(), Arc<io::Error>>;
 
 /// The fetches that are under way, each by what it fetches. Its clones are the same ones.
@@ -76,7 +76,10 @@ impl Flight {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
         }
-        outcome.clone().map_or_else(|| Err(io::ErrorKind::Other.into()), shared)
+        match outcome.as_ref() {
+            Some(Err(error)) => Err(copy(error)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -120,10 +123,6 @@ fn copy(error: &io::Error) -> io::Error {
         Some(number) => io::Error::from_raw_os_error(number),
         None => io::Error::new(error.kind(), error.to_string()),
     }
-}
-
-fn shared(outcome: Outcome) -> io::Result<()> {
-    outcome.map_err(|error| copy(&error))
 }
 
 #[cfg(test)]

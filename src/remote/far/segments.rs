@@ -14,6 +14,7 @@ use crate::remote::Notes;
 use crate::remote::RemoteError;
 use crate::remote::StoredSegment;
 use crate::replica::Origin;
+use crate::replica::SegmentId;
 
 /// The segments that are kept, and the bytes that they may have together.
 const MOST: usize = 16;
@@ -58,6 +59,19 @@ impl KnownSegments {
         let found = Arc::new(found);
         self.keep(Arc::clone(&found));
         found.published(origin)
+    }
+
+    /// Returns a segment, which is read again only if it is not kept.
+    pub(super) fn segment(
+        &self,
+        notes: &Notes,
+        id: SegmentId,
+    ) -> Result<Arc<StoredSegment>, RemoteError> {
+        let is_it = |known: &&Arc<IndexedSegment>| {
+            known.conversation == *notes.conversation() && known.segment.id() == id
+        };
+        let kept = self.0.lock().iter().find(is_it).map(|known| Arc::clone(&known.segment));
+        kept.map_or_else(|| notes.open_segment(id).map(Arc::new), Ok)
     }
 
     /// Forgets the segments of a conversation.

@@ -37,6 +37,30 @@ const MOST_BALLAST: u64 = 5;
 const ENTRY: u64 = 200;
 const EMPTY: u64 = 64 << 10;
 
+/// Something made of what host and bucket agreed upon, which is read again only when that changed.
+#[derive(Debug)]
+pub(in crate::remote) struct Derived<T> {
+    /// The file from which it was read.
+    pub(in crate::remote) mark: Option<FileMark>,
+    pub(in crate::remote) value: T,
+}
+
+impl<T> Derived<T> {
+    /// Returns `before`, if nothing changed since it was made, or makes it anew.
+    pub(in crate::remote) fn current(
+        before: Option<Self>,
+        notes: &Notes,
+        make: impl FnOnce(Agreement) -> T,
+    ) -> Result<Self, RemoteError> {
+        // Asked before: what is agreed upon meanwhile is read the next time.
+        let mark = notes.agreement_mark()?;
+        match before {
+            Some(before) if before.mark == mark => Ok(before),
+            _ => Ok(Self { mark, value: make(notes.agreement()?) }),
+        }
+    }
+}
+
 /// What host and bucket agreed upon, and how far this host has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agreement {
@@ -122,9 +146,9 @@ impl Notes {
         Ok(reading.agreement())
     }
 
-    /// Returns what the file is that has the agreement; `None` if they never met. It is another one,
-    /// or another state of it, after each [`Self::save`].
-    pub(in crate::remote) fn agreement_mark(&self) -> Result<Option<FileMark>, RemoteError> {
+    /// Returns what the file is that has the agreement; `None` if they never met. It is another
+    /// one, or another state of it, after each [`Self::save`].
+    fn agreement_mark(&self) -> Result<Option<FileMark>, RemoteError> {
         match self.dir.stat(AGREEMENT.as_ref()) {
             Ok(stat) => Ok(Some(FileMark::of(&stat))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -7,10 +7,11 @@ use super::Inner;
 use crate::model::Component;
 use crate::model::LetGo;
 use crate::model::RelPath;
+use crate::remote::Agreement;
 use crate::remote::Notes;
 use crate::remote::RemoteError;
+use crate::remote::notes::Derived;
 use crate::replica::Entry;
-use crate::store::FileMark;
 use crate::store::RemovalOutcome;
 
 /// The time for which another process, or another thread that works on the conversation, is waited
@@ -21,40 +22,21 @@ const WAIT: Duration = Duration::from_secs(2);
 pub(super) struct Room<'a> {
     inner: &'a Inner,
     id: Component,
-    agreed: Agreed,
+    agreed: Option<Derived<Entries>>,
 }
 
-/// What host and bucket agree upon about files, by their paths.
-#[derive(Default)]
-struct Agreed {
-    /// The file from which it was read.
-    mark: Option<FileMark>,
-    entries: HashMap<String, Entry>,
-}
+/// The entries of published files, by their paths.
+type Entries = HashMap<String, Entry>;
 
-impl Agreed {
-    /// Reads it, unless nothing changed since the last time.
-    fn bring_up(&mut self, notes: &Notes) -> Result<(), RemoteError> {
-        // Asked before: what is agreed upon meanwhile is read the next time.
-        let mark = notes.agreement_mark()?;
-        if mark != self.mark {
-            let published = notes.agreement()?.base.entries.into_iter();
-            let published = published.filter(|entry| !entry.origins.is_empty());
-            self.entries = published.map(|entry| (entry.path.clone(), entry)).collect();
-            self.mark = mark;
-        }
-        Ok(())
-    }
-
-    fn entry(&self, path: &RelPath) -> Option<&Entry> {
-        self.entries.get(&path.to_text())
-    }
+fn entries(agreed: Agreement) -> Entries {
+    let published = agreed.base.entries.into_iter().filter(|entry| !entry.origins.is_empty());
+    published.map(|entry| (entry.path.clone(), entry)).collect()
 }
 
 impl<'a> Room<'a> {
     /// Begins a round.
     pub(super) fn new(inner: &'a Inner, id: &Component) -> Self {
-        Self { inner, id: id.clone(), agreed: Agreed::default() }
+        Self { inner, id: id.clone(), agreed: None }
     }
 
     /// Removes the local copy of an output, if the bucket has its bytes.
@@ -65,15 +47,15 @@ impl<'a> Room<'a> {
     }
 
     fn try_let_go(&mut self, path: &RelPath) -> Result<LetGo, RemoteError> {
-        let Self { inner, id, agreed } = self;
+        let (inner, id) = (self.inner, self.id.clone());
         let access = &inner.access;
         let Some(known) = access.known()? else { return Ok(LetGo::NotShared) };
-        let Some(conversation) = access.store.conversation(id)? else {
+        let Some(conversation) = access.store.conversation(&id)? else {
             return Ok(LetGo::NotShared);
         };
-        let notes = known.home.conversation(id)?;
-        agreed.bring_up(&notes)?;
-        if agreed.entry(path).is_none() {
+        let notes = known.home.conversation(&id)?;
+        let text = path.to_text();
+        if !self.entries(&notes)?.contains_key(&text) {
             return Ok(LetGo::NotShared);
         }
         if inner.weather.is_bad() {
@@ -82,16 +64,21 @@ impl<'a> Room<'a> {
         let Some(_lock) = access.lock(&known, WAIT)? else {
             return Ok(LetGo::Kept("another process uses the bucket"));
         };
-        let Some(_turn) = access.turn_within(id, WAIT) else {
+        let Some(_turn) = access.turn_within(&id, WAIT) else {
             return Ok(LetGo::Kept("its conversation is being sent"));
         };
-        agreed.bring_up(&notes)?;
         let clock = access.store.clock();
-        let gone = known.far.evict(&conversation, path, agreed.entry(path), clock)?;
+        let entry = self.entries(&notes)?.get(&text);
+        let gone = known.far.evict(&conversation, path, entry, clock)?;
         Ok(match gone {
             RemovalOutcome::Removed => LetGo::Gone,
             RemovalOutcome::Kept(why) => LetGo::Kept(why),
         })
+    }
+
+    fn entries(&mut self, notes: &Notes) -> Result<&Entries, RemoteError> {
+        let agreed = Derived::current(self.agreed.take(), notes, entries)?;
+        Ok(&self.agreed.insert(agreed).value)
     }
 }
 

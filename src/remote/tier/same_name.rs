@@ -1,4 +1,4 @@
-//! Which outputs asked for one name.
+//! Outputs that asked for one name.
 
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
@@ -8,9 +8,10 @@ use parking_lot::Mutex;
 use super::Inner;
 use crate::model::Component;
 use crate::model::RelPath;
+use crate::remote::Agreement;
 use crate::remote::Notes;
 use crate::remote::RemoteError;
-use crate::store::FileMark;
+use crate::remote::notes::Derived;
 
 /// The most conversations whose names are kept, and the most names of all but the last one.
 const CONVERSATIONS: usize = 64;
@@ -18,16 +19,11 @@ const NAMES: usize = 100_000;
 
 /// The names of the conversations that were asked about last.
 #[derive(Default)]
-pub(super) struct SameNames(Mutex<VecDeque<Names>>);
+pub(super) struct SameNames(Mutex<VecDeque<(Component, Derived<Names>)>>);
 
-/// The names of a conversation that more than one output asked for.
-struct Names {
-    id: Component,
-    /// The file from which they were read.
-    mark: Option<FileMark>,
-    /// Where an output is and what it asked for, and the same the other way round.
-    pairs: BTreeSet<(String, String)>,
-}
+/// The names of a conversation that more than one output asked for: the path of an output and the
+/// one that it asked for, and both the other way round.
+struct Names(BTreeSet<(String, String)>);
 
 impl Inner {
     /// Returns which outputs asked for the name of the one at `path`, and what that asked for, as
@@ -48,41 +44,39 @@ impl Inner {
 }
 
 impl SameNames {
-    /// Reads what is agreed upon, unless nothing changed since the last time.
     fn of(&self, notes: &Notes, path: &RelPath) -> Result<Vec<String>, RemoteError> {
-        // Asked before: what is agreed upon meanwhile is read the next time.
-        let mark = notes.agreement_mark()?;
-        let mut kept = self.0.lock();
-        let at = kept.iter().position(|names| names.id == *notes.conversation());
-        let names = at.and_then(|at| kept.remove(at)).filter(|names| names.mark == mark);
-        let names = names.map_or_else(|| Names::read(notes, mark), Ok)?;
-        let others = names.of(path);
-        kept.push_back(names);
+        let (mut kept, id) = (self.0.lock(), notes.conversation());
+        let at = kept.iter().position(|(known, _)| known == id);
+        let before = at.and_then(|at| kept.remove(at)).map(|(_, names)| names);
+        let names = Derived::current(before, notes, Names::new)?;
+        let others = names.value.of(path);
+        kept.push_back((id.clone(), names));
         bound(&mut kept);
         Ok(others)
     }
 }
 
 /// Forgets the names that were asked for the longest time ago, if there are too many.
-fn bound(kept: &mut VecDeque<Names>) {
-    let mut names: usize = kept.iter().map(|names| names.pairs.len()).sum();
+fn bound(kept: &mut VecDeque<(Component, Derived<Names>)>) {
+    let count = |(_, names): &(Component, Derived<Names>)| names.value.0.len();
+    let mut names: usize = kept.iter().map(count).sum();
     while kept.len() > 1 && (kept.len() > CONVERSATIONS || names > NAMES) {
-        names -= kept.pop_front().map_or(0, |first| first.pairs.len());
+        names -= kept.pop_front().as_ref().map_or(0, count);
     }
 }
 
 impl Names {
-    fn read(notes: &Notes, mark: Option<FileMark>) -> Result<Self, RemoteError> {
-        let agreed = notes.agreement()?.base.entries.into_iter();
-        let living = agreed.filter(|entry| !entry.origins.is_empty());
+    fn new(agreed: Agreement) -> Self {
+        let entries = agreed.base.entries.into_iter();
+        let living = entries.filter(|entry| !entry.origins.is_empty());
         let asked = living.filter_map(|entry| Some((entry.path, entry.asked?)));
         let both = |(at, asked): (String, String)| [(at.clone(), asked.clone()), (asked, at)];
-        Ok(Self { id: notes.conversation().clone(), mark, pairs: asked.flat_map(both).collect() })
+        Self(asked.flat_map(both).collect())
     }
 
     fn of(&self, path: &RelPath) -> Vec<String> {
         let path = path.to_text();
-        let from = self.pairs.range((path.clone(), String::new())..);
+        let from = self.0.range((path.clone(), String::new())..);
         from.take_while(|(at, _)| *at == path).map(|(_, other)| other.clone()).collect()
     }
 }
@@ -152,7 +146,7 @@ mod tests {
         let (one, _other, lost) = met();
         let kept = || {
             let kept = one.tier.0.same_names.0.lock();
-            kept.iter().map(|names| (names.mark, names.pairs.len())).collect::<Vec<_>>()
+            kept.iter().map(|(_, names)| (names.mark, names.value.0.len())).collect::<Vec<_>>()
         };
         assert_eq!(same_name(&one, "x.txt"), [lost]);
         let first = kept();
@@ -163,10 +157,10 @@ mod tests {
         one.send();
         assert_eq!(same_name(&one, "y.txt"), [""; 0]);
         assert!(kept().len() == 1 && kept()[0].0 != first[0].0, "it is read again");
-        let names = |number: usize, count: usize| Names {
-            id: Component::new(format!("c{number}")).unwrap(),
-            mark: None,
-            pairs: (0..count).map(|pair| (pair.to_string(), String::new())).collect(),
+        let names = |number: usize, count: usize| {
+            let pairs = (0..count).map(|pair| (pair.to_string(), String::new())).collect();
+            let id = Component::new(format!("c{number}")).unwrap();
+            (id, Derived { mark: None, value: Names(pairs) })
         };
         let mut many: VecDeque<_> = (0..100).map(|number| names(number, 1)).collect();
         bound(&mut many);

@@ -15,7 +15,7 @@ use crate::store::RemovalOutcome;
 use crate::store::Store;
 use crate::store::attribute;
 
-const MODIFIED: i64 = 1_700_000_000_123_456_000;
+pub(in crate::store) const MODIFIED: i64 = 1_700_000_000_123_456_000;
 const ORIGIN: &str = "0000000000000007-000000000001:3";
 const FAR: FarBytes<'_> = FarBytes { origin: ORIGIN, shortcuts: None };
 
@@ -37,8 +37,7 @@ impl Scene {
     }
 
     fn expected(&self, path: &RelPath, bytes: &[u8]) -> Option<Stat> {
-        let expected = Expected { path, arrived: &arrived(bytes), origin: ORIGIN.to_owned() };
-        self.conversation.expect(&[expected]).unwrap().remove(0).unwrap()
+        expected(&self.conversation, path, bytes)
     }
 
     fn expect(&self, path: &RelPath) -> FarArtifact {
@@ -47,6 +46,16 @@ impl Scene {
         assert_eq!(far.stat, stat);
         far
     }
+}
+
+/// Records an artifact of another host that has these bytes, if the path is free.
+pub(in crate::store) fn expected(
+    conversation: &Conversation,
+    path: &RelPath,
+    bytes: &[u8],
+) -> Option<Stat> {
+    let expected = Expected { path, arrived: &arrived(bytes), origin: ORIGIN.to_owned() };
+    conversation.expect(&[expected]).unwrap().remove(0).unwrap()
 }
 
 fn path() -> RelPath {

@@ -4,20 +4,15 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::*;
-use crate::materialize::Analyzer;
-use crate::model::ArtifactState;
 use crate::model::Record;
-use crate::store::Arrived;
-use crate::store::Expected;
 use crate::store::ExportParts;
 use crate::store::Exported;
 use crate::store::ImportOptions;
 use crate::store::Store;
 use crate::store::archive::bytes_to_export;
 use crate::store::archive::export_with;
-
-const MODIFIED: i64 = 1_700_000_000_123_456_000;
-const ORIGIN: &str = "0000000000000007-000000000001:3";
+use crate::store::far::tests::MODIFIED;
+use crate::store::far::tests::expected;
 
 /// The text of an artifact is its path, where the store has it as it should be.
 #[derive(Debug)]
@@ -53,20 +48,8 @@ impl Scene {
 
     fn expect(&self, name: &str) {
         let path = format!("artifacts/{name}");
-        let mut analyzer = Analyzer::new();
-        analyzer.push(path.as_bytes());
-        let record = Record {
-            generation: 3,
-            state: ArtifactState::Sealed,
-            size: path.len() as u64,
-            modified: MODIFIED,
-            analysis: Some(analyzer.finish()),
-            ..Record::default()
-        };
-        let arrived = Arrived { record, mode: 0o640, attributes: Vec::new() };
-        let path = RelPath::new(path).unwrap();
-        let expected = Expected { path: &path, arrived: &arrived, origin: ORIGIN.to_owned() };
-        self.conversation.expect(&[expected]).unwrap().remove(0).unwrap().unwrap();
+        let bytes = path.as_bytes();
+        expected(&self.conversation, &RelPath::new(&path).unwrap(), bytes).unwrap();
     }
 
     fn export(&self, far: Option<&dyn FarStore>) -> (Vec<u8>, Exported) {
