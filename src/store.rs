@@ -288,8 +288,8 @@ impl Store {
         unread.pass_over(&self.0.root.join(layout::CONTEXT), error)
     }
 
-    /// Returns when a record or a message of the conversation `id` was written last. `None` if it has
-    /// none, or is gone.
+    /// Returns when a record or a message of the conversation `id` was written last. `None` if it
+    /// has none, or is gone.
     pub fn touched(&self, id: &Component) -> Result<Option<Time>, StoreError> {
         let look = || -> io::Result<Option<Time>> {
             let dir = self.0.context.open_dir(id.as_os_str())?;

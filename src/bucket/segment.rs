@@ -7,9 +7,9 @@
 //! parts/<origin>      some of the bytes of larger ones
 //! ```
 //!
-//! It is a tar archive. Each member, with its header and padding, is a zstd frame of its own, as are
-//! the zeros at the end: `zstd -d | tar x` unpacks all of it, and who knows where a frame is unpacks
-//! that alone. The same content makes the same bytes. A merge takes over the frames of what
+//! It is a tar archive. Each member, with its header and padding, is a zstd frame of its own, as
+//! are the zeros at the end: `zstd -d | tar x` unpacks all of it, and who knows where a frame is
+//! unpacks that alone. The same content makes the same bytes. A merge takes over the frames of what
 //! it covers as they are; so the members are named by origins, which are the same in every segment.
 
 mod member;

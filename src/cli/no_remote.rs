@@ -24,7 +24,7 @@ use crate::store::Store;
 #[derive(Debug)]
 pub(super) enum SharedObjects {}
 
-/// What a process that asks a bucket may do.
+/// The rights of a process that asks a bucket.
 #[derive(Debug)]
 pub(super) enum Use {
     All,

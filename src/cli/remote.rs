@@ -13,7 +13,7 @@
 //! | `purge` | bytes that have to leave it now |
 //! | `process` | the process that asks the bucket for a mount |
 //! | `beside` | the processes that do so, and look, for the page |
-//! | `sharing` | what a mount and the gateway send and ask for by themselves, and what commands ask for |
+//! | `sharing` | what mounts and gateways send and ask for by themselves, and commands ask for |
 //! | `each` | one conversation after the other |
 //! | `problems` | what was left out, for the end of a command |
 

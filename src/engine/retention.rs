@@ -42,7 +42,8 @@ const GATHER: Duration = Duration::from_millis(200);
 /// The time for which no writer tries to make room after one could make none.
 const FRUITLESS: Duration = Duration::from_millis(100);
 /// The longest time that a writer waits for closed outputs to be sealed, as only sealed ones can be
-/// removed. On a machine with ten times as much to do as it can, a small one takes most of a second.
+/// removed. On a machine with ten times as much to do as it can, a small one takes most of a
+/// second.
 const SEALING: Duration = Duration::from_secs(5);
 /// A writer that found nothing to remove looks again so often, after such pauses: the kernel tells
 /// that a file was closed some time after `close` has returned.

@@ -90,7 +90,8 @@ pub(super) fn show_view(
     }
 }
 
-/// Returns true if an error of reading bytes that are elsewhere is to be told by the text of `view`.
+/// Returns true if an error of reading bytes that are elsewhere is to be told by the text of
+/// `view`.
 fn is_away(error: &EngineError, view: &View) -> bool {
     let cannot_be_had = matches!(error.raw_os_error(), libc::EIO | libc::ESTALE);
     // What is stale itself is looked up again.

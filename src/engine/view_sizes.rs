@@ -25,8 +25,8 @@ use crate::view::View;
 
 /// Returns the sizes of the views of `file` at `place`, of which the disk says `stat` and the store
 /// `record`, with the number `facts` of what that says. `None` if they are not to be recorded: for
-/// a large file, for one that may change without a trace, for one of several outputs of its name, and
-/// where secrets are masked.
+/// a large file, for one that may change without a trace, for one of several outputs of its name,
+/// and where secrets are masked.
 pub(crate) fn measure(
     engine: &Engine,
     file: &Arc<dyn SourceFile>,

@@ -37,7 +37,8 @@ use crate::store::Rename;
 /// An extended attribute: its name and its value.
 pub(super) type Attribute = (OsString, Vec<u8>);
 
-/// Returns true if the bytes of `file` are not on this disk: it was found so, and still has no file.
+/// Returns true if the bytes of `file` are not on this disk: it was found so, and still has no
+/// file.
 pub(super) fn is_away(file: &FileNode) -> bool {
     file.far_stat().is_some() && !file.has_file()
 }
@@ -81,7 +82,8 @@ pub(super) fn read(fs: &Shared, fh: Fh, offset: u64, length: usize) -> Result<Ve
     Ok(open.far.file()?.content.bytes(offset, length)?)
 }
 
-/// Returns the extended attributes of `file`, if its bytes are elsewhere: these came with its record.
+/// Returns the extended attributes of `file`, if its bytes are elsewhere: these came with its
+/// record.
 pub(super) fn attributes(fs: &Shared, file: &FileNode) -> Result<Option<Vec<Attribute>>> {
     if !is_away(file) {
         return Ok(None);
@@ -149,8 +151,8 @@ pub(super) fn rename(fs: &Shared, file: &FileNode, to: &Link) -> Result<bool> {
 }
 
 /// Fails with [`FsError::NotEmpty`] if there are artifacts in a directory, not below, whose bytes
-/// are elsewhere. With `path` `None`, asks for all of the conversation. Where the manifest cannot be
-/// read, there are none.
+/// are elsewhere. With `path` `None`, asks for all of the conversation. Where the manifest cannot
+/// be read, there are none.
 pub(super) fn check_empty(fs: &Shared, id: &Component, path: Option<&RelPath>) -> Result<()> {
     let conversation = match fs.engine.conversation(id) {
         Err(EngineError::NotFound) => return Ok(()),

@@ -300,7 +300,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Meets the artifacts in it whose bytes are not on this disk, as far as the manifest can be read.
+    /// Meets the artifacts in it whose bytes are not on this disk, as far as the manifest can be
+    /// read.
     fn each_far(&self, meet: &mut dyn FnMut(&FarArtifact) -> io::Result<()>) -> io::Result<()> {
         let place = self.dir.place().ok().filter(DirPlace::holds_artifacts);
         let Some(DirPlace::Below(id, path)) = place else { return Ok(()) };

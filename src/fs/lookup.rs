@@ -56,8 +56,8 @@ pub(super) fn lookup(fs: &Arc<Shared>, parent: Ino, name: &OsStr, caller: Caller
     lookup_in(fs, &parent, name, Asker::new(fs, caller))
 }
 
-/// Asks other hosts for the outputs that a search or the manifest gathers. A listing that has such a
-/// name does not: whoever reads the text looks it up.
+/// Asks other hosts for the outputs that a search or the manifest gathers. A listing that has such
+/// a name does not: whoever reads the text looks it up.
 fn ask_others(fs: &Shared, parent: &Node, name: &OsStr) -> Result<()> {
     if fs.engine.options.other_hosts.is_none() {
         return Ok(());

@@ -31,12 +31,12 @@ pub(super) struct MoveOptions {
     pub(super) traced: bool,
 }
 
-/// What gets another path: its node, and the path of its records.
+/// A node that gets another path, and the path of its records.
 #[derive(Clone, Copy)]
 pub(super) struct Mover<'a> {
     pub(super) node: &'a Arc<Node>,
     pub(super) path: &'a RelPath,
-    /// What the disk said of a file before this mount renamed it.
+    /// The attributes of a file before this mount renamed it.
     pub(super) before: Option<&'a Stat>,
 }
 
@@ -167,8 +167,8 @@ impl MovedRecords {
     }
 }
 
-/// Returns the record of a file that was as `before` until it was renamed. The disk counts that as a
-/// change of attributes.
+/// Returns the record of a file that was as `before` until it was renamed. The disk counts that as
+/// a change of attributes.
 fn followed(record: Record, file: &FileNode, before: Option<&Stat>) -> Record {
     let Some(before) = before else { return record };
     match on_disk(file) {

@@ -64,8 +64,8 @@ pub(super) fn hold_record<'a>(fs: &'a Shared, node: &Node) -> Result<Option<Held
     }
 }
 
-/// Locks the record of `node`, as [`hold_record`] does, if it is a file that is sealed: its record is
-/// to follow a change of attributes. What a live one has is recorded when it is sealed.
+/// Locks the record of `node`, as [`hold_record`] does, if it is a file that is sealed: its record
+/// is to follow a change of attributes. What a live one has is recorded when it is sealed.
 pub(super) fn hold_sealed<'a>(fs: &'a Shared, node: &Node) -> Result<Option<HeldRecord<'a>>> {
     match node.as_file() {
         Ok(file) if !file.life().is_unsealed() => hold_record(fs, node),
@@ -90,7 +90,7 @@ pub(super) fn record_as(
 
 /// A change of attributes of a file, and of nothing else.
 pub(super) struct AttributeChange<'a> {
-    /// What the disk said before it.
+    /// The attributes before it.
     pub(super) before: &'a Stat,
     /// True if it sets the time of the last write.
     pub(super) sets_time: bool,

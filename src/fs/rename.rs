@@ -197,8 +197,8 @@ impl<'a> Rename<'a> {
         self.other().filter(|_| self.mode == RenameMode::Exchange)
     }
 
-    /// Where hosts share the conversations, refuses to move anything to another one: they know it as
-    /// a part of the one that it is in. For the same reason no conversation is renamed that has
+    /// Where hosts share the conversations, refuses to move anything to another one: they know it
+    /// as a part of the one that it is in. For the same reason no conversation is renamed that has
     /// artifacts whose bytes are elsewhere, and none of these is lost in what replaces it.
     fn check_conversations(&self, fs: &Shared) -> Result<()> {
         let Self { from, to, .. } = *self;

@@ -1,10 +1,11 @@
 //! Objects of a bucket and the tables of their blocks, from any source.
 //!
-//! If the first byte is `m`, the rest is a list of texts, separated by 0xFE. All but the first fill a
-//! block each, the last one as it is. They are packed as hosts pack them. The first text has changes
-//! of what came of that, four bytes each: the table or the object, where, and what is flipped.
-//! Otherwise the input has the size of an artifact and that of its object, 8 bytes each, least byte
-//! first, then the table and the object. Where the table is refused it gets the right end.
+//! If the first byte is `m`, the rest is a list of texts, separated by 0xFE. All but the first fill
+//! a block each, the last one as it is. They are packed as hosts pack them. The first text has
+//! changes of what came of that, four bytes each: the table or the object, where, and what is
+//! flipped. Otherwise the input has the size of an artifact and that of its object, 8 bytes each,
+//! least byte first, then the table and the object. Where the table is refused it gets the right
+//! end.
 
 use std::ops::Range;
 
@@ -106,8 +107,8 @@ fn cut<'a>(frames: &'a [u8], range: &Range<u64>) -> Option<&'a [u8]> {
     frames.get(range.start as usize..range.end as usize)
 }
 
-/// Reads an object. Returns the number of blocks that are not refused, of the first ones; none if the
-/// table is refused.
+/// Reads an object. Returns the number of blocks that are not refused, of the first ones; none if
+/// the table is refused.
 fn read(table: &[u8], frames: &[u8], (size, packed): (u64, u64)) -> Option<usize> {
     let blocks = Blocks::parse(table, size, packed).ok()?;
     check_table(&blocks, table, (size, packed));

@@ -64,7 +64,7 @@ fn tried(data: &[u8]) -> Option<usize> {
     Some(read.lines.len())
 }
 
-/// What was read of a segment.
+/// The content of a segment.
 #[derive(Debug)]
 struct Seen {
     head: SegmentHead,

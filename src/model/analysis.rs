@@ -50,7 +50,8 @@ pub struct Analysis {
     /// and `digest` describe what is stored, and all other fields describe the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain: Option<u64>,
-    /// Facts that spare reading all bytes. Records of larger outputs that are in a bucket have them.
+    /// Facts that spare reading all bytes. Records of larger outputs that are in a bucket have
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortcuts: Option<Box<Shortcuts>>,
     /// The [`Analysis::VERSION`] that found this; 0 in records without a version.

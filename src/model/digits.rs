@@ -1,5 +1,5 @@
-//! Names with digits of an origin: `x~3f09ab.txt` is an output that asked for the name `x.txt` while
-//! a later one had it.
+//! Names with digits of an origin: `x~3f09ab.txt` is an output that asked for the name `x.txt`
+//! while a later one had it.
 
 use crate::model::NAME_MAX;
 

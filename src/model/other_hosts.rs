@@ -13,8 +13,8 @@ use crate::model::RelPath;
 /// them.
 pub type LettingGo<'a> = Box<dyn FnMut(&RelPath) -> LetGo + 'a>;
 
-/// What this host tells others, and hears of them. All but [`Self::look`], and what
-/// [`Self::letting_go`] returns, return at once.
+/// The others that share the store: this host tells them what it did, and hears what they did. All
+/// but [`Self::look`], and what [`Self::letting_go`] returns, return at once.
 pub trait OtherHosts: Debug + Send + Sync {
     /// Takes notice that something was done in a conversation. `sealed` has the bytes of an output
     /// that is complete now.
@@ -24,8 +24,8 @@ pub trait OtherHosts: Debug + Send + Sync {
     /// for which conversations there are.
     fn is_look_due(&self, at: Option<&Component>) -> bool;
 
-    /// Waits until it is known here what others did, for `patience` at most. One look serves all who
-    /// ask. Returns true if something may have come since the caller looked here.
+    /// Waits until it is known here what others did, for `patience` at most. One look serves all
+    /// who ask. Returns true if something may have come since the caller looked here.
     fn look(&self, at: Option<&Component>, patience: Duration) -> bool;
 
     /// Returns conversations that others have, as the last look without a conversation found them.

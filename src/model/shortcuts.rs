@@ -13,7 +13,7 @@ pub struct Shortcuts {
     /// The views that a summary tried before it named one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<TriedView>,
-    /// Where the last line of the text begins, if it is long.
+    /// The beginning of the last line of the text, if that line is long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_line: Option<u64>,
     /// Places at which lines begin in a log with escape sequences, in order: the bytes before in

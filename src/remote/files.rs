@@ -110,8 +110,8 @@ impl Files {
         self.is_blind || !are_named || self.unread.named().iter().any(|place| holds(&place.path))
     }
 
-    /// Takes for granted what the base has elsewhere. Where the manifest is lost nobody knows it any
-    /// more, and that is no removal.
+    /// Takes for granted what the base has elsewhere. Where the manifest is lost nobody knows it
+    /// any more, and that is no removal.
     pub fn assume_elsewhere(&mut self, known: &Base) {
         for entry in &known.entries {
             if let FileKey::Elsewhere(_) = entry.key {

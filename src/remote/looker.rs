@@ -1,4 +1,4 @@
-//! Who looks into the bucket: this process, or another one for it.
+//! Looks into the bucket: by this process, or by another one for it.
 
 use std::fmt;
 

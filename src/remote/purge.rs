@@ -53,8 +53,8 @@ pub struct Purged {
     /// The objects and segments that were deleted, or would be.
     pub deletions: Vec<Collected>,
     /// Objects that nobody names, and of which nobody knows what they hold: those of pushes that
-    /// were cut off, and of artifacts that were removed before a merge. They are collected when they
-    /// are a week old.
+    /// were cut off, and of artifacts that were removed before a merge. They are collected when
+    /// they are a week old.
     pub unnamed: usize,
     /// True if segments still have the bytes: another host is publishing them.
     pub is_left: bool,

@@ -211,8 +211,8 @@ impl Push<'_> {
         }
     }
 
-    /// Returns the next messages that are not published; none if all are. Notes those that no segment
-    /// can say, and passes over them.
+    /// Returns the next messages that are not published; none if all are. Notes those that no
+    /// segment can say, and passes over them.
     fn messages(&self, pushed: &mut Pushed) -> Result<Option<Messages>, RemoteError> {
         loop {
             let before = self.notes.agreement()?;
@@ -252,8 +252,8 @@ fn texts_of(
     texts
 }
 
-/// Takes as much out of moves and removals as goes into one segment. Returns that, and the bytes that
-/// it has there at most.
+/// Takes as much out of moves and removals as goes into one segment. Returns that, and the bytes
+/// that it has there at most.
 fn first_of(others: &mut Changes) -> (Changes, usize) {
     let next = others.removed.iter().nth(MOST_REMOVED).copied();
     let rest = next.map(|next| others.removed.split_off(&next)).unwrap_or_default();

@@ -30,8 +30,8 @@ pub struct Standing {
     pub others: usize,
     /// Bytes of messages that are still to be sent.
     pub messages: u64,
-    /// Messages that no segment can say, which stay here: where each begins in the log of this host,
-    /// and its bytes.
+    /// Messages that no segment can say, which stay here: where each begins in the log of this
+    /// host, and its bytes.
     pub unshared: BTreeMap<u64, u64>,
     /// True if not all of it could be read.
     pub is_partial: bool,

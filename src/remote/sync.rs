@@ -287,8 +287,8 @@ impl Sync<'_> {
         Ok((came, left))
     }
 
-    /// Does what [`Self::pull`] does for a conversation that is not in the store. `None` if nothing of
-    /// it lives in the bucket; then nothing is kept of it here.
+    /// Does what [`Self::pull`] does for a conversation that is not in the store. `None` if nothing
+    /// of it lives in the bucket; then nothing is kept of it here.
     pub fn pull_new(
         &self,
         id: &Component,

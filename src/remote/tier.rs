@@ -62,7 +62,7 @@ pub use options::TierOptions;
 
 /// The longest wait for the thread that sends, where it has nothing to send.
 const IDLE: Duration = Duration::from_millis(50);
-/// What tells the time.
+/// The clock.
 type Now = Box<dyn Fn() -> Instant + Send + std::marker::Sync>;
 
 /// The sharing of a store with other hosts through a bucket. Clones are the same one.
@@ -79,7 +79,7 @@ struct Inner {
     /// What the thread that sends has in mind.
     mind: Mutex<Mind>,
     looks: Looks,
-    /// Who looks instead of this process.
+    /// Another process, which looks instead of this one.
     looker: Option<Arc<dyn Looker>>,
     /// Conversations that others have.
     others: Mutex<Arc<[Component]>>,
@@ -106,7 +106,8 @@ impl Tier {
         Self(Arc::new(Inner::new(Access::new(store, bucket, options), Box::new(Instant::now))))
     }
 
-    /// Does what [`Self::new`] does, for a process that only reads the store: `looker` looks for it.
+    /// Does what [`Self::new`] does, for a process that only reads the store: `looker` looks for
+    /// it.
     pub fn looking_by(
         store: Store,
         bucket: Arc<dyn Objects + Send>,
@@ -128,8 +129,8 @@ impl Tier {
         Ok(())
     }
 
-    /// Sends what is left, for `most` at most, and ends the threads. What is left then is sent at the
-    /// next start. Where nothing is left, waits for no request.
+    /// Sends what is left, for `most` at most, and ends the threads. What is left then is sent at
+    /// the next start. Where nothing is left, waits for no request.
     pub fn finish(&self, most: Duration) {
         let inner = &self.0;
         let mut backlog = inner.backlog.lock();

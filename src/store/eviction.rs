@@ -15,7 +15,7 @@ use crate::store::file_mark::FileMark;
 use crate::store::held_file::HeldFile;
 use crate::store::removal::RemovalOutcome;
 
-/// Where the bytes of an artifact are, and what others were told of them.
+/// The place of the bytes of an artifact, and what others were told of them.
 #[derive(Debug, Clone, Copy)]
 pub struct FarBytes<'a> {
     /// Their origin in the bucket.
@@ -26,8 +26,8 @@ pub struct FarBytes<'a> {
 
 impl Conversation {
     /// Removes the file at `path` from this disk, unless it differs from `mark`, is being written,
-    /// or is not what its record says. The artifact stays: its bytes are those in the bucket, as the
-    /// caller has made sure.
+    /// or is not what its record says. The artifact stays: its bytes are those in the bucket, as
+    /// the caller has made sure.
     ///
     /// Whoever has it open can read it to its end. Wherever this stops, the file is there, or the
     /// record says where its bytes are.

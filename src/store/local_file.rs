@@ -49,8 +49,8 @@ impl Stat {
         Record { modified: self.mtime.as_nanos(), file, ..record }
     }
 
-    /// Returns the artifact in the bucket whose bytes the file has, if they came from there after it
-    /// was known by its record alone. Whoever wrote it since has recorded another file.
+    /// Returns the artifact in the bucket whose bytes the file has, if they came from there after
+    /// it was known by its record alone. Whoever wrote it since has recorded another file.
     pub fn far_origin<'a>(&self, record: &'a Record) -> Option<&'a str> {
         record.file.filter(|file| file.copied.is_some())?;
         let far = record.far.as_ref().filter(|far| far.here && self.is_recorded(record))?;

@@ -107,15 +107,15 @@ impl Manifest {
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns the last records of the paths whose bytes are not on this disk, oldest first: of those
-    /// in the directory `dir`, or of all. Reads no other records.
+    /// Returns the last records of the paths whose bytes are not on this disk, oldest first: of
+    /// those in the directory `dir`, or of all. Reads no other records.
     pub(super) fn far(&self, dir: Option<&str>) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.far(dir);
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns the last records of the paths that are `path` with digits of an origin, oldest first.
-    /// Costs one `stat` where there are none.
+    /// Returns the last records of the paths that are `path` with digits of an origin, oldest
+    /// first. Costs one `stat` where there are none.
     pub(super) fn with_digits(&self, path: &str) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.with_digits(path);
         Ok(StoredRecords::new(lines, self.path.clone()))

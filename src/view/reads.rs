@@ -17,8 +17,8 @@ use crate::view::View;
 use crate::view::render;
 use crate::view::summary::READ;
 
-/// Bytes that are read at either end: those of an excerpt, which are more than a view shows, and one
-/// that tells whether a line begins there.
+/// Bytes that are read at either end: those of an excerpt, which are more than a view shows, and
+/// one that tells whether a line begins there.
 const END: u64 = READ as u64 + 1;
 const _: () = assert!(READ > Limits::VIEW_BYTES && READ >= SNIFFED);
 

@@ -121,8 +121,8 @@ impl Catalog {
         Listed { rows: Arc::clone(sorted), total: *total, is_complete: *is_complete }
     }
 
-    /// Returns the conversations that only other hosts have, as far as they are known. Waits a moment
-    /// for these hosts.
+    /// Returns the conversations that only other hosts have, as far as they are known. Waits a
+    /// moment for these hosts.
     pub(super) fn elsewhere(&self) -> Vec<ConversationRow> {
         let ids = self.engine.conversations_elsewhere().unwrap_or_else(|error| {
             tracing::warn!("the conversations of other hosts cannot be listed: {error}");

@@ -93,9 +93,9 @@ impl SegmentHead {
         Ok(Self { id, covers, records_start, records_end, size, lines })
     }
 
-    /// Returns the digest of the segment, which begins with `first_bytes`: by that a merge says which
-    /// it covers. It is of the head and the records as they are stored, and these have the digests of
-    /// all else. Returns none if they are not all there.
+    /// Returns the digest of the segment, which begins with `first_bytes`: by that a merge says
+    /// which it covers. It is of the head and the records as they are stored, and these have the
+    /// digests of all else. Returns none if they are not all there.
     pub fn digest(&self, first_bytes: &[u8]) -> Option<SegmentDigest> {
         first_bytes.get(..self.records_end as usize).map(SegmentDigest::of)
     }

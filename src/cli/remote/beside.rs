@@ -1,5 +1,5 @@
-//! What is beside the page, `ctxfs web`, to see what other hosts did: the page itself has no network,
-//! no keys, and can only read the store.
+//! The processes beside the page, `ctxfs web`, by which it sees what other hosts did: the page
+//! itself has no network, no keys, and can only read the store.
 //!
 //! ```text
 //! page (reads the store)         ctxfs start-beside (unconfined)
@@ -10,10 +10,10 @@
 //! page  -- reads -->  ctxfs-remote (network, keys; no file of the store)
 //! ```
 //!
-//! The page starts the first of them before it confines itself. The others are started when they are
-//! needed, and again when they have died. All end when the page does, in whatever way: each sees the
-//! end of its socket. Bucket and store stand on the command line of the starter, so a page that was
-//! taken over can name no other.
+//! The page starts the first of them before it confines itself. The others are started when they
+//! are needed, and again when they have died. All end when the page does, in whatever way: each
+//! sees the end of its socket. Bucket and store stand on the command line of the starter, so a page
+//! that was taken over can name no other.
 
 mod looking;
 mod starter;
@@ -64,8 +64,9 @@ pub(in crate::cli) struct Beside {
 }
 
 impl Beside {
-    /// Starts what starts the others, if the settings name a bucket. Where they lead to none, what is
-    /// here is all. Must be called while there is one thread, which is not confined yet.
+    /// Starts the process that starts the others, if the settings name a bucket. Where they lead to
+    /// none, what is here is all. Must be called while there is one thread, which is not confined
+    /// yet.
     pub(in crate::cli) fn of_page(settings: &Settings, root: &Path) -> Option<Self> {
         settings.text(Key::RemoteUrl)?;
         let begun = Self::begin(settings, root);

@@ -8,7 +8,8 @@ use crate::cli::remote::problems::Problems;
 use crate::model::Component;
 use crate::remote::RemoteError;
 
-/// What a command did in several conversations, until something failed that concerns them all.
+/// The reports of a command on several conversations, until something failed that concerns them
+/// all.
 pub(super) struct Done<T> {
     /// The reports of those in which something was to be done.
     pub(super) reports: Vec<T>,

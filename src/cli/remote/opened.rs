@@ -169,8 +169,8 @@ impl Opened {
         Err(Failure::new(FailureKind::Failed, text, hint).into())
     }
 
-    /// Returns what [`Self::wanted`] does. All are also those of the store that the bucket has had: it
-    /// may have lost them.
+    /// Returns what [`Self::wanted`] does. All are also those of the store that the bucket has had:
+    /// it may have lost them.
     pub(super) fn wanted_or_lost(&self, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
         let mut ids = self.wanted(named)?;
         if !named.is_empty() {

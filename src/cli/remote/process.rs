@@ -82,7 +82,7 @@ pub(in crate::cli) fn start(
     Ok(Some(Arc::new(ProcessObjects::new(line))))
 }
 
-/// What the process may do with the bucket for those who ask it.
+/// The rights in the bucket of those who ask the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Use {
     All,

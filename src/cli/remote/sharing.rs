@@ -21,7 +21,8 @@ const SHORT_ENDING: Duration = Duration::from_secs(3);
 pub(in crate::cli) type Ending = Box<dyn FnOnce() + Send>;
 
 /// Shares `store` with other hosts through `bucket`, if there is one: what is complete is sent, and
-/// what others did is asked for. Returns the options of an engine that takes part, and what ends it.
+/// what others did is asked for. Returns the options of an engine that takes part, and what ends
+/// it.
 ///
 /// Starts threads, and makes no request.
 pub(in crate::cli) fn share(

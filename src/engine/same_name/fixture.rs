@@ -14,7 +14,7 @@ use crate::model::RelPath;
 /// A host that wrote what a test says, and that counts who asks for that.
 #[derive(Debug, Default)]
 pub(crate) struct Rival {
-    /// Where an output is, and what it asked for.
+    /// Pairs: the path of an output, and the one that it asked for.
     wrote: Mutex<Vec<[String; 2]>>,
     asked: Mutex<usize>,
 }

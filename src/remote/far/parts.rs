@@ -23,7 +23,7 @@ pub(super) struct PartsContent {
     pub(super) parts: Parts,
     /// The lines of all of it, if its record tells.
     pub(super) lines: Option<u64>,
-    /// Where the last of them begins, if its record tells.
+    /// The beginning of the last of them, if its record tells.
     pub(super) last_line: Option<u64>,
     pub(super) kept: OnceLock<Option<Vec<u8>>>,
     pub(super) object: ObjectContent,

@@ -215,8 +215,8 @@ impl StoredSegment {
         unpack_member(&frame, place.size()).map(Some).map_err(RemoteError::of(self.id()))
     }
 
-    /// Returns the bytes of a small artifact. `fetch` gets the range of the segment that has them, if
-    /// they are not here.
+    /// Returns the bytes of a small artifact. `fetch` gets the range of the segment that has them,
+    /// if they are not here.
     pub(in crate::remote) fn bytes_or(
         &self,
         place: &Place,

@@ -77,7 +77,7 @@ impl fmt::Debug for ProcessLooks {
     }
 }
 
-/// What the other process told.
+/// The answer of the other process.
 type Told = Result<Heard, RemoteError>;
 
 impl Looker for ProcessLooks {

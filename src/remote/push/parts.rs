@@ -13,8 +13,8 @@ use crate::bucket::PutParts;
 use crate::bucket::packed_parts;
 use crate::view::StandInReads;
 
-/// The most bytes of parts when they are packed, unless they are the ends alone: those that are read
-/// where secrets are shown, and those that are read where they are masked.
+/// The most bytes of parts when they are packed, unless they are the ends alone: those that are
+/// read where secrets are shown, and those that are read where they are masked.
 const PACKED: u64 = 1 << 20;
 const PACKED_MASKED: u64 = 512 << 10;
 /// The most ranges.

@@ -133,8 +133,9 @@ impl Push<'_> {
         Ok(self.outcome_by_merges(intent, bytes)?.unwrap_or(Outcome::Old))
     }
 
-    /// Returns what merges say of a segment, if one covers its name: it was sent if it has the digest
-    /// that they say. Another one of its name may be gone, so that there is nothing to compare with.
+    /// Returns what merges say of a segment, if one covers its name: it was sent if it has the
+    /// digest that they say. Another one of its name may be gone, so that there is nothing to
+    /// compare with.
     fn outcome_by_merges(
         &self,
         intent: &Intent,

@@ -25,7 +25,7 @@ pub struct Opened {
 /// A line of the message log of this host, without its newline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnLine {
-    /// Where it begins in the log.
+    /// Its place in the log.
     pub offset: u64,
     /// Its bytes.
     pub length: u64,
@@ -43,8 +43,8 @@ pub trait Source {
         version: FileVersion,
     ) -> Result<Option<Opened>, RemoteError>;
 
-    /// Returns messages that follow a place of the log, and the place after them: some 4 MiB at most,
-    /// and none if there are no more. A log that is another file now is read from its start.
+    /// Returns messages that follow a place of the log, and the place after them: some 4 MiB at
+    /// most, and none if there are no more. A log that is another file now is read from its start.
     fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<OwnLine>, MessagesAt), RemoteError>;
 }
 

@@ -22,8 +22,9 @@ use crate::view::shortcuts;
 /// The most places in a log with escape sequences.
 const PLACES: usize = 400;
 
-/// Makes the stand-ins of `content`, adds shortcuts to the analysis in its `record`, and returns the
-/// ranges to send with that. `None` if there is nothing to add: there is no analysis of all of it.
+/// Makes the stand-ins of `content`, adds shortcuts to the analysis in its `record`, and returns
+/// the ranges to send with that. `None` if there is nothing to add: there is no analysis of all of
+/// it.
 pub(super) fn planned(record: &mut Record, content: &dyn Content) -> io::Result<Option<PartsPlan>> {
     let Some(analysis) = record.analysis.as_ref().filter(|known| known.bytes == content.len())
     else {

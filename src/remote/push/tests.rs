@@ -222,8 +222,8 @@ fn merge_away(bucket: &TestBucket) {
     assert!(bucket.delete(keys, soon()).iter().all(|(_, outcome)| outcome.is_ok()));
 }
 
-/// Returns a copy of a host with its memory, and lets the host send a segment of which the copy does
-/// not know.
+/// Returns a copy of a host with its memory, and lets the host send a segment of which the copy
+/// does not know.
 fn restored_with_memory(bucket: &TestBucket, host: &mut TestHost) -> TestHost {
     host.push_all(bucket);
     let mut restored = host.cloned();

@@ -24,7 +24,7 @@ use crate::store::Conversation;
 /// waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOCK: Duration = Duration::from_secs(2);
-/// How old the list of the conversations of the bucket may be.
+/// The age up to which a list of the conversations of the bucket counts.
 const CONVERSATIONS_AGE: Duration = Duration::from_mins(1);
 
 /// The end of a look, however it ends.

@@ -198,8 +198,8 @@ impl Inner {
         self.backlog.lock().found(id, waiting.with(outputs, bytes, since));
     }
 
-    /// Finds the conversations in which something was done since the last time, by whichever process
-    /// of the store.
+    /// Finds the conversations in which something was done since the last time, by whichever
+    /// process of the store.
     fn scan(&self, mind: &mut Mind, now: Instant) {
         let (start, began) = (SystemTime::now(), Instant::now());
         let since = mind.looked.map(|(_, since)| since);

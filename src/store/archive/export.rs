@@ -113,8 +113,8 @@ pub fn export(
     export_with(conversation, ExportParts::default(), out, progress)
 }
 
-/// Does what [`export`] does, with `parts`. An artifact whose bytes are elsewhere is read twice: all
-/// of it must be had, and be what its record says, before its member begins.
+/// Does what [`export`] does, with `parts`. An artifact whose bytes are elsewhere is read twice:
+/// all of it must be had, and be what its record says, before its member begins.
 pub fn export_with(
     conversation: &Conversation,
     parts: ExportParts<'_>,

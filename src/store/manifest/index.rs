@@ -169,8 +169,8 @@ impl Index {
         Some((Arc::clone(&source.file), spans))
     }
 
-    /// Returns the file and the lines of the current records whose bytes are not on this disk: those
-    /// of names in the directory `dir`, or all.
+    /// Returns the file and the lines of the current records whose bytes are not on this disk:
+    /// those of names in the directory `dir`, or all.
     pub(super) fn far(&self, dir: Option<&str>) -> Option<(Arc<File>, Vec<RecordLine>)> {
         let source = self.source.as_ref()?;
         let dirs: Vec<&HashSet<PathKey>> = match dir {
@@ -183,8 +183,8 @@ impl Index {
         Some((Arc::clone(&source.file), lines))
     }
 
-    /// Returns the file and the lines of the current records of paths that are `path` with digits of
-    /// an origin.
+    /// Returns the file and the lines of the current records of paths that are `path` with digits
+    /// of an origin.
     pub(super) fn with_digits(&self, path: &str) -> Option<(Arc<File>, Vec<RecordLine>)> {
         let source = self.source.as_ref()?;
         let plain = self.key(path);

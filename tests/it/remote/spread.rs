@@ -122,7 +122,7 @@ struct World {
     /// The artifacts that all hosts must show, by names below `artifacts/tool`.
     artifacts: BTreeMap<String, Artifact>,
     messages: String,
-    /// How many outputs there were.
+    /// The number of outputs so far.
     written: usize,
     /// Last: the hosts use it.
     shared: TempDir,

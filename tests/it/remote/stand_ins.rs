@@ -25,7 +25,7 @@ struct Scene {
     proxy: Proxy,
     one: TestStore,
     other: TestStore,
-    /// Where secrets are masked.
+    /// The setting by which secrets are masked.
     redact: &'static str,
     /// The artifacts.
     names: Vec<String>,

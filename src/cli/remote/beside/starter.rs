@@ -1,6 +1,6 @@
-//! `ctxfs start-beside`: starts what a confined process may not start: nothing that would change the
-//! bucket. It reads no byte of an output:
-//! what it is asked is which process, and that gets a socket.
+//! `ctxfs start-beside`: starts what a confined process may not start: nothing that would change
+//! the bucket. It reads no byte of an output: what it is asked is which process, and that gets a
+//! socket.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -52,8 +52,8 @@ fn start(kind: u8, socket: OwnedFd, args: &BesideArgs) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts the process that looks, without environment. Its standard output is a socket over which it
-/// may ask for a process that asks the bucket.
+/// Starts the process that looks, without environment. Its standard output is a socket over which
+/// it may ask for a process that asks the bucket.
 fn start_looker(socket: OwnedFd, args: &BesideArgs) -> io::Result<Child> {
     let (looker, theirs) = UnixStream::pair()?;
     let child = Command::new("/proc/self/exe")

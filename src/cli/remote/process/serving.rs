@@ -33,8 +33,8 @@ impl Directory {
         Self(url.local_directory().map(|path| (path.to_owned(), number(path))))
     }
 
-    /// Returns true if another directory has its place, as when a shared disk was mounted anew. This
-    /// process may not enter that one.
+    /// Returns true if another directory has its place, as when a shared disk was mounted anew.
+    /// This process may not enter that one.
     fn was_replaced(&self) -> bool {
         self.0.as_ref().is_some_and(|(path, before)| number(path) != *before)
     }
@@ -48,8 +48,8 @@ fn number(path: &Path) -> Option<FileNumber> {
 /// Answers the request on a socket.
 type Answer = fn(Result<&dyn Objects, &BucketError>, &UnixStream) -> io::Result<()>;
 
-/// Answers by `answer` what comes over `control`, until that ends or the directory is another one: the next
-/// process may enter it.
+/// Answers by `answer` what comes over `control`, until that ends or the directory is another one:
+/// the next process may enter it.
 pub(super) fn serve(
     control: &UnixStream,
     bucket: Result<Bucket, BucketError>,

@@ -143,8 +143,8 @@ fn check(
     if is_it && offset == artifact.stat.size { Ok(()) } else { Err(io::Error::other(OTHERS)) }
 }
 
-/// Returns the sum of the sizes of all artifacts of a conversation whose bytes are elsewhere, as far
-/// as these can be known.
+/// Returns the sum of the sizes of all artifacts of a conversation whose bytes are elsewhere, as
+/// far as these can be known.
 pub(super) fn bytes(conversation: &Conversation) -> u64 {
     let sizes = conversation.each_far(None).map(|each| {
         each.filter_map(Result::ok).fold(0, |sum: u64, far| sum.saturating_add(far.stat.size))
@@ -154,8 +154,8 @@ pub(super) fn bytes(conversation: &Conversation) -> u64 {
 
 impl<W: Write> Export<'_, W> {
     /// Adds the artifacts that are elsewhere to those that are to come: all of the conversation, or
-    /// those of a directory whose names have been read. An artifact whose bytes go or come meanwhile
-    /// is in one of these lists, or among the names.
+    /// those of a directory whose names have been read. An artifact whose bytes go or come
+    /// meanwhile is in one of these lists, or among the names.
     pub(super) fn expect_far(&mut self, dir: Option<&RelPath>) -> Result<(), StoreError> {
         if dir.is_some_and(|dir| !Path::new(dir.as_os_str()).starts_with(ARTIFACTS)) {
             return Ok(());

@@ -7,7 +7,7 @@ pub(super) const NAMES: [&str; 7] =
     ["a.txt", "b.txt", "c.txt", "d/a.txt", "d/b.txt", "e/f/a.txt", "g/a.txt"];
 /// Directories that are moved, none of them into another.
 pub(super) const DIRECTORIES: [&str; 3] = ["d", "e/f", "g"];
-/// How far the clocks of the hosts are off, in milliseconds.
+/// The milliseconds by which the clocks of the hosts are off.
 pub(super) const SKEWS: [i64; 3] = [0, 3_600_000, -3_600_000];
 
 /// The next action of a host. Names are places in [`NAMES`], directories in [`DIRECTORIES`].

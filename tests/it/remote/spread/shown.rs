@@ -57,7 +57,8 @@ impl World {
         (messages != self.messages).then(|| format!("host {host} has the messages {messages}"))
     }
 
-    /// Returns the artifacts that a host is to show: a live one is as its writer sees it there alone.
+    /// Returns the artifacts that a host is to show: a live one is as its writer sees it there
+    /// alone.
     fn shown(&self, host: usize) -> BTreeMap<String, Artifact> {
         let mut shown = self.artifacts.clone();
         for live in self.live.iter().filter(|live| live.host == host) {
