@@ -126,6 +126,25 @@ impl BucketError {
         matches!(self, Self::Absent { .. })
     }
 
+    /// Returns true if it says nothing of other keys than the one that it is about.
+    pub fn is_of_key(&self) -> bool {
+        match self {
+            Self::Absent { .. }
+            | Self::Exists { .. }
+            | Self::Refused { .. }
+            | Self::Format(_)
+            | Self::TooLarge { .. }
+            | Self::TooMany { .. }
+            | Self::Source { .. } => true,
+            Self::Away { .. }
+            | Self::NotCtxfs { .. }
+            | Self::Newer { .. }
+            | Self::WriteOnce
+            | Self::NotWriteOnce
+            | Self::Url { .. } => false,
+        }
+    }
+
     /// Returns true if the same request may succeed later, without a change by anyone here.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Away { .. })

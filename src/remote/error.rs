@@ -120,4 +120,19 @@ impl RemoteError {
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Bucket(error) if error.may_pass())
     }
+
+    /// Returns true if it says nothing of other conversations than the one that it is about.
+    pub fn is_of_one_conversation(&self) -> bool {
+        match self {
+            Self::Bucket(error) => error.is_of_key(),
+            Self::Store(error) => error.is_of_place(),
+            Self::Segment { .. }
+            | Self::Refused { .. }
+            | Self::TooMany { .. }
+            | Self::Damaged { .. }
+            | Self::Unknown { .. }
+            | Self::Blind { .. } => true,
+            Self::Looker { .. } | Self::WriteOnce => false,
+        }
+    }
 }

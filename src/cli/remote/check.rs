@@ -8,6 +8,7 @@ use crate::cli::args::RemoteCheckArgs;
 use crate::cli::context::Context;
 use crate::cli::ls;
 use crate::cli::progress;
+use crate::cli::remote::each::Done;
 use crate::cli::remote::opened::Opened;
 use crate::cli::remote::opened::Purpose;
 use crate::cli::remote::problems::Problems;
@@ -16,36 +17,39 @@ use crate::model::visible;
 use crate::remote::Check;
 use crate::remote::Checked;
 
+const WHAT: [&str; 2] = ["flaw in the bucket", "flaws in the bucket"];
 const HINT: &str = "docs/REMOTE.md says what to do";
 
 pub(super) fn run(args: &RemoteCheckArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let opened = Opened::new(&settings, Purpose::Read, context)?;
     let bar = progress::bar("checking", None, args.quiet || cli.json || !args.read);
-    let mut all = Vec::new();
-    for id in opened.wanted_or_lost(args.conversation.as_slice())? {
-        let notes = opened.home.conversation(&id)?;
+    let ids = opened.wanted_or_lost(args.conversation.as_slice())?;
+    let is_quiet = args.quiet || cli.json || args.read;
+    let done = Done::in_each(&ids, ("checking", is_quiet), |id| {
+        let notes = opened.home.conversation(id)?;
         let (bucket, reads) = (&opened.bucket, args.read);
         let (deadline, progress) = (|| opened.deadline(), |bytes| bar.inc(bytes));
         let check =
             Check { bucket, notes: &notes, reads, deadline: &deadline, progress: &progress };
-        let checked = check.run()?;
+        Ok(Some((id.clone(), check.run()?)))
+    });
+    bar.finish_and_clear();
+    for (id, checked) in &done.reports {
         let is_nothing = checked.flaws.is_empty() && checked.unnamed.is_empty();
         if args.conversation.is_some() && is_nothing {
-            opened.must_have(&id)?;
+            opened.must_have(id)?;
         }
-        all.push((id, checked));
     }
-    bar.finish_and_clear();
-    let text = if cli.json { json_of(&all) } else { text_of(&all) };
+    let text = if cli.json { json_of(&done.reports) } else { text_of(&done.reports) };
     context.printer.data(&text)?;
-    let mut problems = Problems::default();
-    for (id, checked) in &all {
-        for flaw in &checked.flaws {
-            problems.add(format!("{}/{}", id.to_text(), flaw.what), &flaw.why);
-        }
+    done.end(add_flaws, (WHAT, HINT), context)
+}
+
+fn add_flaws((id, checked): (Component, Checked), problems: &mut Problems) {
+    for flaw in checked.flaws {
+        problems.add(format!("{}/{}", id.to_text(), flaw.what), flaw.why);
     }
-    problems.report(["flaw in the bucket", "flaws in the bucket"], HINT, context)
 }
 
 fn text_of(all: &[(Component, Checked)]) -> String {

@@ -13,7 +13,9 @@ use crate::remote::RemoteError;
 pub(super) struct Done<T> {
     /// The reports of those in which something was to be done.
     pub(super) reports: Vec<T>,
-    pub(super) failure: Option<RemoteError>,
+    /// The failures that concern one conversation alone.
+    pub(super) problems: Problems,
+    failure: Option<RemoteError>,
 }
 
 impl<T> Done<T> {
@@ -24,10 +26,13 @@ impl<T> Done<T> {
         mut act: impl FnMut(&Component) -> Result<Option<T>, RemoteError>,
     ) -> Self {
         let bar = progress::count(verb, ids.len(), "conversations", is_quiet);
-        let mut done = Self { reports: Vec::new(), failure: None };
+        let mut done = Self { reports: Vec::new(), problems: Problems::default(), failure: None };
         for id in ids {
             match act(id) {
                 Ok(report) => done.reports.extend(report),
+                Err(error) if error.is_of_one_conversation() => {
+                    done.problems.add(id.to_text(), error);
+                }
                 Err(error) => {
                     done.failure = Some(error);
                     break;
@@ -39,21 +44,24 @@ impl<T> Done<T> {
         done
     }
 
-    /// Ends the command: with the failure, or else with the `problems` of the reports, if there are
-    /// any; see [`Problems::report`].
+    /// Returns true if nothing was to be done, and nothing failed.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.reports.is_empty() && self.problems.is_empty() && self.failure.is_none()
+    }
+
+    /// Ends the command: tells the problems, with those that `tell` adds of each report, and fails
+    /// with the failure, or if there are problems; see [`Problems::report`].
     pub(super) fn end(
         self,
-        problems: impl Fn(T) -> Problems,
+        tell: impl Fn(T, &mut Problems),
         (what, hint): ([&str; 2], &'static str),
         context: &mut Context,
     ) -> anyhow::Result<()> {
-        if let Some(error) = self.failure {
-            return Err(error.into());
-        }
-        let mut all = Problems::default();
+        let mut problems = self.problems;
         for report in self.reports {
-            all.extend(problems(report));
+            tell(report, &mut problems);
         }
-        all.report(what, hint, context)
+        let told = problems.report(what, hint, context);
+        self.failure.map_or(told, |error| Err(error.into()))
     }
 }

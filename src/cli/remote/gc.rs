@@ -9,6 +9,7 @@ use crate::cli::args::Cli;
 use crate::cli::args::RemoteGcArgs;
 use crate::cli::context::Context;
 use crate::cli::ls;
+use crate::cli::remote::each::Done;
 use crate::cli::remote::opened::Opened;
 use crate::cli::remote::opened::Purpose;
 use crate::cli::remote::problems::Problems;
@@ -16,10 +17,10 @@ use crate::cli::settings::Key;
 use crate::model::Component;
 use crate::model::visible;
 use crate::remote::Collected;
-use crate::remote::RemoteError;
 use crate::remote::Tidied;
 use crate::remote::Tidying;
 
+const WHAT: [&str; 2] = ["thing was not deleted", "things were not deleted"];
 const HINT: &str = "the rest is done; try again, or use keys that may delete";
 
 pub(super) fn run(args: &RemoteGcArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
@@ -34,28 +35,23 @@ pub(super) fn run(args: &RemoteGcArgs, cli: &Cli, context: &mut Context) -> anyh
     if tidying == Tidying::Merge {
         context.printer.say(&"nothing is deleted: `sweep` is off for this host");
     }
-    let (mut all, mut problems) = (Vec::new(), Problems::default());
+    let ids = opened.wanted(args.conversation.as_slice())?;
     let mut told = HashSet::new();
-    for id in opened.wanted(args.conversation.as_slice())? {
-        match opened.sync(|sync| sync.tidy(&id, tidying)) {
-            Ok(mut tidied) => {
-                if args.conversation.is_some() && tidied.deletions.is_empty() {
-                    opened.must_have(&id)?;
-                }
-                // What is beside the mark of the bucket is told of each conversation.
-                tidied.deletions.retain(|each| told.insert(each.key.clone()));
-                all.push((id, tidied));
-            }
-            Err(error @ RemoteError::Blind { .. }) => problems.add(id.to_text(), error),
-            Err(error) => return Err(error.into()),
+    let done = Done::in_each(&ids, ("tidying", cli.json), |id| {
+        let mut tidied = opened.sync(|sync| sync.tidy(id, tidying))?;
+        // What is beside the mark of the bucket is told of each conversation.
+        tidied.deletions.retain(|each| told.insert(each.key.clone()));
+        Ok(Some((id.clone(), tidied)))
+    });
+    for (id, _) in done.reports.iter().filter(|(_, tidied)| tidied.deletions.is_empty()) {
+        if args.conversation.is_some() {
+            opened.must_have(id)?;
         }
     }
-    let text = if cli.json { json_of(&all, args.dry_run) } else { text_of(&all, args.dry_run) };
+    let all = &done.reports;
+    let text = if cli.json { json_of(all, args.dry_run) } else { text_of(all, args.dry_run) };
     context.printer.data(&text)?;
-    for (_, tidied) in &all {
-        add_failures(&tidied.deletions, &mut problems);
-    }
-    problems.report(["thing was not deleted", "things were not deleted"], HINT, context)
+    done.end(|(_, tidied), all| add_failures(&tidied.deletions, all), (WHAT, HINT), context)
 }
 
 /// Adds what could not be deleted.

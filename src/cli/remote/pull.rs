@@ -48,12 +48,12 @@ pub(in crate::cli) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> 
         }
         Ok(report)
     });
-    if !are_named && done.reports.is_empty() && done.failure.is_none() {
+    if !are_named && done.is_nothing() {
         context.printer.say(&"the bucket has no conversations");
     }
     let text = if cli.json { json_of(&done.reports) } else { text_of(&done.reports) };
     context.printer.data(&text)?;
-    let ended = done.end(|report| report.problems, (WHAT, HINT), context);
+    let ended = done.end(|report, all| all.extend(report.problems), (WHAT, HINT), context);
     if absent.is_empty() {
         return ended;
     }

@@ -58,12 +58,12 @@ pub(in crate::cli) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> 
     let done = Done::in_each(&ids, ("sending", args.quiet || cli.json), |id| {
         push_some(&opened, id, are_named, sweeps)
     });
-    if done.reports.is_empty() && done.failure.is_none() {
+    if done.is_nothing() {
         context.printer.say(&"the bucket has everything already");
     }
     let text = if cli.json { json_of(&done.reports) } else { text_of(&done.reports) };
     context.printer.data(&text)?;
-    done.end(|report| report.problems, (WHAT, HINT), context)
+    done.end(|report, all| all.extend(report.problems), (WHAT, HINT), context)
 }
 
 /// Sends the conversation of an output at once. Fails if the output is not in the bucket within the

@@ -2,6 +2,7 @@
 
 use crate::remote::Pair;
 use crate::remote::assert_told;
+use crate::remote::ending;
 use crate::remote::large;
 use crate::remote::outputs;
 use crate::remote::server::Rights;
@@ -94,6 +95,28 @@ fn without_a_network_nothing_is_lost() {
     let other = TestStore::new();
     server.environment(other.ctxfs("pull", &[])).stdout();
     assert_eq!(outputs(&other).len(), 2);
+}
+
+#[test]
+fn what_is_wrong_with_one_conversation_holds_up_no_other() {
+    let pair = Pair::new();
+    for conversation in ["c1", "c7"] {
+        pair.one.put(conversation, "x", b"text\n");
+    }
+    pair.push(&pair.one);
+    pair.pull(&pair.other);
+    let notes = ending(&pair.other.path().join("remote"), "conversations/c1/agreement.jsonl");
+    std::fs::write(&notes[0], "nonsense\n").unwrap();
+    pair.one.put("c7", "y", b"more\n");
+    pair.push(&pair.one);
+    for (command, arguments) in [("pull", &[][..]), ("push", &[]), ("remote", &["gc"])] {
+        let told = pair.ctxfs(&pair.other, command, arguments).run();
+        assert_told(&told, 1, "agreement.jsonl` is damaged");
+        assert_told(&told, 1, "c1: ");
+    }
+    assert_eq!(outputs(&pair.other), outputs(&pair.one));
+    std::fs::remove_file(&notes[0]).unwrap();
+    pair.pull(&pair.other);
 }
 
 #[test]
