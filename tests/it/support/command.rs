@@ -57,7 +57,8 @@ impl Command {
                 self.inner.env_remove(name);
             }
         }
-        self.env("XDG_CONFIG_HOME", "/nonexistent")
+        // Nothing can be made below a file, unlike below a directory that is not there yet.
+        self.env("XDG_CONFIG_HOME", "/dev/null")
     }
 
     /// Returns a shell script, with `arguments` as `$1` and so on.
