@@ -273,6 +273,7 @@ fn a_server_forgets_the_keys_and_its_watchdogs_start_nothing_unasked() {
     let dir = target.to_str().unwrap();
     let _ends = Unmounts(&store, dir);
     let mount = store.ctxfs("mount", &[dir]).env("AWS_SECRET_ACCESS_KEY", "a key of the cloud");
+    let mount = mount.env("XDG_STATE_HOME", store.scratch("state"));
     mount.env("CTXFS_REMOTE_URL", "s3://bucket/prefix").stdout();
     let environ = |pid: u32| {
         let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap();
