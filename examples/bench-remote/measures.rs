@@ -105,12 +105,15 @@ impl Bench<'_> {
         })?;
         let size = thousands(self.sizes.log / 1_000_000);
         let what = format!("a log of {size} MB, sent");
+        let fetched = format!("all of the log of {size} MB fetched, as each sent it");
         let file = host.outputs("log").join("log.txt");
         let file = file.to_str().unwrap();
         for round in 0..rounds {
             self.in_bucket(&format!("log-plain-{round}"), |bucket| {
                 let mut command = plain::command(&["put-one", bucket, file]);
-                self.measure(&what, Client::Plain, &mut command, report);
+                if self.measure(&what, Client::Plain, &mut command, report) {
+                    self.fetch(&fetched, (bucket, ""), report);
+                }
             });
             if let Some(aws) = self.aws {
                 self.in_bucket(&format!("log-aws-{round}"), |bucket| {

@@ -82,7 +82,7 @@ impl Server {
         let entries = fs::read_dir(self.dir.join(bucket).join(prefix)).ok()?.flatten();
         let sizes = entries.filter_map(|entry| Some((entry.metadata().ok()?.len(), entry)));
         let (size, entry) = sizes.max_by_key(|(size, _)| *size)?;
-        Some((format!("{prefix}/{}", entry.file_name().to_str()?), size))
+        Some((Path::new(prefix).join(entry.file_name()).to_str()?.to_owned(), size))
     }
 
     /// Makes up so many names, in the bucket `names::BUCKET`.

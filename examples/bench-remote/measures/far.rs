@@ -19,7 +19,7 @@ impl Bench<'_> {
             "`.grep` of the log of {size} MB, on a host that knows nothing of it \
              (others: fetch the same bytes)"
         );
-        self.fetch(&searched, bucket, report);
+        self.fetch(&searched, (bucket, OBJECTS), report);
         let middle = lines / 2;
         let views = [
             (format!("log.txt.grep/{NEEDLE}"), searched),
@@ -37,9 +37,14 @@ impl Bench<'_> {
         }
     }
 
-    /// Fetches the object of the log, as other clients do.
-    fn fetch(&self, what: &str, bucket: &str, report: &mut Report<'_>) {
-        let Some((key, _)) = self.server.largest(bucket, OBJECTS) else {
+    /// Fetches the log from a folder of a bucket, as other clients do.
+    pub(super) fn fetch(
+        &self,
+        what: &str,
+        (bucket, folder): (&str, &str),
+        report: &mut Report<'_>,
+    ) {
+        let Some((key, _)) = self.server.largest(bucket, folder) else {
             return report.fail(what, "the bucket has no object of it");
         };
         let mut command = plain::command(&["get", bucket, &key]);
