@@ -121,7 +121,7 @@ struct Delta {
     stop_reason: Option<String>,
 }
 
-/// What was counted up to here. Tokens that a cache held count as well.
+/// The counts up to here. Tokens that a cache held count as well.
 #[derive(Deserialize)]
 #[expect(clippy::struct_field_names, reason = "the names of the form")]
 struct Usage {

@@ -63,7 +63,7 @@ pub enum LetGo {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostsReport {
-    /// Where the bucket is.
+    /// The place of the bucket.
     pub url: String,
     /// Its id, if it is known.
     pub bucket: Option<String>,

@@ -41,7 +41,7 @@ pub struct Stored {
     pub object: Option<ObjectName>,
 }
 
-/// What is kept of a message.
+/// A message, as far as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     /// The segment that has the line.

@@ -1,4 +1,4 @@
-//! What this host last agreed upon with the bucket, and what is there now.
+//! The state that this host last agreed upon with the bucket, and what is there now.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;

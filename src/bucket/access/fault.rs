@@ -7,11 +7,11 @@ use object_store::client::HttpError;
 
 use crate::bucket::error::BucketError;
 
-/// How the client begins the text of an answer that is no success.
+/// The beginning of the client's text of an answer that is no success.
 const STATUS: &str = "Server returned non-2xx status code: ";
-/// How it begins the text of a success whose body is an error.
+/// That of a success whose body is an error.
 const ERROR_BODY: &str = "Server returned error response: ";
-/// How it begins the text of a key that stayed when others were deleted.
+/// That of a key that stayed when others were deleted.
 const KEPT: &str = "DeleteObjects request failed for key ";
 /// How it begins the text of a page of names that is cut.
 const CUT_LIST: &str = "Got invalid list response: ";

@@ -46,7 +46,7 @@ pub(in crate::cli) struct RemoteArgs {
 pub(in crate::cli) enum RemoteAction {
     /// Show the bucket, and what is still to be sent.
     ///
-    /// What this host knows is shown even while the bucket does not answer.
+    /// Shows what this host knows even while the bucket does not answer.
     Status,
     Check(RemoteCheckArgs),
     Gc(RemoteGcArgs),

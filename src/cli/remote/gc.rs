@@ -43,8 +43,8 @@ pub(super) fn run(args: &RemoteGcArgs, cli: &Cli, context: &mut Context) -> anyh
         tidied.deletions.retain(|each| told.insert(each.key.clone()));
         Ok(Some((id.clone(), tidied)))
     });
-    for (id, _) in done.reports.iter().filter(|(_, tidied)| tidied.deletions.is_empty()) {
-        if args.conversation.is_some() {
+    for (id, tidied) in &done.reports {
+        if args.conversation.is_some() && tidied.deletions.is_empty() {
             opened.must_have(id)?;
         }
     }
