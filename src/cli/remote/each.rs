@@ -8,13 +8,17 @@ use crate::cli::remote::problems::Problems;
 use crate::model::Component;
 use crate::remote::RemoteError;
 
+/// The problems, where some concern a whole conversation.
+const ANY: [&str; 2] = ["problem", "problems"];
+const ANY_HINT: &str = "all else is done; mend what is named, and try again";
+
 /// The reports of a command on several conversations, until something failed that concerns them
 /// all.
 pub(super) struct Done<T> {
     /// The reports of those in which something was to be done.
     pub(super) reports: Vec<T>,
     /// The failures that concern one conversation alone.
-    pub(super) problems: Problems,
+    problems: Problems,
     failure: Option<RemoteError>,
 }
 
@@ -50,13 +54,15 @@ impl<T> Done<T> {
     }
 
     /// Ends the command: tells the problems, with those that `tell` adds of each report, and fails
-    /// with the failure, or if there are problems; see [`Problems::report`].
+    /// with the failure, or if there are problems; see [`Problems::report`]. `what` and `hint` are
+    /// about the problems of reports.
     pub(super) fn end(
         self,
         tell: impl Fn(T, &mut Problems),
         (what, hint): ([&str; 2], &'static str),
         context: &mut Context,
     ) -> anyhow::Result<()> {
+        let (what, hint) = if self.problems.is_empty() { (what, hint) } else { (ANY, ANY_HINT) };
         let mut problems = self.problems;
         for report in self.reports {
             tell(report, &mut problems);

@@ -113,6 +113,7 @@ fn what_is_wrong_with_one_conversation_holds_up_no_other() {
         let told = pair.ctxfs(&pair.other, command, arguments).run();
         assert_told(&told, 1, "agreement.jsonl` is damaged");
         assert_told(&told, 1, "c1: ");
+        assert_told(&told, 1, "error: 1 problem\n");
     }
     assert_eq!(outputs(&pair.other), outputs(&pair.one));
     std::fs::remove_file(&notes[0]).unwrap();
