@@ -204,6 +204,8 @@ const MAY_BY_PATH: &[(&str, &[&str])] = &[
     ("remote/moment.rs", &["fs::read"]),
     // A directory that hosts share, which the user names.
     ("bucket/url/open.rs", &["DirBuilder"]),
+    // The keys of a service account, which the environment names.
+    ("bucket/url/environment.rs", &["fs::read"]),
     ("bucket/access/staged.rs", &["rustix::fs::open("]),
     ("bucket/test_server.rs", &["fs::create", "tempfile::"]),
     // Temporary files without a name, outside the store.

@@ -106,7 +106,17 @@ impl Bucket {
         range: Option<Range<u64>>,
         deadline: Deadline,
     ) -> Result<Bytes, BucketError> {
-        self.run("read", key, self.getting(key, range, deadline))
+        self.run("read", key, self.getting(key, range, LARGEST_BODY, deadline))
+    }
+
+    /// Reads an object of at most `most` bytes; it may have none.
+    pub(super) fn get_small(
+        &self,
+        key: &str,
+        most: u64,
+        deadline: Deadline,
+    ) -> Result<Bytes, BucketError> {
+        self.run("read", key, self.getting(key, None, most, deadline))
     }
 
     /// Reads objects, 16 at once. Returns an outcome for each, in their order.
@@ -123,7 +133,7 @@ impl Bucket {
             }
         };
         let gets = wanted.iter().map(|(key, range)| async move {
-            let bytes = self.getting(key, range.clone(), deadline).await;
+            let bytes = self.getting(key, range.clone(), LARGEST_BODY, deadline).await;
             bytes.map_err(|fault| fault.into_error("read", key))
         });
         handle.block_on(stream::iter(gets).buffered(AT_ONCE).collect())
@@ -168,11 +178,12 @@ impl Bucket {
         &self,
         key: &str,
         range: Option<Range<u64>>,
+        most: u64,
         deadline: Deadline,
     ) -> Result<Bytes, Fault> {
         let path = self.path(key)?;
-        let get = || self.0.store.get(&path, range.clone(), LARGEST_BODY);
-        persist(deadline, patience(LARGEST_BODY), get).await
+        let get = || self.0.store.get(&path, range.clone(), most);
+        persist(deadline, patience(most), get).await
     }
 
     async fn looking(&self, path: &Path, deadline: Deadline) -> Result<ObjectMeta, Fault> {

@@ -22,14 +22,11 @@ pub enum BucketError {
         key: String,
     },
     /// The store knows who asks, or does not, and says no.
-    #[error(
-        "the store refuses `{key}`: {why}. Look at the keys in the environment and at what they \
-         may do"
-    )]
+    #[error("the store refuses `{key}`: {why}")]
     Refused {
         /// The key or the prefix that was asked for.
         key: String,
-        /// The answer of the store.
+        /// The answer of the store, and what to look at.
         why: String,
     },
     /// The store did not answer in time, or not in a way that helps.
@@ -41,6 +38,17 @@ pub enum BucketError {
         /// The attempt: a verb and a key.
         what: String,
         /// The last failure.
+        why: String,
+    },
+    /// The disk of a bucket that is a directory failed.
+    #[error(
+        "cannot {what}: {why}. Nothing is lost here; look at the directory that `[remote] url` \
+         names and at its disk, then try again"
+    )]
+    Disk {
+        /// The attempt: a verb and a key.
+        what: String,
+        /// The error of the system, with the path if it is known.
         why: String,
     },
     /// What lies there cannot be read.
@@ -137,6 +145,7 @@ impl BucketError {
             | Self::TooMany { .. }
             | Self::Source { .. } => true,
             Self::Away { .. }
+            | Self::Disk { .. }
             | Self::NotCtxfs { .. }
             | Self::Newer { .. }
             | Self::WriteOnce
@@ -147,6 +156,6 @@ impl BucketError {
 
     /// Returns true if the same request may succeed later, without a change by anyone here.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Away { .. })
+        matches!(self, Self::Away { .. } | Self::Disk { .. })
     }
 }

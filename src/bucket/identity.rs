@@ -134,7 +134,7 @@ impl Bucket {
     }
 
     fn mark(&self, deadline: Deadline) -> Result<Option<(Identity, Bytes)>, BucketError> {
-        let bytes = match self.get(MARK, Some(0..MOST), deadline) {
+        let bytes = match self.get_small(MARK, MOST, deadline) {
             Ok(bytes) => bytes,
             Err(error) if error.is_absent() => return Ok(None),
             Err(error) => return Err(error),

@@ -24,6 +24,10 @@ const BLOCK: usize = 256 * 1024;
 /// The deadline of a view. Only the user waits for it, so it may take long.
 const PATIENCE: Duration = Duration::from_hours(24);
 
+/// What to do about bytes that are not those that were found.
+const STALE: &str = "it changed meanwhile, or its bytes have left the bucket that hosts share: run \
+                     this again, and if it stays so, `ctxfs remote check`";
+
 /// Opens the engine over `store`, which asks other hosts for what it lacks. `root` is the root in the texts of views; if it is that of a
 /// single conversation, `only` is the conversation.
 pub(super) fn open(
@@ -50,7 +54,10 @@ pub(super) fn read(
     let mut buffer = vec![0; BLOCK.min(usize::try_from(opened.len())?)];
     let mut offset = 0;
     loop {
-        let count = opened.read_at(offset, &mut buffer)?;
+        let count = opened.read_at(offset, &mut buffer).map_err(|error| {
+            let is_stale = error.raw_os_error() == Some(libc::ESTALE);
+            if is_stale { not_readable(tree, path, &EngineError::Stale) } else { error.into() }
+        })?;
         if count == 0 {
             return Ok(());
         }
@@ -62,8 +69,12 @@ pub(super) fn read(
 pub(super) fn not_readable(tree: &Tree, path: &Path, error: &EngineError) -> anyhow::Error {
     let error = io::Error::from_raw_os_error(error.raw_os_error());
     let text = format!("cannot read `{}`: {error}", path.display());
-    if error.kind() != io::ErrorKind::NotFound {
-        return anyhow::Error::msg(text);
+    match error.kind() {
+        io::ErrorKind::NotFound => {}
+        io::ErrorKind::StaleNetworkFileHandle => {
+            return Failure::new(FailureKind::Failed, text, STALE).into();
+        }
+        _ => return anyhow::Error::msg(text),
     }
     let mut summary = path.to_owned().into_os_string();
     summary.push(".summary");

@@ -15,6 +15,12 @@ const ERROR_BODY: &str = "Server returned error response: ";
 const KEPT: &str = "DeleteObjects request failed for key ";
 /// How it begins the text of a page of names that is cut.
 const CUT_LIST: &str = "Got invalid list response: ";
+/// The name by which the client calls a directory.
+const DIRECTORY: &str = "LocalFileSystem";
+/// What to do about a refusal of a store, and of a directory.
+const LOOK_AT_KEYS: &str = "Look at the keys in the environment and at what they may do";
+const LOOK_AT_RIGHTS: &str = "Look at the owner and mode of that path, at how its disk is mounted, and at the user who \
+     runs ctxfs";
 /// Where machines of the clouds ask for keys if they have none.
 const METADATA: [&str; 2] = ["169.254.169.254", "metadata.google"];
 /// The characters of an answer that are shown.
@@ -35,6 +41,10 @@ pub(super) enum Fault {
     Exists,
     /// The keys of access do not do.
     Refused(String),
+    /// The directory is closed to this user.
+    Denied(String),
+    /// The disk of the directory failed.
+    Disk(String),
     /// The same request may succeed.
     Again(String),
     /// The store does not know this request.
@@ -62,6 +72,7 @@ impl Fault {
             Client::NotSupported { .. } | Client::NotImplemented { .. } => {
                 Self::Unsupported(deepest(error))
             }
+            Client::Generic { store: DIRECTORY, .. } => Self::of_directory(error),
             Client::Generic { .. } => Self::of_chain(error),
             _ => Self::Never(deepest(error)),
         }
@@ -73,7 +84,13 @@ impl Fault {
         match self {
             Self::Absent => BucketError::Absent { key },
             Self::Exists => BucketError::Exists { key },
-            Self::Refused(why) => BucketError::Refused { key, why },
+            Self::Refused(why) => {
+                BucketError::Refused { key, why: format!("{why}. {LOOK_AT_KEYS}") }
+            }
+            Self::Denied(why) => {
+                BucketError::Refused { key, why: format!("{why}. {LOOK_AT_RIGHTS}") }
+            }
+            Self::Disk(why) => BucketError::Disk { what: format!("{what} `{key}`"), why },
             Self::Again(why) | Self::Unsupported(why) | Self::Never(why) => {
                 BucketError::Away { what: format!("{what} `{key}`"), why }
             }
@@ -99,7 +116,7 @@ impl Fault {
                 return Self::Again(transport(error));
             }
             if let Some(source) = cause.downcast_ref::<io::Error>() {
-                return Self::of_disk(source);
+                return Self::of_file(source);
             }
             let text = cause.to_string();
             if let Some(answer) = Answer::read(&text) {
@@ -118,12 +135,30 @@ impl Fault {
         Self::Never(deepest(error))
     }
 
-    /// Returns what an error of a directory means.
-    pub(super) fn of_disk(error: &io::Error) -> Self {
+    /// Returns what an error of the client of a directory means. Its own text has the path.
+    fn of_directory(error: &object_store::Error) -> Self {
+        let why = causes(error).nth(1).map(ToString::to_string).unwrap_or_default();
+        match causes(error).find_map(<dyn Error>::downcast_ref) {
+            Some(source) => Self::of_disk(source, plain(&why)),
+            None => Self::Never(deepest(error)),
+        }
+    }
+
+    /// Returns what an error of a directory means, whose text is `why`.
+    pub(super) fn of_disk(error: &io::Error, why: String) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Self::Refused(error.to_string())
+                Self::Denied(why)
             }
+            io::ErrorKind::Interrupted | io::ErrorKind::TimedOut => Self::Again(why),
+            _ => Self::Disk(why),
+        }
+    }
+
+    /// Returns what an error of a file that the client of a cloud needs means, such as its keys.
+    fn of_file(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Self::Refused(error.to_string()),
             io::ErrorKind::Interrupted | io::ErrorKind::TimedOut => Self::Again(error.to_string()),
             _ => Self::Never(error.to_string()),
         }

@@ -33,7 +33,7 @@ impl Bucket {
         let mut staged = Vec::new();
         for directory in directories {
             let found = staged_in(root, directory);
-            let fault = |error: io::Error| Fault::of_disk(&error).into_error("list", directory);
+            let fault = |error| of_disk((root, directory), &error).into_error("list", directory);
             staged.extend(found.map_err(fault)?);
         }
         staged.sort_unstable();
@@ -44,8 +44,13 @@ impl Bucket {
     pub(super) fn remove_staged(&self, key: &str) -> Option<Result<(), Fault>> {
         let root = self.url().local_directory()?;
         staged_for(key)?;
-        Some(remove(root, key).map_err(|error| Fault::of_disk(&error)))
+        Some(remove(root, key).map_err(|error| of_disk((root, key), &error)))
     }
+}
+
+/// Returns what an error with the file or directory `key` below `root` means.
+fn of_disk((root, key): (&Path, &str), error: &io::Error) -> Fault {
+    Fault::of_disk(error, format!("`{}`: {error}", root.join(key).display()))
 }
 
 fn staged_in(root: &Path, directory: &str) -> io::Result<Vec<Listed>> {

@@ -62,6 +62,23 @@ fn an_object_is_created_once_and_read() {
 }
 
 #[test]
+fn a_fault_of_a_directory_names_the_path_and_no_network() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().display().to_string();
+    let bucket = Bucket::open(&BucketUrl::parse(&format!("file://{root}")).unwrap(), []).unwrap();
+    fs::write(directory.path().join("conversations"), "a file in the way").unwrap();
+    let key = "conversations/c/log/one.tar.zst";
+    let read = bucket.get(key, None, soon()).unwrap_err();
+    let written = bucket.create(key, &bytes("x"), soon()).unwrap_err();
+    for error in [read, written] {
+        let told = error.to_string();
+        assert!(matches!(error, BucketError::Disk { .. }) && error.may_pass(), "{told}");
+        assert!(told.contains(&root) && told.contains("its disk"), "{told}");
+        assert!(!told.contains("network"), "{told}");
+    }
+}
+
+#[test]
 fn an_empty_object_is_an_object() {
     let stores = Stores::new();
     for (store, bucket) in stores.all() {

@@ -120,6 +120,27 @@ fn a_mark_of_another_is_refused() {
 }
 
 #[test]
+fn a_mark_that_is_empty_or_too_large_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |url: &str| Bucket::open(&BucketUrl::parse(url).unwrap(), []).unwrap();
+    let file = format!("file://{}", directory.path().display());
+    let server = TestServer::start();
+    for bucket in [open(&file), server.bucket()] {
+        bucket.create("ctxfs.json", &Bytes::new(), soon()).unwrap();
+        let errors =
+            [bucket.identity(soon()).unwrap_err(), bucket.found(false, soon()).unwrap_err()];
+        for error in errors {
+            assert!(matches!(error, BucketError::NotCtxfs { .. }), "{error}");
+            assert!(error.to_string().contains("delete that object"), "{error}");
+        }
+    }
+    let bucket = open("memory:");
+    bucket.create("ctxfs.json", &vec![b' '; 65 << 10].into(), soon()).unwrap();
+    let error = bucket.identity(soon()).unwrap_err();
+    assert!(matches!(error, BucketError::TooLarge { .. }), "{error}");
+}
+
+#[test]
 fn a_newer_bucket_is_told() {
     let bucket = Bucket::open(&BucketUrl::parse("memory:").unwrap(), []).unwrap();
     let newer = Bytes::from_static(br#"{"format":2,"id":{"new":true}}"#);

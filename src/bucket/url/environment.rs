@@ -1,9 +1,11 @@
 //! Variables that the clients of the stores take for right, and end the process where they are not.
 
+use std::fs;
 use std::net::Ipv4Addr;
 use std::net::Ipv6Addr;
 
 use hyper::Uri;
+use serde::Deserialize;
 
 /// The variables that are URLs, in lower case.
 const ADDRESSES: [&str; 8] = [
@@ -19,6 +21,9 @@ const ADDRESSES: [&str; 8] = [
 /// The variables that become a part of a header.
 const KEYS: [&str; 4] =
     ["aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_token"];
+/// The variables that name the file of a service account, and the one that has its content.
+const ACCOUNT_FILES: [&str; 2] = ["google_service_account", "google_service_account_path"];
+const ACCOUNT: &str = "google_service_account_key";
 /// The variables that become a part of the name of a host.
 const REGIONS: [&str; 2] = ["aws_region", "aws_default_region"];
 
@@ -34,7 +39,28 @@ pub(super) fn flaw(name: &str, value: &str) -> Option<&'static str> {
     if REGIONS.contains(&name) && !value.bytes().all(is_of_a_name) {
         return Some("is not the name of a region: write one such as `us-east-1`");
     }
-    None
+    let is_right = address_of_account(name, value).is_none_or(|address| is_address(&address));
+    (!is_right).then_some(
+        "leads to a service account whose `gcs_base_url` is not the URL of a host: write \
+         `https://HOST` there, or remove that line",
+    )
+}
+
+/// A service account of Google, as far as its client takes it for right.
+#[derive(Deserialize)]
+struct Account {
+    gcs_base_url: Option<String>,
+}
+
+/// Returns the URL in the service account that a variable names or has. One that cannot be read is
+/// an error of the client.
+fn address_of_account(name: &str, value: &str) -> Option<String> {
+    let account = match name {
+        ACCOUNT => value.as_bytes().to_vec(),
+        name if ACCOUNT_FILES.contains(&name) => fs::read(value).ok()?,
+        _ => return None,
+    };
+    serde_json::from_slice::<Account>(&account).ok()?.gcs_base_url
 }
 
 /// Returns true for the URL of a host, as strictly as the strictest client reads it.

@@ -141,6 +141,35 @@ fn a_variable_that_a_client_would_panic_at_is_refused_by_name() {
 }
 
 #[test]
+fn a_service_account_that_a_client_would_panic_at_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("account.json");
+    let named = file.display().to_string();
+    let account = |address: &str| {
+        let rest = r#""client_email":"","private_key":"PWSECRET","private_key_id":"","disable_oauth":true"#;
+        format!(r#"{{"gcs_base_url":"{address}",{rest}}}"#)
+    };
+    for bad in ["", "nonsense", "https://a b", "https://host:99999"] {
+        fs::write(&file, account(bad)).unwrap();
+        for (name, value) in [
+            ("GOOGLE_SERVICE_ACCOUNT", named.as_str()),
+            ("GOOGLE_SERVICE_ACCOUNT_PATH", &named),
+            ("GOOGLE_SERVICE_ACCOUNT_KEY", &account(bad)),
+        ] {
+            let error = refusal("gs://bucket", &[(name, value)]);
+            assert!(error.contains(name) && error.contains("gcs_base_url"), "{error}");
+            assert!(!error.contains("PW"), "{error}");
+        }
+    }
+    fs::write(&file, account("https://host:4443")).unwrap();
+    let pairs = settings(&[("GOOGLE_SERVICE_ACCOUNT", &named)]);
+    assert!(BucketUrl::parse("gs://bucket").unwrap().open(pairs).is_ok());
+    let absent = directory.path().join("absent").display().to_string();
+    let error = refusal("gs://bucket", &[("GOOGLE_SERVICE_ACCOUNT", &absent)]);
+    assert!(!error.contains("gcs_base_url"), "{error}");
+}
+
+#[test]
 fn the_environment_does_not_choose_the_bucket() {
     let pairs = settings(&[("AWS_BUCKET", "other"), ("AWS_REGION", "r")]);
     let opened = BucketUrl::parse("s3://mine").unwrap().open(pairs).unwrap();

@@ -147,11 +147,15 @@ fn text_of(reports: &[Report]) -> String {
     let line = |report: &Report| {
         let Report { id, came, resent, problems } = report;
         let name = visible::whole(id);
+        let again = match resent.segments.len() {
+            1 => "segment sent again that the bucket had lost",
+            _ => "segments sent again that the bucket had lost",
+        };
         let mut parts: Vec<String> = [
             (came.added, "came"),
             (came.renamed, "renamed"),
             (came.removed, "removed"),
-            (resent.segments.len(), "segments sent again that the bucket had lost"),
+            (resent.segments.len(), again),
         ]
         .into_iter()
         .filter(|(count, _)| *count > 0)

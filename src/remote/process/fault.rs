@@ -15,6 +15,7 @@ pub(super) enum Fault {
     Exists { key: String },
     Refused { key: String, why: String },
     Away { what: String, why: String },
+    Disk { what: String, why: String },
     Damaged { what: String },
     NotCtxfs { key: String, why: String },
     Newer { format: u64 },
@@ -35,6 +36,7 @@ impl From<&BucketError> for Fault {
                 Self::Refused { key: key.clone(), why: why.clone() }
             }
             BucketError::Away { what, why } => Self::Away { what: what.clone(), why: why.clone() },
+            BucketError::Disk { what, why } => Self::Disk { what: what.clone(), why: why.clone() },
             BucketError::Format(FormatError::Damaged { what }) => {
                 Self::Damaged { what: what.clone() }
             }
@@ -67,6 +69,7 @@ impl From<Fault> for BucketError {
             Fault::Exists { key } => Self::Exists { key },
             Fault::Refused { key, why } => Self::Refused { key, why },
             Fault::Away { what, why } => Self::Away { what, why },
+            Fault::Disk { what, why } => Self::Disk { what, why },
             Fault::Damaged { what } => Self::Format(FormatError::Damaged { what }),
             Fault::NotCtxfs { key, why } => Self::NotCtxfs { key, why },
             Fault::Newer { format } => Self::Newer { format },

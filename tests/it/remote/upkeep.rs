@@ -178,7 +178,7 @@ fn a_conversation_that_the_bucket_lost_is_found_without_its_name() {
         let checked = pair.ctxfs(&pair.one, "remote", &["check"]).run();
         assert_told(&checked, 1, "gone from the bucket");
         let pulled = pair.ctxfs(&pair.one, "pull", &[]).run();
-        assert_told(&pulled, 0, "c8: 1 segments sent again");
+        assert_told(&pulled, 0, "c8: 1 segment sent again");
         assert_eq!(pair.ctxfs(&pair.one, "remote", &["check"]).run().code, 0);
     }
     pair.pull(&pair.other);

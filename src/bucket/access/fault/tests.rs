@@ -78,12 +78,16 @@ fn a_missing_bucket_is_no_missing_object() {
 
 #[test]
 fn a_disk_has_faults_of_its_own() {
-    let disk = |kind: io::ErrorKind| {
-        Fault::of(&Error::Generic { store: "Local", source: Box::new(io::Error::from(kind)) })
+    let of = |store: &'static str, kind: io::ErrorKind| {
+        Fault::of(&Error::Generic { store, source: Box::new(io::Error::from(kind)) })
     };
-    assert!(matches!(disk(io::ErrorKind::PermissionDenied), Fault::Refused(_)));
-    assert!(matches!(disk(io::ErrorKind::StorageFull), Fault::Never(_)));
+    let disk = |kind| of("LocalFileSystem", kind);
+    assert!(matches!(disk(io::ErrorKind::PermissionDenied), Fault::Denied(_)));
+    assert!(matches!(disk(io::ErrorKind::StorageFull), Fault::Disk(_)));
     assert!(matches!(disk(io::ErrorKind::TimedOut), Fault::Again(_)));
+    // A file of keys.
+    assert!(matches!(of("S3", io::ErrorKind::PermissionDenied), Fault::Refused(_)));
+    assert!(matches!(of("S3", io::ErrorKind::NotFound), Fault::Never(_)));
 }
 
 #[test]
