@@ -27,6 +27,7 @@ mod getattr;
 mod handle;
 mod inode;
 mod interrupted;
+mod interruptible;
 mod io;
 mod key;
 mod keyed_hash;
@@ -108,7 +109,6 @@ use crate::engine::sync::RwLock;
 use crate::engine::sync::atomic::AtomicBool;
 use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::engine::sync::lock_manifest;
-use crate::engine::sync::now;
 use crate::engine::workers::WorkerPool;
 use crate::store::Conversation;
 use crate::store::ManifestLock;
@@ -328,17 +328,6 @@ impl ContextFs {
 
 /// Operations on open files.
 impl ContextFs {
-    /// Opens a file and hands it to `done`. A computed file may come on another thread.
-    pub fn open(
-        &self,
-        ino: Ino,
-        mode: OpenMode,
-        caller: Caller,
-        done: impl FnOnce(Result<Opened>) + Send + 'static,
-    ) {
-        self.open_patiently(ino, (mode, caller), now(), done);
-    }
-
     /// Creates a file and opens it.
     pub fn create(
         &self,

@@ -60,7 +60,7 @@ pub struct OpenMode {
 
 impl OpenMode {
     /// Returns true if the file may be written.
-    fn writes(self) -> bool {
+    pub(super) fn writes(self) -> bool {
         self.flags & libc::O_ACCMODE != libc::O_RDONLY || self.flags & libc::O_TRUNC != 0
     }
 

@@ -215,29 +215,27 @@ impl ContextFs {
         }
     }
 
-    /// Hands the attributes of `ino` to `done`. Those of a view may come on another thread, as its
-    /// size has to be computed.
-    pub fn getattr(
+    /// Hands the attributes of `ino` to `done`; see [`Self::getattr`].
+    pub(super) fn getattr_patiently(
         &self,
         ino: Ino,
         caller: Caller,
         done: impl FnOnce(Result<TimedAttr>) + Send + 'static,
     ) {
-        let again = move |fs: &Self, done: _| fs.getattr(ino, caller, done);
+        let again = move |fs: &Self, done: _| fs.getattr_patiently(ino, caller, done);
         let origin = RequestOrigin { about: About::Node(ino), tid: caller.pid };
         let done = self.or_again(origin, done, again);
         promptly(now(), || getattr::getattr(&self.0, ino, caller, done));
     }
 
-    /// Opens a directory and hands it to `done`. The pages of a view may come on another thread, as
-    /// their number follows from its size.
-    pub fn opendir(
+    /// Opens a directory and hands it to `done`; see [`Self::opendir`].
+    pub(super) fn opendir_patiently(
         &self,
         ino: Ino,
         caller: Caller,
         done: impl FnOnce(Result<Fh>) + Send + 'static,
     ) {
-        let again = move |fs: &Self, done: _| fs.opendir(ino, caller, done);
+        let again = move |fs: &Self, done: _| fs.opendir_patiently(ino, caller, done);
         let origin = RequestOrigin { about: About::Node(ino), tid: caller.pid };
         let done = self.or_again(origin, done, again);
         promptly(now(), || listing::opendir(&self.0, ino, caller, done));

@@ -4,6 +4,9 @@
 //! it has changed anything ([`FsError::must_wait`]), and is tried again until it succeeds, or until
 //! the client that waits is told to end. One thread tries all that wait. Conversations take turns,
 //! and so do the requests of each, as they may wait for different things.
+//!
+//! Others are worked on elsewhere, and their clients may be told to end, too: the same thread then
+//! answers them ([`Unanswered`]).
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -60,6 +63,15 @@ struct WaitingRequest {
     again: Try,
 }
 
+/// A request that is worked on elsewhere, and whose client need not wait for that.
+pub(super) trait Unanswered: Send {
+    /// Returns true if its client has an answer.
+    fn is_answered(&self) -> bool;
+
+    /// Answers that the wait was interrupted, unless its client has an answer.
+    fn interrupt(&self);
+}
+
 /// The requests that wait, and the thread that tries them.
 #[derive(Default)]
 pub(super) struct WaitingRoom {
@@ -71,6 +83,8 @@ pub(super) struct WaitingRoom {
 #[derive(Default)]
 struct WaitingQueue {
     waiting: VecDeque<(Beneficiary, VecDeque<WaitingRequest>)>,
+    /// The requests that are worked on elsewhere, each with the thread that waits for its answer.
+    unanswered: Vec<(u32, Box<dyn Unanswered>)>,
     /// The requests that came back since this was last asked.
     back: usize,
     closed: bool,
@@ -111,6 +125,18 @@ impl WaitingRoom {
         Ok(())
     }
 
+    /// Interrupts a request that is worked on elsewhere if `tid`, the thread that waits for its
+    /// answer, is told to end before that.
+    pub(super) fn watch(&self, tid: u32, request: Box<dyn Unanswered>) {
+        let mut queue = self.queue.lock();
+        queue.unanswered.push((tid, request));
+        let is_first = queue.unanswered.len() == 1;
+        drop(queue);
+        if is_first {
+            self.changed.notify_all();
+        }
+    }
+
     fn work(&self) {
         TRIES.with(|tries| tries.set(true));
         let mut pause = SHORTEST;
@@ -119,7 +145,8 @@ impl WaitingRoom {
             let tried = round.len();
             call_all(round, Turn::Again);
             let back = std::mem::take(&mut self.queue.lock().back);
-            pause = if back < tried { SHORTEST } else { (pause * 2).min(LONGEST) };
+            let is_in_vain = tried > 0 && back >= tried;
+            pause = if is_in_vain { (pause * 2).min(LONGEST) } else { SHORTEST };
             if now() >= look {
                 look = self.end_interrupted();
             }
@@ -139,14 +166,18 @@ impl WaitingRoom {
         now() + pause
     }
 
-    /// Returns the requests to try after a pause. Returns `None` at the end.
+    /// Returns the requests to try after a pause, if any. Returns `None` at the end.
     fn next(&self, pause: Duration) -> Option<Vec<WaitingRequest>> {
         let mut queue = self.queue.lock();
-        let idle = |queue: &mut WaitingQueue| !queue.closed && queue.waiting.is_empty();
+        let none_waits = |queue: &mut WaitingQueue| !queue.closed && queue.waiting.is_empty();
+        let idle = |queue: &mut WaitingQueue| none_waits(queue) && queue.unanswered.is_empty();
         self.changed.wait_while(&mut queue, idle);
-        self.changed.wait_while_for(&mut queue, |queue| !queue.closed, pause);
+        self.changed.wait_while_for(&mut queue, none_waits, LOOK_EVERY);
+        if !queue.waiting.is_empty() {
+            self.changed.wait_while_for(&mut queue, |queue| !queue.closed, pause);
+        }
         let round = queue.take_round();
-        (!round.is_empty()).then_some(round)
+        (!round.is_empty() || !queue.closed).then_some(round)
     }
 }
 
@@ -162,10 +193,12 @@ impl WaitingQueue {
         round
     }
 
-    /// Returns the threads that wait.
-    fn threads(&self) -> Vec<u32> {
+    /// Returns the threads that wait. Forgets requests that are answered.
+    fn threads(&mut self) -> Vec<u32> {
+        self.unanswered.retain(|(_, request)| !request.is_answered());
         let requests = self.waiting.iter().flat_map(|(_, tries)| tries);
-        requests.map(|request| request.tid).filter(|tid| *tid != 0).collect()
+        let waiting = requests.map(|request| request.tid).filter(|tid| *tid != 0);
+        waiting.chain(self.unanswered.iter().map(|(tid, _)| *tid)).collect()
     }
 
     /// Takes all requests of some threads.
@@ -179,6 +212,11 @@ impl WaitingQueue {
             *tries = others.into();
         }
         self.waiting.retain(|(_, tries)| !tries.is_empty());
+        let unanswered = self.unanswered.extract_if(.., |(tid, _)| tids.contains(tid));
+        taken.extend(unanswered.map(|(tid, request)| {
+            let again = Box::new(move |_| request.interrupt());
+            WaitingRequest { tid, again }
+        }));
         taken
     }
 }

@@ -79,13 +79,14 @@ impl Filesystem for Adaptor {
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let (name, caller): (Arc<OsStr>, _) = (Arc::from(name), caller(request));
-        let origin = node(request, parent);
         let (dentries, noted) = (Arc::clone(&self.dentries), Arc::clone(&name));
-        let done = move |operation: Operation, found: Result<Entry>| {
-            let found = found.inspect(|entry| dentries.note(parent, &noted, entry));
-            operation.entry(reply, found);
-        };
-        self.wait("lookup", origin, move |fs| fs.lookup(ino(parent), &name, caller), done);
+        self.run("lookup", |operation| {
+            let done = move |found: Result<Entry>| {
+                let found = found.inspect(|entry| dentries.note(parent, &noted, entry));
+                operation.entry(reply, found);
+            };
+            self.fs.lookup_patiently(ino(parent), name, caller, done);
+        });
     }
 
     fn forget(&self, _: &Request, node: INodeNo, count: u64) {

@@ -4,10 +4,18 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::process::Child;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use rustix::process::Signal;
+use rustix::process::kill_process;
 
 use super::fixture::Fixture;
 use super::fixture::ME;
@@ -15,8 +23,10 @@ use super::fixture::errno;
 use crate::engine::EngineOptions;
 use crate::engine::Tree;
 use crate::engine::sync::mpsc;
+use crate::fs::Caller;
 use crate::fs::FsError;
 use crate::fs::Ino;
+use crate::fs::OpenMode;
 use crate::fs::RenameMode;
 use crate::fs::Result;
 use crate::materialize::Analyzer;
@@ -39,12 +49,16 @@ struct Elsewhere {
     text: String,
     is_away: AtomicBool,
     is_gone: AtomicBool,
+    hangs: AtomicBool,
     opened: AtomicUsize,
 }
 
 impl FarStore for Elsewhere {
     fn open(&self, _: &Component, record: &Record) -> io::Result<FarFile> {
         assert_eq!(record.far.as_ref().unwrap().origin, ORIGIN);
+        while self.hangs.load(Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        }
         if self.is_away.load(Relaxed) {
             return Err(io::Error::other("no network"));
         }
@@ -128,6 +142,51 @@ fn it_is_seen_and_read_like_a_file() {
     let found = String::from_utf8(scene.view("c1/.grep/two").unwrap()).unwrap();
     assert!(found.contains("x.txt"), "{found}");
     assert!(fixture.lookup("y.txt").is_err());
+}
+
+/// Who waits for bytes, in vain, and was interrupted.
+fn interrupted() -> (Child, Caller) {
+    let client = Command::new("sleep").arg("1000").spawn().unwrap();
+    let pid = Pid::from_child(&client);
+    // A process that is stopped has not taken the signal yet, as one that waits for the kernel.
+    for signal in [Signal::STOP, Signal::INT] {
+        kill_process(pid, signal).unwrap();
+    }
+    let caller = Caller { pid: client.id(), ..ME };
+    (client, caller)
+}
+
+#[test]
+fn who_waits_for_a_view_of_it_can_be_interrupted() {
+    let scene = Scene::new("one\ntwo\n");
+    let Scene { fixture, elsewhere } = &scene;
+    let names = ["x.txt.grep/two", "x.txt.lines/2-2", "x.txt.summary", "x.txt"];
+    let found = names.map(|name| fixture.ino(name));
+    let handles = fixture.fs.in_use().handles;
+    elsewhere.hangs.store(true, Relaxed);
+    let (mut client, caller) = interrupted();
+    let (send, receive) = mpsc::channel();
+    for ino in found {
+        let (opened, got) = (send.clone(), send.clone());
+        let mode = OpenMode { flags: libc::O_RDONLY };
+        fixture.fs.open(ino, mode, caller, move |done| opened.send(done.map(drop)).unwrap());
+        if ino != found[3] {
+            fixture.fs.getattr(ino, caller, move |done| got.send(done.map(drop)).unwrap());
+        }
+    }
+    for _ in 0..7 {
+        let answer = receive.recv().unwrap();
+        assert!(matches!(answer, Err(FsError::Interrupted)), "{answer:?}");
+    }
+    elsewhere.hangs.store(false, Relaxed);
+    client.kill().unwrap();
+    client.wait().unwrap();
+    // The next reader finds nothing changed, and what was opened too late is closed.
+    assert_eq!(fixture.text("x.txt.grep/two"), "2:two\n");
+    assert_eq!(scene.read(found[3]).unwrap(), b"one\ntwo\n");
+    while fixture.fs.in_use().handles != handles {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]

@@ -1,0 +1,137 @@
+//! Requests that change nothing, and that whoever waits may give up while they are worked on: a
+//! look-up, attributes, opening for reading. The work goes on, and what comes of it is let go.
+
+use std::ffi::OsStr;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::engine::sync::Mutex;
+use crate::engine::sync::now;
+use crate::fs::About;
+use crate::fs::Caller;
+use crate::fs::ContextFs;
+use crate::fs::Entry;
+use crate::fs::Fh;
+use crate::fs::FsError;
+use crate::fs::Ino;
+use crate::fs::OpenMode;
+use crate::fs::Opened;
+use crate::fs::RequestOrigin;
+use crate::fs::Result;
+use crate::fs::TimedAttr;
+use crate::fs::waiting::Unanswered;
+
+/// The function that answers a request, until somebody takes it.
+struct Pending<D>(Mutex<Option<D>>);
+
+impl<D> Pending<D> {
+    fn take(&self) -> Option<D> {
+        self.0.lock().take()
+    }
+}
+
+/// A [`Pending`] whose answer is a result of some type.
+struct Interruptible<D, T>(Arc<Pending<D>>, PhantomData<fn(T)>);
+
+impl<T, D: FnOnce(Result<T>) + Send> Unanswered for Interruptible<D, T> {
+    fn is_answered(&self) -> bool {
+        self.0.0.lock().is_none()
+    }
+
+    fn interrupt(&self) {
+        if let Some(done) = self.0.take() {
+            done(Err(FsError::Interrupted));
+        }
+    }
+}
+
+impl ContextFs {
+    /// Finds a name as [`Self::lookup`] does, and hands it to `done`. It may wait for other hosts.
+    pub fn lookup_patiently(
+        &self,
+        parent: Ino,
+        name: Arc<OsStr>,
+        caller: Caller,
+        done: impl FnOnce(Result<Entry>) + Send + 'static,
+    ) {
+        let undo = |fs: &Self, entry: Entry| fs.forget(entry.attr.ino, 1);
+        self.interruptibly(caller.pid, done, undo, |done| {
+            let origin = RequestOrigin { about: About::Node(parent), tid: caller.pid };
+            self.patiently(origin, move |fs| fs.lookup(parent, &name, caller), done);
+        });
+    }
+
+    /// Hands the attributes of `ino` to `done`. Those of a view may come on another thread, as its
+    /// size has to be computed.
+    pub fn getattr(
+        &self,
+        ino: Ino,
+        caller: Caller,
+        done: impl FnOnce(Result<TimedAttr>) + Send + 'static,
+    ) {
+        self.interruptibly(
+            caller.pid,
+            done,
+            |_, _| (),
+            |done| {
+                self.getattr_patiently(ino, caller, done);
+            },
+        );
+    }
+
+    /// Opens a directory and hands it to `done`. The pages of a view may come on another thread, as
+    /// their number follows from its size.
+    pub fn opendir(
+        &self,
+        ino: Ino,
+        caller: Caller,
+        done: impl FnOnce(Result<Fh>) + Send + 'static,
+    ) {
+        let undo = |fs: &Self, fh| drop(fs.releasedir(fh));
+        self.interruptibly(caller.pid, done, undo, |done| {
+            self.opendir_patiently(ino, caller, done);
+        });
+    }
+
+    /// Opens a file and hands it to `done`. A computed file may come on another thread.
+    pub fn open(
+        &self,
+        ino: Ino,
+        mode: OpenMode,
+        caller: Caller,
+        done: impl FnOnce(Result<Opened>) + Send + 'static,
+    ) {
+        let how = (mode, caller);
+        if mode.writes() {
+            // It may empty the file.
+            return self.open_patiently(ino, how, now(), done);
+        }
+        let undo = |fs: &Self, opened: Opened| drop(fs.release(opened.fh));
+        self.interruptibly(caller.pid, done, undo, |done| {
+            self.open_patiently(ino, how, now(), done);
+        });
+    }
+
+    /// Has `run` work on a request and hand its result to the function that it gets, which hands it
+    /// to `done`. If the thread `tid`, which waits for it, is told to end before that, `done` gets
+    /// [`FsError::Interrupted`]; `undo` then gets what comes too late.
+    fn interruptibly<T: 'static, D: FnOnce(Result<T>) + Send + 'static>(
+        &self,
+        tid: u32,
+        done: D,
+        undo: impl FnOnce(&Self, T) + Send + 'static,
+        run: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>),
+    ) {
+        let pending = Arc::new(Pending(Mutex::new(Some(done))));
+        let (fs, answered) = (self.clone(), Arc::clone(&pending));
+        run(Box::new(move |got| match (answered.take(), got) {
+            (Some(done), got) => done(got),
+            (None, Ok(late)) => undo(&fs, late),
+            (None, Err(_)) => {}
+        }));
+        let unanswered = Interruptible(pending, PhantomData);
+        if tid != 0 && !unanswered.is_answered() {
+            self.0.waiting.watch(tid, Box::new(unanswered));
+        }
+    }
+}
