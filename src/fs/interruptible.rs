@@ -61,6 +61,24 @@ impl ContextFs {
         });
     }
 
+    /// Does what [`Self::patiently`] does, for an operation that changes nothing, and whose result
+    /// holds nothing.
+    pub fn ask_patiently<T: Send + 'static>(
+        &self,
+        origin: RequestOrigin,
+        attempt: impl FnMut(&Self) -> Result<T> + Send + 'static,
+        done: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        self.interruptibly(
+            origin.tid,
+            done,
+            |_, _| (),
+            |done| {
+                self.patiently(origin, attempt, done);
+            },
+        );
+    }
+
     /// Hands the attributes of `ino` to `done`. Those of a view may come on another thread, as its
     /// size has to be computed.
     pub fn getattr(

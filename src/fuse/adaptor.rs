@@ -390,14 +390,14 @@ impl Filesystem for Adaptor {
     fn getxattr(&self, request: &Request, of: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let name = name.to_owned();
         let attempt = move |fs: &ContextFs| fs.getxattr(ino(of), &name);
-        self.wait("getxattr", node(request, of), attempt, move |operation, got| {
+        self.ask("getxattr", node(request, of), attempt, move |operation, got| {
             operation.xattr(reply, size, got);
         });
     }
 
     fn listxattr(&self, request: &Request, of: INodeNo, size: u32, reply: ReplyXattr) {
         let attempt = move |fs: &ContextFs| fs.listxattr(ino(of));
-        self.wait("listxattr", node(request, of), attempt, move |operation, got| {
+        self.ask("listxattr", node(request, of), attempt, move |operation, got| {
             operation.xattr(reply, size, got);
         });
     }

@@ -33,6 +33,20 @@ impl Adaptor {
         });
     }
 
+    /// Runs an operation that changes nothing, as [`Self::wait`] does. Whoever waits for it may be
+    /// interrupted all the while.
+    pub(super) fn ask<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        origin: RequestOrigin,
+        attempt: impl FnMut(&ContextFs) -> Result<T> + Send + 'static,
+        answer: impl FnOnce(Operation, Result<T>) + Send + 'static,
+    ) {
+        self.run(name, |operation| {
+            self.fs.ask_patiently(origin, attempt, move |done| answer(operation, done));
+        });
+    }
+
     /// Runs an operation that may have to wait for another process, or for the disk. It then goes
     /// on elsewhere, and this worker serves others.
     pub(super) fn wait<T: 'static>(
