@@ -23,6 +23,7 @@ mod help;
 mod hook;
 mod import;
 mod install;
+mod kept;
 mod listen;
 mod log;
 mod logging;

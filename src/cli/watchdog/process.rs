@@ -1,5 +1,5 @@
 //! The process of a watchdog. Its standard input is the socket to the server. It has one thread,
-//! and one more for each watchdog that it has started.
+//! and one more for each process that it has started.
 
 use std::fs;
 use std::io;
@@ -19,6 +19,7 @@ use signal_hook::low_level::pipe;
 
 use crate::cli::args::WatchArgs;
 use crate::cli::env;
+use crate::cli::kept::Kept;
 use crate::cli::remote;
 use crate::cli::stop::SIGNALS;
 use crate::cli::watchdog::protocol::ReceivedRequest;
@@ -65,12 +66,20 @@ pub(in crate::cli) fn run(args: &WatchArgs) -> anyhow::Result<()> {
     for signal in SIGNALS {
         pipe::register(signal, server.try_clone()?)?;
     }
+    let mut kept = Kept::default();
     while let Ok(Some(request)) = ReceivedRequest::receive(&server) {
-        let reply = reply(args, request);
+        let reply = reply(args, request, &mut kept);
         if (&server).write_all(line(&reply).as_bytes()).is_err() {
             break;
         }
     }
+    let cleared = end(args);
+    kept.finish();
+    cleared
+}
+
+/// Clears a dead mount that the server left.
+fn end(args: &WatchArgs) -> anyhow::Result<()> {
     if mount::is_inherited_fd(&args.target) {
         return Ok(());
     }
@@ -80,7 +89,7 @@ pub(in crate::cli) fn run(args: &WatchArgs) -> anyhow::Result<()> {
     clear(&args.target)
 }
 
-fn reply(args: &WatchArgs, request: ReceivedRequest) -> WatchdogReply {
+fn reply(args: &WatchArgs, request: ReceivedRequest, kept: &mut Kept) -> WatchdogReply {
     match request {
         ReceivedRequest::Unmount => match mount::unmount(&args.target) {
             Ok(()) | Err(MountError::NotMounted { .. }) => Ok(String::new()),
@@ -93,25 +102,24 @@ fn reply(args: &WatchArgs, request: ReceivedRequest) -> WatchdogReply {
             another(args, socket).map_err(|error| error.to_string())
         }
         ReceivedRequest::Remote(socket) => {
-            start_remote(args, socket).map_err(|error| error.to_string())
+            start_remote(args, socket, kept).map_err(|error| error.to_string())
         }
     }
 }
 
 /// Starts the other watchdog: a spare, unless this is the spare.
 fn another(args: &WatchArgs, socket: OwnedFd) -> io::Result<String> {
-    wait_for(spawn(&args.target, !args.spare, args.remote.as_deref(), socket)?)
+    let mut started = spawn(&args.target, !args.spare, args.remote.as_deref(), socket)?;
+    thread::Builder::new().spawn(move || started.wait())?;
+    Ok(String::new())
 }
 
 /// Starts the process that asks the bucket. Which one that is was said when this process started,
 /// so that a server cannot name another.
-fn start_remote(args: &WatchArgs, socket: OwnedFd) -> io::Result<String> {
+fn start_remote(args: &WatchArgs, socket: OwnedFd, kept: &mut Kept) -> io::Result<String> {
     let url = args.remote.as_deref().ok_or_else(|| io::Error::other("no bucket is set"))?;
-    wait_for(remote::spawn_process(url, remote::Use::All, socket)?)
-}
-
-fn wait_for(mut started: Child) -> io::Result<String> {
-    thread::Builder::new().spawn(move || started.wait())?;
+    let end = socket.try_clone()?;
+    kept.add(remote::spawn_process(url, remote::Use::All, socket)?, end)?;
     Ok(String::new())
 }
 

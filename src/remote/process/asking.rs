@@ -50,8 +50,8 @@ pub trait Line: Send + Sync {
     /// Is told that the process answered.
     fn heard(&self);
 
-    /// Is told that the process did not answer in the time of a request.
-    fn missed(&self);
+    /// Is told that the process did not answer in the time of a request, which was made at `since`.
+    fn missed(&self, since: Instant);
 
     /// Returns why no request can be made, if that is so.
     fn trouble(&self) -> Option<String>;
@@ -77,6 +77,13 @@ struct Counted {
 enum Failure {
     Bucket(BucketError),
     Socket(io::Error),
+}
+
+impl Failure {
+    /// Returns true if the process neither took what was asked nor answered it in time.
+    fn is_late(&self) -> bool {
+        matches!(self, Self::Socket(error) if error.kind() == io::ErrorKind::TimedOut)
+    }
 }
 
 impl From<io::Error> for Failure {
@@ -116,11 +123,17 @@ impl ProcessObjects {
         if deadline.is_past() {
             return Err(away("there was no time".to_owned()));
         }
+        let since = Instant::now();
         let socket = self.line.connect().map_err(away)?;
         let mut channel = Channel::new(&socket, Instant::now() + deadline.left());
         let asked = Asked { left: deadline.left(), request };
         let outcome = self
             .exchange(&mut channel, &asked, key, body)
+            .inspect_err(|failure| {
+                if failure.is_late() && asked.left >= MEANT {
+                    self.line.missed(since);
+                }
+            })
             .and_then(|answer| Ok(read(answer, &mut channel)?));
         outcome.map_err(|failure| match failure {
             Failure::Bucket(error) => error,
@@ -147,12 +160,7 @@ impl ProcessObjects {
             // Where a request fails early its answer is there, and nobody takes the rest.
             Ok(()) | Err(BodyError::Socket(_)) => {}
         }
-        let replied = channel.read_document().inspect_err(|error: &io::Error| {
-            if error.kind() == io::ErrorKind::TimedOut && asked.left >= MEANT {
-                self.line.missed();
-            }
-        });
-        let Replied { process, requests, outcome } = replied?;
+        let Replied { process, requests, outcome } = channel.read_document()?;
         self.line.heard();
         self.count(process, requests);
         outcome.map_err(|fault| Failure::Bucket(fault.into()))

@@ -59,11 +59,12 @@ impl ProcessLooks {
     }
 
     fn told(&self, socket: &UnixStream, at: Option<&Component>) -> io::Result<Told> {
-        let mut channel = Channel::new(socket, Instant::now() + PATIENCE);
+        let since = Instant::now();
+        let mut channel = Channel::new(socket, since + PATIENCE);
         channel.write_document(&AskedLook { at: at.map(Component::to_text) })?;
         let told = channel.read_document().inspect_err(|error: &io::Error| {
             if error.kind() == io::ErrorKind::TimedOut {
-                self.0.missed();
+                self.0.missed(since);
             }
         })?;
         self.0.heard();
@@ -166,7 +167,7 @@ mod tests {
 
         fn heard(&self) {}
 
-        fn missed(&self) {}
+        fn missed(&self, _: Instant) {}
 
         fn trouble(&self) -> Option<String> {
             None

@@ -49,7 +49,7 @@ impl Line for TestLine {
         self.missed.store(0, Ordering::SeqCst);
     }
 
-    fn missed(&self) {
+    fn missed(&self, _: Instant) {
         self.missed.fetch_add(1, Ordering::SeqCst);
     }
 

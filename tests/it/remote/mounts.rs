@@ -24,6 +24,7 @@ use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::TestStore;
 use crate::support::eventually;
+use crate::support::signal;
 use crate::support::while_none_starts;
 
 /// A store that shares `bucket`. It sends within a second, and an answer of it is as old at most.
@@ -199,6 +200,42 @@ fn without_the_bucket_nobody_waits_and_what_is_left_is_sent_later() {
     fs::remove_file(shared.path().join("bucket")).unwrap();
     let _again = TestMount::of(&store, Mode::Passthrough, &[]);
     eventually("it is sent", || !ending(shared.path(), ".tar.zst").is_empty());
+}
+
+/// Returns the process that asks a bucket for a mount.
+fn process_of(bucket: &Path) -> Option<u32> {
+    let url = format!("file://{}/bucket", bucket.display());
+    let is_it = |line: &[u8]| {
+        line.starts_with(b"ctxfs-remote\0") && line.ends_with(format!("{url}\0").as_bytes())
+    };
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.find(|pid| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| is_it(&line)))
+}
+
+#[test]
+fn a_process_that_is_stopped_is_replaced_and_does_not_outlive_the_mount() {
+    let shared = tempfile::Builder::new().prefix("ctxfs-bucket-").tempdir().unwrap();
+    let mut mount = TestMount::of(&store(shared.path()), Mode::Passthrough, &[]);
+    mount.artifact("c7", "x.txt", b"some bytes\n");
+    eventually("it is sent", || !ending(shared.path(), ".tar.zst").is_empty());
+    let first = process_of(shared.path()).unwrap();
+    signal(first, Signal::STOP);
+    let start = Instant::now();
+    assert!(fs::metadata(mount.tool("c7").join("none.txt")).is_err());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    let another = || {
+        fs::metadata(mount.tool("c7").join("none.txt")).ok();
+        process_of(shared.path()).is_some_and(|pid| pid != first)
+    };
+    eventually("another one asks", another);
+    eventually("the first has ended", || !Path::new(&format!("/proc/{first}")).exists());
+    mount.artifact("c7", "y.txt", b"more bytes\n");
+    eventually("it is sent, too", || ending(shared.path(), ".tar.zst").len() > 1);
+    let second = process_of(shared.path()).unwrap();
+    signal(second, Signal::STOP);
+    assert_eq!(mount.end(Signal::INT), Some(0));
+    eventually("it has ended", || !Path::new(&format!("/proc/{second}")).exists());
 }
 
 #[test]

@@ -17,6 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
+use std::time::Instant;
 
 use bytes::Bytes;
 use ctxfs::bucket::BucketError;
@@ -120,7 +121,7 @@ impl Line for Watched {
 
     fn heard(&self) {}
 
-    fn missed(&self) {}
+    fn missed(&self, _: Instant) {}
 
     fn trouble(&self) -> Option<String> {
         None
@@ -253,7 +254,34 @@ fn a_terminal_does_not_end_it_and_the_end_of_the_server_does() {
     objects.list("a", soon()).unwrap();
     assert_eq!(watched.pid(), Some(pid));
     *watched.control.lock() = None;
+    wait_for_end(pid);
+}
+
+/// Waits until nothing is left of a process.
+fn wait_for_end(pid: u32) {
     eventually("it has ended", || !Path::new(&format!("/proc/{pid}")).exists());
+}
+
+#[test]
+fn one_that_is_stopped_does_not_outlive_who_asks_it() {
+    let (watched, objects) = of_directory();
+    objects.list("a", soon()).unwrap();
+    let pid = watched.waited_pid();
+    signal(pid, Signal::STOP);
+    let start = Instant::now();
+    let error = objects.list("a", Deadline::after(Duration::from_secs(1))).unwrap_err();
+    assert!(error.to_string().contains("did not answer in time"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    *watched.control.lock() = None;
+    wait_for_end(pid);
+    watched.start_remote();
+    objects.list("a", soon()).unwrap();
+    let pid = watched.waited_pid();
+    signal(pid, Signal::STOP);
+    // The end of the server ends the watchdog, which waits for it.
+    drop(objects);
+    drop(watched);
+    wait_for_end(pid);
 }
 
 /// Unmounts a directory, also when the test fails.

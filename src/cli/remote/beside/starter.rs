@@ -9,13 +9,13 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::Child;
 use std::process::Command;
-use std::thread;
 
 use super::LOOK;
 use super::LOOK_NAME;
 use super::REMOTE;
 use super::words;
 use crate::cli::args::BesideArgs;
+use crate::cli::kept::Kept;
 use crate::cli::logging;
 use crate::cli::passing;
 use crate::cli::remote::process;
@@ -30,31 +30,34 @@ pub(in crate::cli) fn run(args: &BesideArgs) -> anyhow::Result<()> {
     Ok(serve(&page, &[REMOTE, LOOK], args)?)
 }
 
-/// Starts what is asked for, of the kinds that the asker may ask for, until that ends. Of a process
-/// that cannot be started the asker sees the end of its socket.
+/// Starts what is asked for, of the kinds that the asker may ask for, until that ends, and then
+/// waits until all have ended. Of a process that cannot be started the asker sees the end of its
+/// socket.
 fn serve(asker: &UnixStream, kinds: &[u8], args: &BesideArgs) -> io::Result<()> {
+    let mut kept = Kept::default();
     let mut kind = [0];
     while let (1.., socket) = passing::receive(asker, &mut kind)? {
         let Some(socket) = socket.filter(|_| kinds.contains(&kind[0])) else { continue };
-        if let Err(error) = start(kind[0], socket, args) {
+        if let Err(error) = start(kind[0], socket, args, &mut kept) {
             tracing::warn!("what asks other hosts cannot be started: {error}");
         }
     }
+    kept.finish();
     Ok(())
 }
 
-fn start(kind: u8, socket: OwnedFd, args: &BesideArgs) -> io::Result<()> {
-    let mut child = match kind {
-        LOOK => start_looker(socket, args)?,
+fn start(kind: u8, socket: OwnedFd, args: &BesideArgs, kept: &mut Kept) -> io::Result<()> {
+    let end = socket.try_clone()?;
+    let child = match kind {
+        LOOK => start_looker(socket, args, kept)?,
         _ => process::spawn(&args.url, Use::Reading, socket)?,
     };
-    thread::Builder::new().spawn(move || child.wait())?;
-    Ok(())
+    kept.add(child, end)
 }
 
 /// Starts the process that looks, without environment. Its standard output is a socket over which
 /// it may ask for a process that asks the bucket.
-fn start_looker(socket: OwnedFd, args: &BesideArgs) -> io::Result<Child> {
+fn start_looker(socket: OwnedFd, args: &BesideArgs, kept: &mut Kept) -> io::Result<Child> {
     let (looker, theirs) = UnixStream::pair()?;
     let child = Command::new("/proc/self/exe")
         .arg0(LOOK_NAME)
@@ -67,6 +70,6 @@ fn start_looker(socket: OwnedFd, args: &BesideArgs) -> io::Result<Child> {
         .stdout(OwnedFd::from(theirs))
         .spawn()?;
     let args = args.clone();
-    thread::Builder::new().spawn(move || serve(&looker, &[REMOTE], &args))?;
+    kept.add_thread(move || drop(serve(&looker, &[REMOTE], &args)))?;
     Ok(child)
 }

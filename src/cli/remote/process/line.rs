@@ -22,7 +22,8 @@ use crate::remote::Line;
 /// the process lived as long as the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// The time after which a process that answers nothing counts as lost.
+/// The time in which a process that lives has answered something: one that has not, and lets a
+/// request pass its deadline, counts as lost.
 const SILENT: Duration = Duration::from_secs(10);
 /// The byte that comes with the socket of a request.
 const REQUEST: &[u8] = b"q";
@@ -48,7 +49,9 @@ struct State {
     /// The pause after it ended the last time, and the end of that.
     pause: Duration,
     until: Instant,
-    /// Since when it has answered nothing that was asked.
+    /// When it answered last, or was started.
+    heard: Instant,
+    /// Since when it has answered nothing of what was asked, as far as a deadline tells.
     silent_since: Option<Instant>,
 }
 
@@ -64,6 +67,7 @@ impl ProcessLine {
             why: String::new(),
             pause: Duration::ZERO,
             until: now,
+            heard: now,
             silent_since: None,
         };
         Self(Arc::new(Supervised { starter, state: Mutex::new(state) }))
@@ -126,15 +130,17 @@ impl Line for ProcessLine {
     }
 
     fn heard(&self) {
-        self.0.state.lock().silent_since = None;
+        let mut state = self.0.state.lock();
+        (state.heard, state.silent_since) = (Instant::now(), None);
     }
 
-    fn missed(&self) {
+    fn missed(&self, since: Instant) {
         let mut state = self.0.state.lock();
-        let now = Instant::now();
-        let since = *state.silent_since.get_or_insert(now);
-        if now - since >= SILENT && state.control.is_some() {
-            state.lose("it did not answer");
+        let since = since.max(state.heard);
+        let since = state.silent_since.map_or(since, |earlier| earlier.min(since));
+        state.silent_since = Some(since);
+        if since.elapsed() >= SILENT && state.control.is_some() {
+            state.lose("it did not answer, and is killed if it still lives");
         }
     }
 
@@ -169,12 +175,12 @@ impl Supervised {
 
 impl State {
     fn begin(&mut self, control: &Arc<UnixStream>) {
+        let now = Instant::now();
         self.control = Some(Arc::clone(control));
-        self.started = Instant::now();
-        self.silent_since = None;
+        (self.started, self.heard, self.silent_since) = (now, now, None);
     }
 
-    /// Closes the socket, at whose end the process ends if it still lives, and begins the pause.
+    /// Closes the socket, at whose end the process ends or is killed, and begins the pause.
     fn lose(&mut self, why: &str) {
         let now = Instant::now();
         let lived = self.control.take().map_or(Duration::ZERO, |_| now - self.started);

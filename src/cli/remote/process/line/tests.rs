@@ -101,15 +101,36 @@ fn a_process_that_answers_nothing_counts_as_lost() {
         Ok(())
     }));
     let _waits = line.connect().unwrap();
-    line.missed();
-    assert_eq!(line.trouble(), None);
-    line.0.state.lock().silent_since = Instant::now().checked_sub(SILENT);
+    let before = |time: Duration| Instant::now().checked_sub(time).unwrap();
+    line.missed(before(Duration::from_mins(1)));
+    assert_eq!(line.trouble(), None, "it was started after that request");
+    line.0.state.lock().heard = before(Duration::from_mins(1));
     line.heard();
-    line.missed();
-    assert_eq!(line.trouble(), None, "it answered in between");
-    line.0.state.lock().silent_since = Instant::now().checked_sub(SILENT);
-    line.missed();
+    line.missed(before(Duration::from_mins(1)));
+    assert_eq!(line.trouble(), None, "it answered after that request");
+    line.0.state.lock().heard = before(Duration::from_mins(1));
+    line.missed(before(SILENT / 2));
+    line.missed(before(SILENT / 4));
+    assert_eq!(line.trouble(), None, "there was not much time");
+    line.missed(before(SILENT));
     assert!(line.trouble().unwrap().contains("it did not answer"));
+}
+
+#[test]
+fn the_silence_of_short_requests_adds_up() {
+    let (line, _starts) = line(Box::new(|socket| {
+        std::mem::forget(socket);
+        Ok(())
+    }));
+    let _waits = line.connect().unwrap();
+    let before = |time: Duration| Instant::now().checked_sub(time).unwrap();
+    let since = before(SILENT - Duration::from_millis(200));
+    line.0.state.lock().heard = since;
+    line.missed(since);
+    assert_eq!(line.trouble(), None);
+    thread::sleep(Duration::from_millis(200));
+    line.missed(Instant::now());
+    assert!(line.trouble().is_some());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use std::os::fd::AsFd as _;
 use std::time::Duration;
+use std::time::Instant;
 
 use bytes::Bytes;
 
@@ -21,7 +22,7 @@ impl Line for Threaded {
 
     fn heard(&self) {}
 
-    fn missed(&self) {}
+    fn missed(&self, _: Instant) {}
 
     fn trouble(&self) -> Option<String> {
         None
