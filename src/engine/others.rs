@@ -85,6 +85,11 @@ impl Engine {
         look(self, Some(id), Duration::ZERO).map(drop)
     }
 
+    /// Returns why other hosts cannot be asked now, or what was wrong the last time.
+    pub fn trouble_with_others(&self) -> Option<String> {
+        self.options.other_hosts.as_ref()?.report().error
+    }
+
     /// Returns the conversations of others that are not here, as far as they are known. Asks for
     /// them first, unless the door shows one conversation alone.
     pub(crate) fn conversations_elsewhere(&self) -> Result<Vec<Component>> {

@@ -131,6 +131,11 @@ impl Catalog {
         ids.into_iter().map(ConversationRow::elsewhere).collect()
     }
 
+    /// Returns why other hosts cannot be asked, for people.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.engine.trouble_with_others()
+    }
+
     /// Returns a number that changes with the list of conversations, and keeps that fresh.
     pub(super) fn version(&self) -> u64 {
         let mut state = self.state.lock();

@@ -59,23 +59,35 @@ pub(super) struct FrontQuery {
 /// Writes the page, or its table alone.
 pub(super) fn write(site: &Arc<Site>, query: &FrontQuery, sink: &mut Sink) -> Result<(), WebError> {
     if query.part == "table" {
-        let (listed, elsewhere) = known(site);
-        return sink.write(list(&listed, &elsewhere, query).into_string());
+        let known = Known::of(site);
+        return sink.write(list(&known, query).into_string());
     }
     sink.write(shell::head("conversations", "Conversations", &[]))?;
     sink.write(html! { h1 { "Conversations" } }.into_string())?;
     sink.flush()?;
-    let (listed, elsewhere) = known(site);
-    sink.write(last(site, &listed.rows).into_string())?;
+    let known = Known::of(site);
+    sink.write(last(site, &known.listed.rows).into_string())?;
     sink.write(filter(query).into_string())?;
-    sink.write(list(&listed, &elsewhere, query).into_string())?;
+    sink.write(list(&known, query).into_string())?;
     sink.write(shell::foot())
 }
 
-/// Returns the conversations that are here, and those that only other hosts have.
-fn known(site: &Arc<Site>) -> (Listed, Vec<ConversationRow>) {
-    let elsewhere = site.catalog.elsewhere();
-    (site.catalog.conversations(PATIENCE), elsewhere)
+/// The conversations, as far as they are known.
+struct Known {
+    /// Those that are here.
+    listed: Listed,
+    /// Those that only other hosts have.
+    elsewhere: Vec<ConversationRow>,
+    /// Why other hosts cannot be asked.
+    trouble: Option<String>,
+}
+
+impl Known {
+    fn of(site: &Arc<Site>) -> Self {
+        let elsewhere = site.catalog.elsewhere();
+        let listed = site.catalog.conversations(PATIENCE);
+        Self { listed, elsewhere, trouble: site.catalog.trouble() }
+    }
 }
 
 fn filter(query: &FrontQuery) -> Markup {
@@ -169,7 +181,8 @@ fn counted_offset(look: &Look, line: u64) -> Option<u64> {
 }
 
 /// Returns the table with its pager.
-fn list(listed: &Listed, elsewhere: &[ConversationRow], query: &FrontQuery) -> Markup {
+fn list(known: &Known, query: &FrontQuery) -> Markup {
+    let Known { listed, elsewhere, trouble } = known;
     let order = Order::asked(COLUMNS, &query.sort, &query.order, "used");
     let wanted = query.q.to_lowercase();
     let mut rows: Vec<&ConversationRow> =
@@ -184,6 +197,9 @@ fn list(listed: &Listed, elsewhere: &[ConversationRow], query: &FrontQuery) -> M
     let kept = [("q", &*query.q)];
     html! {
         div #list data-found=(rows.len()) {
+            @if let Some(why) = trouble {
+                p.notice { "What other hosts did may be missing: " (shown::text(why)) }
+            }
             @if !listed.is_complete {
                 p.notice {
                     "Still listing: " (quantity::grouped(listed.rows.len() as u64)) " of "

@@ -35,6 +35,7 @@ use crate::cli::env;
 use crate::cli::passing;
 use crate::cli::remote::process;
 use crate::cli::remote::process::Starter;
+use crate::cli::remote::process::line;
 use crate::cli::remote::process::line::ProcessLine;
 use crate::cli::remote::sharing;
 use crate::cli::settings::Key;
@@ -54,6 +55,8 @@ const REMOTE: u8 = b'r';
 const LOOK: u8 = b'l';
 /// The name of the process that looks.
 const LOOK_NAME: &str = "ctxfs-look";
+/// What is said once the process that starts the others is lost. A confined page cannot start it.
+const LOST: &str = "`ctxfs start-beside`, which does that, has ended: start `ctxfs web` again";
 /// The longest time for bytes that are elsewhere: somebody waits in front of the page.
 const READ: Duration = Duration::from_secs(5);
 
@@ -122,7 +125,10 @@ fn args(options: &TierOptions, settings: &Settings, root: &Path) -> io::Result<B
 /// Returns what has the process at the other end of a socket start one of a kind.
 fn starting(at: &Arc<UnixStream>, kind: u8) -> Starter {
     let at = Arc::clone(at);
-    Box::new(move |socket| passing::send(&at, &[kind], Some(socket.as_fd())))
+    Box::new(move |socket| {
+        let sent = passing::send(&at, &[kind], Some(socket.as_fd()));
+        sent.map_err(|error| if line::is_end(&error) { io::Error::other(LOST) } else { error })
+    })
 }
 
 /// Returns the arguments as words of a command line.

@@ -193,6 +193,18 @@ fn what_is_beside_the_page_starts_when_needed_and_ends_with_it() {
 }
 
 #[test]
+fn the_page_says_that_what_starts_the_others_is_lost() {
+    let scene = Scene::new();
+    let page = scene.opened();
+    assert!(!page.get("/").has("start-beside"));
+    for (pid, _) in below(page.pid()) {
+        signal(pid, Signal::KILL);
+    }
+    eventually("it is said", || page.get("/").has("start `ctxfs web` again"));
+    assert!(page.get("/c/c7").has("small.txt"), "what is here is shown");
+}
+
+#[test]
 fn without_a_bucket_nothing_is_beside_the_page() {
     let store = Arc::new(TestStore::new());
     store.put("c7", "one", b"text\n");

@@ -186,10 +186,11 @@ impl State {
         let lived = self.control.take().map_or(Duration::ZERO, |_| now - self.started);
         let is_first = self.ended == 0 || lived >= LONGEST_PAUSE;
         self.pause = if is_first { FIRST_PAUSE } else { LONGEST_PAUSE.min(self.pause * 2) };
+        let is_known = !is_first && self.why == why;
         (self.ended, self.until, self.why) = (self.ended + 1, now + self.pause, why.to_owned());
         self.silent_since = None;
-        // Of those that follow one another only the first is told.
-        if is_first {
+        // Of those with one reason that follow one another only the first is told.
+        if !is_known {
             tracing::warn!("{}", self.told());
         }
     }
@@ -201,7 +202,7 @@ impl State {
         let next = self.until.saturating_duration_since(Instant::now()).as_secs() + 1;
         format!(
             "the process `{name}` is away: {why} ({times} so far); the first request after {next} s \
-             starts it again"
+             tries again"
         )
     }
 }
@@ -212,7 +213,8 @@ fn has_ended(control: &Arc<UnixStream>) -> bool {
     poll(&mut waited, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
 }
 
-fn is_end(error: &io::Error) -> bool {
+/// Returns true if an error of a socket means that nobody has the other end.
+pub(in crate::cli::remote) fn is_end(error: &io::Error) -> bool {
     use io::ErrorKind::BrokenPipe;
     use io::ErrorKind::ConnectionReset;
     use io::ErrorKind::NotConnected;
