@@ -98,6 +98,11 @@ impl Bucket {
         self.0.store.requests.snapshot()
     }
 
+    /// Returns why a request is being repeated, if one is.
+    pub fn last_failure(&self) -> Option<String> {
+        self.0.store.last_failure.get()
+    }
+
     /// Reads an object, or a range of it. A range that ends after the object ends with it; one
     /// that begins there is an error. At most 128 MiB.
     pub fn get(
@@ -183,11 +188,11 @@ impl Bucket {
     ) -> Result<Bytes, Fault> {
         let path = self.path(key)?;
         let get = || self.0.store.get(&path, range.clone(), most);
-        persist(deadline, patience(most), get).await
+        persist(&self.0.store.last_failure, deadline, patience(most), get).await
     }
 
     async fn looking(&self, path: &Path, deadline: Deadline) -> Result<ObjectMeta, Fault> {
-        persist(deadline, QUIET, || self.0.store.head(path)).await
+        persist(&self.0.store.last_failure, deadline, QUIET, || self.0.store.head(path)).await
     }
 
     async fn putting(
@@ -198,7 +203,7 @@ impl Bucket {
         deadline: Deadline,
     ) -> Result<(), Fault> {
         let put = || self.0.store.put(path, bytes.clone(), mode.clone());
-        persist(deadline, patience(bytes.len() as u64), put).await
+        persist(&self.0.store.last_failure, deadline, patience(bytes.len() as u64), put).await
     }
 
     /// Creates an object where the store has no condition for that.

@@ -85,8 +85,12 @@ impl Engine {
         look(self, Some(id), Duration::ZERO).map(drop)
     }
 
-    /// Returns why other hosts cannot be asked now, or what was wrong the last time.
-    pub fn trouble_with_others(&self) -> Option<String> {
+    /// Returns why others cannot be asked now, or what was wrong the last time. None of that
+    /// matters to a door that shows one conversation alone.
+    pub(crate) fn trouble_with_others(&self) -> Option<String> {
+        if self.options.only.is_some() {
+            return None;
+        }
         self.options.other_hosts.as_ref()?.report().error
     }
 

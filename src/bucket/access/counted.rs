@@ -21,6 +21,7 @@ use object_store::list::PaginatedListResult;
 use object_store::path::Path;
 
 use super::fault::Fault;
+use super::retry::LastFailure;
 use super::retry::QUIET;
 use super::retry::within;
 use crate::bucket::requests::RequestKind;
@@ -37,11 +38,12 @@ const TURN: usize = 100;
 pub(super) struct Counted {
     opened: Opened,
     pub(super) requests: Requests,
+    pub(super) last_failure: LastFailure,
 }
 
 impl Counted {
     pub(super) fn new(opened: Opened) -> Self {
-        Self { opened, requests: Requests::default() }
+        Self { opened, requests: Requests::default(), last_failure: LastFailure::default() }
     }
 
     /// Returns the client as a store with pages and parts, if it is one.

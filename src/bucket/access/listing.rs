@@ -145,7 +145,7 @@ impl Bucket {
         deadline: Deadline,
     ) -> Result<PaginatedListResult, Fault> {
         let page = || self.0.store.page(store, directory, options.clone());
-        persist(deadline, QUIET, page).await.map_err(no_bucket)
+        persist(&self.0.store.last_failure, deadline, QUIET, page).await.map_err(no_bucket)
     }
 
     async fn names(
@@ -158,7 +158,7 @@ impl Bucket {
         let offset = after.and_then(|after| exact(&format!("{directory}{after}")));
         let offset = offset.unwrap_or_default();
         let names = || self.0.store.names(&prefix, &offset, MOST);
-        persist(deadline, SLOW_LIST, names).await
+        persist(&self.0.store.last_failure, deadline, SLOW_LIST, names).await
     }
 
     async fn plain_directories(
@@ -168,7 +168,7 @@ impl Bucket {
     ) -> Result<Vec<Path>, Fault> {
         let prefix = exact(directory).unwrap_or_default();
         let list = || self.0.store.directories(&prefix);
-        Ok(persist(deadline, SLOW_LIST, list).await?.common_prefixes)
+        Ok(persist(&self.0.store.last_failure, deadline, SLOW_LIST, list).await?.common_prefixes)
     }
 }
 

@@ -4,6 +4,8 @@ use std::hash::BuildHasher as _;
 use std::hash::RandomState;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::deadline::Deadline;
 use super::fault::Fault;
 
@@ -30,12 +32,34 @@ pub(super) async fn within<T>(
     tokio::time::timeout(limit, future).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// Makes `attempt` until it succeeds, or fails in a way that stays, or `deadline` is past.
+/// The last failure of a request that is being repeated.
+#[derive(Debug, Default)]
+pub(super) struct LastFailure(Mutex<Option<String>>);
+
+impl LastFailure {
+    /// Returns it, if no request was answered since.
+    pub(super) fn get(&self) -> Option<String> {
+        self.0.lock().clone()
+    }
+
+    /// Takes notice of the outcome of an attempt.
+    fn note<T>(&self, outcome: &Result<T, Fault>) {
+        let why = if let Err(Fault::Again(why)) = outcome { Some(why.clone()) } else { None };
+        let mut last = self.0.lock();
+        if last.is_some() || why.is_some() {
+            *last = why;
+        }
+    }
+}
+
+/// Makes `attempt` until it succeeds, or fails in a way that stays, or `deadline` is past. `last`
+/// tells meanwhile why.
 ///
 /// Each attempt has at most the time `limit`. Pauses grow twofold and have a random part, so hosts
 /// that failed together do not come back together. A pause that would end after the deadline is
 /// not begun.
 pub(super) async fn persist<T, F>(
+    last: &LastFailure,
     deadline: Deadline,
     limit: Duration,
     mut attempt: impl FnMut() -> F,
@@ -45,7 +69,9 @@ where
 {
     let mut pauses = Pauses::new();
     loop {
-        let why = match within(limit.min(deadline.left()), attempt()).await {
+        let outcome = within(limit.min(deadline.left()), attempt()).await;
+        last.note(&outcome);
+        let why = match outcome {
             Err(Fault::Again(why)) => why,
             outcome => return outcome,
         };

@@ -151,7 +151,7 @@ impl<'a> Parts<'a> {
                     counted.requests.count(RequestKind::Put);
                     call(COMPLETE, store.complete_multipart(&self.path, id, parts.clone()))
                 };
-                persist(self.deadline, COMPLETE, complete).await.map(drop)
+                persist(&counted.last_failure, self.deadline, COMPLETE, complete).await.map(drop)
             }
         };
         match completed {
@@ -195,7 +195,8 @@ impl Drop for Parts<'_> {
 }
 
 async fn begin(counted: &Counted, path: &Path, deadline: Deadline) -> Result<Target, Fault> {
-    let target = persist(deadline, QUIET, || begin_once(counted, path)).await;
+    let target =
+        persist(&counted.last_failure, deadline, QUIET, || begin_once(counted, path)).await;
     target.map_err(|fault| if fault == Fault::Absent { Fault::no_bucket() } else { fault })
 }
 
@@ -224,7 +225,7 @@ async fn send_part(
         count_part(&counted, &bytes);
         call(limit, store.put_part(&path, &id, place, bytes.clone().into()))
     };
-    Ok((place, Some(persist(deadline, limit, part).await?)))
+    Ok((place, Some(persist(&counted.last_failure, deadline, limit, part).await?)))
 }
 
 fn count_part(counted: &Counted, bytes: &Bytes) {

@@ -22,11 +22,11 @@ const HINT: &str = "docs/REMOTE.md says what to do";
 
 pub(super) fn run(args: &RemoteCheckArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
-    let opened = Opened::new(&settings, Purpose::Read, context)?;
+    let opened = Opened::new(&settings, (Purpose::Read, args.quiet || cli.json), context)?;
     let bar = progress::bar("checking", None, args.quiet || cli.json || !args.read);
     let ids = opened.wanted_or_lost(args.conversation.as_slice())?;
     let is_quiet = args.quiet || cli.json || args.read;
-    let done = Done::in_each(&ids, ("checking", is_quiet), |id| {
+    let done = Done::in_each(&ids, ("checking", is_quiet), &opened.bucket, |id| {
         let notes = opened.home.conversation(id)?;
         let (bucket, reads) = (&opened.bucket, args.read);
         let (deadline, progress) = (|| opened.deadline(), |bytes| bar.inc(bytes));

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::bucket::Bucket;
 use crate::cli::context::Context;
 use crate::cli::progress;
+use crate::cli::progress::Waiting;
 use crate::cli::remote::problems::Problems;
 use crate::model::Component;
 use crate::remote::RemoteError;
@@ -23,13 +25,20 @@ pub(super) struct Done<T> {
 }
 
 impl<T> Done<T> {
-    /// Does something in each conversation. Shows how far that is, unless `is_quiet`.
+    /// Does something in each conversation. Shows how far that is, and why `bucket` is waited for,
+    /// unless `is_quiet`.
     pub(super) fn in_each(
         ids: &BTreeSet<Component>,
         (verb, is_quiet): (&'static str, bool),
+        bucket: &Bucket,
         mut act: impl FnMut(&Component) -> Result<Option<T>, RemoteError>,
     ) -> Self {
         let bar = progress::count(verb, ids.len(), "conversations", is_quiet);
+        let asked = bucket.clone();
+        let shown = Waiting::on(bar, move || match asked.last_failure() {
+            Some(why) => format!("{verb}: waiting for the bucket: {why}"),
+            None => verb.to_owned(),
+        });
         let mut done = Self { reports: Vec::new(), problems: Problems::default(), failure: None };
         for id in ids {
             match act(id) {
@@ -42,9 +51,8 @@ impl<T> Done<T> {
                     break;
                 }
             }
-            bar.inc(1);
+            shown.bar.inc(1);
         }
-        bar.finish_and_clear();
         done
     }
 

@@ -26,7 +26,7 @@ const HINT: &str = "the rest is done; try again, or use keys that may delete";
 pub(super) fn run(args: &RemoteGcArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let purpose = if args.dry_run { Purpose::Read } else { Purpose::Publish };
-    let opened = Opened::new(&settings, purpose, context)?;
+    let opened = Opened::new(&settings, (purpose, cli.json), context)?;
     let tidying = match (args.dry_run, settings.is_on(Key::RemoteSweep)) {
         (true, _) => Tidying::Look,
         (false, true) => Tidying::Delete,
@@ -37,7 +37,7 @@ pub(super) fn run(args: &RemoteGcArgs, cli: &Cli, context: &mut Context) -> anyh
     }
     let ids = opened.wanted(args.conversation.as_slice())?;
     let mut told = HashSet::new();
-    let done = Done::in_each(&ids, ("tidying", cli.json), |id| {
+    let done = Done::in_each(&ids, ("tidying", cli.json), &opened.bucket, |id| {
         let mut tidied = opened.sync(|sync| sync.tidy(id, tidying))?;
         // What is beside the mark of the bucket is told of each conversation.
         tidied.deletions.retain(|each| told.insert(each.key.clone()));

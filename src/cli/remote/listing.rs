@@ -33,7 +33,7 @@ const HINT: &str = "`ctxfs remote check` tells more";
 
 pub(in crate::cli) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
-    let opened = Opened::new(&settings, Purpose::Read, context)?;
+    let opened = Opened::new(&settings, (Purpose::Read, cli.json), context)?;
     let Some(named) = &args.conversation else { return conversations(&opened, cli, context) };
     let id = places::conversation_id(named)?;
     let mut problems = Problems::default();

@@ -18,6 +18,7 @@ use crate::cli::env;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
 use crate::cli::places;
+use crate::cli::progress::Waiting;
 use crate::cli::remote::holder;
 use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
@@ -93,25 +94,28 @@ pub(super) fn identify(
 }
 
 impl Opened {
-    /// Opens the bucket, and waits until no other process uses it for this store.
+    /// Opens the bucket, and waits until no other process uses it for this store. Tells a person
+    /// why it waits for the bucket, unless `is_quiet`.
     pub(super) fn new(
         settings: &Settings,
-        purpose: Purpose,
+        (purpose, is_quiet): (Purpose, bool),
         context: &mut Context,
     ) -> anyhow::Result<Self> {
-        Self::until(settings, purpose, None, context)
+        Self::until(settings, (purpose, is_quiet), None, context)
     }
 
     /// Does that, with an end of all requests.
     pub(super) fn until(
         settings: &Settings,
-        purpose: Purpose,
+        (purpose, is_quiet): (Purpose, bool),
         until: Option<Instant>,
         context: &mut Context,
     ) -> anyhow::Result<Self> {
         let bucket = bucket(settings)?;
         let store = Store::open(&settings.store(&context.environment)?)?;
+        let shown = waiting(&bucket, is_quiet);
         let identity = identify(&bucket, settings, purpose, deadline(until))?;
+        drop(shown);
         let home = Home::open(&store, identity.id)?;
         let lock = wait_for(&home, &store, until, context)?;
         home.keep_bucket(&bucket.url().to_string(), identity.write_once)?;
@@ -186,6 +190,15 @@ impl Opened {
         }
         Ok(ids)
     }
+}
+
+/// Shows what the first request waits for.
+fn waiting(bucket: &Bucket, is_quiet: bool) -> Waiting {
+    let asked = bucket.clone();
+    Waiting::alone(is_quiet, move || match asked.last_failure() {
+        Some(why) => format!("waiting for the bucket `{}`: {why}", asked.url()),
+        None => format!("waiting for the bucket `{}`", asked.url()),
+    })
 }
 
 fn deadline(until: Option<Instant>) -> Deadline {

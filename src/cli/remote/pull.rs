@@ -37,11 +37,11 @@ struct Report {
 
 pub(in crate::cli) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
-    let opened = Opened::new(&settings, Purpose::Read, context)?;
+    let opened = Opened::new(&settings, (Purpose::Read, args.quiet || cli.json), context)?;
     let ids = opened.wanted_or_lost(&args.conversations)?;
     let are_named = !args.conversations.is_empty();
     let mut absent = Vec::new();
-    let done = Done::in_each(&ids, ("getting", args.quiet || cli.json), |id| {
+    let done = Done::in_each(&ids, ("getting", args.quiet || cli.json), &opened.bucket, |id| {
         let report = pull(&opened, id)?;
         if are_named && report.is_none() {
             absent.push(id.to_text());

@@ -29,7 +29,7 @@ pub(super) fn run(args: &RemotePurgeArgs, cli: &Cli, context: &mut Context) -> a
     let settings = context.settings(cli, Vec::new())?;
     let (id, path) = place(&args.path)?;
     let purpose = if args.dry_run { Purpose::Read } else { Purpose::Publish };
-    let opened = Opened::new(&settings, purpose, context)?;
+    let opened = Opened::new(&settings, (purpose, cli.json), context)?;
     let notes = opened.home.conversation(&id)?;
     let conversation = opened.store.conversation(&id)?;
     let purged =

@@ -52,10 +52,10 @@ struct Report {
 
 pub(in crate::cli) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
-    let opened = Opened::new(&settings, Purpose::Publish, context)?;
+    let opened = Opened::new(&settings, (Purpose::Publish, args.quiet || cli.json), context)?;
     let ids = wanted(&opened, &args.conversations)?;
     let (are_named, sweeps) = (!args.conversations.is_empty(), settings.is_on(Key::RemoteSweep));
-    let done = Done::in_each(&ids, ("sending", args.quiet || cli.json), |id| {
+    let done = Done::in_each(&ids, ("sending", args.quiet || cli.json), &opened.bucket, |id| {
         push_some(&opened, id, are_named, sweeps)
     });
     if done.is_nothing() {
@@ -74,7 +74,7 @@ pub(in crate::cli) fn durably(
     context: &mut Context,
 ) -> anyhow::Result<()> {
     let until = Some(Instant::now() + DURABLE);
-    let sent = Opened::until(settings, Purpose::Publish, until, context)
+    let sent = Opened::until(settings, (Purpose::Publish, true), until, context)
         .and_then(|opened| Ok(push(&opened, output.conversation(), false)?));
     let path = output.path().to_text();
     let why = match sent {

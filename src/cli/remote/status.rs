@@ -14,6 +14,8 @@ use crate::bucket::Deadline;
 use crate::cli::args::Cli;
 use crate::cli::context::Context;
 use crate::cli::ls;
+use crate::cli::outcome::Failure;
+use crate::cli::outcome::FailureKind;
 use crate::cli::remote::opened;
 use crate::cli::remote::opened::Purpose;
 use crate::cli::settings::Key;
@@ -32,18 +34,22 @@ use crate::store::Time;
 /// The time that the bucket has to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+const HINT: &str = "correct `[remote]` of ctxfs.toml or the environment: docs/REMOTE.md";
 /// A difference of clocks that is told as a fault.
 const CLOCK_IS_OFF: Duration = Duration::from_mins(1);
 
 /// The status of this host and its bucket.
 struct Status {
-    url: String,
+    /// Where the bucket is, if that can be told.
+    url: Option<String>,
     bucket: Option<BucketId>,
     writer: Option<String>,
     /// How much later it is at the store, in milliseconds.
     clock: Option<i64>,
-    /// Why the bucket cannot be used.
+    /// Why the bucket does not answer, or is not for this host.
     error: Option<String>,
+    /// True if the settings lead to none, whatever the network does.
+    is_unusable: bool,
     conversations: Vec<(Component, Standing)>,
 }
 
@@ -52,7 +58,13 @@ pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let store = Store::open(&settings.store(&context.environment)?)?;
     let status = status(&settings, &store)?;
     let text = if cli.json { status.json().to_string() + "\n" } else { status.text() };
-    context.printer.data(&text)
+    context.printer.data(&text)?;
+    match status.error {
+        Some(error) if status.is_unusable => {
+            Err(Failure::new(FailureKind::Failed, error, HINT).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns what the bucket of the settings says of this host's clock, and its URL; `None` if they
@@ -73,35 +85,55 @@ fn healthy(settings: &Settings, store: &Path) -> anyhow::Result<(String, Option<
     let is_off = |clock: &i64| clock.unsigned_abs() > CLOCK_IS_OFF.as_millis() as u64;
     match error {
         Some(error) => Err(anyhow::Error::msg(error)),
-        None => Ok((url, clock.filter(is_off).map(clock_text))),
+        None => Ok((url.unwrap_or_default(), clock.filter(is_off).map(clock_text))),
     }
 }
 
 fn status(settings: &Settings, store: &Store) -> anyhow::Result<Status> {
-    let bucket = opened::bucket(settings)?;
-    let url = bucket.url().to_string();
-    let there = opened::identify(&bucket, settings, Purpose::Read, Deadline::after(PATIENCE));
-    let (id, error) = match there {
-        Ok(identity) => (Some(identity.id), None),
-        Err(error) => (known(store, &url)?, Some(format!("{error:#}"))),
+    let url = match opened::url(settings) {
+        Ok(url) => Some(url.to_string()),
+        Err(error) if settings.text(Key::RemoteUrl).is_none() => return Err(error),
+        Err(_) => None,
+    };
+    let opened = opened::bucket(settings);
+    let is_unusable = opened.is_err();
+    let asked = opened.and_then(|bucket| {
+        let deadline = Deadline::after(PATIENCE);
+        Ok((opened::identify(&bucket, settings, Purpose::Read, deadline)?, bucket))
+    });
+    let (there, error) = match asked {
+        Ok(there) => (Some(there), None),
+        Err(error) => (None, Some(format!("{error:#}"))),
+    };
+    let id = match &there {
+        Some((identity, _)) => Some(identity.id),
+        None => known(store, url.as_deref())?,
     };
     let (writer, clock, conversations) = (None, None, Vec::new());
-    let mut status = Status { url, bucket: id, writer, clock, error, conversations };
+    let mut status = Status { url, bucket: id, writer, clock, error, is_unusable, conversations };
     if let Some(id) = id {
         let home = Home::open(store, id)?;
         status.writer = Some(home.writer()?.to_string());
         status.conversations = standings(store, &home)?;
-        if status.error.is_none() && settings.is_on(Key::RemoteSweep) {
+        if let Some((_, bucket)) = there
+            && settings.is_on(Key::RemoteSweep)
+        {
             status.clock = clock_of(&bucket, &status.conversations);
         }
     }
     Ok(status)
 }
 
-/// Returns the bucket that was at `url` when it answered last.
-fn known(store: &Store, url: &str) -> anyhow::Result<Option<BucketId>> {
+/// Returns the bucket that was at `url` when it answered last; where no URL can be told, the only
+/// one that ever answered.
+fn known(store: &Store, url: Option<&str>) -> anyhow::Result<Option<BucketId>> {
     let known = known_buckets(store)?;
-    Ok(known.into_iter().find(|bucket| bucket.url == url).map(|bucket| bucket.id))
+    let found = match (url, &*known) {
+        (Some(url), known) => known.iter().find(|bucket| bucket.url == url),
+        (None, [only]) => Some(only),
+        (None, _) => None,
+    };
+    Ok(found.map(|bucket| bucket.id))
 }
 
 fn standings(store: &Store, home: &Home) -> anyhow::Result<Vec<(Component, Standing)>> {
@@ -131,7 +163,7 @@ fn clock_of(bucket: &Bucket, conversations: &[(Component, Standing)]) -> Option<
 impl Status {
     fn text(&self) -> String {
         let unknown = || "not known".to_owned();
-        let mut text = format!("bucket  {}\n", self.url);
+        let mut text = format!("bucket  {}\n", self.url.clone().unwrap_or_else(unknown));
         let _ = writeln!(text, "id      {}", self.bucket.map_or_else(unknown, |id| id.to_string()));
         let _ = writeln!(text, "writer  {}", self.writer.clone().unwrap_or_else(unknown));
         if let Some(clock) = self.clock {

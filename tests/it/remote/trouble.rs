@@ -1,5 +1,8 @@
 //! Bad weather: no network, wrong keys, keys that may not write, a full disk.
 
+use std::time::Duration;
+use std::time::Instant;
+
 use crate::remote::Pair;
 use crate::remote::assert_told;
 use crate::remote::ending;
@@ -11,6 +14,7 @@ use crate::support::Call;
 use crate::support::Command;
 use crate::support::Fault;
 use crate::support::FaultyDisk;
+use crate::support::Terminal;
 use crate::support::TestStore;
 
 #[test]
@@ -95,6 +99,59 @@ fn without_a_network_nothing_is_lost() {
     let other = TestStore::new();
     server.environment(other.ctxfs("pull", &[])).stdout();
     assert_eq!(outputs(&other).len(), 2);
+}
+
+#[test]
+fn the_status_tells_what_is_known_here_where_the_settings_lead_to_no_bucket() {
+    let (server, one) = (Server::start(), TestStore::new());
+    one.put("c7", "x", b"text\n");
+    server.environment(one.ctxfs("push", &[])).stdout();
+    one.put("c7", "y", b"more\n");
+    let wrong = [
+        ("AWS_ENDPOINT_URL", "nonsense", "`AWS_ENDPOINT_URL`"),
+        ("CTXFS_REMOTE_URL", "s3://bucket/p?token=SECRET", "cannot use the remote"),
+    ];
+    for (name, value, why) in wrong {
+        let status = |options: &[&str]| {
+            let command = one.ctxfs("remote", &[&["status"], options].concat());
+            server.environment(command).env(name, value).run()
+        };
+        let told = status(&[]);
+        assert_told(&told, 1, why);
+        assert_told(&told, 1, "1 file to send");
+        assert_told(&told, 1, "looked ");
+        assert!(!told.to_string().contains("token=SECRET"), "{told}");
+        let told = status(&["--json"]);
+        let json: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+        assert!(json["error"].is_string() && json["conversations"][0]["files"] == 1, "{json}");
+    }
+}
+
+#[test]
+fn a_person_is_told_that_the_bucket_is_waited_for_and_can_end_it() {
+    let one = TestStore::new();
+    one.put("c7", "x", b"text\n");
+    let scratch = one.scratch("terminal");
+    std::fs::create_dir_all(&scratch).unwrap();
+    let push = |options: &str| {
+        let variables = "AWS_ACCESS_KEY_ID=AKTEST AWS_SECRET_ACCESS_KEY=none AWS_REGION=eu-1 \
+                         AWS_ENDPOINT_URL=http://127.0.0.1:9 CTXFS_REMOTE_URL=s3://bucket/prefix";
+        let (program, store) = (env!("CARGO_BIN_EXE_ctxfs"), one.path());
+        let command = format!("'{program}' push --store '{}' {options}", store.display());
+        let line = format!("{variables} {command}; echo ended with $?; sleep 1000");
+        Terminal::start(&scratch, &scratch, &line)
+    };
+    let terminal = push("");
+    let told =
+        |screen: &str| screen.contains("waiting for the bucket") && screen.contains("refused");
+    terminal.screen_when("it says why it waits", told);
+    let asked = Instant::now();
+    terminal.keys(&["C-c"]);
+    terminal.screen_when("it ends", |screen| !told(screen) || screen.contains("ended with 130"));
+    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+    let quiet = push("--quiet");
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(!quiet.screen().contains("waiting"), "{}", quiet.screen());
 }
 
 #[test]
