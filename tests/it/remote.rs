@@ -7,6 +7,7 @@ mod hosts;
 mod mounts;
 mod planted;
 mod process;
+mod programs;
 mod proxy;
 mod readers;
 mod requests;
