@@ -214,7 +214,7 @@ impl WaitingQueue {
         self.waiting.retain(|(_, tries)| !tries.is_empty());
         let unanswered = self.unanswered.extract_if(.., |(tid, _)| tids.contains(tid));
         taken.extend(unanswered.map(|(tid, request)| {
-            let again = Box::new(move |_| request.interrupt());
+            let again = Box::new(move |_: Turn| request.interrupt());
             WaitingRequest { tid, again }
         }));
         taken

@@ -138,7 +138,7 @@ impl Fault {
     /// Returns what an error of the client of a directory means. Its own text has the path.
     fn of_directory(error: &object_store::Error) -> Self {
         let why = causes(error).nth(1).map(ToString::to_string).unwrap_or_default();
-        match causes(error).find_map(<dyn Error>::downcast_ref) {
+        match causes(error).find_map(|cause| cause.downcast_ref::<io::Error>()) {
             Some(source) => Self::of_disk(source, plain(&why)),
             None => Self::Never(deepest(error)),
         }

@@ -151,10 +151,11 @@ fn a_service_account_that_a_client_would_panic_at_is_refused() {
     };
     for bad in ["", "nonsense", "https://a b", "https://host:99999"] {
         fs::write(&file, account(bad)).unwrap();
+        let whole = account(bad);
         for (name, value) in [
             ("GOOGLE_SERVICE_ACCOUNT", named.as_str()),
-            ("GOOGLE_SERVICE_ACCOUNT_PATH", &named),
-            ("GOOGLE_SERVICE_ACCOUNT_KEY", &account(bad)),
+            ("GOOGLE_SERVICE_ACCOUNT_PATH", named.as_str()),
+            ("GOOGLE_SERVICE_ACCOUNT_KEY", whole.as_str()),
         ] {
             let error = refusal("gs://bucket", &[(name, value)]);
             assert!(error.contains(name) && error.contains("gcs_base_url"), "{error}");

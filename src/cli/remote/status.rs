@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::bucket::Bucket;
 use crate::bucket::BucketId;
 use crate::bucket::Deadline;
+use crate::bucket::Identity;
 use crate::cli::args::Cli;
 use crate::cli::context::Context;
 use crate::cli::ls;
@@ -90,18 +91,10 @@ fn healthy(settings: &Settings, store: &Path) -> anyhow::Result<(String, Option<
 }
 
 fn status(settings: &Settings, store: &Store) -> anyhow::Result<Status> {
-    let url = match opened::url(settings) {
-        Ok(url) => Some(url.to_string()),
-        Err(error) if settings.text(Key::RemoteUrl).is_none() => return Err(error),
-        Err(_) => None,
-    };
+    let url = url(settings)?;
     let opened = opened::bucket(settings);
     let is_unusable = opened.is_err();
-    let asked = opened.and_then(|bucket| {
-        let deadline = Deadline::after(PATIENCE);
-        Ok((opened::identify(&bucket, settings, Purpose::Read, deadline)?, bucket))
-    });
-    let (there, error) = match asked {
+    let (there, error) = match opened.and_then(|bucket| asked(settings, bucket)) {
         Ok(there) => (Some(there), None),
         Err(error) => (None, Some(format!("{error:#}"))),
     };
@@ -122,6 +115,21 @@ fn status(settings: &Settings, store: &Store) -> anyhow::Result<Status> {
         }
     }
     Ok(status)
+}
+
+/// Returns the URL of the settings; `None` if it is none. Fails if they have none.
+fn url(settings: &Settings) -> anyhow::Result<Option<String>> {
+    match opened::url(settings) {
+        Ok(url) => Ok(Some(url.to_string())),
+        Err(_) if settings.text(Key::RemoteUrl).is_some() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Asks a bucket who it is.
+fn asked(settings: &Settings, bucket: Bucket) -> anyhow::Result<(Identity, Bucket)> {
+    let deadline = Deadline::after(PATIENCE);
+    Ok((opened::identify(&bucket, settings, Purpose::Read, deadline)?, bucket))
 }
 
 /// Returns the bucket that was at `url` when it answered last; where no URL can be told, the only

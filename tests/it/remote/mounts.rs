@@ -6,7 +6,9 @@ use std::fs::Permissions;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -202,15 +204,16 @@ fn without_the_bucket_nobody_waits_and_what_is_left_is_sent_later() {
     eventually("it is sent", || !ending(shared.path(), ".tar.zst").is_empty());
 }
 
-/// Returns the process that asks a bucket for a mount.
-fn process_of(bucket: &Path) -> Option<u32> {
+/// Returns the processes that ask a bucket for mounts.
+fn processes_of(bucket: &Path) -> Vec<u32> {
     let url = format!("file://{}/bucket", bucket.display());
     let is_it = |line: &[u8]| {
         line.starts_with(b"ctxfs-remote\0") && line.ends_with(format!("{url}\0").as_bytes())
     };
     let entries = fs::read_dir("/proc").unwrap().flatten();
-    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.find(|pid| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| is_it(&line)))
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| is_it(&line)))
+        .collect()
 }
 
 #[test]
@@ -219,23 +222,46 @@ fn a_process_that_is_stopped_is_replaced_and_does_not_outlive_the_mount() {
     let mut mount = TestMount::of(&store(shared.path()), Mode::Passthrough, &[]);
     mount.artifact("c7", "x.txt", b"some bytes\n");
     eventually("it is sent", || !ending(shared.path(), ".tar.zst").is_empty());
-    let first = process_of(shared.path()).unwrap();
+    let first = processes_of(shared.path())[0];
     signal(first, Signal::STOP);
     let start = Instant::now();
     assert!(fs::metadata(mount.tool("c7").join("none.txt")).is_err());
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     let another = || {
         fs::metadata(mount.tool("c7").join("none.txt")).ok();
-        process_of(shared.path()).is_some_and(|pid| pid != first)
+        processes_of(shared.path()).iter().any(|pid| *pid != first)
     };
     eventually("another one asks", another);
     eventually("the first has ended", || !Path::new(&format!("/proc/{first}")).exists());
     mount.artifact("c7", "y.txt", b"more bytes\n");
     eventually("it is sent, too", || ending(shared.path(), ".tar.zst").len() > 1);
-    let second = process_of(shared.path()).unwrap();
+    let second = processes_of(shared.path())[0];
     signal(second, Signal::STOP);
     assert_eq!(mount.end(Signal::INT), Some(0));
     eventually("it has ended", || !Path::new(&format!("/proc/{second}")).exists());
+}
+
+#[test]
+fn whoever_waits_for_a_view_whose_bytes_do_not_come_can_be_ended() {
+    let mounts = Mounts::new();
+    mounts.one.artifact("c7", "log.txt", &large("log"));
+    let there = mounts.other.tool("c7").join("log.txt");
+    eventually("it arrives", || fs::metadata(&there).is_ok());
+    for pid in processes_of(mounts.shared.path()) {
+        signal(pid, Signal::STOP);
+    }
+    for view in ["log.txt.grep/line 15000", "log.txt.lines/15000-15001", "log.txt"] {
+        let path = there.with_file_name(view);
+        let mut client = process::Command::new("cat");
+        let client = client.arg(path).stdout(process::Stdio::null()).stderr(process::Stdio::null());
+        let mut client = client.spawn().unwrap();
+        thread::sleep(Duration::from_millis(500));
+        assert!(client.try_wait().unwrap().is_none(), "{view}: it did not wait");
+        let start = Instant::now();
+        signal(client.id(), Signal::INT);
+        client.wait().unwrap();
+        assert!(start.elapsed() < Duration::from_secs(5), "{view}: {:?}", start.elapsed());
+    }
 }
 
 #[test]
