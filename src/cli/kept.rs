@@ -7,6 +7,7 @@ use std::process::Child;
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use std::time::Instant;
 
 use rustix::event::PollFd;
 use rustix::event::PollFlags;
@@ -18,6 +19,8 @@ use rustix::process::pidfd_open;
 
 /// The time in which a process ends by itself once nobody asks it any more.
 const GRACE: Duration = Duration::from_secs(1);
+/// The pause before the end of processes is looked for again.
+const AGAIN: Duration = Duration::from_millis(5);
 
 /// Processes that this one started, each for the other end of a socket.
 #[derive(Default)]
@@ -39,10 +42,12 @@ impl Kept {
         Ok(())
     }
 
-    /// Waits until all have ended.
+    /// Waits until all have ended, for a few seconds at most: one that waits for a disk cannot even
+    /// be killed.
     pub(super) fn finish(self) {
-        for thread in self.0 {
-            drop(thread.join());
+        let end = Instant::now() + GRACE * 4;
+        while self.0.iter().any(|thread| !thread.is_finished()) && Instant::now() < end {
+            thread::sleep(AGAIN);
         }
     }
 }
@@ -81,7 +86,6 @@ mod tests {
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::Command;
     use std::process::Stdio;
-    use std::time::Instant;
 
     use rustix::process::Signal;
     use rustix::process::kill_process;

@@ -247,8 +247,9 @@ fn whoever_waits_for_a_view_whose_bytes_do_not_come_can_be_ended() {
     mounts.one.artifact("c7", "log.txt", &large("log"));
     let there = mounts.other.tool("c7").join("log.txt");
     eventually("it arrives", || fs::metadata(&there).is_ok());
-    for pid in processes_of(mounts.shared.path()) {
-        signal(pid, Signal::STOP);
+    let stopped = processes_of(mounts.shared.path());
+    for pid in &stopped {
+        signal(*pid, Signal::STOP);
     }
     for view in ["log.txt.grep/line 15000", "log.txt.lines/15000-15001", "log.txt"] {
         let path = there.with_file_name(view);
@@ -261,6 +262,10 @@ fn whoever_waits_for_a_view_whose_bytes_do_not_come_can_be_ended() {
         signal(client.id(), Signal::INT);
         client.wait().unwrap();
         assert!(start.elapsed() < Duration::from_secs(5), "{view}: {:?}", start.elapsed());
+    }
+    // Otherwise the mount ends once the deadline of these reads is past.
+    for pid in stopped {
+        signal(pid, Signal::CONT);
     }
 }
 
