@@ -136,6 +136,10 @@ impl Line for ProcessLine {
 
     fn missed(&self, since: Instant) {
         let mut state = self.0.state.lock();
+        if since < state.started {
+            // Another process was asked.
+            return;
+        }
         let since = since.max(state.heard);
         let since = state.silent_since.map_or(since, |earlier| earlier.min(since));
         state.silent_since = Some(since);

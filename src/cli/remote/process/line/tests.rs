@@ -104,6 +104,7 @@ fn a_process_that_answers_nothing_counts_as_lost() {
     let before = |time: Duration| Instant::now().checked_sub(time).unwrap();
     line.missed(before(Duration::from_mins(1)));
     assert_eq!(line.trouble(), None, "it was started after that request");
+    line.0.state.lock().started = before(Duration::from_mins(2));
     line.0.state.lock().heard = before(Duration::from_mins(1));
     line.heard();
     line.missed(before(Duration::from_mins(1)));
@@ -125,6 +126,7 @@ fn the_silence_of_short_requests_adds_up() {
     let _waits = line.connect().unwrap();
     let before = |time: Duration| Instant::now().checked_sub(time).unwrap();
     let since = before(SILENT - Duration::from_millis(200));
+    line.0.state.lock().started = since;
     line.0.state.lock().heard = since;
     line.missed(since);
     assert_eq!(line.trouble(), None);
