@@ -102,6 +102,20 @@ fn without_a_network_nothing_is_lost() {
 }
 
 #[test]
+fn a_view_of_bytes_that_have_left_the_bucket_says_what_to_do() {
+    let pair = Pair::new();
+    pair.one.put("c7", "x", &large("x"));
+    pair.push(&pair.one);
+    // The record comes here, and the bytes stay there.
+    pair.ctxfs(&pair.other, "view", &["c7/artifacts/tool/x.txt.summary"]).stdout();
+    for object in ending(&pair.bucket().join("conversations/c7/objects"), "") {
+        std::fs::remove_file(object).unwrap();
+    }
+    let view = "c7/artifacts/tool/x.txt.lines/15000-15001";
+    assert_told(&pair.ctxfs(&pair.other, "view", &[view]).run(), 1, "`ctxfs remote check`");
+}
+
+#[test]
 fn the_status_tells_what_is_known_here_where_the_settings_lead_to_no_bucket() {
     let (server, one) = (Server::start(), TestStore::new());
     one.put("c7", "x", b"text\n");
