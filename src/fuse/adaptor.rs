@@ -58,7 +58,6 @@ use crate::fuse::convert::released;
 use crate::fuse::dentries::ViewDentries;
 use crate::fuse::init::MAX_WRITE;
 use crate::fuse::init::configure;
-use crate::fuse::operation::Operation;
 use crate::fuse::passthrough::PassthroughFiles;
 use crate::fuse::workers::Workers;
 

@@ -125,7 +125,7 @@ fn the_silence_of_short_requests_adds_up() {
     }));
     let _waits = line.connect().unwrap();
     let before = |time: Duration| Instant::now().checked_sub(time).unwrap();
-    let since = before(SILENT - Duration::from_millis(200));
+    let since = before(SILENT.saturating_sub(Duration::from_millis(200)));
     line.0.state.lock().started = since;
     line.0.state.lock().heard = since;
     line.missed(since);
