@@ -24,6 +24,7 @@ use crate::cli::logging;
 use crate::cli::ls;
 use crate::cli::memory;
 use crate::cli::outcome::Failure;
+use crate::cli::outcome::FailureKind;
 use crate::cli::page_link::RunningPage;
 use crate::cli::places;
 use crate::cli::remote;
@@ -31,8 +32,10 @@ use crate::cli::remote::Beside;
 use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
 use crate::engine::Confinement;
+use crate::engine::Engine;
 use crate::engine::EngineOptions;
 use crate::model::Component;
+use crate::model::visible;
 use crate::store::Store;
 use crate::web;
 use crate::web::WebOptions;
@@ -52,11 +55,30 @@ pub(super) fn run(args: &WebArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         let id = ls::find_anywhere(&engine, id)?.id().clone();
         return files::export(engine, &id, dir, context);
     }
-    let only = match &args.only {
-        Some(id) => Some(ls::find(&store, id)?.id().clone()),
-        None => None,
-    };
+    let only = args.only.as_ref().map(|id| only(id, &store, &settings)).transpose()?;
     serve(args, &store, &root, only.as_ref(), &settings, context)
+}
+
+/// Returns the conversation that is to be shown alone. Where there is a bucket, it may come from
+/// there.
+fn only(id: &str, store: &Store, settings: &Settings) -> anyhow::Result<Component> {
+    match ls::find(store, id) {
+        Ok(found) => Ok(found.id().clone()),
+        Err(_) if settings.text(Key::RemoteUrl).is_some() => Ok(places::conversation_id(id)?),
+        Err(error) => Err(error),
+    }
+}
+
+/// Fails if a conversation is not here and does not come from the bucket.
+fn require(id: &Component, engine: &Engine) -> anyhow::Result<()> {
+    engine.ask_for_conversation(id)?;
+    if engine.store().conversation(id)?.is_some() {
+        return Ok(());
+    }
+    let name = visible::whole(&id.to_text());
+    let text = format!("there is no conversation `{name}` here, and none came from the bucket");
+    let hint = "`ctxfs ls --remote` lists those that the bucket has";
+    Err(Failure::new(FailureKind::Failed, text, hint).into())
 }
 
 fn serve(
@@ -88,6 +110,8 @@ fn serve(
     };
     let engine = engine::open(store.clone(), options);
     let confinement = confined(store, settings);
+    // Only now, as it may start a thread.
+    only.map_or(Ok(()), |id| require(id, &engine))?;
     let value = json!({ "url": address, "pid": std::process::id(), "store": root,
         "confinement": confinement });
     context.printer.line(&address, &value)?;

@@ -127,6 +127,17 @@ fn with_only_nothing_else_is_asked_for() {
 }
 
 #[test]
+fn only_takes_a_conversation_that_others_have() {
+    let scene = Scene::new();
+    let set = |command: Command| scene.server.environment(command);
+    let page = Served::with(&scene.other, &["--only", "c7"], set);
+    assert!(page.get("/c/c7").has("small.txt"));
+    let absent = set(scene.other.ctxfs("web", &["--only", "none"])).run();
+    assert_eq!(absent.code, 1, "{absent}");
+    assert!(absent.to_string().contains("none came from the bucket"), "{absent}");
+}
+
+#[test]
 fn without_the_bucket_what_is_here_is_shown_and_nobody_waits_long() {
     let store = Arc::new(TestStore::new());
     store.put("c8", "one", b"some text\n");
