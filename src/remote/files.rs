@@ -66,7 +66,11 @@ pub fn files(
     for (path, stat) in files {
         let digest = digests.of(&path, &stat, &mut all.unread)?;
         let mark = FileMark::of(&stat);
-        let origin = origin_at(conversation, &path, &stat).filter(|origin| is_of_bucket(*origin));
+        // A file that the base has as it is, is no copy: most are known to be none without their
+        // records.
+        let may_be_copy = stat.may_be_copy() || digest.as_deref() != Some("");
+        let origin = if may_be_copy { origin_at(conversation, &path, &stat) } else { None };
+        let origin = origin.filter(|origin| is_of_bucket(*origin));
         let key = origin.map_or(key_of(&mark), FileKey::Elsewhere);
         let found = Found { key, version: version_of(&mark), digest };
         all.found.insert(path.to_text(), found);
@@ -91,9 +95,6 @@ pub fn files(
 /// Returns the artifact whose bytes came to this file from the bucket, after it was known without
 /// them: it is that still.
 fn origin_at(conversation: &Conversation, path: &RelPath, stat: &Stat) -> Option<Origin> {
-    if !stat.may_be_copy() {
-        return None;
-    }
     let record = conversation.record(path).ok()??;
     stat.far_origin(&record)?.parse().ok()
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::time::Duration;
+use std::time::UNIX_EPOCH;
 
 use super::Came;
 use super::Sent;
@@ -120,6 +121,25 @@ fn where_nothing_changed_nothing_is_read() {
     other.scene.put("y", "other bytes\n");
     assert_eq!(refused(), 1);
     assert_eq!(refused(), 1, "it may live, so nothing is settled");
+}
+
+#[test]
+fn other_times_send_nothing_again() {
+    let (one, other) = two_hosts();
+    one.scene.put("x", "some bytes\n");
+    one.scene.write("catalog/index.json", "{}");
+    one.push();
+    other.pull();
+    for host in [&one, &other] {
+        for path in [format!("{TOOL}/x.txt"), "catalog/index.json".to_owned()] {
+            let file = fs::File::options().write(true).open(host.scene.at(&path)).unwrap();
+            file.set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
+        }
+        assert!(host.push().segments.is_empty());
+        assert_eq!(host.pull().steps, 0);
+    }
+    fs::write(one.scene.at("catalog/index.json"), "[]").unwrap();
+    assert_eq!(one.push().segments.len(), 1, "other bytes of the same size");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
+use ctxfs::remote::pieces;
 use ctxfs::store::RemovalOutcome;
 use rustix::fs::XattrFlags;
 use rustix::process::Signal;
@@ -110,26 +111,30 @@ fn what_is_removed_here_is_gone_there() {
 }
 
 #[test]
-fn a_time_that_is_set_goes_there_with_mode_and_attributes() {
+fn attributes_that_are_set_later_stay_on_their_host_and_send_nothing() {
     let mounts = Mounts::new();
     let here = mounts.one.artifact("c7", "x.txt", b"some bytes\n");
     mounts.arrives("x.txt", b"some bytes\n");
-    fs::set_permissions(&here, Permissions::from_mode(0o640)).unwrap();
-    rustix::fs::setxattr(&here, "user.note", b"of one", XattrFlags::empty()).unwrap();
-    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-    File::open(here).unwrap().set_modified(long_ago).unwrap();
     let there = mounts.other.tool("c7").join("x.txt");
-    let arrived = || {
-        // A listing asks the bucket.
-        fs::read_dir(mounts.other.tool("c7")).unwrap().count() > 0
-            && fs::metadata(&there).is_ok_and(|found| found.modified().unwrap() == long_ago)
-    };
-    eventually("the time arrives", arrived);
-    assert_eq!(fs::metadata(&there).unwrap().permissions().mode() & 0o777, 0o640);
-    let mut note = [0_u8; 16];
-    let length = rustix::fs::getxattr(&there, "user.note", &mut note).unwrap();
-    assert_eq!(&note[..length], b"of one");
-    assert_eq!(fs::read(there).unwrap(), b"some bytes\n");
+    for (file, mode) in [(&here, 0o640), (&there, 0o644)] {
+        fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
+        rustix::fs::setxattr(file, "user.note", b"of one", XattrFlags::empty()).unwrap();
+        File::open(file).unwrap().set_modified(SystemTime::now()).unwrap();
+    }
+    // What each sends after that would come with it.
+    mounts.other.artifact("c7", "y.txt", b"of the other\n");
+    mounts.one.artifact("c7", "z.txt", b"of the one\n");
+    mounts.arrives("z.txt", b"of the one\n");
+    let from_there = mounts.one.tool("c7").join("y.txt");
+    eventually("it arrives here", || fs::read(&from_there).is_ok());
+    let url = format!("file://{}/bucket", mounts.shared.path().display());
+    let host = Sharing::new(&mounts.one.store().path(), &url, 0);
+    let found = host.sync(|sync| pieces(&sync.home.conversation(host.conversation.id()).unwrap()));
+    let found = found.unwrap().pieces;
+    let artifacts = found.iter().flat_map(|piece| piece.artifacts.values());
+    assert_eq!(artifacts.filter(|claim| claim.path == "artifacts/tool/x.txt").count(), 1);
+    let mode = |file| fs::metadata(file).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&here), mode(&there)), (0o640, 0o644));
 }
 
 #[test]
