@@ -105,22 +105,6 @@ impl BlockCache {
         let _removed = self.dir.unlink(name.as_ref());
     }
 
-    /// Removes all that is kept of objects, whose bytes are to be nowhere.
-    pub(super) fn forget_objects(&self, objects: &BTreeSet<ObjectName>) -> io::Result<()> {
-        let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
-        for KeptFile { name, .. } in self.files()? {
-            let name_bytes = name.as_bytes();
-            if objects.iter().any(|object| name_bytes.starts_with(object.as_bytes())) {
-                match self.dir.unlink(&name) {
-                    // Another process made room.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    removed => removed?,
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let number = self.names.hash_one(self.next.fetch_add(1, Relaxed));
         let new = format!("{NEW}{number:016x}");
@@ -166,6 +150,22 @@ impl BlockCache {
         })?;
         Ok(files)
     }
+}
+
+/// Removes all that is kept in `dir` of objects, which no artifact has any more.
+pub(super) fn forget_objects(dir: &Dir, objects: &BTreeSet<ObjectName>) -> io::Result<()> {
+    let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
+    for entry in dir.entries()? {
+        let name = entry.name.as_bytes();
+        if objects.iter().any(|object| name.starts_with(object.as_bytes())) {
+            match dir.unlink(&entry.name) {
+                // Another process made room.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed?,
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -85,6 +85,11 @@ impl FarArtifacts {
         }
     }
 
+    /// Forgets what is in memory of the segments of a conversation, of which some are gone.
+    pub(super) fn forget(&self, conversation: &Component) {
+        self.0.segments.forget(conversation);
+    }
+
     /// Returns where blocks come from.
     pub(super) fn source(&self) -> &Source {
         &self.0.source

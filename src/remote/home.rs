@@ -15,11 +15,11 @@
 
 mod known;
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rustix::fs::OFlags;
 use serde::Deserialize;
@@ -27,7 +27,6 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::bucket::BucketId;
-use crate::bucket::ObjectName;
 use crate::model::Component;
 use crate::remote::Notes;
 use crate::remote::RemoteError;
@@ -46,7 +45,7 @@ pub use known::known_buckets;
 const LOCK: &str = "lock";
 const WRITER: &str = "writer.json";
 const CONVERSATIONS: &str = "conversations";
-const BLOCKS: &str = "blocks";
+pub(super) const BLOCKS: &str = "blocks";
 /// The most bytes of `writer.json` that are read.
 const MOST: u64 = 4 << 10;
 
@@ -55,7 +54,7 @@ const MOST: u64 = 4 << 10;
 pub struct Home {
     /// The directories of all buckets, and of this one.
     remote: Dir,
-    dir: Dir,
+    dir: Arc<Dir>,
     conversations: Dir,
     path: PathBuf,
 }
@@ -96,7 +95,7 @@ impl Home {
             Ok((dir, conversations))
         });
         let (dir, conversations) = made.map_err(RemoteError::at("open", &path))?;
-        Ok(Self { remote, dir, conversations, path })
+        Ok(Self { remote, dir: Arc::new(dir), conversations, path })
     }
 
     /// Takes the right to push for this store. `None` if another process has it.
@@ -148,12 +147,6 @@ impl Home {
         opened.map_err(RemoteError::at("open", &self.path.join(BLOCKS)))
     }
 
-    /// Removes what was fetched of objects, whose bytes are to be nowhere.
-    pub(super) fn forget_objects(&self, objects: &BTreeSet<ObjectName>) -> Result<(), RemoteError> {
-        let forgotten = self.blocks(u64::MAX)?.forget_objects(objects);
-        forgotten.map_err(RemoteError::at("remove blocks in", &self.path.join(BLOCKS)))
-    }
-
     /// Returns true if host and bucket agreed upon files or messages of a conversation that is not
     /// in the store any more. Makes nothing.
     pub fn is_removed(&self, store: &Store, id: &Component) -> Result<bool, RemoteError> {
@@ -178,7 +171,7 @@ impl Home {
         let path = self.path.join(CONVERSATIONS).join(conversation.as_os_str());
         let dir = whole_file::directory(&self.conversations, conversation.as_os_str());
         let dir = dir.map_err(RemoteError::at("open", &path))?;
-        Notes::open(conversation.clone(), dir, path)
+        Notes::open(conversation.clone(), Arc::clone(&self.dir), (dir, path))
     }
 }
 

@@ -13,6 +13,7 @@ use crate::bucket::Deadline;
 use crate::bucket::FormatError;
 use crate::bucket::Line;
 use crate::bucket::Listed;
+use crate::bucket::ObjectName;
 use crate::bucket::SEGMENT_BYTES;
 use crate::bucket::SegmentHead;
 use crate::bucket::log_prefix;
@@ -21,10 +22,14 @@ use crate::bucket::segment_of;
 use crate::remote::Agreement;
 use crate::remote::Notes;
 use crate::remote::Objects;
+use crate::remote::Piece;
 use crate::remote::RemoteError;
 use crate::remote::StoredSegment;
+use crate::remote::pieces;
 use crate::remote::pieces::piece;
+use crate::replica::Removed;
 use crate::replica::SegmentId;
+use crate::replica::State;
 
 /// The largest segment that is fetched as a whole.
 const WHOLE: u64 = 1 << 20;
@@ -85,6 +90,7 @@ pub(super) fn look_from(
         listed,
         doubted: BTreeSet::new(),
         again: Vec::new(),
+        removed: Removed::default(),
         looked: Looked::default(),
     };
     let came = looking.fetch_all();
@@ -109,6 +115,8 @@ struct Looking<'a> {
     doubted: BTreeSet<SegmentId>,
     /// Those of it that are to be asked for again.
     again: Vec<Wanted>,
+    /// What the segments that came remove.
+    removed: Removed,
     looked: Looked,
 }
 
@@ -220,6 +228,7 @@ impl Looking<'_> {
             }
             Ok((piece, _)) => {
                 self.agreement.clock.see(piece.latest());
+                self.removed.extend(&piece.removed);
                 self.looked.new.push(id);
                 Ok(())
             }
@@ -244,19 +253,41 @@ impl Looking<'_> {
         for id in self.notes.refused()?.into_iter().filter(|id| !listed.contains(id)) {
             self.notes.forget_segment(id)?;
         }
-        let gone: Vec<_> = self.here.difference(&listed).copied().collect();
-        for id in gone {
-            if covered.contains(&id) || self.says_nothing(id) {
-                self.notes.forget_segment(id)?;
-                self.looked.gone.push(id);
-            } else if self.agreement.writer == Some(id.writer) {
-                self.looked.lost.push(id);
-            } else {
-                self.looked.missing.push(id);
-            }
+        let not_there = self.here.difference(&listed).copied();
+        let (gone, missing): (Vec<_>, Vec<_>) =
+            not_there.partition(|id| covered.contains(id) || self.says_nothing(*id));
+        self.forget_objects(&gone)?;
+        for id in &gone {
+            self.notes.forget_segment(*id)?;
         }
+        self.looked.gone = gone;
+        (self.looked.lost, self.looked.missing) =
+            missing.into_iter().partition(|id| self.agreement.writer == Some(id.writer));
         self.looked.is_copied = self.is_copied(listed.iter().copied().chain(covered.ids()))?;
         Ok(())
+    }
+
+    /// Removes what is kept of objects that no artifact has any more, as far as this look found
+    /// that out. It forgets the segments `gone` next.
+    fn forget_objects(&self, gone: &[SegmentId]) -> Result<(), RemoteError> {
+        let mut objects = BTreeSet::new();
+        for id in gone {
+            let piece = self.notes.open_segment(*id).and_then(|segment| piece(&segment));
+            objects.extend(piece.iter().flat_map(objects_of));
+        }
+        // Where nothing was known, nothing was fetched.
+        if self.here.is_empty() || (objects.is_empty() && self.removed.is_empty()) {
+            return Ok(());
+        }
+        let pieces = pieces(self.notes)?.pieces;
+        let artifacts = pieces.iter().flat_map(|piece| &piece.artifacts);
+        let removed = artifacts.filter(|(origin, _)| self.removed.contains(origin));
+        objects.extend(removed.filter_map(|(_, claim)| claim.artifact.object));
+        let state = State::of(&pieces);
+        let living = state.artifacts.values().filter_map(|claim| claim.artifact.object);
+        let living: BTreeSet<ObjectName> = living.collect();
+        objects.retain(|object| !living.contains(object));
+        self.notes.forget_objects(&objects)
     }
 
     fn says_nothing(&self, id: SegmentId) -> bool {
@@ -270,6 +301,10 @@ impl Looking<'_> {
         let sending = self.notes.intent()?.map(|(intent, _)| intent.segment);
         Ok(unknown.any(|id| Some(id) != sending))
     }
+}
+
+fn objects_of(piece: &Piece) -> impl Iterator<Item = ObjectName> {
+    piece.artifacts.values().filter_map(|claim| claim.artifact.object)
 }
 
 /// Returns true if the small artifacts that are here have the bytes of their digests.

@@ -24,6 +24,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
@@ -31,8 +32,11 @@ use rustix::fs::OFlags;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::bucket::ObjectName;
 use crate::model::Component;
 use crate::remote::RemoteError;
+use crate::remote::blocks;
+use crate::remote::home::BLOCKS;
 use crate::remote::whole_file;
 use crate::replica::Covers;
 use crate::replica::SegmentId;
@@ -59,6 +63,8 @@ const MOST_SHOWN: u64 = 64 << 20;
 pub struct Notes {
     conversation: Component,
     path: PathBuf,
+    /// The directory of all that is kept about the bucket.
+    home: Arc<Dir>,
     dir: Dir,
     log: Dir,
     /// What segments here cover, as far as their heads were read.
@@ -108,15 +114,15 @@ impl fmt::Debug for Notes {
 }
 
 impl Notes {
-    /// Opens what is in `dir`, whose path is for error messages.
+    /// Opens what is in a directory below `home`, whose path is for error messages.
     pub(super) fn open(
         conversation: Component,
-        dir: Dir,
-        path: PathBuf,
+        home: Arc<Dir>,
+        (dir, path): (Dir, PathBuf),
     ) -> Result<Self, RemoteError> {
         let log = whole_file::directory(&dir, LOG.as_ref());
         let log = log.map_err(RemoteError::at("open", &path.join(LOG)))?;
-        Ok(Self { conversation, path, dir, log, covers: Mutex::default() })
+        Ok(Self { conversation, path, home, dir, log, covers: Mutex::default() })
     }
 
     /// Returns the conversation.
@@ -170,6 +176,18 @@ impl Notes {
         let text = serde_json::to_vec(shown).expect("names can be JSON");
         let written = whole_file::write(&self.dir, SHOWN, &text);
         written.map_err(RemoteError::at("write", &self.path_of(SHOWN)))
+    }
+
+    /// Removes what was fetched of objects, which no artifact has any more.
+    pub(super) fn forget_objects(&self, objects: &BTreeSet<ObjectName>) -> Result<(), RemoteError> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        let forgotten = match self.home.open_dir(BLOCKS.as_ref()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            blocks => blocks.and_then(|blocks| blocks::forget_objects(&blocks, objects)),
+        };
+        forgotten.map_err(RemoteError::at("remove blocks for", &self.path))
     }
 
     fn path_of(&self, name: &str) -> PathBuf {

@@ -104,7 +104,7 @@ impl Sync<'_> {
         purged.kept = self.remove_here(conversation, path, file)?;
         if purged.kept.is_none() {
             publish_removal(&push, &wanted, &mut session)?;
-            self.home.forget_objects(&wanted.objects)?;
+            notes.forget_objects(&wanted.objects)?;
             self.delete_objects(notes, &wanted, &mut purged);
             self.rewrite_segments(&push, &wanted, &mut session, &mut purged)?;
             self.count_unnamed(notes, &mut purged)?;

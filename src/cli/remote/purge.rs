@@ -22,8 +22,8 @@ const HINT: &str = "run the same command again: it goes on where it was cut off"
 /// The copies that no command reaches.
 const OUT_OF_REACH: &str = "\
 out of reach: old versions that the bucket keeps; other hosts until they look again (`ctxfs pull`),
-and those that never do; blocks that these have fetched (`remote/*/blocks` of their stores); exports,
-backups, and whoever has read it. A key or password that was here is no secret any more: change it.";
+and those that never do; views that these keep (`cache` of their stores); exports, backups,
+and whoever has read it. A key or password that was here is no secret any more: change it.";
 
 pub(super) fn run(args: &RemotePurgeArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;

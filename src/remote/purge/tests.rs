@@ -82,23 +82,68 @@ fn bytes_leave_the_bucket_and_others_stay() {
     assert_eq!(one.notes().purging().unwrap(), Purging::default());
 }
 
+/// Returns the names of the first block and of the table of the large artifact, and of a block of
+/// another object.
+fn block_names(host: &Host) -> [String; 3] {
+    let listed = keys(host);
+    let object = listed.iter().find(|key| key.contains("/objects/") && !key.ends_with("blocks"));
+    let object = object.unwrap().rsplit('/').next().unwrap().trim_end_matches(".zst");
+    let other = "0".repeat(32) + "-00000000";
+    [format!("{object}-00000000"), format!("{object}.blocks"), other]
+}
+
+/// Returns which of these a host keeps.
+fn kept(host: &Host, names: &[String; 3]) -> [bool; 3] {
+    let blocks = host.home.blocks(u64::MAX).unwrap();
+    names.each_ref().map(|name| blocks.get(name).is_some())
+}
+
+fn keep(host: &Host, names: &[String; 3]) {
+    let blocks = host.home.blocks(u64::MAX).unwrap();
+    assert!(names.iter().all(|name| blocks.put(name, b"bytes")));
+}
+
 #[test]
 fn blocks_that_were_fetched_go_too() {
     let (one, _) = filled();
-    let listed = keys(&one);
-    let object = listed.iter().find(|key| key.contains("/objects/") && !key.ends_with("blocks"));
-    let object = object.unwrap().rsplit('/').next().unwrap().trim_end_matches(".zst");
-    let (block, table) = (format!("{object}-00000000"), format!("{object}.blocks"));
-    let other = "0".repeat(32) + "-00000000";
-    let blocks = || one.home.blocks(u64::MAX).unwrap();
-    for name in [&block, &table, &other] {
-        assert!(blocks().put(name, b"bytes"));
-    }
+    let names = block_names(&one);
+    keep(&one, &names);
     purge(&one, "large", true);
-    assert!(blocks().get(&block).is_some(), "nothing was done");
+    assert_eq!(kept(&one, &names), [true; 3], "nothing was done");
     purge(&one, "large", false);
-    assert!(blocks().get(&block).is_none() && blocks().get(&table).is_none());
-    assert!(blocks().get(&other).is_some(), "it is of another object");
+    assert_eq!(kept(&one, &names), [false, false, true]);
+}
+
+#[test]
+fn other_hosts_lose_what_they_keep_of_it_when_they_look() {
+    let (one, other) = filled();
+    let names = block_names(&one);
+    keep(&other, &names);
+    for name in ["small", "large"] {
+        purge(&one, name, false);
+    }
+    other.pull();
+    assert_eq!(kept(&other, &names), [false, false, true]);
+    let notes = other.notes();
+    for id in notes.segments().unwrap() {
+        let bytes = small_bytes(&notes.segment_bytes(id).unwrap());
+        assert!(memchr::memmem::find(&bytes, SECRET.trim_end().as_bytes()).is_none());
+    }
+}
+
+#[test]
+fn blocks_of_what_was_removed_go_when_other_hosts_look() {
+    let (one, other) = filled();
+    let names = block_names(&one);
+    keep(&other, &names);
+    one.scene.put("small", "other words\n");
+    one.push();
+    other.pull();
+    assert_eq!(kept(&other, &names), [true; 3], "it lives");
+    std::fs::remove_file(one.scene.at(&format!("{TOOL}/large.txt"))).unwrap();
+    one.push();
+    other.pull();
+    assert_eq!(kept(&other, &names), [false, false, true]);
 }
 
 #[test]

@@ -120,6 +120,9 @@ impl Inner {
                 None => sync.hear_new(id)?,
             };
             let Some((conversation, came)) = came else { return Ok(true) };
+            if !came.looked.gone.is_empty() {
+                known.far.forget(id);
+            }
             self.settle(sync, &conversation, came)
         })
     }
