@@ -35,6 +35,7 @@
 //! | `tier` | the sharing that goes on by itself while a server runs |
 //! | `merge` | one segment in place of many, and the end of those that it covers |
 //! | `collect` | the end of objects that nobody names |
+//! | `ended` | conversations of which nothing lives |
 //! | `mark` | files of this disk as `replica` names them |
 //! | `moment` | moments, by two clocks of this host |
 //! | `whole_file` | small files, read and written as a whole |
@@ -44,6 +45,7 @@ mod apply;
 mod blocks;
 mod check;
 mod collect;
+mod ended;
 mod error;
 mod evict;
 mod far;

@@ -20,6 +20,7 @@ mod conversation_state;
 mod counts;
 mod departure;
 mod dir;
+mod ended;
 mod error;
 mod eviction;
 mod far;

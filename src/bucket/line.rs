@@ -58,6 +58,8 @@ pub struct RemoveLine {
     pub origins: BTreeSet<Origin>,
     /// Segments, all of whose artifacts and messages are removed.
     pub segments: BTreeSet<SegmentId>,
+    /// True if its host removed the conversation.
+    pub ends: bool,
 }
 
 /// A line that publishes a message.

@@ -41,6 +41,8 @@ pub(super) use content::ObjectContent;
 pub(super) use source::Location;
 pub(super) use source::Source;
 
+/// The directory of the blocks, in the home of a bucket.
+pub(super) const BLOCKS: &str = "blocks";
 /// The beginning of the names of files that are being written.
 const NEW: &str = ".new-";
 /// Of what may be kept, the hundredths that stay when too much is kept.

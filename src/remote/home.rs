@@ -30,6 +30,7 @@ use crate::bucket::BucketId;
 use crate::model::Component;
 use crate::remote::Notes;
 use crate::remote::RemoteError;
+use crate::remote::blocks::BLOCKS;
 use crate::remote::blocks::BlockCache;
 use crate::remote::whole_file;
 use crate::replica::WriterId;
@@ -45,7 +46,6 @@ pub use known::known_buckets;
 const LOCK: &str = "lock";
 const WRITER: &str = "writer.json";
 const CONVERSATIONS: &str = "conversations";
-pub(super) const BLOCKS: &str = "blocks";
 /// The most bytes of `writer.json` that are read.
 const MOST: u64 = 4 << 10;
 
@@ -151,9 +151,7 @@ impl Home {
     /// in the store any more. Makes nothing.
     pub fn is_removed(&self, store: &Store, id: &Component) -> Result<bool, RemoteError> {
         let Some(notes) = self.known_conversation(id)? else { return Ok(false) };
-        let agreed = notes.agreement()?;
-        let is_known = !agreed.base.entries.is_empty() || agreed.messages.offset > 0;
-        Ok(is_known && store.conversation(id)?.is_none())
+        Ok(!notes.agreement()?.is_new() && store.conversation(id)?.is_none())
     }
 
     /// Returns what is kept about a conversation, if something is. Makes nothing.

@@ -9,6 +9,7 @@
 //! purging.json            what a purge that was cut off is to remove yet
 //! looked                  empty; its time is that of the last look
 //! settled                 bucket and conversation when there was last nothing to do here
+//! over                    empty; there if nothing of the conversation lived at the last look
 //! shown.json              whose messages readers saw last, and with which log of this host
 //! ```
 //!
@@ -36,7 +37,7 @@ use crate::bucket::ObjectName;
 use crate::model::Component;
 use crate::remote::RemoteError;
 use crate::remote::blocks;
-use crate::remote::home::BLOCKS;
+use crate::remote::blocks::BLOCKS;
 use crate::remote::whole_file;
 use crate::replica::Covers;
 use crate::replica::SegmentId;
@@ -55,6 +56,7 @@ const LOOKED: &str = "looked";
 const SETTLED: &str = "settled";
 /// The most bytes of it that are read.
 const MOST_SETTLED: u64 = 1024;
+const OVER: &str = "over";
 const SHOWN: &str = "shown.json";
 /// The most bytes of it that are read.
 const MOST_SHOWN: u64 = 64 << 20;
@@ -176,6 +178,34 @@ impl Notes {
         let text = serde_json::to_vec(shown).expect("names can be JSON");
         let written = whole_file::write(&self.dir, SHOWN, &text);
         written.map_err(RemoteError::at("write", &self.path_of(SHOWN)))
+    }
+
+    /// Forgets whose messages readers saw.
+    pub(super) fn forget_shown(&self) -> Result<(), RemoteError> {
+        let removed = whole_file::remove(&self.dir, SHOWN);
+        removed.map_err(RemoteError::at("remove", &self.path_of(SHOWN)))
+    }
+
+    /// Returns true if nothing of the conversation lived at the last look.
+    pub(super) fn is_over(&self) -> Result<bool, RemoteError> {
+        match self.dir.stat(OVER.as_ref()) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(RemoteError::at("look at", &self.path_of(OVER))(error)),
+        }
+    }
+
+    /// Notes whether something lives.
+    pub fn keep_over(&self, is_over: bool) -> Result<(), RemoteError> {
+        if self.is_over()? == is_over {
+            return Ok(());
+        }
+        let kept = if is_over {
+            whole_file::write(&self.dir, OVER, b"")
+        } else {
+            whole_file::remove(&self.dir, OVER)
+        };
+        kept.map_err(RemoteError::at("write", &self.path_of(OVER)))
     }
 
     /// Removes what was fetched of objects, which no artifact has any more.

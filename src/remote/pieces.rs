@@ -187,6 +187,7 @@ fn add(piece: &mut Piece, origin: Origin, line: Line, range: Range<u32>) {
         Line::Remove(line) => {
             piece.removed.origins.extend(line.origins);
             piece.removed.segments.extend(line.segments);
+            piece.removed.ends |= line.ends;
         }
         Line::Message(line) => {
             let told = Told { segment: piece.id, line: range };

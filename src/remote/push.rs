@@ -69,6 +69,8 @@ pub struct Push<'a> {
     pub source: &'a dyn Source,
     /// The clock.
     pub now: &'a dyn Fn() -> Moment,
+    /// True if the conversation was removed here: what is removed says so.
+    pub ends: bool,
     /// Until when requests are repeated. An upload gets a second more for each MiB.
     pub deadline: Deadline,
 }
@@ -189,7 +191,7 @@ impl Push<'_> {
         leave_bad_moves(&mut others, pushed);
         loop {
             let (some, weight) = first_of(&mut others);
-            let mut batch = Batch::new(some, weight);
+            let mut batch = Batch::new(some, weight, self.ends);
             let is_end = others.is_empty();
             while let Some((path, put)) = puts.next_if(|_| is_end && !batch.is_full()) {
                 match self.ready(path, put, session)? {

@@ -32,6 +32,7 @@ use crate::remote::Source;
 use crate::remote::Stored;
 use crate::remote::Told;
 use crate::remote::apply;
+use crate::remote::ended::is_over;
 use crate::remote::here::here_now;
 use crate::remote::look;
 use crate::remote::look::look_from;
@@ -234,12 +235,13 @@ impl Sync<'_> {
             let before = notes.agreement()?;
             let mut changes = Changes::since(&before.base, &BTreeMap::new());
             changes.removed.extend(own_log::gone(&notes, before.writer)?);
-            let pushed = self.pushing(&notes, &NoSource).run(&changes, &mut session)?;
+            let push = Push { ends: true, ..self.pushing(&notes, &NoSource) };
+            let pushed = push.run(&changes, &mut session)?;
             sent.segments.extend(pushed.segments);
             sent.tell(pushed.left);
             if !pushed.again {
-                let before = notes.agreement()?;
-                notes.save(&before, &without_log(&before, MessagesAt::default()))?;
+                self.forget_log(&notes, &notes.agreement()?)?;
+                notes.keep_over(is_over(&State::of(&pieces(&notes)?.pieces)))?;
                 break;
             }
         }
@@ -249,7 +251,7 @@ impl Sync<'_> {
     /// Returns a push of what `source` has.
     pub(super) fn pushing<'s>(&'s self, notes: &'s Notes, source: &'s dyn Source) -> Push<'s> {
         let (bucket, home, now) = (self.bucket, self.home, self.now);
-        Push { bucket, home, notes, source, now, deadline: (self.deadline)() }
+        Push { bucket, home, notes, source, now, ends: false, deadline: (self.deadline)() }
     }
 
     /// Looks into the bucket, and does here what others did. New files come whole; artifacts that
@@ -322,7 +324,9 @@ impl Sync<'_> {
         let state = State::of(&found.pieces);
         // What cannot be read may live.
         let is_refused = !found.refused.is_empty() || !looked.refused.is_empty();
-        if state.artifacts.is_empty() && state.messages.is_empty() && !is_refused {
+        let is_over = is_over(&state) && !is_refused;
+        notes.keep_over(is_over)?;
+        if is_over {
             return Ok(None);
         }
         let conversation = self.store.create_conversation(id)?;
@@ -365,7 +369,8 @@ impl Sync<'_> {
         let changes = Changes::since(&agreement.base, &files.found);
         let Files { found: here, directories, .. } = &files;
         let mut plan = Plan::new(&agreement.base, here, &state, &changes, directories);
-        if !(refused.is_empty() && looked.refused.is_empty()) {
+        let is_whole = refused.is_empty() && looked.refused.is_empty();
+        if !is_whole {
             // What seems to be removed may be in a segment that cannot be read.
             plan.steps.retain(|step| !matches!(step, Step::Remove { .. }));
         }
@@ -376,6 +381,11 @@ impl Sync<'_> {
         let mut after = Agreement { base: plan.base, ..agreement.clone() };
         after.base.follow(&applied.done);
         notes.save(&agreement, &after)?;
+        let is_over = is_whole && is_over(state);
+        notes.keep_over(is_over)?;
+        // Whoever made it anew has not seen anything of it.
+        let ends =
+            is_over && state.removed.ends && (!agreement.is_new() || notes.shown()?.is_some());
         // What replaced the log is shown as it is until it is published.
         let kept = if is_replaced {
             Ok(())
@@ -384,6 +394,9 @@ impl Sync<'_> {
         };
         applied.error = applied.error.or(kept.err());
         let came = Came::new(looked, refused, applied);
+        if ends && came.error.is_none() && came.left.is_empty() {
+            self.end_here(conversation, notes)?;
+        }
         if let Some(settled) = settled
             && came.found_nothing()
             && !is_replaced
@@ -443,7 +456,7 @@ fn log_is_replaced(conversation: &Conversation, notes: &Notes) -> Result<bool, R
     let after = match own_log::found_again(conversation, before.messages)? {
         Some(messages) => Agreement { messages, ..before.clone() },
         None if conversation.has_manifest()? => return Ok(true),
-        None => without_log(&before, MessagesAt::default()),
+        None => before.without_log(MessagesAt::default()),
     };
     notes.save(&before, &after)?;
     Ok(false)
@@ -456,12 +469,7 @@ fn forget_replaced_log(conversation: &Conversation, notes: &Notes) -> Result<(),
         return Ok(());
     }
     let (before, messages) = (notes.agreement()?, own_log::beginning(conversation)?);
-    notes.save(&before, &without_log(&before, messages))
-}
-
-/// Returns the agreement where nothing is known of a log but its beginning, `messages`.
-fn without_log(before: &Agreement, messages: MessagesAt) -> Agreement {
-    Agreement { messages, unshared: BTreeMap::new(), ..before.clone() }
+    notes.save(&before, &before.without_log(messages))
 }
 
 #[cfg(test)]

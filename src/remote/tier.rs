@@ -161,6 +161,9 @@ impl Tier {
 impl OtherHosts for Tier {
     fn changed(&self, conversation: &Component, sealed: Option<u64>) {
         let inner = &self.0;
+        if sealed.is_none() {
+            inner.drop_gone(conversation);
+        }
         if !inner.access.options.pushes {
             return;
         }

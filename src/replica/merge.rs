@@ -32,10 +32,11 @@ pub fn merge<A: Clone, M: Clone>(
     let elsewhere = |segment: &SegmentId| !merged.covers.contains_key(segment);
     let moves = said.moves.into_iter().filter(|(origin, _)| elsewhere(&origin.segment));
     merged.moves = moves.collect();
-    let Removed { origins, segments } = said.removed;
+    let Removed { origins, segments, .. } = said.removed;
     merged.removed = Removed {
         origins: origins.into_iter().filter(|origin| elsewhere(&origin.segment)).collect(),
         segments: segments.into_iter().filter(elsewhere).collect(),
+        ends: false,
     };
     merged
 }

@@ -55,6 +55,8 @@ pub struct Removed {
     pub origins: BTreeSet<Origin>,
     /// Segments, all of whose artifacts and messages were removed.
     pub segments: BTreeSet<SegmentId>,
+    /// True if a host removed all of the conversation that it had seen. A merge does not repeat it.
+    pub ends: bool,
 }
 
 impl<A, M> Segment<A, M> {
@@ -102,5 +104,6 @@ impl Removed {
     pub fn extend(&mut self, other: &Self) {
         self.origins.extend(&other.origins);
         self.segments.extend(&other.segments);
+        self.ends |= other.ends;
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct RawLine {
     to: Option<String>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     segments: BTreeSet<SegmentId>,
+    #[serde(skip_serializing_if = "is_false")]
+    ends: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<u32>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -76,6 +78,11 @@ struct Kinds {
     message: Option<IgnoredAny>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 /// Returns why `line` is refused, which failed to parse with `error`.
 pub(super) fn refusal(line: &[u8], error: &serde_json::Error) -> FormatError {
     match serde_json::from_slice(line) {
@@ -106,6 +113,7 @@ impl RawLine {
             Line::Remove(line) => Self {
                 remove: Some(line.origins.clone()),
                 segments: line.segments.clone(),
+                ends: line.ends,
                 ..Self::default()
             },
             Line::Message(line) => Self {
@@ -138,7 +146,7 @@ impl RawLine {
             (Some(record), None, None, None) => self.into_put(*record),
             (None, Some(artifact), None, None) => self.into_move(artifact),
             (None, None, Some(origins), None) => {
-                Ok(Line::Remove(RemoveLine { origins, segments: self.segments }))
+                Ok(Line::Remove(RemoveLine { origins, segments: self.segments, ends: self.ends }))
             }
             (None, None, None, Some(text)) => {
                 let (stamp, origin) = (self.stamp()?, self.origin);

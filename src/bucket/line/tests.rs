@@ -88,9 +88,15 @@ fn lines_are_as_documented() {
     check(&of_put(merged), &text);
     let moved = MoveLine { artifact: origin(3), to: "a/b".to_owned(), stamp: Stamp(2) };
     check(&Line::Move(moved), &format!(r#"{{"move":"{SEGMENT}:3","to":"a/b","stamp":2}}"#));
-    let removed =
-        RemoveLine { origins: [origin(3), origin(4)].into(), segments: [segment()].into() };
+    let mut removed = RemoveLine {
+        origins: [origin(3), origin(4)].into(),
+        segments: [segment()].into(),
+        ends: false,
+    };
     let text = format!(r#"{{"remove":["{SEGMENT}:3","{SEGMENT}:4"],"segments":["{SEGMENT}"]}}"#);
+    check(&Line::Remove(removed.clone()), &text);
+    (removed.segments, removed.ends) = (BTreeSet::new(), true);
+    let text = format!(r#"{{"remove":["{SEGMENT}:3","{SEGMENT}:4"],"ends":true}}"#);
     check(&Line::Remove(removed), &text);
     let message = MessageLine {
         text: r#"{"role":"user"}"#.to_owned(),
@@ -345,8 +351,9 @@ fn any_line() -> impl Strategy<Value = Line> {
         (origins(), "[a-z]{1,8}/[a-z.]{3,8}x", any::<u64>()).prop_map(|(artifact, to, stamp)| {
             Line::Move(MoveLine { artifact, to, stamp: Stamp(stamp) })
         }),
-        (proptest::collection::btree_set(origins(), 0..4), segments())
-            .prop_map(|(origins, segments)| Line::Remove(RemoveLine { origins, segments })),
+        (proptest::collection::btree_set(origins(), 0..4), segments(), any::<bool>()).prop_map(
+            |(origins, segments, ends)| Line::Remove(RemoveLine { origins, segments, ends })
+        ),
         ("[^\n]{0,40}", any::<u64>(), proptest::option::of(origins())).prop_map(
             |(text, stamp, origin)| {
                 Line::Message(MessageLine { text, stamp: Stamp(stamp), origin })

@@ -74,7 +74,7 @@ fn filled() -> Vec<u8> {
     assert_eq!(put(&mut writer, "empty.txt", b""), origin(7, 2));
     assert_eq!(writer.put(line("large.txt", 1 << 30), object()), Ok(origin(7, 3)));
     let origins = [origin(3, 1), origin(3, 2)].into();
-    writer.remove(RemoveLine { origins, segments: [id(2)].into() }).unwrap();
+    writer.remove(RemoveLine { origins, segments: [id(2)].into(), ends: false }).unwrap();
     assert_eq!(writer.message(message("{}")), Ok(origin(7, 5)));
     assert_eq!(put(&mut writer, "b.txt", &[b'b'; 2000]), origin(7, 6));
     writer.finish().unwrap()

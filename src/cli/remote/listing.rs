@@ -48,7 +48,12 @@ pub(in crate::cli) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> an
 }
 
 fn conversations(opened: &Opened, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let ids: Vec<String> = opened.wanted(&[])?.iter().map(Component::to_text).collect();
+    let mut ids = Vec::new();
+    for id in opened.wanted(&[])? {
+        if !opened.home.is_gone(&opened.store, &id)? {
+            ids.push(id.to_text());
+        }
+    }
     let text = if cli.json {
         ids.iter().map(|id| json!({ "conversation": id })).collect::<Value>().to_string() + "\n"
     } else {

@@ -253,12 +253,12 @@ fn long_messages_become_several_segments() {
 #[test]
 fn many_removals_take_several_lines() {
     let origins = (0..=MOST_REMOVED as u32).map(|place| Origin { segment: id(1), place });
-    let removed = Removed { origins: origins.collect(), segments: [id(2)].into() };
+    let removed = Removed { origins: origins.collect(), segments: [id(2)].into(), ends: false };
     let lines = remove_lines(&removed);
     assert_eq!(lines.len(), 3);
     let mut all = Removed::default();
     for line in lines {
-        all.extend(&Removed { origins: line.origins, segments: line.segments });
+        all.extend(&Removed { origins: line.origins, segments: line.segments, ends: line.ends });
     }
     assert_eq!(all, removed);
     assert_eq!(remove_lines(&Removed::default()), []);

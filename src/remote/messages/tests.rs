@@ -57,7 +57,7 @@ impl Stage {
         let id = SegmentId { writer: WriterId(99), number: 1 };
         let mut segment = SegmentWriter::new(id, Covers::new());
         let segments = segments.iter().copied().collect();
-        segment.remove(RemoveLine { origins: BTreeSet::new(), segments }).unwrap();
+        segment.remove(RemoveLine { segments, ..RemoveLine::default() }).unwrap();
         self.notes.keep_segment(id, &segment.finish().unwrap()).unwrap();
     }
 

@@ -85,6 +85,19 @@ impl Default for Agreement {
     }
 }
 
+impl Agreement {
+    /// Returns true if they agreed upon nothing that is there now.
+    pub(in crate::remote) fn is_new(&self) -> bool {
+        self.base.entries.is_empty() && self.messages.offset == 0
+    }
+
+    /// Returns the agreement where nothing is known of a log but its beginning, `messages`.
+    #[must_use]
+    pub(in crate::remote) fn without_log(&self, messages: MessagesAt) -> Self {
+        Self { messages, unshared: BTreeMap::new(), ..self.clone() }
+    }
+}
+
 /// A line of the file.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -63,7 +63,8 @@ fn a_segment_becomes_a_piece() {
         let (artifact, to, stamp) = (origin(4, 0), to.to_owned(), Stamp(stamp));
         writer.movement(MoveLine { artifact, to, stamp }).unwrap();
     }
-    let removed = RemoveLine { origins: [origin(4, 1)].into(), segments: [id(3)].into() };
+    let (origins, segments) = ([origin(4, 1)].into(), [id(3)].into());
+    let removed = RemoveLine { origins, segments, ends: true };
     writer.remove(removed).unwrap();
     let (text, stamp) = ("{}".to_owned(), Stamp(6));
     writer.message(MessageLine { text, stamp, origin: None }).unwrap();
@@ -75,6 +76,7 @@ fn a_segment_becomes_a_piece() {
     assert!(claim.artifact.small && claim.artifact.size == 2);
     assert_eq!(piece.moves[&origin(4, 0)].to, "late");
     assert!(piece.removed.contains(&origin(4, 1)) && piece.removed.contains(&origin(3, 7)));
+    assert!(piece.removed.ends);
     let segment = host.notes.open_segment(id(1)).unwrap();
     let Line::Put(put) = segment.line(&claim.artifact.line).unwrap() else { panic!("a put") };
     assert_eq!(segment.bytes(&put.place).unwrap().unwrap(), b"ab");

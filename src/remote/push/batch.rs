@@ -41,6 +41,7 @@ pub(super) struct Batch {
     changes: Changes,
     ready: BTreeMap<String, Ready>,
     pub(super) messages: Option<Messages>,
+    ends: bool,
     bytes: u64,
     weight: usize,
 }
@@ -53,9 +54,10 @@ pub(super) struct Made {
 }
 
 impl Batch {
-    /// Begins a segment with moves and removals that have so many bytes.
-    pub(super) fn new(changes: Changes, weight: usize) -> Self {
-        Self { changes, ready: BTreeMap::new(), messages: None, bytes: 0, weight }
+    /// Begins a segment with moves and removals that have so many bytes. These are the end of the
+    /// conversation if it `ends`.
+    pub(super) fn new(changes: Changes, weight: usize, ends: bool) -> Self {
+        Self { changes, ready: BTreeMap::new(), messages: None, ends, bytes: 0, weight }
     }
 
     pub(super) fn add(&mut self, path: &str, put: &LocalPut, ready: Ready) {
@@ -120,7 +122,7 @@ impl Batch {
         if !segment.removed.is_empty() {
             let (origins, segments) =
                 (segment.removed.origins.clone(), segment.removed.segments.clone());
-            writer.remove(RemoveLine { origins, segments })?;
+            writer.remove(RemoveLine { origins, segments, ends: self.ends })?;
         }
         writer.finish()
     }

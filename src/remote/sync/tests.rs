@@ -337,6 +337,49 @@ fn a_conversation_that_is_removed_takes_what_was_seen_with_it() {
 }
 
 #[test]
+fn what_a_host_removed_goes_with_its_messages_where_nothing_else_is_in_it() {
+    let (one, other) = two_hosts();
+    one.scene.put("x", "an output\n");
+    one.say("first");
+    one.push();
+    other.pull();
+    let id = one.scene.conversation.id().clone();
+    fs::remove_dir_all(other.scene.at("")).unwrap();
+    other.sync(|sync| sync.push_removal(&id)).unwrap();
+    one.scene.write("x.tmp", "half");
+    one.pull();
+    assert!(one.scene.has("history/messages.jsonl") && one.sight().is_empty());
+    fs::remove_file(one.scene.at("x.tmp")).unwrap();
+    // It is looked at when something is new.
+    one.scene.put("y", "another one\n");
+    one.push();
+    fs::remove_file(one.scene.at(&format!("{TOOL}/y.txt"))).unwrap();
+    one.push();
+    one.pull();
+    assert!(!one.scene.has(""));
+    for host in [&one, &other] {
+        assert!(host.home.is_gone(&host.scene.store, &id).unwrap());
+    }
+    // One that is made anew has nothing of it, and stays.
+    let again = one.scene.store.create_conversation(&id).unwrap();
+    let came = one.sync(|sync| sync.pull(&again)).unwrap();
+    assert!(came.steps == 0 && one.scene.has("artifacts/tool"));
+    assert!(!one.home.is_gone(&one.scene.store, &id).unwrap());
+}
+
+#[test]
+fn a_conversation_whose_outputs_were_removed_one_by_one_stays() {
+    let (one, other) = two_hosts();
+    one.scene.put("x", "an output\n");
+    one.push();
+    other.pull();
+    fs::remove_file(other.scene.at(&format!("{TOOL}/x.txt"))).unwrap();
+    other.push();
+    one.pull();
+    assert!(one.sight().is_empty() && one.scene.has("artifacts/tool"));
+}
+
+#[test]
 fn a_log_that_was_copied_is_the_same() {
     let (one, other) = two_hosts();
     one.scene.put("a", "an output\n");

@@ -135,6 +135,7 @@ impl TestHost {
             notes: &self.notes,
             source: &self.source,
             now: &|| now.clone(),
+            ends: false,
             deadline: soon(),
         };
         with(&push, &mut self.session)

@@ -90,6 +90,9 @@ impl Inner {
         if heard.is_answered {
             self.weather.worked();
         }
+        if let Some(id) = place {
+            self.drop_gone(id);
+        }
     }
 
     /// Looks from this process. A failure is noted.
@@ -100,7 +103,7 @@ impl Inner {
                 let answered = self.hear_of(&known, id);
                 answered.map(|is_answered| Heard { is_answered, conversations: None })
             }
-            None => self.list(),
+            None => self.list(&known),
         };
         self.noted(heard)
     }
@@ -146,11 +149,34 @@ impl Inner {
         came.error.map_or(Ok(true), Err)
     }
 
-    /// Finds out which conversations others have.
-    fn list(&self) -> Result<Heard, RemoteError> {
+    /// Forgets that others have a conversation which is not here after it was looked at, or
+    /// removed.
+    pub(super) fn drop_gone(&self, id: &Component) {
+        let mut others = self.others.lock();
+        if others.contains(id) && matches!(self.access.store.conversation(id), Ok(None)) {
+            *others = others.iter().filter(|other| *other != id).cloned().collect();
+        }
+    }
+
+    /// Finds out which conversations others have, but for those that are gone as far as is known
+    /// here.
+    fn list(&self, known: &Known) -> Result<Heard, RemoteError> {
         let deadline = Deadline::after(PATIENCE);
         let names = self.access.bucket.list_dirs(CONVERSATIONS, MOST_CONVERSATIONS, deadline)?;
-        let conversations = names.iter().filter_map(|name| conversation_of(name)).collect();
+        let all = names.iter().filter_map(|name| conversation_of(name));
+        let is_gone = |id: &Component| known.home.is_gone(&self.access.store, id).unwrap_or(false);
+        let (gone, conversations): (Vec<_>, Vec<_>) = all.partition(is_gone);
+        self.look_again(known, &gone);
         Ok(Heard { is_answered: true, conversations: Some(conversations) })
+    }
+
+    /// Looks at one of the conversations that are gone, the one at which nobody looked for the
+    /// longest time: others may have made it anew.
+    fn look_again(&self, known: &Known, gone: &[Component]) {
+        let looked = |id| known.home.known_conversation(id).ok()??.looked().ok()?;
+        let Some(id) = gone.iter().min_by_key(|id| looked(id)) else { return };
+        if let Err(error) = self.hear_of(known, id) {
+            tracing::debug!(%error, "a conversation that is gone cannot be looked at");
+        }
     }
 }

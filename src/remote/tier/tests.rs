@@ -268,6 +268,47 @@ fn a_store_that_lost_everything_removes_nothing_elsewhere() {
 }
 
 #[test]
+fn a_conversation_that_was_removed_is_listed_by_nobody_who_has_looked() {
+    let bucket = bucket();
+    let (one, other) = (Host::new(&bucket), Host::new(&bucket));
+    one.put("x", "some bytes\n");
+    one.send();
+    other.meet();
+    let (temporary, clock) = (tempfile::tempdir().unwrap(), TestClock::new());
+    let store = Store::open(temporary.path()).unwrap();
+    let stranger = tier(&store, &bucket, &clock, TierOptions { pushes: false, ..options() });
+    let listed = |tier: &Tier, clock: &TestClock| {
+        clock.pass(Duration::from_mins(1));
+        tier.look(None, PATIENCE);
+        tier.conversations().to_vec()
+    };
+    let id = one.id().clone();
+    assert_eq!(listed(&one.tier, &one.clock), [id.clone()]);
+    fs::remove_dir_all(one.scene.at("")).unwrap();
+    one.tier.changed(&id, None);
+    assert!(one.tier.conversations().is_empty(), "it is gone at once");
+    assert!(listed(&one.tier, &one.clock).is_empty(), "others do not know it yet");
+    one.send();
+    other.meet();
+    assert!(!other.scene.at("").exists());
+    for host in [&one, &other] {
+        assert!(listed(&host.tier, &host.clock).is_empty());
+    }
+    assert_eq!(listed(&stranger, &clock), [id.clone()], "it has not looked");
+    stranger.look(Some(&id), PATIENCE);
+    assert!(stranger.conversations().is_empty() && store.conversation(&id).unwrap().is_none());
+    bucket.made();
+    assert!(listed(&stranger, &clock).is_empty());
+    assert_eq!(bucket.made(), ["list", "list"], "one that is gone is looked at again");
+    let third = Host::new(&bucket);
+    third.put("y", "other bytes\n");
+    third.send();
+    listed(&one.tier, &one.clock);
+    assert!(one.scene.store.conversation(&id).unwrap().is_some(), "it was made anew");
+    stranger.0.looks.close();
+}
+
+#[test]
 fn two_processes_of_a_store_take_turns() {
     let bucket = bucket();
     let one = Host::new(&bucket);

@@ -108,7 +108,10 @@ fn a_conversation_that_was_removed_goes_everywhere() {
     assert_told(&pulled, 1, "it was removed here");
     pair.push(&pair.one);
     pair.pull(&pair.other);
-    assert!(outputs(&pair.other).is_empty());
+    assert!(!pair.other.path().join("context/c7").exists());
+    for store in [&pair.one, &pair.other] {
+        assert_eq!(pair.ctxfs(store, "ls", &["--remote"]).text(), "");
+    }
     pair.pull(&pair.one);
     assert!(!pair.one.path().join("context/c7").exists(), "it does not come back");
 }

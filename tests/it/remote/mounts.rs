@@ -111,6 +111,25 @@ fn what_is_removed_here_is_gone_there() {
 }
 
 #[test]
+fn a_conversation_that_is_removed_is_gone_from_the_root_of_both() {
+    let mounts = Mounts::new();
+    mounts.one.artifact("c7", "x.txt", b"some bytes\n");
+    mounts.arrives("x.txt", b"some bytes\n");
+    fs::remove_dir_all(mounts.one.path().join("c7")).unwrap();
+    let lists = |mount: &TestMount| {
+        let root = fs::read_dir(mount.path()).unwrap();
+        root.flatten().any(|entry| entry.file_name() == "c7")
+    };
+    assert!(!lists(&mounts.one));
+    let is_gone = || fs::read_dir(mounts.other.tool("c7")).is_err() && !lists(&mounts.other);
+    eventually("it is gone there", is_gone);
+    assert!(!lists(&mounts.one));
+    let again = mounts.other.path().join("c7");
+    fs::create_dir(&again).unwrap();
+    assert!(fs::read_dir(mounts.other.tool("c7")).is_ok() && lists(&mounts.other));
+}
+
+#[test]
 fn attributes_that_are_set_later_stay_on_their_host_and_send_nothing() {
     let mounts = Mounts::new();
     let here = mounts.one.artifact("c7", "x.txt", b"some bytes\n");
