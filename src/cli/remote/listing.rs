@@ -75,6 +75,9 @@ fn seen(
         problems.add(format!("segment {segment}"), error);
     }
     let state = State::of(&found.pieces);
+    if found.refused.is_empty() {
+        notes.keep_over(state.artifacts.is_empty() && state.messages.is_empty())?;
+    }
     let (base, changes) = (Base::default(), Changes::default());
     let plan = Plan::new(&base, &BTreeMap::new(), &state, &changes, &BTreeSet::new());
     let claim = |(name, seen): (String, Name)| {

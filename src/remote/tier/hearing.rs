@@ -173,7 +173,7 @@ impl Inner {
     /// Looks at one of the conversations that are gone, the one at which nobody looked for the
     /// longest time: others may have made it anew.
     fn look_again(&self, known: &Known, gone: &[Component]) {
-        let looked = |id| known.home.known_conversation(id).ok()??.looked().ok()?;
+        let looked = |id: &Component| known.home.known_conversation(id).ok()??.looked().ok()?;
         let Some(id) = gone.iter().min_by_key(|id| looked(id)) else { return };
         if let Err(error) = self.hear_of(known, id) {
             tracing::debug!(%error, "a conversation that is gone cannot be looked at");
