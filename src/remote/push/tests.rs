@@ -390,7 +390,7 @@ fn what_is_moved_and_removed_is_said_in_parts() {
     while !left.is_empty() {
         let (some, weight) = first_of(&mut left);
         assert!(!some.is_empty() && weight < 6 << 20, "{weight}");
-        let made = Batch::new(some.clone(), weight).make(segment, &mut Clock::default(), 1);
+        let made = Batch::new(some.clone(), weight, false).make(segment, &mut Clock::default(), 1);
         let head = SegmentHead::read(&made.unwrap().bytes).unwrap().unwrap();
         let stated = 64 * (some.moves.len() as u64 + 2);
         assert!(head.merged_bytes() <= weight as u64 + stated, "{weight}");
