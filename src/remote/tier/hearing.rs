@@ -89,9 +89,9 @@ impl Inner {
         }
         if heard.is_answered {
             self.weather.worked();
-        }
-        if let Some(id) = place {
-            self.drop_gone(id);
+            if let Some(id) = place {
+                self.drop_gone(id);
+            }
         }
     }
 
