@@ -283,7 +283,7 @@ fn a_conversation_that_was_removed_is_listed_by_nobody_who_has_looked() {
         tier.conversations().to_vec()
     };
     let id = one.id().clone();
-    assert_eq!(listed(&one.tier, &one.clock), [id.clone()]);
+    assert!(listed(&one.tier, &one.clock).contains(&id));
     fs::remove_dir_all(one.scene.at("")).unwrap();
     one.tier.changed(&id, None);
     assert!(one.tier.conversations().is_empty(), "it is gone at once");
@@ -294,7 +294,7 @@ fn a_conversation_that_was_removed_is_listed_by_nobody_who_has_looked() {
     for host in [&one, &other] {
         assert!(listed(&host.tier, &host.clock).is_empty());
     }
-    assert_eq!(listed(&stranger, &clock), [id.clone()], "it has not looked");
+    assert!(listed(&stranger, &clock).contains(&id), "it has not looked");
     stranger.look(Some(&id), PATIENCE);
     assert!(stranger.conversations().is_empty() && store.conversation(&id).unwrap().is_none());
     bucket.made();
