@@ -33,6 +33,7 @@ use crate::model::RelPath;
 use crate::store::FarArtifact;
 use crate::store::Relocation;
 use crate::store::Rename;
+use crate::store::read_full_at;
 
 /// An extended attribute: its name and its value.
 pub(super) type Attribute = (OsString, Vec<u8>);
@@ -67,9 +68,11 @@ pub(super) fn open_to_read(
 ) -> Result<Opened> {
     allow_slow()?;
     let share = fs.claim(node, caller, 1)?;
+    // Asked before: what comes meanwhile is found below, or given to it.
+    let here = file.awaited();
     let OpenFile::Far(far) = open(&fs.engine, file)? else { return Err(FsError::Stale) };
     far.file()?;
-    let handle = FarHandle { node: Arc::clone(node), far };
+    let handle = FarHandle { node: Arc::clone(node), far, here };
     let fh = fs.handles.insert(Handle::Far(Claimed::new(handle, share)));
     // The bytes may have come here since the last time, and have been changed.
     let pages = Pages::New;
@@ -79,7 +82,22 @@ pub(super) fn open_to_read(
 /// Reads on a thread that may wait. Returns fewer bytes than requested only at the end.
 pub(super) fn read(fs: &Shared, fh: Fh, offset: u64, length: usize) -> Result<Vec<u8>> {
     let Handle::Far(open) = fs.handles.get(fh)? else { return Err(FsError::UnknownHandle(fh.0)) };
-    Ok(open.far.file()?.content.bytes(offset, length)?)
+    let Some(here) = open.here() else {
+        return Ok(open.far.file()?.content.bytes(offset, length)?);
+    };
+    let mut bytes = vec![0; length];
+    let count = read_full_at(here, offset, &mut bytes)?;
+    bytes.truncate(count);
+    Ok(bytes)
+}
+
+/// Notes that nobody reads through `open` any more.
+pub(super) fn reader_gone(open: Arc<Claimed<FarHandle>>) -> Result<()> {
+    let node = Arc::clone(&open.node);
+    // Closes the descriptor first, if it has one.
+    drop(open);
+    node.as_file()?.life().rest();
+    Ok(())
 }
 
 /// Returns the extended attributes of `file`, if its bytes are elsewhere: these came with its

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 use crate::engine::Client;
 use crate::engine::OpenFar;
@@ -30,16 +31,28 @@ pub(crate) enum Handle {
     File(Arc<FileHandle>),
     /// A computed file, with its text.
     Computed(Arc<Claimed<OpenText>>),
-    /// An artifact whose bytes are not on this disk, for reading.
+    /// An artifact whose bytes were not on this disk, for reading.
     Far(Arc<Claimed<FarHandle>>),
     /// A directory.
     Listing(Arc<Claimed<Listing>>),
 }
 
-/// An artifact that is open for reading and whose bytes are not on this disk.
+/// An artifact that is open for reading and whose bytes were not on this disk when it was opened.
 pub(crate) struct FarHandle {
     pub(crate) node: Arc<Node>,
     pub(crate) far: Arc<OpenFar>,
+    /// The local file, once the bytes have come: it may be changed.
+    pub(super) here: Arc<Awaited>,
+}
+
+/// The local file of an artifact whose bytes were elsewhere, open, once they have come.
+pub(crate) type Awaited = OnceLock<Arc<File>>;
+
+impl FarHandle {
+    /// Returns the local file, if the bytes have come.
+    pub(super) fn here(&self) -> Option<&Arc<File>> {
+        self.here.get()
+    }
 }
 
 /// Something that is open, with the descriptor that it may hold.

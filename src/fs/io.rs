@@ -1,5 +1,6 @@
 //! Reading and writing open files.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::store::append_all;
 use crate::store::read_full_at;
 use crate::store::stat_file;
 
+const OTHER_WHENCE: FsError = FsError::Invalid("a whence that the kernel keeps to itself");
 /// The bytes that a live artifact may grow before its analysis continues: enough to leave small
 /// writers alone, and few enough that a large artifact is analysed soon after its end.
 const AHEAD: u64 = 1024 * 1024;
@@ -43,8 +45,12 @@ pub(super) fn read<T>(
             Ok(open.text.read(offset, buffer.len(), take)?)
         }
         Handle::Listing(_) => Err(FsError::IsADirectory),
-        // It may wait for the network; see `read_elsewhere`.
-        Handle::Far(_) => Err(EngineError::Slow.into()),
+        Handle::Far(open) => {
+            // It may wait for the network; see `read_elsewhere`.
+            let here = open.here().ok_or(EngineError::Slow)?;
+            let count = read_full_at(here, offset, buffer)?;
+            Ok(take(&buffer[..count]))
+        }
         Handle::File(handle) => {
             let count = if handle.node.is_message_log() {
                 message_log::log(fs, &handle)?.read_at(offset, buffer)?
@@ -134,16 +140,24 @@ pub(super) fn seek(fs: &Shared, fh: Fh, offset: i64, whence: i32) -> Result<i64>
         (Handle::File(handle), _) if handle.node.is_message_log() => {
             seek_in(message_log::log(fs, &handle)?.len(), from, whence)
         }
-        (Handle::File(handle), libc::SEEK_DATA) => {
-            Ok(rustix::fs::seek(&*handle.file, SeekFrom::Data(from))? as i64)
-        }
-        (Handle::File(handle), libc::SEEK_HOLE) => {
-            Ok(rustix::fs::seek(&*handle.file, SeekFrom::Hole(from))? as i64)
-        }
+        (Handle::File(handle), _) => seek_on_disk(&handle.file, from, whence),
         (Handle::Computed(open), _) => seek_in(open.text.len(), from, whence),
-        (Handle::Far(open), _) => seek_in(open.far.stat.size, from, whence),
-        _ => Err(FsError::Invalid("a whence that the kernel keeps to itself")),
+        (Handle::Far(open), _) => match open.here() {
+            Some(here) => seek_on_disk(here, from, whence),
+            None => seek_in(open.far.stat.size, from, whence),
+        },
+        (Handle::Listing(_), _) => Err(OTHER_WHENCE),
     }
+}
+
+/// Looks for data, or its end, in a file of this disk.
+fn seek_on_disk(file: &File, from: u64, whence: i32) -> Result<i64> {
+    let from = match whence {
+        libc::SEEK_DATA => SeekFrom::Data(from),
+        libc::SEEK_HOLE => SeekFrom::Hole(from),
+        _ => return Err(OTHER_WHENCE),
+    };
+    Ok(rustix::fs::seek(file, from)? as i64)
 }
 
 /// Looks for data, or its end, in a file of `length` bytes without holes.

@@ -271,15 +271,21 @@ fn open_file(
     mode: OpenMode,
     caller: Caller,
 ) -> Result<Opened> {
+    let mut kept = None;
     if mode.writes() {
         fs.sealer.check_backlog(&node.conversation())?;
         write_once::check(fs, file)?;
         far::bring_here(fs, node, file)?;
     } else if far::is_away(file) {
-        return far::open_to_read(fs, node, file, caller);
+        // Who has the local file open that has gone keeps its bytes. The kernel may read it for
+        // him, and then does so for all.
+        kept = file.any_open();
+        if kept.is_none() {
+            return far::open_to_read(fs, node, file, caller);
+        }
     }
     let share = fs.claim(node, caller, descriptors(mode, node.is_message_log()))?;
-    let on_disk = Arc::new(open_on_disk(node, file, mode)?);
+    let on_disk = kept.map_or_else(|| open_on_disk(node, file, mode).map(Arc::new), Ok)?;
     Ok(opened(fs, node, (file, on_disk), mode, share))
 }
 
@@ -368,7 +374,8 @@ pub(super) fn release(fs: &Shared, fh: Fh) -> Result<()> {
         Some(Handle::File(handle)) if handle.writes => writer_gone(fs, handle)?,
         Some(Handle::File(handle)) => reader_gone(handle)?,
         Some(Handle::Computed(open)) => fs.engine.counting.read(&open),
-        Some(Handle::Far(_) | Handle::Listing(_)) | None => {}
+        Some(Handle::Far(open)) => far::reader_gone(open)?,
+        Some(Handle::Listing(_)) | None => {}
     }
     left
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::Weak;
 
 use rustix::fs::OFlags;
 
@@ -14,6 +15,7 @@ use crate::engine::sync::atomic::AtomicU64;
 use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::fs::FsError;
 use crate::fs::Result;
+use crate::fs::handle::Awaited;
 use crate::fs::known_facts::KnownFacts;
 use crate::fs::known_sizes::KnownSizes;
 use crate::fs::life::Life;
@@ -25,6 +27,12 @@ use crate::store::FileClock;
 use crate::store::Stat;
 use crate::store::stat_file;
 
+/// The way to open a file for those who read it.
+const READER: OFlags = OFlags::RDONLY;
+
+/// The bytes of a block in `stat`.
+const BLOCK: u64 = 512;
+
 /// Where the bytes of a file are that are not in the local file that it was found as first.
 #[derive(Default)]
 struct Bytes {
@@ -32,6 +40,8 @@ struct Bytes {
     copy: Option<FileId>,
     /// The attributes of the artifact, if they were not on this disk when it was last looked up.
     far: Option<Stat>,
+    /// The local file to come, of those who read the bytes from elsewhere.
+    awaited: Weak<Awaited>,
 }
 
 /// A regular file on disk.
@@ -90,6 +100,27 @@ impl FileNode {
         self.bytes.lock().as_ref().and_then(|bytes| bytes.far)
     }
 
+    /// Returns the local file to come, for somebody who reads the bytes from elsewhere. It is set
+    /// when they come.
+    pub(crate) fn awaited(&self) -> Arc<Awaited> {
+        let mut bytes = self.bytes.lock();
+        let bytes = bytes.get_or_insert_default();
+        bytes.awaited.upgrade().unwrap_or_else(|| {
+            let awaited = Arc::default();
+            bytes.awaited = Arc::downgrade(&awaited);
+            awaited
+        })
+    }
+
+    /// Returns its attributes as an artifact whose bytes are not on this disk, if somebody has it
+    /// open.
+    fn open_far_stat(&self) -> Option<Stat> {
+        let bytes = self.bytes.lock();
+        let far = bytes.as_ref().filter(|bytes| bytes.awaited.strong_count() > 0)?.far?;
+        // It has no name, other than one that was found by its record.
+        Some(Stat { blocks: far.size.div_ceil(BLOCK), ..far })
+    }
+
     /// Returns true if a file has its name.
     pub(crate) fn has_file(&self) -> bool {
         let link = self.link.get();
@@ -101,17 +132,31 @@ impl FileNode {
         FileId::of(original) == self.id || self.is_at(original)
     }
 
-    /// Makes the file that `stat` describes the one that has its bytes, unless it is in use:
-    /// whoever has it open goes on with the bytes that he has.
+    /// Makes the file that `stat` describes the one that has its bytes, unless a local file is in
+    /// use: whoever has that open goes on with the bytes that he has. Whoever reads the bytes from
+    /// elsewhere reads that file from now on.
     pub(crate) fn take_copy(&self, stat: &Stat) -> bool {
-        let life = self.life();
-        let is_free = life.is_at_rest() && life.any_open().is_none();
-        if is_free {
+        let place = self.link.get().and_then(|link| Some((link.dir().ok()?, link.name)));
+        let mut life = self.life();
+        if !life.is_at_rest() || life.any_open().is_some() {
+            return false;
+        }
+        let awaited = {
             let mut bytes = self.bytes.lock();
             let bytes = bytes.get_or_insert_default();
             (bytes.copy, bytes.far) = (Some(FileId::of(stat)), None);
+            std::mem::take(&mut bytes.awaited).upgrade()
+        };
+        if let (Some(awaited), Some((dir, name))) = (awaited, place) {
+            match FileId::of(stat).open(&dir, &name, READER).map(Arc::new) {
+                Ok(file) => {
+                    life.remember(&file);
+                    let _first = awaited.set(file);
+                }
+                Err(error) => tracing::warn!(%error, "who has it open reads what it was"),
+            }
         }
-        is_free
+        true
     }
 
     /// Notes at `moment`, in milliseconds, that somebody was told that a view of it is of an
@@ -144,8 +189,10 @@ impl FileNode {
                 }
             }
         }
-        let file = self.any_open().ok_or(FsError::Stale)?;
-        Ok(stat_file(&file)?)
+        match self.any_open() {
+            Some(file) => Ok(stat_file(&file)?),
+            None => self.open_far_stat().ok_or(FsError::Stale),
+        }
     }
 
     /// Opens it anew. Fails with [`FsError::Stale`] if its name leads to another file by now, or to
@@ -158,7 +205,7 @@ impl FileNode {
 
     /// Returns a descriptor that can read it.
     pub(crate) fn reader(&self) -> Result<Arc<File>> {
-        match self.open(OFlags::RDONLY) {
+        match self.open(READER) {
             Ok(file) => Ok(Arc::new(file)),
             Err(error) => self.any_open().ok_or(error),
         }

@@ -1,5 +1,7 @@
 //! Artifacts whose bytes are not on this disk.
 
+mod open;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
