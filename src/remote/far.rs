@@ -32,12 +32,12 @@ use crate::remote::blocks::Location;
 use crate::remote::blocks::ObjectContent;
 use crate::remote::blocks::Source;
 use crate::remote::far::parts::PartsContent;
+use crate::remote::far::segments::KnownSegments;
 use crate::replica::Origin;
 use crate::replica::SegmentId;
 use crate::store::Conversation;
 use crate::store::FarArtifact;
 
-pub(super) use segments::KnownSegments;
 pub(super) use segments::Published;
 
 /// The time that somebody waits for bytes at most, unless told otherwise.

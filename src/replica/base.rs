@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry::Occupied;
+use std::collections::hash_map::Entry::Vacant;
 
 use serde::Deserialize;
 use serde::Serialize;
 
 use crate::replica::Origin;
+
+/// A second, in nanoseconds.
+const SECOND: i64 = 1_000_000_000;
 
 /// A file of this host's disk, however it is called, or an artifact whose bytes are elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,6 +27,14 @@ pub enum FileKey {
     },
     /// The bytes of this origin, which are not here.
     Elsewhere(Origin),
+}
+
+impl FileKey {
+    /// Returns true if it is a file that is younger than its bytes, of which `version` is the
+    /// state: they were copied, with their time.
+    pub(super) fn is_copy_of(self, version: FileVersion) -> bool {
+        matches!(self, Self::Here { born, .. } if born > version.modified)
+    }
 }
 
 /// What tells whether the bytes of a file are those that they were.
@@ -58,6 +71,9 @@ pub struct Entry {
     pub key: FileKey,
     /// The state of its bytes that are the artifacts'.
     pub version: FileVersion,
+    /// The digest of the artifacts' bytes. Empty if it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
 }
 
 /// What this host and the bucket agreed upon when they last met: which artifacts the bytes of which
@@ -82,6 +98,66 @@ impl Base {
                 self.entries.push(Entry::new(path, &[origin], found));
             }
         }
+    }
+}
+
+impl Base {
+    /// Takes notice of files with other times that still have the bytes which were published: these
+    /// are not sent again. Returns true if there are any.
+    pub fn keep_touched(&mut self, files: &BTreeMap<String, Found>) -> bool {
+        let places = Places::of(files);
+        let mut is_any = false;
+        for entry in &mut self.entries {
+            let found = places.of_entry(entry).map(|(_, found)| found);
+            if let Some(found) = found.filter(|found| entry.is_touched_in(found)) {
+                entry.version = found.version;
+                is_any = true;
+            }
+        }
+        is_any
+    }
+
+    /// Knows files again that somebody restored from a copy of the store: each is another file than
+    /// the one in its entry, under the same name and with the same bytes and time. Returns true if
+    /// there are any.
+    ///
+    /// What was written since, even if it is the same, has a time of its own, and is new.
+    pub fn recognize(&mut self, files: &BTreeMap<String, Found>) -> bool {
+        let places = Places::of(files);
+        let is_known = |entry: &Entry| {
+            let found = files.get(&entry.path);
+            !found.is_some_and(|found| entry.is_copied_to(found))
+                || places.of_entry(entry).is_some()
+        };
+        let (known, copied): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.entries).into_iter().partition(is_known);
+        self.entries = known;
+        let is_any = !copied.is_empty();
+        for entry in copied {
+            let Found { key, version, .. } = files[&entry.path];
+            self.entries.push(Entry { key, version, ..entry });
+        }
+        if is_any {
+            self.join_entries();
+        }
+        is_any
+    }
+
+    /// Makes one entry of those of one file under one name: others may have published the same
+    /// bytes.
+    fn join_entries(&mut self) {
+        let mut places: HashMap<(FileKey, String), usize> = HashMap::new();
+        let mut joined: Vec<Entry> = Vec::with_capacity(self.entries.len());
+        for entry in std::mem::take(&mut self.entries) {
+            match places.entry((entry.key, entry.path.clone())) {
+                Occupied(known) => joined[*known.get()].origins.extend(entry.origins),
+                Vacant(place) => {
+                    place.insert(joined.len());
+                    joined.push(entry);
+                }
+            }
+        }
+        self.entries = joined;
     }
 }
 
@@ -116,8 +192,29 @@ impl<'a> Places<'a> {
 impl Entry {
     /// Returns the entry of a file whose bytes are these artifacts'.
     pub fn new(path: &str, origins: &[Origin], found: &Found) -> Self {
-        let (key, version) = (found.key, found.version);
-        Self { path: path.to_owned(), asked: None, origins: origins.to_vec(), key, version }
+        let Found { key, version, digest } = found.clone();
+        let (path, origins) = (path.to_owned(), origins.to_vec());
+        Self { path, asked: None, origins, key, version, digest: digest.unwrap_or_default() }
+    }
+
+    /// Returns true if the file, which has its path, is a copy of the one that it had. Archives may
+    /// have whole seconds.
+    fn is_copied_to(&self, found: &Found) -> bool {
+        let Self { version: FileVersion { size, modified }, digest, .. } = self;
+        let second = modified.div_euclid(SECOND) * SECOND;
+        found.key.is_copy_of(found.version)
+            && found.version.size == *size
+            && [*modified, second].contains(&found.version.modified)
+            && !digest.is_empty()
+            && found.digest.as_ref() == Some(digest)
+    }
+
+    /// Returns true if the file is the one of this entry, with another time and the same bytes.
+    fn is_touched_in(&self, found: &Found) -> bool {
+        found.key == self.key
+            && found.version != self.version
+            && !self.digest.is_empty()
+            && found.digest.as_ref() == Some(&self.digest)
     }
 
     /// Returns true if the file still has the artifacts' bytes.

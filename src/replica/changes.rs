@@ -38,8 +38,7 @@ pub struct Put {
 impl Put {
     /// Returns true if the bytes are older than their file: they were copied, with their time.
     pub(super) fn came(&self) -> bool {
-        let modified = self.version.modified;
-        matches!(self.key, FileKey::Here { born, .. } if born > modified)
+        self.key.is_copy_of(self.version)
     }
 }
 

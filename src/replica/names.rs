@@ -29,6 +29,8 @@ pub struct Name {
     pub is_local: bool,
     /// The name that it asked for, if another one has that.
     pub asked: Option<String>,
+    /// The digest of its bytes. Empty while nobody knows it.
+    pub digest: String,
 }
 
 /// Names, and what is seen under each. Everything that lives has exactly one.
@@ -85,6 +87,7 @@ impl Naming<'_> {
         let asked = (name != path).then(|| path.to_owned());
         let seen = self.names.entry(name).or_default();
         seen.asked = asked;
+        seen.digest = each.digest.unwrap_or_default().to_owned();
         match each.origin {
             Some(origin) => seen.origins.push(origin),
             None => seen.is_local = true,

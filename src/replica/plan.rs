@@ -243,8 +243,8 @@ impl<'a> Planning<'a> {
 
 /// Returns the entry of a file that is seen under a name.
 fn agreed(name: &str, seen: &Name, key: FileKey, version: FileVersion) -> Entry {
-    let Name { origins, asked, .. } = seen.clone();
-    Entry { path: name.to_owned(), asked, origins, key, version }
+    let Name { origins, asked, digest, .. } = seen.clone();
+    Entry { path: name.to_owned(), asked, origins, key, version, digest }
 }
 
 impl Base {

@@ -58,7 +58,7 @@ impl<A, M> Publication<A, M> {
             let origin = places.next().expect("places do not end");
             let (stamp, path, digest) = (clock.stamp(now), path.clone(), digest.clone());
             let artifact = artifact(&path);
-            made.accept(origin, &path, put);
+            made.accept(origin, &path, put, &digest);
             made.segment.artifacts.insert(origin, Claim { stamp, path, digest, artifact });
         }
         for (message, origin) in messages.into_iter().zip(places) {
@@ -73,11 +73,11 @@ impl<A, M> Publication<A, M> {
         made
     }
 
-    fn accept(&mut self, origin: Origin, path: &str, put: &LocalPut) {
+    fn accept(&mut self, origin: Origin, path: &str, put: &LocalPut, digest: &str) {
         self.accepted.removed.extend(&put.replaces);
         let (path, origins, asked) = (path.to_owned(), vec![origin], None);
-        let (key, version) = (put.key, put.version);
-        self.accepted.puts.push(Entry { path, asked, origins, key, version });
+        let (key, version, digest) = (put.key, put.version, digest.to_owned());
+        self.accepted.puts.push(Entry { path, asked, origins, key, version, digest });
     }
 }
 

@@ -60,8 +60,8 @@ impl Check<'_> {
         let (bucket, notes, deadline) = (self.bucket, self.notes, self.deadline);
         let fetcher = Fetcher::new(bucket, (notes, state), false, deadline);
         let (key, version) = (FileKey::Elsewhere(origin), FileVersion::default());
-        let (path, origins) = (claim.path.clone(), vec![origin]);
-        let entry = Entry { path, asked: None, origins, key, version };
+        let (path, origins, digest) = (claim.path.clone(), vec![origin], claim.digest.clone());
+        let entry = Entry { path, asked: None, origins, key, version, digest };
         match fetcher.fetch(&entry) {
             Ok(Some(parcel)) => wrong_content(parcel.content, &claim.digest),
             Ok(None) => Ok(Some("its record is no record".to_owned())),

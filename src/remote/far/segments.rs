@@ -32,7 +32,7 @@ pub(in crate::remote) struct Published {
 
 /// The segments that were read last: to find a line in one takes reading all of it.
 #[derive(Debug, Default)]
-pub(in crate::remote) struct KnownSegments(Mutex<VecDeque<Arc<IndexedSegment>>>);
+pub(super) struct KnownSegments(Mutex<VecDeque<Arc<IndexedSegment>>>);
 
 /// A segment, and where its artifacts are in its records.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ struct IndexedSegment {
 
 impl KnownSegments {
     /// Returns how the artifact `origin` was published.
-    pub(in crate::remote) fn published(
+    pub(super) fn published(
         &self,
         notes: &Notes,
         origin: Origin,

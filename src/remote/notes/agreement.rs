@@ -34,7 +34,7 @@ const AGREEMENT: &str = "agreement.jsonl";
 const MOST_BALLAST: u64 = 5;
 /// The bytes of an entry as far as a file is not worth being written anew, and those of an empty
 /// file.
-const ENTRY: u64 = 200;
+const ENTRY: u64 = 300;
 const EMPTY: u64 = 64 << 10;
 
 /// Something made of what host and bucket agreed upon, which is read again only when that changed.

@@ -24,7 +24,8 @@ fn entry(number: u64) -> Entry {
     // All are hard links of one file.
     let key = FileKey::Here { inode: 1, born: 2 };
     let version = FileVersion { size: 3, modified: 4 };
-    Entry { path: format!("x{number}"), asked: None, origins, key, version }
+    let digest = "d".repeat(64);
+    Entry { path: format!("x{number}"), asked: None, origins, key, version, digest }
 }
 
 fn agreement(numbers: std::ops::Range<u64>) -> Agreement {

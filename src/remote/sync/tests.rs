@@ -1,5 +1,7 @@
 //! Two hosts with real stores, and one bucket.
 
+mod restored;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;

@@ -53,6 +53,11 @@ impl Checker {
         self.digests.insert(token, found.digest.clone().unwrap_or_default());
     }
 
+    /// Notes that a file is a copy of another one.
+    pub(super) fn copied(&mut self, before: &Found, after: &Found) {
+        self.of_file.insert(file(after), self.of_file[&file(before)]);
+    }
+
     pub(super) fn removed(&mut self, under: &Under) {
         self.maybe.extend(under.noted.iter().chain(&under.shown));
     }

@@ -104,9 +104,15 @@ impl Host {
         entries.any(|entry| entry.key == found.key && entry.path == path)
     }
 
+    /// Compares its files with what it agreed upon, which may be other ones that were copied.
+    pub(super) fn recognize_files(&mut self) {
+        self.disk.base.recognize(&self.disk.files);
+    }
+
     /// Shows what it has seen. Stops after `most` steps, and then forgets to note them: a crash.
     pub(super) fn show(&mut self, most: usize) {
         self.disk.base.heal(&self.disk.files);
+        self.recognize_files();
         let plan = self.plan();
         let is_whole = plan.steps.len() <= most;
         let done = self.follow(&plan.steps[..most.min(plan.steps.len())]);

@@ -9,22 +9,41 @@ const SCHEDULES: u64 = 2_000;
 
 #[test]
 fn hosts_agree_and_lose_nothing() {
+    run_all("CTXFS_REPLICA_SCHEDULE", |seed| World::new(seed, false));
+}
+
+#[test]
+fn hosts_that_are_restored_from_copies_agree_and_lose_nothing() {
+    run_all("CTXFS_REPLICA_COPIES", |seed| World::new(seed, false).copying());
+}
+
+fn run_all(one: &str, world: impl Fn(u64) -> World + panic::RefUnwindSafe) {
     let asked = std::env::var("CTXFS_REPLICA_SCHEDULES").ok();
     let count = asked.and_then(|count| count.parse().ok()).unwrap_or(SCHEDULES);
     for seed in 0..count {
-        let run = panic::catch_unwind(|| World::new(seed, false).run());
-        assert!(
-            run.is_ok(),
-            "schedule {seed} fails: CTXFS_REPLICA_SCHEDULE={seed} shows its steps"
-        );
+        let run = panic::catch_unwind(|| world(seed).run());
+        assert!(run.is_ok(), "schedule {seed} fails: {one}={seed} shows its steps");
     }
 }
 
 #[test]
 fn one_schedule() {
-    let asked = std::env::var("CTXFS_REPLICA_SCHEDULE").ok();
-    if let Some(seed) = asked.and_then(|seed| seed.parse().ok()) {
+    let asked = |one| std::env::var(one).ok().and_then(|seed| seed.parse().ok());
+    if let Some(seed) = asked("CTXFS_REPLICA_SCHEDULE") {
         World::new(seed, true).run();
+    }
+    if let Some(seed) = asked("CTXFS_REPLICA_COPIES") {
+        World::new(seed, true).copying().run();
+    }
+}
+
+/// What a host has from a copy of its store is what it published, unless somebody wrote it since.
+#[test]
+fn what_was_removed_stays_away_where_copies_are_restored() {
+    for copies in [false, true] {
+        let world = || if copies { World::new(0, false).copying() } else { World::new(0, false) };
+        assert_eq!(world().restored_after_a_removal(false), 0, "{copies}");
+        assert_eq!(world().restored_after_a_removal(true), 1, "{copies}");
     }
 }
 

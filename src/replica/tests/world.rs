@@ -69,6 +69,8 @@ pub(super) struct World {
     hosts: Vec<Host>,
     checker: Checker,
     talks: bool,
+    /// True if a host is restored from copies of its files, not from an image of its disk.
+    copies: bool,
 }
 
 impl World {
@@ -88,6 +90,7 @@ impl World {
             hosts: Vec::new(),
             checker: Checker::default(),
             talks,
+            copies: false,
         };
         for (_, weight) in STEPS {
             // Each schedule does some things much more often than others.
@@ -324,6 +327,7 @@ impl World {
         if self.hosts[host].disk.intent.is_some() {
             return self.publish(host);
         }
+        self.hosts[host].recognize_files();
         let changes = self.hosts[host].changes();
         if !self.upload_one(host, &changes) {
             self.prepare(host, &changes);
@@ -425,6 +429,7 @@ impl World {
         }
         let host = &mut self.hosts[host];
         host.disk.base.accept(&made.accepted);
+        host.recognize_files();
         host.disk.published_messages = host.disk.published_messages.max(said);
         host.disk.seen.insert(made.segment.id, made.segment.clone());
         host.disk.intent = None;
@@ -440,6 +445,9 @@ impl World {
         let Some(image) = self.hosts[host].image.clone() else { return };
         self.hosts[host].disk = image;
         self.hosts[host].uploads.clear();
+        if self.copies {
+            self.copy_files(host);
+        }
         let puts = self.hosts[host].changes().puts.into_values();
         self.checker.may_come_back(puts.map(|put| (put.key, put.version.modified)));
     }

@@ -115,8 +115,12 @@ fn a_backup_that_is_restored_goes_on() {
     let pair = Pair::new();
     let backup = TestStore::new();
     pair.one.put("c7", "before", b"in the backup\n");
+    pair.one.put("c7", "removed", b"by the other host, since\n");
     pair.push(&pair.one);
     copy(&pair.one, &backup);
+    pair.pull(&pair.other);
+    fs::remove_file(pair.other.plain("c7", "removed.txt")).unwrap();
+    pair.push(&pair.other);
     pair.one.put("c7", "since", b"pushed since\n");
     pair.push(&pair.one);
     copy(&backup, &pair.one);

@@ -48,7 +48,7 @@ impl World {
         self.put_as(host, path, &digest, 0);
     }
 
-    fn put_as(&mut self, host: usize, path: &str, digest: &str, born: i64) {
+    pub(super) fn put_as(&mut self, host: usize, path: &str, digest: &str, born: i64) {
         let (token, inode) = (self.fresh(), self.fresh());
         let version = FileVersion { size: 1, modified: token as i64 };
         let key = FileKey::Here { inode, born };

@@ -1,5 +1,6 @@
-//! Hosts that are restored after others merged what they had sent.
+//! Hosts that are restored: after others merged what they had sent, and from copies of their files.
 
+use crate::replica::FileKey;
 use crate::replica::WriterId;
 
 use super::DAY;
@@ -32,6 +33,47 @@ impl World {
         self.push_all(0);
         assert_eq!(self.hosts[0].disk.writer, WriterId(1), "it was sent by this writer");
         self.meet();
+    }
+
+    /// Has hosts be restored from copies of their files.
+    pub(in crate::replica::tests) fn copying(self) -> Self {
+        Self { copies: true, ..self }
+    }
+
+    /// Makes each file of a host another one, with the same bytes and time.
+    pub(super) fn copy_files(&mut self, host: usize) {
+        let paths: Vec<_> = self.hosts[host].disk.files.keys().cloned().collect();
+        for path in paths {
+            let inode = self.fresh();
+            let files = &mut self.hosts[host].disk.files;
+            let found = files.get_mut(&path).expect("its path is that of a file");
+            if let FileKey::Here { .. } = found.key {
+                let before = found.clone();
+                found.key = FileKey::Here { inode, born: found.version.modified + 1 };
+                self.checker.copied(&before, found);
+            }
+        }
+        self.hosts[host].recognize_files();
+    }
+
+    /// One host is restored from a copy after another one removed what it had published, unless its
+    /// user writes the same again first. Returns the number of artifacts that live afterwards.
+    pub(in crate::replica::tests) fn restored_after_a_removal(&mut self, writes: bool) -> usize {
+        self.put_as(0, "X", "same", 0);
+        self.push_all(0);
+        self.act(0, "image");
+        self.look(1);
+        self.hosts[1].show(usize::MAX);
+        self.remove(1);
+        self.push_all(1);
+        self.look(0);
+        self.hosts[0].show(usize::MAX);
+        self.restore(0);
+        if writes {
+            self.put_as(0, "X", "same", 0);
+        }
+        self.meet();
+        self.hosts[0].state().artifacts.len()
     }
 
     /// Merges what there is, and deletes what is covered.
