@@ -30,7 +30,9 @@ use crate::fs::node::file::FileNode;
 use crate::fs::recording::now_millis;
 use crate::model::Component;
 use crate::model::RelPath;
+use crate::store::Conversation;
 use crate::store::FarArtifact;
+use crate::store::LEAST;
 use crate::store::Relocation;
 use crate::store::Rename;
 use crate::store::read_full_at;
@@ -121,10 +123,36 @@ pub(super) fn bring_here(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Resu
     let OpenFile::Far(open) = fs.engine.open_far(&id, &far) else { return Err(FsError::Stale) };
     let _room = fs.engine.reserve_in(&id, far.stat.size)?;
     let conversation = fs.engine.conversation(&id)?;
-    if !conversation.bring_here(&far, open.file()?)? {
-        return Err(FsError::Stale);
+    let has_come = conversation.bring_here(&far, open.file()?)?;
+    found_here(fs, (node, file), has_come.then_some((&conversation, &far.path)))
+}
+
+/// Gives `file` an empty file on this disk, if its bytes are elsewhere: somebody is to write it
+/// anew, and so nobody waits for them.
+pub(super) fn begin_anew(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<()> {
+    if !is_away(file) {
+        return Ok(());
     }
-    let stat = conversation.dir().stat_at(&far.path)?;
+    allow_slow()?;
+    let (id, far) = artifact(&fs.engine, file)?;
+    let OpenFile::Far(open) = fs.engine.open_far(&id, &far) else { return Err(FsError::Stale) };
+    // Those of most came with their records.
+    let attributes = open.file().map(|file| file.attributes.clone()).unwrap_or_default();
+    let _room = fs.engine.reserve_in(&id, LEAST)?;
+    let conversation = fs.engine.conversation(&id)?;
+    let has_begun = conversation.begin_anew(&far, attributes)?;
+    found_here(fs, (node, file), has_begun.then_some((&conversation, &far.path)))
+}
+
+/// Has `file` go on with the file on this disk at `place`. Fails with [`FsError::Stale`] if it has
+/// none.
+fn found_here(
+    fs: &Shared,
+    (node, file): (&Arc<Node>, &FileNode),
+    place: Option<(&Conversation, &RelPath)>,
+) -> Result<()> {
+    let (conversation, path) = place.ok_or(FsError::Stale)?;
+    let stat = conversation.dir().stat_at(path)?;
     let before = file.id();
     if file.take_copy(&stat) {
         fs.nodes.found_by_copy(node, before);

@@ -61,7 +61,12 @@ pub struct OpenMode {
 impl OpenMode {
     /// Returns true if the file may be written.
     pub(super) fn writes(self) -> bool {
-        self.flags & libc::O_ACCMODE != libc::O_RDONLY || self.flags & libc::O_TRUNC != 0
+        self.flags & libc::O_ACCMODE != libc::O_RDONLY || self.empties()
+    }
+
+    /// Returns true if the file is to be empty.
+    fn empties(self) -> bool {
+        self.flags & libc::O_TRUNC != 0
     }
 
     /// Returns true if each write goes to the end.
@@ -252,14 +257,7 @@ fn open_existing(
         return Err(FsError::Exists);
     }
     let node = lookup::find_real(fs, parent, parent.as_dir()?, name)?;
-    let opened = node.as_file().and_then(|file| {
-        let opened = open_file(fs, &node, file, mode, caller)?;
-        if mode.flags & libc::O_TRUNC != 0 {
-            // The kernel believes that the file is new, and so empty.
-            setattr::resize(fs, &node, file, 0, Some(opened.fh))?;
-        }
-        Ok(opened)
-    });
+    let opened = node.as_file().and_then(|file| open_file(fs, &node, file, mode, caller));
     let opened = opened.inspect_err(|_| fs.nodes.forget(node.ino, 1))?;
     Ok((getattr::entry(fs, &node)?, opened))
 }
@@ -275,7 +273,8 @@ fn open_file(
     if mode.writes() {
         fs.sealer.check_backlog(&node.conversation())?;
         write_once::check(fs, file)?;
-        far::bring_here(fs, node, file)?;
+        let make_local = if mode.empties() { far::begin_anew } else { far::bring_here };
+        make_local(fs, node, file)?;
     } else if far::is_away(file) {
         // Who has the local file open that has gone keeps its bytes. The kernel may read it for
         // him, and then does so for all.
@@ -286,7 +285,14 @@ fn open_file(
     }
     let share = fs.claim(node, caller, descriptors(mode, node.is_message_log()))?;
     let on_disk = kept.map_or_else(|| open_on_disk(node, file, mode).map(Arc::new), Ok)?;
-    Ok(opened(fs, node, (file, on_disk), mode, share))
+    let opened = opened(fs, node, (file, on_disk), mode, share);
+    if mode.empties()
+        && let Err(error) = setattr::empty(fs, node, file, (opened.fh, caller))
+    {
+        release(fs, opened.fh)?;
+        return Err(error);
+    }
+    Ok(opened)
 }
 
 /// Opens the store's file. A server that is held by modes may write a file that it may not read: it

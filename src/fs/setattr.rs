@@ -10,6 +10,7 @@ use rustix::fs::Timestamps;
 use rustix::fs::UTIME_NOW;
 use rustix::fs::UTIME_OMIT;
 
+use crate::fs::Caller;
 use crate::fs::Fh;
 use crate::fs::FsError;
 use crate::fs::Ino;
@@ -62,6 +63,10 @@ fn set_file(
     change: &SetAttr,
     fh: Option<Fh>,
 ) -> Result<()> {
+    if change.size == Some(0) && far::is_away(file) {
+        write_once::check(fs, file)?;
+        far::begin_anew(fs, node, file)?;
+    }
     far::bring_here(fs, node, file)?;
     if let Some(size) = change.size {
         resize(fs, node, file, size, fh)?;
@@ -115,6 +120,28 @@ pub(super) fn resize(
     if closed {
         drop(open);
         fs.sealer.submit(SealJob::Seal(Arc::clone(node)));
+    }
+    Ok(())
+}
+
+/// Cuts off a file that `caller` has opened as `fh` to be empty. Whoever is not root takes the set-id
+/// bits from it, as each change of its bytes does: the kernel leaves that to this.
+pub(super) fn empty(
+    fs: &Shared,
+    node: &Arc<Node>,
+    file: &FileNode,
+    (fh, caller): (Fh, Caller),
+) -> Result<()> {
+    resize(fs, node, file, 0, Some(fh))?;
+    fs.promises.end_about(&file.link);
+    let handle = fs.handles.file(fh)?;
+    let mode = stat_file(&handle.file)?.mode & 0o7777;
+    let of_group = if mode & libc::S_IXGRP == 0 { 0 } else { libc::S_ISGID };
+    let kept = mode & !(libc::S_ISUID | of_group);
+    if caller.uid != 0 && kept != mode {
+        let mut life = file.life();
+        rustix::fs::fchmod(&*handle.file, rustix::fs::Mode::from_raw_mode(kept))?;
+        life.left_as(&stat_file(&handle.file)?);
     }
     Ok(())
 }

@@ -29,6 +29,9 @@ pub(super) fn configure(
     for wanted in [
         InitFlags::FUSE_PARALLEL_DIROPS,
         InitFlags::FUSE_AUTO_INVAL_DATA,
+        // Otherwise it first opens a file for writing and then cuts it off, and what is elsewhere
+        // would be fetched for nothing.
+        InitFlags::FUSE_ATOMIC_O_TRUNC,
         InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
     ] {
         if config.add_capabilities(wanted).is_err() {

@@ -149,9 +149,30 @@ impl Arrival<'_> {
     /// Gives the whole file the name of the artifact of which `record` says that its bytes are not
     /// here. It stays the same artifact. Returns false if that is not as recorded any more.
     pub(super) fn stand_in_for(
+        self,
+        record: &Record,
+        attributes: Vec<(OsString, Vec<u8>)>,
+    ) -> Result<bool, StoreError> {
+        self.take_name(record, attributes, Self::copied)
+    }
+
+    /// Gives an empty file that name: somebody writes the artifact anew. Returns false as
+    /// [`Self::stand_in_for`] does.
+    pub(super) fn begin_anew(
+        self,
+        record: &Record,
+        attributes: Vec<(OsString, Vec<u8>)>,
+    ) -> Result<bool, StoreError> {
+        self.take_name(record, attributes, |_, record| Ok(begun(record)))
+    }
+
+    /// Gives the file the name of an artifact without one, whose record becomes what `after` makes
+    /// of it.
+    fn take_name(
         mut self,
         record: &Record,
         attributes: Vec<(OsString, Vec<u8>)>,
+        after: impl FnOnce(&Self, &Record) -> Result<Record, StoreError>,
     ) -> Result<bool, StoreError> {
         let mode = record.far.as_ref().map_or(layout::FILE_MODE, |far| far.mode);
         let arrived = Arrived { record: record.clone(), mode, attributes };
@@ -165,11 +186,11 @@ impl Arrival<'_> {
             Err(error) if is_in_the_way(&error) => return Ok(false),
             named => named.map_err(|error| self.fault(error))?,
         };
-        let copied = self.copied(record).and_then(|copied| lock.append(slice::from_ref(&copied)));
-        if copied.is_err() {
+        let after = after(&self, record).and_then(|after| lock.append(slice::from_ref(&after)));
+        if after.is_err() {
             let _removed = dir.unlink(self.path.file_name());
         }
-        copied.map(|()| true)
+        after.map(|()| true)
     }
 
     /// Returns the record with this file as the copy that took the place of its file.
@@ -178,13 +199,19 @@ impl Arrival<'_> {
         let copied = Some(stat.ctime.as_nanos());
         let file = record.file.map(|file| LocalFile { copied, ..file });
         let file = file.or_else(|| Some(stat.local_file()));
-        let far = record.far.clone().map(|far| Far { here: true, ..far });
-        Ok(Record { file, far, ..record.clone() })
+        Ok(Record { file, ..begun(record) })
     }
 
     fn fault(&self, error: io::Error) -> StoreError {
         self.conversation.error_at("write", &self.path, error)
     }
+}
+
+/// Returns the record of an artifact that has a file on this disk now. It does not tell of the bytes
+/// of that file.
+fn begun(record: &Record) -> Record {
+    let far = record.far.clone().map(|far| Far { here: true, ..far });
+    Record { far, ..record.clone() }
 }
 
 /// Returns the record of an artifact from another host, whose file is as `stat` says.

@@ -4,6 +4,7 @@
 //! were here, or one of a device that no disk has. When its bytes come, theirs is a copy that takes
 //! the place of that file, and so it stays the same artifact for all who know it.
 
+use std::ffi::OsString;
 use std::io;
 use std::io::Write as _;
 
@@ -171,6 +172,16 @@ impl Conversation {
             return Err(self.error_at("fetch the right bytes of", path, other));
         }
         arrival.stand_in_for(&artifact.record, file.attributes.clone())
+    }
+
+    /// Makes an empty file under the name of an artifact, without its bytes: somebody writes it anew.
+    /// Returns false as [`Self::bring_here`] does.
+    pub fn begin_anew(
+        &self,
+        artifact: &FarArtifact,
+        attributes: Vec<(OsString, Vec<u8>)>,
+    ) -> Result<bool, StoreError> {
+        self.receive(&artifact.path)?.begin_anew(&artifact.record, attributes)
     }
 
     /// Returns the attributes that the file of an artifact would have whose bytes are not here.

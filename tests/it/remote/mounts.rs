@@ -4,6 +4,9 @@ use std::fs;
 use std::fs::File;
 use std::fs::Permissions;
 use std::io::ErrorKind;
+use std::io::Read as _;
+use std::io::Seek as _;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process;
@@ -291,6 +294,51 @@ fn whoever_waits_for_a_view_whose_bytes_do_not_come_can_be_ended() {
     for pid in stopped {
         signal(pid, Signal::CONT);
     }
+}
+
+#[test]
+fn without_the_bucket_what_is_elsewhere_is_written_anew() {
+    let mounts = Mounts::new();
+    mounts.one.artifact("c7", "log.txt", &large("log"));
+    let there = mounts.other.tool("c7").join("log.txt");
+    eventually("it is known", || fs::metadata(&there).is_ok());
+    let bucket = mounts.shared.path().join("bucket");
+    fs::rename(bucket, mounts.shared.path().join("away")).unwrap();
+    let mut reader = File::open(&there).ok();
+    fs::write(&there, b"another\n").unwrap();
+    assert_eq!(fs::read(&there).unwrap(), b"another\n");
+    if let Some(reader) = &mut reader {
+        let mut read = Vec::new();
+        reader.read_to_end(&mut read).unwrap();
+        assert_eq!(read, b"another\n");
+    }
+}
+
+#[test]
+fn who_follows_what_is_elsewhere_sees_what_is_added() {
+    let mounts = Mounts::new();
+    let before = large("log");
+    mounts.one.artifact("c7", "log.txt", &before);
+    let there = mounts.other.tool("c7").join("log.txt");
+    eventually("it is known", || fs::metadata(&there).is_ok());
+    let mut reader = File::open(&there).unwrap();
+    let mut read = Vec::new();
+    reader.read_to_end(&mut read).unwrap();
+    assert!(read == before);
+    let mut writer = File::options().append(true).open(&there).unwrap();
+    for line in ["one more line\n", "and another one\n"] {
+        writer.write_all(line.as_bytes()).unwrap();
+        read.clear();
+        reader.read_to_end(&mut read).unwrap();
+        assert_eq!(read, line.as_bytes());
+    }
+    drop(writer);
+    fs::remove_file(&there).unwrap();
+    assert_eq!(reader.metadata().unwrap().len(), before.len() as u64 + 30);
+    reader.rewind().unwrap();
+    read.clear();
+    reader.read_to_end(&mut read).unwrap();
+    assert!(read.starts_with(&before) && read.ends_with(b"and another one\n"));
 }
 
 #[test]

@@ -5,10 +5,15 @@ use std::time::Duration;
 
 use super::ORIGIN;
 use super::Scene;
+use super::errno;
 use crate::engine::sync::mpsc;
 use crate::engine::sync::thread;
+use crate::fs::Caller;
 use crate::fs::Fh;
+use crate::fs::OpenMode;
 use crate::fs::RenameMode;
+use crate::fs::SetAttr;
+use crate::fs::tests::fixture::Fixture;
 use crate::model::Component;
 use crate::model::RelPath;
 use crate::store::FarBytes;
@@ -150,4 +155,59 @@ fn who_opens_what_was_let_go_reads_what_others_have_open() {
     assert_eq!(scene.read_open(opened.fh), b"one\n");
     assert_eq!(fixture.text("mine.txt"), "one\ntwo\n");
     fixture.fs.release(opened.fh).unwrap();
+}
+
+#[test]
+fn who_writes_it_anew_needs_no_byte_of_it() {
+    let scene = Scene::new("one\n");
+    let fixture = &scene.fixture;
+    let reader = scene.open("x.txt");
+    let ino = fixture.ino("x.txt");
+    scene.elsewhere.is_away.store(true, Relaxed);
+    assert_eq!(errno(fixture.open(ino, libc::O_WRONLY)), libc::EIO);
+    let writer = fixture.open(ino, libc::O_WRONLY | libc::O_TRUNC).unwrap().fh;
+    assert_eq!(fixture.attr(ino).unwrap().size, 0);
+    assert_eq!(scene.read_open(reader), b"");
+    fixture.write(writer, 0, b"another\n").unwrap();
+    fixture.close(writer);
+    fixture.settle();
+    assert_eq!(scene.read_open(reader), b"another\n");
+    fixture.fs.release(reader).unwrap();
+    let attr = fixture.lookup("x.txt").unwrap().attr;
+    assert_eq!((attr.ino, attr.perm & 0o777), (ino, 0o640), "it is the same file");
+    assert_eq!(fixture.text("x.txt"), "another\n");
+    assert_eq!(fixture.record("x.txt").unwrap().generation, 2);
+}
+
+#[test]
+fn what_is_cut_off_needs_no_byte_of_it() {
+    let scene = Scene::new("one\n");
+    let fixture = &scene.fixture;
+    scene.elsewhere.is_away.store(true, Relaxed);
+    let ino = fixture.ino("x.txt");
+    assert_eq!(errno(fixture.set_len(ino, 1)), libc::EIO);
+    fixture.set_len(ino, 0).unwrap();
+    fixture.settle();
+    assert_eq!(fixture.text("x.txt"), "");
+    assert!(fixture.plain("x.txt").exists());
+}
+
+#[test]
+fn an_open_that_empties_a_file_takes_its_set_id_bits() {
+    let fixture = Fixture::new();
+    let ino = fixture.put("a.txt", b"one\n");
+    let change = SetAttr { mode: Some(0o6755), ..SetAttr::default() };
+    for (uid, left) in [(0, 0o6755), (1, 0o755)] {
+        fixture.fs.setattr(ino, &change, None).unwrap();
+        let (send, receive) = mpsc::channel();
+        let mode = OpenMode { flags: libc::O_WRONLY | libc::O_TRUNC };
+        let done = move |opened| send.send(opened).unwrap();
+        fixture.fs.open(ino, mode, Caller { uid, gid: uid, pid: 0 }, done);
+        let fh = receive.recv().unwrap().unwrap().fh;
+        let attr = fixture.attr(ino).unwrap();
+        assert_eq!((attr.size, attr.perm & 0o7777), (0, left));
+        fixture.write(fh, 0, b"two\n").unwrap();
+        fixture.close(fh);
+        fixture.settle();
+    }
 }
