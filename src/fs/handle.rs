@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::OnceLock;
 
 use crate::engine::Client;
 use crate::engine::OpenFar;
@@ -23,6 +22,7 @@ use crate::fs::closing_thread::ClosingThread;
 use crate::fs::dir_names::DirNames;
 use crate::fs::dir_names::EntryName;
 use crate::fs::node::Node;
+use crate::fs::node::file::Awaited;
 
 /// An open file or directory.
 #[derive(Clone)]
@@ -44,9 +44,6 @@ pub(crate) struct FarHandle {
     /// The local file, once the bytes have come: it may be changed.
     pub(super) here: Arc<Awaited>,
 }
-
-/// The local file of an artifact whose bytes were elsewhere, open, once they have come.
-pub(crate) type Awaited = OnceLock<Arc<File>>;
 
 impl FarHandle {
     /// Returns the local file, if the bytes have come.

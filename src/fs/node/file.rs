@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::Weak;
 
 use rustix::fs::OFlags;
@@ -15,7 +16,6 @@ use crate::engine::sync::atomic::AtomicU64;
 use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::fs::FsError;
 use crate::fs::Result;
-use crate::fs::handle::Awaited;
 use crate::fs::known_facts::KnownFacts;
 use crate::fs::known_sizes::KnownSizes;
 use crate::fs::life::Life;
@@ -32,6 +32,9 @@ const READER: OFlags = OFlags::RDONLY;
 
 /// The bytes of a block in `stat`.
 const BLOCK: u64 = 512;
+
+/// The local file of an artifact whose bytes were elsewhere, open, once they have come.
+pub(crate) type Awaited = OnceLock<Arc<File>>;
 
 /// Where the bytes of a file are that are not in the local file that it was found as first.
 #[derive(Default)]

@@ -28,7 +28,7 @@ fn run_all(one: &str, world: impl Fn(u64) -> World + panic::RefUnwindSafe) {
 
 #[test]
 fn one_schedule() {
-    let asked = |one| std::env::var(one).ok().and_then(|seed| seed.parse().ok());
+    let asked = |one: &str| -> Option<u64> { std::env::var(one).ok()?.parse().ok() };
     if let Some(seed) = asked("CTXFS_REPLICA_SCHEDULE") {
         World::new(seed, true).run();
     }
