@@ -124,8 +124,8 @@ pub(super) fn resize(
     Ok(())
 }
 
-/// Cuts off a file that `caller` has opened as `fh` to be empty. Whoever is not root takes the set-id
-/// bits from it, as each change of its bytes does: the kernel leaves that to this.
+/// Cuts off a file that `caller` has opened as `fh` to be empty. Whoever is not root takes the
+/// set-id bits from it, as by each change of its bytes: here the kernel does not do that.
 pub(super) fn empty(
     fs: &Shared,
     node: &Arc<Node>,

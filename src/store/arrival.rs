@@ -207,8 +207,8 @@ impl Arrival<'_> {
     }
 }
 
-/// Returns the record of an artifact that has a file on this disk now. It does not tell of the bytes
-/// of that file.
+/// Returns the record of an artifact that has a file on this disk now. It does not tell of the
+/// bytes of that file.
 fn begun(record: &Record) -> Record {
     let far = record.far.clone().map(|far| Far { here: true, ..far });
     Record { far, ..record.clone() }

@@ -174,8 +174,8 @@ impl Conversation {
         arrival.stand_in_for(&artifact.record, file.attributes.clone())
     }
 
-    /// Makes an empty file under the name of an artifact, without its bytes: somebody writes it anew.
-    /// Returns false as [`Self::bring_here`] does.
+    /// Makes an empty file under the name of an artifact, without its bytes: somebody writes it
+    /// anew. Returns false as [`Self::bring_here`] does.
     pub fn begin_anew(
         &self,
         artifact: &FarArtifact,
