@@ -87,7 +87,7 @@ impl Naming<'_> {
         let asked = (name != path).then(|| path.to_owned());
         let seen = self.names.entry(name).or_default();
         seen.asked = asked;
-        seen.digest = each.digest.unwrap_or_default().to_owned();
+        each.digest.unwrap_or_default().clone_into(&mut seen.digest);
         match each.origin {
             Some(origin) => seen.origins.push(origin),
             None => seen.is_local = true,
