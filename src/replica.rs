@@ -52,6 +52,7 @@ pub use origin::SegmentId;
 pub use origin::WriterId;
 pub use plan::Plan;
 pub use plan::Step;
+pub use plan::seen;
 pub use publication::Accepted;
 pub use publication::Publication;
 pub use segment::Claim;

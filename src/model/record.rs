@@ -1,14 +1,18 @@
 //! The record of an artifact in the manifest.
 
+mod raw;
+
 use serde::Deserialize;
 use serde::Serialize;
 
 use crate::model::Analysis;
 use crate::model::LocalFile;
 use crate::model::ViewSizes;
+use crate::model::record::raw::RawRecord;
 
 /// One line of the manifest. The last line for a path wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "RawRecord")]
 pub struct Record {
     /// The path inside the conversation, as `RelPath::to_text` writes it:
     /// `artifacts/tool/9f3k.txt`.
@@ -24,31 +28,31 @@ pub struct Record {
     /// valid as long as the file has this time and `size`.
     pub modified: i64,
     /// The file that was analysed. It has the record's digest as long as it is as this says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<LocalFile>,
     /// Time when it was first seen, in milliseconds since the epoch.
     pub created: i64,
     /// The process that will seal the artifact, while it is live.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// The call that produced it, as its writer described that.
     #[serde(flatten)]
     pub provenance: Provenance,
     /// The result of analysis; absent while it is live.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub analysis: Option<Analysis>,
     /// The sizes of the views that directories list beside it, if it is small.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub view_sizes: Option<ViewSizes>,
     /// True if its content is never to change: it was sealed where that was asked for.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_false")]
     pub once: bool,
     /// Present if the content was removed, or is about to be. The other fields then describe what
     /// it was. It counts only if the file is gone; see `Conversation::record`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<Removal>,
     /// Present if its bytes are not on this disk, and where they are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub far: Option<Far>,
 }
 
@@ -118,7 +122,7 @@ pub struct Owner {
 }
 
 /// The state of an artifact.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "state", content = "why")]
 pub enum ArtifactState {
     /// A writer has it open, or had it open when it was last recorded.
@@ -135,34 +139,34 @@ pub enum ArtifactState {
 
 /// The provenance of an artifact: the call that produced it, as its writer described that by
 /// extended attributes or by options.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Provenance {
     /// The id of the call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
     /// The id of the sub-agent that called, where several share a conversation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The kind of that sub-agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<String>,
     /// The tool that was called.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The server that provides the tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The arguments of the call as they were given, usually JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<String>,
     /// The exit code of a command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The duration of the call, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// The MIME type of the output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
 }
 

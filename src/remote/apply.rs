@@ -3,8 +3,11 @@
 mod addition;
 mod renames;
 
+use std::collections::BTreeSet;
+use std::mem;
+
 use crate::model::RelPath;
-use crate::remote::apply::addition::add_all;
+use crate::remote::apply::addition::Additions;
 use crate::remote::apply::renames::Renames;
 use crate::remote::error::RemoteError;
 use crate::remote::mark::mark_of;
@@ -21,8 +24,6 @@ pub use crate::remote::apply::addition::Fetch;
 pub use crate::remote::apply::addition::Known;
 pub use crate::remote::apply::addition::Parcel;
 
-/// The files that are fetched at once, if they are small: 16 MiB at most.
-const BATCH: usize = 64;
 /// Why a path of a step is not touched.
 const REFUSED: &str = "its path is refused: no file that hosts share can have it";
 
@@ -55,10 +56,15 @@ pub struct Left {
 /// Nothing is touched that is not as the step says, that somebody writes, or that is no file which
 /// hosts share. A name that is given is free before. Whenever this stops, each file is whole, under
 /// its old name, its new one, or a name made of the new one.
-pub fn apply(conversation: &Conversation, steps: &[Step], fetch: &dyn Fetch, now: i64) -> Applied {
+pub fn apply(
+    conversation: &Conversation,
+    steps: Vec<Step>,
+    fetch: &dyn Fetch,
+    now: i64,
+) -> Applied {
     let mut applying = Applying::new(conversation, now);
-    let tried = applying.remove_all(steps);
-    let tried = tried.and_then(|()| applying.rename_all(steps));
+    let tried = applying.remove_all(&steps);
+    let tried = tried.and_then(|()| applying.rename_all(&steps));
     let tried = tried.and_then(|()| applying.fetch_all(steps, fetch));
     applying.finish(tried)
 }
@@ -68,15 +74,15 @@ pub(super) struct Applying<'a> {
     conversation: &'a Conversation,
     now: i64,
     applied: Applied,
-    /// The paths whose directories have other names now.
-    touched: Vec<RelPath>,
+    /// The directories that have other names now; `None` is that of the conversation.
+    touched: BTreeSet<Option<RelPath>>,
     /// True once a full disk was told.
     is_full: bool,
 }
 
 impl<'a> Applying<'a> {
     fn new(conversation: &'a Conversation, now: i64) -> Self {
-        let (applied, touched) = (Applied::default(), Vec::new());
+        let (applied, touched) = (Applied::default(), BTreeSet::new());
         Self { conversation, now, applied, touched, is_full: false }
     }
 
@@ -103,7 +109,7 @@ impl<'a> Applying<'a> {
         };
         match self.settled(text, removed)? {
             Some(RemovalOutcome::Removed) => {
-                self.touched.push(path);
+                self.touch(&path);
                 Ok(true)
             }
             Some(RemovalOutcome::Kept(why)) => {
@@ -127,19 +133,20 @@ impl<'a> Applying<'a> {
         renames.run(self)
     }
 
-    fn fetch_all<'s>(&mut self, steps: &'s [Step], fetch: &dyn Fetch) -> Result<(), RemoteError> {
+    fn fetch_all(&mut self, steps: Vec<Step>, fetch: &dyn Fetch) -> Result<(), RemoteError> {
         self.conversation.remove_cut_arrivals()?;
-        let entry = |step: &'s Step| match step {
+        let entry = |step| match step {
             Step::Add { entry } => Some(entry),
             Step::Remove { .. } | Step::Rename { .. } => None,
         };
-        let mut entries: Vec<&Entry> = steps.iter().filter_map(entry).collect();
+        let mut entries: Vec<Entry> = steps.into_iter().filter_map(entry).collect();
         fetch.order(&mut entries);
-        for batch in entries.chunks(BATCH) {
-            fetch.prepare(batch);
-            add_all(self, batch, fetch)?;
-        }
-        Ok(())
+        self.applied.done.reserve_exact(entries.len());
+        let mut additions = Additions::new(fetch);
+        let tried = additions.add_all(self, entries);
+        // What was asked for before a failure is added all the same.
+        let ended = additions.end(self);
+        tried.and(ended)
     }
 
     /// Returns what an attempt at `path` gave, or none if that is to be left for the next time.
@@ -163,12 +170,17 @@ impl<'a> Applying<'a> {
         }
     }
 
+    /// Notes that the directory of `path` has other names now.
+    fn touch(&mut self, path: &RelPath) {
+        self.touched.insert(path.parent());
+    }
+
     fn leave(&mut self, path: &str, why: impl std::fmt::Display) {
         self.applied.left.push(Left { path: path.to_owned(), why: why.to_string() });
     }
 
     fn leave_for_room(&mut self, path: &str, why: impl std::fmt::Display) {
-        if !std::mem::replace(&mut self.is_full, true) {
+        if !mem::replace(&mut self.is_full, true) {
             self.leave(path, why);
         }
     }
@@ -186,7 +198,7 @@ impl<'a> Applying<'a> {
     /// comparing again.
     fn finish(mut self, tried: Result<(), RemoteError>) -> Applied {
         self.applied.error = tried.err();
-        if let Err(error) = self.conversation.sync_parents(&self.touched) {
+        if let Err(error) = self.conversation.sync_parents(mem::take(&mut self.touched)) {
             self.applied.done.clear();
             self.applied.error.get_or_insert(error.into());
         }

@@ -22,7 +22,6 @@ use crate::remote::RemoteError;
 use crate::remote::Stored;
 use crate::remote::Told;
 use crate::remote::look::look;
-use crate::remote::pieces::pieces;
 use crate::replica::Claim;
 use crate::replica::Origin;
 use crate::replica::SegmentId;
@@ -84,9 +83,9 @@ impl Check<'_> {
     /// Fails where the bucket does not answer. What it answers, and is wrong, is in the result.
     pub fn run(&self) -> Result<Checked, RemoteError> {
         self.notes.forget_refusals()?;
-        let looked = look(self.bucket, self.notes, (self.deadline)())?;
-        let found = pieces(self.notes)?;
-        let state = State::of(&found.pieces);
+        let mut looked = look(self.bucket, self.notes, (self.deadline)())?;
+        let found = looked.pieces(self.notes)?;
+        let state = State::of_all(found.pieces);
         let mut checked = Checked {
             artifacts: state.artifacts.len(),
             segments: looked.segments.len(),

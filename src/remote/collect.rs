@@ -17,7 +17,6 @@ use crate::remote::Notes;
 use crate::remote::Objects;
 use crate::remote::RemoteError;
 use crate::remote::look::look;
-use crate::remote::pieces::pieces;
 use crate::replica::State;
 
 /// The age from which on goes what is of no use, in milliseconds: objects that nobody names, as no
@@ -118,14 +117,14 @@ fn used(
     notes: &Notes,
     deadline: Deadline,
 ) -> Result<HashSet<ObjectName>, RemoteError> {
-    let looked = look(bucket, notes, deadline)?;
-    let found = pieces(notes)?;
+    let mut looked = look(bucket, notes, deadline)?;
+    let found = looked.pieces(notes)?;
     let count = found.refused.len().max(looked.refused.len());
     if count > 0 {
         let conversation = notes.conversation().to_text();
         return Err(RemoteError::Blind { conversation, count });
     }
-    let living = State::of(&found.pieces).artifacts;
+    let living = State::of_all(found.pieces).artifacts;
     Ok(living.into_values().filter_map(|claim| claim.artifact.object).collect())
 }
 

@@ -52,6 +52,15 @@ pub struct Fetcher<'a> {
     together: RefCell<Together>,
 }
 
+/// The line that published an artifact.
+struct FoundLine {
+    origin: Origin,
+    /// Its bytes.
+    bytes: usize,
+    segment: Rc<StoredSegment>,
+    put: PutLine,
+}
+
 impl std::fmt::Debug for Fetcher<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Fetcher").field(self.notes).finish()
@@ -60,7 +69,7 @@ impl std::fmt::Debug for Fetcher<'_> {
 
 impl Fetch for Fetcher<'_> {
     /// Orders them as they are in the segments, each of which is read once then.
-    fn order(&self, entries: &mut [&Entry]) {
+    fn order(&self, entries: &mut [Entry]) {
         entries.sort_by_cached_key(|entry| {
             let found = self.claim(entry);
             found.map(|(_, stored)| (stored.segment, stored.line.start))
@@ -68,11 +77,11 @@ impl Fetch for Fetcher<'_> {
     }
 
     /// Fetches small artifacts that are beside each other in the bucket with one request.
-    fn prepare(&self, entries: &[&Entry]) {
-        let comes = |entry: &&&Entry| !self.leaves || !is_artifact(entry);
+    fn prepare(&self, entries: &[Entry]) {
+        let comes = |entry: &&Entry| !self.leaves || !is_artifact(entry);
         let lines = entries.iter().filter(comes);
         let lines = lines.filter_map(|entry| self.line(entry).ok().flatten());
-        let wanted = lines.filter_map(|(_, segment, put)| {
+        let wanted = lines.filter_map(|FoundLine { segment, put, .. }| {
             let is_here = segment.frame(&put.place).ok()?.is_some();
             let range = segment.head.range_of(&put.place).ok()?.filter(|_| !is_here)?;
             Some((segment.id(), range))
@@ -86,7 +95,7 @@ impl Fetch for Fetcher<'_> {
     }
 
     fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError> {
-        let Some((_, segment, put)) = self.line(entry)? else { return Ok(None) };
+        let Some(FoundLine { segment, put, .. }) = self.line(entry)? else { return Ok(None) };
         let content = self.content(&segment, &put)?;
         let PutLine { record, mode, attributes, .. } = put;
         Ok(Some(Parcel { record, mode, attributes, content }))
@@ -96,10 +105,10 @@ impl Fetch for Fetcher<'_> {
         if !self.leaves {
             return Ok(None);
         }
-        let Some((origin, _, put)) = self.line(entry)? else { return Ok(None) };
+        let Some(FoundLine { origin, bytes, put, .. }) = self.line(entry)? else { return Ok(None) };
         let attributes = attributes_of(&put.attributes);
         let arrived = Arrived { record: put.record, mode: put.mode, attributes };
-        Ok(Some(Known { origin, arrived }))
+        Ok(Some(Known { origin, arrived, bytes }))
     }
 }
 
@@ -126,14 +135,11 @@ impl Fetcher<'_> {
     }
 
     /// Returns the first artifact of `entry` that is known, and the line that published it.
-    fn line(
-        &self,
-        entry: &Entry,
-    ) -> Result<Option<(Origin, Rc<StoredSegment>, PutLine)>, RemoteError> {
+    fn line(&self, entry: &Entry) -> Result<Option<FoundLine>, RemoteError> {
         let Some((origin, stored)) = self.claim(entry) else { return Ok(None) };
         let segment = self.segment(stored.segment)?;
         let Line::Put(put) = segment.line(&stored.line)? else { return Ok(None) };
-        Ok(Some((origin, segment, *put)))
+        Ok(Some(FoundLine { origin, bytes: stored.line.len(), segment, put: *put }))
     }
 
     fn segment(&self, id: SegmentId) -> Result<Rc<StoredSegment>, RemoteError> {

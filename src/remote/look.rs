@@ -11,24 +11,29 @@ use bytes::BytesMut;
 use crate::bucket::BucketError;
 use crate::bucket::Deadline;
 use crate::bucket::FormatError;
-use crate::bucket::Line;
 use crate::bucket::Listed;
 use crate::bucket::ObjectName;
+use crate::bucket::PutLine;
 use crate::bucket::SEGMENT_BYTES;
 use crate::bucket::SegmentHead;
 use crate::bucket::log_prefix;
 use crate::bucket::segment_key;
 use crate::bucket::segment_of;
-use crate::remote::Agreement;
 use crate::remote::Notes;
 use crate::remote::Objects;
 use crate::remote::Piece;
+use crate::remote::Pieces;
 use crate::remote::RemoteError;
 use crate::remote::StoredSegment;
+use crate::remote::notes::Progress;
 use crate::remote::pieces;
+use crate::remote::pieces::ReadPieces;
 use crate::remote::pieces::piece;
+use crate::remote::pieces::piece_with;
+use crate::remote::pieces::pieces_with;
 use crate::replica::Removed;
 use crate::replica::SegmentId;
+use crate::replica::Stamp;
 use crate::replica::State;
 
 /// The largest segment that is fetched as a whole.
@@ -59,6 +64,16 @@ pub struct Looked {
     pub is_copied: bool,
     /// All segments in the bucket.
     pub segments: Vec<Listed>,
+    /// What came, as it was read.
+    read: ReadPieces,
+}
+
+impl Looked {
+    /// Reads all segments that are here, as [`pieces`](super::pieces()) does. What came is read
+    /// already.
+    pub fn pieces(&mut self, notes: &Notes) -> Result<Pieces, RemoteError> {
+        pieces_with(notes, mem::take(&mut self.read))
+    }
 }
 
 /// Looks into the bucket. Costs one list, and a request for each new segment, or two for a large
@@ -80,12 +95,13 @@ pub(super) fn look_from(
     deadline: Deadline,
     listed: Option<Vec<Listed>>,
 ) -> Result<Looked, RemoteError> {
-    let before = notes.agreement()?;
+    let progress = notes.progress()?;
     let mut looking = Looking {
         bucket,
         notes,
         deadline,
-        agreement: before.clone(),
+        progress,
+        latest: Stamp::default(),
         here: BTreeSet::new(),
         listed,
         doubted: BTreeSet::new(),
@@ -94,8 +110,9 @@ pub(super) fn look_from(
         looked: Looked::default(),
     };
     let came = looking.fetch_all();
-    // Every stamp given from now on is later than what was seen.
-    notes.save(&before, &looking.agreement)?;
+    if looking.latest > progress.stamp {
+        notes.see(looking.latest)?;
+    }
     came?;
     looking.compare()?;
     notes.keep_look()?;
@@ -106,7 +123,9 @@ struct Looking<'a> {
     bucket: &'a dyn Objects,
     notes: &'a Notes,
     deadline: Deadline,
-    agreement: Agreement,
+    progress: Progress,
+    /// The latest stamp in what came.
+    latest: Stamp,
     /// What was here before the last list.
     here: BTreeSet<SegmentId>,
     /// What the caller has listed.
@@ -173,13 +192,15 @@ impl Looking<'_> {
         let wanted = batch.iter().map(|each| (self.key(each.id), first(each)));
         let got = self.bucket.get_many(&wanted.collect::<Vec<_>>(), self.deadline);
         let mut coming = Coming { all_came: true, failure: None, rest: Vec::new() };
+        let mut whole = Vec::new();
         for (each, bytes) in batch.iter().zip(got) {
             let Some(bytes) = coming.came(bytes) else { continue };
             match rest_of(each, &bytes) {
                 Some(range) => coming.rest.push((each.id, bytes, range)),
-                None => self.keep(each, &bytes)?,
+                None => whole.push((*each, bytes)),
             }
         }
+        self.keep(whole)?;
         let mut parts = mem::take(&mut coming.rest).into_iter().peekable();
         while parts.peek().is_some() {
             let some = taken_at_once(&mut parts);
@@ -197,7 +218,8 @@ impl Looking<'_> {
             let mut whole = BytesMut::from(&first[..]);
             whole.extend_from_slice(&rest);
             drop((first, rest));
-            self.keep(&Wanted { id, size: range.end.max(WHOLE + 1) }, &whole)?;
+            let wanted = Wanted { id, size: range.end.max(WHOLE + 1) };
+            self.keep(vec![(wanted, whole.freeze())])?;
         }
         Ok(())
     }
@@ -206,33 +228,28 @@ impl Looking<'_> {
         segment_key(self.notes.conversation(), id)
     }
 
-    /// Keeps a segment that came, if it can be read. One that came wrong is asked for again.
-    fn keep(&mut self, wanted: &Wanted, bytes: &[u8]) -> Result<(), RemoteError> {
-        let id = wanted.id;
-        let end = match SegmentHead::read(bytes) {
-            Ok(Some(head)) if wanted.size > WHOLE => head.records_end.min(bytes.len() as u64),
-            _ => bytes.len() as u64,
-        };
-        self.notes.keep_segment(id, &bytes[..end as usize])?;
-        let opened = self.notes.open_segment(id);
-        let came = opened.and_then(|segment| Ok((piece(&segment)?, has_its_bytes(&segment)?)));
-        match came {
-            Err(error @ RemoteError::Store(_)) => Err(error),
-            Err(_) | Ok((_, false)) if self.doubted.insert(id) => {
-                self.again.push(*wanted);
-                self.notes.forget_segment(id)
-            }
-            Err(error) => {
-                self.notes.forget_segment(id)?;
-                self.refuse(id, error)
-            }
-            Ok((piece, _)) => {
-                self.agreement.clock.see(piece.latest());
-                self.removed.extend(&piece.removed);
-                self.looked.new.push(id);
-                Ok(())
+    /// Keeps segments that came, as far as they can be read. One that came wrong is asked for again
+    /// once.
+    fn keep(&mut self, came: Vec<(Wanted, Bytes)>) -> Result<(), RemoteError> {
+        let (mut kept, mut pieces) = (Vec::new(), Vec::new());
+        for (wanted, bytes) in came {
+            let (id, bytes) = (wanted.id, kept_of(&wanted, bytes));
+            match StoredSegment::of(id, bytes.clone()).and_then(|segment| read(&segment)) {
+                Err(_) | Ok((_, false)) if self.doubted.insert(id) => self.again.push(wanted),
+                Err(error) => self.refuse(id, error)?,
+                Ok((piece, _)) => {
+                    kept.push((id, bytes));
+                    pieces.push(piece);
+                }
             }
         }
+        self.notes.keep_segments(&kept)?;
+        for piece in pieces {
+            self.latest = self.latest.max(piece.latest());
+            self.looked.new.push(piece.id);
+            self.looked.read.keep(piece);
+        }
+        Ok(())
     }
 
     fn refuse(&mut self, id: SegmentId, error: RemoteError) -> Result<(), RemoteError> {
@@ -262,7 +279,7 @@ impl Looking<'_> {
         }
         self.looked.gone = gone;
         (self.looked.lost, self.looked.missing) =
-            missing.into_iter().partition(|id| self.agreement.writer == Some(id.writer));
+            missing.into_iter().partition(|id| self.progress.writer == Some(id.writer));
         self.looked.is_copied = self.is_copied(listed.iter().copied().chain(covered.ids()))?;
         Ok(())
     }
@@ -296,7 +313,7 @@ impl Looking<'_> {
 
     /// Returns true if there are segments of this host's writer that it does not know.
     fn is_copied(&self, there: impl Iterator<Item = SegmentId>) -> Result<bool, RemoteError> {
-        let Agreement { writer, next, .. } = self.agreement;
+        let Progress { writer, next, .. } = self.progress;
         let mut unknown = there.filter(|id| Some(id.writer) == writer && id.number >= next);
         let sending = self.notes.intent()?.map(|(intent, _)| intent.segment);
         Ok(unknown.any(|id| Some(id) != sending))
@@ -307,19 +324,31 @@ fn objects_of(piece: &Piece) -> impl Iterator<Item = ObjectName> {
     piece.artifacts.values().filter_map(|claim| claim.artifact.object)
 }
 
-/// Returns true if the small artifacts that are here have the bytes of their digests.
-fn has_its_bytes(segment: &StoredSegment) -> Result<bool, RemoteError> {
-    for line in segment.lines() {
-        let (_, line, _) = line.map_err(RemoteError::of(segment.id()))?;
-        let Line::Put(put) = line else { continue };
-        match segment.bytes(&put.place) {
-            Ok(None) => {}
-            Ok(Some(bytes)) if put.digest() == Some(&*blake3::hash(&bytes).to_hex()) => {}
-            Err(error @ RemoteError::Store(_)) => return Err(error),
-            Ok(Some(_)) | Err(_) => return Ok(false),
+/// Returns what is kept of a segment that came: of a large one all but the bytes of artifacts.
+fn kept_of(wanted: &Wanted, bytes: Bytes) -> Bytes {
+    match SegmentHead::read(&bytes) {
+        Ok(Some(head)) if wanted.size > WHOLE => {
+            bytes.slice(..bytes.len().min(head.records_end as usize))
         }
+        _ => bytes,
     }
-    Ok(true)
+}
+
+/// Reads a segment. Returns false with it if small artifacts have other bytes than their digests
+/// say.
+fn read(segment: &StoredSegment) -> Result<(Piece, bool), RemoteError> {
+    let mut has_bytes = true;
+    let piece = piece_with(segment, |put| has_bytes = has_bytes && has_its_bytes(segment, put))?;
+    Ok((piece, has_bytes))
+}
+
+/// Returns true if a small artifact has the bytes of its digest, or they are not here.
+fn has_its_bytes(segment: &StoredSegment, put: &PutLine) -> bool {
+    match segment.bytes(&put.place) {
+        Ok(None) => true,
+        Ok(Some(bytes)) => put.digest() == Some(&*blake3::hash(&bytes).to_hex()),
+        Err(_) => false,
+    }
 }
 
 /// A segment whose first bytes came, and the range of the others.

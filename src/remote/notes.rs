@@ -47,6 +47,7 @@ use crate::store::Time;
 
 pub use agreement::Agreement;
 pub(in crate::remote) use agreement::Derived;
+pub(in crate::remote) use agreement::Progress;
 pub use intent::Intent;
 pub use log::StoredSegment;
 pub use purging::Purging;

@@ -103,7 +103,7 @@ fn seen(
     writer: Option<WriterId>,
 ) -> Result<BTreeSet<Origin>, RemoteError> {
     let segments = shown.map(|shown| shown.segments).unwrap_or_default();
-    let state = State::of(&pieces(notes)?.pieces);
+    let state = State::of_all(pieces(notes)?.pieces);
     let was_seen = |origin: &Origin| {
         Some(origin.segment.writer) == writer || segments.contains(&origin.segment)
     };

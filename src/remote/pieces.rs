@@ -1,6 +1,7 @@
 //! The segments of a conversation as the rules take them.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -59,12 +60,37 @@ pub struct Pieces {
     pub refused: Vec<(SegmentId, RemoteError)>,
 }
 
+/// Segments that were read a moment ago. Of more than a conversation may have the others are read
+/// again.
+#[derive(Debug, Default)]
+pub(super) struct ReadPieces {
+    pieces: BTreeMap<SegmentId, Piece>,
+    artifacts: usize,
+    statements: usize,
+}
+
+impl ReadPieces {
+    pub(super) fn keep(&mut self, piece: Piece) {
+        let artifacts = self.artifacts + piece.artifacts.len();
+        let statements = self.statements + statements(&piece);
+        if artifacts <= MOST_ARTIFACTS && statements <= MOST_STATEMENTS {
+            (self.artifacts, self.statements) = (artifacts, statements);
+            self.pieces.insert(piece.id, piece);
+        }
+    }
+}
+
 /// Reads all segments of a conversation that are here.
 ///
 /// What is damaged or too much is refused, and the others count. Every host that has the same
 /// segments refuses the same.
 pub fn pieces(notes: &Notes) -> Result<Pieces, RemoteError> {
-    let mut reading = Reading::default();
+    pieces_with(notes, ReadPieces::default())
+}
+
+/// Does that where some were `read` already.
+pub(super) fn pieces_with(notes: &Notes, read: ReadPieces) -> Result<Pieces, RemoteError> {
+    let mut reading = Reading { read, ..Reading::default() };
     for segment in notes.refused()? {
         let why = notes.refusal(segment)?;
         reading.found.refused.push((segment, RemoteError::Refused { segment, why }));
@@ -78,6 +104,7 @@ pub fn pieces(notes: &Notes) -> Result<Pieces, RemoteError> {
 
 #[derive(Default)]
 struct Reading {
+    read: ReadPieces,
     found: Pieces,
     covered: BTreeSet<SegmentId>,
     artifacts: HashSet<Origin>,
@@ -101,7 +128,10 @@ impl Reading {
         if self.covered.contains(&id) {
             return Ok(());
         }
-        let read = notes.open_segment(id).and_then(|segment| piece(&segment));
+        let read = match self.read.pieces.remove(&id) {
+            Some(piece) => Ok(piece),
+            None => notes.open_segment(id).and_then(|segment| piece(&segment)),
+        };
         let fitting = read.and_then(|piece| self.fitting(piece));
         if let Some(piece) = self.unless_refused(id, fitting)? {
             self.covered.extend(piece.covers.keys());
@@ -146,8 +176,16 @@ fn statements(piece: &Piece) -> usize {
     piece.messages.len() + piece.moves.len() + removed
 }
 
-/// Reads a segment. Stops where it has more than a conversation may have.
 pub(super) fn piece(segment: &StoredSegment) -> Result<Piece, RemoteError> {
+    piece_with(segment, |_| ())
+}
+
+/// Reads a segment, and passes what it publishes to `see`. Stops where it has more than a
+/// conversation may have.
+pub(super) fn piece_with(
+    segment: &StoredSegment,
+    mut see: impl FnMut(&PutLine),
+) -> Result<Piece, RemoteError> {
     let id = segment.id();
     let mut piece = Piece::new(id);
     piece.covers.clone_from(&segment.head.covers);
@@ -158,6 +196,9 @@ pub(super) fn piece(segment: &StoredSegment) -> Result<Piece, RemoteError> {
         if piece.artifacts.len() > MOST_ARTIFACTS || said > MOST_STATEMENTS + MOST_ARTIFACTS {
             let (what, most) = ("lines", MOST_STATEMENTS);
             return Err(RemoteError::TooMany { segment: id, what, most });
+        }
+        if let Line::Put(put) = &line {
+            see(put);
         }
         // The records have less than 4 GiB.
         add(&mut piece, origin, line, range.start as u32..range.end as u32);
@@ -175,7 +216,7 @@ fn weight(line: &Line) -> usize {
 fn add(piece: &mut Piece, origin: Origin, line: Line, range: Range<u32>) {
     match line {
         Line::Put(put) => {
-            piece.artifacts.insert(origin, claim(piece.id, origin, &put, range));
+            piece.artifacts.insert(origin, claim(piece.id, origin, *put, range));
         }
         Line::Move(line) => {
             let to = Move { stamp: line.stamp, to: line.to };
@@ -196,17 +237,18 @@ fn add(piece: &mut Piece, origin: Origin, line: Line, range: Range<u32>) {
     }
 }
 
-fn claim(segment: SegmentId, origin: Origin, put: &PutLine, line: Range<u32>) -> Claim<Stored> {
-    let size = put.place.size();
-    let (small, object) = match &put.place {
+fn claim(segment: SegmentId, origin: Origin, put: PutLine, line: Range<u32>) -> Claim<Stored> {
+    let PutLine { record, stamp, place, parts, .. } = put;
+    let size = place.size();
+    let (small, object) = match place {
         Place::Empty => (false, None),
         Place::Inside { .. } => (true, None),
-        Place::Object(object) => (put.parts.is_some(), Some(object.name)),
+        Place::Object(object) => (parts.is_some(), Some(object.name)),
     };
     // Without a digest it is like no other.
-    let digest = put.digest().map_or_else(|| origin.to_string(), str::to_owned);
+    let digest = record.analysis.map_or_else(|| origin.to_string(), |analysis| analysis.digest);
     let artifact = Stored { segment, line, size, small, object };
-    Claim { stamp: put.stamp, path: put.record.path.clone(), digest, artifact }
+    Claim { stamp, path: record.path, digest, artifact }
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ impl Sync<'_> {
         };
         match conversation.depart(path, &mark, (self.now)().wall as i64)? {
             RemovalOutcome::Removed => {
-                conversation.sync_parents([path])?;
+                conversation.sync_parents([path.parent()])?;
                 // Views may have the bytes, too.
                 self.store.clear_cache()?;
                 Ok(None)
@@ -196,7 +196,7 @@ impl Sync<'_> {
     fn count_unnamed(&self, notes: &Notes, purged: &mut Purged) -> Result<(), RemoteError> {
         let prefix = objects_prefix(notes.conversation());
         let listed = self.bucket.list(&prefix, (self.deadline)())?;
-        let living = State::of(&pieces(notes)?.pieces).artifacts.into_values();
+        let living = State::of_all(pieces(notes)?.pieces).artifacts.into_values();
         let used: BTreeSet<_> = living.filter_map(|claim| claim.artifact.object).collect();
         let names = listed.iter().filter_map(|each| object_of(&each.name)).map(|(name, _)| name);
         let unnamed: BTreeSet<_> = names.filter(|name| !used.contains(name)).collect();
@@ -211,7 +211,7 @@ fn publish_removal(
     session: &mut Session,
 ) -> Result<(), RemoteError> {
     for _ in 0..ROUNDS {
-        let state = State::of(&pieces(push.notes)?.pieces);
+        let state = State::of_all(pieces(push.notes)?.pieces);
         let living = wanted.origins.iter().filter(|each| state.artifacts.contains_key(*each));
         let removed: BTreeSet<Origin> = living.copied().collect();
         if removed.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::mem;
 use std::sync::Arc;
 
 use crate::bucket::Deadline;
@@ -38,7 +39,7 @@ use crate::remote::look;
 use crate::remote::look::look_from;
 use crate::remote::messages::Messages;
 use crate::remote::own_log;
-use crate::remote::pieces;
+use crate::replica::Base;
 use crate::replica::Changes;
 use crate::replica::FileVersion;
 use crate::replica::Plan;
@@ -136,7 +137,7 @@ pub struct Came {
 }
 
 impl Came {
-    fn new(looked: Looked, refused: Vec<(SegmentId, RemoteError)>, applied: Applied) -> Self {
+    fn new(looked: Looked, refused: Vec<(SegmentId, RemoteError)>, applied: &mut Applied) -> Self {
         let count = |is_it: fn(&Step) -> bool| applied.done.iter().filter(|s| is_it(s)).count();
         Self {
             looked,
@@ -145,8 +146,8 @@ impl Came {
             added: count(|step| matches!(step, Step::Add { .. })),
             renamed: count(|step| matches!(step, Step::Rename { .. })),
             removed: count(|step| matches!(step, Step::Remove { .. })),
-            left: applied.left,
-            error: applied.error,
+            left: mem::take(&mut applied.left),
+            error: applied.error.take(),
         }
     }
 }
@@ -319,18 +320,17 @@ impl Sync<'_> {
         if !leaves {
             notes.forget_refusals()?;
         }
-        let looked = look_from(self.bucket, &notes, (self.deadline)(), Some(listed))?;
-        let found = pieces(&notes)?;
-        let state = State::of(&found.pieces);
+        let mut looked = look_from(self.bucket, &notes, (self.deadline)(), Some(listed))?;
+        let said = Said::of(&mut looked, &notes)?;
         // What cannot be read may live.
-        let is_refused = !found.refused.is_empty() || !looked.refused.is_empty();
-        let is_over = is_over(&state) && !is_refused;
+        let is_refused = !said.refused.is_empty() || !looked.refused.is_empty();
+        let is_over = is_over(&said.state) && !is_refused;
         notes.keep_over(is_over)?;
         if is_over {
             return Ok(None);
         }
         let conversation = self.store.create_conversation(id)?;
-        let came = self.come_to(&conversation, &notes, looked, leaves)?;
+        let came = self.come_to(&conversation, &notes, (looked, Some(said)), leaves)?;
         Ok(Some((conversation, came)))
     }
 
@@ -340,15 +340,15 @@ impl Sync<'_> {
             notes.forget_refusals()?;
         }
         let looked = look(self.bucket, &notes, (self.deadline)())?;
-        self.come_to(conversation, &notes, looked, leaves)
+        self.come_to(conversation, &notes, (looked, None), leaves)
     }
 
-    /// Does here what a look found.
+    /// Does here what a look found. The caller may have read what all segments say.
     fn come_to(
         &self,
         conversation: &Conversation,
         notes: &Notes,
-        looked: Looked,
+        (mut looked, said): (Looked, Option<Said>),
         leaves: bool,
     ) -> Result<Came, RemoteError> {
         let settled = settled(conversation, &looked);
@@ -357,31 +357,25 @@ impl Sync<'_> {
         {
             return Ok(Came { looked, ..Came::default() });
         }
-        self.recognize(conversation, notes, &looked)?;
-        let Pieces { pieces, refused } = pieces(notes)?;
-        let state = State::of(&pieces);
-        let ids = pieces.iter().map(|piece| piece.id).chain(state.covered.iter().copied());
-        let ids: BTreeSet<SegmentId> = ids.collect();
-        // The state has all of it.
-        drop(pieces);
+        let has_sent = self.recognize(conversation, notes, &looked)?;
+        let Said { mut state, ids, refused } = match said.filter(|_| !has_sent) {
+            Some(said) => said,
+            None => Said::of(&mut looked, notes)?,
+        };
         let is_replaced = log_is_replaced(conversation, notes)?;
         let (agreement, files) = here_now(conversation, notes, self.store.clock())?;
-        let changes = Changes::since(&agreement.base, &files.found);
-        let Files { found: here, directories, .. } = &files;
-        let mut plan = Plan::new(&agreement.base, here, &state, &changes, directories);
         let is_whole = refused.is_empty() && looked.refused.is_empty();
-        if !is_whole {
-            // What seems to be removed may be in a segment that cannot be read.
-            plan.steps.retain(|step| !matches!(step, Step::Remove { .. }));
-        }
-        let deadline = self.deadline;
-        let (bucket, state) = (self.bucket, &state);
-        let fetcher = Fetcher::new(bucket, (notes, state), leaves, deadline);
-        let mut applied = apply(conversation, &plan.steps, &fetcher, (self.now)().wall as i64);
-        let mut after = Agreement { base: plan.base, ..agreement.clone() };
-        after.base.follow(&applied.done);
+        let plan = plan(&agreement.base, &files, &state, is_whole);
+        drop(files);
+        let fetcher = Fetcher::new(self.bucket, (notes, &state), leaves, self.deadline);
+        let mut applied = apply(conversation, plan.steps, &fetcher, (self.now)().wall as i64);
+        let is_over = is_whole && is_over(&state);
+        // Of the state, messages alone are of use any more.
+        state.artifacts.clear();
+        let mut came = Came::new(looked, refused, &mut applied);
+        let mut after = agreement.with_base(plan.base);
+        after.base.follow(applied.done);
         notes.save(&agreement, &after)?;
-        let is_over = is_whole && is_over(state);
         notes.keep_over(is_over)?;
         // Whoever made it anew has not seen anything of it.
         let ends =
@@ -390,10 +384,9 @@ impl Sync<'_> {
         let kept = if is_replaced {
             Ok(())
         } else {
-            self.keep_messages(conversation, notes, (ids, state), agreement.messages)
+            self.keep_messages(conversation, notes, (ids, &state), agreement.messages)
         };
-        applied.error = applied.error.or(kept.err());
-        let came = Came::new(looked, refused, applied);
+        came.error = came.error.or(kept.err());
         if ends && came.error.is_none() && came.left.is_empty() {
             self.end_here(conversation, notes)?;
         }
@@ -419,21 +412,51 @@ impl Sync<'_> {
 
     /// Hears of a segment of this host whose answer was lost. It must be agreed upon before it is
     /// seen among those of others, or what it says would be done here as if others had done it.
+    /// Returns true if there was one: then more may be here.
     fn recognize(
         &self,
         conversation: &Conversation,
         notes: &Notes,
         looked: &Looked,
-    ) -> Result<(), RemoteError> {
-        let Some((intent, _)) = notes.intent()? else { return Ok(()) };
+    ) -> Result<bool, RemoteError> {
+        let Some((intent, _)) = notes.intent()? else { return Ok(false) };
         let id = intent.segment;
         let name = format!("{id}.");
         let is_there = looked.segments.iter().any(|listed| listed.name.starts_with(&name));
-        if is_there || notes.covered()?.contains(&id) {
+        let was_sent = is_there || notes.covered()?.contains(&id);
+        if was_sent {
             self.run(conversation, notes, &Changes::default(), &mut Session::default())?;
         }
-        Ok(())
+        Ok(was_sent)
     }
+}
+
+/// What all segments of a conversation that are here say.
+struct Said {
+    state: State<Stored, Told>,
+    /// Those that say something, and those that they cover.
+    ids: BTreeSet<SegmentId>,
+    /// Those that do not count, and why.
+    refused: Vec<(SegmentId, RemoteError)>,
+}
+
+impl Said {
+    fn of(looked: &mut Looked, notes: &Notes) -> Result<Self, RemoteError> {
+        let Pieces { pieces, refused } = looked.pieces(notes)?;
+        let mut ids: BTreeSet<_> = pieces.iter().map(|piece| piece.id).collect();
+        let state = State::of_all(pieces);
+        ids.extend(&state.covered);
+        Ok(Self { state, ids, refused })
+    }
+}
+
+/// Returns what to do here. Unless all that came could be read, nothing is removed: what seems to be
+/// gone may be in what could not be read.
+fn plan(base: &Base, files: &Files, state: &State<Stored, Told>, is_whole: bool) -> Plan {
+    let changes = Changes::since(base, &files.found);
+    let mut plan = Plan::new(base, &files.found, state, &changes, &files.directories);
+    plan.steps.retain(|step| is_whole || !matches!(step, Step::Remove { .. }));
+    plan
 }
 
 /// Returns the state of bucket and conversation: another one whenever there may be something to do

@@ -17,11 +17,38 @@ use crate::store::Dir;
 pub(super) const FILE_MODE: u32 = 0o600;
 /// The mode of directories.
 const DIRECTORY_MODE: u32 = 0o700;
+/// The flags of a file that is to take the place of another one.
+const NEW: OFlags = OFlags::WRONLY.union(OFlags::TRUNC);
 
 /// Writes `bytes` to the file `name`. A reader, now or after a crash, sees the old content or the
 /// new one. For one process at a time.
 pub(super) fn write(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     write_with(dir, name, |file| file.write_all(bytes))
+}
+
+/// Does that with several files. They are synced together, as a disk writes the changes of all with
+/// the first.
+pub(super) fn write_all(dir: &Dir, files: &[(String, &[u8])]) -> io::Result<()> {
+    let new = |(name, _): &(String, &[u8])| format!("{name}.new");
+    let write = |file: &(String, &[u8])| {
+        let mut made = dir.create_file(new(file).as_ref(), NEW, FILE_MODE)?;
+        made.write_all(file.1)?;
+        Ok(made)
+    };
+    let made: io::Result<Vec<File>> = files.iter().map(write).collect();
+    let synced = made.and_then(|made| made.iter().try_for_each(File::sync_all));
+    let written = synced.and_then(|()| {
+        let flags = RenameFlags::empty();
+        files
+            .iter()
+            .try_for_each(|file| dir.rename(new(file).as_ref(), dir, file.0.as_ref(), flags))
+    });
+    if written.is_err() {
+        for file in files {
+            dir.unlink(new(file).as_ref()).ok();
+        }
+    }
+    written.and_then(|()| dir.sync())
 }
 
 /// Does that with what `print` writes.
@@ -45,8 +72,7 @@ fn write_new(
     name: &str,
     print: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::TRUNC;
-    let mut file = BufWriter::new(dir.create_file(name.as_ref(), flags, FILE_MODE)?);
+    let mut file = BufWriter::new(dir.create_file(name.as_ref(), NEW, FILE_MODE)?);
     print(&mut file)?;
     file.into_inner().map_err(IntoInnerError::into_error)?.sync_all()
 }

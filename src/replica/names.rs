@@ -1,5 +1,6 @@
 //! The names under which artifacts are seen.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashMap;
@@ -40,51 +41,48 @@ pub type Names = BTreeMap<String, Name>;
 /// others one with digits of their origin before the extension: `x~3f09ab.txt`. Those with the same
 /// bytes are one. What is the name of a directory, because something lies below it or it is in
 /// `directories`, is no artifact's. The names depend on the artifacts and directories alone.
-pub(super) fn names(asking: &[Asking<'_>], directories: &BTreeSet<String>) -> Names {
-    let mut asked: BTreeMap<&str, Vec<&Asking<'_>>> = BTreeMap::new();
-    for each in asking {
-        asked.entry(each.path).or_default().push(each);
-    }
-    let paths = asked.keys().flat_map(|path| parents(path));
-    let taken: BTreeSet<&str> = paths.chain(directories.iter().map(String::as_str)).collect();
-    let mut naming = Naming { directories: &taken, asked: &asked, names: Names::new() };
-    for (path, claims) in &asked {
-        naming.add(path, claims);
+pub(super) fn names(mut asking: Vec<Asking<'_>>, directories: &BTreeSet<String>) -> Names {
+    // What is of this host alone comes first: it was written after all that was seen.
+    asking.sort_unstable_by_key(|each| {
+        (each.path, each.origin.is_some(), Reverse((each.stamp, each.origin)))
+    });
+    let parents = asking.iter().flat_map(|each| parents(each.path));
+    let taken: BTreeSet<&str> = parents.chain(directories.iter().map(String::as_str)).collect();
+    let mut naming = Naming { directories: &taken, asked: &asking, names: Names::new() };
+    for claims in asking.chunk_by(|one, next| one.path == next.path) {
+        naming.add(claims);
     }
     naming.names
 }
 
 struct Naming<'a> {
     directories: &'a BTreeSet<&'a str>,
-    asked: &'a BTreeMap<&'a str, Vec<&'a Asking<'a>>>,
+    /// By path.
+    asked: &'a [Asking<'a>],
     names: Names,
 }
 
 impl Naming<'_> {
-    fn add(&mut self, path: &str, claims: &[&Asking<'_>]) {
-        let mut claims = claims.to_vec();
-        // What is of this host alone comes first: it was written after all that was seen.
-        claims.sort_by_key(|each| {
-            (each.origin.is_some(), std::cmp::Reverse((each.stamp, each.origin)))
-        });
+    /// Names what asks for one path, in the order in which it gets that.
+    fn add(&mut self, claims: &[Asking<'_>]) {
         let mut given: HashMap<&str, String> = HashMap::new();
-        let mut is_free = !self.directories.contains(path);
+        let mut is_free = claims.first().is_some_and(|each| !self.directories.contains(each.path));
         for each in claims {
             let known = each.digest.and_then(|digest| given.get(digest));
             let name = known.cloned().unwrap_or_else(|| match each.origin {
-                Some(origin) if !is_free => self.other_name(path, origin),
-                _ => path.to_owned(),
+                Some(origin) if !is_free => self.other_name(each.path, origin),
+                _ => each.path.to_owned(),
             });
             is_free = false;
-            if let Some(digest) = each.digest {
+            if let Some(digest) = each.digest.filter(|_| claims.len() > 1) {
                 given.entry(digest).or_insert_with(|| name.clone());
             }
-            self.give(name, path, each);
+            self.give(name, each);
         }
     }
 
-    fn give(&mut self, name: String, path: &str, each: &Asking<'_>) {
-        let asked = (name != path).then(|| path.to_owned());
+    fn give(&mut self, name: String, each: &Asking<'_>) {
+        let asked = (name != each.path).then(|| each.path.to_owned());
         let seen = self.names.entry(name).or_default();
         seen.asked = asked;
         each.digest.unwrap_or_default().clone_into(&mut seen.digest);
@@ -102,7 +100,8 @@ impl Naming<'_> {
     }
 
     fn is_free(&self, name: &str) -> bool {
-        let taken = self.asked.contains_key(name) || self.names.contains_key(name);
+        let asked = self.asked.binary_search_by(|each| each.path.cmp(name));
+        let taken = asked.is_ok() || self.names.contains_key(name);
         !taken && !self.directories.contains(name)
     }
 }
@@ -128,7 +127,7 @@ mod tests {
     }
 
     fn shown(asking: &[Asking<'_>]) -> Vec<(String, Vec<u64>)> {
-        let names = names(asking, &BTreeSet::new()).into_iter();
+        let names = names(asking.to_vec(), &BTreeSet::new()).into_iter();
         let numbers = |name: Name| name.origins.iter().map(|each| each.segment.number).collect();
         names.map(|(path, name)| (path, numbers(name))).collect()
     }

@@ -43,7 +43,7 @@ pub enum Step {
         /// The file in its entry of the base.
         was: FileKey,
         /// The entry of the base afterwards.
-        entry: Entry,
+        entry: Box<Entry>,
     },
     /// Shows an artifact whose bytes are elsewhere.
     Add {
@@ -59,8 +59,6 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// The base if no step is done.
     pub base: Base,
-    /// The names under which this host sees everything.
-    pub names: Names,
 }
 
 impl Plan {
@@ -76,22 +74,29 @@ impl Plan {
     ) -> Self {
         let names = seen(state, changes, directories);
         let mut planning = Planning::new(base, files, changes);
-        let shared = || names.iter().filter(|(_, seen)| !seen.is_local);
-        shared().for_each(|(name, seen)| planning.keep_in_place(name, seen));
-        shared().for_each(|(name, seen)| planning.bring(name, seen));
+        let keep =
+            |(name, seen): (&String, &Name)| !seen.is_local && planning.keep_in_place(name, seen);
+        let kept: Vec<bool> = names.iter().map(keep).collect();
+        let mut both = Vec::new();
+        for ((name, seen), is_kept) in names.into_iter().zip(kept) {
+            match seen.is_local {
+                false if is_kept => {}
+                false => planning.bring(name, seen),
+                true if seen.origins.is_empty() => {}
+                true => both.push((name, seen)),
+            }
+        }
         planning.remove_the_rest();
-        let both = names.iter().filter(|(_, seen)| seen.is_local && !seen.origins.is_empty());
-        both.for_each(|(name, seen)| planning.adopt(name, seen, changes));
-        let Planning { mut steps, renames, additions, base, .. } = planning;
-        steps.extend(renames);
-        steps.extend(additions);
-        Self { steps, base, names }
+        for (name, seen) in both {
+            planning.adopt(name, seen, changes);
+        }
+        planning.plan()
     }
 }
 
 /// Returns the names under which a host sees a state and its own changes. These count as later than
 /// all that it has seen.
-fn seen<A, M>(state: &State<A, M>, changes: &Changes, directories: &BTreeSet<String>) -> Names {
+pub fn seen<A, M>(state: &State<A, M>, changes: &Changes, directories: &BTreeSet<String>) -> Names {
     let replaced: BTreeSet<_> = changes.replaced().collect();
     let gone = |origin: &Origin| changes.removed.contains(origin) || replaced.contains(origin);
     let living = state.artifacts.iter().filter(|(origin, _)| !gone(origin));
@@ -105,7 +110,7 @@ fn seen<A, M>(state: &State<A, M>, changes: &Changes, directories: &BTreeSet<Str
         let digest = put.digest.as_deref();
         Asking { origin: None, stamp: Stamp(u64::MAX), path, digest }
     });
-    names(&published.chain(local).collect::<Vec<_>>(), directories)
+    names(published.chain(local).collect(), directories)
 }
 
 /// A file that still has the bytes of its artifacts.
@@ -126,7 +131,6 @@ struct Planning<'a> {
     by_origin: HashMap<Origin, usize>,
     /// For each file, whether it has a name.
     used: Vec<bool>,
-    named: BTreeSet<String>,
     /// What could not be brought to its name.
     waiting: BTreeSet<Origin>,
     steps: Vec<Step>,
@@ -150,34 +154,32 @@ impl<'a> Planning<'a> {
         let used = vec![false; held.len()];
         let changed = changes.puts.keys().chain(changes.moves.values());
         let changed = changed.map(String::as_str).collect();
-        let (named, waiting, base) = (BTreeSet::new(), BTreeSet::new(), base.clone());
+        let (waiting, base) = (BTreeSet::new(), base.clone());
         let (steps, renames, additions) = (Vec::new(), Vec::new(), Vec::new());
-        Self { changed, held, by_origin, used, named, waiting, steps, renames, additions, base }
+        Self { changed, held, by_origin, used, waiting, steps, renames, additions, base }
     }
 
-    /// Leaves a file where it is, if that is where it is to be seen.
-    fn keep_in_place(&mut self, name: &str, seen: &Name) {
+    /// Leaves a file where it is, if that is where it is to be seen. Returns true then.
+    fn keep_in_place(&mut self, name: &str, seen: &Name) -> bool {
         let in_place = self.files_of(seen).find(|file| self.held[*file].now == name);
-        let Some(file) = in_place else { return };
+        let Some(file) = in_place else { return false };
         let Held { at, now, entry, found } = self.held[file];
         self.used[file] = true;
-        self.named.insert(name.to_owned());
         // A file that was renamed here is agreed upon once that is published.
         if entry.path == now {
+            let (name, seen) = (name.to_owned(), seen.clone());
             self.base.entries[at] = agreed(name, seen, found.key, found.version);
         }
+        true
     }
 
     /// Renames a file to the name under which it is to be seen, or shows an artifact there.
-    fn bring(&mut self, name: &str, seen: &Name) {
-        if self.named.contains(name) {
-            return;
-        }
-        if self.is_in_the_way(name) {
+    fn bring(&mut self, name: String, seen: Name) {
+        if self.is_in_the_way(&name) {
             self.waiting.extend(&seen.origins);
             return;
         }
-        let free = self.files_of(seen).find(|file| !self.used[*file]);
+        let free = self.files_of(&seen).find(|file| !self.used[*file]);
         match free {
             Some(file) => self.rename(file, name, seen),
             None => self.add(name, seen),
@@ -194,7 +196,7 @@ impl<'a> Planning<'a> {
         })
     }
 
-    fn rename(&mut self, file: usize, name: &str, seen: &Name) {
+    fn rename(&mut self, file: usize, name: String, seen: Name) {
         let Held { now, entry, found, .. } = self.held[file];
         self.used[file] = true;
         if entry.path != now {
@@ -202,11 +204,11 @@ impl<'a> Planning<'a> {
             return;
         }
         let (from, found, was) = (now.to_owned(), found.clone(), entry.key);
-        let entry = agreed(name, seen, found.key, found.version);
+        let entry = Box::new(agreed(name, seen, found.key, found.version));
         self.renames.push(Step::Rename { from, found, was, entry });
     }
 
-    fn add(&mut self, name: &str, seen: &Name) {
+    fn add(&mut self, name: String, seen: Name) {
         let key = FileKey::Elsewhere(seen.origins[0]);
         let entry = agreed(name, seen, key, FileVersion::default());
         self.additions.push(Step::Add { entry });
@@ -215,9 +217,9 @@ impl<'a> Planning<'a> {
     /// Agrees upon a file here that has the name and bytes of an artifact, and came: a crash was
     /// before that was noted. What was written here is of this host alone, even if another one wrote
     /// the same: whoever removes that has not seen this.
-    fn adopt(&mut self, name: &str, seen: &Name, changes: &Changes) {
+    fn adopt(&mut self, name: String, seen: Name, changes: &Changes) {
         let is_held = seen.origins.iter().any(|origin| self.by_origin.contains_key(origin));
-        let put = changes.puts.get(name).filter(|put| put.replaces.is_empty() && put.came());
+        let put = changes.puts.get(&name).filter(|put| put.replaces.is_empty() && put.came());
         if let Some(put) = put.filter(|_| !is_held) {
             self.base.entries.push(agreed(name, seen, put.key, put.version));
         }
@@ -239,27 +241,35 @@ impl<'a> Planning<'a> {
             }
         }
     }
+
+    fn plan(self) -> Plan {
+        let mut steps = self.additions;
+        // Of these there may be many, and few of the others.
+        steps.splice(0..0, self.steps.into_iter().chain(self.renames));
+        Plan { steps, base: self.base }
+    }
 }
 
 /// Returns the entry of a file that is seen under a name.
-fn agreed(name: &str, seen: &Name, key: FileKey, version: FileVersion) -> Entry {
-    let Name { origins, asked, digest, .. } = seen.clone();
-    Entry { path: name.to_owned(), asked, origins, key, version, digest }
+fn agreed(path: String, seen: Name, key: FileKey, version: FileVersion) -> Entry {
+    let Name { origins, asked, digest, .. } = seen;
+    Entry { path, asked, origins, key, version, digest }
 }
 
 impl Base {
     /// Takes notice of steps that were done.
-    pub fn follow(&mut self, done: &[Step]) {
+    pub fn follow(&mut self, done: Vec<Step>) {
         let before = |step: &Step| match step {
             Step::Remove { was, .. } | Step::Rename { was, .. } => Some(*was),
             Step::Add { .. } => None,
         };
         let before: HashSet<_> = done.iter().filter_map(before).collect();
         self.entries.retain(|entry| !before.contains(&entry.key));
-        let after = |step: &Step| match step {
-            Step::Rename { entry, .. } | Step::Add { entry } => Some(entry.clone()),
+        let after = |step: Step| match step {
+            Step::Rename { entry, .. } => Some(*entry),
+            Step::Add { entry } => Some(entry),
             Step::Remove { .. } => None,
         };
-        self.entries.extend(done.iter().filter_map(after));
+        self.entries.extend(done.into_iter().filter_map(after));
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
+use std::mem;
 
 use crate::replica::Claim;
+use crate::replica::Covers;
 use crate::replica::Move;
 use crate::replica::Origin;
 use crate::replica::Removed;
@@ -27,6 +29,23 @@ pub struct State<A, M> {
     pub covered: BTreeSet<SegmentId>,
 }
 
+/// What a merge covers and what it has, without what that is.
+struct Merge {
+    covers: Covers,
+    artifacts: BTreeSet<Origin>,
+    messages: BTreeSet<Origin>,
+}
+
+impl Merge {
+    fn of<A, M>(segment: &mut Segment<A, M>) -> Self {
+        Self {
+            covers: mem::take(&mut segment.covers),
+            artifacts: segment.artifacts.keys().copied().collect(),
+            messages: segment.messages.keys().copied().collect(),
+        }
+    }
+}
+
 impl<A: Clone, M: Clone> State<A, M> {
     /// Returns the state after these segments.
     ///
@@ -37,17 +56,35 @@ impl<A: Clone, M: Clone> State<A, M> {
         A: 'a,
         M: 'a,
     {
-        let covers = segments.clone().into_iter().flat_map(|segment| segment.covers.keys());
-        let covered: BTreeSet<_> = covers.copied().collect();
+        let covered = covered(segments.clone());
         let held = segments.into_iter().filter(|segment| !covered.contains(&segment.id));
-        let held: Vec<_> = held.collect();
-        let mut state = Self::empty(covered);
-        for segment in &held {
+        let held: Vec<_> = held.cloned().collect();
+        Self::after(covered, held)
+    }
+}
+
+impl<A, M> State<A, M> {
+    /// Returns the state after these segments, which are of no use any more then.
+    pub fn of_all(mut segments: Vec<Segment<A, M>>) -> Self {
+        let covered = covered(&segments);
+        segments.retain(|segment| !covered.contains(&segment.id));
+        Self::after(covered, segments)
+    }
+
+    fn after(covered: BTreeSet<SegmentId>, held: Vec<Segment<A, M>>) -> Self {
+        let (mut state, mut merges) = (Self::empty(covered), Vec::new());
+        for mut segment in held {
+            if !segment.covers.is_empty() {
+                merges.push(Merge::of(&mut segment));
+            }
             state.add(segment);
         }
-        let merges = held.iter().filter(|segment| !segment.covers.is_empty());
-        merges.for_each(|merge| state.forget_what_it_covers_and_lacks(merge));
+        for merge in &merges {
+            state.forget_what_it_covers_and_lacks(merge);
+        }
         state.apply();
+        // A tree that grew in its order is half empty.
+        state.artifacts = mem::take(&mut state.artifacts).into_iter().collect();
         state
     }
 
@@ -61,25 +98,25 @@ impl<A: Clone, M: Clone> State<A, M> {
         }
     }
 
-    fn add(&mut self, segment: &Segment<A, M>) {
-        for (origin, claim) in &segment.artifacts {
-            add_claim(&mut self.artifacts, *origin, claim);
+    fn add(&mut self, segment: Segment<A, M>) {
+        for (origin, claim) in segment.artifacts {
+            add_claim(&mut self.artifacts, origin, claim);
         }
-        for (origin, to) in &segment.moves {
-            add_move(&mut self.moves, *origin, to.clone());
+        for (origin, to) in segment.moves {
+            add_move(&mut self.moves, origin, to);
         }
-        for (origin, (stamp, message)) in &segment.messages {
-            self.messages.insert((*stamp, *origin), message.clone());
+        for (origin, (stamp, message)) in segment.messages {
+            self.messages.insert((stamp, origin), message);
         }
         self.removed.extend(&segment.removed);
     }
 
-    fn forget_what_it_covers_and_lacks(&mut self, merge: &Segment<A, M>) {
+    fn forget_what_it_covers_and_lacks(&mut self, merge: &Merge) {
         let lacks = |origin: &Origin, has: bool| !has && merge.covers.contains_key(&origin.segment);
         let artifacts = self.artifacts.keys().copied();
-        let gone = artifacts.filter(|origin| lacks(origin, merge.artifacts.contains_key(origin)));
+        let gone = artifacts.filter(|origin| lacks(origin, merge.artifacts.contains(origin)));
         let messages = self.messages.keys().map(|(_, origin)| *origin);
-        let silent = messages.filter(|origin| lacks(origin, merge.messages.contains_key(origin)));
+        let silent = messages.filter(|origin| lacks(origin, merge.messages.contains(origin)));
         let gone: BTreeSet<_> = gone.chain(silent).collect();
         self.removed.origins.extend(gone);
     }
@@ -97,6 +134,12 @@ impl<A: Clone, M: Clone> State<A, M> {
     }
 }
 
+fn covered<'a, A: 'a, M: 'a>(
+    segments: impl IntoIterator<Item = &'a Segment<A, M>>,
+) -> BTreeSet<SegmentId> {
+    segments.into_iter().flat_map(|segment| segment.covers.keys().copied()).collect()
+}
+
 /// Gives an artifact the name `to`, if that is later than its own.
 pub(super) fn take_later_name<A>(claim: &mut Claim<A>, to: &Move) {
     if (to.stamp, to.to.as_str()) > (claim.stamp, claim.path.as_str()) {
@@ -106,15 +149,15 @@ pub(super) fn take_later_name<A>(claim: &mut Claim<A>, to: &Move) {
 }
 
 /// Two merges may have the same artifact, each as it was named when it was merged.
-fn add_claim<A: Clone>(all: &mut BTreeMap<Origin, Claim<A>>, origin: Origin, claim: &Claim<A>) {
+fn add_claim<A>(all: &mut BTreeMap<Origin, Claim<A>>, origin: Origin, claim: Claim<A>) {
     match all.entry(origin) {
         Entry::Vacant(place) => {
-            place.insert(claim.clone());
+            place.insert(claim);
         }
         Entry::Occupied(mut known) => {
-            let later = |claim: &Claim<A>| (claim.stamp, claim.path.clone());
-            if later(claim) > later(known.get()) {
-                known.insert(claim.clone());
+            let before = known.get();
+            if (claim.stamp, &claim.path) > (before.stamp, &before.path) {
+                known.insert(claim);
             }
         }
     }

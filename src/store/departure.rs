@@ -99,17 +99,15 @@ impl Conversation {
         Ok(record.filter(|_| self.dir().stat_at(path).is_err()))
     }
 
-    /// Syncs the names in the directories of these files to the disk. One that is gone has none.
-    pub fn sync_parents<'a>(
+    /// Syncs the names in directories to the disk: `None` is that of the conversation. One that is
+    /// gone has none.
+    pub fn sync_parents(
         &self,
-        paths: impl IntoIterator<Item = &'a RelPath>,
+        parents: impl IntoIterator<Item = Option<RelPath>>,
     ) -> Result<(), StoreError> {
-        let mut parents: Vec<_> = paths.into_iter().map(RelPath::parent).collect();
-        parents.sort_unstable();
-        parents.dedup();
-        for parent in &parents {
+        for parent in parents {
             let dir = match parent {
-                Some(parent) => self.dir().open_dir_at(parent),
+                Some(parent) => self.dir().open_dir_at(&parent),
                 None => self.dir().try_clone(),
             };
             match dir.and_then(|dir| dir.sync()) {

@@ -110,12 +110,16 @@ impl Conversation {
         all: &[Expected<'_>],
     ) -> Result<Vec<Result<Option<Stat>, StoreError>>, StoreError> {
         let lock = self.manifest().lock()?;
+        let are_far = self.manifest().are_far(all.iter().map(|each| each.path.to_text()))?;
         let (mut records, mut parent) = (Vec::with_capacity(all.len()), None);
         let mut stats = Vec::with_capacity(all.len());
-        for each in all {
-            let record = self.expected(each, &mut parent);
-            stats.push(record.map(|record| {
-                let stat = record.as_ref().map(|record| self.far_stat(record));
+        for (each, is_far) in all.iter().zip(are_far) {
+            let expected = match self.is_free(each.path, &mut parent) {
+                Ok(is_free) => Ok((is_free && !is_far).then(|| self.expected(each))),
+                Err(error) => Err(error),
+            };
+            stats.push(expected.map(|expected| {
+                let (stat, record) = expected.unzip();
                 records.extend(record);
                 stat
             }));
@@ -124,30 +128,31 @@ impl Conversation {
         Ok(stats)
     }
 
-    /// Returns the record of an artifact, or `None` if something has its name or is in the way.
-    /// `parent` is the directory that was opened last.
-    fn expected(
+    /// Returns true if no file has the name of an artifact, and nothing is in the way. `parent` is
+    /// the directory that was opened last.
+    fn is_free(
         &self,
-        Expected { path, arrived, origin }: &Expected<'_>,
+        path: &RelPath,
         parent: &mut Option<(Option<RelPath>, Dir)>,
-    ) -> Result<Option<Record>, StoreError> {
+    ) -> Result<bool, StoreError> {
         if parent.as_ref().is_none_or(|(last, _)| *last != path.parent()) {
             let dir = match self.made_parent(path) {
-                Err(error) if is_in_the_way(&error) => return Ok(None),
+                Err(error) if is_in_the_way(&error) => return Ok(false),
                 made => {
                     made.map_err(|error| self.error_at("make the directory of", path, error))?
                 }
             };
             *parent = Some((path.parent(), dir));
         }
-        let has_file = parent.as_ref().is_none_or(|(_, dir)| dir.stat(path.file_name()).is_ok());
-        if has_file || self.far(path)?.is_some() {
-            return Ok(None);
-        }
-        let far = Some(Far { origin: origin.clone(), mode: arrived.mode & MODE, here: false });
-        let known = Record { far, file: None, ..arrived.record.clone() };
-        let stat = self.far_stat(&known);
-        Ok(Some(Record { far: known.far, ..arrival::recorded(path, &arrived.record, &stat) }))
+        Ok(parent.as_ref().is_some_and(|(_, dir)| dir.stat(path.file_name()).is_err()))
+    }
+
+    /// Returns the attributes and the record of an artifact.
+    fn expected(&self, Expected { path, arrived, origin }: &Expected<'_>) -> (Stat, Record) {
+        let Arrived { record, mode, .. } = arrived;
+        let far = Far { origin: origin.clone(), mode: mode & MODE, here: false };
+        let stat = self.stat_of(record, imagined_file(self.id(), record, &far), far.mode);
+        (stat, Record { far: Some(far), ..arrival::recorded(path, record, &stat) })
     }
 
     /// Writes the bytes of an artifact to this disk, under its name. The artifact stays what it is.
@@ -186,8 +191,13 @@ impl Conversation {
 
     /// Returns the attributes that the file of an artifact would have whose bytes are not here.
     pub(super) fn far_stat(&self, record: &Record) -> Stat {
-        let file = record.file.unwrap_or_else(|| imagined_file(self.id(), record));
-        let mode = record.far.as_ref().map_or(0, |far| far.mode) & MODE;
+        let nowhere = Far::default();
+        let far = record.far.as_ref().unwrap_or(&nowhere);
+        let file = record.file.unwrap_or_else(|| imagined_file(self.id(), record, far));
+        self.stat_of(record, file, far.mode & MODE)
+    }
+
+    fn stat_of(&self, record: &Record, file: LocalFile, mode: u32) -> Stat {
         let modified = Time::from_nanos(record.modified);
         let Stat { uid, gid, .. } = *self.stat();
         Stat {
@@ -216,8 +226,8 @@ impl Stat {
 }
 
 /// Returns the local file as which an artifact is known that was never here. No disk is device 0.
-fn imagined_file(id: &Component, record: &Record) -> LocalFile {
-    let origin = record.far.as_ref().map_or("", |far| &far.origin);
+fn imagined_file(id: &Component, record: &Record, far: &Far) -> LocalFile {
+    let origin = &far.origin;
     let digest = blake3::hash(format!("{}/{origin}", id.to_text()).as_bytes());
     let number = digest.as_bytes().first_chunk::<8>();
     // Doors add to these numbers.

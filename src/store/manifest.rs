@@ -95,6 +95,16 @@ impl Manifest {
         Ok(paths.map(|path| index.is_live(path.as_ref())).collect())
     }
 
+    /// Reports for each of `paths`, in their order, whether its record says that its bytes are not
+    /// on this disk.
+    pub(super) fn are_far<P: AsRef<str>>(
+        &self,
+        paths: impl Iterator<Item = P>,
+    ) -> Result<Vec<bool>, StoreError> {
+        let index = self.refreshed_index()?;
+        Ok(paths.map(|path| index.is_far(path.as_ref())).collect())
+    }
+
     /// Returns the last record of every path that is not gone, oldest first.
     pub(super) fn records(&self) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.current();

@@ -21,12 +21,10 @@ use crate::model::Component;
 use crate::model::visible;
 use crate::remote::Stored;
 use crate::remote::look;
-use crate::remote::pieces;
-use crate::replica::Base;
+use crate::replica;
 use crate::replica::Changes;
 use crate::replica::Claim;
 use crate::replica::Name;
-use crate::replica::Plan;
 use crate::replica::State;
 
 const HINT: &str = "`ctxfs remote check` tells more";
@@ -69,22 +67,20 @@ fn seen(
     problems: &mut Problems,
 ) -> anyhow::Result<BTreeMap<String, Claim<Stored>>> {
     let notes = opened.home.conversation(id)?;
-    look(&opened.bucket, &notes, opened.deadline())?;
-    let found = pieces(&notes)?;
+    let found = look(&opened.bucket, &notes, opened.deadline())?.pieces(&notes)?;
     for (segment, error) in &found.refused {
         problems.add(format!("segment {segment}"), error);
     }
-    let state = State::of(&found.pieces);
+    let mut state = State::of_all(found.pieces);
     if found.refused.is_empty() {
-        notes.keep_over(state.artifacts.is_empty() && state.messages.is_empty())?;
+        notes.keep_over(is_over(&state))?;
     }
-    let (base, changes) = (Base::default(), Changes::default());
-    let plan = Plan::new(&base, &BTreeMap::new(), &state, &changes, &BTreeSet::new());
+    let names = replica::seen(&state, &Changes::default(), &BTreeSet::new());
     let claim = |(name, seen): (String, Name)| {
         let first = seen.origins.first()?;
-        Some((name, state.artifacts.get(first)?.clone()))
+        Some((name, state.artifacts.remove(first)?))
     };
-    Ok(plan.names.into_iter().filter_map(claim).collect())
+    Ok(names.into_iter().filter_map(claim).collect())
 }
 
 fn text_of(seen: &BTreeMap<String, Claim<Stored>>) -> String {

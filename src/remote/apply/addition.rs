@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::io::Read;
 use std::io::Write as _;
+use std::mem;
 
 use crate::model::Record;
 use crate::model::RelPath;
@@ -24,16 +25,20 @@ use crate::store::StoreError;
 
 use super::Applying;
 
-/// The bytes that are written at a time.
+/// The files that are fetched at once, if they are small: 16 MiB at most.
+const BATCH: usize = 64;
+/// The bytes of records that are written at once.
+const RECORDS: usize = 1 << 20;
+/// The bytes of a file that are written at a time.
 const BLOCK: usize = 128 << 10;
 
 /// Where files of other hosts come from.
 pub trait Fetch {
     /// Orders entries as they are best fetched.
-    fn order(&self, _entries: &mut [&Entry]) {}
+    fn order(&self, _entries: &mut [Entry]) {}
 
     /// Fetches at once what there is to gain by that. Errors are told when each is fetched.
-    fn prepare(&self, _entries: &[&Entry]) {}
+    fn prepare(&self, _entries: &[Entry]) {}
 
     /// Begins to fetch the first artifact of `entry`. Returns `None` if it cannot be had now.
     fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError>;
@@ -52,6 +57,8 @@ pub struct Known {
     pub origin: Origin,
     /// What its file would have.
     pub arrived: Arrived,
+    /// The bytes of its line in the bucket, which are about those of its record here.
+    pub bytes: usize,
 }
 
 /// A file that is being fetched.
@@ -79,32 +86,62 @@ enum Flaw {
 }
 
 /// An artifact whose bytes stay elsewhere, which is to be recorded.
-pub(super) struct Awaited<'a> {
-    entry: &'a Entry,
+struct Awaited {
+    entry: Entry,
     path: RelPath,
     known: Known,
 }
 
-/// Adds the files of entries: records those whose bytes stay elsewhere, together, and fetches the
-/// others.
-pub(super) fn add_all(
-    applying: &mut Applying<'_>,
-    entries: &[&Entry],
-    fetch: &dyn Fetch,
-) -> Result<(), RemoteError> {
-    let mut awaited = Vec::new();
-    for entry in entries {
-        let Some(path) = applying.shared_path(&entry.path) else { continue };
-        match asked(applying, entry, known(&path, entry, fetch))? {
-            Some(Some(known)) => awaited.push(Awaited { entry, path, known }),
-            Some(None) => {
-                let added = add(applying, entry, path, fetch)?;
-                applying.applied.done.extend(added.map(|entry| Step::Add { entry }));
+/// Adds the files of entries: records those whose bytes stay elsewhere, many together, and fetches
+/// the others.
+pub(super) struct Additions<'f> {
+    fetch: &'f dyn Fetch,
+    awaited: Vec<Awaited>,
+    /// The bytes of their records, about.
+    bytes: usize,
+}
+
+impl<'f> Additions<'f> {
+    pub(super) fn new(fetch: &'f dyn Fetch) -> Self {
+        Self { fetch, awaited: Vec::new(), bytes: 0 }
+    }
+
+    pub(super) fn add_all(
+        &mut self,
+        applying: &mut Applying<'_>,
+        entries: Vec<Entry>,
+    ) -> Result<(), RemoteError> {
+        let mut entries = entries.into_iter();
+        while entries.len() > 0 {
+            let batch: Vec<Entry> = entries.by_ref().take(BATCH).collect();
+            self.fetch.prepare(&batch);
+            batch.into_iter().try_for_each(|entry| self.add(applying, entry))?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, applying: &mut Applying<'_>, entry: Entry) -> Result<(), RemoteError> {
+        let Some(path) = applying.shared_path(&entry.path) else { return Ok(()) };
+        match asked(applying, &entry, known(&path, &entry, self.fetch))? {
+            Some(Some(known)) => {
+                self.bytes += known.bytes;
+                self.awaited.push(Awaited { entry, path, known });
+                if self.bytes < RECORDS { Ok(()) } else { self.end(applying) }
             }
-            None => {}
+            Some(None) => {
+                let added = add(applying, entry, &path, self.fetch)?;
+                applying.applied.done.extend(added.map(|entry| Step::Add { entry }));
+                Ok(())
+            }
+            None => Ok(()),
         }
     }
-    expect(applying, awaited)
+
+    /// Records those that are still to be recorded.
+    pub(super) fn end(&mut self, applying: &mut Applying<'_>) -> Result<(), RemoteError> {
+        self.bytes = 0;
+        expect(applying, mem::take(&mut self.awaited))
+    }
 }
 
 fn known(path: &RelPath, entry: &Entry, fetch: &dyn Fetch) -> Result<Option<Known>, RemoteError> {
@@ -115,19 +152,19 @@ fn known(path: &RelPath, entry: &Entry, fetch: &dyn Fetch) -> Result<Option<Know
 /// next time.
 fn add(
     applying: &mut Applying<'_>,
-    entry: &Entry,
-    path: RelPath,
+    entry: Entry,
+    path: &RelPath,
     fetch: &dyn Fetch,
 ) -> Result<Option<Entry>, RemoteError> {
-    if applying.conversation.dir().stat_at(&path).is_ok() {
+    if applying.conversation.dir().stat_at(path).is_ok() {
         applying.leave(&entry.path, "something else has its name");
         return Ok(None);
     }
-    let Some(parcel) = fetched(applying, entry, fetch)? else { return Ok(None) };
-    if !has_room(applying, &path, parcel.record.size)? {
+    let Some(parcel) = fetched(applying, &entry, fetch)? else { return Ok(None) };
+    if !has_room(applying, path, parcel.record.size)? {
         return Ok(None);
     }
-    match received(applying, &path, parcel) {
+    match received(applying, path, parcel) {
         Ok((arrival, arrived)) => complete(applying, entry, path, (arrival, &arrived)),
         Err(Flaw::Disk(error)) => applying.settled(&entry.path, Err(error)),
         Err(Flaw::Content(why)) => {
@@ -172,7 +209,7 @@ fn asked<T>(
 }
 
 /// Records artifacts whose bytes stay elsewhere.
-fn expect(applying: &mut Applying<'_>, awaited: Vec<Awaited<'_>>) -> Result<(), RemoteError> {
+fn expect(applying: &mut Applying<'_>, awaited: Vec<Awaited>) -> Result<(), RemoteError> {
     let Some(first) = awaited.first() else { return Ok(()) };
     let all: Vec<Expected<'_>> = awaited.iter().map(Awaited::expected).collect();
     let expected = applying.conversation.expect(&all);
@@ -180,10 +217,10 @@ fn expect(applying: &mut Applying<'_>, awaited: Vec<Awaited<'_>>) -> Result<(), 
     for (Awaited { entry, path, known }, stat) in awaited.into_iter().zip(stats) {
         match applying.settled(&entry.path, stat)? {
             Some(Some(stat)) => {
-                applying.touched.push(path);
+                applying.touch(&path);
                 let key = FileKey::Elsewhere(known.origin);
                 let version = version_of(&FileMark::of(&stat));
-                let entry = Entry { key, version, ..entry.clone() };
+                let entry = Entry { key, version, ..entry };
                 applying.applied.done.push(Step::Add { entry });
             }
             Some(None) => {
@@ -195,9 +232,9 @@ fn expect(applying: &mut Applying<'_>, awaited: Vec<Awaited<'_>>) -> Result<(), 
     Ok(())
 }
 
-impl Awaited<'_> {
+impl Awaited {
     fn expected(&self) -> Expected<'_> {
-        let Known { origin, arrived } = &self.known;
+        let Known { origin, arrived, .. } = &self.known;
         Expected { path: &self.path, arrived, origin: origin.to_string() }
     }
 }
@@ -257,16 +294,16 @@ fn read(content: &mut dyn Read, block: &mut [u8]) -> Result<Option<usize>, Flaw>
 
 fn complete(
     applying: &mut Applying<'_>,
-    entry: &Entry,
-    path: RelPath,
+    entry: Entry,
+    path: &RelPath,
     (arrival, arrived): (Arrival<'_>, &Arrived),
 ) -> Result<Option<Entry>, RemoteError> {
     match applying.settled(&entry.path, arrival.complete(arrived))? {
         Some(Some(stat)) => {
             let mark = FileMark::of(&stat);
-            applying.touched.push(path);
+            applying.touch(path);
             let (key, version) = (key_of(&mark), version_of(&mark));
-            Ok(Some(Entry { key, version, ..entry.clone() }))
+            Ok(Some(Entry { key, version, ..entry }))
         }
         Some(None) => {
             applying.leave(&entry.path, "something else has its name, or is in the way");

@@ -131,7 +131,8 @@ impl<'s> Renames<'s> {
         match applying.settled(&pending.at.to_text(), done)? {
             Some(Relocation::Done) => {
                 let before = std::mem::replace(&mut pending.at, to.clone());
-                applying.touched.extend([before, to.clone()]);
+                applying.touch(&before);
+                applying.touch(to);
                 return Ok(true);
             }
             Some(Relocation::Taken) => {}
@@ -152,7 +153,7 @@ impl<'s> Renames<'s> {
             let from = each.from.clone();
             // The next comparison finds it, wherever it is.
             let _back = relocated(each, &from, applying);
-            applying.touched.push(from);
+            applying.touch(&from);
         }
     }
 

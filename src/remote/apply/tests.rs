@@ -38,11 +38,11 @@ fn removal(scene: &Scene, path: &str) -> Step {
 fn renaming(scene: &Scene, from: &str, to: &str) -> Step {
     let found = scene.found(from);
     let entry = Entry::new(to, &[origin(0)], &found);
-    Step::Rename { from: from.to_owned(), was: found.key, found, entry }
+    Step::Rename { from: from.to_owned(), was: found.key, found, entry: Box::new(entry) }
 }
 
 fn run(scene: &Scene, steps: &[Step]) -> Applied {
-    let applied = apply(&scene.conversation, steps, &Nowhere, NOW);
+    let applied = apply(&scene.conversation, steps.to_vec(), &Nowhere, NOW);
     assert!(applied.error.is_none(), "{:?}", applied.error);
     applied
 }

@@ -3,6 +3,7 @@ use bytes::Bytes;
 use super::*;
 use crate::bucket::object_key;
 use crate::bucket::segment_key;
+use crate::remote::pieces;
 use crate::remote::sync::tests::Host;
 use crate::remote::sync::tests::deadline;
 use crate::remote::sync::tests::two_hosts;

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io;
 use std::io::BufRead as _;
 use std::io::BufReader;
+use std::io::BufWriter;
 use std::io::Write;
 use std::os::unix::fs::FileExt as _;
 
@@ -36,6 +37,12 @@ const MOST_BALLAST: u64 = 5;
 /// file.
 const ENTRY: u64 = 300;
 const EMPTY: u64 = 64 << 10;
+/// The bytes at the end of the file among which its last line is looked for.
+const END: u64 = 64 << 10;
+/// The entries of a line that is followed by one without any, so that the last line is short.
+const LONG: usize = 64;
+/// The bytes that are written at a time.
+const BLOCK: usize = 64 << 10;
 
 /// Something made of what host and bucket agreed upon, which is read again only when that changed.
 #[derive(Debug)]
@@ -95,18 +102,57 @@ impl Agreement {
     #[must_use]
     pub(in crate::remote) fn without_log(&self, messages: MessagesAt) -> Self {
         Self { messages, unshared: BTreeMap::new(), ..self.clone() }
+
+    /// Returns the same with another base.
+    pub(in crate::remote) fn with_base(&self, base: Base) -> Self {
+        let Self { writer, next, clock, messages, .. } = *self;
+        Self { base, writer, next, clock, messages, unshared: self.unshared.clone() }
+    }
+}
+
+/// How far this host has come, as far as that is of use without the agreement.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::remote) struct Progress {
+    /// Who published the last segment, if there is one.
+    pub(in crate::remote) writer: Option<WriterId>,
+    /// The number of that writer's next segment.
+    pub(in crate::remote) next: u64,
+    /// The latest stamp that was given or seen.
+    pub(in crate::remote) stamp: Stamp,
+}
+
+impl Progress {
+    fn of(agreement: &Agreement) -> Self {
+        let Agreement { writer, next, clock, .. } = agreement;
+        Self { writer: *writer, next: *next, stamp: clock.last() }
     }
 }
 
 /// A line of the file.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 struct Change {
+    #[serde(default)]
+    drop: Vec<Origin>,
+    #[serde(default)]
+    entries: Vec<Entry>,
+    #[serde(default)]
+    at: At,
+}
+
+/// The same without what changed.
+#[derive(Deserialize)]
+struct Ending {
+    at: At,
+}
+
+/// A line that is to be written.
+#[derive(Serialize)]
+struct NewChange<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     drop: Vec<Origin>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    entries: Vec<Entry>,
-    at: At,
+    entries: Vec<&'a Entry>,
+    at: &'a At,
 }
 
 /// How far this host has come.
@@ -159,6 +205,29 @@ impl Notes {
         Ok(reading.agreement())
     }
 
+    /// Returns how far this host has come. Reads the end of the file alone, if that has a line.
+    pub(in crate::remote) fn progress(&self) -> Result<Progress, RemoteError> {
+        let path = self.path_of(AGREEMENT);
+        let end = whole_file::open(&self.dir, AGREEMENT, OFlags::RDONLY)
+            .and_then(|file| file.map(|file| end_of(&file)).transpose())
+            .map_err(RemoteError::at("read", &path))?;
+        let Some(end) = end else { return Ok(Progress::of(&Agreement::default())) };
+        match last_line(&end).and_then(|line| serde_json::from_slice(line).ok()) {
+            Some(Ending { at: At { writer, next, stamp, .. } }) => {
+                Ok(Progress { writer, next, stamp })
+            }
+            None => Ok(Progress::of(&self.agreement()?)),
+        }
+    }
+
+    /// Notes that a stamp was seen: every one that is given from now on is later.
+    pub(in crate::remote) fn see(&self, stamp: Stamp) -> Result<(), RemoteError> {
+        let before = self.agreement()?;
+        let mut after = before.clone();
+        after.clock.see(stamp);
+        self.save(&before, &after)
+    }
+
     /// Returns what the file is that has the agreement; `None` if they never met. It is another
     /// one, or another state of it, after each [`Self::save`].
     fn agreement_mark(&self) -> Result<Option<FileMark>, RemoteError> {
@@ -178,8 +247,8 @@ impl Notes {
         let path = self.path_of(AGREEMENT);
         let file = whole_file::open(&self.dir, AGREEMENT, OFlags::RDWR | OFlags::APPEND);
         let saved = file.and_then(|file| match file {
-            Some(file) if can_grow(&file, after)? => append(file, &Change::between(before, after)),
-            _ => whole_file::write_with(&self.dir, AGREEMENT, |file| print(after, file).map(drop)),
+            Some(file) if can_grow(&file, after)? => append(&file, before, after),
+            _ => whole_file::write_with(&self.dir, AGREEMENT, |file| print(after, file)),
         });
         saved.map_err(RemoteError::at("write", &path))
     }
@@ -215,19 +284,10 @@ impl Reading {
     }
 }
 
-impl Change {
-    fn between(before: &Agreement, after: &Agreement) -> Self {
-        let (old, new) = (by_origin(&before.base), by_origin(&after.base));
-        let gone = old.keys().filter(|origin| !new.contains_key(origin));
-        let changed = new.iter().filter(|(origin, entry)| old.get(origin) != Some(entry));
-        let entries = changed.map(|(_, entry)| (*entry).clone()).collect();
-        Self { drop: gone.copied().collect(), entries, at: At::of(after) }
-    }
-
-    fn line(&self) -> Vec<u8> {
-        let mut line = serde_json::to_vec(self).expect("an agreement can be JSON");
-        line.push(b'\n');
-        line
+impl NewChange<'_> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *out, self)?;
+        out.write_all(b"\n")
     }
 }
 
@@ -236,20 +296,28 @@ fn by_origin(base: &Base) -> BTreeMap<Origin, &Entry> {
     base.entries.iter().filter_map(|entry| Some((first(entry)?, entry))).collect()
 }
 
-/// Prints the content of a file that says no more than needed, a line for each entry. Returns its
-/// bytes.
-fn print(agreement: &Agreement, out: &mut dyn Write) -> io::Result<u64> {
-    let (at, mut bytes) = (At::of(agreement), 0);
-    let mut print = |entries| {
-        let line = Change { drop: Vec::new(), entries, at: at.clone() }.line();
-        bytes += line.len() as u64;
-        out.write_all(&line)
-    };
+/// Prints the content of a file that says no more than needed, a line for each entry.
+fn print(agreement: &Agreement, out: &mut dyn Write) -> io::Result<()> {
+    let at = &At::of(agreement);
     for entry in by_origin(&agreement.base).into_values() {
-        print(vec![entry.clone()])?;
+        NewChange { drop: Vec::new(), entries: vec![entry], at }.write(out)?;
     }
-    print(Vec::new())?;
-    Ok(bytes)
+    NewChange { drop: Vec::new(), entries: Vec::new(), at }.write(out)
+}
+
+/// Returns the last bytes of a file.
+fn end_of(file: &File) -> io::Result<Vec<u8>> {
+    let length = file.metadata()?.len();
+    let start = length.saturating_sub(END);
+    let mut end = vec![0; (length - start) as usize];
+    file.read_exact_at(&mut end, start)?;
+    Ok(end)
+}
+
+/// Returns the last whole line of what a file ends with, if its beginning is in that.
+fn last_line(end: &[u8]) -> Option<&[u8]> {
+    let (before, _cut_off) = end.split_at(memchr::memrchr(b'\n', end)?);
+    Some(&before[memchr::memrchr(b'\n', before)? + 1..])
 }
 
 /// Returns true if a line may be added: the file ends with a whole one, and most of it is of use.
@@ -262,11 +330,41 @@ fn can_grow(file: &File, after: &Agreement) -> io::Result<bool> {
         return Ok(false);
     }
     let expected = EMPTY + ENTRY * after.base.entries.len() as u64;
-    let may_be_ballast = length > expected * MOST_BALLAST;
-    Ok(!may_be_ballast || length <= print(after, &mut io::sink())? * MOST_BALLAST)
+    if length <= expected * MOST_BALLAST {
+        return Ok(true);
+    }
+    let mut counted = Counted(0);
+    print(after, &mut counted)?;
+    Ok(length <= counted.0 * MOST_BALLAST)
 }
 
-fn append(mut file: File, change: &Change) -> io::Result<()> {
-    file.write_all(&change.line())?;
+/// Counts the bytes that are written to it.
+struct Counted(u64);
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Adds the line that makes `after` of `before`.
+fn append(file: &File, before: &Agreement, after: &Agreement) -> io::Result<()> {
+    let (old, new) = (by_origin(&before.base), by_origin(&after.base));
+    let gone = old.keys().filter(|origin| !new.contains_key(origin));
+    let changed = new.iter().filter(|(origin, entry)| old.get(origin) != Some(entry));
+    let (drop, at) = (gone.copied().collect(), &At::of(after));
+    let entries: Vec<_> = changed.map(|(_, entry)| *entry).collect();
+    let is_long = entries.len() > LONG;
+    let mut out = BufWriter::with_capacity(BLOCK, file);
+    NewChange { drop, entries, at }.write(&mut out)?;
+    if is_long {
+        NewChange { drop: Vec::new(), entries: Vec::new(), at }.write(&mut out)?;
+    }
+    out.flush()?;
     file.sync_data()
 }

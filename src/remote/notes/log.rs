@@ -38,6 +38,8 @@ const REASON: u64 = 4 << 10;
 /// The first bytes of a segment that are read for its head, and how many more the next time.
 const FIRST: u64 = 4 << 10;
 const MORE: u64 = 16;
+/// The files that are written and synced together.
+const TOGETHER: usize = 64;
 
 /// A segment that is here: its records, and the bytes of its small artifacts unless it was cut.
 #[derive(Debug)]
@@ -49,13 +51,19 @@ pub struct StoredSegment {
     file: Opened,
 }
 
-/// The file of a segment.
+/// The bytes of a segment.
 #[derive(Debug)]
 struct Opened {
     id: SegmentId,
-    file: File,
+    held: Held,
     length: u64,
-    path: PathBuf,
+}
+
+/// A place of bytes.
+#[derive(Debug)]
+enum Held {
+    File(File, PathBuf),
+    Memory(Bytes),
 }
 
 impl Notes {
@@ -78,11 +86,7 @@ impl Notes {
 
     /// Opens a segment, and reads its records.
     pub fn open_segment(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
-        let file = self.opened(id)?;
-        let head = file.head()?;
-        let frame = file.read(head.records_start..head.records_end)?;
-        let records = head.records(&frame).map_err(RemoteError::of(id))?;
-        Ok(StoredSegment { head, records, file })
+        StoredSegment::read(self.opened(id)?)
     }
 
     /// Returns the head of a segment that is here.
@@ -134,6 +138,24 @@ impl Notes {
         self.write(&file_name(id), bytes)
     }
 
+    /// Does that with several.
+    pub(in crate::remote) fn keep_segments(
+        &self,
+        segments: &[(SegmentId, Bytes)],
+    ) -> Result<(), RemoteError> {
+        for some in segments.chunks(TOGETHER) {
+            let mut covers = self.covers.lock();
+            for (id, _) in some {
+                covers.remove(id);
+            }
+            drop(covers);
+            let files = some.iter().map(|(id, bytes)| (file_name(*id), &bytes[..]));
+            let written = whole_file::write_all(&self.log, &files.collect::<Vec<_>>());
+            written.map_err(RemoteError::at("write to", &self.path_of(LOG)))?;
+        }
+        Ok(())
+    }
+
     /// Keeps in mind why a segment was refused.
     pub fn refuse_segment(&self, id: SegmentId, why: &str) -> Result<(), RemoteError> {
         self.write(&format!("{id}{REFUSED}"), why.as_bytes())
@@ -170,7 +192,7 @@ impl Notes {
         let path = self.segment_path(&file_name(id));
         let opened = open(&self.log, id);
         let (file, length) = opened.map_err(RemoteError::at("open", &path))?;
-        Ok(Opened { id, file, length, path })
+        Ok(Opened { id, held: Held::File(file, path), length })
     }
 
     fn segment_path(&self, name: &str) -> PathBuf {
@@ -179,6 +201,19 @@ impl Notes {
 }
 
 impl StoredSegment {
+    /// Reads the segment `id` of its bytes, which are not kept yet.
+    pub(in crate::remote) fn of(id: SegmentId, bytes: Bytes) -> Result<Self, RemoteError> {
+        let length = bytes.len() as u64;
+        Self::read(Opened { id, held: Held::Memory(bytes), length })
+    }
+
+    fn read(file: Opened) -> Result<Self, RemoteError> {
+        let head = file.head()?;
+        let frame = file.read(head.records_start..head.records_end)?;
+        let records = head.records(&frame).map_err(RemoteError::of(file.id))?;
+        Ok(Self { head, records, file })
+    }
+
     /// Returns its name.
     pub fn id(&self) -> SegmentId {
         self.file.id
@@ -252,10 +287,16 @@ impl Opened {
     /// Reads a range, as far as it is here.
     fn read(&self, range: Range<u64>) -> Result<Vec<u8>, RemoteError> {
         let end = range.end.min(self.length);
-        let mut bytes = vec![0; end.saturating_sub(range.start) as usize];
-        let read = self.file.read_exact_at(&mut bytes, range.start);
-        read.map_err(RemoteError::at("read", &self.path))?;
-        Ok(bytes)
+        let length = end.saturating_sub(range.start) as usize;
+        match &self.held {
+            Held::Memory(bytes) => Ok(bytes[end as usize - length..end as usize].to_vec()),
+            Held::File(file, path) => {
+                let mut bytes = vec![0; length];
+                let read = file.read_exact_at(&mut bytes, range.start);
+                read.map_err(RemoteError::at("read", path))?;
+                Ok(bytes)
+            }
+        }
     }
 
     fn damaged(&self, what: &str) -> RemoteError {

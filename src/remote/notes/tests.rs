@@ -56,6 +56,29 @@ fn an_agreement_is_read_as_it_was_saved() {
 }
 
 #[test]
+fn the_end_of_the_file_tells_how_far_this_host_has_come() {
+    let host = TestHost::new();
+    let notes = &host.notes;
+    let progress = || notes.progress().map(|now| (now.writer, now.next, now.stamp)).unwrap();
+    assert_eq!(progress(), (None, 1, Stamp(0)));
+    let mut before = Agreement::default();
+    for (next, numbers) in [(2, 1..2), (3, 1..5), (4, 1..3000)] {
+        let after = Agreement { next, ..agreement(numbers) };
+        notes.save(&before, &after).unwrap();
+        assert_eq!(progress(), (Some(WriterId(7)), next, Stamp(99)));
+        before = after;
+    }
+    let text = fs::read_to_string(notes.path_of(AGREEMENT)).unwrap();
+    assert!(text.lines().last().unwrap().len() < 1000 && text.len() > 100_000);
+    append(notes, "{");
+    notes.see(Stamp(98)).unwrap();
+    assert_eq!(progress(), (Some(WriterId(7)), 4, Stamp(99)));
+    notes.see(Stamp(100)).unwrap();
+    assert_eq!(progress(), (Some(WriterId(7)), 4, Stamp(100)));
+    assert_eq!(notes.agreement().unwrap().base, before.base);
+}
+
+#[test]
 fn a_line_that_is_cut_off_does_not_count() {
     let host = TestHost::new();
     let notes = &host.notes;

@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use super::*;
 use crate::bucket::FormatError;
 use crate::bucket::MessageLine;

@@ -11,6 +11,7 @@ use crate::replica::Entry;
 use crate::replica::FileKey;
 use crate::replica::FileVersion;
 use crate::replica::Found;
+use crate::replica::Names;
 use crate::replica::Origin;
 use crate::replica::Plan;
 use crate::replica::Publication;
@@ -20,6 +21,7 @@ use crate::replica::SegmentId;
 use crate::replica::State;
 use crate::replica::Step;
 use crate::replica::WriterId;
+use crate::replica::seen;
 
 /// Where the bytes of an artifact are: in its segment, or in an object.
 pub(super) type Place = Option<u64>;
@@ -90,6 +92,10 @@ impl Host {
         Plan::new(base, files, &self.state(), &self.changes(), &BTreeSet::new())
     }
 
+    pub(super) fn names(&self) -> Names {
+        seen(&self.state(), &self.changes(), &BTreeSet::new())
+    }
+
     /// Returns true if the bytes are of this host alone, or of an artifact that lives.
     pub(super) fn lives(&self, found: &Found) -> bool {
         let holds = |entry: &&Entry| entry.key == found.key && entry.version == found.version;
@@ -118,7 +124,7 @@ impl Host {
         let done = self.follow(&plan.steps[..most.min(plan.steps.len())]);
         if is_whole {
             self.disk.base = plan.base;
-            self.disk.base.follow(&done);
+            self.disk.base.follow(done);
         }
     }
 

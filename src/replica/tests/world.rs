@@ -270,7 +270,7 @@ impl World {
     fn expect(&self, host: usize, path: &str, found: Option<&Found>) {
         let host = &self.hosts[host];
         assert_eq!(host.disk.files.get(path), found);
-        let names = host.plan().names;
+        let names = host.names();
         let asks = |entry: &&Entry| entry.path == path || entry.asked.as_deref() == Some(path);
         let shown = host.disk.base.entries.iter().filter(asks);
         let shown: BTreeSet<_> = shown.flat_map(|entry| &entry.origins).collect();

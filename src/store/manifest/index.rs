@@ -86,6 +86,16 @@ pub(super) struct RecordLine {
 }
 
 impl RecordLine {
+    /// Returns where it begins.
+    pub(super) fn start(self) -> u64 {
+        self.offset
+    }
+
+    /// Returns where its newline is.
+    pub(super) fn end(self) -> u64 {
+        self.offset + u64::from(self.length)
+    }
+
     /// Reads the line.
     pub(super) fn read(self, file: &File) -> io::Result<Vec<u8>> {
         let mut line = vec![0; self.length as usize];
@@ -139,6 +149,12 @@ impl Index {
     /// Returns true if the record of `path` says live.
     pub(super) fn is_live(&self, path: &str) -> bool {
         self.last.get(&self.key(path)).is_some_and(|span| span.live)
+    }
+
+    /// Returns true if the record of `path` says that its bytes are not on this disk.
+    pub(super) fn is_far(&self, path: &str) -> bool {
+        let paths = self.far.get(&self.key(directory(path)));
+        paths.is_some_and(|paths| paths.contains(&self.key(path)))
     }
 
     /// Returns the file and the lines that stay for good, in their order.
@@ -262,7 +278,7 @@ impl Index {
         if !is_far && self.far.is_empty() {
             return;
         }
-        let dir = self.key(path.rsplit_once('/').map_or("", |(dir, _)| dir));
+        let dir = self.key(directory(path));
         if is_far {
             self.far.entry(dir).or_default().insert(key);
         } else if let Some(paths) = self.far.get_mut(&dir)
@@ -287,6 +303,11 @@ impl Index {
     fn key(&self, path: &str) -> PathKey {
         self.keys.each_ref().map(|key| key.hash_one(path))
     }
+}
+
+/// Returns the directory of `path`, or an empty text.
+fn directory(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
 
 impl IndexedFile {

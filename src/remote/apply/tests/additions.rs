@@ -73,7 +73,7 @@ fn addition(path: &str) -> Step {
 
 fn add(scene: &Scene, bag: &dyn Fetch, paths: &[&str]) -> Applied {
     let steps: Vec<_> = paths.iter().map(|path| addition(path)).collect();
-    apply(&scene.conversation, &steps, bag, NOW)
+    apply(&scene.conversation, steps, bag, NOW)
 }
 
 /// Checks that nothing came of it, and that nothing is left of it.
@@ -99,7 +99,7 @@ fn a_file_comes_with_all_that_is_known_of_it() {
     assert_eq!((record.generation, record.created, &record.state), (3, 7, &ArtifactState::Sealed));
     let stat = scene.conversation.dir().stat_at(&path(X)).unwrap();
     assert!(stat.is_recorded(&record));
-    scene.base.follow(&applied.done);
+    scene.base.follow(applied.done);
     assert_eq!(scene.found(X).digest.as_deref(), Some(""), "the base has it");
     run_all(&scene, &[removal(&scene, X)]);
     assert!(!scene.has("artifacts/tool/deep") && scene.has("artifacts/tool"));
