@@ -88,6 +88,29 @@ fn what_is_damaged_is_refused_once() {
 }
 
 #[test]
+fn what_came_is_not_read_again() {
+    let (bucket, mut writer, reader) = (TestBucket::new(), TestHost::new(), TestHost::new());
+    for number in 0..2 * 64 + 3 {
+        writer.write(&number.to_string(), number.to_string());
+        writer.push_all(&bucket);
+    }
+    let mut looked = reader.look(&bucket);
+    assert_eq!(looked.pieces(&reader.notes).unwrap().pieces, reader.pieces());
+    assert_eq!(reader.pieces().len(), 2 * 64 + 3);
+    writer.write("last", "last");
+    writer.push_all(&bucket);
+    let mut looked = reader.look(&bucket);
+    let id = looked.new[0];
+    let head = reader.notes.head(id).unwrap();
+    let mut bytes = reader.notes.segment_bytes(id).unwrap();
+    bytes[head.records_start as usize..head.records_end as usize].fill(0);
+    reader.notes.keep_segment(id, &bytes).unwrap();
+    assert_eq!(pieces(&reader.notes).unwrap().refused.len(), 1, "on the disk it is damaged");
+    let found = looked.pieces(&reader.notes).unwrap();
+    assert!(found.refused.is_empty() && found.pieces.iter().any(|piece| piece.id == id));
+}
+
+#[test]
 fn what_is_gone_and_not_covered_is_told() {
     let (bucket, mut writer, reader) = (TestBucket::new(), TestHost::new(), TestHost::new());
     writer.write("a", "a");

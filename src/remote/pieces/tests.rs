@@ -149,10 +149,16 @@ fn a_conversation_has_so_many_artifacts_and_no_more() {
         }
         host.notes.keep_segment(id(number), &writer.finish().unwrap()).unwrap();
     }
-    let found = pieces(&host.notes).unwrap();
-    let [(refused, error)] = &found.refused[..] else { panic!("{:?}", found.refused) };
-    assert!(*refused == id(3) && matches!(error, RemoteError::TooMany { .. }), "{error}");
-    assert_eq!(found.pieces.len(), 2);
+    let mut read = ReadPieces::default();
+    for number in [3, 1, 2] {
+        read.keep(piece(&host.notes.open_segment(id(number)).unwrap()).unwrap());
+    }
+    assert_eq!(read.pieces.len(), 2, "no more is in memory than a conversation may have");
+    for found in [pieces(&host.notes).unwrap(), pieces_with(&host.notes, read).unwrap()] {
+        let [(refused, error)] = &found.refused[..] else { panic!("{:?}", found.refused) };
+        assert!(*refused == id(3) && matches!(error, RemoteError::TooMany { .. }), "{error}");
+        assert_eq!(found.pieces.len(), 2);
+    }
 }
 
 #[test]

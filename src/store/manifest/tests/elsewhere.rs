@@ -36,3 +36,25 @@ fn what_is_elsewhere_is_found_by_directory() {
     assert_eq!(found(Some("b")), ["b/y"]);
     assert_eq!(found(None).len(), 100_001);
 }
+
+#[test]
+fn records_are_read_one_by_one_wherever_they_are() {
+    let scene = Scene::new();
+    let far = |number: usize| {
+        let path = format!("far/{number}");
+        let far = Far { origin: "o".repeat(1 + number % 7 * 900), mode: 0o600, here: false };
+        Record { far: Some(far), ..sealed(&path, number as u64) }
+    };
+    let mut expected: Vec<_> = (0..300).map(far).collect();
+    for (number, record) in expected.iter().enumerate() {
+        scene.append(std::slice::from_ref(record));
+        for other in 0..number % 40 {
+            scene.append(&[sealed(&format!("{number}/{other}"), 1)]);
+        }
+    }
+    let long = Far { origin: "o".repeat(200_000), mode: 0o600, here: false };
+    expected.push(Record { far: Some(long), ..sealed("far/long", 1) });
+    expected.push(far(300));
+    scene.append(&expected[300..]);
+    assert_eq!(all(scene.manifest.far(Some("far"))), expected);
+}
