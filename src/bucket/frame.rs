@@ -3,9 +3,11 @@
 //! Nothing is allocated for what a frame says of itself: neither for its window, since it is
 //! unpacked in one step, nor for a content that is larger than expected.
 
+use std::cell::RefCell;
 use std::fmt;
 
 use zstd::bulk::Compressor;
+use zstd::bulk::Decompressor;
 use zstd::zstd_safe;
 use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
 
@@ -15,6 +17,12 @@ use crate::bucket::FormatError;
 const LEVEL: i32 = 3;
 /// The error of zstd for bytes that end before the frame does.
 const CUT: usize = ZSTD_ErrorCode::ZSTD_error_srcSize_wrong as usize;
+
+thread_local! {
+    /// What unpacks the frames of a thread. To make one takes longer than to unpack a small frame.
+    static UNPACKER: RefCell<Decompressor<'static>> =
+        RefCell::new(Decompressor::new().expect("there is memory to unpack with"));
+}
 
 /// What packs frames, one after the other. The same bytes make the same frame.
 pub(super) struct Packer {
@@ -89,7 +97,7 @@ pub(super) fn unpack_at_most(
         return Err(FormatError::TooLarge { what, most: most as u64 });
     }
     let capacity = said.map_or(most, |said| said as usize);
-    let unpacked = zstd::bulk::decompress(frame, capacity);
+    let unpacked = UNPACKER.with_borrow_mut(|unpacker| unpacker.decompress(frame, capacity));
     unpacked.map_err(|_| FormatError::damaged(format!("{what} cannot be unpacked")))
 }
 
@@ -115,6 +123,10 @@ mod tests {
             assert_eq!(unpack(&frame, content.len(), "it").unwrap(), content);
             assert_eq!(unpack_at_most(&frame, 1 << 20, "it").unwrap(), content);
             assert!(frame.len() <= most_packed(content.len()));
+            let mut wrong = frame.clone();
+            *wrong.last_mut().unwrap() ^= 1;
+            assert!(unpack(&wrong, content.len(), "it").is_err());
+            assert_eq!(unpack(&frame, content.len(), "it").unwrap(), content, "after an error");
             let long = [&frame, &b"more"[..]].concat();
             assert_eq!(length(&long), Ok(Some(frame.len())));
             assert!(unpack(&long, content.len(), "it").is_err());
