@@ -73,7 +73,7 @@ fn seen(
     }
     let mut state = State::of_all(found.pieces);
     if found.refused.is_empty() {
-        notes.keep_over(is_over(&state))?;
+        notes.keep_over(state.artifacts.is_empty() && state.messages.is_empty())?;
     }
     let names = replica::seen(&state, &Changes::default(), &BTreeSet::new());
     let claim = |(name, seen): (String, Name)| {
