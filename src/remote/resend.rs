@@ -10,6 +10,8 @@ use std::io;
 
 use bytes::Bytes;
 
+use crate::bucket::BucketError;
+use crate::bucket::Created;
 use crate::bucket::Line;
 use crate::bucket::ObjectPlace;
 use crate::bucket::Place;
@@ -41,6 +43,8 @@ pub struct Resent {
     pub objects: usize,
     /// The paths of artifacts whose bytes this host has no more.
     pub lost: Vec<String>,
+    /// The keys under which the bucket has something else now. They are left as they are.
+    pub taken: Vec<String>,
 }
 
 impl Sync<'_> {
@@ -86,10 +90,27 @@ impl Sync<'_> {
             }
         }
         let bytes = Bytes::from(notes.segment_bytes(id)?);
-        // Where it exists meanwhile, another one has brought it back.
-        self.bucket.create(&segment_key(notes.conversation(), id), &bytes, (self.deadline)())?;
-        resent.segments.push(id);
+        if self.create_again(segment_key(notes.conversation(), id), &bytes, resent)? {
+            resent.segments.push(id);
+        }
         Ok(())
+    }
+
+    /// Creates an object. Where it exists meanwhile, another one may have brought it back: returns
+    /// false, and notes that, if it has other bytes.
+    fn create_again(
+        &self,
+        key: String,
+        bytes: &Bytes,
+        resent: &mut Resent,
+    ) -> Result<bool, RemoteError> {
+        let created = self.bucket.create(&key, bytes, (self.deadline)())?;
+        let is_there =
+            created == Created::New || self.bucket.get(&key, None, (self.deadline)())? == *bytes;
+        if !is_there {
+            resent.taken.push(key);
+        }
+        Ok(is_there)
     }
 
     /// Returns false if the bytes are needed and this host does not have them.
@@ -109,9 +130,15 @@ impl Sync<'_> {
         }
         let Some(table_bytes) = files.table_of(origin, object)? else { return Ok(false) };
         let Some(file) = files.open(origin)? else { return Ok(false) };
-        self.bucket.upload(&key, &mut PackedFile::new(file), object.size, (self.deadline)())?;
-        self.bucket.create(&table, &table_bytes, (self.deadline)())?;
-        resent.objects += 1;
+        let mut content = PackedFile::new(file);
+        match self.bucket.upload(&key, &mut content, object.size, (self.deadline)()) {
+            Err(BucketError::Exists { key }) => resent.taken.push(key),
+            uploaded => {
+                uploaded?;
+                let is_there = self.create_again(table, &table_bytes, resent)?;
+                resent.objects += usize::from(is_there);
+            }
+        }
         Ok(true)
     }
 }

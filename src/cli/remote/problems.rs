@@ -9,6 +9,7 @@ use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
 use crate::model::visible;
+use crate::remote::Resent;
 
 /// The problems, each with its reason.
 #[derive(Debug, Default)]
@@ -18,6 +19,15 @@ impl Problems {
     /// Adds something that went wrong with `what`.
     pub(super) fn add(&mut self, what: impl Into<String>, why: impl fmt::Display) {
         self.0.push((what.into(), why.to_string()));
+    }
+
+    /// Adds what could not be sent again, as something else has its key.
+    pub(super) fn add_taken(&mut self, resent: &Resent) {
+        for key in &resent.taken {
+            let why = "the bucket has lost it, and has other bytes there now: delete that object \
+                       with the tools of the store, then push the conversation again";
+            self.add(key.as_str(), why);
+        }
     }
 
     /// Returns true if there are none.

@@ -95,7 +95,8 @@ fn pull(opened: &Opened, id: &Component) -> Result<Option<Report>, RemoteError> 
     };
     fetch(opened, &conversation, &mut came)?;
     let resent = resend(opened, &conversation, &came)?;
-    let problems = problems(&name, &mut came);
+    let mut problems = problems(&name, &mut came);
+    problems.add_taken(&resent);
     Ok(Some(Report { id: name, came, resent, problems }))
 }
 

@@ -148,6 +148,7 @@ fn push(opened: &Opened, id: &Component, sweeps: bool) -> Result<Report, RemoteE
         let why = "the bucket has lost its bytes, and this host has them no more";
         problems.add(format!("{name}/{path}"), why);
     }
+    problems.add_taken(&resent);
     if !sent.segments.is_empty() {
         tidy(opened, id, sweeps, &mut problems)?;
     }

@@ -1,9 +1,15 @@
 use super::*;
 use crate::bucket::CONVERSATIONS;
+use crate::remote::Home;
+use crate::remote::Moment;
+use crate::remote::Objects as _;
+use crate::remote::files::tests::scene::Scene;
 use crate::remote::files::tests::scene::TOOL;
+use crate::remote::files::tests::scene::soon;
 use crate::remote::sync::tests::Host;
 use crate::remote::sync::tests::deadline;
 use crate::remote::sync::tests::two_hosts;
+use crate::remote::tests::bucket::TestBucket;
 
 fn filled() -> (Host, Host) {
     let (one, other) = two_hosts();
@@ -44,4 +50,30 @@ fn bytes_that_nobody_has_any_more_are_named() {
     std::fs::remove_file(one.scene.at(&large)).unwrap();
     let resent = resend(&one);
     assert_eq!((resent.segments.len(), resent.lost), (1, vec![large]));
+}
+
+#[test]
+fn what_others_wrote_meanwhile_is_compared() {
+    let (scene, bucket) = (Scene::new(), TestBucket::new());
+    scene.put("small", "few bytes\n");
+    let id = bucket.found(false, deadline()).unwrap().id;
+    let home = Home::open(&scene.store, id).unwrap();
+    let lock = home.lock().unwrap().unwrap();
+    let (store, now) = (&scene.store, &Moment::now);
+    let sync = Sync { store, bucket: &bucket, home: &home, lock: &lock, now, deadline: &deadline };
+    let conversation = &scene.conversation;
+    let segment = soon(|| sync.push(conversation).unwrap().segments.first().copied());
+    let notes = home.conversation(conversation.id()).unwrap();
+    let (key, good) =
+        (segment_key(conversation.id(), segment), notes.segment_bytes(segment).unwrap());
+    for (others, is_sent) in [(good.as_slice(), true), (&b"other bytes"[..], false)] {
+        bucket.delete(vec![key.clone()], deadline());
+        let looked = look(&bucket, &notes, deadline()).unwrap();
+        bucket.take_before(&key, others);
+        let resent = sync.resend(conversation, &looked).unwrap();
+        assert_eq!(
+            (resent.segments.len(), resent.taken.len()),
+            (usize::from(is_sent), usize::from(!is_sent))
+        );
+    }
 }

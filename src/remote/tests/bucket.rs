@@ -40,6 +40,8 @@ struct State {
     /// How far the clock of the store was moved, and how far it was when a key was written.
     ahead: u64,
     written: BTreeMap<String, u64>,
+    /// What others write under a key just before a host does.
+    others: BTreeMap<String, Bytes>,
 }
 
 impl TestBucket {
@@ -82,6 +84,11 @@ impl TestBucket {
     pub(in crate::remote) fn replace(&self, key: &str, bytes: &[u8]) {
         self.bucket.delete(vec![key.to_owned()], soon());
         self.bucket.create(key, &Bytes::copy_from_slice(bytes), soon()).unwrap();
+    }
+
+    /// Has somebody else write an object just before a host creates it.
+    pub(in crate::remote) fn take_before(&self, key: &str, bytes: &[u8]) {
+        self.state.lock().others.insert(key.to_owned(), Bytes::copy_from_slice(bytes));
     }
 
     fn ask<T>(
@@ -130,8 +137,12 @@ impl Objects for TestBucket {
     }
 
     fn create(&self, key: &str, bytes: &Bytes, deadline: Deadline) -> Result<Created, BucketError> {
+        let other = self.state.lock().others.remove(key);
         self.ask("create", || {
             self.note(key);
+            if let Some(other) = other {
+                self.bucket.create(key, &other, deadline)?;
+            }
             self.bucket.create(key, bytes, deadline)
         })
     }

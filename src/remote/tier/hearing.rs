@@ -139,7 +139,12 @@ impl Inner {
     ) -> Result<bool, RemoteError> {
         if self.access.options.pushes {
             match sync.resend(conversation, &came.looked) {
-                Ok(_) | Err(RemoteError::Bucket(BucketError::Refused { .. })) => {}
+                Ok(resent) => {
+                    for key in &resent.taken {
+                        tracing::warn!(%key, "the bucket has lost this, and has other bytes there");
+                    }
+                }
+                Err(RemoteError::Bucket(BucketError::Refused { .. })) => {}
                 Err(error) => return Err(error),
             }
         }
