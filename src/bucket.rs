@@ -12,6 +12,7 @@
 //! | `object` | the bytes of one larger artifact, in blocks |
 //! | `frame` | single zstd frames |
 //! | `format_error` | what is not as ctxfs writes it |
+//! | `directory` | a bucket that is a directory, as the disk has it |
 //! | `url` | which bucket, and the clients for each kind |
 //! | `access` | requests, repeated until a deadline |
 //! | `identity` | which bucket it is, and its format |
@@ -19,6 +20,7 @@
 //! | `error` | why a request came to nothing |
 
 mod access;
+mod directory;
 mod error;
 mod format_error;
 mod frame;

@@ -203,10 +203,9 @@ const MAY_BY_PATH: &[(&str, &[&str])] = &[
     ("hook/claude_code/failed_command.rs", &["fs::read"]),
     ("remote/moment.rs", &["fs::read"]),
     // A directory that hosts share, which the user names.
-    ("bucket/url/open.rs", &["DirBuilder"]),
+    ("bucket/directory.rs", &["DirBuilder", "rustix::fs::open("]),
     // The keys of a service account, which the environment names.
     ("bucket/url/environment.rs", &["fs::read"]),
-    ("bucket/access/staged.rs", &["rustix::fs::open("]),
     ("bucket/test_server.rs", &["fs::create", "tempfile::"]),
     // Temporary files without a name, outside the store.
     ("store/archive/export.rs", &["tempfile::"]),

@@ -35,7 +35,6 @@ use counted::Counted;
 use fault::Fault;
 use retry::QUIET;
 use retry::patience;
-use retry::persist;
 use workers::Workers;
 
 use crate::bucket::error::BucketError;
@@ -91,6 +90,16 @@ impl Bucket {
     /// Returns where the bucket is.
     pub fn url(&self) -> &BucketUrl {
         &self.0.url
+    }
+
+    /// Makes the directory with mode 0700, if the bucket is one that is not there and whose parent
+    /// is. For whoever is about to mark it: readers make nothing.
+    pub fn make_directory(&self) -> Result<(), BucketError> {
+        let Some(directory) = self.0.store.directory() else { return Ok(()) };
+        directory.make().map_err(|error| BucketError::Url {
+            url: self.url().to_string(),
+            why: format!("cannot make that directory ({error}): make it, or its parent"),
+        })
     }
 
     /// Returns how many requests this bucket had since it was opened.
@@ -188,11 +197,11 @@ impl Bucket {
     ) -> Result<Bytes, Fault> {
         let path = self.path(key)?;
         let get = || self.0.store.get(&path, range.clone(), most);
-        persist(&self.0.store.last_failure, deadline, patience(most), get).await
+        self.0.store.persist(deadline, patience(most), get).await
     }
 
     async fn looking(&self, path: &Path, deadline: Deadline) -> Result<ObjectMeta, Fault> {
-        persist(&self.0.store.last_failure, deadline, QUIET, || self.0.store.head(path)).await
+        self.0.store.persist(deadline, QUIET, || self.0.store.head(path)).await
     }
 
     async fn putting(
@@ -203,7 +212,7 @@ impl Bucket {
         deadline: Deadline,
     ) -> Result<(), Fault> {
         let put = || self.0.store.put(path, bytes.clone(), mode.clone());
-        persist(&self.0.store.last_failure, deadline, patience(bytes.len() as u64), put).await
+        self.0.store.persist(deadline, patience(bytes.len() as u64), put).await
     }
 
     /// Creates an object where the store has no condition for that.

@@ -97,9 +97,10 @@ impl Bucket {
     /// store that does not loses nothing. Where the keys may not write, it counts as one that
     /// does not.
     pub fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
-        if let Some(mark) = self.mark(deadline)? {
-            return self.agreed(mark, write_once, deadline);
+        if let Some(identity) = self.met(write_once, deadline)? {
+            return Ok(identity);
         }
+        self.make_directory()?;
         loop {
             self.create(MARK, &new_mark(write_once), deadline)?;
             if let Some(mark) = self.mark(deadline)? {
@@ -113,6 +114,17 @@ impl Bucket {
             }
             thread::sleep(AGAIN);
         }
+    }
+
+    /// Does what [`Self::found`] does for a bucket that was marked before; `None` if it is not
+    /// any more. Marks nothing.
+    pub fn met(
+        &self,
+        write_once: bool,
+        deadline: Deadline,
+    ) -> Result<Option<Identity>, BucketError> {
+        let mark = self.mark(deadline)?;
+        mark.map(|mark| self.agreed(mark, write_once, deadline)).transpose()
     }
 
     fn agreed(

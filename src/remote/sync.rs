@@ -39,6 +39,7 @@ use crate::remote::look;
 use crate::remote::look::look_from;
 use crate::remote::messages::Messages;
 use crate::remote::own_log;
+use crate::remote::pieces;
 use crate::replica::Base;
 use crate::replica::Changes;
 use crate::replica::FileVersion;
@@ -242,7 +243,7 @@ impl Sync<'_> {
             sent.tell(pushed.left);
             if !pushed.again {
                 self.forget_log(&notes, &notes.agreement()?)?;
-                notes.keep_over(is_over(&State::of(&pieces(&notes)?.pieces)))?;
+                notes.keep_over(is_over(&State::of_all(pieces(&notes)?.pieces)))?;
                 break;
             }
         }

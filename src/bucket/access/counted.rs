@@ -1,5 +1,6 @@
 //! One request at a time, counted where it is made.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,6 @@ use futures_util::stream;
 use object_store::GetOptions;
 use object_store::GetRange;
 use object_store::GetResult;
-use object_store::ListResult;
 use object_store::ObjectMeta;
 use object_store::ObjectStore;
 use object_store::PutMode;
@@ -20,10 +20,14 @@ use object_store::list::PaginatedListOptions;
 use object_store::list::PaginatedListResult;
 use object_store::path::Path;
 
+use super::deadline::Deadline;
 use super::fault::Fault;
 use super::retry::LastFailure;
 use super::retry::QUIET;
+use super::retry::persist;
 use super::retry::within;
+use crate::bucket::directory::Directory;
+use crate::bucket::name::MARK;
 use crate::bucket::requests::RequestKind;
 use crate::bucket::requests::Requests;
 use crate::bucket::url::Cloud;
@@ -50,15 +54,52 @@ impl Counted {
     pub(super) fn cloud(&self) -> Option<&Arc<dyn Cloud>> {
         match &self.opened {
             Opened::Cloud { store, .. } => Some(store),
-            Opened::Plain(_) => None,
+            Opened::Directory(_) | Opened::Memory(_) => None,
         }
     }
 
-    pub(super) fn store(&self) -> &dyn ObjectStore {
+    /// Returns the directory, if the bucket is one.
+    pub(super) fn directory(&self) -> Option<&Arc<Directory>> {
         match &self.opened {
-            Opened::Cloud { store, .. } => &**store,
-            Opened::Plain(store) => &**store,
+            Opened::Directory(directory) => Some(directory),
+            Opened::Cloud { .. } | Opened::Memory(_) => None,
         }
+    }
+
+    /// Makes `attempt` until `deadline`, as [`persist`] does.
+    pub(super) async fn persist<T, F: Future<Output = Result<T, Fault>>>(
+        &self,
+        deadline: Deadline,
+        limit: Duration,
+        attempt: impl FnMut() -> F,
+    ) -> Result<T, Fault> {
+        persist(&self.last_failure, deadline, limit, attempt).await
+    }
+
+    fn store(&self) -> Result<&dyn ObjectStore, Fault> {
+        match &self.opened {
+            Opened::Cloud { store, .. } => Ok(&**store),
+            Opened::Memory(store) => Ok(&**store),
+            Opened::Directory(directory) => match directory.client() {
+                Ok(client) => Ok(client),
+                Err(error) => Err(Fault::of(&error)),
+            },
+        }
+    }
+
+    /// Returns the client for a request about `path`. In a directory, walks there first: it is a
+    /// plain file, or nothing, and no link leads there.
+    pub(super) async fn store_of(&self, path: &Path) -> Result<&dyn ObjectStore, Fault> {
+        if let Some(directory) = self.directory() {
+            let (directory, key) = (Arc::clone(directory), path.to_string());
+            let is_mark = key == MARK;
+            on_disk(directory, key, Directory::check).await.map_err(|fault| match fault {
+                // Nobody has begun this bucket.
+                fault if is_mark && fault == Fault::no_directory() => Fault::Absent,
+                fault => fault,
+            })?;
+        }
+        self.store()
     }
 
     /// Reads an object, or a range of it up to its end. A body that is shorter than announced
@@ -71,7 +112,8 @@ impl Counted {
     ) -> Result<Bytes, Fault> {
         self.requests.count(RequestKind::Get);
         let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
-        let answer = call(QUIET, self.store().get_opts(path, options)).await?;
+        let store = self.store_of(path).await?;
+        let answer = call(QUIET, store.get_opts(path, options)).await?;
         let size = answer.range.end.saturating_sub(answer.range.start);
         if size > limit {
             return Err(Fault::TooLarge { size, limit });
@@ -99,14 +141,15 @@ impl Counted {
     pub(super) async fn head(&self, path: &Path) -> Result<ObjectMeta, Fault> {
         self.requests.count(RequestKind::Head);
         let options = GetOptions { head: true, ..GetOptions::default() };
-        Ok(call(QUIET, self.store().get_opts(path, options)).await?.meta)
+        let store = self.store_of(path).await?;
+        Ok(call(QUIET, store.get_opts(path, options)).await?.meta)
     }
 
     /// Writes an object.
     pub(super) async fn put(&self, path: &Path, bytes: Bytes, mode: PutMode) -> Result<(), Fault> {
         self.requests.count(RequestKind::Put);
         self.requests.add_bytes(RequestKind::Put, bytes.len());
-        let put = self.store().put_opts(path, bytes.into(), mode.into());
+        let put = self.store_of(path).await?.put_opts(path, bytes.into(), mode.into());
         match put.await.map_err(|error| Fault::of(&error)) {
             Ok(_) => Ok(()),
             Err(Fault::Absent) => Err(Fault::no_bucket()),
@@ -126,30 +169,27 @@ impl Counted {
         call(QUIET, store.list_paginated(prefix, options)).await
     }
 
-    /// Reads the names below a directory, from a store that has no pages. `limit` is the most.
-    pub(super) async fn names(
-        &self,
-        prefix: &Path,
-        after: &Path,
-        limit: usize,
-    ) -> Result<Vec<ObjectMeta>, Fault> {
+    /// Reads the names below a prefix, from memory.
+    pub(super) async fn names(&self, prefix: &Path) -> Result<Vec<ObjectMeta>, Fault> {
         self.requests.count(RequestKind::List);
-        let mut all = Vec::new();
-        let mut names = self.store().list_with_offset(Some(prefix), after);
-        while let Some(name) = names.try_next().await.map_err(|error| Fault::of(&error))? {
-            if all.len() == limit {
-                return Err(Fault::TooMany { limit });
-            }
-            all.push(name);
-        }
-        Ok(all)
+        call(QUIET, self.store()?.list(Some(prefix)).try_collect()).await
     }
 
-    /// Reads the directories of a directory, from a store that has no pages.
-    pub(super) async fn directories(&self, prefix: &Path) -> Result<ListResult, Fault> {
+    /// Reads the prefixes below a prefix, from memory.
+    pub(super) async fn prefixes(&self, prefix: &Path) -> Result<Vec<Path>, Fault> {
         self.requests.count(RequestKind::List);
-        let list = self.store().list_with_delimiter(Some(prefix)).await;
-        list.map_err(|error| Fault::of(&error))
+        Ok(call(QUIET, self.store()?.list_with_delimiter(Some(prefix))).await?.common_prefixes)
+    }
+
+    /// Reads what `list` does of `prefix` in a directory.
+    pub(super) async fn of_directory<T: Send + 'static>(
+        &self,
+        directory: &Arc<Directory>,
+        prefix: &str,
+        list: impl FnOnce(&Directory, &str) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, Fault> {
+        self.requests.count(RequestKind::List);
+        on_disk(Arc::clone(directory), prefix.to_owned(), list).await
     }
 
     /// Returns how many keys `delete` takes at once.
@@ -168,8 +208,11 @@ impl Counted {
             self.requests.count(RequestKind::Delete);
         }
         let paths = stream::iter(paths.into_iter().map(Ok)).boxed();
-        let outcomes: Vec<Result<(), Fault>> = self
-            .store()
+        let store = match self.store() {
+            Ok(store) => store,
+            Err(fault) => return vec![Err(fault); count],
+        };
+        let outcomes: Vec<Result<(), Fault>> = store
             .delete_stream(paths)
             .map(|outcome| outcome.map(drop).map_err(|error| Fault::of(&error)))
             .collect()
@@ -189,4 +232,15 @@ pub(super) async fn call<T>(
     request: impl Future<Output = object_store::Result<T>>,
 ) -> Result<T, Fault> {
     within(limit, async { request.await.map_err(|error| Fault::of(&error)) }).await
+}
+
+/// Waits for what is done at `key` of a directory, on a thread that may wait.
+async fn on_disk<T: Send + 'static>(
+    directory: Arc<Directory>,
+    key: String,
+    work: impl FnOnce(&Directory, &str) -> io::Result<T> + Send + 'static,
+) -> Result<T, Fault> {
+    let done = move || work(&directory, &key).map_err(|error| Fault::at(&directory, &key, &error));
+    let done = tokio::task::spawn_blocking(done).await;
+    done.unwrap_or_else(|error| Err(Fault::Never(format!("a thread failed: {error}"))))
 }

@@ -5,7 +5,10 @@ use std::io;
 
 use object_store::client::HttpError;
 
+use crate::bucket::directory;
+use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
+use crate::bucket::format_error::FormatError;
 
 /// The beginning of the client's text of an answer that is no success.
 const STATUS: &str = "Server returned non-2xx status code: ";
@@ -51,6 +54,8 @@ pub(super) enum Fault {
     Unsupported(String),
     /// The same request fails again.
     Never(String),
+    /// No ctxfs made what has the key.
+    Odd,
     /// The object is larger than its reader takes.
     TooLarge { size: u64, limit: u64 },
     /// More is there than a list takes.
@@ -94,6 +99,10 @@ impl Fault {
             Self::Again(why) | Self::Unsupported(why) | Self::Never(why) => {
                 BucketError::Away { what: format!("{what} `{key}`"), why }
             }
+            Self::Odd => FormatError::damaged(format!(
+                "a link leads to `{key}` in the bucket, or it is no plain file"
+            ))
+            .into(),
             Self::TooLarge { size, limit } => BucketError::TooLarge { key, size, limit },
             Self::TooMany { limit } => BucketError::TooMany { prefix: key, limit },
         }
@@ -102,6 +111,11 @@ impl Fault {
     /// Tells a missing object from a missing bucket.
     pub(super) fn no_bucket() -> Self {
         Self::Never("there is no such bucket: make it, or correct the URL".to_owned())
+    }
+
+    /// Tells a directory that is not there.
+    pub(super) fn no_directory() -> Self {
+        Self::Never("its directory is not there: is its disk mounted?".to_owned())
     }
 
     fn not_found(error: &object_store::Error) -> Self {
@@ -135,6 +149,11 @@ impl Fault {
         Self::Never(deepest(error))
     }
 
+    /// Returns what an error at `key` of a directory means.
+    pub(super) fn at(directory: &Directory, key: &str, error: &io::Error) -> Self {
+        Self::of_disk(error, format!("`{}`: {error}", directory.path_of(key).display()))
+    }
+
     /// Returns what an error of the client of a directory means. Its own text has the path.
     fn of_directory(error: &object_store::Error) -> Self {
         let why = causes(error).nth(1).map(ToString::to_string).unwrap_or_default();
@@ -145,8 +164,12 @@ impl Fault {
     }
 
     /// Returns what an error of a directory means, whose text is `why`.
-    pub(super) fn of_disk(error: &io::Error, why: String) -> Self {
+    fn of_disk(error: &io::Error, why: String) -> Self {
+        if directory::is_odd(error) {
+            return Self::Odd;
+        }
         match error.kind() {
+            io::ErrorKind::NotFound => Self::no_directory(),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Self::Denied(why)
             }

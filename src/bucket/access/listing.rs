@@ -1,6 +1,7 @@
 //! What lies below a prefix.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use super::Deadline;
 use super::fault::Fault;
 use super::milliseconds;
 use super::retry::QUIET;
-use super::retry::persist;
+use crate::bucket::directory::Directory;
+use crate::bucket::directory::PlainFile;
 use crate::bucket::error::BucketError;
 use crate::bucket::url::Cloud;
 
@@ -48,12 +50,14 @@ impl Bucket {
     ) -> Result<Vec<Listed>, BucketError> {
         self.run("list", prefix, async {
             let directory = self.directory(prefix)?;
-            let objects = match self.0.store.cloud() {
-                Some(store) => self.pages(store, &directory, after, deadline).await?,
-                None => self.names(&directory, after, deadline).await?,
+            let mut listed = match (self.0.store.cloud(), self.0.store.directory()) {
+                (_, Some(bucket)) => self.files(bucket, &directory, deadline).await?,
+                (Some(store), _) => {
+                    let objects = self.pages(store, &directory, after, deadline).await?;
+                    listed(&objects, &directory)
+                }
+                (None, None) => listed(&self.names(&directory, deadline).await?, &directory),
             };
-            let mut listed: Vec<Listed> =
-                objects.iter().filter_map(|object| listed(object, &directory)).collect();
             listed.retain(|object| after.is_none_or(|after| object.name.as_str() > after));
             listed.sort_unstable();
             listed.dedup_by(|second, first| second.name == first.name);
@@ -71,14 +75,25 @@ impl Bucket {
     ) -> Result<Vec<String>, BucketError> {
         self.run("list", prefix, async {
             let directory = self.directory(prefix)?;
-            let paths = match self.0.store.cloud() {
-                Some(store) => self.page_directories(store, &directory, limit, deadline).await?,
-                None => self.plain_directories(&directory, deadline).await?,
+            let names = match (self.0.store.cloud(), self.0.store.directory()) {
+                (_, Some(bucket)) => self.directories(bucket, &directory, deadline).await?,
+                (Some(store), _) => {
+                    last_names(&self.page_directories(store, &directory, limit, deadline).await?)
+                }
+                (None, None) => last_names(&self.prefixes(&directory, deadline).await?),
             };
-            let names = paths.iter().filter_map(Path::filename);
-            let names: BTreeSet<String> = names.map(str::to_owned).collect();
+            let names: BTreeSet<String> = names.into_iter().collect();
             Ok(names.into_iter().take(limit).collect())
         })
+    }
+
+    /// Lists what of a directory no other list shows, as it cannot be of ctxfs: links, what is
+    /// neither file nor directory, and what has a name that is no text. Makes no request: only a
+    /// bucket that is a directory has such things.
+    pub fn list_odd(&self, prefix: &str) -> Result<Vec<String>, BucketError> {
+        let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
+        let fault = |error: io::Error| Fault::at(bucket, prefix, &error).into_error("list", prefix);
+        bucket.odd(prefix).map_err(fault)
     }
 
     /// Returns the full prefix of a directory: empty, or with a slash at its end.
@@ -145,36 +160,63 @@ impl Bucket {
         deadline: Deadline,
     ) -> Result<PaginatedListResult, Fault> {
         let page = || self.0.store.page(store, directory, options.clone());
-        persist(&self.0.store.last_failure, deadline, QUIET, page).await.map_err(no_bucket)
+        self.0.store.persist(deadline, QUIET, page).await.map_err(no_bucket)
     }
 
-    async fn names(
-        &self,
-        directory: &str,
-        after: Option<&str>,
-        deadline: Deadline,
-    ) -> Result<Vec<ObjectMeta>, Fault> {
-        let prefix = exact(directory).unwrap_or_default();
-        let offset = after.and_then(|after| exact(&format!("{directory}{after}")));
-        let offset = offset.unwrap_or_default();
-        let names = || self.0.store.names(&prefix, &offset, MOST);
-        persist(&self.0.store.last_failure, deadline, SLOW_LIST, names).await
+    async fn names(&self, directory: &str, deadline: Deadline) -> Result<Vec<ObjectMeta>, Fault> {
+        let prefix = exact(directory);
+        let names = self.0.store.persist(deadline, QUIET, || self.0.store.names(&prefix)).await?;
+        if names.len() > MOST { Err(Fault::TooMany { limit: MOST }) } else { Ok(names) }
     }
 
-    async fn plain_directories(
+    async fn prefixes(&self, directory: &str, deadline: Deadline) -> Result<Vec<Path>, Fault> {
+        let prefix = exact(directory);
+        self.0.store.persist(deadline, QUIET, || self.0.store.prefixes(&prefix)).await
+    }
+
+    async fn files(
         &self,
-        directory: &str,
+        bucket: &Arc<Directory>,
+        prefix: &str,
         deadline: Deadline,
-    ) -> Result<Vec<Path>, Fault> {
-        let prefix = exact(directory).unwrap_or_default();
-        let list = || self.0.store.directories(&prefix);
-        Ok(persist(&self.0.store.last_failure, deadline, SLOW_LIST, list).await?.common_prefixes)
+    ) -> Result<Vec<Listed>, Fault> {
+        let list = || {
+            self.0.store.of_directory(bucket, prefix, |bucket, prefix| bucket.files(prefix, MOST))
+        };
+        let files = self.0.store.persist(deadline, SLOW_LIST, list).await?;
+        if files.len() > MOST {
+            return Err(Fault::TooMany { limit: MOST });
+        }
+        let whole = files.into_iter().filter(|file| !is_staged(&file.name));
+        let listed = |PlainFile { name, size, modified_ms }| Listed { name, size, modified_ms };
+        Ok(whole.map(listed).collect())
+    }
+
+    async fn directories(
+        &self,
+        bucket: &Arc<Directory>,
+        prefix: &str,
+        deadline: Deadline,
+    ) -> Result<Vec<String>, Fault> {
+        let list = || self.0.store.of_directory(bucket, prefix, Directory::directories);
+        self.0.store.persist(deadline, SLOW_LIST, list).await
     }
 }
 
-/// Returns a path as it is written; `None` if it is none.
-fn exact(text: &str) -> Option<Path> {
-    Path::parse(text).ok()
+/// Returns a prefix as it is written; that of all if it is none.
+fn exact(prefix: &str) -> Path {
+    Path::parse(prefix).unwrap_or_default()
+}
+
+fn last_names(paths: &[Path]) -> Vec<String> {
+    paths.iter().filter_map(Path::filename).map(str::to_owned).collect()
+}
+
+/// Returns true for the name of a file that a write in a directory fills before it gets its name.
+fn is_staged(name: &str) -> bool {
+    let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
+    let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
+    name.split_once('#').is_some_and(|(_, end)| is_number(end))
 }
 
 /// A prefix is never absent, so its bucket is.
@@ -182,8 +224,10 @@ fn no_bucket(fault: Fault) -> Fault {
     if fault == Fault::Absent { Fault::no_bucket() } else { fault }
 }
 
-fn listed(object: &ObjectMeta, directory: &str) -> Option<Listed> {
-    let name = object.location.as_ref().strip_prefix(directory)?;
-    let modified_ms = milliseconds(object);
-    Some(Listed { name: name.to_owned(), size: object.size, modified_ms })
+fn listed(objects: &[ObjectMeta], directory: &str) -> Vec<Listed> {
+    let listed = |object: &ObjectMeta| {
+        let name = object.location.as_ref().strip_prefix(directory)?.to_owned();
+        Some(Listed { name, size: object.size, modified_ms: milliseconds(object) })
+    };
+    objects.iter().filter_map(listed).collect()
 }

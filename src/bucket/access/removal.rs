@@ -10,6 +10,7 @@ use super::Bucket;
 use super::Deadline;
 use super::fault::Fault;
 use super::retry::Pauses;
+use super::retry::within;
 use crate::bucket::error::BucketError;
 
 /// The time for one request, which has the work of 1000.
@@ -40,12 +41,10 @@ impl Bucket {
 
     /// Deletes the keys of one turn. Asks again for those alone that time may mend.
     async fn deleting(&self, keys: &[String], deadline: Deadline) -> Vec<Result<(), Fault>> {
-        let start = |key: &String| match (self.remove_staged(key), self.path(key)) {
-            (Some(outcome), _) => outcome,
-            (None, Ok(_)) => Err(Fault::Again("there was no time".to_owned())),
-            (None, Err(fault)) => Err(fault),
-        };
-        let mut outcomes: Vec<Result<(), Fault>> = keys.iter().map(start).collect();
+        let mut outcomes = Vec::with_capacity(keys.len());
+        for key in keys {
+            outcomes.push(within(PATIENCE.min(deadline.left()), self.begin(key)).await);
+        }
         let mut pauses = Pauses::new();
         loop {
             let places = to_try(&outcomes);
@@ -57,6 +56,15 @@ impl Bucket {
                 return outcomes;
             }
         }
+    }
+
+    /// Returns the outcome of a key for which no request is made, or that there was no time yet.
+    async fn begin(&self, key: &str) -> Result<(), Fault> {
+        if let Some(outcome) = self.remove_staged(key) {
+            return outcome;
+        }
+        self.0.store.store_of(&self.path(key)?).await?;
+        Err(Fault::Again("there was no time".to_owned()))
     }
 
     /// Sends one request for the keys at `places`, or one for each.

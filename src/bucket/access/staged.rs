@@ -5,35 +5,29 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 
 use rustix::fs::AtFlags;
-use rustix::fs::FileType;
-use rustix::fs::Mode;
-use rustix::fs::OFlags;
-use rustix::fs::ResolveFlags;
-use rustix::fs::StatxFlags;
-use rustix::io::Errno;
 
 use super::Bucket;
 use super::Listed;
 use super::fault::Fault;
+use crate::bucket::directory;
+use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
 use crate::bucket::name::staged_for;
-
-/// Nothing outside the bucket is reached, whatever lies in it.
-const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 
 impl Bucket {
     /// Lists what writes to keys of ctxfs left in these directories when they were cut off, and
     /// what those write that go on. Each has its whole key, and [`Self::delete`] takes it. Makes no
     /// request: only a directory shows such files, and their times are those of its clock.
     pub fn list_staged(&self, directories: &[String]) -> Result<Vec<Listed>, BucketError> {
-        let Some(root) = self.url().local_directory() else { return Ok(Vec::new()) };
+        let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
         let mut staged = Vec::new();
         for directory in directories {
-            let found = staged_in(root, directory);
-            let fault = |error| of_disk((root, directory), &error).into_error("list", directory);
+            let found = staged_in(bucket, directory);
+            let fault = |error: io::Error| {
+                Fault::at(bucket, directory, &error).into_error("list", directory)
+            };
             staged.extend(found.map_err(fault)?);
         }
         staged.sort_unstable();
@@ -42,69 +36,39 @@ impl Bucket {
 
     /// Removes such a file. `None` if that is none.
     pub(super) fn remove_staged(&self, key: &str) -> Option<Result<(), Fault>> {
-        let root = self.url().local_directory()?;
+        let bucket = self.0.store.directory()?;
         staged_for(key)?;
-        Some(remove(root, key).map_err(|error| of_disk((root, key), &error)))
+        Some(remove(bucket, key).map_err(|error| Fault::at(bucket, key, &error)))
     }
 }
 
-/// Returns what an error with the file or directory `key` below `root` means.
-fn of_disk((root, key): (&Path, &str), error: &io::Error) -> Fault {
-    Fault::of_disk(error, format!("`{}`: {error}", root.join(key).display()))
-}
-
-fn staged_in(root: &Path, directory: &str) -> io::Result<Vec<Listed>> {
-    let Some(opened) = open(root, directory)? else { return Ok(Vec::new()) };
+fn staged_in(bucket: &Directory, prefix: &str) -> io::Result<Vec<Listed>> {
+    let Some(opened) = open(bucket, prefix)? else { return Ok(Vec::new()) };
     let mut staged = Vec::new();
-    for entry in rustix::fs::Dir::read_from(&opened)? {
-        let entry = entry?;
-        let Ok(name) = entry.file_name().to_str() else { continue };
-        let key = format!("{directory}{name}");
+    for name in directory::names_of(&opened)? {
+        let key = format!("{prefix}{name}");
         if staged_for(&key).is_some()
-            && let Some(listed) = listed(&opened, name, key)?
+            && let Some(file) = directory::file_at(&opened, &name)?
         {
-            staged.push(listed);
+            staged.push(Listed { name: key, size: file.size, modified_ms: file.modified_ms });
         }
     }
     Ok(staged)
 }
 
-/// Returns what the disk says of a file. `None` if it is none, or has gone.
-fn listed(directory: &OwnedFd, name: &str, key: String) -> io::Result<Option<Listed>> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW;
-    let found = rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS);
-    let Some(stat) = unless_gone(found)? else { return Ok(None) };
-    let seconds = u64::try_from(stat.stx_mtime.tv_sec).unwrap_or_default();
-    let millis = u64::from(stat.stx_mtime.tv_nsec / 1_000_000);
-    let modified_ms = seconds.saturating_mul(1000).saturating_add(millis);
-    let is_file = FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::RegularFile;
-    Ok(is_file.then_some(Listed { name: key, size: stat.stx_size, modified_ms }))
-}
-
-fn remove(root: &Path, key: &str) -> io::Result<()> {
+fn remove(bucket: &Directory, key: &str) -> io::Result<()> {
     let start = key.rfind('/').map_or(0, |slash| slash + 1);
-    let (directory, name) = key.split_at(start);
-    let Some(directory) = open(root, directory)? else { return Ok(()) };
-    unless_gone(rustix::fs::unlinkat(&directory, name, AtFlags::empty()))?;
+    let (prefix, name) = key.split_at(start);
+    let Some(opened) = open(bucket, prefix)? else { return Ok(()) };
+    directory::unless_gone(rustix::fs::unlinkat(&opened, name, AtFlags::empty()))?;
     Ok(())
 }
 
-/// Opens a directory of the bucket. `None` if there is none.
-fn open(root: &Path, directory: &str) -> io::Result<Option<OwnedFd>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = rustix::fs::open(root, flags, Mode::empty())?;
-    let path = if directory.is_empty() { "." } else { directory };
-    match rustix::fs::openat2(&root, path, flags, Mode::empty(), BENEATH) {
-        // It leads elsewhere, or this kernel cannot tell.
-        Err(Errno::LOOP | Errno::XDEV | Errno::NOTDIR | Errno::NOSYS) => Ok(None),
-        opened => unless_gone(opened),
-    }
-}
-
-fn unless_gone<T>(done: rustix::io::Result<T>) -> io::Result<Option<T>> {
-    match done {
-        Err(Errno::NOENT) => Ok(None),
-        done => Ok(Some(done?)),
+/// Opens a directory of the bucket. `None` if there is none, or it leads elsewhere.
+fn open(bucket: &Directory, prefix: &str) -> io::Result<Option<OwnedFd>> {
+    match bucket.open(prefix) {
+        Err(error) if directory::is_odd(&error) => Ok(None),
+        opened => opened,
     }
 }
 

@@ -33,7 +33,9 @@ struct Stores {
 
 impl Stores {
     fn new() -> Self {
-        Self { server: TestServer::start(), directory: tempfile::tempdir().unwrap() }
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("shared")).unwrap();
+        Self { server: TestServer::start(), directory }
     }
 
     fn all(&self) -> [(&'static str, Bucket); 3] {

@@ -21,7 +21,6 @@ use super::counted::call;
 use super::fault::Fault;
 use super::retry::QUIET;
 use super::retry::patience;
-use super::retry::persist;
 use crate::bucket::requests::RequestKind;
 use crate::bucket::url::Cloud;
 
@@ -151,7 +150,7 @@ impl<'a> Parts<'a> {
                     counted.requests.count(RequestKind::Put);
                     call(COMPLETE, store.complete_multipart(&self.path, id, parts.clone()))
                 };
-                persist(&counted.last_failure, self.deadline, COMPLETE, complete).await.map(drop)
+                counted.persist(self.deadline, COMPLETE, complete).await.map(drop)
             }
         };
         match completed {
@@ -195,8 +194,7 @@ impl Drop for Parts<'_> {
 }
 
 async fn begin(counted: &Counted, path: &Path, deadline: Deadline) -> Result<Target, Fault> {
-    let target =
-        persist(&counted.last_failure, deadline, QUIET, || begin_once(counted, path)).await;
+    let target = counted.persist(deadline, QUIET, || begin_once(counted, path)).await;
     target.map_err(|fault| if fault == Fault::Absent { Fault::no_bucket() } else { fault })
 }
 
@@ -207,7 +205,8 @@ async fn begin_once(counted: &Counted, path: &Path) -> Result<Target, Fault> {
         return Ok(Target::Cloud { store: Arc::clone(store), id });
     }
     let options = PutMultipartOptions::default();
-    let upload = call(QUIET, counted.store().put_multipart_opts(path, options)).await?;
+    let store = counted.store_of(path).await?;
+    let upload = call(QUIET, store.put_multipart_opts(path, options)).await?;
     Ok(Target::Plain(upload))
 }
 
@@ -225,7 +224,7 @@ async fn send_part(
         count_part(&counted, &bytes);
         call(limit, store.put_part(&path, &id, place, bytes.clone().into()))
     };
-    Ok((place, Some(persist(&counted.last_failure, deadline, limit, part).await?)))
+    Ok((place, Some(counted.persist(deadline, limit, part).await?)))
 }
 
 fn count_part(counted: &Counted, bytes: &Bytes) {

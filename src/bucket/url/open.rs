@@ -1,9 +1,6 @@
 //! Clients of the stores, made of a URL and the environment.
 
-use std::fs::DirBuilder;
-use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +13,13 @@ use object_store::aws::Checksum;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::list::PaginatedListStore;
-use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::multipart::MultipartStore;
 
 use super::BucketUrl;
 use super::Service;
 use super::environment;
+use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
 
 /// The time for a connection, with the lookup of its name.
@@ -31,8 +28,6 @@ const CONNECT: Duration = Duration::from_secs(5);
 const S3_DELETES: usize = 1000;
 /// The keys that one request to Azure deletes.
 const AZURE_DELETES: usize = 256;
-/// The mode of a directory that ctxfs makes: what is in it is its owner's.
-const PRIVATE: u32 = 0o700;
 /// The variables that name an endpoint, which a plain connection to this host may have.
 const ENDPOINTS: [&str; 6] = [
     "aws_endpoint_url",
@@ -61,8 +56,10 @@ pub(in crate::bucket) enum Opened {
         /// The keys that one request deletes.
         deletes: usize,
     },
-    /// A directory, or memory.
-    Plain(Arc<dyn ObjectStore>),
+    /// A directory.
+    Directory(Arc<Directory>),
+    /// Memory of this process.
+    Memory(Arc<dyn ObjectStore>),
 }
 
 /// The variables that one service reads, in lower case, as its builder takes them.
@@ -75,8 +72,8 @@ impl BucketUrl {
     /// Makes a client. Reads the keys, the region, the endpoint and the encryption from
     /// `environment`, under the names that the tools of each service use.
     ///
-    /// Makes no request. A directory that is not there is made with mode 0700, if its parent is
-    /// there. A plain connection needs `AWS_ALLOW_HTTP=true`, unless it is to this host.
+    /// Makes no request. A directory need not be there, but its parent must: whoever begins the
+    /// bucket makes it. A plain connection needs `AWS_ALLOW_HTTP=true`, unless it is to this host.
     pub(in crate::bucket) fn open(
         &self,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -86,7 +83,7 @@ impl BucketUrl {
             Service::Google { bucket } => self.settings("google_", environment).google(bucket),
             Service::Azure { container } => self.settings("azure_", environment).azure(container),
             Service::Directory(path) => self.directory(path),
-            Service::Memory => Ok(Opened::Plain(Arc::new(InMemory::new()))),
+            Service::Memory => Ok(Opened::Memory(Arc::new(InMemory::new()))),
         }
     }
 
@@ -104,20 +101,17 @@ impl BucketUrl {
     }
 
     fn directory(&self, path: &Path) -> Result<Opened, BucketError> {
-        let refuse = |why: String| BucketError::Url { url: self.to_string(), why };
-        match DirBuilder::new().mode(PRIVATE).create(path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                let why = format!("cannot make that directory ({error}): make it, or its parent");
-                return Err(refuse(why));
-            }
-            _ => {}
+        let refuse = |why: &str| BucketError::Url { url: self.to_string(), why: why.to_owned() };
+        if path.is_file() {
+            return Err(refuse("that is no directory: name one"));
         }
-        if !path.is_dir() {
-            return Err(refuse("that is no directory: name one".to_owned()));
+        if !path.is_dir() && !path.parent().is_some_and(Path::is_dir) {
+            return Err(refuse(
+                "there is no such directory, and none that it would be in: is its disk mounted? \
+                 Else make it, or its parent",
+            ));
         }
-        let store = LocalFileSystem::new_with_prefix(path)
-            .map_err(|error| refuse(format!("cannot open that directory: {error}")))?;
-        Ok(Opened::Plain(Arc::new(store.with_fsync(true))))
+        Ok(Opened::Directory(Arc::new(Directory::new(path))))
     }
 }
 

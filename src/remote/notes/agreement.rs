@@ -102,6 +102,7 @@ impl Agreement {
     #[must_use]
     pub(in crate::remote) fn without_log(&self, messages: MessagesAt) -> Self {
         Self { messages, unshared: BTreeMap::new(), ..self.clone() }
+    }
 
     /// Returns the same with another base.
     pub(in crate::remote) fn with_base(&self, base: Base) -> Self {

@@ -48,7 +48,7 @@ fn objects(bucket: &TestBucket, host: &TestHost) -> Vec<String> {
 #[test]
 fn everything_is_shared() {
     let directory = tempfile::tempdir().unwrap();
-    let url = format!("file://{}/bucket", directory.path().display());
+    let url = format!("file://{}", directory.path().display());
     for bucket in [TestBucket::new(), TestBucket::at(&url)] {
         let mut host = filled();
         host.push_all(&bucket);

@@ -141,6 +141,7 @@ fn send(to: &UnixStream, bytes: &[u8], passed: UnixStream) {
 fn of_directory() -> (Arc<Watched>, ProcessObjects) {
     let shared = tempfile::Builder::new().prefix("ctxfs-bucket-").tempdir().unwrap();
     let url = format!("file://{}/bucket", shared.path().display());
+    fs::create_dir(shared.path().join("bucket")).unwrap();
     let watched = Watched::start(&url, shared);
     let objects = ProcessObjects::new(Arc::clone(&watched) as _);
     (watched, objects)

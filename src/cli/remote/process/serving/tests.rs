@@ -59,6 +59,7 @@ fn it_answers_many_at_a_time_until_the_end() {
 fn it_ends_when_its_directory_is_another_one() {
     let shared = tempfile::tempdir().unwrap();
     let path = shared.path().join("bucket");
+    std::fs::create_dir(&path).unwrap();
     let url = BucketUrl::parse(&format!("file://{}", path.display())).unwrap();
     let bucket = Bucket::open(&url, []);
     let directory = Directory::of(&url);
