@@ -98,6 +98,7 @@ pub use files::files;
 pub use home::Home;
 pub use home::KnownBucket;
 pub use home::PushLock;
+pub use home::known_bucket;
 pub use home::known_buckets;
 pub use look::Looked;
 pub use look::look;

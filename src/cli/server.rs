@@ -91,7 +91,7 @@ fn begin(
 ) -> anyhow::Result<()> {
     let store = Store::open_to_serve(&plan.store)?;
     let models = started_models(plan)?;
-    let bucket = bucket(plan, &watched.watchdogs)?;
+    let bucket = bucket(plan, &store, &watched.watchdogs)?;
     // Confined while there is one thread, before any byte of an output is read.
     let confinement = confine(plan, &store);
     let stop = Stop::new(events.clone());
@@ -148,10 +148,14 @@ fn started_models(plan: &MountPlan) -> io::Result<Option<Arc<Models>>> {
 /// Returns the bucket that hosts share, if one is set. Its keys are those of the process that asks
 /// it, which the watchdogs start: a confined server forgets them.
 #[cfg(feature = "remote")]
-fn bucket(plan: &MountPlan, watchdogs: &Arc<Watchdogs>) -> anyhow::Result<Option<SharedObjects>> {
+fn bucket(
+    plan: &MountPlan,
+    store: &Store,
+    watchdogs: &Arc<Watchdogs>,
+) -> anyhow::Result<Option<SharedObjects>> {
     let watchdogs = Arc::clone(watchdogs);
     let starter: Starter = Box::new(move |socket| watchdogs.start_remote(socket.as_fd()));
-    let bucket = remote::start_process(&plan.settings, starter)?;
+    let bucket = remote::start_process(&plan.settings, store, starter)?;
     if bucket.is_some() && !is_unconfined(plan) {
         env::forget_object_stores();
     }
@@ -161,7 +165,7 @@ fn bucket(plan: &MountPlan, watchdogs: &Arc<Watchdogs>) -> anyhow::Result<Option
 /// Returns none, as this build has no remote tier.
 #[cfg(not(feature = "remote"))]
 #[expect(clippy::unnecessary_wraps, reason = "a build with the tier may fail")]
-fn bucket(_: &MountPlan, _: &Arc<Watchdogs>) -> anyhow::Result<Option<SharedObjects>> {
+fn bucket(_: &MountPlan, _: &Store, _: &Arc<Watchdogs>) -> anyhow::Result<Option<SharedObjects>> {
     Ok(None)
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use crate::bucket::BucketError;
+use crate::bucket::BucketId;
 use crate::bucket::FormatError;
 use crate::replica::Origin;
 use crate::replica::SegmentId;
@@ -70,6 +71,30 @@ pub enum RemoteError {
         /// The artifact.
         origin: Origin,
     },
+    /// The bucket that this store knows is not where it was.
+    #[error(
+        "the bucket `{url}` has no ctxfs.json; this store knew it as bucket `{id}`: is its disk \
+         mounted? If it was emptied for good, `ctxfs push --new-bucket` begins a new one there"
+    )]
+    Lost {
+        /// Its URL.
+        url: String,
+        /// The bucket that was there.
+        id: BucketId,
+    },
+    /// Another bucket has come to the place of one that is being used.
+    #[error(
+        "the bucket `{url}` is `{now}` now, and was `{id}`: is the right disk mounted? If it was \
+         replaced for good, start this process of ctxfs again, such as the mount"
+    )]
+    Replaced {
+        /// Its URL.
+        url: String,
+        /// The bucket that was there.
+        id: BucketId,
+        /// The one that is there.
+        now: BucketId,
+    },
     /// Another process looks for this one, and failed.
     #[error("{why}")]
     Looker {
@@ -118,7 +143,12 @@ impl RemoteError {
 
     /// Returns true if the same may succeed later, without a change by anyone here.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Bucket(error) if error.may_pass())
+        match self {
+            Self::Bucket(error) => error.may_pass(),
+            // Its disk may come back.
+            Self::Lost { .. } | Self::Replaced { .. } => true,
+            _ => false,
+        }
     }
 
     /// Returns true if it says nothing of other conversations than the one that it is about.
@@ -132,7 +162,9 @@ impl RemoteError {
             | Self::Damaged { .. }
             | Self::Unknown { .. }
             | Self::Blind { .. } => true,
-            Self::Looker { .. } | Self::WriteOnce => false,
+            Self::Looker { .. } | Self::WriteOnce | Self::Lost { .. } | Self::Replaced { .. } => {
+                false
+            }
         }
     }
 }

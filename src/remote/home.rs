@@ -41,6 +41,7 @@ use crate::store::Store;
 use crate::store::file_lock;
 
 pub use known::KnownBucket;
+pub use known::known_bucket;
 pub use known::known_buckets;
 
 const LOCK: &str = "lock";

@@ -82,8 +82,17 @@ pub trait Objects: Sync {
     /// Reads who the bucket is, and marks it first if no host did.
     fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError>;
 
+    /// Does what [`Self::found`] does for a bucket that was marked before; `None` if it is not
+    /// any more. Marks nothing.
+    fn met(&self, write_once: bool, deadline: Deadline) -> Result<Option<Identity>, BucketError>;
+
     /// Returns how many requests there were, and the bytes of them.
     fn requests(&self) -> RequestCounts;
+
+    /// Returns a number of the process that answers: another one where that began anew.
+    fn answerer(&self) -> u32 {
+        0
+    }
 
     /// Returns why no request can be made at all, for people; `None` if one can.
     fn trouble(&self) -> Option<String> {
@@ -162,6 +171,10 @@ impl Objects for Bucket {
 
     fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
         Bucket::found(self, write_once, deadline)
+    }
+
+    fn met(&self, write_once: bool, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
+        Bucket::met(self, write_once, deadline)
     }
 
     fn requests(&self) -> RequestCounts {

@@ -248,11 +248,17 @@ impl Inner {
     /// Notes what became of requests, and returns the same.
     fn noted<T>(&self, outcome: Result<T, RemoteError>) -> Result<T, RemoteError> {
         match &outcome {
-            Err(error) if error.may_pass() => self.weather.failed(error, (self.now)()),
+            Err(error) if error.may_pass() => self.failed(error),
             Err(error) => self.weather.refused(error),
             Ok(_) => {}
         }
         outcome
+    }
+
+    /// Notes a failure of the bucket.
+    fn failed(&self, error: &RemoteError) {
+        self.access.doubt();
+        self.weather.failed(error, (self.now)());
     }
 }
 

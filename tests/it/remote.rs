@@ -2,6 +2,7 @@
 
 mod cut_off;
 mod exchange;
+mod gone;
 pub(crate) mod host;
 mod hosts;
 mod mounts;

@@ -15,6 +15,12 @@ pub(in crate::cli) struct PushArgs {
     /// Conversations to send. Default: all of the store, and the removal of those that are gone.
     pub(in crate::cli) conversations: Vec<String>,
 
+    /// Begin a new bucket where the one that this store knows is gone for good.
+    ///
+    /// Without it a bucket that was emptied, or whose disk is not mounted, is an error.
+    #[arg(long)]
+    pub(in crate::cli) new_bucket: bool,
+
     /// Show no progress.
     #[arg(long, short)]
     pub(in crate::cli) quiet: bool,

@@ -3,12 +3,18 @@
 use serde_json::Value;
 use serde_json::json;
 
+use crate::bucket::Bucket;
+use crate::bucket::BucketError;
+use crate::bucket::CONVERSATIONS;
+use crate::bucket::log_prefix;
+use crate::bucket::objects_prefix;
 use crate::cli::args::Cli;
 use crate::cli::args::RemoteCheckArgs;
 use crate::cli::context::Context;
 use crate::cli::ls;
 use crate::cli::progress;
 use crate::cli::remote::each::Done;
+use crate::cli::remote::opened::Names;
 use crate::cli::remote::opened::Opened;
 use crate::cli::remote::opened::Purpose;
 use crate::cli::remote::problems::Problems;
@@ -16,24 +22,31 @@ use crate::model::Component;
 use crate::model::visible;
 use crate::remote::Check;
 use crate::remote::Checked;
+use crate::remote::Flaw;
 
 const WHAT: [&str; 2] = ["flaw in the bucket", "flaws in the bucket"];
+const ODD: &str = "no ctxfs made it, and it is passed over: delete it if it is of no use";
 const HINT: &str = "docs/REMOTE.md says what to do";
 
 pub(super) fn run(args: &RemoteCheckArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let opened = Opened::new(&settings, (Purpose::Read, args.quiet || cli.json), context)?;
     let bar = progress::bar("checking", None, args.quiet || cli.json || !args.read);
-    let ids = opened.wanted_or_lost(args.conversation.as_slice())?;
+    let Names { ids, odd } = opened.wanted_or_lost(args.conversation.as_slice())?;
     let is_quiet = args.quiet || cli.json || args.read;
-    let done = Done::in_each(&ids, ("checking", is_quiet), &opened.bucket, |id| {
+    let mut done = Done::in_each(&ids, ("checking", is_quiet), &opened.bucket, |id| {
         let notes = opened.home.conversation(id)?;
         let (bucket, reads) = (&opened.bucket, args.read);
         let (deadline, progress) = (|| opened.deadline(), |bytes| bar.inc(bytes));
         let check =
             Check { bucket, notes: &notes, reads, deadline: &deadline, progress: &progress };
-        Ok(Some((id.clone(), check.run()?)))
+        let mut checked = check.run()?;
+        checked.flaws.extend(odd_flaws(bucket, id)?);
+        Ok(Some((id.clone(), checked)))
     });
+    for name in odd {
+        done.add(format!("{CONVERSATIONS}{name}"), ODD);
+    }
     bar.finish_and_clear();
     for (id, checked) in &done.reports {
         let is_nothing = checked.flaws.is_empty() && checked.unnamed.is_empty();
@@ -44,6 +57,17 @@ pub(super) fn run(args: &RemoteCheckArgs, cli: &Cli, context: &mut Context) -> a
     let text = if cli.json { json_of(&done.reports) } else { text_of(&done.reports) };
     context.printer.data(&text)?;
     done.end(add_flaws, (WHAT, HINT), context)
+}
+
+/// Returns what lies among the segments and objects of a conversation, and no list shows.
+fn odd_flaws(bucket: &Bucket, id: &Component) -> Result<Vec<Flaw>, BucketError> {
+    let mut flaws = Vec::new();
+    for (folder, prefix) in [("log", log_prefix(id)), ("objects", objects_prefix(id))] {
+        let odd = bucket.list_odd(&prefix)?.into_iter();
+        flaws
+            .extend(odd.map(|name| Flaw { what: format!("{folder}/{name}"), why: ODD.to_owned() }));
+    }
+    Ok(flaws)
 }
 
 fn add_flaws((id, checked): (Component, Checked), problems: &mut Problems) {

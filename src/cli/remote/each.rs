@@ -19,7 +19,7 @@ const ANY_HINT: &str = "all else is done; mend what is named, and try again";
 pub(super) struct Done<T> {
     /// The reports of those in which something was to be done.
     pub(super) reports: Vec<T>,
-    /// The failures that concern one conversation alone.
+    /// The failures that hold up nothing else.
     problems: Problems,
     failure: Option<RemoteError>,
 }
@@ -54,6 +54,11 @@ impl<T> Done<T> {
             shown.bar.inc(1);
         }
         done
+    }
+
+    /// Adds a problem that is of no conversation.
+    pub(super) fn add(&mut self, what: String, why: &str) {
+        self.problems.add(what, why);
     }
 
     /// Returns true if nothing was to be done, and nothing failed.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use crate::bucket::Bucket;
+use crate::bucket::BucketError;
 use crate::bucket::BucketId;
 use crate::bucket::BucketUrl;
 use crate::bucket::CONVERSATIONS;
@@ -30,6 +31,7 @@ use crate::remote::Moment;
 use crate::remote::PushLock;
 use crate::remote::RemoteError;
 use crate::remote::Sync;
+use crate::remote::known_bucket;
 use crate::store::Store;
 
 /// The time that a request is repeated for.
@@ -45,6 +47,8 @@ const MOST_CONVERSATIONS: usize = 1_000_000;
 pub(super) enum Purpose {
     /// It writes segments there. The first host marks the bucket.
     Publish,
+    /// It does that, also where a bucket that this store knows is gone for good.
+    Begin,
     /// It reads. The bucket must have been used.
     Read,
 }
@@ -61,6 +65,14 @@ pub(super) struct Opened {
     until: Option<Instant>,
 }
 
+/// What lies directly below the conversations of a bucket.
+pub(super) struct Names {
+    /// The conversations.
+    pub(super) ids: BTreeSet<Component>,
+    /// Names that are none, which no ctxfs gave.
+    pub(super) odd: Vec<String>,
+}
+
 /// Returns where the bucket is.
 pub(super) fn url(settings: &Settings) -> anyhow::Result<BucketUrl> {
     let hint = "set `url` in `[remote]` of ctxfs.toml, or `CTXFS_REMOTE_URL`: docs/REMOTE.md";
@@ -74,23 +86,35 @@ pub(super) fn bucket(settings: &Settings) -> anyhow::Result<Bucket> {
     Ok(Bucket::open(&url(settings)?, env::of_object_stores())?)
 }
 
-/// Asks who the bucket is. Fails if it is write-once and this host is not, or the other way round.
+/// Asks who the bucket is. Fails if it is write-once and this host is not, or the other way round,
+/// and if the store knows a bucket there that is there no more.
 pub(super) fn identify(
     bucket: &Bucket,
+    store: &Store,
     settings: &Settings,
     purpose: Purpose,
     deadline: Deadline,
 ) -> anyhow::Result<Identity> {
     let write_once = settings.is_on(Key::WriteOnce);
-    if purpose == Purpose::Publish {
-        return Ok(bucket.found(write_once, deadline)?);
-    }
+    let url = bucket.url().to_string();
+    let known = known_bucket(store, &url)?;
+    let identity = match (purpose, known) {
+        (Purpose::Begin, _) | (Purpose::Publish, None) => Some(bucket.found(write_once, deadline)?),
+        (Purpose::Publish, Some(_)) => bucket.met(write_once, deadline)?,
+        (Purpose::Read, _) => {
+            let identity = bucket.identity(deadline)?;
+            identity.map(|found| found.agreeing(write_once)).transpose()?
+        }
+    };
     let absent = || {
+        if let Some(id) = known {
+            return anyhow::Error::from(RemoteError::Lost { url, id });
+        }
         let text = format!("no host has sent anything to `{}` yet", bucket.url());
         let hint = "`ctxfs push` on a host that has conversations, or correct `[remote] url`";
-        Failure::new(FailureKind::Failed, text, hint)
+        Failure::new(FailureKind::Failed, text, hint).into()
     };
-    Ok(bucket.identity(deadline)?.ok_or_else(absent)?.agreeing(write_once)?)
+    identity.ok_or_else(absent)
 }
 
 impl Opened {
@@ -114,12 +138,12 @@ impl Opened {
         let bucket = bucket(settings)?;
         let store = Store::open(&settings.store(&context.environment)?)?;
         let shown = waiting(&bucket, is_quiet);
-        let identity = identify(&bucket, settings, purpose, deadline(until))?;
+        let identity = identify(&bucket, &store, settings, purpose, deadline(until))?;
         drop(shown);
         let home = Home::open(&store, identity.id)?;
         let lock = wait_for(&home, &store, until, context)?;
         home.keep_bucket(&bucket.url().to_string(), identity.write_once)?;
-        if purpose == Purpose::Publish && !identity.conditional {
+        if purpose != Purpose::Read && !identity.conditional {
             // Nobody can tell whether a copy of this store has taken the next number.
             home.new_writer()?;
         }
@@ -158,8 +182,19 @@ impl Opened {
                 .map(|id| places::conversation_id(id))
                 .collect::<Result<_, _>>()?);
         }
-        let names = self.bucket.list_dirs(CONVERSATIONS, MOST_CONVERSATIONS, self.deadline())?;
-        Ok(names.iter().filter_map(|name| conversation_of(name)).collect())
+        Ok(self.names()?.ids)
+    }
+
+    fn names(&self) -> Result<Names, BucketError> {
+        let mut ids = BTreeSet::new();
+        let mut odd = self.bucket.list_odd(CONVERSATIONS)?;
+        for name in self.bucket.list_dirs(CONVERSATIONS, MOST_CONVERSATIONS, self.deadline())? {
+            match conversation_of(&name) {
+                Some(id) => _ = ids.insert(id),
+                None => odd.push(name),
+            }
+        }
+        Ok(Names { ids, odd })
     }
 
     /// Fails if the last look found nothing of a conversation: whoever named it meant another one.
@@ -173,13 +208,13 @@ impl Opened {
         Err(Failure::new(FailureKind::Failed, text, hint).into())
     }
 
-    /// Returns what [`Self::wanted`] does. All are also those of the store that the bucket has had:
-    /// it may have lost them.
-    pub(super) fn wanted_or_lost(&self, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
-        let mut ids = self.wanted(named)?;
+    /// Returns what [`Self::wanted`] does, and where none is named what is odd beside them. All are
+    /// also those of the store that the bucket has had: it may have lost them.
+    pub(super) fn wanted_or_lost(&self, named: &[String]) -> anyhow::Result<Names> {
         if !named.is_empty() {
-            return Ok(ids);
+            return Ok(Names { ids: self.wanted(named)?, odd: Vec::new() });
         }
+        let Names { mut ids, odd } = self.names()?;
         for id in self.home.known_conversations()? {
             if !ids.contains(&id)
                 && self.store.conversation(&id)?.is_some()
@@ -188,7 +223,7 @@ impl Opened {
                 ids.insert(id);
             }
         }
-        Ok(ids)
+        Ok(Names { ids, odd })
     }
 }
 

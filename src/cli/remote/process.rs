@@ -46,6 +46,8 @@ use crate::remote::Objects;
 use crate::remote::ProcessObjects;
 use crate::remote::answer_read_request;
 use crate::remote::answer_request;
+use crate::remote::known_bucket;
+use crate::store::Store;
 
 /// The signals that a terminal, or systemd, sends to all processes of a mount. The server decides
 /// when to end, and still has something to send then.
@@ -71,12 +73,21 @@ pub(in crate::cli) fn url(settings: &Settings) -> anyhow::Result<Option<&str>> {
 
 /// Returns the bucket of the settings, asked by a process that `starter` starts; `None` if no
 /// bucket is set. Starts nothing yet.
+///
+/// That process may not leave a directory that hosts share. So if it may be this store that begins
+/// a bucket there, the directory is made here.
 pub(in crate::cli) fn start(
     settings: &Settings,
+    store: &Store,
     starter: Starter,
 ) -> anyhow::Result<Option<SharedObjects>> {
     if url(settings)?.is_none() {
         return Ok(None);
+    }
+    let url = opened::url(settings)?.to_string();
+    if settings.text(Key::RemotePush) == Some("sealed") && known_bucket(store, &url)?.is_none() {
+        let made = opened::bucket(settings).and_then(|bucket| Ok(bucket.make_directory()?));
+        made.unwrap_or_else(|error| tracing::warn!("{error:#}"));
     }
     let line = Arc::new(ProcessLine::new(NAME, starter));
     Ok(Some(Arc::new(ProcessObjects::new(line))))

@@ -38,7 +38,7 @@ struct Report {
 pub(in crate::cli) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let opened = Opened::new(&settings, (Purpose::Read, args.quiet || cli.json), context)?;
-    let ids = opened.wanted_or_lost(&args.conversations)?;
+    let ids = opened.wanted_or_lost(&args.conversations)?.ids;
     let are_named = !args.conversations.is_empty();
     let mut absent = Vec::new();
     let done = Done::in_each(&ids, ("getting", args.quiet || cli.json), &opened.bucket, |id| {

@@ -52,7 +52,8 @@ struct Report {
 
 pub(in crate::cli) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
-    let opened = Opened::new(&settings, (Purpose::Publish, args.quiet || cli.json), context)?;
+    let purpose = if args.new_bucket { Purpose::Begin } else { Purpose::Publish };
+    let opened = Opened::new(&settings, (purpose, args.quiet || cli.json), context)?;
     let ids = wanted(&opened, &args.conversations)?;
     let (are_named, sweeps) = (!args.conversations.is_empty(), settings.is_on(Key::RemoteSweep));
     let done = Done::in_each(&ids, ("sending", args.quiet || cli.json), &opened.bucket, |id| {

@@ -26,6 +26,7 @@ use crate::model::visible;
 use crate::remote::Home;
 use crate::remote::Moment;
 use crate::remote::Standing;
+use crate::remote::known_bucket;
 use crate::remote::known_buckets;
 use crate::remote::standing;
 use crate::remote::store_now;
@@ -94,7 +95,7 @@ fn status(settings: &Settings, store: &Store) -> anyhow::Result<Status> {
     let url = url(settings)?;
     let opened = opened::bucket(settings);
     let is_unusable = opened.is_err();
-    let (there, error) = match opened.and_then(|bucket| asked(settings, bucket)) {
+    let (there, error) = match opened.and_then(|bucket| asked(settings, store, bucket)) {
         Ok(there) => (Some(there), None),
         Err(error) => (None, Some(format!("{error:#}"))),
     };
@@ -127,21 +128,21 @@ fn url(settings: &Settings) -> anyhow::Result<Option<String>> {
 }
 
 /// Asks a bucket who it is.
-fn asked(settings: &Settings, bucket: Bucket) -> anyhow::Result<(Identity, Bucket)> {
+fn asked(settings: &Settings, store: &Store, bucket: Bucket) -> anyhow::Result<(Identity, Bucket)> {
     let deadline = Deadline::after(PATIENCE);
-    Ok((opened::identify(&bucket, settings, Purpose::Read, deadline)?, bucket))
+    Ok((opened::identify(&bucket, store, settings, Purpose::Read, deadline)?, bucket))
 }
 
 /// Returns the bucket that was at `url` when it answered last; where no URL can be told, the only
 /// one that ever answered.
 fn known(store: &Store, url: Option<&str>) -> anyhow::Result<Option<BucketId>> {
-    let known = known_buckets(store)?;
-    let found = match (url, &*known) {
-        (Some(url), known) => known.iter().find(|bucket| bucket.url == url),
-        (None, [only]) => Some(only),
-        (None, _) => None,
-    };
-    Ok(found.map(|bucket| bucket.id))
+    if let Some(url) = url {
+        return Ok(known_bucket(store, url)?);
+    }
+    match &*known_buckets(store)? {
+        [only] => Ok(Some(only.id)),
+        _ => Ok(None),
+    }
 }
 
 fn standings(store: &Store, home: &Home) -> anyhow::Result<Vec<(Component, Standing)>> {

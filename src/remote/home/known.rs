@@ -47,6 +47,12 @@ pub fn known_buckets(store: &Store) -> Result<Vec<KnownBucket>, RemoteError> {
     known.map_err(RemoteError::at("read", &path))
 }
 
+/// Returns the bucket that was at `url` when the store used that last. Asks nobody.
+pub fn known_bucket(store: &Store, url: &str) -> Result<Option<BucketId>, RemoteError> {
+    let known = known_buckets(store)?.into_iter().find(|bucket| bucket.url == url);
+    Ok(known.map(|bucket| bucket.id))
+}
+
 fn known_in(remote: &Dir) -> io::Result<Vec<KnownBucket>> {
     let mut known = Vec::new();
     for entry in remote.entries()? {
@@ -70,7 +76,22 @@ impl Home {
         if known.map_err(RemoteError::at("read", &path))?.as_ref() == Some(&text) {
             return Ok(());
         }
-        whole_file::write(&self.dir, BUCKET, &text).map_err(RemoteError::at("write", &path))
+        self.leave_url(url)
+            .and_then(|()| whole_file::write(&self.dir, BUCKET, &text))
+            .map_err(RemoteError::at("write", &path))
+    }
+
+    /// Notes of other buckets that they are not at `url` any more.
+    fn leave_url(&self, url: &str) -> io::Result<()> {
+        for KnownBucket { id, .. } in known_in(&self.remote)?.iter().filter(|each| each.url == url)
+        {
+            let dir = self.remote.open_dir(id.to_string().as_ref())?;
+            let text = whole_file::read(&dir, BUCKET, MOST)?.unwrap_or_default();
+            let known: Bucket = serde_json::from_slice(&text).unwrap_or_default();
+            let text = serde_json::to_vec(&Bucket { url: String::new(), ..known });
+            whole_file::write(&dir, BUCKET, &text.expect("a bucket can be JSON"))?;
+        }
+        Ok(())
     }
 
     /// Returns true if nobody may replace or remove anything in the bucket.

@@ -59,3 +59,17 @@ fn it_is_known_whether_the_bucket_is_write_once() {
     fs::write(path, r#"{"url":"s3://x/y"}"#).unwrap();
     assert!(!again.is_write_once().unwrap(), "earlier versions did not note it");
 }
+
+#[test]
+fn the_bucket_that_was_used_last_is_at_a_url() {
+    let (_temporary, store, first) = home();
+    let id = "ff".repeat(16).parse().unwrap();
+    let second = Home::open(&store, id).unwrap();
+    first.keep_bucket("s3://x/y", true).unwrap();
+    second.keep_bucket("s3://x/y", false).unwrap();
+    assert_eq!(known_bucket(&store, "s3://x/y").unwrap(), Some(id));
+    assert!(first.is_write_once().unwrap());
+    first.keep_bucket("s3://x/y", true).unwrap();
+    assert_eq!(known_bucket(&store, "s3://x/y").unwrap(), Some(BUCKET.parse().unwrap()));
+    assert_eq!(known_bucket(&store, "s3://x").unwrap(), None);
+}

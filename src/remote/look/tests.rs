@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use super::*;
 use crate::bucket::objects_prefix;
-use crate::remote::pieces;
 use crate::remote::tests::bucket::TestBucket;
 use crate::remote::tests::host::TestHost;
 use crate::remote::tests::host::path;

@@ -116,6 +116,10 @@ impl Answering<'_> {
                 let identity = self.objects.identity(deadline);
                 self.reply(identity.map(|identity| Answer::Bucket(identity.map(Into::into))))
             }
+            Request::Met { write_once } => {
+                let identity = self.objects.met(write_once, deadline);
+                self.reply(identity.map(|identity| Answer::Bucket(identity.map(Into::into))))
+            }
             Request::Found { write_once } => {
                 let identity = self.objects.found(write_once, deadline);
                 self.reply(identity.map(|identity| Answer::Bucket(Some(identity.into()))))

@@ -41,6 +41,9 @@ const MEANT: Duration = Duration::from_millis(500);
 /// The bytes of all names of a list.
 const NAME_BYTES: usize = 256 << 20;
 
+/// The mark of a bucket, for errors.
+const MARK: &str = "ctxfs.json";
+
 /// The way to the process that makes the requests.
 pub trait Line: Send + Sync {
     /// Returns a socket for one request, whose other end the process has or will have; or why
@@ -205,6 +208,19 @@ impl ProcessObjects {
         })
     }
 
+    fn mark(
+        &self,
+        what: &str,
+        request: Request,
+        deadline: Deadline,
+    ) -> Result<Option<Identity>, BucketError> {
+        let mark = self.ask((what, MARK), deadline, (request, None), |answer, _| match answer {
+            Answer::Bucket(mark) => Ok(mark),
+            _ => Err(odd()),
+        })?;
+        mark.map(Identity::try_from).transpose()
+    }
+
     fn list_some(
         &self,
         prefix: &str,
@@ -337,22 +353,24 @@ impl Objects for ProcessObjects {
     }
 
     fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
-        let asked = (Request::Identity, None);
-        let mark = self.ask(("read", "ctxfs.json"), deadline, asked, |answer, _| match answer {
-            Answer::Bucket(mark) => Ok(mark),
-            _ => Err(odd()),
-        })?;
-        mark.map(Identity::try_from).transpose()
+        self.mark("read", Request::Identity, deadline)
     }
 
     fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
         let asked = (Request::Found { write_once }, None);
-        let mark =
-            self.ask(("write", "ctxfs.json"), deadline, asked, |answer, _| match answer {
-                Answer::Bucket(Some(mark)) => Ok(mark),
-                _ => Err(odd()),
-            })?;
+        let mark = self.ask(("write", MARK), deadline, asked, |answer, _| match answer {
+            Answer::Bucket(Some(mark)) => Ok(mark),
+            _ => Err(odd()),
+        })?;
         mark.try_into()
+    }
+
+    fn met(&self, write_once: bool, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
+        self.mark("write", Request::Met { write_once }, deadline)
+    }
+
+    fn answerer(&self) -> u32 {
+        self.counted.lock().process
     }
 
     fn requests(&self) -> RequestCounts {

@@ -67,6 +67,9 @@ pub(super) enum Request {
     Found {
         write_once: bool,
     },
+    Met {
+        write_once: bool,
+    },
 }
 
 impl Request {
@@ -75,7 +78,8 @@ impl Request {
         match self {
             Self::Create { key } | Self::Upload { key, .. } => Some(key),
             Self::Delete { keys } => Some(keys.first().map_or("", String::as_str)),
-            Self::Found { .. } => Some("ctxfs.json"),
+            // The second tries whether the store refuses another mark.
+            Self::Found { .. } | Self::Met { .. } => Some("ctxfs.json"),
             Self::Get { .. }
             | Self::List { .. }
             | Self::ListDirs { .. }

@@ -1,8 +1,9 @@
+mod odd;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::io::Read;
 use std::io::Write as _;
-use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -13,6 +14,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use odd::Odd;
+
 use super::Line;
 use super::ProcessObjects;
 use super::answer_read_request;
@@ -22,8 +25,6 @@ use crate::bucket::BucketError;
 use crate::bucket::BucketUrl;
 use crate::bucket::Created;
 use crate::bucket::Deadline;
-use crate::bucket::Identity;
-use crate::bucket::Listed;
 use crate::bucket::RequestCounts;
 use crate::bucket::Tally;
 use crate::remote::Objects;
@@ -102,100 +103,6 @@ fn why(error: &BucketError) -> String {
     error.to_string()
 }
 
-/// A bucket whose requests for `slow` take their time, and whose errors are all kinds.
-struct Odd(Bucket);
-
-impl Objects for Odd {
-    fn get(
-        &self,
-        key: &str,
-        range: Option<Range<u64>>,
-        deadline: Deadline,
-    ) -> Result<Bytes, BucketError> {
-        let key = key.to_owned();
-        match key.as_str() {
-            "slow" => {
-                thread::sleep(deadline.left());
-                Err(BucketError::Away { what: "read `slow`".into(), why: "it is slow".into() })
-            }
-            "stuck" => {
-                thread::sleep(deadline.left() + Duration::from_secs(5));
-                Ok(Bytes::new())
-            }
-            "panic" => panic!("a fault of the process"),
-            "exists" => Err(BucketError::Exists { key }),
-            "refused" => Err(BucketError::Refused { key, why: "403".into() }),
-            "newer" => Err(BucketError::Newer { format: 9 }),
-            "mark" => Err(BucketError::NotCtxfs { key, why: "text".into() }),
-            "large" => Err(BucketError::TooLarge { key, size: 7, limit: 5 }),
-            "many" => Err(BucketError::TooMany { prefix: key, limit: 5 }),
-            "url" => Err(BucketError::Url { url: "s3://...".into(), why: "no".into() }),
-            "source" => Err(BucketError::Source { key, source: io::Error::other("disk") }),
-            _ => self.0.get(&key, range, deadline),
-        }
-    }
-
-    fn create(&self, key: &str, bytes: &Bytes, deadline: Deadline) -> Result<Created, BucketError> {
-        self.0.create(key, bytes, deadline)
-    }
-
-    fn upload(
-        &self,
-        key: &str,
-        source: &mut (dyn Read + Send),
-        expected: u64,
-        deadline: Deadline,
-    ) -> Result<u64, BucketError> {
-        if key == "refused" {
-            return Err(BucketError::Refused { key: key.to_owned(), why: "403".into() });
-        }
-        self.0.upload(key, source, expected, deadline)
-    }
-
-    fn list(&self, prefix: &str, deadline: Deadline) -> Result<Vec<Listed>, BucketError> {
-        self.0.list(prefix, None, deadline)
-    }
-
-    fn list_dirs(
-        &self,
-        prefix: &str,
-        limit: usize,
-        deadline: Deadline,
-    ) -> Result<Vec<String>, BucketError> {
-        self.0.list_dirs(prefix, limit, deadline)
-    }
-
-    fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError> {
-        self.0.modified(key, deadline)
-    }
-
-    fn delete(
-        &self,
-        keys: Vec<String>,
-        deadline: Deadline,
-    ) -> Vec<(String, Result<(), BucketError>)> {
-        let each = |key: String| {
-            let refused = || BucketError::Refused { key: key.clone(), why: "403".into() };
-            let outcome = if key == "refused" { Err(refused()) } else { Ok(()) };
-            (key.clone(), outcome)
-        };
-        self.0.delete(keys.clone(), deadline);
-        keys.into_iter().map(each).collect()
-    }
-
-    fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
-        self.0.identity(deadline)
-    }
-
-    fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
-        self.0.found(write_once, deadline)
-    }
-
-    fn requests(&self) -> RequestCounts {
-        self.0.requests()
-    }
-}
-
 #[test]
 fn each_request_does_what_it_does_without_a_process() {
     let (bucket, bytes) = (memory(), Bytes::from_static(b"some bytes"));
@@ -216,7 +123,9 @@ fn each_request_does_what_it_does_without_a_process() {
     assert_eq!(objects.list_dirs("", 10, soon()).unwrap(), ["a"]);
     assert_eq!(objects.modified("a/x", soon()).unwrap(), bucket.modified("a/x", soon()).unwrap());
     assert_eq!(objects.identity(soon()).unwrap(), None);
+    assert_eq!(objects.met(true, soon()).unwrap(), None);
     let identity = objects.found(true, soon()).unwrap();
+    assert_eq!(objects.met(true, soon()).unwrap(), Some(identity));
     assert!(identity.write_once && identity.conditional);
     assert_eq!(objects.identity(soon()).unwrap().unwrap().id, identity.id);
     assert_eq!(objects.requests(), bucket.requests());
@@ -490,6 +399,7 @@ fn one_that_only_reads_changes_nothing() {
         objects.upload("a/z", &mut &b"more"[..], 4, soon()).map(drop),
         objects.delete(vec!["a/x".to_owned()], soon()).remove(0).1,
         objects.found(false, soon()).map(drop),
+        objects.met(false, soon()).map(drop),
     ];
     for outcome in outcomes {
         assert!(matches!(outcome, Err(BucketError::Refused { .. })), "{outcome:?}");

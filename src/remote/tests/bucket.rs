@@ -205,6 +205,10 @@ impl Objects for TestBucket {
         self.ask("create", || self.bucket.found(write_once, deadline))
     }
 
+    fn met(&self, write_once: bool, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
+        self.ask("create", || self.bucket.met(write_once, deadline))
+    }
+
     fn requests(&self) -> RequestCounts {
         self.bucket.requests()
     }

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use crate::bucket::BucketId;
 use crate::bucket::Deadline;
+use crate::bucket::Identity;
 use crate::model::Component;
 use crate::remote::FarArtifacts;
 use crate::remote::Home;
@@ -23,7 +24,7 @@ use crate::remote::PATIENCE;
 use crate::remote::PushLock;
 use crate::remote::RemoteError;
 use crate::remote::Sync;
-use crate::remote::known_buckets;
+use crate::remote::known_bucket;
 use crate::remote::tier::options::TierOptions;
 use crate::store::Store;
 
@@ -52,8 +53,10 @@ pub(super) struct Access {
 #[derive(Default)]
 struct Met {
     known: Option<Arc<Known>>,
-    /// True if the bucket has said so itself.
+    /// True if the bucket has said itself who it is.
     is_greeted: bool,
+    /// The process that told its answer, unless something failed since.
+    told_by: Option<u32>,
 }
 
 /// What is kept here about the bucket.
@@ -95,36 +98,75 @@ impl Access {
     pub(super) fn known(&self) -> Result<Option<Arc<Known>>, RemoteError> {
         let mut met = self.met.lock();
         if met.known.is_none() {
-            let buckets = known_buckets(&self.store)?;
-            let here = buckets.into_iter().find(|bucket| bucket.url == self.options.url);
-            met.known = here.map(|bucket| self.open(bucket.id)).transpose()?;
+            let here = known_bucket(&self.store, &self.options.url)?;
+            met.known = here.map(|id| self.open(id)).transpose()?;
         }
         Ok(met.known.clone())
     }
 
+    /// Returns true if the bucket is a directory, which costs little to ask.
+    pub(super) fn is_directory(&self) -> bool {
+        self.options.url.starts_with("file://")
+    }
+
+    /// Notes that a request failed: the bucket is asked again who it is before it is used.
+    pub(super) fn doubt(&self) {
+        self.met.lock().told_by = None;
+    }
+
     /// Returns what is kept about the bucket, once the bucket has said who it is. `None` if no host
     /// ever sent anything there, and this one does not.
+    ///
+    /// It is asked again after a failure, and where the process that asks it began anew. A
+    /// directory is asked each time: while its disk is not mounted, an empty one is in its place.
+    /// Fails if the bucket is not there any more, or is another one than this process has used.
     pub(super) fn greeted(&self) -> Result<Option<Arc<Known>>, RemoteError> {
         let _one = self.greeting.lock();
-        let met = |met: &Met| met.known.clone().filter(|_| met.is_greeted);
-        if let Some(known) = met(&self.met.lock()) {
-            return Ok(Some(known));
+        let (known, is_greeted) = (self.known()?, self.met.lock().is_greeted);
+        if is_greeted && self.is_sure() {
+            return Ok(known);
         }
-        let deadline = Deadline::after(GREETING);
-        let identity = if self.options.pushes {
-            Some(self.bucket.found(self.options.write_once, deadline)?)
-        } else {
-            let identity = self.bucket.identity(deadline)?;
-            identity.map(|found| found.agreeing(self.options.write_once)).transpose()?
-        };
-        let Some(identity) = identity else { return Ok(None) };
-        // Nobody could tell whether a copy of this store has taken the next number.
-        self.needs_writer.store(self.options.pushes && !identity.conditional, Relaxed);
-        let earlier = self.known()?.filter(|known| known.id == identity.id);
+        let Some(identity) = self.identity(known.as_deref(), is_greeted)? else { return Ok(None) };
+        let earlier = known.filter(|known| known.id == identity.id);
         let known = earlier.map_or_else(|| self.open(identity.id), Ok)?;
-        known.home.keep_bucket(&self.options.url, identity.write_once)?;
-        *self.met.lock() = Met { known: Some(Arc::clone(&known)), is_greeted: true };
+        if !is_greeted {
+            // Nobody could tell whether a copy of this store has taken the next number.
+            self.needs_writer.store(self.options.pushes && !identity.conditional, Relaxed);
+            known.home.keep_bucket(&self.options.url, identity.write_once)?;
+        }
+        let told_by = Some(self.bucket.answerer());
+        *self.met.lock() = Met { known: Some(Arc::clone(&known)), is_greeted: true, told_by };
         Ok(Some(known))
+    }
+
+    /// Returns true if the last answer of the bucket still counts.
+    fn is_sure(&self) -> bool {
+        !self.is_directory() && self.met.lock().told_by == Some(self.bucket.answerer())
+    }
+
+    /// Asks the bucket who it is. One that is known here is not begun anew.
+    fn identity(
+        &self,
+        known: Option<&Known>,
+        is_greeted: bool,
+    ) -> Result<Option<Identity>, RemoteError> {
+        let (deadline, write_once) = (Deadline::after(GREETING), self.options.write_once);
+        let identity = match (known, self.options.pushes && !is_greeted) {
+            (None, true) => Some(self.bucket.found(write_once, deadline)?),
+            (Some(_), true) => self.bucket.met(write_once, deadline)?,
+            (_, false) => {
+                let identity = self.bucket.identity(deadline)?;
+                identity.map(|found| found.agreeing(write_once)).transpose()?
+            }
+        };
+        let url = || self.options.url.clone();
+        match (known.map(|known| known.id), identity) {
+            (Some(id), None) => Err(RemoteError::Lost { url: url(), id }),
+            (Some(id), Some(Identity { id: now, .. })) if is_greeted && id != now => {
+                Err(RemoteError::Replaced { url: url(), id, now })
+            }
+            (_, identity) => Ok(identity),
+        }
     }
 
     fn open(&self, id: BucketId) -> Result<Arc<Known>, RemoteError> {

@@ -61,6 +61,9 @@ impl<'a> Room<'a> {
         if inner.weather.is_bad() {
             return Ok(LetGo::Kept("the bucket does not answer"));
         }
+        if access.is_directory() && access.greeted()?.is_none() {
+            return Ok(LetGo::Kept("the bucket is not there"));
+        }
         let Some(_lock) = access.lock(&known, WAIT)? else {
             return Ok(LetGo::Kept("another process uses the bucket"));
         };

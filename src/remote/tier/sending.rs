@@ -158,7 +158,7 @@ impl Inner {
     pub(super) fn greet(&self) -> Result<Option<Arc<Known>>, RemoteError> {
         let greeted = self.access.greeted();
         if let Err(error) = &greeted {
-            self.weather.failed(error, (self.now)());
+            self.failed(error);
         }
         greeted
     }

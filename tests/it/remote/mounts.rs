@@ -83,6 +83,24 @@ fn what_is_written_here_is_seen_there_by_name_and_in_the_listing() {
 }
 
 #[test]
+fn while_the_disk_of_the_bucket_is_not_mounted_nothing_is_begun_there() {
+    let mounts = Mounts::new();
+    mounts.one.artifact("c7", "x.txt", b"some bytes\n");
+    mounts.arrives("x.txt", b"some bytes\n");
+    let (bucket, away) = (mounts.shared.path().join("bucket"), mounts.shared.path().join("away"));
+    fs::rename(&bucket, &away).unwrap();
+    fs::create_dir(&bucket).unwrap();
+    mounts.one.artifact("c7", "y.txt", b"other bytes\n");
+    let status = mounts.one.path().join(".ctxfs/status.json");
+    let is_told = || fs::read_to_string(&status).unwrap().contains("has no ctxfs.json");
+    eventually("it is told", is_told);
+    assert_eq!(fs::read_dir(&bucket).unwrap().count(), 0);
+    fs::remove_dir(&bucket).unwrap();
+    fs::rename(&away, &bucket).unwrap();
+    mounts.arrives("y.txt", b"other bytes\n");
+}
+
+#[test]
 fn a_search_and_the_manifest_have_what_others_wrote() {
     let mounts = Mounts::new();
     mounts.one.artifact("c7", "x.txt", b"some bytes\n");
