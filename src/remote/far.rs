@@ -63,7 +63,7 @@ impl FarArtifacts {
         cache_bytes: u64,
         patience: Duration,
     ) -> Result<Self, RemoteError> {
-        let source = Source::new(bucket, home.blocks(cache_bytes)?, patience);
+        let source = Source::new((bucket, home.bucket()), home.blocks(cache_bytes)?, patience);
         Ok(Self(Arc::new(Inner { home, source, segments: KnownSegments::default() })))
     }
 
@@ -225,13 +225,10 @@ impl FarStore for FarArtifacts {
             let why = format!("the record of `{}` does not say where its bytes are", record.path);
             io::Error::new(io::ErrorKind::InvalidData, why)
         })?;
-        self.artifact(conversation, (origin, record)).map_err(|error| {
-            let is_gone = error.is_absent();
-            if is_gone {
-                io::Error::from_raw_os_error(libc::ESTALE)
-            } else {
-                io::Error::other(error)
-            }
+        let opened = self.artifact(conversation, (origin, record));
+        opened.map_err(|error| match error {
+            error if error.is_absent() => self.0.source.gone(),
+            error => io::Error::other(error),
         })
     }
 }

@@ -58,6 +58,7 @@ pub struct Home {
     dir: Arc<Dir>,
     conversations: Dir,
     path: PathBuf,
+    bucket: BucketId,
 }
 
 /// The right to push for a store, and to look, until it is dropped.
@@ -96,7 +97,12 @@ impl Home {
             Ok((dir, conversations))
         });
         let (dir, conversations) = made.map_err(RemoteError::at("open", &path))?;
-        Ok(Self { remote, dir: Arc::new(dir), conversations, path })
+        Ok(Self { remote, dir: Arc::new(dir), conversations, path, bucket })
+    }
+
+    /// Returns the bucket's id.
+    pub(super) fn bucket(&self) -> BucketId {
+        self.bucket
     }
 
     /// Takes the right to push for this store. `None` if another process has it.

@@ -16,7 +16,7 @@ const STATUS: &str = "Server returned non-2xx status code: ";
 const ERROR_BODY: &str = "Server returned error response: ";
 /// That of a key that stayed when others were deleted.
 const KEPT: &str = "DeleteObjects request failed for key ";
-/// How it begins the text of a page of names that is cut.
+/// That of a page of names that is cut.
 const CUT_LIST: &str = "Got invalid list response: ";
 /// The name by which the client calls a directory.
 const DIRECTORY: &str = "LocalFileSystem";
@@ -56,6 +56,8 @@ pub(super) enum Fault {
     Never(String),
     /// No ctxfs made what has the key.
     Odd,
+    /// Something in a list has a key that is no path, so nothing of the list can be read.
+    OddKey(String),
     /// The object is larger than its reader takes.
     TooLarge { size: u64, limit: u64 },
     /// More is there than a list takes.
@@ -77,6 +79,7 @@ impl Fault {
             Client::NotSupported { .. } | Client::NotImplemented { .. } => {
                 Self::Unsupported(deepest(error))
             }
+            Client::InvalidPath { source } => Self::OddKey(plain(&source.to_string())),
             Client::Generic { store: DIRECTORY, .. } => Self::of_directory(error),
             Client::Generic { .. } => Self::of_chain(error),
             _ => Self::Never(deepest(error)),
@@ -101,6 +104,11 @@ impl Fault {
             }
             Self::Odd => FormatError::damaged(format!(
                 "a link leads to `{key}` in the bucket, or it is no plain file"
+            ))
+            .into(),
+            Self::OddKey(why) => FormatError::damaged(format!(
+                "something below `{key}` has a key that no ctxfs makes, and hides all others: {why}. \
+                 Delete it with the tools of the store"
             ))
             .into(),
             Self::TooLarge { size, limit } => BucketError::TooLarge { key, size, limit },

@@ -65,7 +65,7 @@ pub(super) struct Opened {
     until: Option<Instant>,
 }
 
-/// What lies directly below the conversations of a bucket.
+/// The names directly below the conversations of a bucket.
 pub(super) struct Names {
     /// The conversations.
     pub(super) ids: BTreeSet<Component>,

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::bucket::Blocks;
 use crate::bucket::BucketError;
+use crate::bucket::BucketId;
 use crate::bucket::Deadline;
 use crate::bucket::ObjectName;
 use crate::bucket::ObjectPlace;
@@ -35,6 +36,8 @@ const IN_MEMORY: usize = 8;
 const MOST_AHEAD: usize = 2;
 /// The name of the threads that fetch for them.
 const THREAD: &str = "read-ahead";
+/// The error of a read while another bucket is there, or none.
+const NOT_THERE: &str = "the bucket that has the bytes is not there: is its disk mounted?";
 
 /// An object of a bucket, as a record tells of it.
 #[derive(Debug, Clone)]
@@ -53,6 +56,7 @@ pub(super) struct Object {
 /// The source of blocks: memory, the cache, or the bucket.
 pub(in crate::remote) struct Source {
     bucket: Arc<dyn Objects + Send>,
+    id: BucketId,
     pub(in crate::remote) cache: BlockCache,
     /// The time that a read waits at most.
     patience: Duration,
@@ -69,13 +73,15 @@ pub(in crate::remote) struct Source {
 type BlockId = (ObjectName, usize);
 
 impl Source {
+    /// Makes the source of what is in `bucket`, of which this is the `id`.
     pub(in crate::remote) fn new(
-        bucket: Arc<dyn Objects + Send>,
+        (bucket, id): (Arc<dyn Objects + Send>, BucketId),
         cache: BlockCache,
         patience: Duration,
     ) -> Arc<Self> {
         Arc::new(Self {
             bucket,
+            id,
             cache,
             patience,
             tables: Flights::default(),
@@ -94,6 +100,20 @@ impl Source {
     /// Returns until when a request that begins now is repeated.
     pub(in crate::remote) fn deadline(&self) -> Deadline {
         Deadline::after(self.patience)
+    }
+
+    /// Returns the error of a read of what the bucket does not have: ESTALE if the bucket is there,
+    /// as somebody has removed it. While its disk is not mounted an empty directory is in its place.
+    pub(in crate::remote) fn gone(&self) -> io::Error {
+        match self.bucket.identity(self.deadline()) {
+            Ok(Some(found)) if found.id == self.id => io::Error::from_raw_os_error(libc::ESTALE),
+            Ok(_) => io::Error::other(NOT_THERE),
+            Err(error) => io::Error::other(error),
+        }
+    }
+
+    fn failed(&self, error: BucketError) -> io::Error {
+        if error.is_absent() { self.gone() } else { io::Error::other(error) }
     }
 
     /// Returns the table of an object's blocks.
@@ -124,7 +144,7 @@ impl Source {
     fn fetch_table(&self, location: &Location) -> io::Result<Blocks> {
         let key = blocks_key(&location.conversation, location.object.name);
         let range = Some(0..Blocks::table_bytes(location.object.size));
-        let bytes = self.bucket.get(&key, range, self.deadline()).map_err(failed)?;
+        let bytes = self.bucket.get(&key, range, self.deadline()).map_err(|error| self.failed(error))?;
         let table = location.object.read_table(&bytes).map_err(io::Error::other)?;
         self.cache.put(&table_name(location), &bytes);
         Ok(table)
@@ -210,7 +230,7 @@ impl Source {
         let (location, table) = (&object.location, &object.table);
         let key = object_key(&location.conversation, location.object.name);
         let range = Some(table.frames_range(blocks.clone()));
-        let frames = self.bucket.get(&key, range, self.deadline()).map_err(failed)?;
+        let frames = self.bucket.get(&key, range, self.deadline()).map_err(|error| self.failed(error))?;
         let first = blocks.start;
         let frame = |block| table.frame_in(&frames, first, block).map_err(io::Error::other);
         let content = unpack_block(frame(first)?, first, table).map_err(io::Error::other)?;
@@ -264,12 +284,4 @@ fn block_name((object, block): BlockId) -> String {
 /// Returns the name of the table of an object's blocks in the cache.
 fn table_name(location: &Location) -> String {
     format!("{}.blocks", location.object.name)
-}
-
-/// Returns the error of a read. What has left the bucket was removed.
-fn failed(error: BucketError) -> io::Error {
-    if error.is_absent() {
-        return io::Error::from_raw_os_error(libc::ESTALE);
-    }
-    io::Error::other(error)
 }

@@ -1,5 +1,6 @@
 //! Artifacts whose bytes stay in the bucket, read through a store.
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::*;
@@ -13,6 +14,7 @@ use crate::remote::files::tests::scene::TOOL;
 use crate::remote::files::tests::scene::soon;
 use crate::remote::tests::bucket::TestBucket;
 use crate::remote::tests::bucket::soon as in_time;
+use crate::remote::tests::host::BUCKET;
 
 pub(in crate::remote) struct Host {
     pub(in crate::remote) scene: Scene,
@@ -24,7 +26,7 @@ pub(in crate::remote) struct Host {
 impl Host {
     fn new(bucket: &Arc<TestBucket>) -> Self {
         let scene = Scene::new();
-        let id = "000102030405060708090a0b0c0d0e0f".parse().unwrap();
+        let id = BUCKET.parse().unwrap();
         let home = Home::open(&scene.store, id).unwrap();
         let lock = home.lock().unwrap().unwrap();
         Self { scene, bucket: Arc::clone(bucket), home, lock }
@@ -50,7 +52,7 @@ impl Host {
     }
 
     pub(in crate::remote) fn far(&self) -> FarArtifacts {
-        let id = "000102030405060708090a0b0c0d0e0f".parse().unwrap();
+        let id = BUCKET.parse().unwrap();
         let home = Home::open(&self.scene.store, id).unwrap();
         let bucket = Arc::clone(&self.bucket) as Arc<dyn Objects + Send>;
         FarArtifacts::new(bucket, home, 1 << 30, PATIENCE).unwrap()
@@ -154,7 +156,11 @@ fn what_has_left_the_bucket_is_stale() {
     let keys = other.bucket.names(&objects).into_iter().map(|name| objects.clone() + &name);
     let gone = other.bucket.delete(keys.collect(), in_time());
     assert!(gone.len() == 2 && gone.iter().all(|(_, outcome)| outcome.is_ok()), "{gone:?}");
-    let error = content.bytes(content.len() / 2, 1).unwrap_err();
+    let read = || content.bytes(content.len() / 2, 1).unwrap_err();
+    assert!(read().to_string().contains("is its disk mounted?"), "there is no bucket");
+    let mark = format!(r#"{{"format":1,"id":"{BUCKET}","write_once":false}}"#);
+    other.bucket.create("ctxfs.json", &Bytes::from(mark), in_time()).unwrap();
+    let error = read();
     assert_eq!(error.raw_os_error(), Some(libc::ESTALE), "{error}");
     assert_eq!(content.bytes(0, 6).unwrap(), b"line 0", "its beginning came with its record");
 }

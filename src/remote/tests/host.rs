@@ -37,7 +37,7 @@ use crate::replica::Found;
 use crate::replica::State;
 use crate::store::Store;
 
-const BUCKET: &str = "000102030405060708090a0b0c0d0e0f";
+pub(in crate::remote) const BUCKET: &str = "000102030405060708090a0b0c0d0e0f";
 
 pub(in crate::remote) struct TestHost {
     temporary: TempDir,

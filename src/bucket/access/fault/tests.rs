@@ -98,3 +98,12 @@ fn no_text_repeats_a_key_of_access() {
         assert!(!error.to_string().contains("AKSECRET"), "{error}");
     }
 }
+
+#[test]
+fn a_key_that_is_no_path_is_named() {
+    let source = object_store::path::Path::parse("c/log//x").unwrap_err();
+    let error = Fault::of(&Error::InvalidPath { source }).into_error("list", "c/log/");
+    assert!(error.is_of_key() && !error.may_pass());
+    let text = error.to_string();
+    assert!(text.contains("c/log//x") && text.contains("Delete it"), "{text}");
+}
