@@ -28,8 +28,8 @@ const PATIENCE: Duration = Duration::from_hours(24);
 const STALE: &str = "it changed meanwhile, or its bytes have left the bucket that hosts share: run \
                      this again, and if it stays so, `ctxfs remote check`";
 
-/// Opens the engine over `store`, which asks other hosts for what it lacks. `root` is the root in the texts of views; if it is that of a
-/// single conversation, `only` is the conversation.
+/// Opens the engine over `store`, which asks other hosts for what it lacks. `root` is the root in
+/// the texts of views; if it is that of a single conversation, `only` is the conversation.
 pub(super) fn open(
     store: Store,
     root: &Root,
@@ -67,14 +67,14 @@ pub(super) fn read(
 }
 
 pub(super) fn not_readable(tree: &Tree, path: &Path, error: &EngineError) -> anyhow::Error {
-    let error = io::Error::from_raw_os_error(error.raw_os_error());
-    let text = format!("cannot read `{}`: {error}", path.display());
-    match error.kind() {
+    let number = io::Error::from_raw_os_error(error.raw_os_error());
+    let text = format!("cannot read `{}`: {number}", path.display());
+    match number.kind() {
         io::ErrorKind::NotFound => {}
         io::ErrorKind::StaleNetworkFileHandle => {
             return Failure::new(FailureKind::Failed, text, STALE).into();
         }
-        _ => return anyhow::Error::msg(text),
+        _ => return anyhow::anyhow!("cannot read `{}`: {error}", path.display()),
     }
     let mut summary = path.to_owned().into_os_string();
     summary.push(".summary");

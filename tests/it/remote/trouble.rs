@@ -116,6 +116,23 @@ fn a_view_of_bytes_that_have_left_the_bucket_says_what_to_do() {
 }
 
 #[test]
+fn a_view_of_bytes_whose_bucket_is_not_mounted_says_so() {
+    let pair = Pair::new();
+    pair.one.put("c7", "x", &large("x"));
+    pair.push(&pair.one);
+    pair.ctxfs(&pair.other, "view", &["c7/artifacts/tool/x.txt.summary"]).stdout();
+    let away = pair.shared.path().join("away");
+    std::fs::rename(pair.bucket(), &away).unwrap();
+    let view = "c7/artifacts/tool/x.txt.lines/15000-15001";
+    assert_told(&pair.ctxfs(&pair.other, "view", &[view]).run(), 1, "is its disk mounted?");
+    std::fs::create_dir(pair.bucket()).unwrap();
+    assert_told(&pair.ctxfs(&pair.other, "view", &[view]).run(), 1, "is its disk mounted?");
+    std::fs::remove_dir(pair.bucket()).unwrap();
+    std::fs::rename(away, pair.bucket()).unwrap();
+    pair.ctxfs(&pair.other, "view", &[view]).stdout();
+}
+
+#[test]
 fn the_status_tells_what_is_known_here_where_the_settings_lead_to_no_bucket() {
     let (server, one) = (Server::start(), TestStore::new());
     one.put("c7", "x", b"text\n");
