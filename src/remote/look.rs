@@ -246,6 +246,7 @@ impl Looking<'_> {
         self.notes.keep_segments(&kept)?;
         for piece in pieces {
             self.latest = self.latest.max(piece.latest());
+            self.removed.extend(&piece.removed);
             self.looked.new.push(piece.id);
             self.looked.read.keep(piece);
         }

@@ -103,7 +103,7 @@ impl Fault {
                 BucketError::Away { what: format!("{what} `{key}`"), why }
             }
             Self::Odd => FormatError::damaged(format!(
-                "a link leads to `{key}` in the bucket, or it is no plain file"
+                "`{key}` in the bucket is no plain file, or a link or a file is on the way to it"
             ))
             .into(),
             Self::OddKey(why) => FormatError::damaged(format!(

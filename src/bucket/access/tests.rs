@@ -68,10 +68,11 @@ fn a_fault_of_a_directory_names_the_path_and_no_network() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().display().to_string();
     let bucket = Bucket::open(&BucketUrl::parse(&format!("file://{root}")).unwrap(), []).unwrap();
-    fs::write(directory.path().join("conversations"), "a file in the way").unwrap();
-    let key = "conversations/c/log/one.tar.zst";
-    let read = bucket.get(key, None, soon()).unwrap_err();
-    let written = bucket.create(key, &bytes("x"), soon()).unwrap_err();
+    // No file system has such a name.
+    let key = format!("conversations/{}", "x".repeat(300));
+    fs::create_dir(directory.path().join("conversations")).unwrap();
+    let read = bucket.get(&key, None, soon()).unwrap_err();
+    let written = bucket.create(&key, &bytes("x"), soon()).unwrap_err();
     for error in [read, written] {
         let told = error.to_string();
         assert!(matches!(error, BucketError::Disk { .. }) && error.may_pass(), "{told}");

@@ -144,7 +144,8 @@ impl Source {
     fn fetch_table(&self, location: &Location) -> io::Result<Blocks> {
         let key = blocks_key(&location.conversation, location.object.name);
         let range = Some(0..Blocks::table_bytes(location.object.size));
-        let bytes = self.bucket.get(&key, range, self.deadline()).map_err(|error| self.failed(error))?;
+        let bytes =
+            self.bucket.get(&key, range, self.deadline()).map_err(|error| self.failed(error))?;
         let table = location.object.read_table(&bytes).map_err(io::Error::other)?;
         self.cache.put(&table_name(location), &bytes);
         Ok(table)
@@ -230,7 +231,8 @@ impl Source {
         let (location, table) = (&object.location, &object.table);
         let key = object_key(&location.conversation, location.object.name);
         let range = Some(table.frames_range(blocks.clone()));
-        let frames = self.bucket.get(&key, range, self.deadline()).map_err(|error| self.failed(error))?;
+        let frames =
+            self.bucket.get(&key, range, self.deadline()).map_err(|error| self.failed(error))?;
         let first = blocks.start;
         let frame = |block| table.frame_in(&frames, first, block).map_err(io::Error::other);
         let content = unpack_block(frame(first)?, first, table).map_err(io::Error::other)?;
