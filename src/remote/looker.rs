@@ -12,6 +12,11 @@ pub(super) const MOST_CONVERSATIONS: usize = 10_000;
 pub trait Looker: fmt::Debug + Send + std::marker::Sync {
     /// Looks at a conversation, or at which conversations there are. Waits for a bounded time.
     fn look_now(&self, at: Option<&Component>) -> Result<Heard, RemoteError>;
+
+    /// Returns why it cannot look at all, for people; `None` if it can.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 /// The outcome of a look.

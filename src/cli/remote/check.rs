@@ -45,7 +45,7 @@ pub(super) fn run(args: &RemoteCheckArgs, cli: &Cli, context: &mut Context) -> a
         Ok(Some((id.clone(), checked)))
     });
     for name in odd {
-        done.add(format!("{CONVERSATIONS}{name}"), ODD);
+        done.others.add(format!("{CONVERSATIONS}{name}"), ODD);
     }
     bar.finish_and_clear();
     for (id, checked) in &done.reports {

@@ -19,7 +19,9 @@ const ANY_HINT: &str = "all else is done; mend what is named, and try again";
 pub(super) struct Done<T> {
     /// The reports of those in which something was to be done.
     pub(super) reports: Vec<T>,
-    /// The failures that hold up nothing else.
+    /// What is wrong with no conversation that was worked on, as reports tell of theirs.
+    pub(super) others: Problems,
+    /// The failures that concern one conversation alone.
     problems: Problems,
     failure: Option<RemoteError>,
 }
@@ -39,7 +41,12 @@ impl<T> Done<T> {
             Some(why) => format!("{verb}: waiting for the bucket: {why}"),
             None => verb.to_owned(),
         });
-        let mut done = Self { reports: Vec::new(), problems: Problems::default(), failure: None };
+        let mut done = Self {
+            reports: Vec::new(),
+            others: Problems::default(),
+            problems: Problems::default(),
+            failure: None,
+        };
         for id in ids {
             match act(id) {
                 Ok(report) => done.reports.extend(report),
@@ -54,11 +61,6 @@ impl<T> Done<T> {
             shown.bar.inc(1);
         }
         done
-    }
-
-    /// Adds a problem that is of no conversation.
-    pub(super) fn add(&mut self, what: String, why: &str) {
-        self.problems.add(what, why);
     }
 
     /// Returns true if nothing was to be done, and nothing failed.
@@ -77,6 +79,7 @@ impl<T> Done<T> {
     ) -> anyhow::Result<()> {
         let (what, hint) = if self.problems.is_empty() { (what, hint) } else { (ANY, ANY_HINT) };
         let mut problems = self.problems;
+        problems.extend(self.others);
         for report in self.reports {
             tell(report, &mut problems);
         }

@@ -88,6 +88,10 @@ impl Looker for ProcessLooks {
         let told = self.told(&socket, at);
         told.map_err(|error| away(format!("the process `ctxfs-look` does not answer ({error})")))?
     }
+
+    fn trouble(&self) -> Option<String> {
+        self.0.trouble()
+    }
 }
 
 fn heard(told: ToldLook, channel: &mut Channel<'_>) -> io::Result<Told> {

@@ -26,9 +26,14 @@ impl Inner {
             waiting_bytes: totals.bytes,
             oldest_seconds: age.as_ref().map(Duration::as_secs),
             lag_millis: lag.map(|lag| lag.as_millis() as u64),
-            error: self.access.bucket.trouble().or_else(|| self.weather.error()),
+            error: self.trouble(),
             requests: requests(&self.access.bucket.requests()),
         }
+    }
+
+    fn trouble(&self) -> Option<String> {
+        let of_looks = || self.looker.as_ref()?.trouble();
+        self.access.bucket.trouble().or_else(of_looks).or_else(|| self.weather.error())
     }
 }
 

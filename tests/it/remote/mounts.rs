@@ -142,12 +142,13 @@ fn a_conversation_that_is_removed_is_gone_from_the_root_of_both() {
         root.flatten().any(|entry| entry.file_name() == "c7")
     };
     assert!(!lists(&mounts.one));
-    let is_gone = || fs::read_dir(mounts.other.tool("c7")).is_err() && !lists(&mounts.other);
+    // Looking for it in the tree asks for it.
+    let there = mounts.other.path().join("c7");
+    let is_gone = || fs::read_dir(there.join("artifacts/tool")).is_err() && !lists(&mounts.other);
     eventually("it is gone there", is_gone);
     assert!(!lists(&mounts.one));
-    let again = mounts.other.path().join("c7");
-    fs::create_dir(&again).unwrap();
-    assert!(fs::read_dir(mounts.other.tool("c7")).is_ok() && lists(&mounts.other));
+    fs::create_dir(&there).unwrap();
+    assert!(fs::read_dir(there.join("artifacts/tool")).is_ok() && lists(&mounts.other));
 }
 
 #[test]

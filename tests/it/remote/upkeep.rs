@@ -200,7 +200,7 @@ fn another_bucket_takes_nothing_away_from_the_first() {
     let away = pair.bucket().with_extension("away");
     fs::rename(pair.bucket(), &away).unwrap();
     pair.other.put("c7", "c", b"more\n");
-    pair.push(&pair.other);
+    pair.ctxfs(&pair.other, "push", &["--new-bucket"]).stdout();
     let pulled = pair.ctxfs(&pair.other, "pull", &[]).run();
     assert!(!pulled.to_string().contains("removed"), "{pulled}");
     fs::remove_dir_all(pair.bucket()).unwrap();
@@ -220,7 +220,7 @@ fn bytes_that_came_are_sent_to_a_new_bucket() {
     pair.ctxfs(&pair.other, "view", &["c7/artifacts/tool/a.txt"]).stdout();
     pair.pull(&pair.other);
     fs::remove_dir_all(pair.bucket()).unwrap();
-    pair.push(&pair.other);
+    pair.ctxfs(&pair.other, "push", &["--new-bucket"]).stdout();
     let listed = pair.ctxfs(&pair.other, "ls", &["--remote", "c7"]).text();
     assert!(listed.contains("artifacts/tool/a.txt"), "{listed}");
 }
