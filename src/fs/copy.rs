@@ -1,9 +1,11 @@
 //! Copying from one open file to another without passing the bytes through the kernel.
 
+use crate::engine::patience::allow_slow;
 use crate::fs::Fh;
 use crate::fs::OpenMode;
 use crate::fs::Result;
 use crate::fs::Shared;
+use crate::fs::far;
 use crate::fs::io;
 
 /// The most bytes that one call copies. The bound keeps the next request for the thread from
@@ -43,10 +45,18 @@ pub(super) fn copy(
 fn copy_block(fs: &Shared, from: FilePosition, to: FilePosition, buffer: &mut [u8]) -> Result<u32> {
     // The kernel refuses to copy to a file that is open for append.
     let mode = OpenMode { flags: libc::O_WRONLY };
-    io::read(fs, from.fh, from.offset, buffer, |bytes| match bytes {
+    let write = |bytes: &[u8]| match bytes {
         [] => Ok(0),
         bytes => io::write(fs, to.fh, to.offset, bytes, mode, None),
-    })?
+    };
+    match io::read(fs, from.fh, from.offset, buffer, write) {
+        // The bytes are elsewhere.
+        Err(error) if error.is_slow() => {
+            allow_slow()?;
+            write(&far::read(fs, from.fh, from.offset, buffer.len())?)
+        }
+        copied => copied?,
+    }
 }
 
 impl FilePosition {

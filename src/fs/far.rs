@@ -28,6 +28,7 @@ use crate::fs::node::Node;
 use crate::fs::node::dir::DirNode;
 use crate::fs::node::file::FileNode;
 use crate::fs::recording::now_millis;
+use crate::fs::seal_queue::SealJob;
 use crate::model::Component;
 use crate::model::RelPath;
 use crate::store::Conversation;
@@ -35,6 +36,7 @@ use crate::store::FarArtifact;
 use crate::store::LEAST;
 use crate::store::Relocation;
 use crate::store::Rename;
+use crate::store::Stat;
 use crate::store::read_full_at;
 
 /// An extended attribute: its name and its value.
@@ -124,20 +126,41 @@ pub(super) fn bring_here(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Resu
     let _room = fs.engine.reserve_in(&id, far.stat.size)?;
     let conversation = fs.engine.conversation(&id)?;
     let has_come = conversation.bring_here(&far, open.file()?)?;
-    found_here(fs, (node, file), has_come.then_some((&conversation, &far.path)))
+    found_here(fs, (node, file), has_come.then_some((&conversation, &far.path))).map(drop)
 }
 
 /// Gives `file` an empty file on this disk, if its bytes are elsewhere: somebody is to write it
-/// anew, and so nobody waits for them.
-pub(super) fn begin_anew(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<()> {
+/// anew, and so nobody waits for them. Then does what he has come for; if that fails, it is sealed
+/// as it is.
+pub(super) fn begin_anew<T>(
+    fs: &Shared,
+    node: &Arc<Node>,
+    file: &FileNode,
+    act: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     if !is_away(file) {
-        return Ok(());
+        return act();
     }
     allow_slow()?;
+    let stat = take_empty(fs, node, file)?;
+    act().inspect_err(|_| {
+        if file.life().resized(&stat) {
+            fs.sealer.submit(SealJob::Seal(Arc::clone(node)));
+        }
+    })
+}
+
+fn take_empty(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<Stat> {
     let (id, far) = artifact(&fs.engine, file)?;
     let OpenFile::Far(open) = fs.engine.open_far(&id, &far) else { return Err(FsError::Stale) };
     // Those of most came with their records.
-    let attributes = open.file().map(|file| file.attributes.clone()).unwrap_or_default();
+    let attributes = match open.file() {
+        Ok(file) => file.attributes.clone(),
+        Err(error) => {
+            tracing::warn!(path = %far.path.to_text(), %error, "its attributes cannot be had");
+            Vec::new()
+        }
+    };
     let _room = fs.engine.reserve_in(&id, LEAST)?;
     let conversation = fs.engine.conversation(&id)?;
     let has_begun = conversation.begin_anew(&far, attributes)?;
@@ -150,14 +173,14 @@ fn found_here(
     fs: &Shared,
     (node, file): (&Arc<Node>, &FileNode),
     place: Option<(&Conversation, &RelPath)>,
-) -> Result<()> {
+) -> Result<Stat> {
     let (conversation, path) = place.ok_or(FsError::Stale)?;
     let stat = conversation.dir().stat_at(path)?;
     let before = file.id();
     if file.take_copy(&stat) {
         fs.nodes.found_by_copy(node, before);
     }
-    Ok(())
+    Ok(stat)
 }
 
 /// Removes the artifact `file`, whose bytes are elsewhere: its record goes.

@@ -19,6 +19,7 @@ use crate::fs::Opened;
 use crate::fs::RequestOrigin;
 use crate::fs::Result;
 use crate::fs::TimedAttr;
+use crate::fs::open;
 use crate::fs::waiting::Unanswered;
 
 /// The function that answers a request, until somebody takes it.
@@ -27,6 +28,16 @@ struct Pending<D>(Mutex<Option<D>>);
 impl<D> Pending<D> {
     fn take(&self) -> Option<D> {
         self.0.lock().take()
+    }
+}
+
+/// The work on a request. If it ends without a result, as by a panic, the function is dropped, and
+/// so answers EIO.
+struct Working<D>(Arc<Pending<D>>);
+
+impl<D> Drop for Working<D> {
+    fn drop(&mut self) {
+        drop(self.0.take());
     }
 }
 
@@ -124,7 +135,7 @@ impl ContextFs {
             // It may empty the file.
             return self.open_patiently(ino, how, now(), done);
         }
-        let undo = |fs: &Self, opened: Opened| drop(fs.release(opened.fh));
+        let undo = |fs: &Self, opened: Opened| drop(open::give_back(&fs.0, &opened));
         self.interruptibly(caller.pid, done, undo, |done| {
             self.open_patiently(ino, how, now(), done);
         });
@@ -141,8 +152,8 @@ impl ContextFs {
         run: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>),
     ) {
         let pending = Arc::new(Pending(Mutex::new(Some(done))));
-        let (fs, answered) = (self.clone(), Arc::clone(&pending));
-        run(Box::new(move |got| match (answered.take(), got) {
+        let (fs, working) = (self.clone(), Working(Arc::clone(&pending)));
+        run(Box::new(move |got| match (working.0.take(), got) {
             (Some(done), got) => done(got),
             (None, Ok(late)) => undo(&fs, late),
             (None, Err(_)) => {}

@@ -150,6 +150,11 @@ impl Life {
         if before == Some(stat.ctime) { Pages::Kept } else { Pages::New }
     }
 
+    /// Forgets what the kernel was told about its pages.
+    pub(crate) fn forget_pages(&mut self) {
+        self.paged = None;
+    }
+
     /// Records the attributes with which this mount leaves the file, with no byte changed.
     pub(crate) fn left_as(&mut self, stat: &Stat) {
         self.seen.left_as(stat);

@@ -269,22 +269,23 @@ fn open_file(
     mode: OpenMode,
     caller: Caller,
 ) -> Result<Opened> {
-    let mut kept = None;
     if mode.writes() {
         fs.sealer.check_backlog(&node.conversation())?;
         write_once::check(fs, file)?;
-        let make_local = if mode.empties() { far::begin_anew } else { far::bring_here };
-        make_local(fs, node, file)?;
-    } else if far::is_away(file) {
-        // Who has the local file open that has gone keeps its bytes. The kernel may read it for
-        // him, and then does so for all.
-        kept = file.any_open();
-        if kept.is_none() {
-            return far::open_to_read(fs, node, file, caller);
-        }
     }
+    // Who has the local file open that has gone keeps its bytes. The kernel may read it for him,
+    // and then does so for all.
+    let is_away = far::is_away(file);
+    let kept = if is_away && !mode.writes() { file.any_open() } else { None };
+    if is_away && !mode.writes() && kept.is_none() {
+        return far::open_to_read(fs, node, file, caller);
+    }
+    // Before anything is changed.
     let share = fs.claim(node, caller, descriptors(mode, node.is_message_log()))?;
-    let on_disk = kept.map_or_else(|| open_on_disk(node, file, mode).map(Arc::new), Ok)?;
+    let on_disk = match kept {
+        Some(kept) => kept,
+        None => Arc::new(open_here(fs, node, file, mode)?),
+    };
     let opened = opened(fs, node, (file, on_disk), mode, share);
     if mode.empties()
         && let Err(error) = setattr::empty(fs, node, file, (opened.fh, caller))
@@ -293,6 +294,17 @@ fn open_file(
         return Err(error);
     }
     Ok(opened)
+}
+
+/// Opens the store's file, which comes from elsewhere first if it must.
+fn open_here(fs: &Shared, node: &Arc<Node>, file: &FileNode, mode: OpenMode) -> Result<File> {
+    if mode.writes() && mode.empties() {
+        return far::begin_anew(fs, node, file, || open_on_disk(node, file, mode));
+    }
+    if mode.writes() {
+        far::bring_here(fs, node, file)?;
+    }
+    open_on_disk(node, file, mode)
 }
 
 /// Opens the store's file. A server that is held by modes may write a file that it may not read: it
@@ -384,6 +396,15 @@ pub(super) fn release(fs: &Shared, fh: Fh) -> Result<()> {
         Some(Handle::Listing(_)) | None => {}
     }
     left
+}
+
+/// Lets go of what was opened for somebody who has given up. The kernel has not heard of it, so it
+/// has not dropped the pages that it was to drop.
+pub(super) fn give_back(fs: &Shared, opened: &Opened) -> Result<()> {
+    if let Handle::File(handle) = fs.handles.get(opened.fh)? {
+        handle.node.as_file()?.life().forget_pages();
+    }
+    release(fs, opened.fh)
 }
 
 /// Releases handles that are left when the mount ends: those of writers whose descriptors are all

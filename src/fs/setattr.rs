@@ -65,11 +65,12 @@ fn set_file(
 ) -> Result<()> {
     if change.size == Some(0) && far::is_away(file) {
         write_once::check(fs, file)?;
-        far::begin_anew(fs, node, file)?;
-    }
-    far::bring_here(fs, node, file)?;
-    if let Some(size) = change.size {
-        resize(fs, node, file, size, fh)?;
+        far::begin_anew(fs, node, file, || resize(fs, node, file, 0, fh))?;
+    } else {
+        far::bring_here(fs, node, file)?;
+        if let Some(size) = change.size {
+            resize(fs, node, file, size, fh)?;
+        }
     }
     let Some(link) = file.link.get() else {
         return set_open(&*file.any_open().ok_or(FsError::Stale)?, change);

@@ -50,7 +50,7 @@ pub trait Line: Send + Sync {
     /// there is none. Waits for nothing.
     fn connect(&self) -> Result<UnixStream, String>;
 
-    /// Is told that the process answered.
+    /// Is told that the process answered, or took what it was sent.
     fn heard(&self);
 
     /// Is told that the process did not answer in the time of a request, which was made at `since`.
@@ -92,6 +92,19 @@ impl Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::Socket(error)
+    }
+}
+
+/// A body that is being sent. Whoever takes it lives.
+struct Taken<'a, R: ?Sized> {
+    source: &'a mut R,
+    line: &'a dyn Line,
+}
+
+impl<R: Read + ?Sized> Read for Taken<'_, R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.line.heard();
+        self.source.read(bytes)
     }
 }
 
@@ -152,7 +165,8 @@ impl ProcessObjects {
         body: Option<&mut dyn Read>,
     ) -> Result<Answer, Failure> {
         channel.write_document(asked)?;
-        match body.map_or(Ok(()), |body| channel.write_body(body)) {
+        let line = &*self.line;
+        match body.map_or(Ok(()), |source| channel.write_body(&mut Taken { source, line })) {
             Err(BodyError::Source(source)) => {
                 let key = key.to_owned();
                 return Err(Failure::Bucket(BucketError::Source { key, source }));

@@ -84,9 +84,9 @@ impl Block {
         }
         self.start = start;
         self.bytes.resize((end - start) as usize, 0);
-        let count = read_full_at(file, start, &mut self.bytes)?;
-        self.bytes.truncate(count);
-        Ok(())
+        let read = read_full_at(file, start, &mut self.bytes);
+        self.bytes.truncate(*read.as_ref().unwrap_or(&0));
+        read.map(drop)
     }
 
     /// Returns the bytes of a line: fewer if the file has become shorter.
