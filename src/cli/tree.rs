@@ -74,7 +74,11 @@ pub(super) fn not_readable(tree: &Tree, path: &Path, error: &EngineError) -> any
         io::ErrorKind::StaleNetworkFileHandle => {
             return Failure::new(FailureKind::Failed, text, STALE).into();
         }
-        _ => return anyhow::anyhow!("cannot read `{}`: {error}", path.display()),
+        // The number alone says little.
+        _ if number.raw_os_error() == Some(libc::EIO) => {
+            return anyhow::anyhow!("cannot read `{}`: {error}", path.display());
+        }
+        _ => return anyhow::Error::msg(text),
     }
     let mut summary = path.to_owned().into_os_string();
     summary.push(".summary");

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use crate::engine::Engine;
+use crate::engine::EngineError;
 use crate::engine::Result;
 use crate::engine::UnfinishedMessage;
 use crate::engine::messages;
@@ -11,6 +12,7 @@ use crate::message::Batch;
 use crate::message::LockedLog;
 use crate::model::Component;
 use crate::store::Conversation;
+use crate::store::stat_file;
 
 /// A writer of messages. It holds the log's lock only while it appends whole lines.
 pub struct MessageWriter {
@@ -59,7 +61,12 @@ fn append(
     conversation: &Conversation,
     batch: &Batch,
 ) -> Result<()> {
-    let log = LockedLog::wait(log)?;
+    let file = log;
+    let log = LockedLog::wait(file)?;
+    if stat_file(file)?.nlink == 0 {
+        // The conversation was removed meanwhile.
+        return Err(EngineError::Stale);
+    }
     let end = log.repair(conversation)?;
     log.append(batch, end)?;
     engine.changed(conversation.id(), None);

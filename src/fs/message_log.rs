@@ -111,11 +111,16 @@ fn append(
     } else {
         LockedLog::now(&handle.file)?.ok_or(FsError::Held("another process holds the log"))?
     };
+    let stat = stat_file(&handle.file)?;
+    if stat.nlink == 0 {
+        // The conversation was removed meanwhile.
+        return Err(FsError::Stale);
+    }
     if log.is_torn()? {
         allow_slow()?;
     }
     let mut life = file.life();
-    life.noticed(&stat_file(&handle.file)?, fs.engine.store.clock());
+    life.noticed(&stat, fs.engine.store.clock());
     let end = log.repair(conversation)?;
     let appended = log.append(batch, end);
     life.written(end, &stat_file(&handle.file)?);

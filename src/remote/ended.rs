@@ -16,8 +16,10 @@ use crate::remote::whole_file;
 use crate::replica::State;
 use crate::store::Conversation;
 use crate::store::FileMark;
+use crate::store::Lease;
 use crate::store::PUBLISHED;
 use crate::store::Store;
+use crate::store::lease_of;
 use crate::store::stat_file;
 
 /// Returns true if nothing lives.
@@ -47,6 +49,8 @@ impl Sync<'_> {
     ) -> Result<(), RemoteError> {
         let before = notes.agreement()?;
         let log = match conversation.log_file()? {
+            // Somebody is writing messages.
+            Some(log) if lease_of(&log) == Lease::Held => return Ok(()),
             Some(_) => Some(Arc::new(conversation.writable_log_file()?)),
             None => None,
         };

@@ -227,7 +227,9 @@ impl FarStore for FarArtifacts {
         })?;
         let opened = self.artifact(conversation, (origin, record));
         opened.map_err(|error| match error {
-            error if error.is_absent() => self.0.source.gone(),
+            RemoteError::Bucket(error) if error.is_absent() => self.0.source.gone(),
+            // Its records changed here meanwhile.
+            error if error.is_absent() => io::Error::from_raw_os_error(libc::ESTALE),
             error => io::Error::other(error),
         })
     }

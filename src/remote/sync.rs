@@ -38,6 +38,7 @@ use crate::remote::here::here_now;
 use crate::remote::look;
 use crate::remote::look::look_from;
 use crate::remote::messages::Messages;
+use crate::remote::notes::Shown;
 use crate::remote::own_log;
 use crate::remote::pieces;
 use crate::replica::Base;
@@ -243,7 +244,8 @@ impl Sync<'_> {
             sent.tell(pushed.left);
             if !pushed.again {
                 self.forget_log(&notes, &notes.agreement()?)?;
-                notes.keep_over(is_over(&State::of_all(pieces(&notes)?.pieces)))?;
+                let Pieces { pieces, refused } = pieces(&notes)?;
+                notes.keep_over(refused.is_empty() && is_over(&State::of_all(pieces)))?;
                 break;
             }
         }
@@ -315,6 +317,8 @@ impl Sync<'_> {
     ) -> Result<Option<(Arc<Conversation>, Came)>, RemoteError> {
         let listed = self.bucket.list(&log_prefix(id), (self.deadline)())?;
         if listed.is_empty() {
+            // A directory may be left of it.
+            self.home.known_conversation(id)?.map_or(Ok(()), |notes| notes.keep_look())?;
             return Ok(None);
         }
         let notes = self.home.conversation(id)?;
@@ -376,11 +380,15 @@ impl Sync<'_> {
         let mut came = Came::new(looked, refused, &mut applied);
         let mut after = agreement.with_base(plan.base);
         after.base.follow(applied.done);
-        notes.save(&agreement, &after)?;
-        notes.keep_over(is_over)?;
         // Whoever made it anew has not seen anything of it.
         let ends =
             is_over && state.removed.ends && (!agreement.is_new() || notes.shown()?.is_some());
+        if ends && notes.shown()?.is_none() {
+            // Tells that also after a crash.
+            notes.keep_shown(&Shown::default())?;
+        }
+        notes.save(&agreement, &after)?;
+        notes.keep_over(is_over)?;
         // What replaced the log is shown as it is until it is published.
         let kept = if is_replaced {
             Ok(())
@@ -394,6 +402,7 @@ impl Sync<'_> {
         if let Some(settled) = settled
             && came.found_nothing()
             && !is_replaced
+            && !ends
         {
             notes.keep_settled(&settled)?;
         }

@@ -232,10 +232,13 @@ impl<'a> Planning<'a> {
 
     /// Removes the files that have no name any more, unless a name is still in the way.
     fn remove_the_rest(&mut self) {
+        let used = self.held.iter().zip(&self.used).filter(|(_, used)| **used);
+        // A file that was linked in the store itself has several entries.
+        let kept: BTreeSet<&str> = used.map(|(held, _)| held.now).collect();
         for file in (0..self.held.len()).filter(|file| !self.used[*file]) {
             let Held { now, entry, found, .. } = self.held[file];
             let waits = entry.origins.iter().any(|origin| self.waiting.contains(origin));
-            if !waits {
+            if !waits && !kept.contains(now) {
                 let (path, found, was) = (now.to_owned(), found.clone(), entry.key);
                 self.steps.push(Step::Remove { path, found, was });
             }

@@ -67,12 +67,15 @@ fn seen(
     problems: &mut Problems,
 ) -> anyhow::Result<BTreeMap<String, Claim<Stored>>> {
     let notes = opened.home.conversation(id)?;
-    let found = look(&opened.bucket, &notes, opened.deadline())?.pieces(&notes)?;
-    for (segment, error) in &found.refused {
+    let mut looked = look(&opened.bucket, &notes, opened.deadline())?;
+    let found = looked.pieces(&notes)?;
+    let refused: BTreeMap<_, _> =
+        looked.refused.iter().chain(&found.refused).map(|(segment, why)| (segment, why)).collect();
+    for (segment, error) in &refused {
         problems.add(format!("segment {segment}"), error);
     }
     let mut state = State::of_all(found.pieces);
-    if found.refused.is_empty() {
+    if refused.is_empty() {
         notes.keep_over(state.artifacts.is_empty() && state.messages.is_empty())?;
     }
     let names = replica::seen(&state, &Changes::default(), &BTreeSet::new());

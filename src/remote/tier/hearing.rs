@@ -170,8 +170,10 @@ impl Inner {
         let names = self.access.bucket.list_dirs(CONVERSATIONS, MOST_CONVERSATIONS, deadline)?;
         let all = names.iter().filter_map(|name| conversation_of(name));
         let is_gone = |id: &Component| known.home.is_gone(&self.access.store, id).unwrap_or(false);
-        let (gone, conversations): (Vec<_>, Vec<_>) = all.partition(is_gone);
+        let (gone, mut conversations): (Vec<_>, Vec<_>) = all.partition(is_gone);
         self.look_again(known, &gone);
+        // Some may have been removed meanwhile.
+        conversations.retain(|id| !is_gone(id));
         Ok(Heard { is_answered: true, conversations: Some(conversations) })
     }
 
@@ -179,9 +181,15 @@ impl Inner {
     /// longest time: others may have made it anew.
     fn look_again(&self, known: &Known, gone: &[Component]) {
         let looked = |id: &Component| known.home.known_conversation(id).ok()??.looked().ok()?;
-        let Some(id) = gone.iter().min_by_key(|id| looked(id)) else { return };
+        // The others are still to be told of some.
+        let is_told =
+            |id: &&Component| !known.home.is_removed(&self.access.store, id).unwrap_or(true);
+        let Some(id) = gone.iter().filter(is_told).min_by_key(|id| looked(id)) else { return };
         if let Err(error) = self.hear_of(known, id) {
             tracing::debug!(%error, "a conversation that is gone cannot be looked at");
+            // It waits for its turn as the others do.
+            let notes = known.home.known_conversation(id);
+            let _noted = notes.map(|notes| notes.map(|notes| notes.keep_look()));
         }
     }
 }
