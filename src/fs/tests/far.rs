@@ -22,14 +22,18 @@ use rustix::process::kill_process;
 use super::fixture::Fixture;
 use super::fixture::ME;
 use super::fixture::errno;
+use crate::engine::EngineError;
 use crate::engine::EngineOptions;
 use crate::engine::Tree;
 use crate::engine::sync::mpsc;
+use crate::fs::About;
 use crate::fs::Caller;
+use crate::fs::ContextFs;
 use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::OpenMode;
 use crate::fs::RenameMode;
+use crate::fs::RequestOrigin;
 use crate::fs::Result;
 use crate::materialize::Analyzer;
 use crate::model::ArtifactState;
@@ -189,6 +193,22 @@ fn who_waits_for_a_view_of_it_can_be_interrupted() {
     while fixture.fs.in_use().handles != handles {
         thread::sleep(Duration::from_millis(1));
     }
+}
+
+#[test]
+fn who_waits_for_work_that_panics_gets_an_answer() {
+    let scene = Scene::new("one\n");
+    let ino = scene.fixture.ino("x.txt");
+    let (send, receive) = mpsc::channel::<Result<()>>();
+    let origin = RequestOrigin { about: About::Node(ino), tid: ME.pid };
+    let mut tries = 0;
+    let attempt = move |_: &ContextFs| {
+        tries += 1;
+        assert!(tries == 1, "a panic that this test wants");
+        Err(EngineError::Slow.into())
+    };
+    scene.fixture.fs.ask_patiently(origin, attempt, move |got| send.send(got).unwrap());
+    assert!(receive.recv().is_err(), "the function that answers is dropped, and so answers");
 }
 
 #[test]

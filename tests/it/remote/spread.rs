@@ -284,6 +284,8 @@ impl World {
 
     fn say(&mut self, host: usize) {
         let line = format!("{{\"role\":\"user\",\"content\":\"message {}\"}}\n", self.written);
+        // Where the others have not sent anything yet, it is made.
+        self.mounts[host].tool("c7");
         let mut log = File::options().append(true).create(true).open(self.log(host)).unwrap();
         log.write_all(line.as_bytes()).unwrap();
         while_none_starts(|| drop(log));

@@ -8,10 +8,14 @@ use super::Scene;
 use super::errno;
 use crate::engine::sync::mpsc;
 use crate::engine::sync::thread;
+use crate::fs::About;
 use crate::fs::Caller;
+use crate::fs::ContextFs;
 use crate::fs::Fh;
+use crate::fs::FilePosition;
 use crate::fs::OpenMode;
 use crate::fs::RenameMode;
+use crate::fs::RequestOrigin;
 use crate::fs::SetAttr;
 use crate::fs::tests::fixture::Fixture;
 use crate::model::Component;
@@ -177,6 +181,24 @@ fn who_writes_it_anew_needs_no_byte_of_it() {
     assert_eq!((attr.ino, attr.perm & 0o777), (ino, 0o640), "it is the same file");
     assert_eq!(fixture.text("x.txt"), "another\n");
     assert_eq!(fixture.record("x.txt").unwrap().generation, 2);
+}
+
+#[test]
+fn it_is_copied_to_another_file() {
+    let scene = Scene::new("one\n");
+    let fixture = &scene.fixture;
+    let (reader, other) = (scene.open("x.txt"), fixture.put("y.txt", b""));
+    let writer = fixture.open(other, libc::O_WRONLY).unwrap().fh;
+    let [from, to] = [reader, writer].map(|fh| FilePosition { fh, offset: 0 });
+    let (send, receive) = mpsc::channel();
+    let origin = RequestOrigin { about: About::Handle(reader), tid: 0 };
+    let copy = move |fs: &ContextFs| fs.copy(from, to, 100, &mut [0; 100]);
+    fixture.fs.patiently(origin, copy, move |copied| send.send(copied).unwrap());
+    assert_eq!(receive.recv().unwrap().unwrap(), 4);
+    fixture.close(writer);
+    fixture.fs.release(reader).unwrap();
+    fixture.settle();
+    assert_eq!(fixture.text("y.txt"), "one\n");
 }
 
 #[test]
