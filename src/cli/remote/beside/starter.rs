@@ -35,14 +35,24 @@ pub(in crate::cli) fn run(args: &BesideArgs) -> anyhow::Result<()> {
 /// socket.
 fn serve(asker: &UnixStream, kinds: &[u8], args: &BesideArgs) -> io::Result<()> {
     let mut kept = Kept::default();
+    let served = start_each(asker, kinds, args, &mut kept);
+    kept.finish();
+    served
+}
+
+fn start_each(
+    asker: &UnixStream,
+    kinds: &[u8],
+    args: &BesideArgs,
+    kept: &mut Kept,
+) -> io::Result<()> {
     let mut kind = [0];
     while let (1.., socket) = passing::receive(asker, &mut kind)? {
         let Some(socket) = socket.filter(|_| kinds.contains(&kind[0])) else { continue };
-        if let Err(error) = start(kind[0], socket, args, &mut kept) {
+        if let Err(error) = start(kind[0], socket, args, kept) {
             tracing::warn!("what asks other hosts cannot be started: {error}");
         }
     }
-    kept.finish();
     Ok(())
 }
 
