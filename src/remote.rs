@@ -68,6 +68,7 @@ mod published;
 mod purge;
 mod push;
 mod resend;
+mod said;
 mod source;
 mod status;
 mod sync;

@@ -41,6 +41,7 @@ use crate::remote::messages::Messages;
 use crate::remote::notes::Shown;
 use crate::remote::own_log;
 use crate::remote::pieces;
+use crate::remote::said::Said;
 use crate::replica::Base;
 use crate::replica::Changes;
 use crate::replica::FileVersion;
@@ -438,25 +439,6 @@ impl Sync<'_> {
             self.run(conversation, notes, &Changes::default(), &mut Session::default())?;
         }
         Ok(was_sent)
-    }
-}
-
-/// What all segments of a conversation that are here say.
-struct Said {
-    state: State<Stored, Told>,
-    /// Those that say something, and those that they cover.
-    ids: BTreeSet<SegmentId>,
-    /// Those that do not count, and why.
-    refused: Vec<(SegmentId, RemoteError)>,
-}
-
-impl Said {
-    fn of(looked: &mut Looked, notes: &Notes) -> Result<Self, RemoteError> {
-        let Pieces { pieces, refused } = looked.pieces(notes)?;
-        let mut ids: BTreeSet<_> = pieces.iter().map(|piece| piece.id).collect();
-        let state = State::of_all(pieces);
-        ids.extend(&state.covered);
-        Ok(Self { state, ids, refused })
     }
 }
 
