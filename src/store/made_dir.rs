@@ -42,10 +42,12 @@ impl Conversation {
     }
 
     /// Removes the directories above `path` that were made for files of other hosts and are empty
-    /// now.
+    /// now: they have no artifact without a file either.
     pub(super) fn remove_made_parents(&self, path: &RelPath) {
         let mut at = path.parent();
-        while let Some(path) = at.filter(|path| is_made(self.dir(), path)) {
+        let is_empty =
+            |path: &RelPath| is_made(self.dir(), path) && !self.has_far(Some(path)).unwrap_or(true);
+        while let Some(path) = at.filter(is_empty) {
             let removed = parent_dir(self.dir(), &path).and_then(|dir| dir.rmdir(path.file_name()));
             at = path.parent().filter(|_| removed.is_ok());
         }

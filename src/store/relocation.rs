@@ -74,7 +74,8 @@ impl Conversation {
         Ok(Relocation::Done)
     }
 
-    /// Does the same with the artifact `origin`, whose bytes are not here, or came since.
+    /// Does the same with the artifact `origin`, whose bytes are not here, or came since: its record
+    /// gets the new name.
     pub fn relocate_far(&self, rename: Rename<'_>, origin: &str) -> Result<Relocation, StoreError> {
         if let Some(mark) = self.brought_here(rename.from, origin)? {
             return self.relocate(rename, &mark);
@@ -86,6 +87,10 @@ impl Conversation {
         let is_far = |record: Record| record.far.is_some_and(|far| !far.here);
         if self.dir().stat_at(rename.to).is_ok() || self.record(rename.to)?.is_some_and(is_far) {
             return Ok(Relocation::Taken);
+        }
+        match self.made_parent(rename.to) {
+            Err(error) if is_in_the_way(&error) => return Ok(Relocation::Taken),
+            made => drop(made.map_err(|error| self.error_at("rename", rename.from, error))?),
         }
         self.append_moved(&lock, record, rename)?;
         Ok(Relocation::Done)

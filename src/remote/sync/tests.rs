@@ -17,6 +17,7 @@ use crate::bucket::Deadline;
 use crate::bucket::LINE_BYTES;
 use crate::message::log_of;
 use crate::model::Content as _;
+use crate::model::RelPath;
 use crate::remote::Home;
 use crate::remote::LeftOut;
 use crate::remote::Moment;
@@ -158,6 +159,30 @@ fn a_rename_and_a_removal_are_done_elsewhere_too() {
     one.pull();
     assert_eq!(one.sight(), other.sight());
     assert_eq!(one.sight().into_keys().collect::<Vec<_>>(), [format!("{TOOL}/c.txt")]);
+}
+
+#[test]
+fn what_is_elsewhere_gets_the_directory_of_its_new_name() {
+    let (one, other) = two_hosts();
+    let [moved, kept] = ["moved/a", "moved/b"].map(|name| format!("{TOOL}/{name}.txt"));
+    let hear = || drop(other.sync(|sync| sync.hear(&other.scene.conversation)).unwrap());
+    one.scene.put("a", "first\n");
+    one.push();
+    hear();
+    fs::create_dir(one.scene.at(&format!("{TOOL}/moved"))).unwrap();
+    fs::rename(one.scene.at(&format!("{TOOL}/a.txt")), one.scene.at(&moved)).unwrap();
+    one.push();
+    hear();
+    let far = |path: &str| other.scene.conversation.far(&RelPath::new(path).unwrap()).unwrap();
+    assert!(far(&moved).is_some() && other.scene.has(&format!("{TOOL}/moved")));
+    // It keeps the directory, also where the last file leaves that.
+    one.scene.write(&kept, "second\n");
+    one.push();
+    other.pull();
+    fs::remove_file(one.scene.at(&kept)).unwrap();
+    one.push();
+    hear();
+    assert!(!other.scene.has(&kept) && other.scene.has(&format!("{TOOL}/moved")));
 }
 
 #[test]
