@@ -31,6 +31,7 @@ mod purge;
 mod push;
 mod sharing;
 mod status;
+mod waiting;
 
 use crate::cli::args::Cli;
 use crate::cli::args::RemoteAction;

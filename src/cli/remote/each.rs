@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::bucket::Bucket;
 use crate::cli::context::Context;
 use crate::cli::progress;
-use crate::cli::progress::Waiting;
 use crate::cli::remote::problems::Problems;
+use crate::cli::remote::waiting::Waiting;
 use crate::model::Component;
 use crate::remote::RemoteError;
 
