@@ -88,6 +88,7 @@ pub use record::Owner;
 pub use record::Provenance;
 pub use record::Record;
 pub use record::Removal;
+pub use record::Stage;
 pub use redactor::RedactingWriter;
 pub use redactor::Redactor;
 pub use reference::ContextRef;

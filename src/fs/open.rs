@@ -298,7 +298,7 @@ fn open_file(
 
 /// Opens the store's file, which comes from elsewhere first if it must.
 fn open_here(fs: &Shared, node: &Arc<Node>, file: &FileNode, mode: OpenMode) -> Result<File> {
-    if mode.writes() && mode.empties() {
+    if mode.empties() {
         return far::begin_anew(fs, node, file, || open_on_disk(node, file, mode));
     }
     if mode.writes() {

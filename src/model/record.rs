@@ -10,6 +10,8 @@ use crate::model::LocalFile;
 use crate::model::ViewSizes;
 use crate::model::record::raw::RawRecord;
 
+pub use raw::Stage;
+
 /// One line of the manifest. The last line for a path wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "RawRecord")]

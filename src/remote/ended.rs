@@ -13,7 +13,6 @@ use crate::remote::Notes;
 use crate::remote::RemoteError;
 use crate::remote::Sync;
 use crate::remote::whole_file;
-use crate::replica::State;
 use crate::store::Conversation;
 use crate::store::FileMark;
 use crate::store::Lease;
@@ -21,11 +20,6 @@ use crate::store::PUBLISHED;
 use crate::store::Store;
 use crate::store::lease_of;
 use crate::store::stat_file;
-
-/// Returns true if nothing lives.
-pub(super) fn is_over<A, M>(state: &State<A, M>) -> bool {
-    state.artifacts.is_empty() && state.messages.is_empty()
-}
 
 impl Home {
     /// Returns true if a conversation is not in the store, as it was removed from it, or nothing of

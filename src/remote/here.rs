@@ -53,9 +53,8 @@ fn compared(
     }
     agreement.base.entries.retain(|entry| !files.swept.contains(&entry.path));
     agreement.base.heal(&files.found);
-    let is_touched = agreement.base.keep_touched(&files.found);
-    let is_restored = agreement.base.recognize(&files.found);
-    Ok((agreement, files, is_touched || is_restored))
+    let has_same = agreement.base.keep_same(&files.found);
+    Ok((agreement, files, has_same))
 }
 
 /// Returns all segments of this bucket that have anything here. The store may have been shared

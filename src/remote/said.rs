@@ -1,4 +1,4 @@
-//! What the segments of a conversation say, after a look.
+//! The sum of the segments of a conversation, after a look.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::remote::Told;
 use crate::replica::SegmentId;
 use crate::replica::State;
 
-/// What all segments of a conversation that are here say.
+/// The sum of all segments of a conversation that are here.
 pub(super) struct Said {
     pub(super) state: State<Stored, Told>,
     /// Those that say something, and those that they cover.

@@ -33,7 +33,6 @@ use crate::remote::Source;
 use crate::remote::Stored;
 use crate::remote::Told;
 use crate::remote::apply;
-use crate::remote::ended::is_over;
 use crate::remote::here::here_now;
 use crate::remote::look;
 use crate::remote::look::look_from;
@@ -246,7 +245,7 @@ impl Sync<'_> {
             if !pushed.again {
                 self.forget_log(&notes, &notes.agreement()?)?;
                 let Pieces { pieces, refused } = pieces(&notes)?;
-                notes.keep_over(refused.is_empty() && is_over(&State::of_all(pieces)))?;
+                notes.keep_over(refused.is_empty() && State::of_all(pieces).is_over())?;
                 break;
             }
         }
@@ -330,7 +329,7 @@ impl Sync<'_> {
         let said = Said::of(&mut looked, &notes)?;
         // What cannot be read may live.
         let is_refused = !said.refused.is_empty() || !looked.refused.is_empty();
-        let is_over = is_over(&said.state) && !is_refused;
+        let is_over = said.state.is_over() && !is_refused;
         notes.keep_over(is_over)?;
         if is_over {
             return Ok(None);
@@ -375,7 +374,7 @@ impl Sync<'_> {
         drop(files);
         let fetcher = Fetcher::new(self.bucket, (notes, &state), leaves, self.deadline);
         let mut applied = apply(conversation, plan.steps, &fetcher, (self.now)().wall as i64);
-        let is_over = is_whole && is_over(&state);
+        let is_over = is_whole && state.is_over();
         // Of the state, messages alone are of use any more.
         state.artifacts.clear();
         let mut came = Came::new(looked, refused, &mut applied);

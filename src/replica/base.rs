@@ -37,7 +37,7 @@ impl FileKey {
     }
 }
 
-/// What tells whether the bytes of a file are those that they were.
+/// The state of a file's bytes: they are the same while it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersion {
     /// Bytes.
@@ -102,10 +102,16 @@ impl Base {
 }
 
 impl Base {
-    /// Takes notice of files with other times that still have the bytes which were published: these
-    /// are not sent again. Returns true if there are any.
-    pub fn keep_touched(&mut self, files: &BTreeMap<String, Found>) -> bool {
+    /// Takes notice of files that have other times or are other ones, and still have the bytes which
+    /// were published: these are not sent again. Returns true if there are any.
+    pub fn keep_same(&mut self, files: &BTreeMap<String, Found>) -> bool {
         let places = Places::of(files);
+        let is_touched = self.keep_touched(&places);
+        let is_restored = self.recognize(&places);
+        is_touched || is_restored
+    }
+
+    fn keep_touched(&mut self, places: &Places<'_>) -> bool {
         let mut is_any = false;
         for entry in &mut self.entries {
             let found = places.of_entry(entry).map(|(_, found)| found);
@@ -118,12 +124,10 @@ impl Base {
     }
 
     /// Knows files again that somebody restored from a copy of the store: each is another file than
-    /// the one in its entry, under the same name and with the same bytes and time. Returns true if
-    /// there are any.
-    ///
-    /// What was written since, even if it is the same, has a time of its own, and is new.
-    pub fn recognize(&mut self, files: &BTreeMap<String, Found>) -> bool {
-        let places = Places::of(files);
+    /// the one in its entry, under the same name and with the same bytes and time. A file that was
+    /// written since, even with the same bytes, has a time of its own, and is new.
+    fn recognize(&mut self, places: &Places<'_>) -> bool {
+        let files = places.files;
         let is_known = |entry: &Entry| {
             let found = files.get(&entry.path);
             !found.is_some_and(|found| entry.is_copied_to(found))

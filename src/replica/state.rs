@@ -71,6 +71,11 @@ impl<A, M> State<A, M> {
         Self::after(covered, segments)
     }
 
+    /// Returns true if nothing lives.
+    pub fn is_over(&self) -> bool {
+        self.artifacts.is_empty() && self.messages.is_empty()
+    }
+
     fn after(covered: BTreeSet<SegmentId>, held: Vec<Segment<A, M>>) -> Self {
         let (mut state, mut merges) = (Self::empty(covered), Vec::new());
         for mut segment in held {

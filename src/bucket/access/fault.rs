@@ -20,7 +20,7 @@ const KEPT: &str = "DeleteObjects request failed for key ";
 const CUT_LIST: &str = "Got invalid list response: ";
 /// The name by which the client calls a directory.
 const DIRECTORY: &str = "LocalFileSystem";
-/// What to do about a refusal of a store, and of a directory.
+/// The next step after a refusal of a store, and of a directory.
 const LOOK_AT_KEYS: &str = "Look at the keys in the environment and at what they may do";
 const LOOK_AT_RIGHTS: &str = "Look at the owner and mode of that path, at how its disk is mounted, and at the user who \
      runs ctxfs";

@@ -76,7 +76,7 @@ fn seen(
     }
     let mut state = State::of_all(found.pieces);
     if refused.is_empty() {
-        notes.keep_over(state.artifacts.is_empty() && state.messages.is_empty())?;
+        notes.keep_over(state.is_over())?;
     }
     let names = replica::seen(&state, &Changes::default(), &BTreeSet::new());
     let claim = |(name, seen): (String, Name)| {

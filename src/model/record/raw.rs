@@ -44,13 +44,17 @@ pub(super) struct RawRecord {
     far: Option<Far>,
 }
 
-/// The names of an `ArtifactState`.
-#[derive(Deserialize)]
+/// An [`ArtifactState`], as a record names it, without the reason of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Stage {
+pub enum Stage {
+    /// That of [`ArtifactState::Live`].
     Live,
+    /// That of [`ArtifactState::Sealed`].
     Sealed,
+    /// That of [`ArtifactState::Incomplete`].
     Incomplete,
+    /// That of [`ArtifactState::Gone`].
     Gone,
 }
 

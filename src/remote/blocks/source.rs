@@ -11,10 +11,10 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::bucket::Blocks;
-use crate::bucket::BucketError;
 use crate::bucket::BucketId;
 use crate::bucket::Deadline;
 use crate::bucket::ObjectName;
@@ -112,8 +112,10 @@ impl Source {
         }
     }
 
-    fn failed(&self, error: BucketError) -> io::Error {
-        if error.is_absent() { self.gone() } else { io::Error::other(error) }
+    fn get(&self, key: &str, range: Range<u64>) -> io::Result<Bytes> {
+        self.bucket
+            .get(key, Some(range), self.deadline())
+            .map_err(|error| if error.is_absent() { self.gone() } else { io::Error::other(error) })
     }
 
     /// Returns the table of an object's blocks.
@@ -143,9 +145,7 @@ impl Source {
 
     fn fetch_table(&self, location: &Location) -> io::Result<Blocks> {
         let key = blocks_key(&location.conversation, location.object.name);
-        let range = Some(0..Blocks::table_bytes(location.object.size));
-        let bytes =
-            self.bucket.get(&key, range, self.deadline()).map_err(|error| self.failed(error))?;
+        let bytes = self.get(&key, 0..Blocks::table_bytes(location.object.size))?;
         let table = location.object.read_table(&bytes).map_err(io::Error::other)?;
         self.cache.put(&table_name(location), &bytes);
         Ok(table)
@@ -230,9 +230,7 @@ impl Source {
     fn fetch(&self, object: &Object, blocks: Range<usize>) -> io::Result<Arc<Vec<u8>>> {
         let (location, table) = (&object.location, &object.table);
         let key = object_key(&location.conversation, location.object.name);
-        let range = Some(table.frames_range(blocks.clone()));
-        let frames =
-            self.bucket.get(&key, range, self.deadline()).map_err(|error| self.failed(error))?;
+        let frames = self.get(&key, table.frames_range(blocks.clone()))?;
         let first = blocks.start;
         let frame = |block| table.frame_in(&frames, first, block).map_err(io::Error::other);
         let content = unpack_block(frame(first)?, first, table).map_err(io::Error::other)?;

@@ -188,8 +188,9 @@ impl Inner {
         if let Err(error) = self.hear_of(known, id) {
             tracing::debug!(%error, "a conversation that is gone cannot be looked at");
             // It waits for its turn as the others do.
-            let notes = known.home.known_conversation(id);
-            let _noted = notes.map(|notes| notes.map(|notes| notes.keep_look()));
+            if let Ok(Some(notes)) = known.home.known_conversation(id) {
+                let _noted = notes.keep_look();
+            }
         }
     }
 }

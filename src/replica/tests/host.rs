@@ -112,7 +112,7 @@ impl Host {
 
     /// Compares its files with what it agreed upon, which may be other ones that were copied.
     pub(super) fn recognize_files(&mut self) {
-        self.disk.base.recognize(&self.disk.files);
+        self.disk.base.keep_same(&self.disk.files);
     }
 
     /// Shows what it has seen. Stops after `most` steps, and then forgets to note them: a crash.

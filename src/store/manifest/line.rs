@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::Record;
+use crate::model::Stage;
 
 /// The fields of a record that the index needs. All mandatory fields are here too, so that a line
 /// that lacks one is skipped by the index, and the record before it stays current.
@@ -40,15 +41,6 @@ struct IndexedRemoval {
 struct IndexedFar {
     #[serde(default)]
     here: bool,
-}
-
-#[derive(Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Stage {
-    Live,
-    Sealed,
-    Incomplete,
-    Gone,
 }
 
 impl<'a> IndexedRecord<'a> {
