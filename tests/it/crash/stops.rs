@@ -38,6 +38,51 @@ const CHANGING: &[&str] = &[
     "flock",
 ];
 
+/// The system calls that change nothing which outlives the program. One that is stopped before any of
+/// them leaves what it leaves when it is stopped before the next call.
+const READING: &[&str] = &[
+    "access",
+    "brk",
+    "clock_nanosleep",
+    "close",
+    "epoll_create1",
+    "epoll_ctl",
+    "epoll_wait",
+    "eventfd2",
+    "fcntl",
+    "fgetxattr",
+    "flistxattr",
+    "fstat",
+    "fstatfs",
+    "futex",
+    "getdents64",
+    "geteuid",
+    "getpid",
+    "getrandom",
+    "gettid",
+    "lseek",
+    "madvise",
+    "mmap",
+    "mprotect",
+    "munmap",
+    "newfstatat",
+    "poll",
+    "pread64",
+    "preadv",
+    "prlimit64",
+    "read",
+    "readlink",
+    "readv",
+    "rseq",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "sched_getaffinity",
+    "sched_yield",
+    "set_robust_list",
+    "sigaltstack",
+    "statx",
+];
+
 /// One system call of a program: the `number`-th of this name, from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Call {
@@ -50,8 +95,18 @@ pub(super) struct Call {
 impl Call {
     /// Returns true if it may change the disk.
     pub(super) fn changes_something(&self) -> bool {
-        let creates = !self.name.starts_with("openat") || self.line.contains("O_CREAT");
-        creates && CHANGING.contains(&self.name.as_str())
+        !self.opens_what_exists() && CHANGING.contains(&self.name.as_str())
+    }
+
+    /// Returns true if nothing that outlives the program is another after it.
+    pub(super) fn only_reads(&self) -> bool {
+        self.opens_what_exists() || READING.contains(&self.name.as_str())
+    }
+
+    fn opens_what_exists(&self) -> bool {
+        let creates = |flag| self.line.contains(flag);
+        let changes = ["O_CREAT", "O_TRUNC", "O_TMPFILE"].into_iter().any(creates);
+        self.name.starts_with("open") && !changes
     }
 
     /// Returns the options with which strace kills the program before this call.
