@@ -40,7 +40,7 @@ mod prose;
 mod repeated;
 mod scanned_piece;
 mod sections;
-mod side_by_side;
+pub(crate) mod side_by_side;
 mod terminal;
 mod text;
 pub mod tokens;

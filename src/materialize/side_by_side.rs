@@ -1,4 +1,4 @@
-//! Parts of the analysis that run on several threads.
+//! Parts of some work that run on several threads.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -7,18 +7,18 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-/// A part of the analysis of some bytes, independent of the others.
-pub(super) type Part<'p> = Box<dyn FnOnce() + Send + 'p>;
+/// A part of some work, such as the analysis of some bytes, independent of the others.
+pub(crate) type Part<'p> = Box<dyn FnOnce() + Send + 'p>;
 
 /// The name of the threads, as `top` shows it.
-const NAME: &str = "ctxfs-analysis";
+const NAME: &str = "ctxfs-parts";
 
 /// The most threads.
 const THREADS: usize = 4;
 
 /// Runs all parts, as many at a time as there are processors. This thread begins with the first,
 /// others with the last, which should be the longest. Returns when all have ended.
-pub(super) fn run(parts: Vec<Part<'_>>) {
+pub(crate) fn run(parts: Vec<Part<'_>>) {
     let threads = processors().min(THREADS).min(parts.len());
     let waiting = Mutex::new(VecDeque::from(parts));
     let waiting = &waiting;

@@ -5,6 +5,7 @@ mod renames;
 
 use std::collections::BTreeSet;
 use std::mem;
+use std::thread;
 
 use crate::model::RelPath;
 use crate::remote::apply::addition::Additions;
@@ -56,10 +57,10 @@ pub struct Left {
 /// Nothing is touched that is not as the step says, that somebody writes, or that is no file which
 /// hosts share. A name that is given is free before. Whenever this stops, each file is whole, under
 /// its old name, its new one, or a name made of the new one.
-pub fn apply(
-    conversation: &Conversation,
+pub fn apply<'a>(
+    conversation: &'a Conversation,
     steps: Vec<Step>,
-    fetch: &dyn Fetch,
+    fetch: &'a dyn Fetch,
     now: i64,
 ) -> Applied {
     let mut applying = Applying::new(conversation, now);
@@ -133,20 +134,25 @@ impl<'a> Applying<'a> {
         renames.run(self)
     }
 
-    fn fetch_all(&mut self, steps: Vec<Step>, fetch: &dyn Fetch) -> Result<(), RemoteError> {
+    fn fetch_all(&mut self, steps: Vec<Step>, fetch: &'a dyn Fetch) -> Result<(), RemoteError> {
         self.conversation.remove_cut_arrivals()?;
         let entry = |step| match step {
             Step::Add { entry } => Some(entry),
             Step::Remove { .. } | Step::Rename { .. } => None,
         };
-        let mut entries: Vec<Entry> = steps.into_iter().filter_map(entry).collect();
-        fetch.order(&mut entries);
-        self.applied.done.reserve_exact(entries.len());
-        let mut additions = Additions::new(fetch);
-        let tried = additions.add_all(self, entries);
-        // What was asked for before a failure is added all the same.
-        let ended = additions.end(self);
-        tried.and(ended)
+        let entries: Vec<Entry> = steps.into_iter().filter_map(entry).collect();
+        let (added, tried) = thread::scope(|scope| {
+            let mut additions = Additions::new(scope, fetch, entries);
+            let tried = additions.add_all(self);
+            // What was asked for before a failure is added all the same.
+            let ended = additions.end(self);
+            (additions.done(), tried.and(ended))
+        });
+        // Of these there may be many, and few of the others.
+        let mut done: Vec<Step> = added.into_iter().map(|entry| Step::Add { entry }).collect();
+        done.splice(0..0, mem::take(&mut self.applied.done));
+        self.applied.done = done;
+        tried
     }
 
     /// Returns what an attempt at `path` gave, or none if that is to be left for the next time.

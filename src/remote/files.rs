@@ -7,6 +7,7 @@ mod swept;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use crate::model::RelPath;
 use crate::remote::files::digests::Digests;
@@ -72,6 +73,7 @@ pub fn files(
         let origin = if may_be_copy { origin_at(conversation, &path, &stat) } else { None };
         let origin = origin.filter(|origin| is_of_bucket(*origin));
         let key = origin.map_or(key_of(&mark), FileKey::Elsewhere);
+        let digest = digest.map(Arc::from);
         let found = Found { key, version: version_of(&mark), digest };
         all.found.insert(path.to_text(), found);
     }
@@ -123,7 +125,7 @@ impl Files {
 
     fn assume_entry(&mut self, entry: &Entry) {
         let (key, version) = (entry.key, entry.version);
-        let found = Found { key, version, digest: Some(String::new()) };
+        let found = Found { key, version, digest: Some(Arc::default()) };
         self.found.entry(entry.path.clone()).or_insert(found);
     }
 

@@ -19,6 +19,8 @@ use crate::bucket::SegmentHead;
 use crate::bucket::log_prefix;
 use crate::bucket::segment_key;
 use crate::bucket::segment_of;
+use crate::materialize::side_by_side;
+use crate::materialize::side_by_side::Part;
 use crate::remote::Notes;
 use crate::remote::Objects;
 use crate::remote::Piece;
@@ -210,18 +212,22 @@ impl Looking<'_> {
     }
 
     /// Fetches the rest of the records of large segments.
-    fn fetch_rest(&mut self, parts: Vec<Part>, coming: &mut Coming) -> Result<(), RemoteError> {
+    fn fetch_rest(
+        &mut self,
+        parts: Vec<Beginning>,
+        coming: &mut Coming,
+    ) -> Result<(), RemoteError> {
         let wanted = parts.iter().map(|(id, _, range)| (self.key(*id), Some(range.clone())));
         let got = self.bucket.get_many(&wanted.collect::<Vec<_>>(), self.deadline);
+        let mut came = Vec::with_capacity(parts.len());
         for ((id, first, range), rest) in parts.into_iter().zip(got) {
             let Some(rest) = coming.came(rest) else { continue };
             let mut whole = BytesMut::from(&first[..]);
             whole.extend_from_slice(&rest);
             drop((first, rest));
-            let wanted = Wanted { id, size: range.end.max(WHOLE + 1) };
-            self.keep(vec![(wanted, whole.freeze())])?;
+            came.push((Wanted { id, size: range.end.max(WHOLE + 1) }, whole.freeze()));
         }
-        Ok(())
+        self.keep(came)
     }
 
     fn key(&self, id: SegmentId) -> String {
@@ -231,10 +237,12 @@ impl Looking<'_> {
     /// Keeps segments that came, as far as they can be read. One that came wrong is asked for again
     /// once.
     fn keep(&mut self, came: Vec<(Wanted, Bytes)>) -> Result<(), RemoteError> {
+        let came: Vec<_> =
+            came.into_iter().map(|(wanted, bytes)| (wanted, kept_of(&wanted, bytes))).collect();
         let (mut kept, mut pieces) = (Vec::new(), Vec::new());
-        for (wanted, bytes) in came {
-            let (id, bytes) = (wanted.id, kept_of(&wanted, bytes));
-            match StoredSegment::of(id, bytes.clone()).and_then(|segment| read(&segment)) {
+        for ((wanted, bytes), piece) in came.iter().zip(read_all(&came)) {
+            let (wanted, id, bytes) = (*wanted, wanted.id, bytes.clone());
+            match piece {
                 Err(_) | Ok((_, false)) if self.doubted.insert(id) => self.again.push(wanted),
                 Err(error) => self.refuse(id, error)?,
                 Ok((piece, _)) => {
@@ -335,6 +343,31 @@ fn kept_of(wanted: &Wanted, bytes: Bytes) -> Bytes {
     }
 }
 
+/// Reads segments, side by side unless one takes much memory: that is most of the time of a long
+/// look.
+fn read_all(came: &[(Wanted, Bytes)]) -> Vec<Result<(Piece, bool), RemoteError>> {
+    let mut all: Vec<_> = came.iter().map(|_| None).collect();
+    let parts = came.iter().zip(&mut all).map(|((wanted, bytes), place)| -> Part<'_> {
+        Box::new(move || {
+            let segment = StoredSegment::of(wanted.id, bytes.clone());
+            *place = Some(segment.and_then(|segment| read(&segment)));
+        })
+    });
+    if came.iter().all(|(_, bytes)| unpacked(bytes) <= AT_ONCE) {
+        side_by_side::run(parts.collect());
+    } else {
+        for part in parts {
+            part();
+        }
+    }
+    all.into_iter().flatten().collect()
+}
+
+/// Returns the bytes of the records of a segment when they are unpacked, about.
+fn unpacked(segment: &[u8]) -> u64 {
+    SegmentHead::read(segment).ok().flatten().map_or(0, |head| head.merged_bytes())
+}
+
 /// Reads a segment. Returns false with it if small artifacts have other bytes than their digests
 /// say.
 fn read(segment: &StoredSegment) -> Result<(Piece, bool), RemoteError> {
@@ -353,13 +386,13 @@ fn has_its_bytes(segment: &StoredSegment, put: &PutLine) -> bool {
 }
 
 /// A segment whose first bytes came, and the range of the others.
-type Part = (SegmentId, Bytes, Range<u64>);
+type Beginning = (SegmentId, Bytes, Range<u64>);
 
 /// What comes of requests.
 struct Coming {
     all_came: bool,
     failure: Option<BucketError>,
-    rest: Vec<Part>,
+    rest: Vec<Beginning>,
 }
 
 impl Coming {
@@ -386,9 +419,9 @@ fn rest_of(wanted: &Wanted, bytes: &[u8]) -> Option<Range<u64>> {
 }
 
 /// Takes as many of the parts as are fetched at once: one at least.
-fn taken_at_once(parts: &mut Peekable<impl Iterator<Item = Part>>) -> Vec<Part> {
+fn taken_at_once(parts: &mut Peekable<impl Iterator<Item = Beginning>>) -> Vec<Beginning> {
     let (mut taken, mut bytes) = (Vec::new(), 0);
-    let length = |(_, _, range): &Part| range.end - range.start;
+    let length = |(_, _, range): &Beginning| range.end - range.start;
     while let Some(part) = parts.next_if(|part| bytes == 0 || bytes + length(part) <= AT_ONCE) {
         bytes += length(&part);
         taken.push(part);

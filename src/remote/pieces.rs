@@ -189,11 +189,11 @@ pub(super) fn piece_with(
     let id = segment.id();
     let mut piece = Piece::new(id);
     piece.covers.clone_from(&segment.head.covers);
-    let mut said = 0;
+    let (mut artifacts, mut said) = (Vec::new(), 0);
     for line in segment.lines() {
         let (origin, line, range) = line.map_err(RemoteError::of(id))?;
         said += weight(&line);
-        if piece.artifacts.len() > MOST_ARTIFACTS || said > MOST_STATEMENTS + MOST_ARTIFACTS {
+        if artifacts.len() > MOST_ARTIFACTS || said > MOST_STATEMENTS + MOST_ARTIFACTS {
             let (what, most) = ("lines", MOST_STATEMENTS);
             return Err(RemoteError::TooMany { segment: id, what, most });
         }
@@ -201,8 +201,11 @@ pub(super) fn piece_with(
             see(put);
         }
         // The records have less than 4 GiB.
-        add(&mut piece, origin, line, range.start as u32..range.end as u32);
+        let range = range.start as u32..range.end as u32;
+        add(&mut piece, &mut artifacts, (origin, line), range);
     }
+    // A tree that grows in its order is half empty.
+    piece.artifacts = artifacts.into_iter().collect();
     Ok(piece)
 }
 
@@ -213,11 +216,14 @@ fn weight(line: &Line) -> usize {
     }
 }
 
-fn add(piece: &mut Piece, origin: Origin, line: Line, range: Range<u32>) {
+fn add(
+    piece: &mut Piece,
+    artifacts: &mut Vec<(Origin, Claim<Stored>)>,
+    (origin, line): (Origin, Line),
+    range: Range<u32>,
+) {
     match line {
-        Line::Put(put) => {
-            piece.artifacts.insert(origin, claim(piece.id, origin, *put, range));
-        }
+        Line::Put(put) => artifacts.push((origin, claim(piece.id, origin, *put, range))),
         Line::Move(line) => {
             let to = Move { stamp: line.stamp, to: line.to };
             let known = piece.moves.entry(line.artifact).or_insert_with(|| to.clone());
@@ -247,7 +253,7 @@ fn claim(segment: SegmentId, origin: Origin, put: PutLine, line: Range<u32>) -> 
     };
     // Without a digest it is like no other.
     let digest = record.analysis.map_or_else(|| origin.to_string(), |analysis| analysis.digest);
-    let artifact = Stored { segment, line, size, small, object };
+    let (digest, artifact) = (digest.into(), Stored { segment, line, size, small, object });
     Claim { stamp, path: record.path, digest, artifact }
 }
 

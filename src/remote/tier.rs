@@ -49,6 +49,7 @@ use crate::remote::Looker;
 use crate::remote::Objects;
 use crate::remote::RemoteError;
 use crate::remote::Session;
+use crate::store::Conversation;
 use crate::store::Store;
 
 use access::Access;
@@ -83,6 +84,9 @@ struct Inner {
     looker: Option<Arc<dyn Looker>>,
     /// Conversations that others have.
     others: Mutex<Arc<[Component]>>,
+    /// The one that was looked at last, so that whoever waited for that finds it open, and need not
+    /// read its records again.
+    last: Mutex<Option<Arc<Conversation>>>,
     same_names: SameNames,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -240,6 +244,7 @@ impl Inner {
             looks: Looks::default(),
             looker: None,
             others: Mutex::default(),
+            last: Mutex::default(),
             same_names: SameNames::default(),
             thread: Mutex::default(),
         }

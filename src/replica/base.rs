@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry::Occupied;
 use std::collections::hash_map::Entry::Vacant;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -54,7 +55,7 @@ pub struct Found {
     /// The state of its bytes.
     pub version: FileVersion,
     /// The digest of its bytes; none while somebody writes it.
-    pub digest: Option<String>,
+    pub digest: Option<Arc<str>>,
 }
 
 /// A file whose bytes are those of artifacts in the bucket.
@@ -72,8 +73,8 @@ pub struct Entry {
     /// The state of its bytes that are the artifacts'.
     pub version: FileVersion,
     /// The digest of the artifacts' bytes. Empty if it is not known.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub digest: String,
+    #[serde(default, skip_serializing_if = "is_unknown")]
+    pub digest: Arc<str>,
 }
 
 /// What this host and the bucket agreed upon when they last met: which artifacts the bytes of which
@@ -191,6 +192,10 @@ impl<'a> Places<'a> {
         let place = keys.find_map(|key| self.by_key.get(&key).copied())?;
         Some((place, &self.files[place]))
     }
+}
+
+fn is_unknown(digest: &str) -> bool {
+    digest.is_empty()
 }
 
 impl Entry {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::replica::Base;
 use crate::replica::FileKey;
@@ -30,7 +31,7 @@ pub struct Put {
     /// The state of its bytes.
     pub version: FileVersion,
     /// Their digest; none while somebody writes them. Until then nothing is published.
-    pub digest: Option<String>,
+    pub digest: Option<Arc<str>>,
     /// The artifacts that were seen under its name, or whose file it is. It replaces them.
     pub replaces: Vec<Origin>,
 }

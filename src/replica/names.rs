@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::model::LEAST_DIGITS;
 use crate::model::with_digits;
@@ -18,7 +19,7 @@ pub(super) struct Asking<'a> {
     pub(super) stamp: Stamp,
     pub(super) path: &'a str,
     /// The digest of its bytes, or none while nobody knows it.
-    pub(super) digest: Option<&'a str>,
+    pub(super) digest: Option<&'a Arc<str>>,
 }
 
 /// What is seen under one name.
@@ -31,7 +32,7 @@ pub struct Name {
     /// The name that it asked for, if another one has that.
     pub asked: Option<String>,
     /// The digest of its bytes. Empty while nobody knows it.
-    pub digest: String,
+    pub digest: Arc<str>,
 }
 
 /// Names, and what is seen under each. Everything that lives has exactly one.
@@ -48,18 +49,24 @@ pub(super) fn names(mut asking: Vec<Asking<'_>>, directories: &BTreeSet<String>)
     });
     let parents = asking.iter().flat_map(|each| parents(each.path));
     let taken: BTreeSet<&str> = parents.chain(directories.iter().map(String::as_str)).collect();
-    let mut naming = Naming { directories: &taken, asked: &asking, names: Names::new() };
+    let (first, others) = (Vec::with_capacity(asking.len()), Names::new());
+    let mut naming = Naming { directories: &taken, asked: &asking, first, others };
     for claims in asking.chunk_by(|one, next| one.path == next.path) {
         naming.add(claims);
     }
-    naming.names
+    let Naming { first: mut all, others, .. } = naming;
+    all.extend(others);
+    all.into_iter().collect()
 }
 
 struct Naming<'a> {
     directories: &'a BTreeSet<&'a str>,
     /// By path.
     asked: &'a [Asking<'a>],
-    names: Names,
+    /// Those that got the name they asked for, by that. A tree that grows in its order is half
+    /// empty.
+    first: Vec<(String, Name)>,
+    others: Names,
 }
 
 impl Naming<'_> {
@@ -68,7 +75,7 @@ impl Naming<'_> {
         let mut given: HashMap<&str, String> = HashMap::new();
         let mut is_free = claims.first().is_some_and(|each| !self.directories.contains(each.path));
         for each in claims {
-            let known = each.digest.and_then(|digest| given.get(digest));
+            let known = each.digest.and_then(|digest| given.get(&**digest));
             let name = known.cloned().unwrap_or_else(|| match each.origin {
                 Some(origin) if !is_free => self.other_name(each.path, origin),
                 _ => each.path.to_owned(),
@@ -83,13 +90,27 @@ impl Naming<'_> {
 
     fn give(&mut self, name: String, each: &Asking<'_>) {
         let asked = (name != each.path).then(|| each.path.to_owned());
-        let seen = self.names.entry(name).or_default();
+        let seen =
+            if asked.is_some() { self.others.entry(name).or_default() } else { self.first(name) };
         seen.asked = asked;
-        each.digest.unwrap_or_default().clone_into(&mut seen.digest);
+        seen.digest = each.digest.cloned().unwrap_or_default();
         match each.origin {
-            Some(origin) => seen.origins.push(origin),
+            Some(origin) => {
+                // Most have one, of many.
+                seen.origins.reserve_exact(usize::from(seen.origins.is_empty()));
+                seen.origins.push(origin);
+            }
             None => seen.is_local = true,
         }
+    }
+
+    /// Returns what is seen under the name that artifacts ask for. It is the last one, if it is
+    /// known.
+    fn first(&mut self, name: String) -> &mut Name {
+        if self.first.last().is_none_or(|(last, _)| *last != name) {
+            self.first.push((name, Name::default()));
+        }
+        &mut self.first.last_mut().expect("there is one").1
     }
 
     fn other_name(&self, path: &str, origin: Origin) -> String {
@@ -101,7 +122,7 @@ impl Naming<'_> {
 
     fn is_free(&self, name: &str) -> bool {
         let asked = self.asked.binary_search_by(|each| each.path.cmp(name));
-        let taken = asked.is_ok() || self.names.contains_key(name);
+        let taken = asked.is_ok() || self.others.contains_key(name);
         !taken && !self.directories.contains(name)
     }
 }
@@ -121,20 +142,22 @@ mod tests {
         Origin { segment: SegmentId { writer: WriterId(1), number }, place: 0 }
     }
 
-    fn ask<'a>(number: u64, path: &'a str, digest: &'a str) -> Asking<'a> {
-        let stamp = Stamp(number);
-        Asking { origin: Some(origin(number)), stamp, path, digest: Some(digest) }
-    }
-
-    fn shown(asking: &[Asking<'_>]) -> Vec<(String, Vec<u64>)> {
-        let names = names(asking.to_vec(), &BTreeSet::new()).into_iter();
+    /// Returns the names of artifacts, each given by its number, the path that it asks for and its
+    /// digest.
+    fn shown(asking: &[(u64, &str, &str)]) -> Vec<(String, Vec<u64>)> {
+        let digests: Vec<Arc<str>> = asking.iter().map(|(_, _, digest)| (*digest).into()).collect();
+        let asking = asking.iter().zip(&digests).map(|((number, path, _), digest)| {
+            let (origin, stamp) = (Some(origin(*number)), Stamp(*number));
+            Asking { origin, stamp, path, digest: Some(digest) }
+        });
+        let names = names(asking.collect(), &BTreeSet::new()).into_iter();
         let numbers = |name: Name| name.origins.iter().map(|each| each.segment.number).collect();
         names.map(|(path, name)| (path, numbers(name))).collect()
     }
 
     #[test]
     fn the_latest_has_the_name_and_the_others_have_digits() {
-        let seen = shown(&[ask(1, "d/x.txt", "a"), ask(3, "d/x.txt", "b"), ask(2, "d/x.txt", "c")]);
+        let seen = shown(&[(1, "d/x.txt", "a"), (3, "d/x.txt", "b"), (2, "d/x.txt", "c")]);
         assert_eq!(seen.len(), 3);
         assert_eq!(seen[0], ("d/x.txt".to_owned(), vec![3]));
         let other = &seen[1].0;
@@ -144,21 +167,21 @@ mod tests {
 
     #[test]
     fn the_same_bytes_under_one_name_are_one() {
-        let seen = shown(&[ask(1, "x", "a"), ask(2, "x", "a"), ask(3, "y", "a")]);
+        let seen = shown(&[(1, "x", "a"), (2, "x", "a"), (3, "y", "a")]);
         assert_eq!(seen, [("x".to_owned(), vec![2, 1]), ("y".to_owned(), vec![3])]);
     }
 
     #[test]
     fn a_directory_is_no_file() {
-        let seen = shown(&[ask(1, "x/below", "a"), ask(2, "x", "b")]);
+        let seen = shown(&[(1, "x/below", "a"), (2, "x", "b")]);
         let paths: Vec<_> = seen.iter().map(|(path, _)| path.as_str()).collect();
         assert!(paths[0] == "x/below" && paths[1].starts_with("x~"), "{paths:?}");
     }
 
     #[test]
     fn where_digits_are_taken_there_are_more() {
-        let other = shown(&[ask(1, "x", "a"), ask(2, "x", "b")])[1].0.clone();
-        let seen = shown(&[ask(1, "x", "a"), ask(2, "x", "b"), ask(3, &other, "c")]);
+        let other = shown(&[(1, "x", "a"), (2, "x", "b")])[1].0.clone();
+        let seen = shown(&[(1, "x", "a"), (2, "x", "b"), (3, &other, "c")]);
         let paths: Vec<_> = seen.iter().map(|(path, _)| path.len()).collect();
         assert_eq!(paths, ["x".len(), other.len(), other.len() + 1]);
     }

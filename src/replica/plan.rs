@@ -77,6 +77,8 @@ impl Plan {
         let keep =
             |(name, seen): (&String, &Name)| !seen.is_local && planning.keep_in_place(name, seen);
         let kept: Vec<bool> = names.iter().map(keep).collect();
+        let new = kept.iter().filter(|is_kept| !**is_kept);
+        planning.additions.reserve_exact(new.count());
         let mut both = Vec::new();
         for ((name, seen), is_kept) in names.into_iter().zip(kept) {
             match seen.is_local {
@@ -107,7 +109,7 @@ pub fn seen<A, M>(state: &State<A, M>, changes: &Changes, directories: &BTreeSet
         Asking { origin: Some(*origin), stamp, path, digest: Some(&claim.digest) }
     });
     let local = changes.puts.iter().map(|(path, put)| {
-        let digest = put.digest.as_deref();
+        let digest = put.digest.as_ref();
         Asking { origin: None, stamp: Stamp(u64::MAX), path, digest }
     });
     names(published.chain(local).collect(), directories)
@@ -273,6 +275,11 @@ impl Base {
             Step::Add { entry } => Some(entry),
             Step::Remove { .. } => None,
         };
-        self.entries.extend(done.into_iter().filter_map(after));
+        let mut after: Vec<Entry> = done.into_iter().filter_map(after).collect();
+        if self.entries.is_empty() {
+            self.entries = after;
+        } else {
+            self.entries.append(&mut after);
+        }
     }
 }

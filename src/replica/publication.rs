@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -73,10 +74,10 @@ impl<A, M> Publication<A, M> {
         made
     }
 
-    fn accept(&mut self, origin: Origin, path: &str, put: &LocalPut, digest: &str) {
+    fn accept(&mut self, origin: Origin, path: &str, put: &LocalPut, digest: &Arc<str>) {
         self.accepted.removed.extend(&put.replaces);
         let (path, origins, asked) = (path.to_owned(), vec![origin], None);
-        let (key, version, digest) = (put.key, put.version, digest.to_owned());
+        let (key, version, digest) = (put.key, put.version, Arc::clone(digest));
         self.accepted.puts.push(Entry { path, asked, origins, key, version, digest });
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::replica::Covers;
 use crate::replica::Origin;
@@ -34,7 +35,7 @@ pub struct Claim<A> {
     /// The name: a path in the conversation, as `RelPath::to_text` writes it.
     pub path: String,
     /// The digest of its bytes.
-    pub digest: String,
+    pub digest: Arc<str>,
     /// What else is known of it.
     pub artifact: A,
 }

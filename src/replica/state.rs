@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::collections::btree_map::Entry;
 use std::mem;
 
 use crate::replica::Claim;
@@ -78,18 +77,19 @@ impl<A, M> State<A, M> {
 
     fn after(covered: BTreeSet<SegmentId>, held: Vec<Segment<A, M>>) -> Self {
         let (mut state, mut merges) = (Self::empty(covered), Vec::new());
+        let mut claims = Vec::with_capacity(held.iter().map(|each| each.artifacts.len()).sum());
         for mut segment in held {
             if !segment.covers.is_empty() {
                 merges.push(Merge::of(&mut segment));
             }
+            claims.extend(mem::take(&mut segment.artifacts));
             state.add(segment);
         }
+        state.artifacts = latest(claims);
         for merge in &merges {
             state.forget_what_it_covers_and_lacks(merge);
         }
         state.apply();
-        // A tree that grew in its order is half empty.
-        state.artifacts = mem::take(&mut state.artifacts).into_iter().collect();
         state
     }
 
@@ -103,10 +103,8 @@ impl<A, M> State<A, M> {
         }
     }
 
+    /// Adds what a segment says of other things than new artifacts.
     fn add(&mut self, segment: Segment<A, M>) {
-        for (origin, claim) in segment.artifacts {
-            add_claim(&mut self.artifacts, origin, claim);
-        }
         for (origin, to) in segment.moves {
             add_move(&mut self.moves, origin, to);
         }
@@ -153,19 +151,15 @@ pub(super) fn take_later_name<A>(claim: &mut Claim<A>, to: &Move) {
     }
 }
 
-/// Two merges may have the same artifact, each as it was named when it was merged.
-fn add_claim<A>(all: &mut BTreeMap<Origin, Claim<A>>, origin: Origin, claim: Claim<A>) {
-    match all.entry(origin) {
-        Entry::Vacant(place) => {
-            place.insert(claim);
-        }
-        Entry::Occupied(mut known) => {
-            let before = known.get();
-            if (claim.stamp, &claim.path) > (before.stamp, &before.path) {
-                known.insert(claim);
-            }
-        }
-    }
+/// Returns the artifacts, each as it was named last: two merges may have the same one, each as it
+/// was named when it was merged.
+///
+/// Made at once: a tree that grows in its order is half empty.
+fn latest<A>(mut claims: Vec<(Origin, Claim<A>)>) -> BTreeMap<Origin, Claim<A>> {
+    claims.sort_by(|(origin, claim), (other, than)| {
+        (origin, claim.stamp, &claim.path).cmp(&(other, than.stamp, &than.path))
+    });
+    claims.into_iter().collect()
 }
 
 /// Keeps the latest move of an artifact.

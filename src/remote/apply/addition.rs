@@ -6,6 +6,11 @@ use std::io;
 use std::io::Read;
 use std::io::Write as _;
 use std::mem;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::thread;
+use std::thread::Scope;
+use std::thread::ScopedJoinHandle;
 
 use crate::model::Record;
 use crate::model::RelPath;
@@ -15,12 +20,14 @@ use crate::remote::mark::key_of;
 use crate::remote::mark::version_of;
 use crate::replica::Entry;
 use crate::replica::FileKey;
+use crate::replica::FileVersion;
 use crate::replica::Origin;
-use crate::replica::Step;
 use crate::store::Arrival;
 use crate::store::Arrived;
+use crate::store::Conversation;
 use crate::store::Expected;
 use crate::store::FileMark;
+use crate::store::Stat;
 use crate::store::StoreError;
 
 use super::Applying;
@@ -28,9 +35,11 @@ use super::Applying;
 /// The files that are fetched at once, if they are small: 16 MiB at most.
 const BATCH: usize = 64;
 /// The bytes of records that are written at once.
-const RECORDS: usize = 1 << 20;
+const RECORDS: usize = 256 << 10;
 /// The bytes of a file that are written at a time.
 const BLOCK: usize = 128 << 10;
+/// Why a file was not added.
+const TAKEN: &str = "something else has its name, or is in the way";
 
 /// Where files of other hosts come from.
 pub trait Fetch {
@@ -87,80 +96,165 @@ enum Flaw {
 
 /// An artifact whose bytes stay elsewhere, which is to be recorded.
 struct Awaited {
-    entry: Entry,
+    /// The place of its entry.
+    at: usize,
     path: RelPath,
     known: Known,
 }
 
+/// The attributes of artifacts that were to be recorded; none of one whose name is taken.
+type RecordedStats = Result<Vec<Result<Option<Stat>, StoreError>>, StoreError>;
+
+/// Artifacts that are being recorded.
+struct Recording<'scope> {
+    awaited: Arc<Vec<Awaited>>,
+    outcome: ScopedJoinHandle<'scope, RecordedStats>,
+}
+
 /// Adds the files of entries: records those whose bytes stay elsewhere, many together, and fetches
-/// the others.
-pub(super) struct Additions<'f> {
-    fetch: &'f dyn Fetch,
+/// the others. What comes next is read while some are recorded.
+pub(super) struct Additions<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    fetch: &'env dyn Fetch,
+    entries: Vec<Entry>,
+    /// For each entry, whether its file was added.
+    is_done: Vec<bool>,
     awaited: Vec<Awaited>,
     /// The bytes of their records, about.
     bytes: usize,
+    recording: Option<Recording<'scope>>,
 }
 
-impl<'f> Additions<'f> {
-    pub(super) fn new(fetch: &'f dyn Fetch) -> Self {
-        Self { fetch, awaited: Vec::new(), bytes: 0 }
+impl<'scope, 'env> Additions<'scope, 'env> {
+    pub(super) fn new(
+        scope: &'scope Scope<'scope, 'env>,
+        fetch: &'env dyn Fetch,
+        mut entries: Vec<Entry>,
+    ) -> Self {
+        fetch.order(&mut entries);
+        let (is_done, awaited) = (vec![false; entries.len()], Vec::new());
+        Self { scope, fetch, entries, is_done, awaited, bytes: 0, recording: None }
     }
 
-    pub(super) fn add_all(
-        &mut self,
-        applying: &mut Applying<'_>,
-        entries: Vec<Entry>,
-    ) -> Result<(), RemoteError> {
-        let mut entries = entries.into_iter();
-        while entries.len() > 0 {
-            let batch: Vec<Entry> = entries.by_ref().take(BATCH).collect();
-            self.fetch.prepare(&batch);
-            batch.into_iter().try_for_each(|entry| self.add(applying, entry))?;
+    pub(super) fn add_all(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
+        for start in (0..self.entries.len()).step_by(BATCH) {
+            let end = self.entries.len().min(start + BATCH);
+            self.fetch.prepare(&self.entries[start..end]);
+            (start..end).try_for_each(|at| self.add(applying, at))?;
         }
         Ok(())
     }
 
-    fn add(&mut self, applying: &mut Applying<'_>, entry: Entry) -> Result<(), RemoteError> {
+    fn add(&mut self, applying: &mut Applying<'env>, at: usize) -> Result<(), RemoteError> {
+        let entry = &self.entries[at];
         let Some(path) = applying.shared_path(&entry.path) else { return Ok(()) };
-        match asked(applying, &entry, known(&path, &entry, self.fetch))? {
+        match asked(applying, entry, known(&path, entry, self.fetch))? {
             Some(Some(known)) => {
                 self.bytes += known.bytes;
-                self.awaited.push(Awaited { entry, path, known });
-                if self.bytes < RECORDS { Ok(()) } else { self.end(applying) }
+                self.awaited.push(Awaited { at, path, known });
+                if self.bytes < RECORDS { Ok(()) } else { self.record(applying) }
             }
             Some(None) => {
-                let added = add(applying, entry, &path, self.fetch)?;
-                applying.applied.done.extend(added.map(|entry| Step::Add { entry }));
+                if let Some(mark) = add(applying, entry, &path, self.fetch)? {
+                    self.note(at, key_of(&mark), version_of(&mark));
+                }
                 Ok(())
             }
             None => Ok(()),
         }
     }
 
-    /// Records those that are still to be recorded.
-    pub(super) fn end(&mut self, applying: &mut Applying<'_>) -> Result<(), RemoteError> {
-        self.bytes = 0;
-        expect(applying, mem::take(&mut self.awaited))
+    fn note(&mut self, at: usize, key: FileKey, version: FileVersion) {
+        let entry = &mut self.entries[at];
+        (entry.key, entry.version, self.is_done[at]) = (key, version, true);
     }
+
+    /// Begins to record those that are known.
+    fn record(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
+        self.settle(applying)?;
+        self.bytes = 0;
+        let awaited = Arc::new(mem::take(&mut self.awaited));
+        let (conversation, all) = (applying.conversation, Arc::clone(&awaited));
+        let thread = thread::Builder::new().name("ctxfs-record".to_owned());
+        match thread.spawn_scoped(self.scope, move || expect(conversation, &all)) {
+            Ok(outcome) => self.recording = Some(Recording { awaited, outcome }),
+            Err(_) => self.note_all(applying, &awaited, expect(conversation, &awaited))?,
+        }
+        Ok(())
+    }
+
+    /// Waits for those that are being recorded.
+    fn settle(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
+        let Some(Recording { awaited, outcome }) = self.recording.take() else { return Ok(()) };
+        let outcome = outcome.join().unwrap_or_else(|panic| resume_unwind(panic));
+        self.note_all(applying, &awaited, outcome)
+    }
+
+    /// Records those that are still to be recorded.
+    pub(super) fn end(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
+        let settled = self.settle(applying);
+        let awaited = mem::take(&mut self.awaited);
+        let outcome = expect(applying.conversation, &awaited);
+        settled.and(self.note_all(applying, &awaited, outcome))
+    }
+
+    fn note_all(
+        &mut self,
+        applying: &mut Applying<'env>,
+        awaited: &[Awaited],
+        outcome: RecordedStats,
+    ) -> Result<(), RemoteError> {
+        let Some(first) = awaited.first() else { return Ok(()) };
+        let outcome = applying.settled(&self.entries[first.at].path, outcome)?;
+        for (Awaited { at, path, known }, stat) in awaited.iter().zip(outcome.into_iter().flatten())
+        {
+            match applying.settled(&self.entries[*at].path, stat)? {
+                Some(Some(stat)) => {
+                    applying.touch(path);
+                    let key = FileKey::Elsewhere(known.origin);
+                    self.note(*at, key, version_of(&FileMark::of(&stat)));
+                }
+                Some(None) => applying.leave(&self.entries[*at].path, TAKEN),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the entries whose files were added.
+    pub(super) fn done(self) -> Vec<Entry> {
+        let (mut entries, mut is_done) = (self.entries, self.is_done.into_iter());
+        entries.retain(|_| is_done.next().unwrap_or_default());
+        entries
+    }
+}
+
+/// Records artifacts whose bytes stay elsewhere.
+fn expect(conversation: &Conversation, awaited: &[Awaited]) -> RecordedStats {
+    if awaited.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all: Vec<Expected<'_>> = awaited.iter().map(Awaited::expected).collect();
+    conversation.expect(&all)
 }
 
 fn known(path: &RelPath, entry: &Entry, fetch: &dyn Fetch) -> Result<Option<Known>, RemoteError> {
     if path.is_artifact() { fetch.known(entry) } else { Ok(None) }
 }
 
-/// Fetches the file of an entry. Returns the entry with the new file, or none if it is left for the
+/// Fetches the file of an entry. Returns the mark of the new file, or none if it is left for the
 /// next time.
 fn add(
     applying: &mut Applying<'_>,
-    entry: Entry,
+    entry: &Entry,
     path: &RelPath,
     fetch: &dyn Fetch,
-) -> Result<Option<Entry>, RemoteError> {
+) -> Result<Option<FileMark>, RemoteError> {
     if applying.conversation.dir().stat_at(path).is_ok() {
         applying.leave(&entry.path, "something else has its name");
         return Ok(None);
     }
-    let Some(parcel) = fetched(applying, &entry, fetch)? else { return Ok(None) };
+    let Some(parcel) = fetched(applying, entry, fetch)? else { return Ok(None) };
     if !has_room(applying, path, parcel.record.size)? {
         return Ok(None);
     }
@@ -206,30 +300,6 @@ fn asked<T>(
             Ok(None)
         }
     }
-}
-
-/// Records artifacts whose bytes stay elsewhere.
-fn expect(applying: &mut Applying<'_>, awaited: Vec<Awaited>) -> Result<(), RemoteError> {
-    let Some(first) = awaited.first() else { return Ok(()) };
-    let all: Vec<Expected<'_>> = awaited.iter().map(Awaited::expected).collect();
-    let expected = applying.conversation.expect(&all);
-    let Some(stats) = applying.settled(&first.entry.path, expected)? else { return Ok(()) };
-    for (Awaited { entry, path, known }, stat) in awaited.into_iter().zip(stats) {
-        match applying.settled(&entry.path, stat)? {
-            Some(Some(stat)) => {
-                applying.touch(&path);
-                let key = FileKey::Elsewhere(known.origin);
-                let version = version_of(&FileMark::of(&stat));
-                let entry = Entry { key, version, ..entry };
-                applying.applied.done.push(Step::Add { entry });
-            }
-            Some(None) => {
-                applying.leave(&entry.path, "something else has its name, or is in the way");
-            }
-            None => {}
-        }
-    }
-    Ok(())
 }
 
 impl Awaited {
@@ -294,19 +364,17 @@ fn read(content: &mut dyn Read, block: &mut [u8]) -> Result<Option<usize>, Flaw>
 
 fn complete(
     applying: &mut Applying<'_>,
-    entry: Entry,
+    entry: &Entry,
     path: &RelPath,
     (arrival, arrived): (Arrival<'_>, &Arrived),
-) -> Result<Option<Entry>, RemoteError> {
+) -> Result<Option<FileMark>, RemoteError> {
     match applying.settled(&entry.path, arrival.complete(arrived))? {
         Some(Some(stat)) => {
-            let mark = FileMark::of(&stat);
             applying.touch(path);
-            let (key, version) = (key_of(&mark), version_of(&mark));
-            Ok(Some(Entry { key, version, ..entry }))
+            Ok(Some(FileMark::of(&stat)))
         }
         Some(None) => {
-            applying.leave(&entry.path, "something else has its name, or is in the way");
+            applying.leave(&entry.path, TAKEN);
             Ok(None)
         }
         None => Ok(None),

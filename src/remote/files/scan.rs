@@ -96,6 +96,6 @@ fn far_file(record: Record) -> Option<(String, Found)> {
     let origin = record.far.filter(|far| !far.here)?.origin.parse().ok()?;
     shared_path(&record.path)?;
     let version = FileVersion { size: record.size, modified: record.modified };
-    let digest = record.analysis.map(|analysis| analysis.digest);
+    let digest = record.analysis.map(|analysis| analysis.digest.into());
     Some((record.path, Found { key: FileKey::Elsewhere(origin), version, digest }))
 }

@@ -23,7 +23,7 @@ use crate::store::mere_owner::as_mere_owner;
 
 /// Waits until the file at `path` counts as complete, and returns its digest.
 fn digest_soon(scene: &Scene, path: &str) -> String {
-    soon(|| scene.found(path).digest)
+    soon(|| scene.found(path).digest).to_string()
 }
 
 #[test]

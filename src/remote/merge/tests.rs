@@ -59,7 +59,7 @@ fn assert_shared(bucket: &TestBucket, host: &TestHost) {
                 continue;
             }
             let bytes = segment.bytes(&line.place).unwrap().unwrap();
-            assert_eq!(blake3::hash(&bytes).to_hex().as_str(), claim.digest);
+            assert_eq!(blake3::hash(&bytes).to_hex().as_str(), &*claim.digest);
         }
     }
 }

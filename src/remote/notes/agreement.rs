@@ -136,8 +136,8 @@ struct Change {
     drop: Vec<Origin>,
     #[serde(default)]
     entries: Vec<Entry>,
-    #[serde(default)]
-    at: At,
+    /// Absent if a later line says it.
+    at: Option<At>,
 }
 
 /// The same without what changed.
@@ -153,7 +153,8 @@ struct NewChange<'a> {
     drop: Vec<Origin>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     entries: Vec<&'a Entry>,
-    at: &'a At,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<&'a At>,
 }
 
 /// How far this host has come.
@@ -272,7 +273,9 @@ impl Reading {
                 self.entries.insert(*first, entry);
             }
         }
-        self.at = change.at;
+        if let Some(at) = change.at {
+            self.at = at;
+        }
         Ok(())
     }
 
@@ -301,9 +304,9 @@ fn by_origin(base: &Base) -> BTreeMap<Origin, &Entry> {
 fn print(agreement: &Agreement, out: &mut dyn Write) -> io::Result<()> {
     let at = &At::of(agreement);
     for entry in by_origin(&agreement.base).into_values() {
-        NewChange { drop: Vec::new(), entries: vec![entry], at }.write(out)?;
+        NewChange { drop: Vec::new(), entries: vec![entry], at: None }.write(out)?;
     }
-    NewChange { drop: Vec::new(), entries: Vec::new(), at }.write(out)
+    NewChange { drop: Vec::new(), entries: Vec::new(), at: Some(at) }.write(out)
 }
 
 /// Returns the last bytes of a file.
@@ -358,7 +361,7 @@ fn append(file: &File, before: &Agreement, after: &Agreement) -> io::Result<()> 
     let (old, new) = (by_origin(&before.base), by_origin(&after.base));
     let gone = old.keys().filter(|origin| !new.contains_key(origin));
     let changed = new.iter().filter(|(origin, entry)| old.get(origin) != Some(entry));
-    let (drop, at) = (gone.copied().collect(), &At::of(after));
+    let (drop, at) = (gone.copied().collect(), Some(&At::of(after)));
     let entries: Vec<_> = changed.map(|(_, entry)| *entry).collect();
     let is_long = entries.len() > LONG;
     let mut out = BufWriter::with_capacity(BLOCK, file);

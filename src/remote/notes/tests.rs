@@ -24,7 +24,7 @@ fn entry(number: u64) -> Entry {
     // All are hard links of one file.
     let key = FileKey::Here { inode: 1, born: 2 };
     let version = FileVersion { size: 3, modified: 4 };
-    let digest = "d".repeat(64);
+    let digest = "d".repeat(64).into();
     Entry { path: format!("x{number}"), asked: None, origins, key, version, digest }
 }
 

@@ -70,7 +70,7 @@ fn a_segment_becomes_a_piece() {
     let [piece] = &host.pieces()[..] else { panic!("there is one") };
     let claim = &piece.artifacts[&origin(1, 0)];
     assert_eq!((claim.path.as_str(), claim.stamp), ("x", Stamp(5)));
-    assert_eq!(claim.digest, origin(1, 0).to_string(), "nobody knows its digest");
+    assert_eq!(*claim.digest, origin(1, 0).to_string(), "nobody knows its digest");
     assert!(claim.artifact.small && claim.artifact.size == 2);
     assert_eq!(piece.moves[&origin(4, 0)].to, "late");
     assert!(piece.removed.contains(&origin(4, 1)) && piece.removed.contains(&origin(3, 7)));

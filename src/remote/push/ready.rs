@@ -188,7 +188,7 @@ impl Push<'_> {
             Err(error) => return Err(error.into()),
         }
         // What has changed meanwhile leaves an object that nobody names.
-        let done = content.done().filter(|done| put.digest.as_ref() == Some(&done.digest));
+        let done = content.done().filter(|done| put.digest.as_deref() == Some(&*done.digest));
         Ok(done.ok_or(LeftOut::Changed))
     }
 

@@ -42,7 +42,7 @@ impl Uploads {
     pub(super) fn fitting(&self, path: &str, put: &LocalPut, now: &Moment) -> Option<Upload> {
         let known = self.0.get(path)?;
         let is_it = known.key == put.key && known.version == put.version;
-        let has_digest = put.digest.as_ref() == Some(&known.digest);
+        let has_digest = put.digest.as_deref() == Some(&*known.digest);
         let is_young = now.since(&known.since) <= DAY;
         (is_it && has_digest && is_young).then(|| known.clone())
     }

@@ -98,7 +98,7 @@ impl TestHost {
         source.last += 1;
         let key = FileKey::Here { inode: source.last, born: 0 };
         let version = FileVersion { size: bytes.len() as u64, modified: source.last as i64 };
-        let digest = Some(blake3::hash(&bytes).to_hex().to_string());
+        let digest = Some(blake3::hash(&bytes).to_hex().as_str().into());
         source.files.insert(path(name), (Found { key, version, digest }, bytes));
     }
 
@@ -172,7 +172,8 @@ impl TestHost {
     /// Returns what lives: the names that artifacts ask for, and the beginnings of their digests.
     pub(in crate::remote) fn living(&self) -> Vec<(String, String)> {
         let living = State::of(&self.pieces()).artifacts.into_values();
-        let mut living: Vec<_> = living.map(|claim| (claim.path, claim.digest)).collect();
+        let mut living: Vec<_> =
+            living.map(|claim| (claim.path, claim.digest.to_string())).collect();
         living.sort_unstable();
         living
     }
@@ -180,7 +181,8 @@ impl TestHost {
     /// Returns what this host has.
     pub(in crate::remote) fn own(&self) -> Vec<(String, String)> {
         let files = self.source.files.iter();
-        files.map(|(path, (found, _))| (path.clone(), found.digest.clone().unwrap())).collect()
+        let digest = |found: &Found| found.digest.as_ref().unwrap().to_string();
+        files.map(|(path, (found, _))| (path.clone(), digest(found))).collect()
     }
 
     /// Returns the messages in the bucket, as far as they were seen.

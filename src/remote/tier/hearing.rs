@@ -126,7 +126,9 @@ impl Inner {
             if !came.looked.gone.is_empty() {
                 known.far.forget(id);
             }
-            self.settle(sync, &conversation, came)
+            let settled = self.settle(sync, &conversation, came);
+            *self.last.lock() = Some(conversation);
+            settled
         })
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::replica::Entry;
 use crate::replica::FileKey;
@@ -27,7 +28,7 @@ pub(super) struct Under {
 pub(super) struct Checker {
     of_file: BTreeMap<(u64, i64), Token>,
     pub(super) of_origin: BTreeMap<Origin, Token>,
-    digests: BTreeMap<Token, String>,
+    digests: BTreeMap<Token, Arc<str>>,
     /// For each token, those that it was written over and that its host had noted as seen.
     over: BTreeMap<Token, BTreeSet<Token>>,
     acked: BTreeSet<Token>,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::replica::Base;
 use crate::replica::Changes;
@@ -130,7 +131,7 @@ impl Host {
 
     /// Does steps. Those that cannot be done stay undone.
     fn follow(&mut self, steps: &[Step]) -> Vec<Step> {
-        let digests: BTreeMap<Origin, String> = self
+        let digests: BTreeMap<Origin, Arc<str>> = self
             .state()
             .artifacts
             .into_iter()
@@ -163,7 +164,7 @@ impl Host {
     }
 
     /// Returns what its user sees: the digest of the bytes under each name.
-    pub(super) fn sight(&self) -> BTreeMap<String, Option<String>> {
+    pub(super) fn sight(&self) -> BTreeMap<String, Option<Arc<str>>> {
         self.disk.files.iter().map(|(path, found)| (path.clone(), found.digest.clone())).collect()
     }
 

@@ -193,7 +193,7 @@ impl World {
         let (inode, modified) = (self.fresh(), token as i64);
         let key = FileKey::Here { inode, born: 0 };
         let version = FileVersion { size: self.below(10), modified };
-        let found = Found { key, version, digest: self.once_in(3).then_some(digest.clone()) };
+        let found = Found { key, version, digest: self.once_in(3).then_some(digest.into()) };
         self.write(host, path, &found, token);
     }
 
@@ -203,7 +203,7 @@ impl World {
         let Some((path, mut found)) = self.one_of(host, here) else { return };
         let token = self.fresh();
         found.version.modified = token as i64;
-        found.digest = self.once_in(2).then(|| format!("d{token}"));
+        found.digest = self.once_in(2).then(|| format!("d{token}").into());
         self.write(host, &path, &found, token);
     }
 
@@ -221,7 +221,7 @@ impl World {
         let Some((path, mut found)) = self.one_of(host, |found| found.digest.is_none()) else {
             return;
         };
-        found.digest = Some(format!("d{}", found.version.modified));
+        found.digest = Some(format!("d{}", found.version.modified).into());
         self.checker.completed(&found);
         self.hosts[host].disk.files.insert(path, found);
     }

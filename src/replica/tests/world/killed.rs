@@ -52,7 +52,7 @@ impl World {
         let (token, inode) = (self.fresh(), self.fresh());
         let version = FileVersion { size: 1, modified: token as i64 };
         let key = FileKey::Here { inode, born };
-        let found = Found { key, version, digest: Some(digest.to_owned()) };
+        let found = Found { key, version, digest: Some(digest.into()) };
         self.write(host, path, &found, token);
     }
 }
