@@ -155,7 +155,8 @@ fn interrupted() -> (Child, Caller) {
     let client = Command::new("sleep").arg("1000").spawn().unwrap();
     let pid = Pid::from_child(&client);
     // A process that is stopped has not taken the signal yet, as one that waits for the kernel.
-    for signal in [Signal::STOP, Signal::INT] {
+    // Children of a shell in the background ignore SIGINT.
+    for signal in [Signal::STOP, Signal::TERM] {
         kill_process(pid, signal).unwrap();
     }
     let caller = Caller { pid: client.id(), ..ME };
