@@ -1,5 +1,7 @@
 //! Artifacts whose bytes stay in the bucket, read through a store.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use parking_lot::Mutex;
 
@@ -87,6 +89,23 @@ fn heard() -> (Host, Host, String) {
     one.push();
     other.hear();
     (one, other, large)
+}
+
+#[test]
+fn of_many_artifacts_each_is_heard_of() {
+    let (one, other) = two_hosts();
+    // The records of so many are not written at once.
+    let names: BTreeSet<String> = (0..1200).map(|number| format!("{TOOL}/{number}.txt")).collect();
+    for name in &names {
+        one.scene.write(name, "few bytes\n");
+    }
+    one.push();
+    other.hear();
+    let far = other.scene.conversation.far_artifacts(None).unwrap();
+    let known: BTreeSet<String> = far.into_iter().map(|far| far.record.path).collect();
+    assert_eq!(known, names);
+    let again = other.sync(|sync| sync.hear(&other.scene.conversation)).unwrap();
+    assert_eq!(again.steps, 0, "all of them are agreed upon");
 }
 
 #[test]

@@ -3,7 +3,6 @@
 mod restored;
 
 use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::time::Duration;
@@ -109,24 +108,6 @@ fn what_one_host_stores_another_one_has() {
     assert_eq!((theirs.created, theirs.provenance), (mine.created, mine.provenance));
     assert_eq!(other.pull().steps, 0, "there is nothing more to do");
     assert!(other.push().segments.is_empty(), "what came is nothing new");
-}
-
-#[test]
-fn of_many_artifacts_each_is_heard_of() {
-    let (one, other) = two_hosts();
-    // The records of so many are not written at once.
-    let names: Vec<String> = (0..1200).map(|number| format!("{TOOL}/{number}.txt")).collect();
-    for name in &names {
-        one.scene.write(name, "few bytes\n");
-    }
-    one.push();
-    let hear = || other.sync(|sync| sync.hear(&other.scene.conversation)).unwrap();
-    let came = hear();
-    assert!(came.error.is_none() && came.left.is_empty(), "{came:?}");
-    let far = other.scene.conversation.far_artifacts(None).unwrap();
-    let known: BTreeSet<String> = far.into_iter().map(|far| far.record.path).collect();
-    assert_eq!((came.added, known), (names.len(), names.into_iter().collect()));
-    assert_eq!(hear().steps, 0, "all of them are agreed upon");
 }
 
 #[test]
