@@ -16,7 +16,7 @@ pub(super) fn share() {
         // SAFETY: `mallopt` takes two numbers and changes a setting of the allocator.
         let is_set = unsafe { libc::mallopt(setting, value) } == 1;
         if !is_set {
-            tracing::debug!(setting, "the allocator keeps more memory than it need");
+            tracing::debug!(setting, "the allocator keeps more memory than it needs");
         }
     }
 }

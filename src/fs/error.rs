@@ -88,6 +88,10 @@ pub enum FsError {
     /// Whoever asked was told to end while this waited for another process. Nothing has changed.
     #[error("a signal has ended the wait for another process")]
     Interrupted,
+    /// A file that may be run, opened for reading to be emptied. Only when it is empty does the
+    /// kernel find out whether somebody runs it.
+    #[error("a program is not emptied by who opens it for reading: open it for writing")]
+    MayBeRun,
     /// The handle was opened for reading only.
     #[error("the file was not opened for this")]
     WrongMode,
@@ -143,6 +147,7 @@ impl FsError {
             Self::Name(NameError::Empty | NameError::Control | NameError::Reserved)
             | Self::Invalid(_) => libc::EINVAL,
             Self::TooManyOpen => libc::EMFILE,
+            Self::MayBeRun => libc::ETXTBSY,
             // Tools then copy, directory by directory.
             Self::TooManyDirectories | Self::OtherConversation => libc::EXDEV,
             Self::Held(_) => libc::EAGAIN,

@@ -50,6 +50,8 @@ use crate::store::stat_file;
 /// The time for which the kernel may cache the attributes of a new file: it needs them right after
 /// the file was created.
 const NEW: Duration = Duration::from_millis(1);
+/// The bits of those who may run a file.
+const EXECUTE: u32 = libc::S_IXUSR | libc::S_IXGRP | libc::S_IXOTH;
 
 /// The way to open a file.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +69,11 @@ impl OpenMode {
     /// Returns true if the file is to be empty.
     fn empties(self) -> bool {
         self.flags & libc::O_TRUNC != 0
+    }
+
+    /// Returns true if the file is to be empty, though it is opened for reading.
+    fn only_empties(self) -> bool {
+        self.empties() && self.flags & libc::O_ACCMODE == libc::O_RDONLY
     }
 
     /// Returns true if each write goes to the end.
@@ -272,6 +279,9 @@ fn open_file(
     if mode.writes() {
         fs.sealer.check_backlog(&node.conversation())?;
         write_once::check(fs, file)?;
+    }
+    if mode.only_empties() && file.stat()?.mode & EXECUTE != 0 {
+        return Err(FsError::MayBeRun);
     }
     // Who has the local file open that has gone keeps its bytes. The kernel may read it for him,
     // and then does so for all.

@@ -2,8 +2,13 @@
 
 use std::fs;
 use std::fs::File;
+use std::fs::Permissions;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::support::Command;
 use crate::support::Mode;
@@ -37,6 +42,29 @@ fn an_artifact_is_the_output_of_a_pipeline() {
             r#"{ echo one; (echo two; sh -c 'echo three'); seq 1000 | tail -n 1; } > "$1" 2>&1"#;
         Command::shell(script, &[&path]).stdout();
         assert_eq!(fs::read(&path).unwrap(), b"one\ntwo\nthree\n1000\n", "{mode:?}");
+    }
+}
+
+/// The kernel finds that it runs only after the file was opened, and so emptied, for reading.
+#[test]
+fn a_program_that_runs_is_not_emptied() {
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        let bytes = fs::read("/bin/sleep").unwrap();
+        let path = mount.artifact("c7", "sleep", &bytes);
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        let mut running = Command::new(&path).arg("1000").spawn();
+        let refused = [OFlags::RDONLY, OFlags::WRONLY, OFlags::RDWR].map(|flags| {
+            let flags = flags | OFlags::TRUNC;
+            rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).err()
+        });
+        let (now, ended) = (fs::read(&path), running.try_wait());
+        running.kill().unwrap();
+        running.wait().unwrap();
+        assert_eq!(refused, [Some(Errno::TXTBSY); 3], "{mode:?}");
+        assert!(now.unwrap() == bytes && ended.unwrap().is_none(), "{mode:?}");
+        fs::write(&path, "text\n").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"text\n", "{mode:?}");
     }
 }
 
