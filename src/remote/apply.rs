@@ -36,6 +36,8 @@ pub struct Applied {
     pub done: Vec<Step>,
     /// The steps that were left for the next time. A full disk is told once.
     pub left: Vec<Left>,
+    /// The error of the first step that was left because the disk is full.
+    pub no_room: Option<String>,
     /// The error after which no further step was tried, as it would not have gone better. The steps
     /// that are `done` are done all the same.
     pub error: Option<RemoteError>,
@@ -77,14 +79,12 @@ pub(super) struct Applying<'a> {
     applied: Applied,
     /// The directories that have other names now; `None` is that of the conversation.
     touched: BTreeSet<Option<RelPath>>,
-    /// True once a full disk was told.
-    is_full: bool,
 }
 
 impl<'a> Applying<'a> {
     fn new(conversation: &'a Conversation, now: i64) -> Self {
         let (applied, touched) = (Applied::default(), BTreeSet::new());
-        Self { conversation, now, applied, touched, is_full: false }
+        Self { conversation, now, applied, touched }
     }
 
     fn remove_all(&mut self, steps: &[Step]) -> Result<(), RemoteError> {
@@ -186,7 +186,8 @@ impl<'a> Applying<'a> {
     }
 
     fn leave_for_room(&mut self, path: &str, why: impl std::fmt::Display) {
-        if !mem::replace(&mut self.is_full, true) {
+        if self.applied.no_room.is_none() {
+            self.applied.no_room = Some(why.to_string());
             self.leave(path, why);
         }
     }

@@ -101,6 +101,12 @@ pub enum RemoteError {
         /// Its error.
         why: String,
     },
+    /// The disk of this host has no room for what others did.
+    #[error("some outputs of other hosts are not shown here: {why}")]
+    NoRoom {
+        /// The error of the disk.
+        why: String,
+    },
     /// Nothing leaves a write-once bucket.
     #[error(
         "the bucket is write-once, and no host removes anything from it: what must go, such as a \
@@ -162,9 +168,11 @@ impl RemoteError {
             | Self::Damaged { .. }
             | Self::Unknown { .. }
             | Self::Blind { .. } => true,
-            Self::Looker { .. } | Self::WriteOnce | Self::Lost { .. } | Self::Replaced { .. } => {
-                false
-            }
+            Self::NoRoom { .. }
+            | Self::Looker { .. }
+            | Self::WriteOnce
+            | Self::Lost { .. }
+            | Self::Replaced { .. } => false,
         }
     }
 }

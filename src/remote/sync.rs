@@ -134,6 +134,8 @@ pub struct Came {
     pub removed: usize,
     /// The files that were left as they are, and why.
     pub left: Vec<Left>,
+    /// The error of the first of these for which the disk has no room.
+    pub no_room: Option<String>,
     /// The error after which nothing further was tried.
     pub error: Option<RemoteError>,
 }
@@ -149,6 +151,7 @@ impl Came {
             renamed: count(|step| matches!(step, Step::Rename { .. })),
             removed: count(|step| matches!(step, Step::Remove { .. })),
             left: mem::take(&mut applied.left),
+            no_room: applied.no_room.take(),
             error: applied.error.take(),
         }
     }

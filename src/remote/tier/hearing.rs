@@ -153,7 +153,8 @@ impl Inner {
         for left in &came.left {
             tracing::debug!(path = %left.path, why = %left.why, "a change of others waits");
         }
-        came.error.map_or(Ok(true), Err)
+        let no_room = came.no_room.map(|why| RemoteError::NoRoom { why });
+        came.error.or(no_room).map_or(Ok(true), Err)
     }
 
     /// Forgets that others have a conversation which is not here after it was looked at, or

@@ -26,6 +26,9 @@ use super::ending;
 use super::files;
 use super::host::Sharing;
 use super::large;
+use crate::support::Call;
+use crate::support::Fault;
+use crate::support::FaultyDisk;
 use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::TestStore;
@@ -36,11 +39,16 @@ use crate::support::while_none_starts;
 /// A store that shares `bucket`. It sends within a second, and an answer of it is as old at most.
 pub(super) fn store(bucket: &Path) -> Arc<TestStore> {
     let store = Arc::new(TestStore::new());
+    share(&store, bucket);
+    store
+}
+
+/// Writes the settings of a store that shares the bucket in a directory.
+fn share(store: &TestStore, bucket: &Path) {
     let url = format!("file://{}/bucket", bucket.display());
     let settings = format!("[remote]\nurl = \"{url}\"\nevery = \"1s\"\npoll = \"1s\"\n");
     fs::create_dir_all(store.path()).unwrap();
     fs::write(store.path().join("ctxfs.toml"), settings).unwrap();
-    store
 }
 
 struct Mounts {
@@ -285,6 +293,28 @@ fn a_process_that_is_stopped_is_replaced_and_does_not_outlive_the_mount() {
     signal(second, Signal::STOP);
     assert_eq!(mount.end(Signal::INT), Some(0));
     eventually("it has ended", || !Path::new(&format!("/proc/{second}")).exists());
+}
+
+#[test]
+fn what_a_full_disk_cannot_show_is_told_and_comes_later() {
+    let shared = tempfile::Builder::new().prefix("ctxfs-bucket-").tempdir().unwrap();
+    let disk = FaultyDisk::new();
+    share(disk.store(), shared.path());
+    let one = TestMount::of(&store(shared.path()), Mode::Passthrough, &[]);
+    one.artifact("c7", "x.txt", b"some bytes\n");
+    eventually("it is sent", || !ending(shared.path(), ".tar.zst").is_empty());
+    disk.fail(Fault::error(Call::Write, libc::ENOSPC).of("manifest.jsonl"));
+    let other = TestMount::of(disk.store(), Mode::Passthrough, &[]);
+    let there = other.path().join("c7/artifacts/tool/x.txt");
+    let error = || {
+        fs::metadata(&there).ok();
+        other.status()["remote"]["error"].clone()
+    };
+    let is_told = || error().as_str().is_some_and(|error| error.contains("No space left"));
+    eventually("the status says why it is not there", is_told);
+    assert!(fs::metadata(&there).is_err() && disk.mend() > 0);
+    eventually("it arrives", || fs::metadata(&there).is_ok());
+    eventually("nothing is wrong any more", || error().is_null());
 }
 
 #[test]
