@@ -275,6 +275,7 @@ impl Base {
             Step::Add { entry } => Some(entry),
             Step::Remove { .. } => None,
         };
+        // Made in place: they may be many.
         let mut after: Vec<Entry> = done.into_iter().filter_map(after).collect();
         if self.entries.is_empty() {
             self.entries = after;
