@@ -335,7 +335,8 @@ fn whoever_waits_for_a_view_whose_bytes_do_not_come_can_be_ended() {
         thread::sleep(Duration::from_millis(500));
         assert!(client.try_wait().unwrap().is_none(), "{view}: it did not wait");
         let start = Instant::now();
-        signal(client.id(), Signal::INT);
+        // Children of a shell in the background ignore SIGINT.
+        signal(client.id(), Signal::TERM);
         client.wait().unwrap();
         assert!(start.elapsed() < Duration::from_secs(5), "{view}: {:?}", start.elapsed());
     }
