@@ -36,6 +36,7 @@ use crate::cli::run::log::CommandLogs;
 use crate::cli::run::short_output::ShortOutput;
 use crate::cli::run::signals::Signals;
 use crate::cli::run::user_terminal::UserTerminal;
+use crate::engine::Replace;
 use crate::model::Provenance;
 
 pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
@@ -62,8 +63,8 @@ pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         duration_ms: u64::try_from(started.elapsed().as_millis()).ok(),
         ..Provenance::default()
     };
-    let options =
-        PrintOptions { format: args.format, always: args.always, tools: &args.has_tool, seen };
+    let replace = if args.always { Replace::Always } else { Replace::OverLimits };
+    let options = PrintOptions { format: args.format, replace, tools: &args.has_tool, seen };
     let closed = logs.close(&newer, ending.cut).map_err(anyhow::Error::from);
     let printed = closed.and_then(|closed| print(closed, target, &options, context));
     // Whatever becomes of the stand-in, the exit code of the command counts.

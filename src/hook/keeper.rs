@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::NewOutput;
 use crate::engine::OutputName;
+use crate::engine::Replace;
 use crate::engine::StandInRequest;
 use crate::engine::StoredOutput;
 use crate::hook::HookError;
@@ -125,7 +126,7 @@ impl<'a> Keeper<'a> {
         let stored = take_in(&open, result.call.into_owned(), provenance, &mut output)?;
         let request = StandInRequest {
             form: Form::Summary,
-            always: false,
+            replace: Replace::OverLimits,
             seen: false,
             audience: Audience { tools: &[], is_stored: &|_| false },
         };
