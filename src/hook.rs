@@ -21,6 +21,7 @@ mod opencode;
 mod pi;
 mod plug_in;
 mod pointers;
+mod policy;
 mod tool_result;
 
 use serde_json::Value;
@@ -32,6 +33,11 @@ pub use keeper::Action;
 pub use keeper::OpenConversation;
 pub use keeper::Shelf;
 pub use machine::Machine;
+pub use policy::OutputLength;
+pub use policy::ReplacePolicy;
+pub use policy::Replaced;
+pub use policy::ResultKind;
+pub use policy::ShownWhole;
 
 use keeper::Keeper;
 

@@ -43,6 +43,7 @@ mod shortcuts;
 mod stand_in;
 mod summary;
 mod terms;
+mod title;
 mod view_type;
 mod wrap;
 
@@ -91,6 +92,7 @@ pub use stand_in::StandIn;
 pub use stand_in::is_stand_in;
 pub use stand_in::stand_in;
 pub use stand_in::stand_in_always;
+pub use title::Title;
 pub use view_type::RenderCost;
 
 use crate::model::Place;

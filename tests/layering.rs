@@ -102,7 +102,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("toml_edit", &["mcp", "cli"]),
     ("jsonc_parser", &["mcp", "cli"]),
     ("similar", &["cli"]),
-    ("shlex", &["mcp", "cli", "fuzz"]),
+    ("shlex", &["view", "mcp", "cli", "fuzz"]),
     ("unicode_normalization", &["view"]),
     ("indicatif", &["cli"]),
     // Not `fs`, which takes its locks from `engine/sync.rs`.

@@ -55,6 +55,7 @@ pub(super) const BATCH_BUDGET: &str = "CTXFS_BATCH_BUDGET";
 pub(super) const MAX_BINARY: &str = "CTXFS_MAX_BINARY";
 pub(super) const MAX_RESULT: &str = "CTXFS_MAX_RESULT";
 pub(super) const REFERENCES: &str = "CTXFS_REFERENCES";
+pub(super) const HOOKS_REPLACE: &str = "CTXFS_HOOKS_REPLACE";
 pub(super) const EXTRACT_MAX_CHUNKS_FULL: &str = "CTXFS_EXTRACT_MAX_CHUNKS_FULL";
 pub(super) const EXTRACT_LONG_LINE_BYTES: &str = "CTXFS_EXTRACT_LONG_LINE_BYTES";
 pub(super) const EXTRACT_OVERLAP_PERCENT: &str = "CTXFS_EXTRACT_OVERLAP_PERCENT";
@@ -125,6 +126,8 @@ pub(super) struct HostPlaces {
     pub(super) claude_code_tmp: Option<PathBuf>,
     /// `$CLAUDE_CONFIG_DIR`.
     pub(super) claude_config: Option<PathBuf>,
+    /// `$BASH_MAX_OUTPUT_LENGTH`, which Claude Code reads: a number of characters.
+    pub(super) bash_chars: Option<u64>,
     /// `$CODEX_HOME`.
     pub(super) codex_home: Option<PathBuf>,
     /// True if `$CURSOR_VERSION` is set.
@@ -136,6 +139,7 @@ impl HostPlaces {
         Self {
             claude_code_tmp: directory("CLAUDE_CODE_TMPDIR"),
             claude_config: directory("CLAUDE_CONFIG_DIR"),
+            bash_chars: bash_chars(),
             codex_home: directory("CODEX_HOME"),
             is_cursor: std::env::var_os("CURSOR_VERSION").is_some(),
         }
@@ -284,6 +288,14 @@ fn knows_links() -> bool {
             || SET.iter().any(|name| std::env::var_os(name).is_some())
             || TERMS.iter().any(|known| term.contains(known))
             || PROGRAMS.contains(&&*program))
+}
+
+/// Returns the most characters that Claude Code shows of a command, if a variable sets it. It takes no
+/// more than it has a limit for.
+fn bash_chars() -> Option<u64> {
+    const MOST: u64 = 150_000;
+    let chars = std::env::var("BASH_MAX_OUTPUT_LENGTH").ok()?.parse().ok();
+    chars.filter(|chars| *chars > 0).map(|chars: u64| chars.min(MOST))
 }
 
 /// Returns the directory that a variable names. The XDG specification says to ignore relative

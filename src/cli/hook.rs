@@ -19,6 +19,7 @@ use crate::cli::context::Context;
 use crate::cli::env::Environment;
 use crate::cli::hook::call_log::HookOutcome;
 use crate::cli::put::TargetConversation;
+use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
 use crate::hook;
 use crate::hook::Answer;
@@ -27,6 +28,8 @@ use crate::hook::Host;
 use crate::hook::MAX_EVENT;
 use crate::hook::Machine;
 use crate::hook::OpenConversation;
+use crate::hook::ReplacePolicy;
+use crate::hook::Replaced;
 use crate::hook::Shelf;
 use crate::model::Limits;
 use crate::model::LimitsByTool as _;
@@ -105,6 +108,15 @@ fn machine(cli: &Cli, environment: &Environment) -> Machine {
     }
 }
 
+/// Returns the settings on which outputs are replaced in a host.
+pub(in crate::cli) fn policy(settings: &Settings, environment: &Environment) -> ReplacePolicy {
+    let replaced = match settings.text(Key::HooksReplace) {
+        Some("long") => Replaced::Long,
+        _ => Replaced::Cut,
+    };
+    ReplacePolicy { replaced, bash_chars: environment.hosts.bash_chars }
+}
+
 /// The settings and the store, as flags and environment name them.
 struct UserShelf<'a> {
     settings: Arc<Settings>,
@@ -114,6 +126,10 @@ struct UserShelf<'a> {
 impl Shelf for UserShelf<'_> {
     fn limits(&self, tool: &str) -> Limits {
         self.settings.limits(Some(tool))
+    }
+
+    fn policy(&self) -> ReplacePolicy {
+        policy(&self.settings, &self.context.environment)
     }
 
     fn open(&self, id: &str) -> Result<OpenConversation, HookError> {

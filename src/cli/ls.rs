@@ -26,6 +26,7 @@ use crate::model::Removal;
 use crate::model::visible;
 use crate::store::Conversation;
 use crate::store::Store;
+use crate::view::Title;
 
 /// A line of the listing: a conversation, an artifact, or the trace of one.
 struct ListingRow {
@@ -117,8 +118,8 @@ impl ListingRow {
         let ListedArtifact { path, stat, record } = listed;
         let (name, bytes, modified) = (path.to_text(), stat.size, stat.mtime.as_millis());
         let value = json!({ "path": name, "bytes": bytes, "modifiedAt": modified,
-            "call": record.call(), "tool": record.provenance.tool, "server": record.provenance.server,
-            "exitCode": record.provenance.exit_code, "incomplete": record.incomplete() });
+            "call": record.call(), "title": title(record), "tool": record.provenance.tool,
+            "server": record.provenance.server, "exitCode": record.provenance.exit_code, "incomplete": record.incomplete() });
         Self { name, bytes, modified, about: about(record), value }
     }
 
@@ -135,11 +136,16 @@ impl ListingRow {
     }
 }
 
+/// Returns the command, or what the call was about.
+fn title(record: &Record) -> Option<String> {
+    Title::of(&record.provenance).map(|title| title.to_string())
+}
+
 fn about(record: &Record) -> String {
     let tool = record.provenance.tool_name();
     let exit = record.provenance.exit_code.map(|code| format!("exit {code}"));
     let incomplete = record.incomplete().map(|_| "incomplete".to_owned());
-    let parts: Vec<_> = [tool, exit, incomplete].into_iter().flatten().collect();
+    let parts: Vec<_> = [title(record), tool, exit, incomplete].into_iter().flatten().collect();
     parts.join(", ")
 }
 

@@ -18,6 +18,7 @@ pub(in crate::cli) use crate::cli::put::conversation::new_call;
 pub(in crate::cli) use crate::cli::put::output::PutOutput;
 use crate::cli::remote;
 use crate::cli::settings::Settings;
+use crate::engine::Replace;
 use crate::engine::StandInRequest;
 use crate::model::Content;
 use crate::model::Limits;
@@ -36,7 +37,8 @@ pub(super) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     let settings = Arc::new(context.settings(cli, args.reader.settings())?);
     check_durable(args, &settings)?;
     let output = keep(args, format, &settings, context)?;
-    let options = PrintOptions { format, always: args.always, tools: &args.has_tool, seen: false };
+    let replace = if args.always { Replace::Always } else { Replace::OverLimits };
+    let options = PrintOptions { format, replace, tools: &args.has_tool, seen: false };
     print(&output, &options, context)?;
     match &output {
         PutOutput::Stored { output, .. } if args.durable => {
@@ -126,8 +128,8 @@ fn expire(output: &PutOutput, limits: &Limits, context: &mut Context) {
 /// The options for printing an output.
 pub(super) struct PrintOptions<'a> {
     pub(super) format: PutFormat,
-    /// True to print the stand-in even if the output is within the limits.
-    pub(super) always: bool,
+    /// The condition on which the stand-in is printed.
+    pub(super) replace: Replace,
     /// The tools that the model has.
     pub(super) tools: &'a [String],
     /// True if the output itself has been printed already.
@@ -156,9 +158,9 @@ fn stand_in(
     options: &PrintOptions<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
-    let PrintOptions { always, seen, tools, .. } = *options;
+    let PrintOptions { replace, seen, tools, .. } = *options;
     let audience = Audience { tools, is_stored: &|_| false };
-    let answer = output.stand_in(&StandInRequest { form, always, seen, audience })?;
+    let answer = output.stand_in(&StandInRequest { form, replace, seen, audience })?;
     output.save_counts();
     match answer {
         StandIn::Unchanged if seen => Ok(()),

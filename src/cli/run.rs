@@ -19,6 +19,7 @@ use std::time::Instant;
 use crate::cli::args::Cli;
 use crate::cli::args::RunArgs;
 use crate::cli::context::Context;
+use crate::cli::hook;
 use crate::cli::output;
 use crate::cli::page_link;
 use crate::cli::put;
@@ -33,24 +34,26 @@ use crate::cli::run::event_loop::CommandEnd;
 use crate::cli::run::event_loop::EventLoop;
 use crate::cli::run::log::ClosedLogs;
 use crate::cli::run::log::CommandLogs;
+use crate::cli::run::short_output::HostRule;
 use crate::cli::run::short_output::ShortOutput;
 use crate::cli::run::signals::Signals;
 use crate::cli::run::user_terminal::UserTerminal;
+use crate::engine::Replace;
 use crate::model::Provenance;
 
 pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
     let id = args.id.clone().unwrap_or_else(put::new_call);
     let preparation = Preparation::begin(&args.command);
-    let prepared = target(args, cli, context);
-    let prepared = prepared.as_ref().map_err(ToString::to_string).and_then(|target| {
+    let prepared = prepare(args, cli, context);
+    let prepared = prepared.as_ref().map_err(ToString::to_string).and_then(|(target, host)| {
         let provenance = provenance(args, &id);
         let limits = target.engine.limits(provenance.tool_name().as_deref());
-        let short = ShortOutput::new(args.discard_short, limits);
+        let short = ShortOutput::new(args.discard_short, *host, limits);
         let logs = CommandLogs::create(target, &id, args.split, &provenance, short);
-        Ok((target, logs.map_err(|error| error.to_string())?))
+        Ok((target, *host, logs.map_err(|error| error.to_string())?))
     });
     preparation.end();
-    let (target, mut logs) = match prepared {
+    let (target, host, mut logs) = match prepared {
         Ok(prepared) => prepared,
         Err(why) => return Ok(bare::run(&args.command, &why, &mut context.printer).into()),
     };
@@ -62,10 +65,12 @@ pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         duration_ms: u64::try_from(started.elapsed().as_millis()).ok(),
         ..Provenance::default()
     };
-    let options =
-        PrintOptions { format: args.format, always: args.always, tools: &args.has_tool, seen };
     let closed = logs.close(&newer, ending.cut).map_err(anyhow::Error::from);
-    let printed = closed.and_then(|closed| print(closed, target, &options, context));
+    let printed = closed.and_then(|closed| {
+        let replace = replace(args, host, &closed, target, ending.code)?;
+        let options = PrintOptions { format: args.format, replace, tools: &args.has_tool, seen };
+        print(closed, target, &options, context)
+    });
     // Whatever becomes of the stand-in, the exit code of the command counts.
     if let Err(error) = printed
         && !output::is_closed(&error)
@@ -73,6 +78,24 @@ pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         context.printer.failure(&error.into());
     }
     Ok(ExitCode::from(u8::try_from(ending.code).unwrap_or(u8::MAX)))
+}
+
+/// Returns the condition on which the stand-in is printed.
+fn replace(
+    args: &RunArgs,
+    host: Option<HostRule>,
+    closed: &ClosedLogs,
+    target: &TargetConversation,
+    code: i32,
+) -> anyhow::Result<Replace> {
+    match (host, closed) {
+        _ if args.always => Ok(Replace::Always),
+        (Some(host), ClosedLogs::Stored(output)) => {
+            let limits = target.engine.limits(provenance(args, "").tool_name().as_deref());
+            Ok(host.replace(output.content(), &limits, code)?)
+        }
+        _ => Ok(Replace::OverLimits),
+    }
 }
 
 fn print(
@@ -97,9 +120,16 @@ fn print(
     }
 }
 
-fn target(args: &RunArgs, cli: &Cli, context: &Context) -> anyhow::Result<TargetConversation> {
+/// Opens the conversation, and finds out what the host of the command is shown.
+fn prepare(
+    args: &RunArgs,
+    cli: &Cli,
+    context: &Context,
+) -> anyhow::Result<(TargetConversation, Option<HostRule>)> {
     let settings = Arc::new(context.settings(cli, args.reader.settings())?);
-    TargetConversation::open(args.conversation.as_deref(), &settings, context)
+    let policy = hook::policy(&settings, &context.environment);
+    let host = args.host.map(|host| HostRule { host, policy });
+    Ok((TargetConversation::open(args.conversation.as_deref(), &settings, context)?, host))
 }
 
 fn provenance(args: &RunArgs, id: &str) -> Provenance {

@@ -36,13 +36,34 @@ use crate::view::Form;
 use crate::view::StandIn;
 use crate::view::View;
 
+/// The most characters of a stand-in, in thirds of those of its output.
+const MOST_THIRDS: u64 = 2;
+
+/// The condition on which a stand-in takes the place of an output.
+///
+/// [`Self::Always`] apart, a stand-in has to pay: it has at most two thirds of the characters of its
+/// output, else the output is shown whole. Three kinds are exempt: an envelope, which has the limits
+/// of its protocol; an output that is not text, of which no bytes are shown; and an incomplete one,
+/// which never passes for a complete one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replace {
+    /// The caller asks for the stand-in, whatever the output is.
+    Always,
+    /// The output passes the limits of the form.
+    OverLimits,
+    /// The caller finds the output too long.
+    TooLong,
+    /// The stand-in has at most a third of the tokens of the output.
+    Economy,
+}
+
 /// A request for the text that goes to a model in place of an output.
 #[derive(Debug, Clone, Copy)]
 pub struct StandInRequest<'a> {
     /// The form of the text.
     pub form: Form,
-    /// True to replace an output even if it is within the limits.
-    pub always: bool,
+    /// The condition on which the output is replaced.
+    pub replace: Replace,
     /// True if the reader has seen the output itself already.
     pub seen: bool,
     /// The reader.
@@ -69,6 +90,8 @@ pub struct OutputParts {
 pub struct ShownOutput {
     /// The stored bytes.
     content: Artifact,
+    /// The characters of the stored bytes, escape sequences included.
+    chars: u64,
     file: ShownFile<'static>,
     secrets: Secrets,
 }
@@ -88,6 +111,8 @@ impl ShownOutput {
         let OutputParts { content, analysis, record, place, limits } = output;
         let facts = FileFacts { record, place, limits, same_name: Vec::new() };
         let secrets = Secrets(redaction.cloned());
+        let is_counted = analysis.bytes == content.len();
+        let chars = if is_counted { analysis.chars } else { content.len() };
         let (shown, analysis): (Box<dyn Content>, _) = if analysis.has_escapes() {
             let (checkpoints, _) = Checkpoints::of(&content, &|| false)?;
             let text = PlainText::new(content.clone(), checkpoints)?;
@@ -96,7 +121,7 @@ impl ShownOutput {
             (Box::new(content.clone()), analysis)
         };
         let file = ShownFile::new(&secrets, shown, analysis, facts);
-        Ok(Self { content, file, secrets })
+        Ok(Self { content, chars, file, secrets })
     }
 
     /// Returns the stored bytes, without secrets if they are masked.
@@ -108,8 +133,29 @@ impl ShownOutput {
 
     /// Returns the answer to `request`: the output itself or its stand-in.
     pub fn stand_in(&self, request: &StandInRequest<'_>) -> Result<StandIn> {
-        let make = if request.always { view::stand_in_always } else { view::stand_in };
-        Ok(self.with_subject(|subject| make(request.form, subject, &request.audience))?)
+        let is_limited = request.replace == Replace::OverLimits;
+        let make = if is_limited { view::stand_in } else { view::stand_in_always };
+        let answer = self.with_subject(|subject| make(request.form, subject, &request.audience))?;
+        Ok(match answer {
+            StandIn::Replaced(text) if self.is_replaced_by(&text, request) => {
+                StandIn::Replaced(text)
+            }
+            StandIn::Replaced(_) | StandIn::Unchanged => StandIn::Unchanged,
+        })
+    }
+
+    /// Returns true if `text`, made for `request`, pays.
+    fn is_replaced_by(&self, text: &str, request: &StandInRequest<'_>) -> bool {
+        let ShownFile { analysis, facts, .. } = &self.file;
+        let is_exempt = request.replace == Replace::Always
+            || request.form == Form::Envelope
+            || analysis.is_binary()
+            || facts.record.incomplete().is_some();
+        let is_cheap = || {
+            request.replace != Replace::Economy
+                || 3 * token_count(text.as_bytes()) <= analysis.tokens
+        };
+        is_exempt || (pays(text, self.chars) && is_cheap())
     }
 
     /// Returns the text of `view`, without its notices.
@@ -220,6 +266,11 @@ pub(super) fn view_in_place(
     let text = output.shown.view(view)?;
     count(engine, output, amount(&text));
     Ok(text)
+}
+
+/// Returns true if `text` saves enough to take the place of an output of `chars` characters.
+pub(crate) fn pays(text: &str, chars: u64) -> bool {
+    3 * text.chars().count() as u64 <= MOST_THIRDS.saturating_mul(chars)
 }
 
 /// Returns true if `output` is a stand-in for a stored output.

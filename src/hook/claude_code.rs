@@ -19,6 +19,7 @@ use crate::hook::content_blocks::ContentBlocks;
 use crate::hook::event_text::Text;
 use crate::hook::keeper::Keeper;
 use crate::hook::machine::Machine;
+use crate::hook::policy::ResultKind;
 use crate::hook::tool_result::Output;
 use crate::hook::tool_result::Spill;
 use crate::hook::tool_result::SubAgent;
@@ -123,8 +124,9 @@ fn of_bash(
         None if result.stderr.0.is_empty() => Output::Text(result.stdout.0),
         None => Output::Text(format!("{}\n{}", result.stdout.0, result.stderr.0).into()),
     };
-    let exit_code = (!result.interrupted).then_some(0);
-    let Some(text) = keeper.stand_in(ToolResult { exit_code, ..event.result(output) })? else {
+    let (kind, exit_code) = (ResultKind::Command, (!result.interrupted).then_some(0));
+    let Some(text) = keeper.stand_in(ToolResult { exit_code, ..event.result(kind, output) })?
+    else {
         return Ok(None);
     };
     let is_ours = |name: &str| name.starts_with("persisted") || name.starts_with("std");
@@ -142,11 +144,12 @@ fn of_server(
     keeper: &Keeper<'_>,
 ) -> Result<Option<Value>, HookError> {
     if let Ok(Text(text)) = serde_json::from_str(response.get()) {
-        let text = keeper.stand_in(event.result(Output::Text(text)))?;
+        let text = keeper.stand_in(event.result(ResultKind::Text, Output::Text(text)))?;
         return Ok(text.map(|text| replaced(event, &Value::from(text))));
     }
     let blocks = ContentBlocks::of(response)?;
-    let text = keeper.stand_in(event.result(Output::Text(blocks.text())))?;
+    let kind = if blocks.are_text() { ResultKind::Text } else { ResultKind::Mixed };
+    let text = keeper.stand_in(event.result(kind, Output::Text(blocks.text())))?;
     let blocks = text.map(|text| blocks.with_text(&text)).transpose()?;
     Ok(blocks.map(|blocks| replaced(event, &blocks)))
 }
@@ -166,7 +169,8 @@ fn of_failure(
     else {
         return Ok(None);
     };
-    let result = ToolResult { exit_code: Some(code), ..event.result(Output::Spill(spill)) };
+    let result = event.result(ResultKind::FailedCommand, Output::Spill(spill));
+    let result = ToolResult { exit_code: Some(code), ..result };
     Ok(keeper.stand_in(result)?.map(|text| added(event, &text)))
 }
 
@@ -176,7 +180,7 @@ impl<'a> ClaudeCodeEvent<'a> {
         self.agent_id.as_ref().map(|id| SubAgent { id: &id.0, kind })
     }
 
-    fn result(&'a self, output: Output<'a>) -> ToolResult<'a> {
+    fn result(&'a self, kind: ResultKind, output: Output<'a>) -> ToolResult<'a> {
         let (server, tool) = match of_mcp(&self.tool_name) {
             Some((server, tool)) => (Some(server), tool),
             None => (None, &*self.tool_name),
@@ -190,6 +194,7 @@ impl<'a> ClaudeCodeEvent<'a> {
             args: self.tool_input,
             exit_code: None,
             duration_ms: self.duration_ms,
+            kind,
             output,
         }
     }

@@ -21,6 +21,7 @@ use crate::hook::event_text::Text;
 use crate::hook::keeper::Action;
 use crate::hook::keeper::Keeper;
 use crate::hook::machine::Machine;
+use crate::hook::policy::ResultKind;
 use crate::hook::tool_result::Output;
 use crate::hook::tool_result::ToolResult;
 use crate::hook::tool_result::of_mcp;
@@ -108,7 +109,7 @@ fn rewritten(
     let store = store.map(|store| format!(" --store={store}")).unwrap_or_default();
     // The shell in which the host runs commands, whatever the user's own is.
     let command = format!(
-        "{program} run{store} --discard-short --conversation={id} --id={call} --server codex \
+        "{program} run{store} --host=codex --conversation={id} --id={call} --server codex \
          --tool Bash -- \"${{BASH:-${{SHELL:-/bin/sh}}}}\" -c {quoted_command}"
     );
     keeper.note(Action::Rewritten);
@@ -171,6 +172,7 @@ fn of_server(
         args: event.tool_input,
         exit_code: None,
         duration_ms: None,
+        kind: if is_text { ResultKind::Text } else { ResultKind::Mixed },
         output: Output::Text(structure.unwrap_or_else(|| blocks.text())),
     })?;
     Ok(text.map(|text| {

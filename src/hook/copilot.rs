@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use crate::hook::HookError;
 use crate::hook::event_text::Text;
 use crate::hook::keeper::Keeper;
+use crate::hook::policy::ResultKind;
 use crate::hook::tool_result::Output;
 use crate::hook::tool_result::Spill;
 use crate::hook::tool_result::ToolResult;
@@ -71,6 +72,7 @@ fn of_tool(
         Some(path) => Output::Spill(Spill::open(Path::new(path))?),
         None => Output::Text(Cow::Borrowed(body)),
     };
+    let code = ending.and_then(exit_code);
     let stand_in = keeper.stand_in(ToolResult {
         conversation: &event.session_id,
         call: Cow::Owned(call_at(&event.tool_name, event.timestamp.map(RawValue::get))),
@@ -78,8 +80,9 @@ fn of_tool(
         server: None,
         tool: &event.tool_name,
         args: event.tool_args,
-        exit_code: ending.and_then(exit_code),
+        exit_code: code,
         duration_ms: None,
+        kind: ResultKind::of_command(code),
         output,
     })?;
     let Some(stand_in) = stand_in else { return Ok(None) };

@@ -14,6 +14,7 @@ use crate::hook::HookError;
 use crate::hook::content_blocks::MOST_BLOCKS;
 use crate::hook::event_text::Text;
 use crate::hook::keeper::Keeper;
+use crate::hook::policy::ResultKind;
 use crate::hook::tool_result::Output;
 use crate::hook::tool_result::ToolResult;
 use crate::hook::tool_result::call_at;
@@ -54,6 +55,15 @@ struct ToolResponse<'a> {
     llm_content: &'a RawValue,
 }
 
+/// The text of a result.
+struct ResultText {
+    text: String,
+    /// True if there is nothing else. Images are lost where the result is replaced.
+    is_all: bool,
+    /// True if the result has one part.
+    is_one: bool,
+}
+
 #[derive(Deserialize)]
 struct GeminiPart<'a> {
     #[serde(borrow)]
@@ -80,9 +90,14 @@ fn of_tool(
     response: &ToolResponse<'_>,
     keeper: &Keeper<'_>,
 ) -> Result<Option<Value>, HookError> {
-    let (text, is_all) = text_of(response.llm_content)?;
+    let ResultText { text, is_all, is_one } = text_of(response.llm_content)?;
     let is_shell = event.tool_name == "run_shell_command";
     let (output, exit_code) = if is_shell { output_and_code(&text) } else { (&*text, None) };
+    let kind = match is_one {
+        _ if is_shell => ResultKind::of_command(exit_code),
+        true => ResultKind::Text,
+        false => ResultKind::Mixed,
+    };
     let text = keeper.stand_in(ToolResult {
         conversation: &event.session_id,
         call: Cow::Owned(call_at(&event.tool_name, event.timestamp.as_ref().map(|at| &*at.0))),
@@ -92,6 +107,7 @@ fn of_tool(
         args: event.tool_input,
         exit_code,
         duration_ms: None,
+        kind,
         output: Output::Text(Cow::Borrowed(output)),
     })?;
     Ok(text.map(|text| {
@@ -105,9 +121,8 @@ fn added(event: &GeminiEvent<'_>, text: &str) -> Value {
     json!({ "hookSpecificOutput": { "hookEventName": name, "additionalContext": text } })
 }
 
-/// Returns the text of what the model would get, and whether that is all: images are lost where the
-/// result is replaced.
-fn text_of(content: &RawValue) -> Result<(String, bool), HookError> {
+/// Returns the text of what the model would get.
+fn text_of(content: &RawValue) -> Result<ResultText, HookError> {
     let json = content.get();
     let parts: Vec<GeminiPart<'_>> = match json.as_bytes().first() {
         Some(b'"') => vec![GeminiPart { text: Some(serde_json::from_str(json)?) }],
@@ -116,7 +131,8 @@ fn text_of(content: &RawValue) -> Result<(String, bool), HookError> {
     };
     let texts = parts.iter().filter_map(|part| part.text.as_ref());
     let texts: Vec<&str> = texts.map(|text| without_frame(&text.0)).collect();
-    Ok((texts.join("\n"), texts.len() == parts.len()))
+    let (is_all, is_one) = (texts.len() == parts.len(), parts.len() == 1);
+    Ok(ResultText { text: texts.join("\n"), is_all, is_one })
 }
 
 fn without_frame(text: &str) -> &str {

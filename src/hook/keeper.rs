@@ -11,12 +11,18 @@ use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::NewOutput;
 use crate::engine::OutputName;
+use crate::engine::Replace;
 use crate::engine::StandInRequest;
 use crate::engine::StoredOutput;
 use crate::hook::HookError;
 use crate::hook::event_text::Text;
 use crate::hook::host::Host;
 use crate::hook::pointers;
+use crate::hook::policy::CHAR_BYTES;
+use crate::hook::policy::OutputLength;
+use crate::hook::policy::ReplacePolicy;
+use crate::hook::policy::Replaced;
+use crate::hook::policy::ResultKind;
 use crate::hook::tool_result::Output;
 use crate::hook::tool_result::Spill;
 use crate::hook::tool_result::ToolResult;
@@ -31,6 +37,8 @@ use crate::view::StandIn;
 const VIEW: u64 = Limits::VIEW_BYTES as u64 + 4096;
 /// The most bytes of an output that may be a stand-in.
 const STAND_IN: u64 = 64 * 1024;
+/// Bytes up to which a file is counted: no host shows as much.
+const COUNTED: u64 = 1 << 20;
 /// Bytes that are read at once.
 const BLOCK: usize = 64 * 1024;
 
@@ -43,7 +51,7 @@ pub enum Action {
     /// Nothing: it is no event with an output, or none that can be kept.
     #[default]
     Passed,
-    /// The output is within the limits.
+    /// The model gets the host's own result: the output is short, or its stand-in would not pay.
     Short,
     /// The output was read from the mount, or is a stand-in.
     Own,
@@ -59,6 +67,9 @@ pub enum Action {
 pub trait Shelf {
     /// Returns the limits for the outputs of a tool.
     fn limits(&self, tool: &str) -> Limits;
+
+    /// Returns the settings on which outputs are replaced.
+    fn policy(&self) -> ReplacePolicy;
 
     /// Opens a conversation, which is created if it is missing.
     fn open(&self, id: &str) -> Result<OpenConversation, HookError>;
@@ -108,8 +119,17 @@ impl<'a> Keeper<'a> {
     fn treat(&self, result: ToolResult<'_>) -> Result<(Action, Option<String>), HookError> {
         let provenance = self.provenance(&result);
         let limits = self.shelf.limits(&provenance.tool_name().unwrap_or_default());
+        let policy = self.shelf.policy();
+        let shown = policy.shown_whole(self.host, result.kind);
         let mut output = result.output;
-        if !limits.mirror && output.is_within(&limits)? {
+        let length = output.length_up_to(limits.max_inline_bytes.max(COUNTED))?;
+        // A host hands over a file where it has cut the output. That of a failure is found instead.
+        let is_spilled =
+            matches!(output, Output::Spill(_)) && result.kind != ResultKind::FailedCommand;
+        let is_cut = is_spilled || !shown.holds(length);
+        let is_left = limits.are_kept_by(length.bytes, length.chars)
+            || (policy.replaced == Replaced::Cut && !is_cut);
+        if is_left && !limits.mirror {
             return Ok((Action::Short, None));
         }
         if output.length() <= VIEW && provenance.args.as_deref().is_some_and(names_artifact) {
@@ -125,15 +145,21 @@ impl<'a> Keeper<'a> {
         let stored = take_in(&open, result.call.into_owned(), provenance, &mut output)?;
         let request = StandInRequest {
             form: Form::Summary,
-            always: false,
+            replace: match is_cut {
+                _ if limits.mirror => Replace::OverLimits,
+                true => Replace::TooLong,
+                false => Replace::Economy,
+            },
             seen: false,
             audience: Audience { tools: &[], is_stored: &|_| false },
         };
         let answer = open.engine.stand_in(&stored, &request)?;
         open.engine.finish();
         Ok(match answer {
-            StandIn::Unchanged => (Action::Short, None),
-            StandIn::Replaced(text) => (Action::Kept, Some(text)),
+            StandIn::Replaced(text) if shown.holds(OutputLength::of(text.as_bytes())) => {
+                (Action::Kept, Some(text))
+            }
+            StandIn::Replaced(_) | StandIn::Unchanged => (Action::Short, None),
         })
     }
 
@@ -179,38 +205,30 @@ impl Output<'_> {
         }
     }
 
-    /// Returns true if the model may have it as it is.
-    fn is_within(&mut self, limits: &Limits) -> Result<bool, EngineError> {
-        let bytes = self.length();
-        if bytes > limits.max_inline_bytes {
-            return Ok(false);
-        }
-        let chars = match self {
-            _ if bytes <= limits.max_inline_chars => bytes,
-            Self::Text(text) => text.chars().count() as u64,
-            Self::Spill(spill) => spill.chars()?,
-        };
-        Ok(limits.are_kept_by(bytes, chars))
+    /// Counts the output. Of a file of more than `most` bytes it says the least that there can be.
+    fn length_up_to(&mut self, most: u64) -> Result<OutputLength, EngineError> {
+        Ok(match self {
+            Self::Text(text) => OutputLength::of(text.as_bytes()),
+            Self::Spill(spill) if spill.length > most => {
+                OutputLength { chars: spill.length / CHAR_BYTES, bytes: spill.length, newlines: 0 }
+            }
+            Self::Spill(spill) => spill.counted()?,
+        })
     }
 }
 
 impl Spill {
-    /// Counts the characters, as bytes that begin one.
-    fn chars(&mut self) -> io::Result<u64> {
-        let (mut block, mut chars) = (vec![0; BLOCK], 0);
+    fn counted(&mut self) -> io::Result<OutputLength> {
+        let (mut block, mut length) = (vec![0; BLOCK], OutputLength::default());
         loop {
             match self.file.read(&mut block)? {
                 0 => break,
-                count => chars += block[..count].iter().filter(|byte| begins(**byte)).count(),
+                count => length.add(&block[..count]),
             }
         }
         self.file.rewind()?;
-        Ok(chars as u64)
+        Ok(length)
     }
-}
-
-fn begins(byte: u8) -> bool {
-    byte & 0xC0 != 0x80
 }
 
 /// Returns true if arguments name a file of the tree, as those of a call that reads one.

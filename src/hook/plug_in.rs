@@ -11,9 +11,13 @@ use serde_json::value::RawValue;
 use crate::hook::HookError;
 use crate::hook::event_text::Text;
 use crate::hook::keeper::Keeper;
+use crate::hook::policy::ResultKind;
 use crate::hook::tool_result::Output;
 use crate::hook::tool_result::Spill;
 use crate::hook::tool_result::ToolResult;
+
+/// The tool that runs commands, in both hosts.
+const SHELL: &str = "bash";
 
 /// A message of a plug-in: the result of a call, or that a conversation goes on.
 #[derive(Deserialize)]
@@ -62,6 +66,10 @@ pub(super) fn answer(
         args: message.input,
         exit_code: message.exit,
         duration_ms: None,
+        kind: match &*message.tool {
+            SHELL => ResultKind::of_command(message.exit),
+            _ => ResultKind::Text,
+        },
         output,
     })?;
     Ok(text.map(|text| json!({ "text": text })))

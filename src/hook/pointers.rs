@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::ListedArtifact;
 use crate::model::Component;
+use crate::view::Title;
 
 /// The most bytes of all lines.
 const MOST: usize = 1536;
@@ -49,13 +50,15 @@ pub(super) fn of(engine: &Engine, id: &Component) -> Result<Option<String>, Engi
 fn pointer(engine: &Engine, id: &Component, artifact: &ListedArtifact) -> Pointer {
     let ListedArtifact { path, stat, record } = artifact;
     let file = engine.place(id, path).file();
-    let tool = record.provenance.tool_name().unwrap_or_default();
-    let failed = match record.provenance.exit_code {
-        Some(code) if code != 0 => format!(", exit code {code}"),
-        _ => String::new(),
-    };
-    let cut = if record.incomplete().is_some() { ", INCOMPLETE" } else { "" };
-    let line = format!("{file}  {} bytes  {tool}{failed}{cut}", stat.size);
+    let title = Title::of(&record.provenance).map(|title| title.to_string());
+    let parts = [
+        title.or_else(|| record.provenance.tool_name()),
+        record.provenance.exit_code.map(|code| format!("exit {code}")),
+        Some(format!("{} bytes", stat.size)),
+        record.incomplete().map(|_| "INCOMPLETE".to_owned()),
+        Some(file),
+    ];
+    let line = parts.into_iter().flatten().collect::<Vec<String>>().join("  ");
     let line = line.replace(char::is_control, " ") + "\n";
     Pointer { created: record.created, line }
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::hook::HookError;
+use crate::hook::policy::ResultKind;
 
 /// The result of one call.
 pub(super) struct ToolResult<'a> {
@@ -31,6 +32,7 @@ pub(super) struct ToolResult<'a> {
     /// The exit code, where the host tells it.
     pub(super) exit_code: Option<i32>,
     pub(super) duration_ms: Option<u64>,
+    pub(super) kind: ResultKind,
     pub(super) output: Output<'a>,
 }
 

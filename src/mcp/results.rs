@@ -6,6 +6,7 @@ mod whole;
 
 use std::ops::Range;
 
+use crate::engine::Replace;
 use crate::mcp::bridge::with_first;
 use crate::mcp::envelope;
 use crate::mcp::envelope::raw;
@@ -21,6 +22,7 @@ use crate::mcp::relay::failure;
 use crate::mcp::results::parts::Part;
 use crate::mcp::results::parts::PartKind;
 use crate::mcp::results::parts::parts;
+use crate::mcp::results::stored::InPlace;
 use crate::mcp::results::stored::Keeper;
 use crate::mcp::results::stored::Kept;
 pub(super) use crate::mcp::results::stored::keep_broken;
@@ -132,10 +134,13 @@ fn edits(
     let Rules { limits, max_binary, first } = rules;
     if message.hole(result).is_some() {
         let keeper = Keeper::new(shelf, call, false)?;
-        let kept = keeper.keep(&Part::json(message, result), false)?;
-        let content = format!("{}{}", text_block(&kept.text), link(call, &kept));
-        let with = with_first(first, &format!("{{\"content\":[{content}]}}"));
-        return Ok(vec![Edit { range: range.clone(), with: with.into_bytes() }]);
+        let kept = keeper.keep(&Part::json(message, result), InPlace::StandIn(Replace::Always))?;
+        let edit = kept.map(|kept| {
+            let content = format!("{}{}", text_block(&kept.text), link(call, &kept));
+            let with = with_first(first, &format!("{{\"content\":[{content}]}}"));
+            Edit { range: range.clone(), with: with.into_bytes() }
+        });
+        return Ok(edit.into_iter().collect());
     }
     let Some(object) = RawObject::parse(result) else { return Ok(Vec::new()) };
     let failed = object.get("isError").is_some_and(|failed| failed.get() == "true");
@@ -147,18 +152,25 @@ fn edits(
     let keeper = Keeper::new(shelf, call, failed)?;
     if limits.mirror {
         for part in parts.iter().filter(|part| part.kind == PartKind::Text) {
-            keeper.keep(part, true)?;
+            keeper.keep(part, InPlace::Name(Replace::Always))?;
         }
         return Ok(Vec::new());
     }
-    let mut edits = Vec::new();
+    let (mut edits, mut staying) = (Vec::new(), Vec::new());
     for (number, part) in plan.stored.iter().enumerate() {
-        let brief = number >= MOST_SUMMARIES || limits.are_kept_by(part.bytes, part.chars);
-        if let Some(kept) = keeper.keep_unless_stand_in(part, limits, brief)? {
-            edits.extend(replaced(message, part, call, &kept));
+        let is_named = number >= MOST_SUMMARIES || limits.are_kept_by(part.bytes, part.chars);
+        let in_place = if is_named { InPlace::Name } else { InPlace::StandIn };
+        let in_place = in_place(Replace::TooLong);
+        match keeper.keep_unless_stand_in(part, limits, in_place)? {
+            Some(kept) => edits.extend(replaced(message, part, call, &kept)),
+            None => staying.push(part),
         }
     }
-    if let Some(structured) = plan.structured {
+    let stays = |part: &Part<'_>| {
+        edits.is_empty() && limits.are_kept_by(part.bytes, part.chars)
+            || staying.iter().any(|text| text.says_same(part))
+    };
+    if let Some(structured) = plan.structured.filter(|part| !stays(part)) {
         edits.extend(structured_edits(message, &object, structured, &plan, call, &keeper)?);
     }
     edits.sort_by_key(|edit| edit.range.start);
@@ -235,10 +247,11 @@ fn structured_edits(
         return Ok(vec![member.removed()]);
     }
     let kept = if plan.is_alone {
-        keeper.keep(structured, false)?
+        keeper.keep(structured, InPlace::StandIn(Replace::TooLong))?
     } else {
         keeper.keep_beside(structured)?
     };
+    let Some(kept) = kept else { return Ok(Vec::new()) };
     let blocks = format!("{}{}", text_block(&kept.text), link(call, &kept));
     let Some(content) = object.get("content") else {
         return Ok(vec![member.replaced(&format!("\"content\":[{blocks}]"))]);

@@ -81,7 +81,7 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_inline_chars: 4000,
+            max_inline_chars: 8000,
             max_inline_bytes: 16384,
             snippet_lines: 40,
             snippet_bytes: 2048,

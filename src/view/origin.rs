@@ -12,8 +12,9 @@ use crate::view::envelope::PREVIEW_BYTES;
 const ENVELOPE_REST: u64 = 128 << 10;
 /// Bytes that one byte of a preview may take in JSON.
 const ESCAPED: u64 = 6;
-/// The line of a summary that names its output. It is the second one below a notice.
-const IDENTITY_LINES: [usize; 2] = [1, 2];
+/// The line of a summary that names its output. It is the second one, below a notice and the line
+/// with the command if there are any.
+const IDENTITY_LINES: [usize; 3] = [1, 2, 3];
 
 /// The members of an envelope that lead to the path of the whole.
 #[derive(Deserialize)]

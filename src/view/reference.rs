@@ -11,6 +11,7 @@ use crate::model::Subject;
 use crate::view::ClosedToReader;
 use crate::view::RenderError;
 use crate::view::Rendered;
+use crate::view::Title;
 use crate::view::clean;
 use crate::view::kind;
 use crate::view::number::counted;
@@ -94,13 +95,19 @@ fn kind_of(path: &str) -> &'static str {
     }
 }
 
-/// Returns `shell/exec 9f3k: 412,908 bytes of text, 8,112 lines, exit 0`.
+/// Returns `cargo test (shell/exec 9f3k): 412,908 bytes of text, 8,112 lines, exit 0`; without a
+/// title, `shell/exec 9f3k: ...`.
 fn hint(record: &Record, size: u64, analysis: Option<&Analysis>) -> String {
     let tool = record.provenance.tool_name().map(|tool| format!("{tool} ")).unwrap_or_default();
+    let call = format!("{tool}{}", record.call());
+    let name = match Title::of(&record.provenance) {
+        Some(title) => format!("{title} ({call})"),
+        None => call,
+    };
     let of = analysis.map(|found| format!(" of {}", kind::brief(found))).unwrap_or_default();
     let counted_lines = analysis.filter(|found| !found.is_binary() && found.bytes == size);
     let parts = [
-        Some(format!("{tool}{}: {}{of}", record.call(), counted(size, "byte"))),
+        Some(format!("{name}: {}{of}", counted(size, "byte"))),
         counted_lines.map(|found| counted(found.lines, "line")),
         record.provenance.exit_code.map(|code| format!("exit {code}")),
         record.incomplete().map(|_| "incomplete".to_owned()),
@@ -132,6 +139,18 @@ mod tests {
                     \"mimeType\":\"text/plain\",\"byteSize\":412908,\"createdAt\":1763755200000,\
                     \"hint\":\"shell/exec 9f3k: 412,908 bytes of text, 8,112 lines, exit 0\"}\n";
         assert_eq!(example().text(&View::Ref), want);
+    }
+
+    #[test]
+    fn a_hint_begins_with_the_command() {
+        let mut fixture = example();
+        let mut hint = |args: &str| {
+            fixture.record.provenance.args = Some(args.to_owned());
+            context_ref(&fixture.record, &fixture.place, 412_908, Some(&fixture.analysis)).hint
+        };
+        let rest = "(shell/exec 9f3k): 412,908 bytes of text, 8,112 lines, exit 0";
+        assert_eq!(hint(r#"{"command": ["make", "all"]}"#), format!("make all {rest}"));
+        assert_eq!(hint(r#"{"path": "src/a.rs"}"#), format!("path src/a.rs {rest}"));
     }
 
     #[test]

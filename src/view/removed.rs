@@ -5,6 +5,7 @@ use crate::model::Limits;
 use crate::model::Place;
 use crate::model::Record;
 use crate::model::Removal;
+use crate::view::Title;
 use crate::view::clean;
 use crate::view::kind;
 use crate::view::number::counted;
@@ -39,7 +40,9 @@ fn known(record: &Record, place: &Place) -> impl Iterator<Item = String> {
     let tool =
         record.provenance.tool_name().map(|tool| format!("tool: {tool}    ")).unwrap_or_default();
     let digest = record.analysis.as_ref().map(|found| &found.digest);
+    let title = Title::of(&record.provenance).map(|title| title.line());
     let lines = [
+        title,
         Some(format!("{tool}call: {}    ref: {}", record.call(), place.reference())),
         record.provenance.args.as_ref().map(|args| format!("args: {args}")),
         record.provenance.exit_code.map(|code| format!("exit: {code}")),
@@ -109,6 +112,7 @@ mod tests {
         let want = format!(
             "[ctxfs] REMOVED: this output is no longer stored. It went on 2026-01-13 15:30:45 UTC: \
              the outputs of the conversation passed `keep_conversation`.\n\
+             command: make\n\
              tool: shell/exec    call: 9f3k    ref: ctx://c7/artifacts/tool/9f3k.txt\n\
              args: {{\u{240a}\"command\": \"make\"}}\n\
              exit: 2\n\

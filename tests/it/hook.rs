@@ -4,6 +4,7 @@ mod claude_code;
 mod codex;
 mod harmless;
 mod others;
+mod policy;
 mod resuming;
 
 use std::path::Path;
@@ -47,12 +48,20 @@ impl Machine {
         let hook = hook.env("XDG_STATE_HOME", self.home.join("state"));
         hook.env("CLAUDE_CODE_TMPDIR", self.home.join("tmp")).with(|inner| {
             inner.env_remove("CODEX_HOME").env_remove("CURSOR_VERSION");
+            inner.env_remove("BASH_MAX_OUTPUT_LENGTH");
         })
     }
 
     /// Returns the answer to an event; `None` if there is none.
     fn answer(&self, host: &str, event: &Value) -> Option<Value> {
-        let output = self.hook(host).stdin(event.to_string()).run();
+        self.answer_with(host, event, &[])
+    }
+
+    /// Returns the answer to an event in an environment with `variables`.
+    fn answer_with(&self, host: &str, event: &Value, variables: &[(&str, &str)]) -> Option<Value> {
+        let hook =
+            variables.iter().fold(self.hook(host), |hook, (name, value)| hook.env(name, value));
+        let output = hook.stdin(event.to_string()).run();
         assert_eq!((output.code, output.stderr.len()), (0, 0), "{output}");
         (!output.stdout.is_empty()).then(|| serde_json::from_slice(&output.stdout).unwrap())
     }

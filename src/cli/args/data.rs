@@ -92,7 +92,7 @@ pub(in crate::cli) struct PutArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum PutFormat {
-    /// Facts, head and tail, errors and where to read on; for over 4,000 characters or 16,384
+    /// Facts, head and tail, errors and where to read on; for over 8,000 characters or 16,384
     /// bytes.
     Summary,
     /// A response of the common protocol, as JSON; for over 2,000 lines or 51,200 bytes.

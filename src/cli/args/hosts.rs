@@ -8,8 +8,9 @@ use crate::hook::Host;
 /// Keep the long outputs of an agent's tools; for the hooks of its host.
 ///
 /// Reads an event in the host's JSON on standard input and prints the answer in the host's JSON. An
-/// output over the limits (`max_inline_chars`, `max_inline_bytes`) is stored in the conversation of
-/// the host's session, and the model gets the stand-in. When a session goes on after a resume or a
+/// output that the host would cut is stored in the conversation of the host's session, and the model
+/// gets the stand-in; with `[hooks] replace = "long"`, also one over the limits whose stand-in is
+/// short enough. When a session goes on after a resume or a
 /// compaction, the model is told which outputs are stored.
 ///
 /// Never harms a call: whatever fails, and after 10 seconds, prints nothing, so that the host keeps
@@ -110,7 +111,7 @@ pub(in crate::cli) struct InstallMcpArgs {
     pub(in crate::cli) remove: bool,
 }
 
-fn parse_host(name: &str) -> Result<Host, String> {
+pub(super) fn parse_host(name: &str) -> Result<Host, String> {
     Host::named(name).ok_or_else(|| {
         let names: Vec<&str> = Host::ALL.iter().map(|host| host.name()).collect();
         format!("the hosts are {}", names.join(", "))

@@ -5,8 +5,10 @@ use std::ffi::OsString;
 use clap::Args;
 
 use crate::cli::args::data::PutFormat;
+use crate::cli::args::hosts::parse_host;
 use crate::cli::args::reader::ReaderArgs;
 use crate::cli::env;
+use crate::hook::Host;
 
 /// Run a command, store its output as a log, and print the stand-in for the model.
 ///
@@ -67,6 +69,16 @@ pub(in crate::cli) struct RunArgs {
     /// While the command runs, its output is stored and can be read all the same.
     #[arg(long, conflicts_with = "always")]
     pub(in crate::cli) discard_short: bool,
+
+    /// Print what the model of this host is to get: `claude-code`, `codex`, `opencode`, `gemini-cli`,
+    /// `copilot` or `pi`.
+    ///
+    /// An output that the host shows whole is printed unchanged, and its log is removed at the end.
+    /// What counts is the host's own limit for a command that ended as this one did. With
+    /// `[hooks] replace = "long"`, an output over the limits is replaced as well, if its stand-in has
+    /// at most a third of its tokens.
+    #[arg(long, value_name = "HOST", value_parser = parse_host, conflicts_with = "always")]
+    pub(in crate::cli) host: Option<Host>,
 
     /// A tool that the model has, such as `Task`, `Read` or `Grep`; may be repeated.
     ///

@@ -78,7 +78,7 @@ impl<'a> CommandLogs<'a> {
     ) -> Result<ClosedLogs, EngineError> {
         let Self { both, apart, short, shown: _ } = self;
         let apart = apart.into_iter().flat_map(|(out, err)| [out, err]);
-        if let Some(bytes) = short.finish().filter(|_| cut.is_none()) {
+        if let Some(bytes) = short.finish(newer.exit_code).filter(|_| cut.is_none()) {
             apart.chain([both]).try_for_each(Intake::discard)?;
             return Ok(ClosedLogs::Short(bytes));
         }

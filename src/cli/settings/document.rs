@@ -17,6 +17,7 @@ pub(super) fn markdown() -> String {
         .replace("{keep}", &table(Group::Keep))
         .replace("{limits}", &table(Group::Limits))
         .replace("{gateway}", &table(Group::Gateway))
+        .replace("{hooks}", &table(Group::Hooks))
         .replace("{extract}", &table(Group::Extract))
         .replace("{remote}", &table(Group::Remote))
         .replace("{sets}", &sets())

@@ -42,6 +42,7 @@ const ALIKE: f64 = 0.8;
 const TOOL: &str = "tool";
 const REDACT: &str = "redact";
 const MCP: &str = "mcp";
+const HOOKS: &str = "hooks";
 const EXTRACT: &str = "extract";
 const REMOTE: &str = "remote";
 const RULE_KEYS: [&str; 2] = ["name", "regex"];
@@ -135,12 +136,13 @@ impl SettingsReader<'_> {
                 Ok(())
             }
             MCP => self.plain_table(MCP, Group::Gateway, item, file),
+            HOOKS => self.plain_table(HOOKS, Group::Hooks, item, file),
             REMOTE => self.plain_table(REMOTE, Group::Remote, item, file),
             EXTRACT => self.extraction(item, file),
             PERMISSIONS | RISK => self.rules_of_calls(name.get_ref(), item, &mut file.calls),
             known => {
                 let own = ROWS.iter().filter(|row| row.group.table().is_none());
-                let tables = [TOOL, REDACT, MCP, EXTRACT, REMOTE, PERMISSIONS, RISK];
+                let tables = [TOOL, REDACT, MCP, HOOKS, EXTRACT, REMOTE, PERMISSIONS, RISK];
                 let names = own.map(|row| row.name).chain(tables);
                 let row = Row::named(known).filter(|row| row.group.table().is_none());
                 let row = row.ok_or_else(|| self.unknown(name, "", names))?;

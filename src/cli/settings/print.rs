@@ -44,6 +44,7 @@ pub(in crate::cli) fn toml(
     }
     if tool.is_none() {
         own_table(&mut page, settings, Group::Gateway);
+        own_table(&mut page, settings, Group::Hooks);
         own_table(&mut page, settings, Group::Remote);
         own_table(&mut page, settings, Group::Extract);
         models(&mut page, &settings.models);

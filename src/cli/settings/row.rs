@@ -45,6 +45,7 @@ pub(in crate::cli) enum Key {
     MaxBinary,
     MaxResult,
     References,
+    HooksReplace,
     RemoteUrl,
     RemotePush,
     RemoteEvery,
@@ -75,6 +76,8 @@ pub(in crate::cli) enum Group {
     Limits,
     /// The MCP gateway. They stand in the table `[mcp]`.
     Gateway,
+    /// The hooks of agent hosts. They stand in the table `[hooks]`.
+    Hooks,
     /// Questions to language models. They stand in the table `[extract]`.
     Extract,
     /// The bucket that hosts share. They stand in the table `[remote]`.
@@ -87,6 +90,7 @@ impl Group {
         match self {
             Self::Places | Self::Mount | Self::Keep | Self::Limits => None,
             Self::Gateway => Some("mcp"),
+            Self::Hooks => Some("hooks"),
             Self::Extract => Some("extract"),
             Self::Remote => Some("remote"),
         }

@@ -249,7 +249,7 @@ const OWN: &[Row] = &[
         group: Group::Limits,
         name: "max_inline_chars",
         kind: ValueKind::Count(LIMIT),
-        default: "4000",
+        default: "8000",
         variable: env::MAX_INLINE_CHARS,
         flag: None,
         about: "Maximum characters of an output that goes to the model unchanged.",

@@ -8,6 +8,7 @@ use super::*;
 use crate::engine::EngineError;
 use crate::engine::EngineOptions;
 use crate::engine::Redaction;
+use crate::engine::Replace;
 use crate::engine::StandInRequest;
 use crate::engine::UnfinishedMessage;
 use crate::engine::quota::tests::of_new_conversation;
@@ -309,7 +310,8 @@ fn a_message_holds_the_preview_of_its_output() {
     let held = message["content"].as_str().unwrap();
     assert_eq!(format!("{held}\n").as_bytes(), preview);
     let audience = Audience { tools: &[], is_stored: &|_| false };
-    let request = StandInRequest { form: Form::Preview, always: false, seen: false, audience };
+    let request =
+        StandInRequest { form: Form::Preview, replace: Replace::OverLimits, seen: false, audience };
     let answer = fixture.engine.stand_in(&output, &request).unwrap();
     assert_eq!(answer, StandIn::Replaced(format!("{held}\n")));
 }

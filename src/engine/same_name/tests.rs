@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use super::fixture::Rival;
 use super::*;
 use crate::engine::EngineOptions;
+use crate::engine::Replace;
 use crate::engine::StandInRequest;
 use crate::engine::StoredOutput;
 use crate::engine::Tree;
@@ -64,7 +65,8 @@ impl Scene {
         let record = conversation.record(&path).unwrap().unwrap();
         let output = StoredOutput::open(&self.engine, &conversation, record, true).unwrap();
         let audience = Audience { tools: &[], is_stored: &|_| false };
-        let request = StandInRequest { form: Form::Summary, always: true, seen: false, audience };
+        let request =
+            StandInRequest { form: Form::Summary, replace: Replace::Always, seen: false, audience };
         match output.shown().stand_in(&request).unwrap() {
             StandIn::Replaced(text) => text,
             StandIn::Unchanged => panic!("it was to be replaced"),

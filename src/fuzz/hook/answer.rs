@@ -100,7 +100,7 @@ fn of_codex(answer: &Map<String, Value>, event: Option<&Value>) -> String {
     );
     let input = fields["updatedInput"].as_object().expect("an object");
     let words = shlex::split(only(input, "command").as_str().expect("a command")).expect("words");
-    assert_eq!(words[..3], [PROGRAM, "run", "--discard-short"]);
+    assert_eq!(words[..3], [PROGRAM, "run", "--host=codex"]);
     assert_eq!(words[5..11], ["--server", "codex", "--tool", "Bash", "--", SHELL]);
     assert_eq!((&*words[11], words.len()), ("-c", 13));
     if let Some(event) = event {

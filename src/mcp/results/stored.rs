@@ -6,8 +6,10 @@ use std::io::Write as _;
 use crate::engine::EngineError;
 use crate::engine::NewOutput;
 use crate::engine::OutputName;
+use crate::engine::Replace;
 use crate::engine::StandInRequest;
 use crate::engine::StoredOutput;
+use crate::engine::pays;
 use crate::mcp::pending::Call;
 use crate::mcp::results::parts::Part;
 use crate::mcp::results::parts::PartKind;
@@ -26,6 +28,15 @@ use crate::view::View;
 const STAND_IN: u64 = 64 * 1024;
 /// The line that tells a reader without files how to read on.
 const HOW: &str = "tools:  context_read reads these names, context_grep searches them\n";
+
+/// The text that takes the place of a part, and the condition on which it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum InPlace {
+    /// A text that names the part and shows nothing of it.
+    Name(Replace),
+    /// The stand-in.
+    StandIn(Replace),
+}
 
 /// A part that was stored.
 pub(super) struct Kept {
@@ -50,12 +61,13 @@ impl<'a> Keeper<'a> {
         Ok(Self { open: shelf.open()?, call, failed })
     }
 
-    /// Stores a part, unless it is the stand-in of one.
+    /// Stores a part, unless it is the stand-in of one. Returns `None` if the part stays in its
+    /// place: it is a stand-in, or a text in whose place nothing shorter would stand.
     pub(super) fn keep_unless_stand_in(
         &self,
         part: &Part<'_>,
         limits: &Limits,
-        brief: bool,
+        in_place: InPlace,
     ) -> Result<Option<Kept>, String> {
         if part.bytes <= STAND_IN
             && let Some(text) = part.text()
@@ -65,22 +77,30 @@ impl<'a> Keeper<'a> {
                 return Ok(None);
             }
         }
-        self.keep(part, brief).map(Some)
+        self.keep(part, in_place)
     }
 
-    /// Stores a part as an output of the call. A `brief` text names it and shows nothing of it.
-    pub(super) fn keep(&self, part: &Part<'_>, brief: bool) -> Result<Kept, String> {
-        self.keep_as(part, self.call.id.clone(), brief)
+    /// Stores a part as an output of the call. Returns `None` if it stays in its place, as nothing
+    /// shorter would stand there.
+    pub(super) fn keep(&self, part: &Part<'_>, in_place: InPlace) -> Result<Option<Kept>, String> {
+        self.keep_as(part, self.call.id.clone(), in_place)
     }
 
-    /// Stores structured content that another part of the result comes with.
-    pub(super) fn keep_beside(&self, part: &Part<'_>) -> Result<Kept, String> {
-        self.keep_as(part, format!("{}.structured", self.call.id), true)
+    /// Stores structured content that another part of the result comes with. It never stays: a
+    /// client may show its model that alone.
+    pub(super) fn keep_beside(&self, part: &Part<'_>) -> Result<Option<Kept>, String> {
+        let in_place = InPlace::Name(Replace::Always);
+        self.keep_as(part, format!("{}.structured", self.call.id), in_place)
     }
 
-    fn keep_as(&self, part: &Part<'_>, name: String, brief: bool) -> Result<Kept, String> {
+    fn keep_as(
+        &self,
+        part: &Part<'_>,
+        name: String,
+        in_place: InPlace,
+    ) -> Result<Option<Kept>, String> {
         let stored = self.store(part, name).map_err(|error| error.to_string())?;
-        self.kept(&stored, brief).map_err(|error| error.to_string())
+        self.kept(&stored, part, in_place).map_err(|error| error.to_string())
     }
 
     fn store(&self, part: &Part<'_>, name: String) -> Result<StoredOutput, EngineError> {
@@ -101,20 +121,32 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    fn kept(&self, stored: &StoredOutput, brief: bool) -> Result<Kept, EngineError> {
+    fn kept(
+        &self,
+        stored: &StoredOutput,
+        part: &Part<'_>,
+        in_place: InPlace,
+    ) -> Result<Option<Kept>, EngineError> {
         let engine = &self.open.engine;
         let text = engine.view_in_place(stored, &View::Ref)?;
         let reference: crate::model::ContextRef =
             serde_json::from_slice(&text).map_err(io::Error::from)?;
-        let text = if brief { self.brief(stored, &reference.hint) } else { self.summary(stored)? };
-        Ok(Kept {
+        let text = match in_place {
+            InPlace::Name(replace) => {
+                let is_exempt = replace == Replace::Always || part.kind == PartKind::Binary;
+                let text = self.brief(stored, &reference.hint);
+                Some(text).filter(|text| is_exempt || pays(text, part.chars))
+            }
+            InPlace::StandIn(replace) => self.summary(stored, replace)?,
+        };
+        Ok(text.map(|text| Kept {
             text,
             uri: reference.id,
             name: stored.place().name().to_owned(),
             size: stored.content().len(),
             mime: reference.mime_type.unwrap_or_default(),
             hint: reference.hint,
-        })
+        }))
     }
 
     fn brief(&self, stored: &StoredOutput, hint: &str) -> String {
@@ -123,19 +155,22 @@ impl<'a> Keeper<'a> {
         format!("[ctxfs] Stored whole, not shown here: {file}{how}\n{hint}")
     }
 
-    fn summary(&self, stored: &StoredOutput) -> Result<String, EngineError> {
+    fn summary(
+        &self,
+        stored: &StoredOutput,
+        replace: Replace,
+    ) -> Result<Option<String>, EngineError> {
         let request = StandInRequest {
             form: self.open.form,
-            always: true,
+            replace,
             seen: false,
             audience: Audience { tools: &[], is_stored: &|_| false },
         };
-        let text = match self.open.engine.stand_in(stored, &request)? {
-            StandIn::Replaced(text) => text,
-            StandIn::Unchanged => String::new(),
+        let StandIn::Replaced(text) = self.open.engine.stand_in(stored, &request)? else {
+            return Ok(None);
         };
         let names_paths = self.open.mounted || self.open.form != Form::Summary;
-        Ok(if names_paths { text } else { with_how(&text) })
+        Ok(Some(if names_paths { text } else { with_how(&text) }))
     }
 }
 

@@ -204,7 +204,9 @@ fn embedded_texts_and_errors_are_stored() {
 fn a_stand_in_is_not_stored_again() {
     let dir = tempfile::tempdir().unwrap();
     let id = Component::new("c7").unwrap();
-    let shelf = TestShelf { dir, id, limits: Limits::default() };
+    // So small a limit that the stand-in is over it.
+    let limits = Limits { max_inline_chars: 1000, ..Limits::default() };
+    let shelf = TestShelf { dir, id, limits };
     let lazy = LazyShelf::new(Arc::new(shelf));
     let of = |text: &str, call: &str| {
         let result = json!({"content": [{"type": "text", "text": text}]});
@@ -234,9 +236,38 @@ fn a_stand_in_is_not_stored_again() {
     assert_eq!(of(&longer, "b"), longer);
 }
 
+/// A stand-in that saves little is none: the result is as the server sent it.
+#[test]
+fn a_text_whose_stand_in_would_not_pay_stays() {
+    let line = |n: usize| format!("{n} {}\n", "lorem ipsum dolor sit amet ".repeat(n % 7));
+    let text = |chars: usize| (1..999).map(line).collect::<String>()[..chars].to_owned();
+    let blocks = |texts: &[String]| -> Vec<Value> {
+        texts.iter().map(|text| json!({"type": "text", "text": text})).collect()
+    };
+    let one = json!({"content": blocks(&[text(8100)]), "structuredContent": {"n": 1}});
+    let (result, names) = treated(&one);
+    let is_whole = result == one;
+    assert!(is_whole || result["content"][0]["text"].as_str().unwrap().len() <= 5400, "{result}");
+    assert_eq!(names.contains(&"call_1.txt".to_owned()), true);
+    // To name a short block takes as much room as the block itself.
+    let many = json!({"content": blocks(&(0..100).map(|_| text(100)).collect::<Vec<_>>())});
+    assert_eq!(treated(&many).0, many);
+    let (result, _) = treated(&json!({"content": blocks(&[text(10_000)])}));
+    assert!(result["content"][0]["text"].as_str().unwrap().len() <= 6144 + 80);
+    // Structured content that the text says stays with it.
+    let data =
+        json!({"rows": (0..900).map(|n| json!({"id": n * 7919 % 1000})).collect::<Vec<_>>()});
+    let same = json!({"content": blocks(&[data.to_string()]), "structuredContent": data});
+    let (result, _) = treated(&same);
+    let is_whole = result["content"][0]["text"] == data.to_string();
+    assert_eq!(result.get("structuredContent").is_some(), is_whole, "{result}");
+}
+
 /// A block of content: its JSON, and its text.
 fn any_block() -> impl Strategy<Value = (Value, Option<String>)> {
-    let text = prop_oneof!["[a-z\u{e9}\n\"]{0,9}", "[a-z\u{e9}\n\"]{60,200}"];
+    // So long that any stand-in pays.
+    let long = "[a-z\u{e9}\n\"]{60,200}".prop_map(|text| text.repeat(200));
+    let text = prop_oneof!["[a-z\u{e9}\n\"]{0,9}", long];
     let with_text = (text, any::<bool>()).prop_map(|(text, plain)| {
         let block = if plain {
             json!({"annotations": {"priority": 1.5}, "type": "text", "text": text})
@@ -260,12 +291,12 @@ proptest! {
     #[test]
     fn whatever_a_result_is_the_rest_of_it_stays(
         blocks in prop::collection::vec(any_block(), 0..5),
-        structured in prop::option::of("[a-z]{0,90}"),
+        structured in prop::option::of(("[a-z]{0,30}", prop_oneof![Just(1), Just(2000)])),
         order in Just(vec!["content", "structuredContent", "_meta", "isError"]).prop_shuffle(),
         spaces in "[ \n\t]{0,2}",
     ) {
         let content: Vec<&Value> = blocks.iter().map(|(block, _)| block).collect();
-        let structured = structured.map(|text| json!({"said": text}));
+        let structured = structured.map(|(text, times)| json!({"said": text.repeat(times)}));
         let members: Vec<String> = order.iter().filter_map(|name| {
             let value = match *name {
                 "content" => json!(content),

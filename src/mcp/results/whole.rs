@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
+use crate::engine::Replace;
 use crate::mcp::envelope::raw;
 use crate::mcp::message::Message;
 use crate::mcp::pending::Call;
@@ -14,6 +15,7 @@ use crate::mcp::results::parts::Part;
 use crate::mcp::results::parts::PartKind;
 use crate::mcp::results::parts::part;
 use crate::mcp::results::parts::parts;
+use crate::mcp::results::stored::InPlace;
 use crate::mcp::results::stored::Keeper;
 use crate::mcp::results::stored::Kept;
 use crate::mcp::shelf::LazyShelf;
@@ -90,7 +92,8 @@ fn kept(
 ) -> Result<StoredPart, String> {
     let text = part.json_or_text().filter(|_| part.bytes <= SHOWN);
     let limits = shelf.limits(&call.tool_name());
-    let Some(kept) = keeper.keep_unless_stand_in(part, &limits, false)? else {
+    let in_place = InPlace::StandIn(Replace::Always);
+    let Some(kept) = keeper.keep_unless_stand_in(part, &limits, in_place)? else {
         let summary = text.clone().unwrap_or_default();
         return Ok(StoredPart { reference: None, text, summary, hint: String::new() });
     };

@@ -40,7 +40,7 @@ fn log(count: usize) -> String {
 fn an_output_goes_unchanged_up_to_each_limit() {
     let of = |count: usize| fixture("x".repeat(count));
     let limits = [
-        (Form::Summary, 4000),
+        (Form::Summary, 8000),
         (Form::Envelope, 51_200),
         (Form::Handle, 12_288),
         (Form::Preview, 51_200),

@@ -6,6 +6,7 @@ use crate::model::Json;
 use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::Filter;
+use crate::view::Title;
 use crate::view::errors::Findings;
 use crate::view::image;
 use crate::view::kind;
@@ -75,7 +76,9 @@ impl Facts {
 pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> {
     let dimensions = image::dimensions(subject)?.map(|size| format!(", {size}"));
     let size = size(subject) + &dimensions.unwrap_or_default();
-    let mut lines = vec![opening(subject), identity(subject)];
+    let mut lines = vec![opening(subject)];
+    lines.extend(title(subject));
+    lines.push(identity(subject));
     lines.extend(also(subject.same_name));
     lines.push(size);
     if subject.content.is_empty() {
@@ -95,6 +98,7 @@ pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<S
         if lines == 1 { "line 1".to_owned() } else { format!("lines 1-{}", grouped(lines)) };
     let lines = [
         Some(opening(subject)),
+        title(subject),
         Some(identity(subject)),
         also(subject.same_name),
         Some(size(subject)),
@@ -113,6 +117,7 @@ pub(super) fn with_excerpt(subject: &Subject<'_>, found: &Findings) -> io::Resul
     let [read, query] = read(subject, trouble.is_some() && is_first);
     let before = [
         Some(opening(subject)),
+        title(subject),
         Some(identity(subject)),
         also(subject.same_name),
         Some(steps::file(subject)),
@@ -160,6 +165,11 @@ pub(in crate::view) fn ended(subject: &Subject<'_>) -> String {
         Some(_) => "it",
     };
     format!("The complete output is stored{ended}. There is no need to run {what} again.")
+}
+
+/// Returns the line with the command, or with what the call was about.
+fn title(subject: &Subject<'_>) -> Option<String> {
+    Title::of(&subject.record.provenance).map(|title| title.line())
 }
 
 fn identity(subject: &Subject<'_>) -> String {

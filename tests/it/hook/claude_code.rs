@@ -34,7 +34,7 @@ fn replaced(answer: Option<Value>) -> Value {
 #[test]
 fn a_long_output_is_kept_whole_and_replaced() {
     let machine = Machine::new();
-    let output = &long()[..30_000];
+    let output = &long()[..40_000];
     let event = bash(&shown(output));
     let mut result = replaced(machine.answer("claude-code", &event));
     let text = result["stdout"].take();
@@ -43,7 +43,7 @@ fn a_long_output_is_kept_whole_and_replaced() {
         text.starts_with("[ctxfs] The complete output is stored; the call ended with exit code 0"),
         "{text}"
     );
-    assert!(text.contains("tool: claude-code/Bash    call: toolu_01"), "{text}");
+    assert!(text.contains("\ncommand: make\ntool: claude-code/Bash    call: toolu_01"), "{text}");
     let mut rest = shown("");
     rest["stdout"].take();
     assert_eq!(result, rest);
@@ -63,7 +63,7 @@ fn a_long_output_is_kept_whole_and_replaced() {
 #[test]
 fn two_hooks_at_once_store_one_output() {
     let machine = Machine::new();
-    let event = bash(&shown(&long()[..30_000]));
+    let event = bash(&shown(&long()[..40_000]));
     let call = || machine.answer("claude-code", &event);
     std::thread::scope(|scope| {
         let calls: Vec<_> = (0..6).map(|_| scope.spawn(call)).collect();
@@ -76,7 +76,7 @@ fn two_hooks_at_once_store_one_output() {
 #[test]
 fn a_sub_agent_is_named_in_the_record() {
     let machine = Machine::new();
-    let mut event = bash(&shown(&long()[..30_000]));
+    let mut event = bash(&shown(&long()[..40_000]));
     event["agent_id"] = "a1b2c3".into();
     event["agent_type"] = "Explore".into();
     replaced(machine.answer("claude-code", &event));
@@ -170,7 +170,7 @@ fn results_of_servers_keep_what_is_no_text() {
     assert_eq!(result[1], image);
     assert_eq!(machine.output("toolu_01.txt"), format!("one\n{text}").as_bytes());
 
-    let structured = json!({ "rows": (0..5000).collect::<Vec<_>>() }).to_string();
+    let structured = json!({ "rows": (0..20_000).collect::<Vec<_>>() }).to_string();
     event["tool_response"] = structured.as_str().into();
     event["tool_use_id"] = "toolu_02".into();
     let result = replaced(machine.answer("claude-code", &event));
@@ -200,7 +200,7 @@ fn what_cannot_be_replaced_is_left_alone() {
 #[test]
 fn half_a_character_at_a_cut_does_not_matter() {
     let machine = Machine::new();
-    let event = bash(&shown(&"x".repeat(20_000))).to_string();
+    let event = bash(&shown(&"x".repeat(40_000))).to_string();
     let event = event.replacen("xxx", r"xxx\ud83d", 1);
     let output = machine.hook("claude-code").stdin(event).run();
     assert_eq!(machine.last(), "claude-code kept", "{output}");
@@ -214,18 +214,18 @@ fn what_was_read_from_the_store_is_not_stored_again() {
     let mut again = bash(&result);
     again["tool_use_id"] = "toolu_02".into();
     // A stand-in is known by its reference.
-    let limits = [("CTXFS_MAX_INLINE_CHARS", "100")];
+    let limits = [("CTXFS_MAX_INLINE_CHARS", "100"), ("CTXFS_HOOKS_REPLACE", "long")];
     let hook = limits
         .iter()
         .fold(machine.hook("claude-code"), |hook, (name, value)| hook.env(name, value));
     assert!(hook.stdin(again.to_string()).stdout().is_empty());
     assert_eq!(machine.last(), "claude-code own");
 
-    let part = "line\n".repeat(5000);
+    let part = "line\n".repeat(8000);
     let mut view = bash(&shown(&part));
     view["tool_use_id"] = "toolu_03".into();
     let path = format!("/ctx/{SESSION}/artifacts/tool/toolu_01.txt");
-    view["tool_input"] = json!({ "command": format!("cat {path}.lines/1-5000") });
+    view["tool_input"] = json!({ "command": format!("cat {path}.lines/1-8000") });
     machine.leaves("claude-code", &view, "own");
 
     // A command that reads an output, and prints much else.

@@ -36,7 +36,10 @@ fn gemini_cli() {
     event["tool_response"]["llmContent"] =
         json!([{ "text": framed }, image, { "text": "1 image" }]);
     event["timestamp"] = "2026-11-22T10:00:01.000Z".into();
-    let answer = machine.answer("gemini-cli", &event).unwrap();
+    // The host does not cut a result of several parts.
+    machine.leaves("gemini-cli", &event, "short");
+    let answer = machine.answer_with("gemini-cli", &event, &[("CTXFS_HOOKS_REPLACE", "long")]);
+    let answer = answer.unwrap();
     assert_eq!(answer.get("decision"), None, "{answer}");
     let added = &answer["hookSpecificOutput"]["additionalContext"];
     assert!(added.as_str().unwrap().starts_with("[ctxfs] "), "{answer}");

@@ -39,7 +39,7 @@ fn little_goes_unchanged_and_is_kept() {
 #[test]
 fn the_limit_of_each_format_decides() {
     let store = TestStore::new();
-    let limits = [("summary", 4000), ("envelope", 51_200), ("handle", 12_288), ("preview", 51_200)];
+    let limits = [("summary", 8000), ("envelope", 51_200), ("handle", 12_288), ("preview", 51_200)];
     for (format, limit) in limits {
         for (size, goes) in [(limit - 1, true), (limit, true), (limit + 1, false)] {
             let output = vec![b'x'; size];
@@ -52,6 +52,37 @@ fn the_limit_of_each_format_decides() {
         let printed = put(&store, "x", &["--format", "envelope"], &lines(count));
         assert_eq!(printed == lines(count), goes, "{count} lines");
     }
+}
+
+#[test]
+fn a_stand_in_that_saves_little_is_not_made() {
+    let store = TestStore::new();
+    // Paragraphs without errors, of which a stand-in shows head and tail.
+    let line = |n: usize| format!("{n} {}\n", "lorem ipsum dolor sit amet ".repeat(n % 5 + 1));
+    let output = |bytes: usize| -> Vec<u8> {
+        (1..).flat_map(|n| line(n).into_bytes()).take(bytes).collect()
+    };
+    let (mut whole, mut replaced) = (0, 0);
+    for bytes in [8100, 8500, 9000, 10_000, 12_000, 16_000] {
+        let call = format!("c{bytes}");
+        let printed = put(&store, &call, &[], &output(bytes));
+        let stand_in = store.view(&format!("c7/artifacts/tool/{call}.summary"));
+        let pays = 3 * stand_in.len() <= 2 * bytes;
+        assert_eq!(printed, if pays { stand_in } else { output(bytes) }, "{bytes} bytes");
+        *(if pays { &mut replaced } else { &mut whole }) += 1;
+        assert_eq!(store.view(&format!("c7/artifacts/tool/{call}")), output(bytes));
+    }
+    assert!(replaced > 0, "{whole} of 6 are whole");
+    // A limit that a user sets is one for what may be replaced; a stand-in still has to pay.
+    let small = b"one\ntwo\n".repeat(20);
+    let put = |format: &str| {
+        let arguments = ["-c", "c7", "--format", format];
+        let put = store.ctxfs("put", &arguments).stdin(&*small);
+        put.env("CTXFS_MAX_INLINE_CHARS", "10").env("TOOL_OUTPUT_MAX_BYTES", "10").stdout()
+    };
+    assert_eq!(put("summary"), small);
+    // A response has the limits of its protocol.
+    assert_ne!(put("envelope"), small);
 }
 
 #[test]
@@ -98,11 +129,12 @@ fn a_stand_in_that_comes_back_goes_unchanged() {
         // It is kept as it is, too.
         assert_eq!(store.view(&format!("c7/artifacts/tool/{format}-2")), stand_in, "{format}");
     }
-    let summary = again("s-1", "summary", &log(5000));
-    assert!(summary.len() > 500, "long enough to be replaced");
+    // No shorter stand-in has room for a summary; an envelope need not be shorter.
+    let envelope = again("s-1", "envelope", &log(5000));
+    assert!(envelope.len() > 5000, "long enough to be replaced");
     fs::remove_file(store.plain("c7", "s-1.txt")).unwrap();
-    let orphan = again("s-2", "summary", &summary);
-    assert_ne!(orphan, summary, "it refers to nothing");
+    let orphan = again("s-2", "envelope", &envelope);
+    assert_ne!(orphan, envelope, "it refers to nothing");
 }
 
 #[test]

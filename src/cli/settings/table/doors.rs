@@ -1,4 +1,4 @@
-//! The settings of the gateway, of extraction and of the remote tier, in tables of their own.
+//! The settings of the gateway, of hooks, of extraction and of the remote tier, in tables of their own.
 
 use crate::cli::env;
 use crate::cli::settings::row::Group;
@@ -6,7 +6,7 @@ use crate::cli::settings::row::Key;
 use crate::cli::settings::row::Row;
 use crate::cli::settings::value::ValueKind;
 
-/// The settings in the tables `[mcp]`, `[extract]` and `[remote]`.
+/// The settings in the tables `[mcp]`, `[hooks]`, `[extract]` and `[remote]`.
 pub(super) const ROWS: &[Row] = &[
     Row {
         key: Key::SessionIdle,
@@ -72,6 +72,18 @@ pub(super) const ROWS: &[Row] = &[
         flag: None,
         about: "Put stored text in place of `{\"$ctx\": REF}` in the arguments of calls. If false, \
                 such arguments pass as they are.",
+    },
+    Row {
+        key: Key::HooksReplace,
+        group: Group::Hooks,
+        name: "replace",
+        kind: ValueKind::Choice(&["cut", "long"]),
+        default: "cut",
+        variable: env::HOOKS_REPLACE,
+        flag: None,
+        about: "Outputs that `ctxfs hook` and `ctxfs run --host` replace by their stand-ins: those \
+                that the host would cut, or also those over `max_inline_chars` or \
+                `max_inline_bytes` whose stand-in has at most a third of their tokens.",
     },
     Row {
         key: Key::RemoteUrl,

@@ -1,0 +1,203 @@
+//! The name by which a person or a model knows an output: its command, or what its call was about.
+
+use std::fmt;
+use std::path::Path;
+
+use serde_json::Value;
+use shlex::Shlex;
+
+use crate::model::Provenance;
+use crate::view::clean;
+
+/// The most characters of a title.
+const CHARS: usize = 100;
+/// The most bytes of arguments that are read for it.
+const READ: usize = 1 << 20;
+/// The most commands in one another: a shell in a shell, or in the line of a host.
+const DEPTH: usize = 4;
+
+/// The label of a command.
+const COMMAND: &str = "command";
+/// The arguments that have a command: a text, or a list of words.
+const COMMANDS: [&str; 2] = [COMMAND, "cmd"];
+/// The arguments that tell what a call was about, the most telling first.
+const SUBJECTS: [&str; 8] =
+    ["pattern", "query", "url", "uri", "path", "file_path", "filePath", "absolute_path"];
+/// The programs that run the text after an option that ends in `c`.
+const SHELLS: [&str; 5] = ["bash", "dash", "ksh", "sh", "zsh"];
+
+/// The title of an output, in one line that is safe to show, of at most 100 characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Title {
+    /// The name of the argument; [`COMMAND`] for a command, whatever its argument is called.
+    label: &'static str,
+    text: String,
+}
+
+impl Title {
+    /// Returns the title of the output of a call. `None` if the arguments have no command and no
+    /// short text that tells what the call was about; the tool is all that is known then.
+    ///
+    /// Secrets must be masked in `provenance`, as in whatever else is shown of it.
+    pub fn of(provenance: &Provenance) -> Option<Self> {
+        let args = provenance.args.as_deref().filter(|args| args.len() <= READ)?;
+        let Value::Object(args) = serde_json::from_str(args).ok()? else { return None };
+        let command = COMMANDS.iter().find_map(|name| command(args.get(*name)?));
+        if let Some(command) = command {
+            return Some(Self { label: COMMAND, text: cut(&command) });
+        }
+        let is_short = |text: &&str| !text.trim().is_empty() && text.chars().count() <= CHARS;
+        let mut subjects = SUBJECTS
+            .into_iter()
+            .filter_map(|label| Some((label, args.get(label)?.as_str().filter(is_short)?)));
+        subjects.next().map(|(label, text)| Self { label, text: cut(text) })
+    }
+
+    /// Returns the line of a stand-in: `command: cargo test --lib`.
+    pub(super) fn line(&self) -> String {
+        format!("{}: {}", self.label, self.text)
+    }
+}
+
+/// Prints `cargo test --lib`, or `path src/main.rs`.
+impl fmt::Display for Title {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.label {
+            COMMAND => f.write_str(&self.text),
+            label => write!(f, "{label} {}", self.text),
+        }
+    }
+}
+
+/// Returns the command in an argument, without the shell that runs it.
+fn command(argument: &Value) -> Option<String> {
+    let mut command = match argument {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Array(words) => {
+            let words: Vec<&str> = words.iter().map(Value::as_str).collect::<Option<_>>()?;
+            script(&words).map_or_else(|| joined(&words), str::to_owned)
+        }
+        _ => return None,
+    };
+    for _ in 0..DEPTH {
+        let Some(inner) = inner(&command) else { break };
+        command = inner;
+    }
+    Some(command).filter(|command| !command.trim().is_empty())
+}
+
+/// Returns the command that a command runs in a shell, or that a host has put into a line of its own.
+fn inner(command: &str) -> Option<String> {
+    of_snapshot(command).or_else(|| {
+        let first = command.split_whitespace().next()?;
+        is_shell(first).then(|| shlex::split(command)).flatten().and_then(|words| {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            script(&words).map(str::to_owned)
+        })
+    })
+}
+
+/// Returns the command in a line of Claude Code:
+/// `source .../shell-snapshots/... && eval '<command>' < /dev/null && pwd -P >| ...`.
+fn of_snapshot(line: &str) -> Option<String> {
+    let (before, after) = line.split_once("&& eval ")?;
+    let is_host = before.starts_with("source ") && before.contains("/shell-snapshots/");
+    is_host.then(|| Shlex::new(after).next()).flatten()
+}
+
+/// Returns the script in `bash -lc <script>`.
+fn script<'a>(words: &[&'a str]) -> Option<&'a str> {
+    let [shell, option, script, ..] = words else { return None };
+    let runs_text = option.starts_with('-') && !option.starts_with("--") && option.ends_with('c');
+    (is_shell(shell) && runs_text).then_some(*script)
+}
+
+fn is_shell(word: &str) -> bool {
+    let name = Path::new(word).file_name();
+    name.and_then(|name| name.to_str()).is_some_and(|name| SHELLS.contains(&name))
+}
+
+/// Returns words as a shell takes them.
+fn joined(words: &[&str]) -> String {
+    shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "))
+}
+
+/// Returns a text in one line, cut if it has too many characters.
+fn cut(text: &str) -> String {
+    const MARK: &str = "...";
+    let text = text.trim();
+    let whole = clean::clean(text.as_bytes(), CHARS, usize::MAX);
+    if whole.used == text.len() {
+        return whole.text;
+    }
+    clean::line(text, CHARS - MARK.len()) + MARK
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn title(args: &Value) -> Option<String> {
+        let args = Some(args.to_string());
+        Title::of(&Provenance { args, ..Provenance::default() }).map(|title| title.line())
+    }
+
+    #[test]
+    fn a_command_is_shown_without_its_shell() {
+        let snapshot = "source /root/.claude/shell-snapshots/snapshot-bash-1-x.sh 2>/dev/null || \
+                        true && { shopt -u extglob || setopt NO_EXTENDED_GLOB; } 2>/dev/null && \
+                        eval 'echo '\"'\"'a b'\"'\"' | wc -l' < /dev/null && pwd -P >| /tmp/claude-1-cwd";
+        let cases = [
+            (json!("cargo test --lib"), "cargo test --lib"),
+            (json!(["cargo", "test", "a b"]), "cargo test 'a b'"),
+            (json!(["bash", "-lc", "cargo test | tail"]), "cargo test | tail"),
+            (json!("/bin/bash -c 'cargo test --lib'"), "cargo test --lib"),
+            (json!("bash -lc \"sh -c 'make all'\""), "make all"),
+            (json!("bash build.sh -c x"), "bash build.sh -c x"),
+            (json!(snapshot), "echo 'a b' | wc -l"),
+            (json!(["/bin/bash", "-c", snapshot]), "echo 'a b' | wc -l"),
+            (json!("eval 'ls'"), "eval 'ls'"),
+            (json!("bash -c 'unclosed"), "bash -c 'unclosed"),
+            (json!("a\n\x1b[31mb\0"), "a\u{240a}b\u{2400}"),
+        ];
+        for (command, want) in cases {
+            let args = json!({ "description": "Runs it", "command": command });
+            assert_eq!(title(&args).as_deref(), Some(&*format!("command: {want}")), "{args}");
+        }
+        assert_eq!(title(&json!({ "cmd": "ls" })).as_deref(), Some("command: ls"));
+    }
+
+    #[test]
+    fn a_long_command_is_cut() {
+        let long = title(&json!({ "command": "\u{e9}".repeat(101) })).unwrap();
+        assert_eq!(long, format!("command: {}...", "\u{e9}".repeat(97)));
+        let fits = title(&json!({ "command": "\u{e9}".repeat(100) })).unwrap();
+        assert_eq!(fits, format!("command: {}", "\u{e9}".repeat(100)));
+        let escapes = title(&json!({ "command": "\x1b[1m".repeat(40) + "x" })).unwrap();
+        assert_eq!(escapes, "command: x");
+    }
+
+    #[test]
+    fn without_a_command_it_is_what_the_call_was_about() {
+        let cases = [
+            (json!({ "pattern": "fn main", "path": "src" }), Some("pattern: fn main")),
+            (json!({ "file_path": "/a/b.rs", "limit": 10 }), Some("file_path: /a/b.rs")),
+            (
+                json!({ "query": "q".repeat(101), "url": "https://x.org/" }),
+                Some("url: https://x.org/"),
+            ),
+            (json!({ "command": 7, "query": "why" }), Some("query: why")),
+            (json!({ "command": " ", "n": 1 }), None),
+            (json!({ "command": [1, 2] }), None),
+            (json!(["command", "ls"]), None),
+        ];
+        for (args, want) in cases {
+            assert_eq!(title(&args).as_deref(), want, "{args}");
+        }
+        let args = Some("ls -l".to_owned());
+        assert_eq!(Title::of(&Provenance { args, ..Provenance::default() }), None);
+        assert_eq!(Title::of(&Provenance::default()), None);
+    }
+}
