@@ -5,8 +5,7 @@
 //! knows the host's JSON, its names and what it cuts off. `keeper` is the rest, alike for all of
 //! them.
 //!
-//! An adapter answers nothing where it is not sure, and never decides about permissions, except
-//! where its host demands that (`codex`).
+//! An adapter answers nothing where it is not sure, and never decides about permissions.
 
 mod claude_code;
 mod codex;
@@ -107,7 +106,7 @@ fn of_host(
 ) -> Result<Option<Value>, HookError> {
     match host {
         Host::ClaudeCode => claude_code::answer(&serde_json::from_slice(event)?, machine, keeper),
-        Host::Codex => codex::answer(&serde_json::from_slice(event)?, machine, keeper),
+        Host::Codex => codex::answer(&serde_json::from_slice(event)?, keeper),
         Host::Opencode => opencode::answer(&serde_json::from_slice(event)?, keeper),
         Host::GeminiCli => gemini_cli::answer(&serde_json::from_slice(event)?, keeper),
         Host::Copilot => copilot::answer(&serde_json::from_slice(event)?, keeper),

@@ -130,6 +130,10 @@ pub(super) struct HostPlaces {
     pub(super) bash_chars: Option<u64>,
     /// `$CODEX_HOME`.
     pub(super) codex_home: Option<PathBuf>,
+    /// `$CLAUDE_CODE_SHELL_PREFIX`.
+    pub(super) shell_prefix: Option<String>,
+    /// `$BASH_ENV`.
+    pub(super) bash_env: Option<String>,
     /// True if `$CURSOR_VERSION` is set.
     pub(super) is_cursor: bool,
 }
@@ -141,6 +145,8 @@ impl HostPlaces {
             claude_config: directory("CLAUDE_CONFIG_DIR"),
             bash_chars: bash_chars(),
             codex_home: directory("CODEX_HOME"),
+            shell_prefix: std::env::var("CLAUDE_CODE_SHELL_PREFIX").ok(),
+            bash_env: std::env::var("BASH_ENV").ok(),
             is_cursor: std::env::var_os("CURSOR_VERSION").is_some(),
         }
     }

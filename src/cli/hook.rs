@@ -81,7 +81,7 @@ fn answer(host: Host, cli: &Cli, context: &Context) -> Result<Answer, String> {
     let event = event().map_err(|error| format!("cannot read the event: {error}"))?;
     let settings = context.settings(cli, Vec::new()).map_err(|error| format!("{error:#}"))?;
     let shelf = UserShelf { settings: Arc::new(settings), context };
-    let machine = machine(cli, &context.environment);
+    let machine = machine(&context.environment);
     hook::answer(host, &event, &machine, &shelf).map_err(|error| error.to_string())
 }
 
@@ -95,15 +95,11 @@ fn event() -> io::Result<Vec<u8>> {
     }
 }
 
-fn machine(cli: &Cli, environment: &Environment) -> Machine {
+fn machine(environment: &Environment) -> Machine {
     let places = &environment.hosts;
-    let home = environment.home.as_ref();
     Machine {
-        program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ctxfs")),
-        store: cli.store.as_ref().and_then(|store| std::path::absolute(store).ok()),
         uid: rustix::process::getuid().as_raw(),
         claude_code_tmp: places.claude_code_tmp.clone().unwrap_or_else(|| PathBuf::from("/tmp")),
-        codex_home: places.codex_home.clone().or_else(|| Some(home?.join(".codex"))),
         is_cursor: places.is_cursor,
     }
 }

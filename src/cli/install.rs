@@ -7,6 +7,7 @@ mod change;
 mod command_line;
 mod content;
 mod diff;
+mod door;
 mod edits;
 mod entry;
 mod ground;
@@ -19,8 +20,12 @@ mod replace;
 mod servers;
 mod service;
 mod shape;
+mod store;
 mod toml_text;
+mod toml_variables;
 mod transplant;
+
+use std::path::Path;
 
 use crate::cli::args::Cli;
 use crate::cli::args::InstallAction;
@@ -29,6 +34,7 @@ use crate::cli::context::Context;
 use crate::cli::install::change::ChangeKind;
 use crate::cli::install::change::EditedFile;
 use crate::cli::install::change::SettingsChange;
+use crate::cli::install::door::Door;
 use crate::cli::install::edits::Edits;
 use crate::cli::install::ground::Ground;
 use crate::cli::install::ground::HostFiles;
@@ -40,6 +46,7 @@ use crate::cli::install::place::SettingsDir;
 use crate::cli::outcome::Failure;
 use crate::cli::places;
 use crate::hook::Host;
+use crate::store::Store;
 
 pub(super) fn run(args: &InstallArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let ground = Ground::new(cli, context)?;
@@ -85,9 +92,37 @@ impl Edit<'_> {
     fn run(&self, context: &mut Context) -> anyhow::Result<()> {
         let (host, scope, is_print) = (self.host, self.scope, self.args.print);
         let edits = Edits { host, scope, is_print, changes: self.changes()? };
-        edits.make()?;
+        if self.args.remove {
+            edits.make()?;
+            self.remove_store();
+        } else {
+            self.files.door.as_ref().map_or(Ok(()), Door::check)?;
+            edits.check()?;
+            self.make_store()?;
+            edits.make()?;
+        }
         let left = if edits.diffs().is_empty() { Vec::new() } else { self.left(&edits.changes) };
         edits.report(&self.nothing(), &left, context)
+    }
+
+    /// Makes the store that the settings name to a sandbox: where it may write a directory that is
+    /// not there, the host runs no command.
+    fn make_store(&self) -> anyhow::Result<()> {
+        if self.host == Host::Codex && !self.args.print {
+            Store::open(Path::new(&self.files.paths.store))?;
+        }
+        Ok(())
+    }
+
+    /// Removes that store if nothing was ever stored in it.
+    fn remove_store(&self) {
+        let paths = &self.files.paths;
+        let is_used = |scope| self.ground.state(Host::Codex, scope) != State::No;
+        let is_left = self.args.print || [Scope::User, Scope::Project].into_iter().any(is_used);
+        if self.host == Host::Codex && !is_left {
+            let store = Path::new(paths.former_store.as_ref().unwrap_or(&paths.store));
+            store::remove_unused(store, self.ground.environment.home.as_deref());
+        }
     }
 
     /// Finds all changes. The file with the hook comes last: until then, what was interrupted is

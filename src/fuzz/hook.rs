@@ -37,11 +37,10 @@ const SPILL: &str = "@SPILL@";
 const SPILLED: &str = "the first line\nthe second line\nERROR: the third line is the reason\n";
 /// Bytes and characters of an output that is short.
 const SHORT: u64 = 40;
-const PROGRAM: &str = "/usr/bin/ctxfs";
 
-/// Asserts that the answer to any event is nothing, or what the host expects; that it allows
-/// nothing but a command of Codex that it replaces; that the text in it is within its bound; and
-/// that what is stored is the output of the event, whole, once, and only if it is long.
+/// Asserts that the answer to any event is nothing, or what the host expects, which allows nothing;
+/// that the text in it is within its bound; and that what is stored is the output of the event,
+/// whole, once, and only if it is long.
 pub fn hook(data: &[u8]) {
     let Some((first, event)) = data.split_first() else { return };
     let hosts = Host::ALL.len();
@@ -68,7 +67,7 @@ pub fn hook(data: &[u8]) {
 
 fn is_answered(action: Action) -> bool {
     match action {
-        Action::Kept | Action::Rewritten | Action::Told => true,
+        Action::Kept | Action::Told => true,
         Action::Passed | Action::Short | Action::Own => false,
     }
 }
@@ -122,11 +121,8 @@ impl Bench {
 
     fn machine(&self) -> Machine {
         Machine {
-            program: PROGRAM.into(),
-            store: None,
             uid: rustix::process::getuid().as_raw(),
             claude_code_tmp: self.dir.path().to_owned(),
-            codex_home: Some(self.dir.path().to_owned()),
             is_cursor: false,
         }
     }

@@ -57,8 +57,6 @@ pub enum Action {
     Own,
     /// The output was stored, and the model gets the stand-in.
     Kept,
-    /// The command was replaced by one that stores its output.
-    Rewritten,
     /// The model was told what is stored.
     Told,
 }
@@ -161,6 +159,11 @@ impl<'a> Keeper<'a> {
             }
             StandIn::Replaced(_) | StandIn::Unchanged => (Action::Short, None),
         })
+    }
+
+    /// Makes the store if it is missing, and no conversation in it.
+    pub(super) fn make_store(&self, id: &str) -> Result<(), HookError> {
+        self.shelf.find(id).map(drop)
     }
 
     /// Returns what a model is told when the conversation `id` goes on. A host names the `source`

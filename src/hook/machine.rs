@@ -5,16 +5,10 @@ use std::path::PathBuf;
 /// The machine of a hook.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
-    /// This program.
-    pub program: PathBuf,
-    /// The store, if the command line of the hook names it.
-    pub store: Option<PathBuf>,
     /// The user.
     pub uid: u32,
     /// The directory of Claude Code's temporary files: `$CLAUDE_CODE_TMPDIR`, or else `/tmp`.
     pub claude_code_tmp: PathBuf,
-    /// The directory of Codex' settings: `$CODEX_HOME`, or else `~/.codex`.
-    pub codex_home: Option<PathBuf>,
     /// True if Cursor runs the hook: it runs those of Claude Code, too.
     pub is_cursor: bool,
 }

@@ -32,6 +32,11 @@ class HostChecks:
         with Machine(self.program) as machine:
             self.begin(machine)
             self.check("MCP server through the gateway", self.through_gateway)
+        if self.kind.runs_commands:
+            commands = CommandChecks(self)
+            self.check("commands that the host shows whole", commands.whole)
+            self.check("refused command", commands.refused)
+            self.check("a full disk", commands.full_disk)
 
     def check(self, what, made):
         """Makes a check, and returns whether it passed."""
@@ -221,3 +226,56 @@ class HostChecks:
         if not failures:
             raise Failed(f"no call of the hook has failed: {self.machine.outcomes()}")
         return f"{len(scene.turns)} results of the host itself, {len(failures)} failures in hook.log"
+
+
+class CommandChecks:
+    """What becomes of commands that the host runs under `ctxfs run`, beside the same without ctxfs."""
+
+    # Bytes of outputs that both hosts show whole.
+    SIZES = [4_000, 5_000, 6_000, 7_000, 8_000, 9_000, 9_800]
+
+    def __init__(self, checks):
+        self.kind, self.program, self.model = checks.kind, checks.program, checks.model
+
+    def played(self, commands, install, **environment):
+        """Plays the commands on a machine of their own. Returns the results, and what is left of the machine's project."""
+        with Machine(self.program) as machine:
+            machine.environment.update(environment)
+            profile = self.kind(machine, self.model)
+            profile.configure()
+            if install:
+                machine.ctxfs("install", self.kind.name)
+            (machine.project / "precious").mkdir()
+            scene = profile.play(*[Said([profile.shell(command)]) for command in commands])
+            left = (machine.project / "precious").exists()
+            return [turn.result for turn in scene.turns], left
+
+    def whole(self):
+        commands = [f"head -c {size} build.log" for size in self.SIZES]
+        (bare, _), (kept, _) = (self.played(commands, install) for install in (False, True))
+        for size, result in zip(self.SIZES, kept):
+            if outputs.log(outputs.LOG_BYTES)[:size].strip() not in "\n".join(expected.strings(result)):
+                raise Failed(f"{size} bytes did not arrive whole: {expected.shown(result)}")
+        sizes = [sum(len(text) for result in results for text in expected.strings(result)) for results in (bare, kept)]
+        # The host tells ids and times, whose lengths vary by some characters.
+        if sizes[1] > sizes[0] + 8 * len(commands):
+            raise Failed(f"the model was sent {sizes[1]} characters, and {sizes[0]} without ctxfs")
+        return f"{sizes[1]} characters, {sizes[0]} without ctxfs"
+
+    def refused(self):
+        if not self.kind.refuses_removal:
+            raise Cannot("the host refuses none by itself in this mode")
+        (bare, left_bare), (kept, left) = (self.played(["rm -rf precious"], install) for install in (False, True))
+        if not left_bare:
+            raise Failed(f"the host does not refuse it without ctxfs: {expected.shown(bare[0])}")
+        if not left:
+            raise Failed(f"it ran, and does not without ctxfs: {expected.shown(kept[0])}")
+        return "as without ctxfs"
+
+    def full_disk(self):
+        [result], _ = self.played(["cat failing.log; exit 3"], True, CTXFS_MIN_FREE="1000TiB")
+        # The beginning, which the host shows in any case.
+        text = "\n".join(expected.strings(result))
+        if "INFO request 1 took" not in text:
+            raise Failed(f"the model did not get the output: {expected.shown(result)}")
+        return f"{len(text)} characters of it"

@@ -29,8 +29,10 @@ pub(in crate::cli) struct HookArgs {
 /// Have an agent's host call `ctxfs hook`, or list the hosts.
 ///
 /// Edits the settings of the host: the hook, the permission to read the mount, and, for Codex, the
-/// store as a directory that its sandbox may write. Where systemd is the user's manager, writes a
-/// unit that mounts the store at login. Prints what it changes, and what is left to do. Never asks.
+/// outputs in the store as a directory that its sandbox may write. For Claude Code and Codex, writes
+/// a program that runs commands of the model under `ctxfs run`, and names it in the settings. Where
+/// systemd is the user's manager, writes a unit that mounts the store at login. Prints what it
+/// changes, and what is left to do. Never asks.
 ///
 /// Comments, order, indentation and everything else in the files stay. Before the first change, a
 /// file is copied to `FILE.ctxfs.bak` beside it. If anything cannot be edited, nothing is changed.

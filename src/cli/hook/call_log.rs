@@ -116,7 +116,6 @@ fn name(action: Action) -> &'static str {
         Action::Short => "short",
         Action::Own => "own",
         Action::Kept => "kept",
-        Action::Rewritten => "rewritten",
         Action::Told => "told",
     }
 }

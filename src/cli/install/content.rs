@@ -2,22 +2,26 @@
 
 use crate::cli::install::entry::JsonEntry;
 use crate::cli::install::entry::TextEntry;
+use crate::cli::install::entry::ValueEntry;
 use crate::cli::install::json;
 use crate::cli::install::servers::FoundServer;
 use crate::cli::install::servers::WrappedServers;
 use crate::cli::install::shape::WrongShape;
 use crate::cli::install::toml_text;
+use crate::cli::install::toml_variables;
 
 /// The part of a file that is for ctxfs to write.
 #[derive(Debug, Clone)]
 pub(super) enum SettingsContent {
     /// Entries among others, in JSON.
     Json(Vec<JsonEntry>),
-    /// A text in a list, in TOML.
+    /// Texts in lists and variables, in TOML.
     Toml {
-        entry: TextEntry,
-        /// The one that an earlier installation put there.
-        former: Option<TextEntry>,
+        /// A text in a list.
+        text: TextEntry,
+        /// Those that an earlier installation put there.
+        former: Vec<TextEntry>,
+        variables: Vec<ValueEntry>,
     },
     /// The whole file, which has [`OWNED`] in its first line.
     Whole(String),
@@ -25,8 +29,10 @@ pub(super) enum SettingsContent {
     Servers(WrappedServers),
 }
 
-/// The words in the first line of a file by which ctxfs knows that it is its own.
+/// The words in the first lines of a file by which ctxfs knows that it is its own.
 pub(super) const OWNED: &str = "written by `ctxfs install`";
+/// Those lines: a program begins with the name of its shell.
+const OWNED_LINES: usize = 2;
 
 impl SettingsContent {
     /// Returns the file with it, from what the file has now. `None` stands for no file.
@@ -49,10 +55,11 @@ impl SettingsContent {
     fn in_text(&self, now: Option<&str>) -> Result<String, WrongShape> {
         match self {
             Self::Json(entries) => json::with(now.unwrap_or(EMPTY_JSON), entries),
-            Self::Toml { entry, former } => {
-                let now = now.unwrap_or_default();
-                let bare = former.as_ref().map(|former| toml_text::without(now, former, None));
-                toml_text::with(bare.transpose()?.as_deref().unwrap_or(now), entry)
+            Self::Toml { text, former, variables } => {
+                let now = now.unwrap_or_default().to_owned();
+                let bare = |now: String, former| toml_text::without(&now, former, None);
+                let bare = former.iter().try_fold(now, bare)?;
+                toml_variables::with(&toml_text::with(&bare, text)?, variables)
             }
             Self::Whole(_) if now.is_some_and(|now| !is_owned(now)) => {
                 Err(WrongShape::new(&[], "it is there, and not of ctxfs"))
@@ -114,10 +121,10 @@ impl SettingsContent {
     fn bare(&self, now: &str, before: Option<&str>) -> Result<String, WrongShape> {
         match self {
             Self::Json(entries) => json::without(now, entries, before),
-            Self::Toml { entry, former } => {
-                let mut entries = [entry].into_iter().chain(former);
-                entries
-                    .try_fold(now.to_owned(), |now, entry| toml_text::without(&now, entry, before))
+            Self::Toml { text, former, variables } => {
+                let now = toml_variables::without(now, variables, before)?;
+                let mut texts = [text].into_iter().chain(former);
+                texts.try_fold(now, |now, text| toml_text::without(&now, text, before))
             }
             Self::Whole(_) | Self::Servers(_) => Ok(now.to_owned()),
         }
@@ -136,5 +143,5 @@ pub(super) const ARGUMENTS: &str = "const ARGUMENTS = ";
 const EMPTY_JSON: &str = "{}\n";
 
 fn is_owned(text: &str) -> bool {
-    text.lines().next().is_some_and(|line| line.contains(OWNED))
+    text.lines().take(OWNED_LINES).any(|line| line.contains(OWNED))
 }

@@ -18,11 +18,14 @@ pub(super) struct Edits {
 }
 
 impl Edits {
+    /// Fails if a change cannot be made.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        self.changes.iter().try_for_each(SettingsChange::check)
+    }
+
     /// Makes all changes, or none if one of them cannot be made.
     pub(super) fn make(&self) -> Result<(), Failure> {
-        for change in &self.changes {
-            change.check()?;
-        }
+        self.check()?;
         if !self.is_print {
             for change in &self.changes {
                 change.make()?;

@@ -11,6 +11,8 @@ pub(super) enum JsonEntry {
     Text(TextEntry),
     /// A member of an object.
     Member(MemberEntry),
+    /// A variable among those of the object `env`, whoever has set it before.
+    Variable(ValueEntry),
     /// A number at the top that the host demands. It stays as long as anything else is there.
     Demanded(&'static str, u32),
 }
@@ -61,4 +63,19 @@ pub(super) struct MemberEntry {
     pub(super) name: String,
     /// Its value.
     pub(super) value: &'static str,
+}
+
+/// A variable and its value.
+#[derive(Debug, Clone)]
+pub(super) struct ValueEntry {
+    /// The name of the variable.
+    pub(super) name: &'static str,
+    /// Its value.
+    pub(super) value: String,
+    /// The value that it had in the settings, if a copy of them does not tell.
+    pub(super) former: Option<String>,
+    /// True if it takes the place of another value; otherwise that stays.
+    pub(super) replaces: bool,
+    /// Returns true for a value that an installation has put there.
+    pub(super) is_ours: fn(&str) -> bool,
 }

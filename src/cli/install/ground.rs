@@ -9,6 +9,7 @@ use crate::cli::env;
 use crate::cli::env::Environment;
 use crate::cli::install::change::EditedFile;
 use crate::cli::install::command_line;
+use crate::cli::install::door::Door;
 use crate::cli::install::hosts;
 use crate::cli::install::hosts::NamedPaths;
 use crate::cli::install::listing::State;
@@ -40,6 +41,7 @@ pub(super) struct HostFiles {
     pub(super) paths: NamedPaths,
     /// The last one has the hook.
     pub(super) targets: Vec<EditedFile>,
+    pub(super) door: Option<Door>,
 }
 
 impl Ground {
@@ -59,15 +61,17 @@ impl Ground {
     pub(super) fn files(&self, host: Host, scope: Scope) -> anyhow::Result<HostFiles> {
         let place = SettingsDir::of(host, scope, &self.environment)?;
         let paths = self.paths(None)?;
-        let targets = hosts::targets(host, &place, &paths);
+        let door = Door::of(host, scope, &place, &self.environment)?;
+        let files = |paths| hosts::targets(host, scope, &place, paths, door.as_ref());
+        let targets = files(&paths);
         let hook = targets.last().and_then(|main| main.hook().ok().flatten());
-        let Some(hook) = hook else { return Ok(HostFiles { paths, targets }) };
+        let Some(hook) = hook else { return Ok(HostFiles { paths, targets, door }) };
         let named = command_line::store_in(&hook).map(PathBuf::from);
         let former = text_of(named.clone().unwrap_or_else(|| self.found.clone()))?;
         let paths = self.paths(named)?;
         let former_store = Some(former).filter(|former| *former != paths.store);
         let paths = NamedPaths { former_store, ..paths };
-        Ok(HostFiles { targets: hosts::targets(host, &place, &paths), paths })
+        Ok(HostFiles { targets: files(&paths), paths, door })
     }
 
     /// Returns the paths, where the hook that is there names the store `installed`.

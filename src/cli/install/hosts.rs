@@ -6,11 +6,15 @@ use crate::cli::install::change::EditedFile;
 use crate::cli::install::command_line;
 use crate::cli::install::content::ARGUMENTS;
 use crate::cli::install::content::SettingsContent;
+use crate::cli::install::door;
+use crate::cli::install::door::Door;
 use crate::cli::install::entry::HookDialect;
 use crate::cli::install::entry::HookEntry;
 use crate::cli::install::entry::JsonEntry;
 use crate::cli::install::entry::MemberEntry;
 use crate::cli::install::entry::TextEntry;
+use crate::cli::install::entry::ValueEntry;
+use crate::cli::install::place::Scope;
 use crate::cli::install::place::SettingsDir;
 use crate::hook::Host;
 
@@ -52,8 +56,7 @@ const CLAUDE_CODE: HookEvents = &[
     ("PostToolUseFailure", Some("Bash")),
     ("SessionStart", None),
 ];
-const CODEX: HookEvents =
-    &[("PreToolUse", Some("Bash")), ("PostToolUse", Some("mcp__.*")), ("SessionStart", None)];
+const CODEX: HookEvents = &[("PostToolUse", Some("mcp__.*")), ("SessionStart", None)];
 const GEMINI_CLI: HookEvents =
     &[("AfterTool", Some("run_shell_command|mcp_.*")), ("SessionStart", None)];
 const COPILOT: HookEvents = &[("postToolUse", None), ("sessionStart", None)];
@@ -64,7 +67,24 @@ const PI_PLUGIN: &str = include_str!("pi.ts");
 const PROGRAM: &str = "\"/usr/bin/ctxfs\"";
 
 /// Returns the files of `host`. The last one has the hook.
-pub(super) fn targets(host: Host, place: &SettingsDir, paths: &NamedPaths) -> Vec<EditedFile> {
+pub(super) fn targets(
+    host: Host,
+    scope: Scope,
+    place: &SettingsDir,
+    paths: &NamedPaths,
+    door: Option<&Door>,
+) -> Vec<EditedFile> {
+    let program = door.map(|door| door.program(paths));
+    program.into_iter().chain(settings(host, scope, place, paths, door)).collect()
+}
+
+fn settings(
+    host: Host,
+    scope: Scope,
+    place: &SettingsDir,
+    paths: &NamedPaths,
+    door: Option<&Door>,
+) -> Vec<EditedFile> {
     let target = |path: PathBuf, content| EditedFile {
         path,
         base: place.base.clone(),
@@ -78,15 +98,42 @@ pub(super) fn targets(host: Host, place: &SettingsDir, paths: &NamedPaths) -> Ve
             let read = format!("Read(/{}/**)", paths.mount);
             let mut entries = hooks(CLAUDE_CODE, &CLAUDE_DIALECT);
             entries.push(text(&["permissions", "allow"], read));
-            vec![target(file("settings.json"), SettingsContent::Json(entries))]
+            let variable = door.map(|door| JsonEntry::Variable(door.variable()));
+            let local = match scope {
+                Scope::User => {
+                    entries.extend(variable);
+                    None
+                }
+                Scope::Project => {
+                    let variable = SettingsContent::Json(variable.into_iter().collect());
+                    Some(target(file(door::settings(host, scope)), variable))
+                }
+            };
+            let settings = target(file("settings.json"), SettingsContent::Json(entries));
+            local.into_iter().chain([settings]).collect()
         }
         Host::Codex => {
             let path = &["sandbox_workspace_write", "writable_roots"];
-            let entry = |text: &String| TextEntry { path, text: text.clone() };
-            let former = paths.former_store.as_ref().map(entry);
-            let root = SettingsContent::Toml { entry: entry(&paths.store), former };
+            let entry = |text: String| TextEntry { path, text };
+            // Earlier installations let commands write all of the store.
+            let former = [Some(&paths.store), paths.former_store.as_ref()].into_iter().flatten();
+            let outputs = |store: &String| entry(outputs(store));
+            let former_outputs = paths.former_store.iter().map(outputs);
+            let former = former.cloned().map(entry).chain(former_outputs).collect();
+            // In the sandbox, bash takes itself for one at a network connection, and at the first
+            // level such a one reads no `BASH_ENV`.
+            let shell_level = ValueEntry {
+                name: "SHLVL",
+                value: "1".to_owned(),
+                former: None,
+                replaces: false,
+                is_ours: |value| value == "1",
+            };
+            let variables = door.map(Door::variable).into_iter().chain([shell_level]).collect();
+            let text = outputs(&paths.store);
+            let config = SettingsContent::Toml { text, former, variables };
             let hooks = SettingsContent::Json(hooks(CODEX, &CLAUDE_DIALECT));
-            vec![target(file("config.toml"), root), target(file("hooks.json"), hooks)]
+            vec![target(file("config.toml"), config), target(file("hooks.json"), hooks)]
         }
         Host::Opencode => {
             let path = place.first_of(&["opencode.jsonc", "opencode.json"]);
@@ -152,6 +199,11 @@ fn hooks(
         JsonEntry::Hook(HookEntry { host, event, matcher, command: command.clone(), dialect })
     };
     events.iter().map(hook).collect()
+}
+
+/// Returns the directory of the outputs in a store. Nothing else there is for commands to write.
+fn outputs(store: &str) -> String {
+    format!("{store}/context")
 }
 
 fn text(path: &'static [&'static str], text: String) -> JsonEntry {

@@ -11,9 +11,13 @@ use crate::cli::install::entry::HookEntry;
 use crate::cli::install::entry::JsonEntry;
 use crate::cli::install::entry::MemberEntry;
 use crate::cli::install::entry::TextEntry;
+use crate::cli::install::entry::ValueEntry;
 use crate::cli::install::json::document::Document;
 use crate::cli::install::json::document::text_of;
 use crate::cli::install::shape::WrongShape;
+
+/// The object of the variables that a host sets for its commands.
+const VARIABLES: &[&str] = &["env"];
 
 /// Returns `text` with all of `entries`, and the same `text` if it has them.
 pub(super) fn with(text: &str, entries: &[JsonEntry]) -> Result<String, WrongShape> {
@@ -24,6 +28,7 @@ pub(super) fn with(text: &str, entries: &[JsonEntry]) -> Result<String, WrongSha
             JsonEntry::Hook(_) => {}
             JsonEntry::Text(entry) => put_text(&document, entry)?,
             JsonEntry::Member(entry) => put_member(&document, entry)?,
+            JsonEntry::Variable(entry) => put_variable(&document, entry)?,
             JsonEntry::Demanded(name, number) => put_demanded(&document, name, *number)?,
         }
     }
@@ -48,6 +53,7 @@ pub(super) fn without(
             JsonEntry::Hook(_) => {}
             JsonEntry::Text(entry) => take_text(&document, entry, before),
             JsonEntry::Member(entry) => take_member(&document, entry, before),
+            JsonEntry::Variable(entry) => take_variable(&document, entry, before),
             JsonEntry::Demanded(name, _) => take_demanded(&document, name, before),
         }
     }
@@ -64,6 +70,11 @@ pub(super) fn hook_words(
     let hooks = hooks(entries);
     let found = hooks.first().map(|hook| hook_list::found(&document, hook)).unwrap_or_default();
     Ok(found.into_iter().next().map(|found| found.words))
+}
+
+/// Returns the text at `path`, if `text` is JSON and has one there.
+pub(super) fn value(text: &str, path: &[&str]) -> Option<String> {
+    text_of(&Document::parse(text).ok()?.find(path)?)
 }
 
 /// Returns true if there is nothing in `text` but an empty object.
@@ -143,6 +154,41 @@ fn take_member(document: &Document, entry: &MemberEntry, before: Option<&Documen
     if let Some(ours) = ours {
         ours.remove();
         document.clear(entry.path, before);
+    }
+}
+
+fn put_variable(document: &Document, entry: &ValueEntry) -> Result<(), WrongShape> {
+    let variables = document.object(VARIABLES)?;
+    match variables.get(entry.name) {
+        None => drop(variables.append(entry.name, entry.value.as_str().into())),
+        Some(member) => {
+            let now = member.value().and_then(|value| text_of(&value));
+            let path = [VARIABLES, &[entry.name]].concat();
+            let now = now.ok_or_else(|| WrongShape::new(&path, "is not a text"))?;
+            if now != entry.value {
+                member.set_value(entry.value.as_str().into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts back what the variable was before.
+fn take_variable(document: &Document, entry: &ValueEntry, before: Option<&Document>) {
+    let path = [VARIABLES, &[entry.name]].concat();
+    let value = |document: &Document| text_of(&document.find(&path)?);
+    let variables = document.find(VARIABLES).and_then(|node| node.as_object());
+    let member = variables.and_then(|variables| variables.get(entry.name));
+    let Some(member) = member.filter(|_| value(document).is_some_and(|now| (entry.is_ours)(&now)))
+    else {
+        return;
+    };
+    match before.and_then(value).or_else(|| entry.former.clone()) {
+        Some(former) => member.set_value(former.as_str().into()),
+        None => {
+            member.remove();
+            document.clear(VARIABLES, before);
+        }
     }
 }
 

@@ -17,8 +17,9 @@ use rustix::fs::Uid;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
 
-/// The mode of a file that is new.
+/// The mode of a file that is new, and of one that is a program.
 const MODE: u32 = 0o644;
+const PROGRAM_MODE: u32 = 0o755;
 
 /// Returns the file that `path` leads to through links, which stay, or `path` if there is none.
 pub(super) fn behind_links(path: &Path) -> Result<PathBuf, Failure> {
@@ -69,14 +70,15 @@ pub(super) fn check(path: &Path) -> Result<(), Failure> {
 }
 
 /// Creates or replaces the file, whose directory is created if it is missing. Mode and owner are
-/// those of `like`.
+/// those of `like`. A file that begins with the name of its shell may be run.
 pub(super) fn replace(path: &Path, text: &str, like: Option<&Metadata>) -> Result<(), Failure> {
     let dir = path.parent().unwrap_or(Path::new("/"));
+    let mode = if text.starts_with("#!") { PROGRAM_MODE } else { MODE };
     let write = || -> io::Result<()> {
         fs::create_dir_all(dir)?;
         let mut file = tempfile::Builder::new().prefix(".ctxfs-").tempfile_in(dir)?;
         file.write_all(text.as_bytes())?;
-        set_rights(file.as_file(), like)?;
+        set_rights(file.as_file(), mode, like)?;
         file.as_file().sync_all()?;
         file.persist(path)?;
         File::open(dir)?.sync_all()
@@ -84,8 +86,8 @@ pub(super) fn replace(path: &Path, text: &str, like: Option<&Metadata>) -> Resul
     write().map_err(|error| failure("write", path, &error))
 }
 
-fn set_rights(file: &File, like: Option<&Metadata>) -> io::Result<()> {
-    let mode = like.map_or(MODE, |like| like.mode() & 0o7777);
+fn set_rights(file: &File, mode: u32, like: Option<&Metadata>) -> io::Result<()> {
+    let mode = like.map_or(mode, |like| like.mode() & 0o7777);
     let own = file.metadata()?;
     if let Some(like) = like
         && (like.uid(), like.gid()) != (own.uid(), own.gid())

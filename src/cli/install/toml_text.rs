@@ -18,7 +18,7 @@ pub(super) fn with(text: &str, entry: &TextEntry) -> Result<String, WrongShape> 
     }
     let [table, list] = names(entry);
     if !document.contains_key(table) {
-        return Ok(with_table(text, entry));
+        return Ok(with_block(text, &block(text, entry)));
     }
     let plain = document.to_string();
     let inner = document.get_mut(table).and_then(Item::as_table_like_mut);
@@ -62,7 +62,8 @@ pub(super) fn is_nothing(text: &str) -> bool {
     text.trim_start_matches('\u{feff}').trim().is_empty()
 }
 
-fn parse(text: &str) -> Result<DocumentMut, WrongShape> {
+/// Parses a file.
+pub(super) fn parse(text: &str) -> Result<DocumentMut, WrongShape> {
     text.parse().map_err(|error| WrongShape::invalid("TOML", &error))
 }
 
@@ -85,32 +86,40 @@ fn is_table(document: &DocumentMut, entry: &TextEntry) -> bool {
     document.contains_key(names(entry)[0])
 }
 
-/// Returns `text` with a table of its own at the end, behind all comments.
-fn with_table(text: &str, entry: &TextEntry) -> String {
+/// Returns `text` with some lines at the end, behind all comments.
+pub(super) fn with_block(text: &str, block: &str) -> String {
     let newline = newline(text);
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { newline };
     let gap = if is_nothing(text) { "" } else { newline };
-    format!("{text}{end}{gap}{}", table(text, entry))
+    format!("{text}{end}{gap}{block}")
 }
 
-/// Returns `text` without the table, if it is as [`with_table`] writes it.
+/// Returns `text` without lines that [`with_block`] has put there.
+pub(super) fn without_block(text: &str, block: &str) -> String {
+    let Some((before, after)) = text.split_once(block) else { return text.to_owned() };
+    let newline = newline(text);
+    let is_gap = before.ends_with(&format!("\n{newline}"));
+    let before = before.strip_suffix(newline).filter(|_| is_gap).unwrap_or(before);
+    format!("{before}{after}")
+}
+
+/// Returns `text` without the table, if it is as [`with`] writes it.
 fn without_table(text: &str, document: &DocumentMut, entry: &TextEntry) -> Option<String> {
     let [name, _] = names(entry);
     let has_more = document.get(name)?.as_table_like()?.len() > 1;
-    let block = table(text, entry);
-    let at = text.find(&block).filter(|_| !has_more && find(document, entry).is_some())?;
-    let gap = format!("\n{}", newline(text));
-    let start = if text[..at].ends_with(&gap) { at - newline(text).len() } else { at };
-    Some(format!("{}{}", &text[..start], &text[at + block.len()..]))
+    let block = block(text, entry);
+    let is_ours = !has_more && find(document, entry).is_some() && text.contains(&block);
+    is_ours.then(|| without_block(text, &block))
 }
 
-fn table(text: &str, entry: &TextEntry) -> String {
+fn block(text: &str, entry: &TextEntry) -> String {
     let ([table, list], newline) = (names(entry), newline(text));
     let value = Value::from(&*entry.text);
     format!("[{table}]{newline}{list} = [{}]{newline}", value.to_string().trim())
 }
 
-fn newline(text: &str) -> &'static str {
+/// Returns the line end of a file.
+pub(super) fn newline(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 

@@ -3,7 +3,6 @@
 use serde_json::Map;
 use serde_json::Value;
 
-use crate::fuzz::hook::PROGRAM;
 use crate::hook::Host;
 
 /// Returns the text that an answer hands to the model. Asserts that it has the fields that `host`
@@ -17,9 +16,8 @@ pub(super) fn handed(host: Host, answer: &str, event: Option<&Value>) -> String 
             (other, _) => panic!("{other}"),
         },
         Host::Codex if answer.contains_key("decision") => of_decision(&answer, "block"),
-        Host::Codex => of_codex(&answer, event),
         Host::GeminiCli if answer.contains_key("decision") => of_decision(&answer, "deny"),
-        Host::GeminiCli => match specific(&answer, event) {
+        Host::Codex | Host::GeminiCli => match specific(&answer, event) {
             ("additionalContext", text) => text_of(text),
             (other, _) => panic!("{other}"),
         },
@@ -86,36 +84,6 @@ fn of_decision(answer: &Map<String, Value>, decision: &str) -> String {
     assert_eq!((keys(answer), &answer["decision"]), (vec!["decision", "reason"], &decision.into()));
     text_of(&answer["reason"])
 }
-
-/// A command is replaced by one that runs just that command. Hands over nothing then.
-fn of_codex(answer: &Map<String, Value>, event: Option<&Value>) -> String {
-    let fields = only(answer, "hookSpecificOutput").as_object().expect("an object");
-    if keys(fields) == ["additionalContext", "hookEventName"] {
-        return text_of(&fields["additionalContext"]);
-    }
-    assert_eq!(keys(fields), ["hookEventName", "permissionDecision", "updatedInput"]);
-    assert_eq!(
-        (&fields["hookEventName"], &fields["permissionDecision"]),
-        (&"PreToolUse".into(), &"allow".into())
-    );
-    let input = fields["updatedInput"].as_object().expect("an object");
-    let words = shlex::split(only(input, "command").as_str().expect("a command")).expect("words");
-    assert_eq!(words[..3], [PROGRAM, "run", "--host=codex"]);
-    assert_eq!(words[5..11], ["--server", "codex", "--tool", "Bash", "--", SHELL]);
-    assert_eq!((&*words[11], words.len()), ("-c", 13));
-    if let Some(event) = event {
-        let said = |option: &str, field: &str| {
-            format!("--{option}={}", event[field].as_str().unwrap_or_default())
-        };
-        assert_eq!(words[3], said("conversation", "session_id"));
-        assert_eq!(words[4], said("id", "tool_use_id"));
-        assert_eq!(event["tool_input"]["command"], words[12].as_str());
-    }
-    String::new()
-}
-
-/// The shell in which a replaced command runs.
-const SHELL: &str = "${BASH:-${SHELL:-/bin/sh}}";
 
 /// All other fields of the result stay, and so does the line that ends it.
 fn of_copilot(answer: &Map<String, Value>, event: Option<&Value>) -> String {

@@ -1,17 +1,15 @@
 """Claude Code."""
 
 from hosts import packages
-from hosts.expected import ADDED
 from hosts.profiles.profile import FORK, RESUME, Profile
 from hosts.scripted_model import Call
 
 
 class ClaudeCode(Profile):
-    name, package, version = "claude-code", "@anthropic-ai/claude-code", "2.1.330"
-    how = {"failing command": ADDED}
+    name, package, version = "claude-code", "@anthropic-ai/claude-code", "2.1.332"
     shows_structure = True
     cannot = {"MCP error": "the host shows the hook and the model 10,040 characters of it, and takes no other result"}
-    may_miss = {"failing command": "the host had removed the file with the output when the hook looked for it"}
+    runs_commands = True
 
     def configure(self):
         settings = {"permissions": {"allow": ["Bash", "mcp__probe__big"]}, "cleanupPeriodDays": 30}

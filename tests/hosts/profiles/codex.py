@@ -9,9 +9,10 @@ TRIPLES = {"x64": "x86_64-unknown-linux-musl", "arm64": "aarch64-unknown-linux-m
 
 
 class Codex(Profile):
-    name, package, version = "codex", "@openai/codex", "0.169.0"
+    name, package, version = "codex", "@openai/codex", "0.171.0"
     how = {"MCP result with an image": ADDED}
     shows_structure = True
+    runs_commands = refuses_removal = True
     cannot = {
         "MCP error": "the host calls no hook for it",
         "fork": "the host forks only where a person asks it to, in its own window",

@@ -38,6 +38,9 @@ class Profile:
     # Whether a result with structure reaches the model as its structure; else as its text.
     shows_structure = False
 
+    # Whether the host runs commands under `ctxfs run`, and whether it refuses `rm -rf` where nobody can be asked.
+    runs_commands = refuses_removal = False
+
     def __init__(self, machine, model):
         self.machine, self.model = machine, model
         self.modules = self.fetch()

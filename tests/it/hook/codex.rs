@@ -8,115 +8,57 @@ use serde_json::json;
 use super::Machine;
 use super::SESSION;
 use super::long;
-use crate::support::Command;
 
-fn shell(command: &str) -> Value {
+fn event(name: &str) -> Value {
     json!({
         "session_id": SESSION, "turn_id": "t1", "cwd": "/p", "model": "gpt-5",
-        "permission_mode": "default", "hook_event_name": "PreToolUse", "tool_name": "Bash",
-        "tool_input": { "command": command }, "tool_use_id": "call_1",
+        "permission_mode": "default", "hook_event_name": name, "tool_use_id": "call_1",
     })
 }
 
-fn rewritten(answer: Option<Value>) -> String {
-    let answer = answer.unwrap();
-    let specific = &answer["hookSpecificOutput"];
-    assert_eq!(specific["hookEventName"], "PreToolUse");
-    assert_eq!(specific["permissionDecision"], "allow");
-    specific["updatedInput"]["command"].as_str().unwrap().to_owned()
+/// Entries for this event are in the settings of earlier installations.
+#[test]
+fn commands_are_left_alone() {
+    let machine = Machine::new();
+    let mut event = event("PreToolUse");
+    event["tool_name"] = "Bash".into();
+    for command in ["ls -l", "rm -rf /p", "seq 1 40000; exit 3"] {
+        event["tool_input"] = json!({ "command": command });
+        machine.leaves("codex", &event, "passed");
+    }
 }
 
+/// What is below `.codex` of a project is none of the hook's business.
 #[test]
-fn a_command_is_replaced_by_one_that_stores_its_output() {
+fn no_rules_are_read() {
     let machine = Machine::new();
-    let script = "printf '%s\\n' \"it's $((1 + 1))\"; seq 1 40000; exit 3";
-    let command = rewritten(machine.answer("codex", &shell(script)));
-    // The store of the hook is the one of the command, too.
-    let run = Command::new("sh").with(|inner| {
-        inner.args(["-c", &command]).env("SHELL", "/bin/sh").env_remove("CTXFS_STORE");
-    });
-    let output = run.run();
-    assert_eq!(output.code, 3, "{output}");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.starts_with("[ctxfs] "), "{text}");
-    let log = machine.store.path().join(format!("context/{SESSION}/artifacts/terminal/call_1.log"));
-    let kept = fs::read_to_string(log).unwrap();
-    assert!(kept.starts_with("it's 2\n1\n") && kept.ends_with("\n40000\n"));
-}
-
-/// The ids are no options of `ctxfs run`, whatever a host calls its sessions.
-#[test]
-fn ids_that_look_like_options() {
-    let machine = Machine::new();
-    let mut event = shell("seq 1 40000");
-    event["session_id"] = "--tool".into();
-    event["tool_use_id"] = "-x".into();
-    let command = rewritten(machine.answer("codex", &event));
-    let store = machine.store.path();
-    let run = Command::new("sh").with(|inner| {
-        inner.args(["-c", &command]).env("CTXFS_STORE", &store).env("SHELL", "/bin/sh");
-    });
-    let output = run.run();
-    assert!(output.stdout.starts_with(b"[ctxfs] "), "{output}");
-    assert!(store.join("context/--tool/artifacts/terminal").is_dir());
-}
-
-#[test]
-fn a_short_output_is_left_alone() {
-    let machine = Machine::new();
-    let command = rewritten(machine.answer("codex", &shell("echo short; exit 3")));
-    let store = machine.store.path();
-    let run = Command::new("sh").with(|inner| {
-        inner.args(["-c", &command]).env("CTXFS_STORE", store).env("SHELL", "/bin/sh");
-    });
-    let output = run.run();
-    assert_eq!((output.code, &*output.stdout), (3, &b"short\n"[..]), "{output}");
-    let logs = machine.store.path().join(format!("context/{SESSION}/artifacts/terminal"));
-    assert_eq!(fs::read_dir(logs).unwrap().count(), 0);
-}
-
-#[test]
-fn commands_that_a_rule_may_mean_are_left_alone() {
-    let machine = Machine::new();
-    let rules = machine.home.join(".codex/rules");
+    let project = machine.home.join("project");
+    let rules = project.join(".codex/rules");
     fs::create_dir_all(&rules).unwrap();
-    let rule = "# don't push\nprefix_rule(pattern = [\"git\", 'push'], decision = \"prompt\")\n";
-    fs::write(rules.join("default.rules"), rule).unwrap();
-    for command in [
-        "git push",
-        "cd /x && git  status",
-        "echo 'push'",
-        "/usr/bin/git log",
-        "gi\"\"t log",
-        "g\\it log",
-        "${G}it log",
-        "$(printf gi)t log",
-        "/usr/bin/g?t log",
-        "X=1;git log",
-    ] {
-        machine.leaves("codex", &shell(command), "passed");
-    }
-    rewritten(machine.answer("codex", &shell("ls -l")));
-    fs::write(rules.join("binary"), b"\xff").unwrap();
-    machine.leaves("codex", &shell("ls -l"), "passed");
+    std::os::unix::fs::symlink("/dev/zero", rules.join("x")).unwrap();
+    let mut event = event("PreToolUse");
+    event["cwd"] = project.to_str().into();
+    event["tool_name"] = "Bash".into();
+    event["tool_input"] = json!({ "command": "ls" });
+    machine.leaves("codex", &event, "passed");
 }
 
+/// The host runs no command in its sandbox where a directory that this may write is not there.
 #[test]
-fn commands_with_a_life_of_their_own_are_left_alone() {
+fn a_new_session_has_a_store() {
     let machine = Machine::new();
-    for command in ["sleep 100 &", "ctxfs ls", "/usr/bin/ctxfs view x", "  ctxfs ls"] {
-        machine.leaves("codex", &shell(command), "passed");
-    }
-    let mut tty = shell("vim");
-    tty["tool_input"]["tty"] = true.into();
-    machine.leaves("codex", &tty, "passed");
+    let store = machine.home.join("store");
+    let mut event = event("SessionStart");
+    event["source"] = "startup".into();
+    let output = machine.hook_with("codex", &store).stdin(event.to_string()).run();
+    assert_eq!((output.code, output.stdout.len()), (0, 0), "{output}");
+    assert_eq!(fs::read_dir(store.join("context")).unwrap().count(), 0);
 }
 
 #[test]
 fn results_of_servers_are_replaced() {
     let machine = Machine::new();
-    let mut event = shell("");
-    event["hook_event_name"] = "PostToolUse".into();
+    let mut event = event("PostToolUse");
     event["tool_name"] = "mcp__probe__big".into();
     let text = json!({ "type": "text", "text": long() });
     event["tool_response"] = json!({ "content": [text], "isError": false });

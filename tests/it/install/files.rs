@@ -233,7 +233,12 @@ fn print_changes_nothing() {
     home.write(".codex/config.toml", "a = 1\n");
     let before = home.tree();
     let told = home.install(&["codex", "--print"]).text();
-    assert!(told.contains("+writable_roots = [") && told.contains("hook codex"), "{told}");
+    assert!(
+        told.contains("+writable_roots = [")
+            && told.contains("hook codex")
+            && told.contains("+BASH_ENV"),
+        "{told}"
+    );
     assert_eq!(home.tree(), before);
     assert!(!home.path(".codex/hooks.json").exists());
 }

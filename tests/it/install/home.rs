@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tempfile::TempDir;
 
@@ -12,7 +13,8 @@ use crate::support::Command;
 
 /// A home directory, with a project in it, that is removed with the test.
 pub(crate) struct Home {
-    dir: TempDir,
+    dir: Arc<TempDir>,
+    path: PathBuf,
 }
 
 /// The files and links below a directory, by their path: mode, and bytes or target.
@@ -22,12 +24,20 @@ impl Home {
     pub(crate) fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("ctxfs-home-").tempdir().unwrap();
         fs::create_dir(dir.path().join("project")).unwrap();
-        Self { dir }
+        let path = dir.path().to_owned();
+        Self { dir: Arc::new(dir), path }
+    }
+
+    /// Returns a home in this one.
+    pub(crate) fn below(&self, name: &str) -> Self {
+        let path = self.path(name);
+        fs::create_dir_all(path.join("project")).unwrap();
+        Self { dir: Arc::clone(&self.dir), path }
     }
 
     /// Returns a path in the home.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.path.join(name)
     }
 
     /// Writes a file, and the directories above it.
@@ -51,7 +61,7 @@ impl Home {
     /// Gives a command this home and nothing of the user's who runs the tests.
     pub(crate) fn in_home(&self, command: Command) -> Command {
         let unset = ["CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_RUNTIME_DIR", "XDG_DATA_HOME"];
-        let command = command.env("HOME", self.dir.path()).env("CTXFS_MOUNT", "/ctx");
+        let command = command.env("HOME", &self.path).env("CTXFS_MOUNT", "/ctx");
         let command = command.env("XDG_CONFIG_HOME", self.path(".config"));
         command.current_dir(&self.path("project")).with(|inner| {
             for name in unset {
@@ -63,7 +73,7 @@ impl Home {
     /// Returns everything in the home.
     pub(crate) fn tree(&self) -> Tree {
         let mut tree = Tree::new();
-        let mut dirs = vec![self.dir.path().to_owned()];
+        let mut dirs = vec![self.path.clone()];
         while let Some(dir) = dirs.pop() {
             for entry in fs::read_dir(&dir).unwrap() {
                 let path = entry.unwrap().path();
@@ -79,7 +89,7 @@ impl Home {
     }
 
     fn relative(&self, path: &Path) -> PathBuf {
-        path.strip_prefix(self.dir.path()).unwrap().to_owned()
+        path.strip_prefix(&self.path).unwrap().to_owned()
     }
 }
 

@@ -30,14 +30,14 @@ fn group(host: &str, matcher: Option<&str>, timeout: u32) -> Value {
 
 #[test]
 fn claude_code() {
-    for (arguments, file) in [
-        (&["claude-code"][..], ".claude/settings.json"),
-        (&["claude-code", "--project"], "project/.claude/settings.json"),
+    for (arguments, file, files) in [
+        (&["claude-code"][..], ".claude/settings.json", 2),
+        (&["claude-code", "--project"], "project/.claude/settings.json", 3),
     ] {
         let home = Home::new();
         home.install(arguments).stdout();
         let of = |matcher| group("claude-code", matcher, 60);
-        let wanted = json!({
+        let mut wanted = json!({
             "permissions": { "allow": ["Read(//ctx/**)"] },
             "hooks": {
                 "PostToolUse": of(Some("Bash|mcp__.*")),
@@ -45,8 +45,12 @@ fn claude_code() {
                 "SessionStart": of(None),
             },
         });
+        if arguments.len() == 1 {
+            let program = home.path(".claude/ctxfs-shell");
+            wanted["env"] = json!({ "CLAUDE_CODE_SHELL_PREFIX": program });
+        }
         assert_eq!(parsed(&home, file), wanted);
-        assert_eq!(home.tree().len(), 1);
+        assert_eq!(home.tree().len(), files);
     }
 }
 
@@ -56,16 +60,25 @@ fn codex() {
     let output = home.install(&["codex"]).run();
     assert!(output.to_string().contains("/hooks"), "{output}");
     let of = |matcher| group("codex", matcher, 60);
-    let wanted = json!({ "hooks": { "PreToolUse": of(Some("Bash")),
-        "PostToolUse": of(Some("mcp__.*")), "SessionStart": of(None) } });
+    let wanted =
+        json!({ "hooks": { "PostToolUse": of(Some("mcp__.*")), "SessionStart": of(None) } });
     assert_eq!(parsed(&home, ".codex/hooks.json"), wanted);
-    let store = home.path(".local/share/ctxfs");
-    let roots = format!("[sandbox_workspace_write]\nwritable_roots = [\"{}\"]\n", store.display());
-    assert_eq!(home.read(".codex/config.toml"), roots);
+    let settings = |program: &str| {
+        let (store, program) = (home.path(".local/share/ctxfs"), home.path(program));
+        format!(
+            "[sandbox_workspace_write]\nwritable_roots = [\"{}/context\"]\n\n\
+             [shell_environment_policy.set]\nBASH_ENV = \"{}\"\nSHLVL = \"1\"\n",
+            store.display(),
+            program.display()
+        )
+    };
+    assert_eq!(home.read(".codex/config.toml"), settings(".codex/ctxfs-shell.bash"));
 
     let elsewhere = home.path("codex of mine");
     home.install(&["codex"]).env("CODEX_HOME", &elsewhere).stdout();
     assert_eq!(parsed(&home, "codex of mine/hooks.json"), wanted);
+    let program = "codex of mine/ctxfs-shell.bash";
+    assert_eq!(home.read("codex of mine/config.toml"), settings(program));
 }
 
 #[test]
