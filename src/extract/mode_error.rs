@@ -8,8 +8,8 @@ use crate::extract::asking::AskError;
 pub enum ModeError {
     /// No model is configured.
     #[error(
-        "no model is configured: name one in `targets` of `[extract]` in ctxfs.toml, and its \
-         endpoint in `[extract.provider.NAME]`"
+        "no model is configured: name one in `targets` of `[extract]` in \
+         ~/.config/ctxfs/ctxfs.toml, and its endpoint in `[extract.provider.NAME]`"
     )]
     NoTarget,
     /// The context of a model has no room for a part of the document beside the question.

@@ -29,7 +29,7 @@ struct AskedStore {
 impl AskedStore {
     fn new(script: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Self {
         let (store, endpoint) = (TestStore::new(), Endpoint::new(script));
-        fs::write(store.path().join("ctxfs.toml"), endpoint.settings()).unwrap();
+        store.user_settings(endpoint.settings());
         let name = format!("c7/artifacts/tool/{}", store.put("c7", "9f3k", LOG));
         Self { store, endpoint, name }
     }
