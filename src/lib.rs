@@ -27,6 +27,7 @@
 //! | [`mcp`] | the MCP gateway: between a client and its servers |
 //! | [`web`] | the page for people: conversations and outputs in a browser |
 //! | `http_client` | what all clients over HTTP share |
+//! | `http_server` | what all servers over HTTP share |
 //! | [`llm`] | language models behind HTTP endpoints |
 //! | [`cli`] | the program: arguments, environment, printing |
 
@@ -41,6 +42,7 @@ pub mod fuse;
 pub mod fuzz;
 pub mod hook;
 mod http_client;
+mod http_server;
 pub mod keep;
 pub mod llm;
 pub mod materialize;

@@ -28,9 +28,22 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fuse", &["model", "engine", "fs"]),
     ("hook", &["model", "view", "store", "engine"]),
     ("http_client", &[]),
+    ("http_server", &[]),
     ("llm", &["model", "extract", "http_client"]),
-    ("mcp", &["model", "materialize", "view", "store", "extract", "engine", "http_client"]),
-    ("web", &["model", "materialize", "view", "message", "engine"]),
+    (
+        "mcp",
+        &[
+            "model",
+            "materialize",
+            "view",
+            "store",
+            "extract",
+            "engine",
+            "http_client",
+            "http_server",
+        ],
+    ),
+    ("web", &["model", "materialize", "view", "message", "engine", "http_server"]),
     (
         "cli",
         &[
@@ -109,6 +122,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     (
         "parking_lot",
         &[
+            "http_server",
             "materialize",
             "redact",
             "view",
@@ -125,9 +139,9 @@ const CONFINED: &[(&str, &[&str])] = &[
             "fuzz",
         ],
     ),
-    ("tokio", &["llm", "mcp", "web", "bucket"]),
-    ("hyper", &["http_client", "llm", "mcp", "web", "bucket"]),
-    ("hyper_util", &["http_client", "llm", "mcp", "web", "bucket"]),
+    ("tokio", &["http_server", "llm", "mcp", "web", "bucket"]),
+    ("hyper", &["http_client", "http_server", "llm", "mcp", "web", "bucket"]),
+    ("hyper_util", &["http_client", "http_server", "llm", "mcp", "web", "bucket"]),
     ("hyper_rustls", &["http_client"]),
     ("bytes", &["http_client", "llm", "mcp", "web", "bucket", "remote", "cli"]),
     ("object_store", &["bucket"]),

@@ -166,9 +166,10 @@ pub(super) enum Command {
 
 /// Print the settings in effect, and the origin of each.
 ///
-/// Settings come from `ctxfs.toml` in `$XDG_CONFIG_HOME/ctxfs` (or else `~/.config/ctxfs`),
-/// `ctxfs.toml` in the store, the file given with --config, environment variables and flags. Later
-/// ones override earlier ones. The output is a valid settings file.
+/// Settings come from `/etc/ctxfs.toml`, `ctxfs.toml` in `$XDG_CONFIG_HOME/ctxfs` (or else
+/// `~/.config/ctxfs`), `ctxfs.toml` in the store, the file given with --config, environment
+/// variables and flags. Later ones override earlier ones. The store's file cannot set what sends
+/// data, names keys or grants a right. The output is a valid settings file.
 #[derive(Debug, Args)]
 pub(super) struct ConfigArgs {
     /// Print the limits for the outputs of this tool: `server/tool` or `tool`.

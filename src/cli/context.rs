@@ -2,6 +2,7 @@
 
 use crate::cli::args::Cli;
 use crate::cli::env::Environment;
+use crate::cli::output;
 use crate::cli::output::Printer;
 use crate::cli::settings::Key;
 use crate::cli::settings::ROWS;
@@ -23,8 +24,21 @@ impl Context {
     }
 
     /// Loads the settings of a command that was given `flags` beside the flags that every command
-    /// takes.
+    /// takes. Tells what the user should know about them.
     pub(super) fn settings(&self, cli: &Cli, flags: Vec<(Key, Value)>) -> anyhow::Result<Settings> {
+        let settings = self.quiet_settings(cli, flags)?;
+        for notice in settings.notices() {
+            output::note(notice);
+        }
+        Ok(settings)
+    }
+
+    /// Loads the settings in the same way, and tells nothing.
+    pub(super) fn quiet_settings(
+        &self,
+        cli: &Cli,
+        flags: Vec<(Key, Value)>,
+    ) -> anyhow::Result<Settings> {
         let mut flags = flags;
         flags.extend(cli.store.clone().map(|store| (Key::Store, Value::Path(store))));
         flags.extend(cli.log.clone().map(|log| (Key::Log, log)));

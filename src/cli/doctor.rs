@@ -72,7 +72,7 @@ pub(super) fn run(args: &DoctorArgs, cli: &Cli, context: &mut Context) -> anyhow
 
 /// Asks the bucket that hosts share, if one is set.
 fn bucket(store: &Path, cli: &Cli, context: &Context) -> Vec<Check> {
-    let settings = context.settings(cli, Vec::new());
+    let settings = context.quiet_settings(cli, Vec::new());
     settings.map_or_else(|_| Vec::new(), |settings| bucket::checks(&settings, store))
 }
 
@@ -84,21 +84,30 @@ fn page(store: &Path, context: &Context) -> Option<Check> {
 
 /// Tries the servers of a file, unless the settings cannot be read, which another check says.
 fn servers(path: &Path, cli: &Cli, context: &Context) -> Option<Vec<Check>> {
-    let settings = Arc::new(context.settings(cli, Vec::new()).ok()?);
+    let settings = Arc::new(context.quiet_settings(cli, Vec::new()).ok()?);
     Some(servers::checks(path, &settings))
 }
 
 /// Checks that the settings can be read, and returns the store that they name.
 fn settings(cli: &Cli, context: &Context) -> (Check, Option<PathBuf>) {
     const NAME: &str = "settings";
-    let read = context.settings(cli, Vec::new()).and_then(|settings| {
+    let read = context.quiet_settings(cli, Vec::new()).and_then(|settings| {
         settings.redaction()?;
-        Ok((settings.files().len(), settings.store(&context.environment)?))
+        let store = settings.store(&context.environment)?;
+        if !settings.notices().is_empty() {
+            let mend = "correct the store's file, or remove it";
+            let told = settings.notices().join("; ");
+            return Ok((Check::bad(NAME, Level::Warning, told, mend), store));
+        }
+        let found = match settings.files().len() {
+            0 => "no file, defaults apply".to_owned(),
+            1 => "1 file".to_owned(),
+            files => format!("{files} files"),
+        };
+        Ok((Check::ok(NAME, found), store))
     });
     match read {
-        Ok((0, store)) => (Check::ok(NAME, "no file, defaults apply"), Some(store)),
-        Ok((1, store)) => (Check::ok(NAME, "1 file"), Some(store)),
-        Ok((files, store)) => (Check::ok(NAME, format!("{files} files")), Some(store)),
+        Ok((check, store)) => (check, Some(store)),
         Err(error) => {
             let mend =
                 "fix it; `ctxfs config --defaults` prints every setting and its allowed values";

@@ -85,6 +85,9 @@ const PAGER: &str = "PAGER";
 /// The options of the default pager.
 pub(super) const LESS: &str = "LESS";
 
+/// The settings file of the administrator, for all users.
+const SYSTEM_SETTINGS: &str = "/etc/ctxfs.toml";
+
 const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
 const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
@@ -105,6 +108,8 @@ pub(super) struct Environment {
     pub(super) state_home: Option<PathBuf>,
     /// `$XDG_CONFIG_HOME`.
     pub(super) config_home: Option<PathBuf>,
+    /// The settings file of the administrator, which need not be there.
+    pub(super) system_settings: Option<PathBuf>,
     /// The directories of `$PATH` that are absolute.
     pub(super) search: Vec<PathBuf>,
     /// `$PAGER`, which may be empty.
@@ -162,6 +167,7 @@ impl Environment {
             runtime_dir: directory(XDG_RUNTIME_DIR),
             state_home: directory(XDG_STATE_HOME),
             config_home: directory(XDG_CONFIG_HOME),
+            system_settings: Some(SYSTEM_SETTINGS.into()),
             search: search(),
             pager: std::env::var_os(PAGER),
             less: std::env::var_os(LESS).is_some(),

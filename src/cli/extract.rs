@@ -217,14 +217,14 @@ fn json_of(answer: &Answer) -> Value {
         })
         .collect();
     let usage = extraction.usage();
-    let (text, found, error) = match &extraction.answer {
-        Ok(answer) => (Some(&answer.text), answer.found, None),
-        Err(error) => (None, None, Some(error.to_string())),
+    let (text, found, is_cut, error) = match &extraction.answer {
+        Ok(answer) => (Some(&answer.text), answer.found, answer.is_cut, None),
+        Err(error) => (None, None, false, Some(error.to_string())),
     };
     json!({
         "handle": facts.handle, "tool": facts.tool, "asked": extraction.asked.name(),
-        "mode": extraction.used.name(), "cached": cached, "found": found, "text": text,
-        "error": error, "warnings": extraction.warnings, "calls": calls,
+        "mode": extraction.used.name(), "cached": cached, "found": found, "cut": is_cut,
+        "text": text, "error": error, "warnings": extraction.warnings, "calls": calls,
         "input": usage.input, "output": usage.output,
         "dollars": dollars(extraction.nanodollars()),
     })

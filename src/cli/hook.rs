@@ -79,7 +79,8 @@ fn leave() -> ! {
 
 fn answer(host: Host, cli: &Cli, context: &Context) -> Result<Answer, String> {
     let event = event().map_err(|error| format!("cannot read the event: {error}"))?;
-    let settings = context.settings(cli, Vec::new()).map_err(|error| format!("{error:#}"))?;
+    // What a host shows of standard error disturbs; `ctxfs doctor` tells it.
+    let settings = context.quiet_settings(cli, Vec::new()).map_err(|error| format!("{error:#}"))?;
     let shelf = UserShelf { settings: Arc::new(settings), context };
     let machine = machine(&context.environment);
     hook::answer(host, &event, &machine, &shelf).map_err(|error| error.to_string())

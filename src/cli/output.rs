@@ -45,6 +45,11 @@ pub(super) fn is_closed(error: &anyhow::Error) -> bool {
     output.is_some_and(|OutputError(cause)| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
+/// Prints to standard error what a person must know whatever the form of the output.
+pub(super) fn note(text: &str) {
+    drop(writeln!(anstream::stderr(), "ctxfs: {text}"));
+}
+
 impl Printer {
     /// Creates a printer of JSON or of text for people.
     pub(super) fn new(json: bool) -> Self {

@@ -34,6 +34,8 @@ pub(super) struct AgentAnswer {
     pub(super) lines: Vec<u64>,
     /// The looks that it took, as in `grep disk full`.
     pub(super) looks: Vec<String>,
+    /// True if the model had no tokens left to tell all of it.
+    pub(super) is_cut: bool,
 }
 
 /// Answers a question by looking into the document in a form.

@@ -29,6 +29,8 @@ pub struct AnswerText {
     pub text: String,
     /// False if the model found nothing. `None` if none was asked.
     pub found: Option<bool>,
+    /// True if a model had no tokens left to tell all of it. The text says so.
+    pub is_cut: bool,
 }
 
 impl Extraction {

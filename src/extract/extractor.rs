@@ -82,7 +82,13 @@ impl Extractor<'_> {
                     let why = visible::sentence(error.to_string());
                     warnings.push(format!("{why} The next target was asked."));
                 }
-                answer => return answer,
+                answer => {
+                    if answer.as_ref().is_ok_and(|answer| answer.is_cut) {
+                        let error = inquiry.no_answer(true);
+                        warnings.push(visible::sentence(error.to_string()));
+                    }
+                    return answer;
+                }
             }
         }
         Err(ModeError::NoTarget)
@@ -102,7 +108,7 @@ impl Extractor<'_> {
 
     fn without_model(&self, document: &dyn Document) -> Result<AnswerText, ModeError> {
         let text = truncated(document, self.settings.inline_bytes)?;
-        Ok(AnswerText { text, found: None })
+        Ok(AnswerText { text, found: None, is_cut: false })
     }
 }
 
@@ -157,7 +163,12 @@ fn in_full(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<AnswerText, ModeErr
         let parts = reduced.unknown.join(", ");
         text = with(&text, &format!("(No answer in the required form about {parts}.)"));
     }
-    handed_on(inquiry, text, found)
+    let cut = match &reduced.cut[..] {
+        [] => None,
+        _ if plan.chunks.count() == 1 => Some("all of it".to_owned()),
+        parts => Some(parts.join(", ")),
+    };
+    handed_on(inquiry, text, found, cut.as_deref())
 }
 
 /// Returns an answer with the lines that it quotes or names, or else is copied from, under it. Nobody
@@ -187,17 +198,26 @@ fn by_agent(inquiry: &Inquiry<'_>) -> Result<AnswerText, ModeError> {
     } else {
         with(&answer.text, &format!("(Searched: {}.)", answer.looks.join("; ")))
     };
-    handed_on(inquiry, text, found)
+    handed_on(inquiry, text, found, answer.is_cut.then_some("all of it"))
 }
 
 /// Returns an answer as it is handed on: that nothing was found is no proof, so the document's own
-/// lines follow it.
-fn handed_on(inquiry: &Inquiry<'_>, text: String, found: bool) -> Result<AnswerText, ModeError> {
-    if found {
-        return Ok(AnswerText { text, found: Some(true) });
+/// lines follow it. `cut` names the parts about which a reply was cut.
+fn handed_on(
+    inquiry: &Inquiry<'_>,
+    mut text: String,
+    found: bool,
+    cut: Option<&str>,
+) -> Result<AnswerText, ModeError> {
+    if let Some(parts) = cut {
+        let note = format!("(Not complete: the model had no tokens left to answer about {parts}.)");
+        text = with(&text, &note);
     }
-    let shown = truncated(inquiry.document, inquiry.settings.inline_bytes)?;
-    Ok(AnswerText { text: with(&text, &shown), found: Some(false) })
+    if !found {
+        let shown = truncated(inquiry.document, inquiry.settings.inline_bytes)?;
+        text = with(&text, &shown);
+    }
+    Ok(AnswerText { text, found: Some(found), is_cut: cut.is_some() })
 }
 
 fn with(text: &str, more: &str) -> String {

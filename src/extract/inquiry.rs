@@ -3,7 +3,9 @@
 use crate::extract::Document;
 use crate::extract::ExtractSettings;
 use crate::extract::LanguageModel;
+use crate::extract::ModelReply;
 use crate::extract::ModelRequest;
+use crate::extract::ReplyEnd;
 use crate::extract::Turn;
 use crate::extract::asking::AskError;
 use crate::extract::asking::Asking;
@@ -74,27 +76,49 @@ impl Inquiry<'_> {
         prompt.with(&[&values, more].concat())
     }
 
-    /// Returns the error of a model that keeps to no form.
-    pub(super) fn no_form(&self) -> ModeError {
-        ModeError::NoForm { target: self.model.profile().target.clone() }
+    /// Returns the error of a model whose last reply has no answer, and whether that was cut.
+    pub(super) fn no_answer(&self, is_cut: bool) -> ModeError {
+        let profile = self.model.profile();
+        let target = profile.target.clone();
+        if is_cut {
+            return ModeError::Cut { target, most: profile.reply_tokens() };
+        }
+        ModeError::NoForm { target }
     }
 
-    /// Asks for an answer in a wrapper; once more, if the first reply has none. `None` if neither
-    /// has.
+    /// Asks for an answer in a wrapper; once more, if the first reply has none.
     pub(super) fn wrapped(
         &self,
         kind: CallKind,
         mut request: ModelRequest,
         wrapper: &Wrapper,
-    ) -> Result<Option<String>, AskError> {
+    ) -> Result<WrappedReply, AskError> {
         let reply = self.asking.ask(kind, self.model, &request)?;
-        if let Some(answer) = wrapper.answer(&reply.text) {
-            return Ok(Some(answer.to_owned()));
+        let first = WrappedReply::of(&reply, wrapper);
+        if first.answer.is_some() {
+            return Ok(first);
         }
         request.turns.push(Turn::Model { text: reply.text, calls: Vec::new() });
         request.turns.push(Turn::User(self.filled(Prompt::Form, wrapper, &[])));
         let reply = self.asking.ask(kind, self.model, &request)?;
-        Ok(wrapper.answer(&reply.text).map(str::to_owned))
+        Ok(WrappedReply::of(&reply, wrapper))
+    }
+}
+
+/// A reply that should have its answer in a wrapper.
+#[derive(Debug)]
+pub(super) struct WrappedReply {
+    /// The answer. `None` if the reply has none.
+    pub(super) answer: Option<String>,
+    /// True if the model had no tokens left before the end of the answer.
+    pub(super) is_cut: bool,
+}
+
+impl WrappedReply {
+    pub(super) fn of(reply: &ModelReply, wrapper: &Wrapper) -> Self {
+        let answer = wrapper.answer(&reply.text).map(str::to_owned);
+        let is_cut = reply.end == ReplyEnd::Length && wrapper.is_open(&reply.text);
+        Self { answer, is_cut }
     }
 }
 
@@ -104,6 +128,8 @@ pub(super) struct Finding {
     /// The part, as in `part 3 of 7`.
     pub(super) part: String,
     pub(super) found: Found,
+    /// True if the model had no tokens left to tell all of it.
+    pub(super) is_cut: bool,
 }
 
 /// The outcome of reading a part.
@@ -118,12 +144,12 @@ pub(super) enum Found {
 }
 
 impl Finding {
-    pub(super) fn new(part: String, answer: Option<String>) -> Self {
-        let found = match answer {
+    pub(super) fn new(part: String, reply: WrappedReply) -> Self {
+        let found = match reply.answer {
             None => Found::NoForm,
             Some(text) if is_nothing(&text) => Found::Nothing(text),
             Some(text) => Found::Something(text),
         };
-        Self { part, found }
+        Self { part, found, is_cut: reply.is_cut }
     }
 }

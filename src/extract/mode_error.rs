@@ -8,8 +8,8 @@ use crate::extract::asking::AskError;
 pub enum ModeError {
     /// No model is configured.
     #[error(
-        "no model is configured: name one in `targets` of `[extract]` in ctxfs.toml, and its \
-         endpoint in `[extract.provider.NAME]`"
+        "no model is configured: name one in `targets` of `[extract]` in \
+         ~/.config/ctxfs/ctxfs.toml, and its endpoint in `[extract.provider.NAME]`"
     )]
     NoTarget,
     /// The context of a model has no room for a part of the document beside the question.
@@ -44,6 +44,18 @@ pub enum ModeError {
         /// The model.
         target: String,
     },
+    /// A reply ended before the answer.
+    #[error(
+        "a reply of `{target}` was cut at {most} tokens, before the end of an answer: raise its \
+         `max_output_tokens`, of which a quarter of `context_tokens` counts, or ask a narrower \
+         question"
+    )]
+    Cut {
+        /// The model.
+        target: String,
+        /// The most tokens of its replies.
+        most: u64,
+    },
     /// The findings stay too long to be put together.
     #[error("the findings of {parts} parts do not fit into the context of `{target}` together")]
     Unreducible {
@@ -72,7 +84,10 @@ impl ModeError {
     pub(super) fn is_of_target(&self) -> bool {
         match self {
             Self::Ask(error) => error.is_of_target(),
-            Self::NoRoom { .. } | Self::NoForm { .. } | Self::Unreducible { .. } => true,
+            Self::NoRoom { .. }
+            | Self::NoForm { .. }
+            | Self::Cut { .. }
+            | Self::Unreducible { .. } => true,
             Self::Steps { .. } | Self::NoTarget | Self::TooLarge { .. } | Self::Document(_) => {
                 false
             }

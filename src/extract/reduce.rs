@@ -21,12 +21,16 @@ pub(super) struct Reduced {
     pub(super) text: String,
     /// The parts of which nothing is known, as the model kept to no form.
     pub(super) unknown: Vec<String>,
+    /// The parts of which the model could not tell all, as it had no tokens left.
+    pub(super) cut: Vec<String>,
 }
 
 /// Puts the findings of a document together.
 pub(super) fn reduce(inquiry: &Inquiry<'_>, findings: Vec<Finding>) -> Result<Reduced, ModeError> {
     let (mut some, mut nothing, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
-    for Finding { part, found } in findings {
+    let mut cut = Vec::new();
+    for Finding { part, found, is_cut } in findings {
+        cut.extend(is_cut.then(|| part.clone()));
         match found {
             Found::Something(text) => some.push((part, text)),
             Found::Nothing(text) => nothing.push(text),
@@ -34,19 +38,21 @@ pub(super) fn reduce(inquiry: &Inquiry<'_>, findings: Vec<Finding>) -> Result<Re
         }
     }
     if some.is_empty() && nothing.is_empty() && !unknown.is_empty() {
-        return Err(inquiry.no_form());
+        return Err(inquiry.no_answer(!cut.is_empty()));
     }
     while some.len() > 1 {
-        some = round(inquiry, &some)?;
+        some = round(inquiry, &some, &mut cut)?;
     }
     let text = some.pop().map_or_else(|| without(&nothing), |(_, text)| text);
-    Ok(Reduced { text, unknown })
+    Ok(Reduced { text, unknown, cut })
 }
 
-/// Puts as many findings together at a time as fit into a request.
+/// Puts as many findings together at a time as fit into a request. Adds to `cut` what a reply could
+/// not tell all of.
 fn round(
     inquiry: &Inquiry<'_>,
     findings: &[(String, String)],
+    cut: &mut Vec<String>,
 ) -> Result<Vec<(String, String)>, ModeError> {
     let before = findings.len();
     let mut rest = findings;
@@ -54,7 +60,7 @@ fn round(
     while !rest.is_empty() {
         let count = fitting(inquiry, rest);
         let (now, later) = rest.split_at(count);
-        together.push(one(inquiry, now)?);
+        together.push(one(inquiry, now, cut)?);
         rest = later;
     }
     if together.len() == before {
@@ -76,14 +82,16 @@ fn fitting(inquiry: &Inquiry<'_>, findings: &[(String, String)]) -> usize {
 fn one(
     inquiry: &Inquiry<'_>,
     findings: &[(String, String)],
+    cut: &mut Vec<String>,
 ) -> Result<(String, String), ModeError> {
     if let [alone] = findings {
         return Ok(alone.clone());
     }
     let wrapper = inquiry.wrapper();
     let request = request(inquiry, &wrapper, findings);
-    let answer = inquiry.wrapped(CallKind::Reduce, request, &wrapper)?;
-    let text = answer.ok_or_else(|| inquiry.no_form())?;
+    let reply = inquiry.wrapped(CallKind::Reduce, request, &wrapper)?;
+    let text = reply.answer.ok_or_else(|| inquiry.no_answer(reply.is_cut))?;
+    cut.extend(reply.is_cut.then(|| parts(findings)));
     Ok((parts(findings), text))
 }
 

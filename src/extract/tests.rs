@@ -1,3 +1,4 @@
+mod cut;
 mod first_look;
 mod stopping;
 

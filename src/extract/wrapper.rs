@@ -48,6 +48,12 @@ impl Wrapper {
         }
         answer
     }
+
+    /// Returns true if the last wrapper in a reply has no closing tag, or if there is none.
+    pub(super) fn is_open(&self, reply: &str) -> bool {
+        let start = format!("<ai-agent-{}-FINAL", self.nonce);
+        reply.rsplit_once(&start).is_none_or(|(_, inner)| !inner.contains(&self.closing()))
+    }
 }
 
 /// Returns true if a model says that it found nothing. What it adds tells what there is instead.
@@ -71,6 +77,17 @@ mod tests {
         );
         assert_eq!(answer("so, <ai-agent-n1-FINAL>yes</ai-agent-n1-FINAL> done"), Some("yes"));
         assert_eq!(answer("<ai-agent-n1-FINAL format=\"text\">yes"), Some("yes"));
+    }
+
+    #[test]
+    fn a_wrapper_is_open_until_its_closing_tag() {
+        let is_open = |reply: &str| Wrapper::new("n1".to_owned()).is_open(reply);
+        let closed = "<ai-agent-n1-FINAL>yes</ai-agent-n1-FINAL>";
+        assert!(!is_open(closed) && !is_open(&format!("{closed} and")));
+        for open in ["", "yes", "<ai-agent-n1-FIN", "<ai-agent-n1-FINAL>yes</ai-agent-n"] {
+            assert!(is_open(open) && is_open(&format!("<ai-agent-n1-FINAL>{open}")), "{open}");
+        }
+        assert!(is_open(&format!("{closed} or <ai-agent-n1-FINAL>no")));
     }
 
     #[test]

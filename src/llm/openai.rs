@@ -206,10 +206,17 @@ fn add_choice(choice: Choice<'_>, reply: &mut Reply) -> Result<(), Fault> {
             add_call(part, reply)?;
         }
     }
-    match choice.finish_reason.as_deref() {
+    let reason = choice.finish_reason.map(|reason| reason.to_ascii_lowercase());
+    match reason.as_deref() {
         None | Some("") => return Ok(()),
-        Some("length" | "max_tokens" | "model_length") => reply.ends(ReplyEnd::Length),
-        Some("content_filter" | "refusal") => reply.ends(ReplyEnd::Refused),
+        Some(
+            "length"
+            | "max_tokens"
+            | "max_output_tokens"
+            | "model_length"
+            | "model_context_window_exceeded",
+        ) => reply.ends(ReplyEnd::Length),
+        Some("content_filter" | "refusal" | "safety") => reply.ends(ReplyEnd::Refused),
         Some("error" | "abort" | "insufficient_system_resource") => {
             return Err(Fault::broken("gave up in the middle of its reply"));
         }

@@ -26,18 +26,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use hyper_util::rt::TokioTimer;
 use tokio::net::TcpListener;
-use tokio::net::TcpStream;
-use tokio::sync::Notify;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::Semaphore;
 use tokio::time::interval;
-use tokio::time::sleep;
 
+use crate::http_server;
+use crate::http_server::Connection;
 use crate::mcp::http::clients::Clients;
 use crate::mcp::http::endpoint::Endpoint;
 use crate::mcp::http::gate::Gate;
@@ -46,16 +40,8 @@ use crate::mcp::session::Gateway;
 use crate::mcp::shelf::Shelves;
 use crate::mcp::signals::Signals;
 
-/// The most connections.
-const CONNECTIONS: usize = 512;
-/// The time for the head of a request, from the one before on.
-const HEAD: Duration = Duration::from_mins(1);
-/// The most bytes of the head of a request.
-const MOST_HEAD: usize = 64 * 1024;
 /// The time between looks for sessions that nobody uses.
 const TICK: Duration = Duration::from_secs(1);
-/// The pause after a connection could not be taken.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves clients until a signal asks to stop.
 pub(super) async fn serve(
@@ -69,49 +55,18 @@ pub(super) async fn serve(
     let listener = TcpListener::from_std(listener)?;
     let clients = Clients::new(gateway, shelves, session_idle);
     let endpoint = Arc::new(Endpoint { gate: Gate::new(names, &tokens), clients, max_body });
+    let answers = |connection: Connection| {
+        let endpoint = Arc::clone(&endpoint);
+        service_fn(move |request| Arc::clone(&endpoint).answer(request, connection.clone()))
+    };
     tokio::select! {
-        () = accept(&listener, &endpoint) => {}
+        () = http_server::serve(&listener, answers) => {}
         () = end_idle(&endpoint.clients) => {}
         () = signals.any() => {}
     }
     drop(listener);
     endpoint.clients.end().await;
     Ok(())
-}
-
-async fn accept(listener: &TcpListener, endpoint: &Arc<Endpoint>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                tokio::spawn(converse(stream, Arc::clone(endpoint), permit));
-            }
-            Err(error) => {
-                tracing::warn!("a connection cannot be taken: {error}");
-                sleep(PAUSE).await;
-            }
-        }
-    }
-}
-
-/// Answers the requests of a connection.
-async fn converse(stream: TcpStream, endpoint: Arc<Endpoint>, _room: OwnedSemaphorePermit) {
-    // Events are small, and each is to arrive at once.
-    stream.set_nodelay(true).ok();
-    let hang_up = Arc::new(Notify::new());
-    let answer = service_fn(|request| Arc::clone(&endpoint).answer(request, Arc::clone(&hang_up)));
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
-    builder.max_header_size(MOST_HEAD).max_buf_size(MOST_HEAD);
-    tokio::select! {
-        served = builder.serve_connection(TokioIo::new(stream), answer) => {
-            if let Err(error) = served {
-                tracing::debug!("a connection ended: {error}");
-            }
-        }
-        () = hang_up.notified() => {}
-    }
 }
 
 /// Ends sessions that nobody uses.

@@ -3,7 +3,7 @@
 //! ```text
 //! <store>/                          0700, as are context and the conversations
 //!   VERSION                         the format, a number and a newline; a newer format is refused
-//!   ctxfs.toml                      settings of the user, if any; ctxfs never writes it
+//!   ctxfs.toml                      settings of the store, if any; ctxfs never writes it
 //!   permissions.toml                rules of which tools may be called, if any; replaced by rename
 //!   context/
 //!     <conversation>/

@@ -39,7 +39,9 @@ pub(super) struct Gate {
 /// How a request comes in.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// It gets what it asks for.
+    /// It gets what it asks for, as anybody does.
+    Public,
+    /// It has the cookie, and gets what it asks for.
     Admitted,
     /// It has the token: it gets the cookie, and is sent to the same address without the token.
     Welcomed {
@@ -86,8 +88,8 @@ impl Gate {
         if method != Method::GET && method != Method::HEAD {
             return Err(WebError::Method);
         }
-        if assets::is_asset(uri.path()) {
-            return Ok(Entry::Admitted);
+        if assets::is_asset(uri.path()) && !self.has_cookie(headers) {
+            return Ok(Entry::Public);
         }
         let (rest, token) = without_parameter(uri.query().unwrap_or(""), TOKEN);
         if let Some(token) = token {
@@ -214,7 +216,9 @@ mod tests {
             assert_eq!(check(uri, &[host]), Err(401), "{uri}");
         }
         assert_eq!(check("/", &[host, ("cookie", "ctxfs-8080=the-token")]), Err(401));
-        assert_eq!(check("/static/page.css", &[host]), Ok(Entry::Admitted));
+        assert_eq!(check("/static/page.css", &[host]), Ok(Entry::Public));
+        let with_cookie = check("/static/page.css", &[host, ("cookie", &cookie())]);
+        assert_eq!(with_cookie, Ok(Entry::Admitted));
         let slashes = check("//evil.example/?token=the-token", &[host]).unwrap();
         assert!(
             matches!(slashes, Entry::Welcomed { to, from_elsewhere: false, .. } if to == "/evil.example/")

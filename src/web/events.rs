@@ -38,10 +38,11 @@ pub(super) fn answer(site: &Arc<Site>, watched: &[String]) -> Result<Response, W
     if topics.is_empty() {
         return Err(WebError::Missing);
     }
+    let permit = Arc::clone(&site.streams).try_acquire_owned().map_err(|_| WebError::Busy)?;
     let following = site.followers.follow(topics)?;
-    let events = unfold(following, |mut following| async {
+    let events = unfold((following, permit), |(mut following, permit)| async {
         let event = next(&mut following).await?;
-        Some((Ok::<_, Infallible>(event), following))
+        Some((Ok::<_, Infallible>(event), (following, permit)))
     });
     let alive = KeepAlive::new().interval(ALIVE);
     Ok(Sse::new(events).keep_alive(alive).into_response())

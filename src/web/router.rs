@@ -21,6 +21,7 @@ use axum::routing::get;
 use percent_encoding::percent_decode_str;
 use uuid::Uuid;
 
+use crate::http_server::Connection;
 use crate::model::Component;
 use crate::web::access::Entry;
 use crate::web::assets;
@@ -75,8 +76,13 @@ pub(super) fn router(site: Arc<Site>) -> Router {
 /// Lets a request in, or not, and adds the headers of every answer.
 async fn admit(State(site): SharedSite, request: Request, next: Next) -> Response {
     let entry = site.gate.check(request.method(), request.uri(), request.headers());
+    if let (Ok(Entry::Admitted | Entry::Welcomed { .. }), Some(connection)) =
+        (&entry, request.extensions().get::<Connection>())
+    {
+        connection.admit();
+    }
     let mut response = match entry {
-        Ok(Entry::Admitted) => next.run(request).await,
+        Ok(Entry::Public | Entry::Admitted) => next.run(request).await,
         Ok(Entry::Welcomed { to, cookie, from_elsewhere }) => welcome(&to, &cookie, from_elsewhere),
         Err(refused) => refused.into_response(),
     };

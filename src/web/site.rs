@@ -6,6 +6,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::engine::Engine;
 use crate::engine::EngineError;
@@ -19,6 +20,8 @@ use crate::web::topics::Followers;
 use crate::web::turns::Searches;
 use crate::web::work::Work;
 
+/// Streams of events that are open at a time: fewer than connections, so that pages have some.
+const STREAMS: usize = 128;
 /// Files whose lines are counted at a time behind what people look at.
 const COUNTERS: usize = 2;
 /// The time for which a thread counts before it looks whether the file has grown.
@@ -32,6 +35,8 @@ pub(super) struct Site {
     pub(super) work: Work,
     pub(super) searches: Searches,
     pub(super) followers: Followers,
+    /// The streams of events that may be open.
+    pub(super) streams: Arc<Semaphore>,
     /// The files whose lines are being counted, by conversation and path.
     counting: Mutex<HashSet<(Component, String)>>,
 }
@@ -46,6 +51,7 @@ impl Site {
             work: Work::new(),
             searches: Searches::default(),
             followers: Followers::default(),
+            streams: Arc::new(Semaphore::new(STREAMS)),
             counting: Mutex::default(),
         })
     }

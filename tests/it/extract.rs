@@ -29,7 +29,7 @@ struct AskedStore {
 impl AskedStore {
     fn new(script: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Self {
         let (store, endpoint) = (TestStore::new(), Endpoint::new(script));
-        fs::write(store.path().join("ctxfs.toml"), endpoint.settings()).unwrap();
+        store.user_settings(endpoint.settings());
         let name = format!("c7/artifacts/tool/{}", store.put("c7", "9f3k", LOG));
         Self { store, endpoint, name }
     }
@@ -86,6 +86,23 @@ fn a_question_is_answered_once_and_paid_once() {
     assert_eq!((stats["input"].as_u64(), stats["output"].as_u64()), (Some(100), Some(10)));
     let table = asked.store.ctxfs("stats", &[]).text();
     assert!(table.contains("0.000140  all"), "{table}");
+}
+
+#[test]
+fn an_answer_that_was_cut_says_so_and_is_asked_for_again() {
+    let asked = AskedStore::new(|_| Reply::Cut("sdb1 and"));
+    for calls in [1, 2] {
+        let told = asked.command(&["--json", &asked.name, "which disks are full?"]).stdout();
+        let told: Value = serde_json::from_slice(&told).unwrap();
+        assert_eq!((&told["cached"], &told["cut"]), (&false.into(), &true.into()), "{told}");
+        let text = told["text"].as_str().unwrap();
+        assert!(text.starts_with("sdb1 and\n") && text.contains("(Not complete: "), "{text}");
+        assert!(told["warnings"][0].as_str().unwrap().contains("`max_output_tokens`"), "{told}");
+        assert_eq!(asked.endpoint.requests().len(), calls);
+    }
+    assert!(asked.log().iter().all(|entry| entry["ended"] == "cut"), "{:?}", asked.log());
+    let text = asked.ask("which disks are full?");
+    assert!(String::from_utf8_lossy(&text.stdout).contains("\n\nWarning: "), "{text}");
 }
 
 #[test]

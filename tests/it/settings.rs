@@ -1,6 +1,7 @@
 //! Settings take effect in a mount, in `put` and in `view`, and mistakes in them are reported.
 
 mod redaction;
+mod store_file;
 
 use std::fs;
 use std::path::Path;
@@ -21,6 +22,13 @@ const MASK: &str = "[redacted:aws-key]**";
 fn store(settings: &str) -> Arc<TestStore> {
     let store = TestStore::new();
     fs::write(store.path().join("ctxfs.toml"), settings).unwrap();
+    Arc::new(store)
+}
+
+/// Returns a store with settings of its user.
+fn of_user(settings: &str) -> Arc<TestStore> {
+    let store = TestStore::new();
+    store.user_settings(settings);
     Arc::new(store)
 }
 
@@ -84,8 +92,8 @@ fn a_mount_is_as_the_settings_say_and_flags_win() {
 
 #[test]
 fn wrong_settings_end_every_command() {
-    let store = store("max_lines = 3\nmax_inline_byte = 16384\n");
-    let path = store.path().join("ctxfs.toml");
+    let store = of_user("max_lines = 3\nmax_inline_byte = 16384\n");
+    let path = store.user_file();
     let want = format!(
         "{}:2: unknown key `max_inline_byte`; did you mean `max_inline_bytes`?",
         path.display()
@@ -113,10 +121,10 @@ fn wrong_settings_end_every_command() {
 
 #[test]
 fn what_config_prints_can_be_its_file() {
-    let store = store("quota = \"3 GiB\"\n[redact]\n[tool.\"a/*\"]\nmax_lines = 7\n");
+    let store = of_user("quota = \"3 GiB\"\n[redact]\n[tool.\"a/*\"]\nmax_lines = 7\n");
     let printed = store.ctxfs("config", &[]).text();
     assert!(printed.contains("quota = \"3 GiB\" "), "{printed}");
-    assert!(printed.contains("ctxfs.toml:1\n") && printed.contains("# --store\n"), "{printed}");
+    assert!(printed.contains("user.toml:1\n") && printed.contains("# --store\n"), "{printed}");
     let copy = store.scratch("copy").join("copy.toml");
     fs::write(&copy, &printed).unwrap();
     let again =
@@ -147,7 +155,7 @@ fn the_users_file_is_read_and_variables_win_over_it() {
 
 #[test]
 fn secrets_are_masked_in_views_and_kept_in_the_file() {
-    let store = store("redact = \"views\"\n");
+    let store = of_user("redact = \"views\"\n");
     let text = format!("{}id {KEY}\n", String::from_utf8(log()).unwrap());
     for mode in Mode::ALL {
         let mount = TestMount::of(&store, mode, &["--advertise", "/ctx"]);
@@ -168,7 +176,7 @@ fn secrets_are_masked_in_views_and_kept_in_the_file() {
 
 #[test]
 fn secrets_are_masked_on_the_disk_where_that_is_asked() {
-    let store = store("redact = \"stored\"\n");
+    let store = of_user("redact = \"stored\"\n");
     let text = format!("id {KEY}\nend\n");
     let masked = format!("id {MASK}\nend\n");
     let args = format!("{{\"id\": \"{KEY}\"}}");
@@ -193,7 +201,7 @@ fn what_put_prints_is_masked_and_says_so() {
     let settings = |apply: &str| format!("redact = \"{apply}\"\nmax_bytes = 4000\n");
     let text = format!("id {KEY}\n{}", String::from_utf8(log()).unwrap());
     for (apply, stored) in [("views", KEY), ("stored", MASK)] {
-        let store = store(&settings(apply));
+        let store = of_user(&settings(apply));
         let args = format!("key {KEY}");
         let put = |format: &str, more: &[&str], text: &str| {
             let put = ["-c", "c7", "--call", format, "--args", &args, "--format", format];
@@ -224,7 +232,7 @@ fn what_put_prints_is_masked_and_says_so() {
 fn the_tool_output_layout_is_masked_where_that_is_asked() {
     let text = format!("id {KEY}\n{}", String::from_utf8(log()).unwrap());
     for (apply, stored) in [("views", KEY), ("stored", MASK)] {
-        let store = store(&format!("redact = \"{apply}\"\nmax_bytes = 4000\n"));
+        let store = of_user(&format!("redact = \"{apply}\"\nmax_bytes = 4000\n"));
         for more in [&[][..], &["-c", "c7"]] {
             let dir = store.scratch("host");
             let put = [&["--layout", "tool-output", "--tool", "Read"], more].concat();
@@ -274,10 +282,11 @@ fn holds(dir: &Path, text: &str) -> bool {
 
 #[test]
 fn nothing_is_said_of_secrets_in_the_log() {
-    let store = store("redact = \"stored\"\nlog = \"trace\"\n");
+    let store = of_user("redact = \"stored\"\nlog = \"trace\"\n");
     let dir = store.scratch("mnt");
     let state = dir.with_extension("state");
-    let command = |name: &str| Command::ctxfs().arg(name).arg(&dir).env("XDG_STATE_HOME", &state);
+    let program = || Command::ctxfs().with_settings_of(&store).env("XDG_STATE_HOME", &state);
+    let command = |name: &str| program().arg(name).arg(&dir);
     command("mount").arg("--store").arg(store.path()).stdout();
     fs::create_dir(dir.join("c7")).unwrap();
     let artifact = dir.join("c7/artifacts/tool/x.txt");

@@ -2,6 +2,7 @@
 
 mod client;
 mod command;
+mod crowd;
 mod faulty;
 mod fuse;
 mod mount;
@@ -17,6 +18,9 @@ pub(crate) use command::Command;
 pub(crate) use command::Output;
 pub(crate) use command::need;
 pub(crate) use command::while_none_starts;
+pub(crate) use crowd::CROWD;
+pub(crate) use crowd::crowd;
+pub(crate) use crowd::is_open;
 pub(crate) use faulty::Call;
 pub(crate) use faulty::Fault;
 pub(crate) use faulty::FaultyDisk;

@@ -2,6 +2,7 @@
 
 mod access;
 mod confined;
+mod connections;
 mod export;
 mod hostile;
 mod hosts;

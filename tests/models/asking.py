@@ -37,7 +37,9 @@ class Store:
         self.program, self.directory = program, pathlib.Path(tempfile.mkdtemp(dir=directory))
 
     def set(self, url, context, tools="none", more=""):
-        (self.directory / "ctxfs.toml").write_text(f"""[extract]
+        config = self.directory / ".config" / "ctxfs"
+        config.mkdir(parents=True, exist_ok=True)
+        (config / "ctxfs.toml").write_text(f"""[extract]
 targets = ["local/{NAME}"]
 timeout = {TIMEOUT}
 concurrency = 1

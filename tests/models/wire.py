@@ -123,8 +123,9 @@ def run(program, directory, form, case):
     _, mode, tools, script = case
     endpoint = Endpoint(form, script)
     store = pathlib.Path(directory) / f"{form.kind}-{mode}-{tools}"
-    store.mkdir()
-    (store / "ctxfs.toml").write_text(settings(form, endpoint.url(), tools))
+    config = store / ".config" / "ctxfs"
+    config.mkdir(parents=True)
+    (config / "ctxfs.toml").write_text(settings(form, endpoint.url(), tools))
     ctxfs = lambda *words, **more: subprocess.run(
         [program, "--store", store, *words], check=True, capture_output=True, timeout=60,
         env={"PATH": "/usr/bin:/bin", "HOME": str(store), "SDK_KEY": KEY}, **more).stdout

@@ -75,7 +75,8 @@ pub(super) struct Names {
 
 /// Returns where the bucket is.
 pub(super) fn url(settings: &Settings) -> anyhow::Result<BucketUrl> {
-    let hint = "set `url` in `[remote]` of ctxfs.toml, or `CTXFS_REMOTE_URL`: docs/REMOTE.md";
+    let hint = "set `url` in `[remote]` of ~/.config/ctxfs/ctxfs.toml, or `CTXFS_REMOTE_URL`: \
+                docs/REMOTE.md";
     let none = || Failure::usage("no bucket is set that hosts share", hint);
     let text = settings.text(Key::RemoteUrl).ok_or_else(none)?;
     Ok(BucketUrl::parse(text).map_err(|error| Failure::usage(error.to_string(), hint))?)

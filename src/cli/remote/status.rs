@@ -36,7 +36,7 @@ use crate::store::Time;
 /// The time that the bucket has to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-const HINT: &str = "correct `[remote]` of ctxfs.toml or the environment: docs/REMOTE.md";
+const HINT: &str = "correct `[remote]` of the user's ctxfs.toml or the environment: docs/REMOTE.md";
 /// A difference of clocks that is told as a fault.
 const CLOCK_IS_OFF: Duration = Duration::from_mins(1);
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::cli::settings::file::USER_TABLES;
 use crate::cli::settings::row::Group;
 use crate::cli::settings::row::Row;
 use crate::cli::settings::table::ROWS;
@@ -21,6 +22,7 @@ pub(super) fn markdown() -> String {
         .replace("{extract}", &table(Group::Extract))
         .replace("{remote}", &table(Group::Remote))
         .replace("{sets}", &sets())
+        .replace("{users}", &users())
 }
 
 fn table(group: Group) -> String {
@@ -43,6 +45,14 @@ fn line(row: &Row) -> String {
     let flag = row.flag.map(|flag| format!("`{flag}`")).unwrap_or_default();
     let (name, allowed, variable) = (row.name, row.kind.allowed(), row.variable);
     format!("| `{name}` | {allowed} | {default} | `{variable}` | {flag} |\n")
+}
+
+/// Returns what does not count from the store's own file.
+fn users() -> String {
+    let tables = USER_TABLES.iter().map(|table| format!("`[{table}]`"));
+    let is_in_table = |row: &&Row| matches!(row.group, Group::Extract | Group::Remote);
+    let rows = ROWS.iter().filter(|row| !row.key.counts_from_store() && !is_in_table(row));
+    tables.chain(rows.map(|row| format!("`{}`", row.name))).collect::<Vec<_>>().join(", ")
 }
 
 fn sets() -> String {

@@ -1,6 +1,7 @@
 //! Settings files: TOML, checked key by key, so that errors name the line.
 
 mod models;
+mod of_store;
 
 use std::borrow::Cow;
 use std::fs;
@@ -10,6 +11,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::path::PathBuf;
 
+pub(super) use of_store::StoreFile;
+#[cfg(test)]
+pub(super) use of_store::USER_TABLES;
 use toml::Spanned;
 use toml::de::DeTable;
 use toml::de::DeValue;
@@ -80,37 +84,37 @@ type SpannedValue<'i> = Spanned<DeValue<'i>>;
 impl SettingsFile {
     /// Reads the file. Returns `None` if it does not exist.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, Failure> {
-        let unreadable = |error: &dyn std::fmt::Display| {
-            let text = format!("cannot read the settings in `{}`: {error}", path.display());
-            Failure::usage(text, "make it readable, or remove it")
-        };
-        let file = match fs::File::open(path) {
-            Ok(file) => file,
-            Err(error) if is_absent(&error) => return Ok(None),
-            Err(error) => return Err(unreadable(&error)),
-        };
-        let mut text = String::new();
-        let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
-        read.map_err(|error| unreadable(&error))?;
-        if text.len() as u64 > MOST_BYTES {
-            return Err(unreadable(&"it is larger than 1 MiB"));
+        match fs::File::open(path).and_then(|file| text_of(file, MOST_BYTES)) {
+            Ok(text) => Self::parse(path, &text).map(Some),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(unreadable(path, &error)),
         }
-        Self::parse(path, &text).map(Some)
     }
 
     /// Parses `text`, the content of `path`.
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self, Failure> {
         let reader = SettingsReader { path, text };
-        let table = DeTable::parse(text).map_err(|error| {
-            let message = error.message().lines().next().unwrap_or_default();
-            reader.failure(&error.span().unwrap_or_default(), &format!("invalid TOML: {message}"))
-        })?;
         let mut file = Self { path: path.to_owned(), ..Self::default() };
-        for (name, item) in in_order(table.get_ref()) {
+        for (name, item) in in_order(reader.document()?.get_ref()) {
             reader.entry(name, item, &mut file)?;
         }
         Ok(file)
     }
+}
+
+/// Reads a text of at most `most` bytes.
+fn text_of(file: fs::File, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    file.take(most + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > most {
+        return Err(io::Error::other(format!("it is larger than {} KiB", most >> 10)));
+    }
+    Ok(text)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let text = format!("cannot read the settings in `{}`: {error}", path.display());
+    Failure::usage(text, "make it readable, or remove it")
 }
 
 fn is_absent(error: &io::Error) -> bool {
@@ -122,7 +126,14 @@ struct SettingsReader<'a> {
     text: &'a str,
 }
 
-impl SettingsReader<'_> {
+impl<'a> SettingsReader<'a> {
+    fn document(&self) -> Result<Spanned<DeTable<'a>>, Failure> {
+        DeTable::parse(self.text).map_err(|error| {
+            let message = error.message().lines().next().unwrap_or_default();
+            self.failure(&error.span().unwrap_or_default(), &format!("invalid TOML: {message}"))
+        })
+    }
+
     fn entry(
         &self,
         name: &SpannedKey<'_>,

@@ -8,14 +8,22 @@ use serde_json::Value;
 use crate::cli::env::Environment;
 use crate::cli::settings::print;
 use crate::cli::settings::resolve::Settings;
+use crate::cli::settings::row::Key;
+use crate::cli::settings::value;
+use crate::store::SETTINGS;
 
 /// Checks that a settings file is either refused with its path and a hint, or that printing the
-/// settings gives a file of the same settings.
+/// settings gives a file of the same settings. As a store's own file, it is never refused.
 pub fn fuzz_settings(data: &[u8]) {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("given.toml");
     let environment = Environment { home: Some(dir.path().to_owned()), ..Environment::default() };
     fs::write(&path, data).expect("room");
+    let store = vec![(Key::Store, value::Value::Path(dir.path().to_owned()))];
+    fs::write(dir.path().join(SETTINGS), data).expect("room");
+    let of_store = Settings::load(None, store, &environment).expect("nothing in a store fails");
+    assert!(of_store.notices().len() <= 2, "{of_store:?}");
+    assert!(of_store.redact.apply.value == "off", "{of_store:?}");
     let settings = match Settings::load(Some(&path), Vec::new(), &environment) {
         Ok(settings) => settings,
         Err(failure) => {

@@ -14,6 +14,7 @@ use crate::cli::places;
 use crate::cli::settings::calls::CallRules;
 use crate::cli::settings::file;
 use crate::cli::settings::file::SettingsFile;
+use crate::cli::settings::file::StoreFile;
 use crate::cli::settings::models::ModelTables;
 use crate::cli::settings::origin::Origin;
 use crate::cli::settings::origin::Setting;
@@ -40,6 +41,7 @@ pub(in crate::cli) struct Settings {
     pub(super) models: ModelTables,
     files: Vec<PathBuf>,
     store: Option<PathBuf>,
+    notices: Vec<String>,
 }
 
 /// The settings for redaction.
@@ -51,19 +53,22 @@ pub(super) struct RedactSettings {
 }
 
 impl Settings {
-    /// Loads the settings from the user's file, the store's file, `config`, `environment` and
-    /// `flags`. Only `config`, if given, must exist.
+    /// Loads the settings from the administrator's file, the user's, the store's, `config`,
+    /// `environment` and `flags`. Only `config`, if given, must exist. Nothing in the store's file
+    /// fails.
     pub(in crate::cli) fn load(
         config: Option<&Path>,
         flags: Vec<(Key, Value)>,
         environment: &Environment,
     ) -> Result<Self, Failure> {
         let overrides = overrides(flags, environment)?;
-        let user =
-            user_file(environment).map(|path| SettingsFile::read(&path)).transpose()?.flatten();
+        let read = |path: &PathBuf| SettingsFile::read(path);
+        let system = environment.system_settings.as_ref().map(read).transpose()?.flatten();
+        let user_path = user_file(environment);
+        let user = user_path.as_ref().map(read).transpose()?.flatten();
         let given = config.map(read_given).transpose()?;
         let mut values = defaults();
-        for file in [&user, &given].into_iter().flatten() {
+        for file in [&system, &user, &given].into_iter().flatten() {
             values.extend(
                 file.values.iter().map(|entry| with_resolved_path(entry, file, environment)),
             );
@@ -71,8 +76,11 @@ impl Settings {
         values.extend(overrides.iter().cloned());
         let store = path_of(&values, Key::Store);
         let store = places::store(store, environment).ok();
-        let stores = store.as_ref().map(|store| store_file(store)).transpose()?.flatten();
-        let files: Vec<SettingsFile> = [user, stores, given].into_iter().flatten().collect();
+        let stores = store.as_ref().and_then(|store| StoreFile::read(&store.join(SETTINGS)));
+        let notices = stores.as_ref().map(|stores| stores.notices(user_path.as_deref()));
+        let stores = stores.map(|stores| stores.file);
+        let files: Vec<SettingsFile> =
+            [system, user, stores, given].into_iter().flatten().collect();
         values = defaults();
         for file in &files {
             values.extend(
@@ -88,7 +96,8 @@ impl Settings {
             models.add(&file.models);
         }
         let tools = ToolSettings::new(files.into_iter().flat_map(|file| file.tools));
-        Ok(Self { values, tools, redact, calls, models, files: paths, store })
+        let notices = notices.unwrap_or_default();
+        Ok(Self { values, tools, redact, calls, models, files: paths, store, notices })
     }
 
     /// Returns the defaults.
@@ -100,7 +109,8 @@ impl Settings {
         };
         let (tools, files) = (ToolSettings::default(), Vec::new());
         let (calls, models) = (CallRules::default(), ModelTables::default());
-        Self { values: defaults(), tools, redact, calls, models, files, store: None }
+        let (store, notices) = (None, Vec::new());
+        Self { values: defaults(), tools, redact, calls, models, files, store, notices }
     }
 
     /// Returns the absolute path of the store.
@@ -119,6 +129,12 @@ impl Settings {
     /// Returns the files that were read; later ones override earlier ones.
     pub(in crate::cli) fn files(&self) -> &[PathBuf] {
         &self.files
+    }
+
+    /// Returns what the user should know about the store's own file: settings in it that do not
+    /// count, and what is wrong in it.
+    pub(in crate::cli) fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// Returns a setting, if it is set or has a default.
@@ -255,19 +271,6 @@ fn read_given(path: &Path) -> Result<SettingsFile, Failure> {
         Failure::usage(text, "name an existing file: `--config FILE`")
     };
     SettingsFile::read(path)?.ok_or_else(missing)
-}
-
-/// Reads the store's own file. It cannot set the store, which was known before the file was found.
-fn store_file(store: &Path) -> Result<Option<SettingsFile>, Failure> {
-    let file = SettingsFile::read(&store.join(SETTINGS))?;
-    let said =
-        file.as_ref().and_then(|file| file.values.iter().find(|(key, _)| *key == Key::Store));
-    match said {
-        Some((_, setting)) => {
-            Err(setting.origin.failure("`store` cannot be set in the store's own file"))
-        }
-        None => Ok(file),
-    }
 }
 
 /// Resolves a path in a setting: a relative path starts at the file's directory, and `~` is the

@@ -63,6 +63,24 @@ pub(in crate::cli) enum Key {
     ExtractView,
 }
 
+impl Key {
+    /// Returns true if the store's own file may set it, which others than the user can write: it
+    /// grants nothing, sends nothing, and reaches nothing outside of the store.
+    pub(super) fn counts_from_store(self) -> bool {
+        !matches!(
+            self,
+            Self::Store
+                | Self::Mountpoint
+                | Self::AllowOther
+                | Self::NoExec
+                | Self::Confine
+                | Self::Dir
+                | Self::RetentionDays
+                | Self::References
+        ) && !matches!(self.row().group, Group::Extract | Group::Remote)
+    }
+}
+
 /// The groups of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Group {

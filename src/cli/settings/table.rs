@@ -28,7 +28,7 @@ const OWN: &[Row] = &[
         variable: env::STORE,
         flag: Some("--store"),
         about: "Directory of the store. Default: `$XDG_DATA_HOME/ctxfs`, or else \
-                `~/.local/share/ctxfs`. Cannot be set in the store's own file.",
+                `~/.local/share/ctxfs`. Does not count in the store's own file.",
     },
     Row {
         key: Key::Mountpoint,

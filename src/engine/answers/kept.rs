@@ -52,16 +52,18 @@ pub(super) fn find(asked: &AskedDocument<'_>) -> Option<Extraction> {
     Some(Extraction {
         asked: question.mode,
         used: kept.used.parse().ok()?,
-        answer: Ok(AnswerText { text: mask(kept.text), found: Some(kept.found) }),
+        answer: Ok(AnswerText { text: mask(kept.text), found: Some(kept.found), is_cut: false }),
         warnings: kept.warnings.into_iter().map(mask).collect(),
         calls: Vec::new(),
     })
 }
 
-/// Keeps the answer of a model, and returns true for one. One that cannot be kept costs its calls
-/// again, so that is no error.
+/// Keeps the whole answer of a model, and returns true for one. One that cannot be kept costs its
+/// calls again, so that is no error.
 pub(super) fn keep(asked: &AskedDocument<'_>, extraction: &Extraction) -> bool {
-    let Ok(AnswerText { text, found: Some(found) }) = &extraction.answer else { return false };
+    let Ok(AnswerText { text, found: Some(found), is_cut: false }) = &extraction.answer else {
+        return false;
+    };
     let Some(call) = extraction.calls.last() else { return false };
     let kept = KeptAnswer {
         question: asked.question.text.to_owned(),

@@ -46,7 +46,7 @@ struct LogEntry {
     /// Billionths of a dollar.
     nanodollars: u64,
     millis: u64,
-    /// `answered`, `not found`, `shown`, `stopped` or `failed`.
+    /// `answered`, `cut`, `not found`, `shown`, `stopped` or `failed`.
     ended: String,
     /// Bytes of the answer, or of the error.
     bytes: u64,
@@ -87,9 +87,10 @@ fn append(asked: &AskedDocument<'_>, entry: &LogEntry) -> Result<()> {
 fn entry(asked: &AskedDocument<'_>, answer: &Answer, took: Duration) -> LogEntry {
     let Answer { facts, extraction, cached } = answer;
     let (ended, said) = match &extraction.answer {
-        Ok(AnswerText { text, found: Some(true) }) => ("answered", text.clone()),
-        Ok(AnswerText { text, found: Some(false) }) => ("not found", text.clone()),
-        Ok(AnswerText { text, found: None }) => ("shown", text.clone()),
+        Ok(AnswerText { text, is_cut: true, .. }) => ("cut", text.clone()),
+        Ok(AnswerText { text, found: Some(true), .. }) => ("answered", text.clone()),
+        Ok(AnswerText { text, found: Some(false), .. }) => ("not found", text.clone()),
+        Ok(AnswerText { text, found: None, .. }) => ("shown", text.clone()),
         Err(error) if error.is_stop() => ("stopped", error.to_string()),
         Err(error) => ("failed", error.to_string()),
     };

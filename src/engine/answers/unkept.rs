@@ -1,4 +1,5 @@
-//! Answers that are not kept with their conversation: failures, and what is shown without a model.
+//! Answers that are not kept with their conversation: failures, answers that were cut, and what is
+//! shown without a model.
 //!
 //! A reader may look at a view again and again, and each failure may have cost money. So one is
 //! shown for some minutes before a model is asked again.

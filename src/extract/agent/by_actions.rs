@@ -13,6 +13,7 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::extract::ModelRequest;
+use crate::extract::ReplyEnd;
 use crate::extract::Turn;
 use crate::extract::agent::AgentAnswer;
 use crate::extract::agent::LookLog;
@@ -92,9 +93,13 @@ pub(super) fn answer(
     // Most models would do what was done for them once more.
     let mut repeated = Some(first.look.name());
     let steps = inquiry.settings.max_steps.max(1);
+    let mut is_cut = false;
     for step in 1..=steps {
         let is_last = step == steps || looks.is_exhausted();
         if is_last && looks.shown.is_empty() {
+            if is_cut {
+                return Err(inquiry.no_answer(is_cut));
+            }
             return Ok(nothing(NO_LINE, &looks));
         }
         let mut request = if is_last {
@@ -105,7 +110,9 @@ pub(super) fn answer(
         };
         make_room(&mut request, profile.context_tokens);
         let reply = inquiry.asking.ask(CallKind::Agent, inquiry.model, &request)?;
-        let shown = match action(&reply.text) {
+        let action = action(&reply.text);
+        is_cut = action.is_none() && reply.end == ReplyEnd::Length;
+        let shown = match action {
             // Not every endpoint keeps a model to the schema.
             Some(ActionReply::Answer { .. }) if looks.shown.is_empty() => {
                 return Ok(nothing(NO_LINE, &looks));
@@ -114,10 +121,10 @@ pub(super) fn answer(
                 return Ok(nothing(&text, &looks));
             }
             Some(ActionReply::Answer { lines, text, .. }) => {
-                return Ok(AgentAnswer { text, lines, looks: looks.named() });
+                return Ok(AgentAnswer { text, lines, looks: looks.named(), is_cut });
             }
             Some(action) => {
-                let look = action.look().ok_or_else(|| inquiry.no_form())?;
+                let look = action.look().ok_or_else(|| inquiry.no_answer(is_cut))?;
                 repeated = looks.taken.contains(&look).then(|| look.name());
                 for seen in &mut seen {
                     seen.is_passed = true;
@@ -128,12 +135,16 @@ pub(super) fn answer(
         };
         seen.push(Seen { look: reply.text, shown, is_passed: false });
     }
+    if is_cut {
+        return Err(inquiry.no_answer(is_cut));
+    }
     Err(ModeError::Steps { target: profile.target.clone(), steps })
 }
 
 /// Returns the answer that nothing was found, and why.
 fn nothing(why: &str, looks: &LookLog) -> AgentAnswer {
-    AgentAnswer { text: format!("{NOTHING}. {why}"), lines: Vec::new(), looks: looks.named() }
+    let text = format!("{NOTHING}. {why}");
+    AgentAnswer { text, looks: looks.named(), ..AgentAnswer::default() }
 }
 
 /// Returns the request of a turn in which the model may look on.

@@ -16,6 +16,7 @@ use crate::extract::asking::CallKind;
 use crate::extract::cited_lines::split_off_lines;
 use crate::extract::first_look::FirstLook;
 use crate::extract::inquiry::Inquiry;
+use crate::extract::inquiry::WrappedReply;
 use crate::extract::look::LineForm;
 use crate::extract::look::Look;
 use crate::extract::mode_error::ModeError;
@@ -38,20 +39,26 @@ pub(super) fn answer(
     let mut looks = LookLog::new(first);
     let mut request = first_request(inquiry, &wrapper, first);
     let steps = inquiry.settings.max_steps.max(1);
+    let mut is_cut = false;
     for step in 1..=steps {
         if step == steps {
             request.turns.push(Turn::User(inquiry.filled(Prompt::AgentLast, &wrapper, &[])));
         }
         make_room(&mut request, profile.context_tokens);
         let reply = inquiry.asking.ask(CallKind::Agent, inquiry.model, &request)?;
-        if let Some(text) = wrapper.answer(&reply.text).filter(|_| reply.calls.is_empty()) {
-            let (text, lines) = split_off_lines(text);
-            return Ok(Some(AgentAnswer { text, lines, looks: looks.named() }));
+        let wrapped = WrappedReply::of(&reply, &wrapper);
+        is_cut = wrapped.is_cut;
+        if let Some(text) = wrapped.answer.filter(|_| reply.calls.is_empty()) {
+            let (text, lines) = split_off_lines(&text);
+            return Ok(Some(AgentAnswer { text, lines, looks: looks.named(), is_cut }));
         }
         if reply.calls.is_empty() && step == 1 && !sure {
             return Ok(None);
         }
         go_on(inquiry, form, &wrapper, &mut looks, &mut request, reply)?;
+    }
+    if is_cut {
+        return Err(inquiry.no_answer(is_cut));
     }
     Err(ModeError::Steps { target: profile.target.clone(), steps })
 }

@@ -217,6 +217,7 @@ fn a_reply_says_why_it_ends() {
     let table = [
         ("stop", ReplyEnd::Done),
         ("length", ReplyEnd::Length),
+        ("MAX_TOKENS", ReplyEnd::Length),
         ("content_filter", ReplyEnd::Refused),
         ("something_new", ReplyEnd::Done),
     ];

@@ -16,6 +16,7 @@ use hyper::header::HeaderValue;
 use rmcp::model::ProtocolVersion;
 use tokio::sync::Notify;
 
+use crate::http_server::Connection;
 use crate::mcp::envelope::Kind;
 use crate::mcp::headers::EVENTS;
 use crate::mcp::headers::JSON;
@@ -70,29 +71,30 @@ impl Head {
 }
 
 impl Endpoint {
-    /// Answers a request on a connection that `hang_up` ends.
+    /// Answers a request on a connection.
     pub(super) async fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
-        hang_up: Arc<Notify>,
+        connection: Connection,
     ) -> Result<Response<AnswerBody>, Infallible> {
-        let answer = self.respond(request, hang_up).await;
+        let answer = self.respond(request, &connection).await;
         Ok(answer.unwrap_or_else(|refusal| refusal.answer().map(AnswerBody::text)))
     }
 
     async fn respond(
         self: Arc<Self>,
         request: Request<Incoming>,
-        hang_up: Arc<Notify>,
+        connection: &Connection,
     ) -> Result<Response<AnswerBody>, Refusal> {
         let owner = self.gate.check(request.headers())?;
+        connection.admit();
         if request.uri().path() != PATH {
             let text = format!("there is nothing here: the endpoint is {PATH}");
             return Err(Refusal::new(StatusCode::NOT_FOUND, text));
         }
         let (parts, body) = request.into_parts();
         let version = modern::version(&parts.headers)?;
-        let head = Head { headers: parts.headers, owner, version, hang_up };
+        let head = Head { headers: parts.headers, owner, version, hang_up: connection.hang_up() };
         match parts.method {
             Method::POST => self.post(head, body).await,
             Method::GET if !head.is_modern() => self.get(&head),

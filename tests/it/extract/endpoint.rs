@@ -17,6 +17,8 @@ use serde_json::json;
 pub(crate) enum Reply {
     /// Says this, in the wrapper that the request asks for.
     Answer(&'static str),
+    /// Says this in the same way, and is cut before the closing tag.
+    Cut(&'static str),
     /// Sends this status and body.
     Status(u16, &'static str),
     /// Sends nothing, until the client is gone.
@@ -111,7 +113,11 @@ fn read(stream: &TcpStream) -> Option<Value> {
 /// Returns false if the client is gone.
 fn answer(mut stream: &TcpStream, request: &Value, reply: &Reply) -> bool {
     let (status, body) = match reply {
-        Reply::Answer(text) => (200, completion(&wrapped(request, text))),
+        Reply::Answer(text) => (200, completion(&wrapped(request, text), "stop")),
+        Reply::Cut(text) => {
+            let whole = wrapped(request, text);
+            (200, completion(whole.rsplit_once("</").unwrap().0, "length"))
+        }
         Reply::Status(status, body) => (*status, (*body).to_owned()),
         Reply::Silence => {
             let mut rest = [0];
@@ -125,9 +131,9 @@ fn answer(mut stream: &TcpStream, request: &Value, reply: &Reply) -> bool {
     stream.write_all((head + &body).as_bytes()).is_ok()
 }
 
-fn completion(text: &str) -> String {
+fn completion(text: &str, end: &str) -> String {
     let message = json!({"role": "assistant", "content": text});
-    let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
+    let choice = json!({"index": 0, "message": message, "finish_reason": end});
     json!({"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 10}})
         .to_string()
 }

@@ -24,7 +24,7 @@ impl ViewedMount {
         let (store, endpoint) = (Arc::new(TestStore::new()), Endpoint::new(move |_| reply()));
         let settings =
             endpoint.keyless_settings().replacen("[extract]\n", "[extract]\nview = true\n", 1);
-        fs::write(store.path().join("ctxfs.toml"), settings).unwrap();
+        store.user_settings(settings);
         let mount = TestMount::of(&store, Mode::Passthrough, &[]);
         let file = mount.artifact("c7", "9f3k.txt", LOG);
         Self { endpoint, mount, file }

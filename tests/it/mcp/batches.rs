@@ -11,7 +11,7 @@ fn asking() -> Value {
 fn index(capabilities: &Value, settings: &str) -> (Gateway, Value) {
     let store = Arc::new(TestStore::new());
     std::fs::create_dir_all(store.path()).unwrap();
-    std::fs::write(store.path().join("ctxfs.toml"), settings).unwrap();
+    store.user_settings(settings);
     let servers = [("one", json!({})), ("two", json!({"trust": true}))];
     let mut gateway = Gateway::of_servers(&store, &["--tools", "index"], &servers);
     let told = gateway.shake_hands_with("2025-11-25", capabilities);

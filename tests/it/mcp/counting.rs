@@ -48,7 +48,7 @@ fn calls_are_counted_by_server_and_tool() {
 fn calls_of_batches_and_the_index_are_counted() {
     let store = Arc::new(TestStore::new());
     let rules = "[permissions]\n\"*\" = \"allow\"\n";
-    std::fs::write(store.path().join("ctxfs.toml"), rules).unwrap();
+    store.user_settings(rules);
     let mut gateway = two(&store, &["--tools", "index"]);
     let long = json!({"name": "one__text", "arguments": {"line": "a line\n", "counts": [20_000]}});
     let calls = json!([long, {"name": "two__echo"}, {"name": "nothing"}]);

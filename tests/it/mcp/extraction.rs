@@ -7,7 +7,7 @@ use crate::support::eventually;
 
 fn asked(endpoint: &Endpoint) -> (Arc<TestStore>, Gateway) {
     let store = Arc::new(TestStore::new());
-    std::fs::write(store.path().join("ctxfs.toml"), endpoint.settings()).unwrap();
+    store.user_settings(endpoint.settings());
     store.put("c7", "9f3k", b"start\nERROR disk sdb1 is full\nend\n");
     let environment = [("TEST_KEY", "sk-secret")];
     let mut gateway = Gateway::start(&store, &["--stand-in", "handle"], &[], &environment);
@@ -91,7 +91,7 @@ fn progress_is_told_to_a_client_that_asks_for_it() {
 fn indexed(endpoint: &Endpoint, more: &str) -> (Arc<TestStore>, Gateway) {
     let store = Arc::new(TestStore::new());
     let settings = endpoint.keyless_settings() + more;
-    std::fs::write(store.path().join("ctxfs.toml"), settings).unwrap();
+    store.user_settings(settings);
     store.put("c7", "9f3k", b"start\nERROR disk sdb1 is full\nend\n");
     let servers = [("one", json!({"trust": true}))];
     let mut gateway = Gateway::of_servers(&store, &["--tools", "index"], &servers);

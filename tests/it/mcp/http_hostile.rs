@@ -4,7 +4,10 @@ use std::time::Instant;
 
 use super::http_client::*;
 use super::*;
+use crate::support::CROWD;
+use crate::support::crowd;
 use crate::support::eventually;
+use crate::support::is_open;
 
 #[test]
 fn a_body_over_the_limit_is_refused() {
@@ -72,6 +75,26 @@ fn slow_clients_do_not_hold_up_others() {
     client.call("seen", &json!({}));
     assert!(started.elapsed() < Duration::from_secs(10));
     drop(slow);
+}
+
+#[test]
+fn connections_that_show_nothing_give_way() {
+    let token = "a-token-of-some-length";
+    let store = Arc::new(TestStore::new());
+    let file = store.scratch("tokens").join("tokens");
+    std::fs::write(&file, token).unwrap();
+    let options = ["--token-file", file.to_str().unwrap()];
+    let served = Served::start(&store, "127.0.0.1:0", &options, &server(), &[]);
+    let mut client = served.client();
+    let head = client.head("POST", "/mcp", &[], Some(2)) + "{}";
+    client.set("authorization", &format!("Bearer {token}"));
+    client.shake_hands();
+    for sent in ["", &head[..20], &head] {
+        let crowd = crowd(&served.address, sent);
+        client.call("seen", &json!({}));
+        assert!(is_open(&crowd[CROWD / 2]), "they have not just ended: {sent:?}");
+        eventually("the first has given way", || !is_open(&crowd[0]));
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn index_with(lines: &str) -> Gateway {
 
 fn store_with(lines: &str) -> Arc<TestStore> {
     let store = Arc::new(TestStore::new());
-    std::fs::write(store.path().join("ctxfs.toml"), format!("[mcp]\n{lines}")).unwrap();
+    store.user_settings(format!("[mcp]\n{lines}"));
     store
 }
 

@@ -48,7 +48,7 @@ fn share(store: &TestStore, bucket: &Path) {
     let url = format!("file://{}/bucket", bucket.display());
     let settings = format!("[remote]\nurl = \"{url}\"\nevery = \"1s\"\npoll = \"1s\"\n");
     fs::create_dir_all(store.path()).unwrap();
-    fs::write(store.path().join("ctxfs.toml"), settings).unwrap();
+    store.user_settings(settings);
 }
 
 struct Mounts {

@@ -84,7 +84,7 @@ fn store(url: &str) -> Arc<TestStore> {
     let store = Arc::new(TestStore::new());
     fs::create_dir_all(store.path()).unwrap();
     let settings = format!("[remote]\nurl = \"{url}\"\npush = \"asked\"\n");
-    fs::write(store.path().join("ctxfs.toml"), settings).unwrap();
+    store.user_settings(settings);
     store
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustix::fs::XattrFlags;
 
 use super::KEY;
-use super::store;
+use super::of_user;
 use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::TestStore;
@@ -221,7 +221,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 #[test]
 fn nothing_shows_a_planted_secret() {
     for mode in Mode::ALL {
-        let store: Arc<TestStore> = store("redact = \"views\"\nlog = \"trace\"\n");
+        let store: Arc<TestStore> = of_user("redact = \"views\"\nlog = \"trace\"\n");
         let mount = TestMount::of(&store, mode, &[]);
         plant(&mount);
         read_all(&mount, true);
@@ -240,7 +240,7 @@ fn nothing_shows_a_planted_secret() {
 
 #[test]
 fn nothing_stores_a_planted_secret() {
-    let store: Arc<TestStore> = store("redact = \"stored\"\n");
+    let store: Arc<TestStore> = of_user("redact = \"stored\"\n");
     let mut mount = TestMount::of(&store, Mode::Passthrough, &[]);
     plant(&mount);
     let shows = |file: &PathBuf| {

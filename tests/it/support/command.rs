@@ -19,6 +19,8 @@ use parking_lot::RwLock;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
+use crate::support::TestStore;
+
 /// The time that a program gets unless a test says otherwise. It ends hung programs; a busy machine
 /// does not reach it.
 const LIMIT: Duration = Duration::from_mins(3);
@@ -59,6 +61,12 @@ impl Command {
         }
         // Nothing can be made below a file, unlike below a directory that is not there yet.
         self.env("XDG_CONFIG_HOME", "/dev/null")
+    }
+
+    /// Reads the settings of the user of a store, if there are any.
+    pub(crate) fn with_settings_of(self, store: &TestStore) -> Self {
+        let file = store.user_file();
+        if file.exists() { self.env("CTXFS_CONFIG", file) } else { self }
     }
 
     /// Returns a shell script, with `arguments` as `$1` and so on.

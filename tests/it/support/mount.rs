@@ -226,6 +226,7 @@ fn start(
     descriptors
         .map_or_else(|| Command::new("setpriv"), limited)
         .without_settings()
+        .with_settings_of(store)
         .args(["--pdeathsig", "TERM", program, "mount"])
         .arg(dir)
         .arg("--store")

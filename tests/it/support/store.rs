@@ -30,6 +30,16 @@ impl TestStore {
         self.dir.path().join("store")
     }
 
+    /// Writes the settings of a user, which the commands and mounts of this store read.
+    pub(crate) fn user_settings(&self, text: impl AsRef<[u8]>) {
+        fs::write(self.user_file(), text).unwrap();
+    }
+
+    /// Returns the path of these settings.
+    pub(crate) fn user_file(&self) -> PathBuf {
+        self.dir.path().join("user.toml")
+    }
+
     /// Creates a directory outside the store.
     pub(crate) fn scratch(&self, what: &str) -> PathBuf {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
@@ -45,7 +55,8 @@ impl TestStore {
 
     /// Returns `ctxfs COMMAND --store STORE ARGUMENTS`.
     pub(crate) fn ctxfs(&self, command: &str, arguments: &[&str]) -> Command {
-        Command::ctxfs().arg(command).arg("--store").arg(self.path()).args(arguments)
+        let program = Command::ctxfs().with_settings_of(self);
+        program.arg(command).arg("--store").arg(self.path()).args(arguments)
     }
 
     /// Puts one output and returns the artifact's name.

@@ -80,7 +80,7 @@ fn no_request_changes_the_store() {
 fn it_can_be_turned_off() {
     let store = Arc::new(TestStore::new());
     store.put("c7", "one", b"text\n");
-    fs::write(store.path().join("ctxfs.toml"), "confine = \"off\"\n").unwrap();
+    store.user_settings("confine = \"off\"\n");
     let page = Served::new(&store, &[]);
     assert_eq!(page.told["confinement"]["files"], false);
     assert!(page.get("/").has("c7"));

@@ -272,7 +272,7 @@ fn secrets_are_masked_as_in_views() {
     let text = format!("key {key}\n{{\"token\": \"{key}\"}}\n");
     store.put("c7", "one", text.as_bytes());
     store.put("c7", "doc", format!("{{\"key\": \"{key}\"}}").as_bytes());
-    std::fs::write(store.path().join("ctxfs.toml"), "redact = \"views\"\n").unwrap();
+    store.user_settings("redact = \"views\"\n");
     let page = Served::new(&store, &[]);
     for path in [
         "/c/c7",

@@ -131,7 +131,9 @@ fn an_absent_file_is_none_and_unreadable_ones_are_refused() {
     assert!(said.starts_with("cannot read the settings in `"), "{said}");
     let large = dir.path().join("large.toml");
     fs::write(&large, vec![b'#'; 2 << 20]).unwrap();
-    assert!(SettingsFile::read(&large).unwrap_err().message.ends_with("it is larger than 1 MiB"));
+    assert!(
+        SettingsFile::read(&large).unwrap_err().message.ends_with("it is larger than 1024 KiB")
+    );
     fs::write(&large, b"log = \"\xff\"\n").unwrap();
     assert!(SettingsFile::read(&large).is_err());
 }

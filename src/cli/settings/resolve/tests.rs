@@ -129,17 +129,34 @@ fn a_store_named_by_a_file_has_settings_too() {
 
 #[test]
 fn the_stores_own_file_cannot_move_it() {
-    let home = Home::new().store("\nstore = \"/elsewhere\"\n");
-    let said = home.load(Vec::new()).unwrap_err();
-    let want = ".local/share/ctxfs/ctxfs.toml:2: `store` cannot be set in the store's own file";
-    assert!(said.message.ends_with(want), "{}", said.message);
+    let settings = Home::new().store("\nstore = \"/elsewhere\"\nmax_lines = 7\n").settings();
+    assert!(settings.store.as_ref().unwrap().ends_with(".local/share/ctxfs"));
+    assert_eq!(settings.limits(None).max_lines, 7);
+    let [notice] = settings.notices() else { panic!("{:?}", settings.notices()) };
+    assert!(notice.contains(": store is not read from a store; put it into "), "{notice}");
+    assert!(notice.ends_with(".config/ctxfs/ctxfs.toml"), "{notice}");
+}
+
+#[test]
+fn the_administrators_file_counts_below_the_users() {
+    let mut home = Home::new().user("quota = 1\n").store("[permissions]\n\"*\" = \"allow\"\n");
+    let system = home.path("system.toml");
+    fs::write(&system, "quota = 2\nmax_lines = 3\n[permissions]\nread = \"deny\"\n").unwrap();
+    home.environment.system_settings = Some(system.clone());
+    let settings = home.settings();
+    assert_eq!((settings.number(Key::Quota), settings.limits(None).max_lines), (Some(1), 3));
+    let [(_, permissions), _] = settings.calls.tables();
+    assert_eq!(permissions.into_iter().collect::<Vec<_>>(), [("read", "deny")]);
+    fs::write(&system, "quota = -1\n").unwrap();
+    assert!(home.load(Vec::new()).unwrap_err().message.contains("system.toml:1"));
 }
 
 #[test]
 fn errors_in_any_source_are_refused() {
     let message = |home: Home| home.load(Vec::new()).unwrap_err().message;
     assert!(message(Home::new().user("x = 1")).contains(".config/ctxfs/ctxfs.toml:1: unknown key"));
-    assert!(message(Home::new().store("x = 1")).contains("share/ctxfs/ctxfs.toml:1: unknown key"));
+    let stores = Home::new().store("x = 1").settings();
+    assert!(stores.notices()[0].contains("share/ctxfs/ctxfs.toml:1: unknown key"));
     assert!(message(Home::new().given("x = 1")).contains("given.toml:1: unknown key"));
     assert_eq!(
         message(Home::new().variable(env::TOOL_OUTPUT_MAX_LINES, "many")),
@@ -209,7 +226,9 @@ fn a_redact_table_turns_redaction_on() {
     assert_eq!(applied(Home::new()), None);
     assert_eq!(applied(Home::new().user("[redact]\n")), Some(false));
     assert_eq!(applied(Home::new().user("redact = \"stored\"\n")), Some(true));
-    assert_eq!(applied(Home::new().user("redact = \"views\"").store("redact = \"off\"")), None);
+    let store = Home::new().user("redact = \"views\"").store("redact = \"off\"");
+    assert_eq!(applied(store), Some(false), "the store's file does not count");
+    assert_eq!(applied(Home::new().user("redact = \"views\"").given("redact = \"off\"")), None);
     assert_eq!(applied(Home::new().user("[redact]").variable(env::REDACT, "stored")), Some(true));
     assert_eq!(applied(Home::new().variable(env::REDACT, "views")), Some(false));
 }
@@ -218,7 +237,7 @@ fn a_redact_table_turns_redaction_on() {
 fn sets_and_rules_are_those_of_the_last_file_that_has_them() {
     let home = Home::new()
         .user("[redact]\nsets = [\"aws\"]\nrules = [{ name = \"a\", regex = \"aaaaaaaa\" }]\n")
-        .store("[redact]\nsets = [\"npm\"]\n");
+        .given("[redact]\nsets = [\"npm\"]\n");
     let names = home.settings().redaction().unwrap().unwrap().rules.names().to_vec();
     assert_eq!(names, ["a", "npm-token"]);
 }

@@ -10,7 +10,7 @@ fn both(options: &[&str]) -> Gateway {
     let store = Arc::new(TestStore::new());
     std::fs::create_dir_all(store.path()).unwrap();
     let rules = "[permissions]\n\"*\" = \"allow\"\n[risk]\n\"*\" = \"read\"\n";
-    std::fs::write(store.path().join("ctxfs.toml"), rules).unwrap();
+    store.user_settings(rules);
     let member = |kind: &str| json!({"command": "python3", "args": [SCRIPT, kind]});
     let servers = [("old", member("old")), ("new", member("new"))];
     Gateway::of_servers(&store, options, &servers)

@@ -1,0 +1,121 @@
+//! Replies that end before their answer, as the model has no tokens left.
+
+use super::*;
+use crate::extract::fixture::wrapped;
+
+const NOT_COMPLETE: &str = "(Not complete: the model had no tokens left to answer about ";
+
+/// A reply that is cut before the closing tag of its answer.
+fn cut(request: &ModelRequest, text: &str) -> Result<ModelReply, ModelFailure> {
+    let whole = wrapped(request, text);
+    let (until, _) = whole.rsplit_once("</").unwrap();
+    Ok(ModelReply { end: ReplyEnd::Length, ..says(until)? })
+}
+
+/// Asks a model about a log that it reads in full, or looks into.
+fn asked(model: Scripted, lines: usize, mode: Mode) -> Extraction {
+    let model = model.with(|_| {});
+    let document = TextDocument::new(&log(lines));
+    extract(&ExtractSettings::default(), &[&model], &document, (QUESTION, mode))
+}
+
+fn assert_says_so(found: &Extraction, parts: &str) {
+    let answer = found.answer.as_ref().unwrap();
+    assert!(answer.is_cut);
+    assert!(answer.text.contains(&format!("{NOT_COMPLETE}{parts}.)")), "{}", answer.text);
+    let [warning] = &found.warnings[..] else { panic!("{:?}", found.warnings) };
+    assert!(warning.contains("`test/a` was cut at 500 tokens"), "{warning}");
+    assert!(warning.contains("`max_output_tokens`"), "{warning}");
+}
+
+#[test]
+fn an_answer_that_was_cut_says_so() {
+    let found = asked(Scripted::new("a", |request| cut(request, "spool.db and")), 50, Mode::Auto);
+    assert!(text(&found).starts_with("spool.db and"), "{}", text(&found));
+    assert_says_so(&found, "all of it");
+    assert_eq!(found.calls[0].ended, "length");
+}
+
+#[test]
+fn an_answer_that_ended_before_the_reply_was_cut_is_whole() {
+    let model = Scripted::new("a", |request| {
+        let whole = answers(request, "spool.db")?;
+        Ok(ModelReply { end: ReplyEnd::Length, text: whole.text + "\nand more", ..whole })
+    });
+    let found = asked(model, 50, Mode::Auto);
+    assert!(!found.answer.unwrap().is_cut && found.warnings.is_empty());
+}
+
+#[test]
+fn parts_about_which_a_reply_was_cut_are_named() {
+    let model = Scripted::new("a", |request| {
+        let text = last_text(request);
+        if text.contains("<findings-") {
+            answers(request, "spool.db: quota")
+        } else if text.contains("part 2 of") {
+            cut(request, "spool.db and")
+        } else {
+            answers(request, "worker-3 cannot open spool.db")
+        }
+    });
+    let found = asked(model, 2000, Mode::FullChunked);
+    let maps = found.calls.iter().filter(|call| call.kind == CallKind::Map).count();
+    assert_says_so(&found, &format!("part 2 of {maps}"));
+}
+
+#[test]
+fn findings_that_were_put_together_in_a_reply_that_was_cut_are_named() {
+    let model = Scripted::new("a", |request| {
+        if last_text(request).contains("<findings-") {
+            cut(request, "spool.db and")
+        } else {
+            answers(request, "worker-3 cannot open spool.db")
+        }
+    });
+    let found = asked(model, 2000, Mode::FullChunked);
+    let maps = found.calls.iter().filter(|call| call.kind == CallKind::Map).count();
+    assert!(text(&found).contains(&format!("{NOT_COMPLETE}part 1 of {maps} to part ")));
+    assert!(found.answer.unwrap().is_cut);
+}
+
+#[test]
+fn the_answer_of_an_agent_that_was_cut_says_so() {
+    let model = Scripted::new("a", |request| match request.turns.len() {
+        1 => calls(&[("Find", r#"{"file":"9f3k.txt","words":"cannot open quota"}"#)]),
+        _ => cut(request, "spool.db and"),
+    });
+    assert_says_so(&asked(model, 2000, Mode::ReadGrep), "all of it");
+}
+
+#[test]
+fn a_model_whose_replies_end_before_an_answer_gives_none() {
+    type Script = fn(&ModelRequest) -> Result<ModelReply, ModelFailure>;
+    let scripts: [(Script, usize, Mode); 4] = [
+        // Nothing but thoughts, an opening tag alone, and half of an object.
+        (|_| Ok(ModelReply { end: ReplyEnd::Length, ..says("I think")? }), 50, Mode::FullChunked),
+        (|request| cut(request, ""), 2000, Mode::FullChunked),
+        (|request| cut(request, ""), 2000, Mode::ReadGrep),
+        (
+            |request| match request.schema {
+                Some(_) => {
+                    let half = r#"{"found":true,"lines":[1001],"text":"spool.db {x} and"#;
+                    Ok(ModelReply { end: ReplyEnd::Length, ..says(half)? })
+                }
+                None => says("no tools"),
+            },
+            2000,
+            Mode::ReadGrep,
+        ),
+    ];
+    for (number, (script, lines, mode)) in scripts.into_iter().enumerate() {
+        let document = TextDocument::new(&log(lines));
+        // The words of the second are in no line, so that the agent is shown none at first.
+        for question in [QUESTION, "zzz"] {
+            let model = Scripted::new("a", script).with(|profile| profile.tools = ToolUse::Auto);
+            let asked = (question, mode);
+            let found = extract(&ExtractSettings::default(), &[&model], &document, asked);
+            let error = found.answer.unwrap_err();
+            assert!(matches!(error, ModeError::Cut { most: 500, .. }), "{number}: {error}");
+        }
+    }
+}

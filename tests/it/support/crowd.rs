@@ -1,0 +1,43 @@
+//! More connections than a server holds.
+
+use std::io::ErrorKind;
+use std::io::Read as _;
+use std::io::Write as _;
+use std::net::TcpStream;
+
+use rustix::process::Resource;
+use rustix::process::Rlimit;
+
+/// More connections than a server over HTTP holds.
+pub(crate) const CROWD: usize = 520;
+/// Descriptors for some crowds at once.
+const DESCRIPTORS: u64 = 8192;
+
+/// Opens a crowd of connections that have sent this, and send no more.
+pub(crate) fn crowd(address: &str, sent: &str) -> Vec<TcpStream> {
+    let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
+    let most = maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
+    if current.is_some_and(|current| current < most) {
+        let limit = Rlimit { current: Some(most), maximum };
+        rustix::process::setrlimit(Resource::Nofile, limit).unwrap();
+    }
+    let open = |_| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        // It may have given way already.
+        stream.write_all(sent.as_bytes()).ok();
+        stream
+    };
+    (0..CROWD).map(open).collect()
+}
+
+/// Returns true if the server has not ended a connection. Reads what it has sent.
+pub(crate) fn is_open(mut stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    loop {
+        match stream.read(&mut [0; 4096]) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) => return error.kind() == ErrorKind::WouldBlock,
+        }
+    }
+}
