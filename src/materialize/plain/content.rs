@@ -106,7 +106,7 @@ fn next(log: &dyn Content, block: &Block) -> io::Result<Block> {
     stripper.push(&read, &mut bytes);
     let is_last = read.is_empty();
     if is_last {
-        bytes.extend_from_slice(stripper.tail());
+        bytes.extend_from_slice(&stripper.tail());
     }
     let raw = block.raw + read.len() as u64;
     Ok(Block { start: block.end(), bytes, raw, stripper, is_last })
