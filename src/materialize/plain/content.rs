@@ -123,6 +123,10 @@ impl<C: Content> Content for PlainText<C> {
             block.bytes.read_at(at - block.start, buffer)
         })
     }
+
+    fn is_over(&self) -> bool {
+        self.log.is_over()
+    }
 }
 
 impl<C> std::fmt::Debug for PlainText<C> {
