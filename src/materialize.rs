@@ -17,6 +17,7 @@
 //! | `prose` | little prose in what is none |
 //! | `sections` | the sections of the output |
 //! | `terminal` | if the output was made for a terminal |
+//! | `frames` | progress that is drawn over |
 //! | `plain` | the text of a terminal, which the others then analyse |
 //!
 //! A `Block` has the places of its newlines, which are looked for once. `side_by_side` runs parts
@@ -28,6 +29,7 @@ mod facts;
 mod failure;
 mod forms;
 mod fragments;
+mod frames;
 pub(crate) mod frequent;
 pub mod json;
 mod likeness;
@@ -157,12 +159,12 @@ impl Analyzer {
     /// Returns the facts about the bytes so far. More may be pushed afterwards.
     pub fn finish(&self) -> Analysis {
         match self.extractor.as_ref().map(|extractor| extractor.tail()) {
-            None | Some([]) => self.report(),
-            Some(tail) => {
+            Some(tail) if !tail.is_empty() => {
                 let mut ended = self.clone();
-                ended.push_text(tail);
+                ended.push_text(&tail);
                 ended.report()
             }
+            _ => self.report(),
         }
     }
 

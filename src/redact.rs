@@ -6,7 +6,8 @@
 //! | module | has |
 //! |---|---|
 //! | `sets` | the patterns of well-known keys and tokens |
-//! | `rules` | compiled patterns, and the secrets that they find |
+//! | `known` | the patterns of the sets, tried where one may begin |
+//! | `rules` | the rules, compiled, and the secrets that they find |
 //! | `rendition` | what readers may see in place of bytes: without escape sequences, decoded |
 //! | `search` | the search for secrets in all renditions |
 //! | `mask` | the text of a mask |
@@ -16,6 +17,7 @@
 //! | `mask_counts` | a count of the masks in a text |
 
 mod block;
+mod known;
 mod mask;
 mod mask_counts;
 mod masked;

@@ -121,6 +121,13 @@ impl Rendered {
         Self { notice: None, whole: true }
     }
 
+    /// Returns the result of a view whose time was up while it read. What it wrote may lack more
+    /// than its end.
+    pub fn out_of_time() -> Self {
+        let notice = "# out of time: only what was found so far follows. Look again in a while\n";
+        Self { notice: Some(notice.to_owned()), whole: false }
+    }
+
     /// Returns the result of a view of a text at `place` if time sufficed only for the beginning of
     /// that text.
     #[must_use]

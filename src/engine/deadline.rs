@@ -5,11 +5,18 @@
 //! is late meanwhile stops at its deadline.
 
 use std::cell::OnceCell;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
 use crate::engine::sync::atomic::AtomicBool;
 use crate::engine::sync::atomic::Ordering::Relaxed;
+use crate::model::Content;
+use crate::model::LinesBefore;
+
+/// The time that a view has after its deadline to show what it found.
+const GRACE: Duration = Duration::from_secs(3);
 
 /// The one slot for a view that is computed past its deadline.
 #[derive(Debug, Default)]
@@ -42,6 +49,77 @@ impl LateSlot {
 impl Drop for LatePermit<'_> {
     fn drop(&mut self) {
         self.0.taken.store(false, Relaxed);
+    }
+}
+
+/// The time in which the bytes of a view's subject can be read: until some seconds after its
+/// deadline, or as long as it has permission to compute past that.
+///
+/// Every loop over bytes passes here, so that one that does not ask for the deadline ends, too.
+#[derive(Debug)]
+pub(crate) struct ReadLimit {
+    started: Instant,
+    limit: Duration,
+    extended: AtomicBool,
+}
+
+impl ReadLimit {
+    /// Begins the time of a view whose deadline is after `limit`.
+    pub(crate) fn new(limit: Duration) -> Arc<Self> {
+        Arc::new(Self { started: Instant::now(), limit, extended: AtomicBool::new(false) })
+    }
+
+    /// Notes if the view goes on past its deadline.
+    pub(crate) fn extend(&self, goes_on: bool) {
+        self.extended.store(goes_on, Relaxed);
+    }
+
+    /// Returns true once nothing can be read any longer.
+    pub(crate) fn is_over(&self) -> bool {
+        self.started.elapsed().saturating_sub(self.limit) >= GRACE && !self.extended.load(Relaxed)
+    }
+
+    /// Returns true if `error` is that of reading after the end of this time.
+    pub(crate) fn ended(&self, error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::TimedOut && self.is_over()
+    }
+}
+
+/// Content that can be read within a [`ReadLimit`].
+#[derive(Debug)]
+pub(crate) struct Timed<C> {
+    content: C,
+    limit: Arc<ReadLimit>,
+}
+
+impl<C> Timed<C> {
+    pub(crate) fn new(content: C, limit: &Arc<ReadLimit>) -> Self {
+        Self { content, limit: Arc::clone(limit) }
+    }
+}
+
+impl<C: Content> Content for Timed<C> {
+    fn len(&self) -> u64 {
+        self.content.len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.limit.is_over() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.content.read_at(offset, buffer)
+    }
+
+    fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
+        self.content.lines_before(offset)
+    }
+
+    fn last_line(&self) -> io::Result<Option<u64>> {
+        self.content.last_line()
+    }
+
+    fn is_over(&self) -> bool {
+        self.limit.is_over()
     }
 }
 
@@ -97,6 +175,21 @@ mod tests {
         drop(third);
         slot.close();
         assert!(late()());
+    }
+
+    #[test]
+    fn nothing_is_read_after_the_end() {
+        let read = |content: &dyn Content| content.bytes(0, 1).map_err(|error| error.kind());
+        let mut limit = ReadLimit::new(Duration::ZERO);
+        let text = Timed::new(b"x".to_vec(), &limit);
+        assert_eq!(read(&text), Ok(b"x".to_vec()), "what was found is shown after the deadline");
+        drop(text);
+        Arc::get_mut(&mut limit).unwrap().started -= GRACE;
+        let text = Timed::new(b"x".to_vec(), &limit);
+        assert_eq!(read(&text), Err(io::ErrorKind::TimedOut));
+        assert!(text.is_over() && limit.ended(&io::ErrorKind::TimedOut.into()));
+        limit.extend(true);
+        assert_eq!(read(&text), Ok(b"x".to_vec()));
     }
 
     #[test]

@@ -22,6 +22,8 @@ use crate::engine::SourceDir;
 use crate::engine::Spool;
 use crate::engine::Version;
 use crate::engine::ViewText;
+use crate::engine::deadline::ReadLimit;
+use crate::engine::deadline::Timed;
 use crate::engine::deadline::deadline;
 use crate::materialize::Checkpoints;
 use crate::materialize::PlainText;
@@ -75,7 +77,8 @@ pub(super) fn search(
     }
     let expired = deadline(engine.options.view_deadline);
     let (place, id) = (dir.place()?, FileId::of(&dir.dir()?.stat_self()?));
-    let outputs = outputs(engine, &place, id, reader)?;
+    let limit = ReadLimit::new(engine.options.view_deadline);
+    let outputs = outputs(engine, &place, (id, reader), limit)?;
     let directory = Directory {
         path: &shown_path(&place, &engine.options.root())?,
         corpus: &outputs,
@@ -102,7 +105,8 @@ pub(super) fn search_here(
     let place = DirPlace::Conversation(id.clone());
     let path = shown_path(&place, &engine.options.root())?;
     let dir = FileId::of(&engine.conversation(id)?.dir().stat_self()?);
-    let outputs = outputs(engine, &place, dir, &Reader::Server)?;
+    let limit = ReadLimit::new(engine.options.view_deadline);
+    let outputs = outputs(engine, &place, (dir, &Reader::Server), limit)?;
     let directory = Directory { path: &path, corpus: &outputs, redacts: engine.secrets.rules() };
     let mut text = Vec::new();
     let rendered = query.render(&directory, expired, &mut text)?;
@@ -112,8 +116,8 @@ pub(super) fn search_here(
 fn outputs<'a>(
     engine: &'a Engine,
     place: &DirPlace,
-    dir: FileId,
-    reader: &'a Reader,
+    (dir, reader): (FileId, &'a Reader),
+    limit: Arc<ReadLimit>,
 ) -> Result<Outputs<'a>> {
     let id = place.conversation().ok_or(EngineError::Stale)?;
     let conversation = engine.conversation(id)?;
@@ -127,7 +131,7 @@ fn outputs<'a>(
     })?;
     arming.done();
     let (base, id) = (place.path().cloned(), id.clone());
-    Ok(Outputs { artifacts, reader, closed, engine, id, base })
+    Ok(Outputs { artifacts, reader, closed, engine, id, base, limit })
 }
 
 /// The artifacts to search.
@@ -141,6 +145,7 @@ struct Outputs<'a> {
     id: Component,
     /// The directory that the paths are relative to. `None` for the conversation itself.
     base: Option<RelPath>,
+    limit: Arc<ReadLimit>,
 }
 
 impl Outputs<'_> {
@@ -222,7 +227,7 @@ impl Corpus for Outputs<'_> {
             return Ok(Loaded::Whole(text.len()));
         }
         let length = settled.map_or_else(|| file.stat().map(|stat| stat.size), Ok)?;
-        let artifact = file.content(length);
+        let artifact = Timed::new(file.content(length), &self.limit);
         if !is_text {
             return Ok(Loaded::Opened(Box::new(artifact)));
         }

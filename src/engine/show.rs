@@ -19,6 +19,8 @@ use crate::engine::analysis::begins_for_terminal;
 use crate::engine::analysis::sniff;
 use crate::engine::cache_key;
 use crate::engine::computed::BaseText;
+use crate::engine::deadline::ReadLimit;
+use crate::engine::deadline::Timed;
 use crate::engine::deadline::deadline;
 use crate::engine::deadline::extended_deadline;
 use crate::engine::far;
@@ -37,8 +39,11 @@ use crate::model::Subject;
 use crate::model::counted_tool;
 use crate::store::CacheKey;
 use crate::view;
+use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::View;
+
+type RenderResult = std::result::Result<Rendered, RenderError>;
 
 /// A view of a file that is being computed.
 struct FileView<'a> {
@@ -103,12 +108,24 @@ fn show_content(
     shown: &mut FileView<'_>,
     mut facts: FileFacts,
 ) -> Result<ViewText> {
+    let limit = ReadLimit::new(engine.options.view_deadline);
     let expired = deadline(engine.options.view_deadline);
-    let (content, analysis) = content(engine, shown, &mut facts, &expired)?;
+    let (content, analysis) = match content(engine, shown, &mut facts, (&expired, &limit)) {
+        Err(EngineError::Io(error)) if limit.ended(&error) => return out_of_time(engine, shown),
+        found => found?,
+    };
     let file = ShownFile::new(&engine.secrets, content, analysis, facts);
     file.with_subject(&engine.secrets, &engine.filters, |subject| {
-        write_view(engine, shown, subject)
+        write_view(engine, shown, subject, &limit)
     })
+}
+
+/// Returns the text of a view that had no time to begin.
+fn out_of_time(engine: &Engine, shown: &FileView<'_>) -> Result<ViewText> {
+    Counters::add(&engine.counters.views_out_of_time, 1);
+    shown.file.note_change();
+    let spool = Spool::begin(engine, shown.file.conversation());
+    Ok(spool.finish(Rendered::out_of_time(), None)?)
 }
 
 /// Passes a file as its views see it to `show`, with the analysis of all of it.
@@ -149,7 +166,8 @@ fn with_subject_of<T>(
     let mut shown = FileView { of, file, view, snapshot, key: None, may_go_on, beginning: false };
     let mut facts = facts_for(engine, &shown)?;
     let _used = file.tracker().in_use(engine, file);
-    let (content, analysis) = content(engine, &mut shown, &mut facts, expired)?;
+    let limit = ReadLimit::new(engine.options.view_deadline);
+    let (content, analysis) = content(engine, &mut shown, &mut facts, (expired, &limit))?;
     let shown = ShownFile::new(&engine.secrets, content, analysis, facts);
     Ok(shown.with_subject(&engine.secrets, &engine.filters, show))
 }
@@ -174,7 +192,7 @@ fn content(
     engine: &Engine,
     shown: &mut FileView<'_>,
     facts: &mut FileFacts,
-    expired: &dyn Fn() -> bool,
+    (expired, limit): (&dyn Fn() -> bool, &Arc<ReadLimit>),
 ) -> Result<(Box<dyn Content>, Arc<Analysis>)> {
     let needs_all = shown.view.needs_analysis();
     let mut known = needed_analysis(engine, shown, facts, expired)?;
@@ -187,13 +205,13 @@ fn content(
         known.analysis = Arc::new(without_places(&known.analysis));
     }
     let text = if is_text && !(late && needs_all) {
-        plain_text(engine, shown, &artifact, &mut known, expired)?
+        plain_text(engine, shown, &artifact, &mut known, (expired, limit))?
     } else {
         None
     };
     let content: Box<dyn Content> = match text {
         Some(text) => Box::new(text),
-        None => Box::new(artifact),
+        None => Box::new(Timed::new(artifact, limit)),
     };
     Ok((content, known.analysis))
 }
@@ -222,14 +240,14 @@ fn plain_text(
     shown: &FileView<'_>,
     raw: &FileContent,
     known: &mut AnalysisSoFar,
-    expired: &dyn Fn() -> bool,
-) -> Result<Option<PlainText<FileContent>>> {
+    (expired, limit): (&dyn Fn() -> bool, &Arc<ReadLimit>),
+) -> Result<Option<PlainText<Timed<FileContent>>>> {
     let (of, bytes) = (shown.file, known.analysis.bytes);
     if bytes == raw.len() && !known.analysis.has_escapes() {
         return Ok(None);
     }
     let raw = raw.file().content(bytes);
-    if let Some(text) = text_at_places(shown, &raw, &known.analysis) {
+    if let Some(text) = text_at_places(shown, (&raw, limit), &known.analysis) {
         known.analysis = Arc::new(known.analysis.of_text());
         return Ok(Some(text));
     }
@@ -238,7 +256,7 @@ fn plain_text(
         // is found without them.
         tracker::analyse(engine, of, raw.file().as_ref(), bytes, expired)?;
     }
-    let text = PlainText::new(raw, of.tracker().checkpoints())?;
+    let text = PlainText::new(Timed::new(raw, limit), of.tracker().checkpoints())?;
     known.analysis = Arc::new(known.analysis.of_text());
     Ok(Some(text))
 }
@@ -247,14 +265,15 @@ fn plain_text(
 /// known from which places on it can be read. Other views read all of it in any order.
 fn text_at_places(
     shown: &FileView<'_>,
-    raw: &FileContent,
+    (raw, limit): (&FileContent, &Arc<ReadLimit>),
     analysis: &Analysis,
-) -> Option<PlainText<FileContent>> {
+) -> Option<PlainText<Timed<FileContent>>> {
     let is_part = matches!(shown.view, View::Summary | View::Tail | View::Head);
     let is_whole = analysis.bytes == raw.len() && raw.file().is_far();
     let shortcuts = analysis.shortcuts.as_ref().filter(|_| is_part && is_whole)?;
     let places = Some(&shortcuts.places).filter(|places| !places.is_empty())?;
-    Some(PlainText::of_length(raw.clone(), Checkpoints::at(places), analysis.plain?))
+    let raw = Timed::new(raw.clone(), limit);
+    Some(PlainText::of_length(raw, Checkpoints::at(places), analysis.plain?))
 }
 
 /// Returns the length that the pages of `of` divide: that of a file, or of its text without escape
@@ -270,7 +289,12 @@ pub(super) fn text_length(engine: &Engine, of: &dyn SourceFile) -> Result<u64> {
 }
 
 /// Writes a view of a file. If its text can be kept, it goes on when its time is up.
-fn write_view(engine: &Engine, shown: &FileView<'_>, subject: &Subject<'_>) -> Result<ViewText> {
+fn write_view(
+    engine: &Engine,
+    shown: &FileView<'_>,
+    subject: &Subject<'_>,
+    limit: &ReadLimit,
+) -> Result<ViewText> {
     let FileView { of, file, view, snapshot, key, .. } = shown;
     let spool = Spool::begin(engine, file.conversation());
     let begin = || {
@@ -278,16 +302,21 @@ fn write_view(engine: &Engine, shown: &FileView<'_>, subject: &Subject<'_>) -> R
             return None;
         }
         let permit = engine.late.take()?;
+        limit.extend(true);
         Counters::add(&engine.counters.views_out_of_time, 1);
         of.give_beginning(spool.beginning(view::beginning_notice().to_owned()));
         Some(permit)
     };
     let goes_on = || {
         let unchanged = file.changes() == snapshot.changes;
-        unchanged && spool.len() <= engine.options.disk_cache_bytes && !engine.late.is_closed()
+        let has_room = spool.len() <= engine.options.disk_cache_bytes;
+        let goes_on = unchanged && has_room && !engine.late.is_closed();
+        limit.extend(goes_on);
+        goes_on
     };
     let expired = extended_deadline(engine.options.view_deadline, begin, goes_on);
-    let mut rendered = view::render(view, subject, &expired, &mut &spool)?;
+    let rendered = view::render(view, subject, &expired, &mut &spool);
+    let mut rendered = in_time(rendered, limit)?;
     if shown.beginning {
         rendered = rendered.of_beginning(subject.place);
     }
@@ -300,6 +329,14 @@ fn write_view(engine: &Engine, shown: &FileView<'_>, subject: &Subject<'_>) -> R
     drop(expired);
     let key = key.clone().filter(|_| now.is_unchanged(&snapshot.stat));
     Ok(spool.finish(rendered, key)?)
+}
+
+/// Returns what was rendered, or that time ran out if that ended it.
+fn in_time(rendered: RenderResult, limit: &ReadLimit) -> RenderResult {
+    match rendered {
+        Err(RenderError::Io(error)) if limit.ended(&error) => Ok(Rendered::out_of_time()),
+        rendered => rendered,
+    }
 }
 
 /// Computes a view of `base_text`, the text of the computed file `base`.
@@ -320,13 +357,16 @@ pub(super) fn show_view_of_view(
     }
     let facts = facts_of_text(engine, base)?;
     let analysis = sniff(&**text)?.analysis;
-    let shown = ShownFile::of_masked(&engine.secrets, Box::new(&**text), analysis, facts);
     let all = engine.options.view_deadline;
-    let expired = deadline(all.saturating_sub(base_text.asked.elapsed()).max(all / 2));
+    let left = all.saturating_sub(base_text.asked.elapsed()).max(all / 2);
+    let (expired, limit) = (deadline(left), ReadLimit::new(left));
+    let content = Box::new(Timed::new(&**text, &limit));
+    let shown = ShownFile::of_masked(&engine.secrets, content, analysis, facts);
     let spool = Spool::begin(engine, base.base.conversation());
-    let mut rendered = shown.with_subject(&engine.secrets, &engine.filters, |subject| {
+    let rendered = shown.with_subject(&engine.secrets, &engine.filters, |subject| {
         view::render(view, subject, &expired, &mut &spool)
-    })?;
+    });
+    let mut rendered = in_time(rendered, &limit)?;
     if !rendered.whole {
         Counters::add(&engine.counters.views_out_of_time, 1);
         base.note_late();

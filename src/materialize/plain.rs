@@ -1,5 +1,6 @@
 //! Text that was made for a terminal, as a reader sees it: without escape sequences, and without
-//! what was overwritten or erased.
+//! what was erased, or drawn over by the next frame of the same progress. Other text stays when a
+//! carriage return follows, with the carriage return.
 //!
 //! Lines stay lines: no sequence continues past the end of its line, so line numbers are those of
 //! the bytes. Bytes are only removed, never changed: a text as long as the log is equal to it.
@@ -12,6 +13,8 @@ mod ranges;
 mod simple_line;
 
 use std::mem;
+
+use crate::materialize::frames::is_drawn_over;
 
 pub use checkpoints::Checkpoints;
 pub(super) use checkpoints::TextExtractor;
@@ -32,12 +35,36 @@ struct EscapeStripper {
     printer: PlainPrinter,
     /// True if this line has a control character.
     controlled: bool,
-    /// True at the start of the line or after it was erased, until text follows.
-    returned: bool,
+    start: FrameStart,
     /// True if the line is too long to be held: what has been written of it stays.
     long: bool,
-    /// The text of the line that may still be overwritten.
+    /// The frame before `held`, which that may be drawn over.
+    before: Vec<u8>,
+    /// The text since the last carriage return, which may still be overwritten.
     held: Vec<u8>,
+}
+
+/// What text that follows begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum FrameStart {
+    /// Nothing: it goes on.
+    #[default]
+    None,
+    /// A frame, after a carriage return.
+    Return,
+    /// The line, of which all was erased, or where the cursor was moved to the first column.
+    Anew,
+}
+
+impl FrameStart {
+    /// Returns what follows `print`, which is no text.
+    fn after(self, print: &Print<'_>) -> Self {
+        match (self, print) {
+            (Self::None, Print::Return(_)) => Self::Return,
+            (_, Print::Anew) | (Self::Return, Print::EraseRest) => Self::Anew,
+            (start, _) => start,
+        }
+    }
 }
 
 impl EscapeStripper {
@@ -53,8 +80,11 @@ impl EscapeStripper {
         while let Some(at) = memchr::memchr(b'\n', rest) {
             if !self.is_fresh() || !simple_line::print(&rest[..at], out) {
                 self.inside(&rest[..at], out);
-                out.append(&mut self.held);
-                *self = Self { held: mem::take(&mut self.held), ..Self::default() };
+                self.end_frame(out);
+                out.extend_from_slice(&self.before);
+                self.before.clear();
+                let Self { before, held, .. } = mem::take(self);
+                *self = Self { before, held, ..Self::default() };
             }
             out.push(b'\n');
             rest = &rest[at + 1..];
@@ -63,13 +93,21 @@ impl EscapeStripper {
     }
 
     /// Returns the text that is still held back, which follows at the end of the stream.
-    fn tail(&self) -> &[u8] {
-        &self.held
+    fn tail(&self) -> Vec<u8> {
+        let mut tail = Vec::new();
+        keep_frame(&self.before, &self.held, &mut tail);
+        tail.extend_from_slice(&self.held);
+        tail
+    }
+
+    /// Returns true if it holds no text.
+    fn is_empty(&self) -> bool {
+        self.before.is_empty() && self.held.is_empty()
     }
 
     /// Returns true at the beginning of a line.
     fn is_fresh(&self) -> bool {
-        !self.controlled && !self.long && self.held.is_empty()
+        !self.controlled && !self.long && self.is_empty()
     }
 
     /// Takes part of a line.
@@ -84,8 +122,8 @@ impl EscapeStripper {
         self.controlled = true;
         let mut printer = mem::take(&mut self.printer);
         printer.push(controlled, |print| match print {
-            Print::Return => self.returned = true,
             Print::Text(text) => self.text(text, out),
+            _ => self.start = self.start.after(&print),
         });
         self.printer = printer;
     }
@@ -94,18 +132,43 @@ impl EscapeStripper {
         if bytes.is_empty() {
             return;
         }
-        if mem::take(&mut self.returned) {
-            self.held.clear();
+        match mem::take(&mut self.start) {
+            FrameStart::None => {}
+            FrameStart::Return if self.long => out.push(b'\r'),
+            FrameStart::Return => self.end_frame(out),
+            FrameStart::Anew => {
+                self.end_frame(out);
+                self.before.clear();
+            }
         }
-        if self.held.len() + bytes.len() > HELD {
+        if self.before.len() + self.held.len() + bytes.len() > HELD && !self.long {
             self.long = true;
+            if !self.before.is_empty() {
+                out.append(&mut self.before);
+                out.push(b'\r');
+            }
+            out.append(&mut self.held);
         }
         if self.long {
-            out.append(&mut self.held);
             out.extend_from_slice(bytes);
         } else {
             self.held.extend_from_slice(bytes);
         }
+    }
+
+    /// Ends the frame that is held.
+    fn end_frame(&mut self, out: &mut Vec<u8>) {
+        keep_frame(&self.before, &self.held, out);
+        mem::swap(&mut self.before, &mut self.held);
+        self.held.clear();
+    }
+}
+
+/// Appends the frame `before` to `out`, with its carriage return, unless `after` is drawn over it.
+fn keep_frame(before: &[u8], after: &[u8], out: &mut Vec<u8>) {
+    if !before.is_empty() && !after.is_empty() && !is_drawn_over(before, after) {
+        out.extend_from_slice(before);
+        out.push(b'\r');
     }
 }
 
@@ -118,7 +181,7 @@ fn is_control(byte: u8) -> bool {
 pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
     let (mut stripper, mut out) = (EscapeStripper::default(), Vec::with_capacity(bytes.len()));
     stripper.push(bytes, &mut out);
-    out.extend_from_slice(stripper.tail());
+    out.extend_from_slice(&stripper.tail());
     out
 }
 

@@ -44,6 +44,12 @@ pub trait Content: Send + Sync {
     fn last_line(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
+
+    /// Returns true once the time of its reader is up for good: then reading fails with
+    /// [`io::ErrorKind::TimedOut`]. Who works long on what was read asks now and then.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// A place in a content, and the newlines before it.
@@ -90,6 +96,10 @@ impl<C: Content + ?Sized> Content for &C {
 
     fn last_line(&self) -> io::Result<Option<u64>> {
         (**self).last_line()
+    }
+
+    fn is_over(&self) -> bool {
+        (**self).is_over()
     }
 }
 

@@ -40,13 +40,18 @@ impl Window {
         Self { bytes: from..to, block: start..end }
     }
 
-    /// Returns the masked block. `bytes` are those of the window, or fewer if the content has
-    /// become shorter.
-    pub(super) fn mask(&self, rules: &SecretRules, bytes: &[u8]) -> Vec<u8> {
+    /// Returns the masked block, or none if `is_over` returns true before. `bytes` are those of the
+    /// window, or fewer if the content has become shorter.
+    pub(super) fn mask(
+        &self,
+        rules: &SecretRules,
+        bytes: &[u8],
+        is_over: &dyn Fn() -> bool,
+    ) -> Option<Vec<u8>> {
         let block = self.inside(bytes);
         let from = self.first(bytes, block.start);
         let mut masked = bytes[block.clone()].to_vec();
-        for secret in rules.secrets(bytes, from..block.end) {
+        for secret in rules.secrets_in_time(bytes, from..block.end, is_over)? {
             let (start, end) =
                 (secret.range.start.max(block.start), secret.range.end.min(block.end));
             if start < end {
@@ -55,7 +60,7 @@ impl Window {
                     .copy_from_slice(&secret.mask(bytes)[part]);
             }
         }
-        masked
+        Some(masked)
     }
 
     /// Returns the range of the block in `bytes`.

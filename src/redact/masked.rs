@@ -36,7 +36,8 @@ impl<'a> Masked<'a> {
         let window = Window::of(number, self.content.len());
         let length = (window.bytes.end - window.bytes.start) as usize;
         let bytes = self.content.bytes(window.bytes.start, length)?;
-        let block = Arc::new(window.mask(self.rules, &bytes));
+        let masked = window.mask(self.rules, &bytes, &|| self.content.is_over());
+        let block = Arc::new(masked.ok_or(io::ErrorKind::TimedOut)?);
         let mut last = self.last.lock();
         *last = Some((number, Arc::clone(&block)));
         Ok(block)
@@ -61,6 +62,10 @@ impl Content for Masked<'_> {
 
     fn last_line(&self) -> io::Result<Option<u64>> {
         self.content.last_line()
+    }
+
+    fn is_over(&self) -> bool {
+        self.content.is_over()
     }
 }
 

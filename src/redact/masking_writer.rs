@@ -60,7 +60,8 @@ impl<'a, W: Write> MaskingWriter<'a, W> {
         let window = Window::of(self.number, end);
         let inside = |offset: u64| (offset - self.offset) as usize;
         let bytes = &self.held[inside(window.bytes.start)..inside(window.bytes.end)];
-        self.out.write_all(&window.mask(self.rules, bytes))?;
+        let masked = window.mask(self.rules, bytes, &|| false);
+        self.out.write_all(&masked.expect("it has time"))?;
         self.number += 1;
         let needed = Window::of(self.number, self.seen().max(self.number * BLOCK)).bytes.start;
         let needed = needed.min(self.seen());

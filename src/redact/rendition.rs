@@ -281,7 +281,8 @@ mod tests {
         // leave out more.
         assert_eq!(texts(b"a\x1b[1mb\x1b[0m\r\n"), ["ab\r\n"]);
         assert_eq!(texts(b"\x1b]8;;u\x1b\\/a\n"), ["/a\n", "/a\n"]);
-        assert_eq!(texts(b"ab\rcd\n"), ["cd\n"]);
+        assert_eq!(texts(b"10%\rcd\n"), ["cd\n"]);
+        assert!(texts(b"ab\rcd\n").is_empty(), "no progress is drawn over");
         assert_eq!(texts(b"a\x08\x07b\r\n"), ["ab\n"]);
     }
 

@@ -1,17 +1,21 @@
-//! Rules: patterns, compiled into one, and the secrets that they find.
+//! Rules: compiled patterns, and the secrets that they find.
 
+use std::iter::Peekable;
 use std::ops::Range;
 use std::sync::LazyLock;
+use std::vec;
 
 use regex::bytes::Regex;
 use regex_automata::Anchored;
 use regex_automata::Input;
 use regex_automata::PatternID;
 use regex_automata::meta;
-use regex_automata::util::captures::Captures;
 use regex_automata::util::syntax;
 
 use crate::redact::block::REACH;
+use crate::redact::known::Candidate;
+use crate::redact::known::KnownPatterns;
+use crate::redact::known::KnownRuns;
 use crate::redact::mask;
 use crate::redact::sets::PatternSet;
 use crate::redact::sets::SecretCheck;
@@ -62,7 +66,11 @@ impl RuleError {
 
 /// Compiled rules that find secrets.
 pub struct SecretRules {
-    regex: meta::Regex,
+    /// The user's own rules, which come before all others.
+    own: Option<meta::Regex>,
+    known: KnownPatterns,
+    /// The number of own rules.
+    own_count: usize,
     patterns: Vec<CompiledRule>,
     names: Vec<String>,
 }
@@ -71,8 +79,18 @@ pub struct SecretRules {
 struct CompiledRule {
     name: String,
     check: SecretCheck,
-    /// The group that is the secret.
+    /// The group of an own rule that is the secret.
     group: Option<usize>,
+}
+
+/// A match of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Match {
+    pub(super) rule: usize,
+    pub(super) start: usize,
+    /// The range of the secret.
+    pub(super) inner: Range<usize>,
+    pub(super) end: usize,
 }
 
 /// A secret that was found.
@@ -87,27 +105,28 @@ impl SecretRules {
         for (number, rule) in own.iter().enumerate() {
             check(number, rule)?;
         }
-        let own =
-            own.iter().map(|rule| (rule.name.as_str(), rule.regex.as_str(), SecretCheck::None));
-        let known = sets.iter().flat_map(|set| set.patterns);
-        let all = own.chain(known.map(|pattern| (pattern.label, pattern.regex, pattern.check)));
-        let all: Vec<(&str, &str, SecretCheck)> = all.collect();
-        let regexes: Vec<&str> = all.iter().map(|(_, regex, _)| *regex).collect();
-        let regex = meta::Regex::builder()
-            .configure(meta::Config::new().nfa_size_limit(Some(PATTERN_BYTES)).utf8_empty(false))
-            .syntax(syntax::Config::new().utf8(false).multi_line(true))
-            .build_many(&regexes)
-            .map_err(|_| RuleError::TooLarge)?;
+        let known: Vec<_> = sets.iter().flat_map(|set| set.patterns).collect();
+        let regexes: Vec<&str> = own.iter().map(|rule| rule.regex.as_str()).collect();
+        let regex = if own.is_empty() { None } else { Some(compile(&regexes)?) };
         let mut patterns = Vec::new();
-        let mut names = Vec::new();
-        for (number, (name, _, check)) in all.into_iter().enumerate() {
-            let group = group(&regex, PatternID::must(number));
-            patterns.push(CompiledRule { name: name.to_owned(), check, group });
-            if !names.iter().any(|known| known == name) {
-                names.push(name.to_owned());
+        for (number, rule) in own.iter().enumerate() {
+            let group = regex.as_ref().and_then(|regex| group(regex, PatternID::must(number)));
+            let name = rule.name.clone();
+            patterns.push(CompiledRule { name, check: SecretCheck::None, group });
+        }
+        patterns.extend(known.iter().map(|pattern| CompiledRule {
+            name: pattern.label.to_owned(),
+            check: pattern.check,
+            group: None,
+        }));
+        let mut names: Vec<String> = Vec::new();
+        for CompiledRule { name, .. } in &patterns {
+            if !names.contains(name) {
+                names.push(name.clone());
             }
         }
-        Ok(Self { regex, patterns, names })
+        let (known, own_count) = (KnownPatterns::new(&known)?, own.len());
+        Ok(Self { own: regex, known, own_count, patterns, names })
     }
 
     /// Returns the names that masks can have.
@@ -122,11 +141,12 @@ impl SecretRules {
         bytes: &'b [u8],
         from: usize,
     ) -> impl Iterator<Item = Secret<'a>> + use<'a, 'b> {
+        let mut matches = Matches::new(self, bytes, from);
         let mut at = from;
-        let mut groups = self.regex.create_captures();
         std::iter::from_fn(move || {
             loop {
-                let (secret, next) = self.next(bytes, at, &mut groups)?;
+                let found = matches.next(at)?;
+                let (secret, next) = self.secret(bytes, &found);
                 at = next;
                 if secret.is_some() {
                     return secret;
@@ -135,41 +155,96 @@ impl SecretRules {
         })
     }
 
-    /// Finds the next match. Returns its secret, if it is one, and the index to continue from.
-    fn next<'a>(
-        &'a self,
-        bytes: &[u8],
-        at: usize,
-        groups: &mut Captures,
-    ) -> Option<(Option<Secret<'a>>, usize)> {
-        if at > bytes.len() {
-            return None;
-        }
-        let found = self.regex.find(Input::new(bytes).range(at..))?;
-        let known = &self.patterns[found.pattern().as_usize()];
-        let inner = self.inner(bytes, &found, known, groups);
-        let Some(end) = accepted(bytes, &inner, known.check) else {
-            return Some((None, inner.start.max(found.start() + 1)));
+    /// Returns the secret of a match, if it is one, and the index to continue from.
+    fn secret(&self, bytes: &[u8], found: &Match) -> (Option<Secret<'_>>, usize) {
+        let CompiledRule { name, check, .. } = &self.patterns[found.rule];
+        let Some(end) = accepted(bytes, &found.inner, *check) else {
+            return (None, found.inner.start.max(found.start + 1));
         };
-        let range = widened(inner.start..end, found.start());
-        let next = end.max(found.end()).max(found.start() + 1);
-        Some((Some(Secret { name: &known.name, range }), next))
+        let range = widened(found.inner.start..end, found.start);
+        (Some(Secret { name, range }), end.max(found.end).max(found.start + 1))
+    }
+}
+
+/// The matches in a text, as if all patterns were alternatives of one regex.
+struct Matches<'r, 'b> {
+    rules: &'r SecretRules,
+    bytes: &'b [u8],
+    candidates: Peekable<vec::IntoIter<Candidate>>,
+    runs: KnownRuns,
+    /// The states of the regex of own rules. No other search gets them: text may make it slow.
+    own_cache: Option<meta::Cache>,
+    /// The next match of an own rule, once it is looked for.
+    own: Option<Option<Match>>,
+}
+
+impl<'r, 'b> Matches<'r, 'b> {
+    fn new(rules: &'r SecretRules, bytes: &'b [u8], from: usize) -> Self {
+        Self {
+            rules,
+            bytes,
+            candidates: rules.known.candidates(bytes, from).into_iter().peekable(),
+            runs: KnownRuns::default(),
+            own_cache: rules.own.as_ref().map(meta::Regex::create_cache),
+            own: None,
+        }
     }
 
-    /// Returns the range of the secret in a match.
-    fn inner(
-        &self,
-        bytes: &[u8],
-        found: &regex_automata::Match,
-        known: &CompiledRule,
-        groups: &mut Captures,
-    ) -> Range<usize> {
-        let Some(group) = known.group else { return found.range() };
-        let anchored = Anchored::Pattern(found.pattern());
-        let input = Input::new(bytes).range(found.range()).anchored(anchored);
-        self.regex.search_captures(&input, groups);
-        groups.get_group(group).map_or(found.range(), |span| span.range())
+    /// Finds the first match that starts at `at` or later, which is not before the last one.
+    fn next(&mut self, at: usize) -> Option<Match> {
+        let own = self.next_own(at);
+        loop {
+            let candidate = self.candidates.peek().copied();
+            let is_first =
+                |candidate: &Candidate| own.as_ref().is_none_or(|own| candidate.start < own.start);
+            let Some(candidate) = candidate.filter(is_first) else { return own };
+            self.candidates.next();
+            if candidate.start >= at
+                && let Some(mut found) =
+                    self.rules.known.find(self.bytes, candidate, &mut self.runs)
+            {
+                found.rule += self.rules.own_count;
+                return Some(found);
+            }
+        }
     }
+
+    fn next_own(&mut self, at: usize) -> Option<Match> {
+        let (regex, cache) = (self.rules.own.as_ref()?, self.own_cache.as_mut()?);
+        let is_known = match &self.own {
+            Some(Some(own)) => own.start >= at,
+            Some(None) => true,
+            None => false,
+        };
+        if !is_known {
+            let inside = at <= self.bytes.len();
+            self.own = Some(
+                inside
+                    .then(|| own_match(regex, cache, &self.rules.patterns, self.bytes, at))
+                    .flatten(),
+            );
+        }
+        self.own.clone().flatten()
+    }
+}
+
+fn own_match(
+    regex: &meta::Regex,
+    cache: &mut meta::Cache,
+    rules: &[CompiledRule],
+    bytes: &[u8],
+    at: usize,
+) -> Option<Match> {
+    let found = regex.search_with(cache, &Input::new(bytes).range(at..))?;
+    let (rule, range) = (found.pattern().as_usize(), found.range());
+    let inner = rules[rule].group.and_then(|group| {
+        let mut groups = regex.create_captures();
+        let anchored = Anchored::Pattern(found.pattern());
+        let input = Input::new(bytes).range(range.clone()).anchored(anchored);
+        regex.search_captures_with(cache, &input, &mut groups);
+        groups.get_group(group).map(|span| span.range())
+    });
+    Some(Match { rule, start: range.start, inner: inner.unwrap_or(range.clone()), end: range.end })
 }
 
 impl std::fmt::Debug for SecretRules {
@@ -193,7 +268,17 @@ fn check(number: usize, rule: &Rule) -> Result<(), RuleError> {
     if regex.is_match(b"") { Err(RuleError::Empty(number)) } else { Ok(()) }
 }
 
-fn group(regex: &meta::Regex, pattern: PatternID) -> Option<usize> {
+/// Compiles `regexes` into one.
+pub(super) fn compile(regexes: &[&str]) -> Result<meta::Regex, RuleError> {
+    meta::Regex::builder()
+        .configure(meta::Config::new().nfa_size_limit(Some(PATTERN_BYTES)).utf8_empty(false))
+        .syntax(syntax::Config::new().utf8(false).multi_line(true))
+        .build_many(regexes)
+        .map_err(|_| RuleError::TooLarge)
+}
+
+/// Returns the group of a pattern that is the secret.
+pub(super) fn group(regex: &meta::Regex, pattern: PatternID) -> Option<usize> {
     let info = regex.group_info();
     let first = (info.group_len(pattern) > 1).then_some(1);
     info.to_index(pattern, SECRET).or(first)
@@ -206,8 +291,10 @@ fn accepted(bytes: &[u8], inner: &Range<usize>, check: SecretCheck) -> Option<us
         SecretCheck::None => Some(inner.end),
         SecretCheck::Literal => is_literal(value).then_some(inner.end),
         SecretCheck::Mixed => {
-            let has = |kind: fn(&u8) -> bool| value.iter().any(kind);
-            let mixed = has(u8::is_ascii_alphabetic) && has(u8::is_ascii_digit);
+            // Folds without an early exit compile to vector instructions.
+            let letters = value.iter().fold(false, |has, byte| has | byte.is_ascii_alphabetic());
+            let digits = value.iter().fold(false, |has, byte| has | byte.is_ascii_digit());
+            let mixed = letters && digits;
             (mixed && is_literal(value)).then_some(inner.end)
         }
         SecretCheck::Key => key_end(bytes, inner),

@@ -25,16 +25,34 @@ impl SecretRules {
     /// Returns the secrets in `bytes` that begin in `range`, in order. The search begins at its
     /// start. No two of them overlap.
     pub(super) fn secrets<'a>(&'a self, bytes: &'a [u8], range: Range<usize>) -> Vec<Secret<'a>> {
+        self.secrets_in_time(bytes, range, &|| false).unwrap_or_default()
+    }
+
+    /// Does the same. Returns none if `is_over`, which is asked before each rendition, returns true.
+    pub(super) fn secrets_in_time<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        range: Range<usize>,
+        is_over: &dyn Fn() -> bool,
+    ) -> Option<Vec<Secret<'a>>> {
         let begins = |secret: &Secret<'_>| secret.range.start < range.end;
         let mut found: Vec<_> = self.find(bytes, range.start).take_while(begins).collect();
+        let mut late = is_over();
         for part in near_escapes(bytes, &range) {
             each_rendition(&bytes[part.clone()], &mut |rendition| {
+                late = late || is_over();
+                if late {
+                    return;
+                }
                 for secret in self.find(&rendition.text, 0) {
                     let Range { start, end } = rendition.original(&secret.range);
                     let range = part.start + start..part.start + end;
                     found.push(Secret { range, ..secret });
                 }
             });
+        }
+        if late {
+            return None;
         }
         found.retain(begins);
         for secret in &mut found {
@@ -46,7 +64,7 @@ impl SecretRules {
             before.range.end = before.range.end.max(if overlaps { next.range.end } else { 0 });
             overlaps
         });
-        found
+        Some(found)
     }
 
     /// Returns `text` with its secrets masked.

@@ -3,8 +3,10 @@
 //! In each pattern the group is the secret. A secret may follow a blank, a punctuation character,
 //! or an escaped line break in a string of JSON.
 //!
-//! Only the end of a pattern may repeat without a limit. Otherwise text that begins a match often
-//! and never completes it would be scanned again from each beginning.
+//! A pattern is tried where one of its beginnings stands, and there alone. So it must be short but
+//! for its end, which may repeat without a limit. Where more of it may be long, its regex ends with
+//! the least that must follow, and its [`Tail`] has the rest: text that begins a match often and
+//! never completes it is not scanned again from each beginning.
 
 /// A set of patterns under a name, for the setting `redact.sets`.
 #[derive(Debug)]
@@ -21,8 +23,34 @@ pub struct PatternSet {
 pub(super) struct SecretPattern {
     /// The name in its masks.
     pub(super) label: &'static str,
+    /// What each match begins with, in upper or lower case.
+    pub(super) beginnings: &'static [&'static str],
+    pub(super) before: Before,
     pub(super) regex: &'static str,
+    pub(super) tail: Tail,
     pub(super) check: SecretCheck,
+}
+
+/// What a match of a pattern has before one of its beginnings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Before {
+    /// Nothing, and anything may stand there.
+    Anything,
+    /// A word boundary, or an escaped line break or tab.
+    Break,
+    /// The scheme of a URL.
+    Scheme,
+}
+
+/// What follows the part of a match that its regex has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// Nothing.
+    None,
+    /// The rest of the first part of a JSON Web Token, and the other two.
+    Jwt,
+    /// The rest of an assigned value, and its end.
+    Value,
 }
 
 /// A condition for a match to be a secret.
@@ -40,10 +68,16 @@ pub(super) enum SecretCheck {
 
 /// Defines the pattern of a token, which begins at a word boundary.
 macro_rules! token {
-    ($label:literal, $regex:literal) => {
+    ($label:literal, $beginnings:expr, $regex:literal) => {
+        token!($label, $beginnings, $regex, None)
+    };
+    ($label:literal, $beginnings:expr, $regex:literal, $tail:ident) => {
         SecretPattern {
             label: $label,
+            beginnings: &$beginnings,
+            before: Before::Break,
             regex: concat!(r"(?-u)(?:\b|\\[nrt])(", $regex, ")"),
+            tail: Tail::$tail,
             check: SecretCheck::None,
         }
     };
@@ -51,15 +85,21 @@ macro_rules! token {
 
 /// Defines the pattern of a value that is assigned to a name, by `=`, `:`, `":"` or `\": \"`.
 macro_rules! assigned {
-    ($label:literal, $name:literal, $value:literal, $check:ident) => {
+    ($label:literal, $beginnings:expr, $name:literal, $value:literal, $check:ident) => {
+        assigned!($label, $beginnings, $name, $value, None, $check)
+    };
+    ($label:literal, $beginnings:expr, $name:literal, $value:literal, $tail:ident, $check:ident) => {
         SecretPattern {
             label: $label,
+            beginnings: &$beginnings,
+            before: Before::Anything,
             regex: concat!(
                 r"(?-u)",
                 $name,
                 r#"\\?["']?\s{0,4}(?::=|=>|=|:)\s{0,4}\\?["']?"#,
                 $value
             ),
+            tail: Tail::$tail,
             check: SecretCheck::$check,
         }
     };
@@ -72,7 +112,10 @@ pub const SETS: &[PatternSet] = &[
         about: "private keys in PEM and PGP armour, whole",
         patterns: &[SecretPattern {
             label: "private-key",
+            beginnings: &["-----BEGIN "],
+            before: Before::Anything,
             regex: r"(?-u)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
+            tail: Tail::None,
             check: SecretCheck::Key,
         }],
     },
@@ -80,51 +123,93 @@ pub const SETS: &[PatternSet] = &[
         name: "aws",
         about: "Amazon Web Services: access key ids, secret keys, session tokens",
         patterns: &[
-            token!("aws-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),
+            token!(
+                "aws-key",
+                ["AKIA", "ASIA", "ABIA", "ACCA"],
+                r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"
+            ),
             assigned!(
                 "aws-secret",
+                ["secretaccess", "secret_access"],
                 "(?i:secret_?access_?key)",
                 r"([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=]|$)",
                 None
             ),
-            assigned!("aws-session", "(?i:session_?token)", "([A-Za-z0-9/+=]{100,})", None),
+            assigned!(
+                "aws-session",
+                ["sessiontoken", "session_token"],
+                "(?i:session_?token)",
+                "([A-Za-z0-9/+=]{100,})",
+                None
+            ),
         ],
     },
     PatternSet {
         name: "github",
         about: "GitHub: personal, OAuth, app and refresh tokens",
         patterns: &[
-            token!("github-token", r"gh[pousr]_[A-Za-z0-9]{36,}\b"),
-            token!("github-token", r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}\b"),
+            token!(
+                "github-token",
+                ["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
+                r"gh[pousr]_[A-Za-z0-9]{36,}\b"
+            ),
+            token!(
+                "github-token",
+                ["github_pat_"],
+                r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}\b"
+            ),
         ],
     },
     PatternSet {
         name: "gitlab",
         about: "GitLab: personal, deploy, runner, trigger and job tokens",
-        patterns: &[token!("gitlab-token", r"gl(?:pat|dt|rt|ptt|cbt|soat|ft)-[A-Za-z0-9_-]{20,}")],
+        patterns: &[token!(
+            "gitlab-token",
+            ["glpat-", "gldt-", "glrt-", "glptt-", "glcbt-", "glsoat-", "glft-"],
+            r"gl(?:pat|dt|rt|ptt|cbt|soat|ft)-[A-Za-z0-9_-]{20,}"
+        )],
     },
     PatternSet {
         name: "anthropic",
         about: "Anthropic: API, admin and OAuth keys",
-        patterns: &[token!("anthropic-key", r"sk-ant-[a-z]{3,10}[0-9]{2}-[A-Za-z0-9_-]{40,}")],
+        patterns: &[token!(
+            "anthropic-key",
+            ["sk-ant-"],
+            r"sk-ant-[a-z]{3,10}[0-9]{2}-[A-Za-z0-9_-]{40,}"
+        )],
     },
     PatternSet {
         name: "openai",
         about: "OpenAI: project, service account, admin and older keys",
         patterns: &[
-            token!("openai-key", r"sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{40,}"),
-            token!("openai-key", r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}\b"),
+            token!(
+                "openai-key",
+                ["sk-proj-", "sk-svcacct-", "sk-admin-"],
+                r"sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{40,}"
+            ),
+            token!("openai-key", ["sk-"], r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}\b"),
         ],
     },
     PatternSet {
         name: "slack",
         about: "Slack: bot, user, app and refresh tokens, webhook addresses",
         patterns: &[
-            token!("slack-token", r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
-            token!("slack-token", r"xapp-[0-9]-[A-Z0-9]{8,64}-[0-9]{8,64}-[a-f0-9]{32,}"),
+            token!(
+                "slack-token",
+                ["xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-"],
+                r"xox[abeoprs]-[A-Za-z0-9-]{10,}"
+            ),
+            token!(
+                "slack-token",
+                ["xapp-"],
+                r"xapp-[0-9]-[A-Z0-9]{8,64}-[0-9]{8,64}-[a-f0-9]{32,}"
+            ),
             SecretPattern {
                 label: "slack-webhook",
+                beginnings: &["hooks.slack.com/"],
+                before: Before::Anything,
                 regex: r"(?-u)hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_-]{20,})",
+                tail: Tail::None,
                 check: SecretCheck::None,
             },
         ],
@@ -133,41 +218,42 @@ pub const SETS: &[PatternSet] = &[
         name: "google",
         about: "Google: API keys, OAuth access tokens and client secrets",
         patterns: &[
-            token!("google-key", r"AIza[A-Za-z0-9_-]{35}"),
-            token!("google-token", r"ya29\.[A-Za-z0-9_-]{20,}"),
-            token!("google-secret", r"GOCSPX-[A-Za-z0-9_-]{28}"),
+            token!("google-key", ["AIza"], r"AIza[A-Za-z0-9_-]{35}"),
+            token!("google-token", ["ya29."], r"ya29\.[A-Za-z0-9_-]{20,}"),
+            token!("google-secret", ["GOCSPX-"], r"GOCSPX-[A-Za-z0-9_-]{28}"),
         ],
     },
     PatternSet {
         name: "stripe",
         about: "Stripe: secret and restricted keys, signing secrets",
         patterns: &[
-            token!("stripe-key", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}\b"),
-            token!("stripe-secret", "whsec_[A-Za-z0-9+/=]{32,}"),
+            token!(
+                "stripe-key",
+                ["sk_live_", "sk_test_", "rk_live_", "rk_test_"],
+                r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}\b"
+            ),
+            token!("stripe-secret", ["whsec_"], "whsec_[A-Za-z0-9+/=]{32,}"),
         ],
     },
     PatternSet {
         name: "npm",
         about: "npm access tokens",
-        patterns: &[token!("npm-token", r"npm_[A-Za-z0-9]{36}\b")],
+        patterns: &[token!("npm-token", ["npm_"], r"npm_[A-Za-z0-9]{36}\b")],
     },
     PatternSet {
         name: "pypi",
         about: "PyPI upload tokens",
-        patterns: &[token!("pypi-token", "pypi-AgE[A-Za-z0-9_-]{50,}")],
+        patterns: &[token!("pypi-token", ["pypi-AgE"], "pypi-AgE[A-Za-z0-9_-]{50,}")],
     },
     PatternSet {
         name: "huggingface",
         about: "Hugging Face access tokens",
-        patterns: &[token!("huggingface-token", r"hf_[A-Za-z0-9]{34}\b")],
+        patterns: &[token!("huggingface-token", ["hf_"], r"hf_[A-Za-z0-9]{34}\b")],
     },
     PatternSet {
         name: "jwt",
         about: "JSON Web Tokens that are signed",
-        patterns: &[token!(
-            "jwt",
-            r"eyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,}"
-        )],
+        patterns: &[token!("jwt", ["eyJ"], "eyJ[A-Za-z0-9_-]{10}", Jwt)],
     },
     PatternSet {
         name: "bearer",
@@ -175,13 +261,17 @@ pub const SETS: &[PatternSet] = &[
         patterns: &[
             assigned!(
                 "authorization",
+                ["authorization"],
                 "(?i:authorization)",
                 r"(?i:bearer|basic|token)\s{1,4}([A-Za-z0-9._~+/=-]{8,})",
                 Literal
             ),
             SecretPattern {
                 label: "authorization",
+                beginnings: &["bearer"],
+                before: Before::Break,
                 regex: r"(?-u)\b(?i:bearer)\s{1,4}([A-Za-z0-9._~+/=-]{20,})",
+                tail: Tail::None,
                 check: SecretCheck::Mixed,
             },
         ],
@@ -191,7 +281,10 @@ pub const SETS: &[PatternSet] = &[
         about: "the password in `scheme://user:password@host`",
         patterns: &[SecretPattern {
             label: "url-password",
+            beginnings: &["://"],
+            before: Before::Scheme,
             regex: r#"(?-u)\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@"'<>\\]{0,100}:([^\s/@"'<>\\]{3,200})@"#,
+            tail: Tail::None,
             check: SecretCheck::Literal,
         }],
     },
@@ -200,8 +293,21 @@ pub const SETS: &[PatternSet] = &[
         about: "a value of letters and digits given to a name such as `password`, `api_key`, `secret` or `token`",
         patterns: &[assigned!(
             "secret",
+            [
+                "passw",
+                "passphrase",
+                "secret",
+                "token",
+                "apikey",
+                "api_key",
+                "api-key",
+                "accesskey",
+                "access_key",
+                "access-key",
+            ],
             "(?i:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key)[A-Za-z0-9_]{0,16}",
-            r#"([^\s"'<>\\,;(){}\[\]]{8,1000})(?:[\s"'<>\\,;)}\]]|$)"#,
+            r#"([^\s"'<>\\,;(){}\[\]]{8})"#,
+            Value,
             Mixed
         )],
     },

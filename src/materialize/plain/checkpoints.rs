@@ -124,7 +124,7 @@ impl TextExtractor {
     }
 
     /// Returns the text that is still held back, which follows at the end of the log.
-    pub(in crate::materialize) fn tail(&self) -> &[u8] {
+    pub(in crate::materialize) fn tail(&self) -> Vec<u8> {
         self.stripper.tail()
     }
 
@@ -146,7 +146,7 @@ impl TextExtractor {
 
     fn checkpoint(&mut self) {
         let last = self.checkpoints.last().map_or(0, |checkpoint| checkpoint.raw);
-        if self.raw < last + self.spacing || !self.stripper.tail().is_empty() {
+        if self.raw < last + self.spacing || !self.stripper.is_empty() {
             return;
         }
         let checkpoints = Arc::make_mut(&mut self.checkpoints);

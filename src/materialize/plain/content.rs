@@ -106,7 +106,7 @@ fn next(log: &dyn Content, block: &Block) -> io::Result<Block> {
     stripper.push(&read, &mut bytes);
     let is_last = read.is_empty();
     if is_last {
-        bytes.extend_from_slice(stripper.tail());
+        bytes.extend_from_slice(&stripper.tail());
     }
     let raw = block.raw + read.len() as u64;
     Ok(Block { start: block.end(), bytes, raw, stripper, is_last })
@@ -122,6 +122,10 @@ impl<C: Content> Content for PlainText<C> {
             let block = self.block(at)?;
             block.bytes.read_at(at - block.start, buffer)
         })
+    }
+
+    fn is_over(&self) -> bool {
+        self.log.is_over()
     }
 }
 

@@ -2,10 +2,16 @@
 
 use memchr::memchr;
 
-/// Finds sequences that move the cursor to the first column (`ESC [ G`, `ESC [ 1 G`), or erase the
-/// line (`ESC [ 2 K`), in a stream that may be cut anywhere.
-///
-/// `ESC [ K` erases only what follows the cursor, and so nothing in a log.
+/// What a sequence does with a line.
+pub(super) enum LineStart {
+    /// Moves the cursor to the first column (`ESC [ G`, `ESC [ 1 G`), or erases all of the line
+    /// (`ESC [ 2 K`).
+    Anew,
+    /// Erases what follows the cursor (`ESC [ K`): in a log, the line after a carriage return.
+    EraseRest,
+}
+
+/// Finds such sequences in a stream that may be cut anywhere.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) enum LineStarts {
     #[default]
@@ -18,8 +24,8 @@ pub(super) enum LineStarts {
 }
 
 impl LineStarts {
-    /// Passes to `each` the parts of `bytes`, and true for one that ends with such a sequence.
-    pub(super) fn split(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8], bool)) {
+    /// Passes to `each` the parts of `bytes`, each with the sequence that it ends with.
+    pub(super) fn split(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8], Option<LineStart>)) {
         let (mut from, mut at) = (0, 0);
         while at < bytes.len() {
             if matches!(self, Self::Text) {
@@ -29,16 +35,16 @@ impl LineStarts {
                 }
             }
             at += 1;
-            if self.ends_with(bytes[at - 1]) {
-                each(&bytes[from..at], true);
+            if let Some(end) = self.ends_with(bytes[at - 1]) {
+                each(&bytes[from..at], Some(end));
                 from = at;
             }
         }
-        each(&bytes[from..], false);
+        each(&bytes[from..], None);
     }
 
-    /// Takes the next byte. Returns true if it ends such a sequence.
-    fn ends_with(&mut self, byte: u8) -> bool {
+    /// Takes the next byte. Returns the sequence that it ends.
+    fn ends_with(&mut self, byte: u8) -> Option<LineStart> {
         let before = *self;
         *self = match (before, byte) {
             (_, 0x1b) => Self::Escape,
@@ -47,9 +53,12 @@ impl LineStarts {
             (Self::Argument(_) | Self::Other, 0x20..=0x3f) => Self::Other,
             _ => Self::Text,
         };
-        matches!(
-            (before, byte),
-            (Self::Argument(b' ' | b'0' | b'1'), b'G') | (Self::Argument(b'2'), b'K')
-        )
+        match (before, byte) {
+            (Self::Argument(b' ' | b'0' | b'1'), b'G') | (Self::Argument(b'2'), b'K') => {
+                Some(LineStart::Anew)
+            }
+            (Self::Argument(b' ' | b'0'), b'K') => Some(LineStart::EraseRest),
+            _ => None,
+        }
     }
 }

@@ -2,12 +2,17 @@
 
 use anstream::adapter::StripBytes;
 
+use crate::materialize::plain::line_starts::LineStart;
 use crate::materialize::plain::line_starts::LineStarts;
 
 /// A part of a line.
 pub(super) enum Print<'a> {
-    /// The start of the line: text that follows overwrites it.
-    Return,
+    /// A carriage return, which these bytes are: text that follows may overwrite the line.
+    Return(&'a [u8]),
+    /// Text that follows overwrites the line.
+    Anew,
+    /// What follows the cursor is erased.
+    EraseRest,
     /// Text.
     Text(&'a [u8]),
 }
@@ -23,10 +28,12 @@ impl PlainPrinter {
     /// Passes to `each` what a terminal prints of `bytes`, which are part of a line.
     pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Print<'_>)) {
         let Self { escapes, starts } = self;
-        starts.split(bytes, |part, returns| {
+        starts.split(bytes, |part, end| {
             print(escapes, part, &mut each);
-            if returns {
-                each(Print::Return);
+            match end {
+                Some(LineStart::Anew) => each(Print::Anew),
+                Some(LineStart::EraseRest) => each(Print::EraseRest),
+                None => {}
             }
         });
     }
@@ -45,7 +52,7 @@ fn print(escapes: &mut StripBytes, bytes: &[u8], each: &mut impl FnMut(Print<'_>
             // NUL must stay: it shows that this is not text.
             [0] => each(Print::Text(one)),
             _ => match escapes.strip_next(one).next() {
-                Some(b"\r") => each(Print::Return),
+                Some(b"\r") => each(Print::Return(one)),
                 Some(text) => each(Print::Text(text)),
                 None => {}
             },

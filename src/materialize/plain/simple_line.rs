@@ -1,29 +1,27 @@
 //! Lines that have colours, or that are written anew after carriage returns, and nothing else.
 
 use memchr::memchr;
-use memchr::memchr2;
-use memchr::memrchr;
 
 use crate::materialize::plain::HELD;
+use crate::materialize::plain::keep_frame;
 
 const ESCAPE: u8 = 0x1b;
 
 /// Appends what a terminal shows of a whole line to `out`. Returns false, and appends nothing, if
 /// the line is not so simple.
 pub(super) fn print(line: &[u8], out: &mut Vec<u8>) -> bool {
-    if line.len() > HELD || !is_plain(line) {
+    let ended = line.iter().rposition(|byte| *byte != b'\r').map_or(0, |last| last + 1);
+    let text = &line[..ended];
+    if line.len() > HELD || !is_plain(text) {
         return false;
     }
-    if memchr(ESCAPE, line).is_none() {
-        out.extend_from_slice(last_frame(line));
-        return true;
+    match (memchr(ESCAPE, text), memchr(b'\r', text)) {
+        (None, None) => out.extend_from_slice(text),
+        (None, Some(_)) => print_frames(text, out),
+        (Some(_), None) => return print_coloured(text, out),
+        (Some(_), Some(_)) => return false,
     }
-    let before = out.len();
-    let is_simple = print_coloured(line, out);
-    if !is_simple {
-        out.truncate(before);
-    }
-    is_simple
+    true
 }
 
 /// Returns true if the line has no control characters but escape, carriage return and white space,
@@ -39,37 +37,32 @@ fn is_other_control(byte: u8) -> bool {
     matches!(byte, 1..=8 | 11 | 12 | 14..=26 | 28..=31 | 127)
 }
 
-/// Returns the text after the last carriage return that has some.
-fn last_frame(line: &[u8]) -> &[u8] {
-    let end = line.iter().rposition(|byte| *byte != b'\r').map_or(0, |last| last + 1);
-    let shown = &line[..end];
-    &shown[memrchr(b'\r', shown).map_or(0, |at| at + 1)..]
+/// Appends the frames of a line that are not drawn over.
+fn print_frames(line: &[u8], out: &mut Vec<u8>) {
+    let mut frames = line.split(|byte| *byte == b'\r').filter(|frame| !frame.is_empty());
+    let mut last = frames.next().unwrap_or_default();
+    for frame in frames {
+        keep_frame(last, frame, out);
+        last = frame;
+    }
+    out.extend_from_slice(last);
 }
 
-/// Appends a line without its colours. Returns false if it has other sequences.
+/// Appends a line without its colours. Returns false, and appends nothing, if it has other
+/// sequences.
 fn print_coloured(line: &[u8], out: &mut Vec<u8>) -> bool {
     let start = out.len();
-    let (mut rest, mut returned) = (line, false);
-    loop {
-        let at = memchr2(ESCAPE, b'\r', rest).unwrap_or(rest.len());
-        if at > 0 {
-            if std::mem::take(&mut returned) {
-                out.truncate(start);
-            }
-            out.extend_from_slice(&rest[..at]);
-        }
-        match &rest[at..] {
-            [] => return true,
-            [ESCAPE, sequence @ ..] => match colour_length(sequence) {
-                Some(length) => rest = &sequence[length..],
-                None => return false,
-            },
-            [_, after @ ..] => {
-                returned = true;
-                rest = after;
-            }
-        }
+    let mut rest = line;
+    while let Some(at) = memchr(ESCAPE, rest) {
+        out.extend_from_slice(&rest[..at]);
+        let Some(length) = colour_length(&rest[at + 1..]) else {
+            out.truncate(start);
+            return false;
+        };
+        rest = &rest[at + 1 + length..];
     }
+    out.extend_from_slice(rest);
+    true
 }
 
 /// Returns the length of `[1;31m`, if `sequence` begins with one.
@@ -91,7 +84,7 @@ mod tests {
     fn printed(line: &[u8]) -> Vec<u8> {
         let (mut stripper, mut out) = (EscapeStripper::default(), Vec::new());
         stripper.inside(line, &mut out);
-        out.extend_from_slice(stripper.tail());
+        out.extend_from_slice(&stripper.tail());
         out
     }
 
@@ -99,7 +92,8 @@ mod tests {
     fn lines_with_colours_or_frames_are_simple() {
         for (line, shown) in [
             ("\x1b[1;31merror\x1b[0m: no", Some("error: no")),
-            ("10%\r20%\r\x1b[32m30%\x1b[m\r", Some("30%")),
+            ("10%\r20%\r\x1b[32m30%\x1b[m\r", None),
+            ("10%\r20%\rdone\r20%", Some("done\r20%")),
             ("10%\r20%\r\r", Some("20%")),
             ("\r", Some("")),
             ("plain\t\u{2713}", Some("plain\t\u{2713}")),

@@ -12,6 +12,7 @@ use crate::view::find::scan::Segment;
 use crate::view::find::stream;
 use crate::view::find::stretches;
 use crate::view::find::stretches::Slice;
+use crate::view::find::stretches::Stretch;
 use crate::view::find::stretches::Stretches;
 use crate::view::find::term::Fit;
 
@@ -124,13 +125,14 @@ impl Census {
         expired: &dyn Fn() -> bool,
     ) -> io::Result<Extent> {
         let terms = matcher.terms.len();
-        let count = |finder: &mut Finder, slice: &Slice<'_>, stop: &dyn Fn() -> bool| {
+        let count = |finder: &mut Finder, stretch: &Stretch<'_>, stop: &dyn Fn() -> bool| {
             let mut census = Self::new(terms);
-            let extent = scan::scan(slice, Some(matcher), stop, stream::BLOCK, |segment| {
-                for hit in matcher.find(finder, segment.text, escaped) {
-                    census.tallies[hit.term].add(segment, hit);
-                }
-            })?;
+            let extent =
+                scan::scan_lines(stretch.lines(), Some(matcher), stop, stream::BLOCK, |segment| {
+                    for hit in matcher.find(finder, segment.text, escaped) {
+                        census.tallies[hit.term].add(segment, hit);
+                    }
+                })?;
             Ok((census, extent))
         };
         let stretches = Stretches::of(content, stretches::STRETCH);

@@ -15,7 +15,7 @@ use crate::view::find::question::Chosen;
 use crate::view::find::scan;
 use crate::view::find::scan::Segment;
 use crate::view::find::stream;
-use crate::view::find::stretches::Slice;
+use crate::view::find::stretches::Stretch;
 use crate::view::find::stretches::StretchStart;
 use crate::view::find::stretches::Stretches;
 
@@ -89,11 +89,17 @@ pub(super) fn lines(
     stretch: u64,
 ) -> io::Result<Gathered> {
     let mut gatherer = LineGatherer::new(chosen, is_table);
-    let look = |finder: &mut LineFinder, slice: &Slice<'_>, stop: &dyn Fn() -> bool| {
+    let look = |finder: &mut LineFinder, stretch: &Stretch<'_>, stop: &dyn Fn() -> bool| {
         let mut places = Vec::new();
-        let extent = scan::scan(slice, Some(&chosen.matcher), stop, stream::BLOCK, |segment| {
-            finder.find(chosen, segment, &mut places);
-        })?;
+        let extent = scan::scan_lines(
+            stretch.lines(),
+            Some(&chosen.matcher),
+            stop,
+            stream::BLOCK,
+            |segment| {
+                finder.find(chosen, segment, &mut places);
+            },
+        )?;
         Ok((places, extent))
     };
     let stretches = Stretches::of(content, stretch);

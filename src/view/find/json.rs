@@ -76,7 +76,7 @@ pub(super) fn gather(
     expired: &dyn Fn() -> bool,
     block: usize,
 ) -> io::Result<Option<Gathered>> {
-    let mut stream = Stream::new(content, expired, block);
+    let mut stream = Stream::new(content, u64::MAX, expired, block);
     let mut scan = Scan::new(chosen);
     while stream.fill()? {
         scan.next = None;

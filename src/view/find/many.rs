@@ -133,7 +133,12 @@ impl Corpora<'_> {
             corpus.len(),
             thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
             || vec![0; WHOLE],
-            |buffer, number| self.load(number, buffer, &work).unwrap_or_else(Outcome::Unreadable),
+            |buffer, number| {
+                self.load(number, buffer, &work).unwrap_or_else(|error| {
+                    let late = error.kind() == io::ErrorKind::TimedOut && (self.expired)();
+                    if late { Outcome::NotBegun } else { Outcome::Unreadable(error) }
+                })
+            },
             |_| WEIGHT,
             |_, number, outcome| {
                 let name = || corpus.path(number).to_text();

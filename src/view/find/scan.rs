@@ -56,8 +56,19 @@ pub(super) fn scan(
     block: usize,
     each: impl FnMut(&Segment<'_>),
 ) -> io::Result<Extent> {
+    scan_lines((content, u64::MAX), matcher, expired, block, each)
+}
+
+/// Does the same up to the end of the line that has the byte at an offset.
+pub(super) fn scan_lines(
+    (content, last): (&dyn Content, u64),
+    matcher: Option<&Matcher>,
+    expired: &dyn Fn() -> bool,
+    block: usize,
+    each: impl FnMut(&Segment<'_>),
+) -> io::Result<Extent> {
     let matcher = matcher.filter(|_| content.len() > SHORT);
-    let mut stream = Stream::new(content, expired, block);
+    let mut stream = Stream::new(content, last, expired, block);
     let mut walk = Walk { matcher, each, line: 1, column: 0 };
     while stream.fill()? {
         let used = walk.take(stream.rest(), stream.offset(), false);
@@ -69,7 +80,7 @@ pub(super) fn scan(
     }
     Ok(Extent {
         newlines: walk.line - 1,
-        bytes: stopped.unwrap_or(content.len()),
+        bytes: stopped.unwrap_or(stream.end()),
         out_of_time: stopped.is_some(),
     })
 }

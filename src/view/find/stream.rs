@@ -6,6 +6,8 @@ use crate::model::Content;
 
 /// Bytes read at once.
 pub(super) const BLOCK: usize = 256 << 10;
+/// Bytes in which the end of the last line is looked for at first.
+const AHEAD: usize = 4 << 10;
 
 /// The bytes of a content that were read and not used yet.
 pub(super) struct Stream<'a> {
@@ -17,14 +19,20 @@ pub(super) struct Stream<'a> {
     used: usize,
     /// The offset of the first byte of the buffer.
     start: u64,
+    /// It ends with the line that has the byte at this offset.
+    last: u64,
+    /// Bytes that are read at once behind that byte.
+    ahead: usize,
     ended: bool,
     out_of_time: bool,
 }
 
 impl<'a> Stream<'a> {
-    /// Reads `content` in blocks of `block` bytes.
+    /// Reads `content` in blocks of `block` bytes, up to the end of the line that has the byte at
+    /// the offset `last`.
     pub(super) fn new(
         content: &'a dyn Content,
+        last: u64,
         expired: &'a dyn Fn() -> bool,
         block: usize,
     ) -> Self {
@@ -38,6 +46,8 @@ impl<'a> Stream<'a> {
             filled,
             used,
             start,
+            last,
+            ahead: AHEAD.min(block),
             ended: false,
             out_of_time: false,
         }
@@ -72,17 +82,30 @@ impl<'a> Stream<'a> {
         self.start += self.used as u64;
         self.filled -= self.used;
         self.used = 0;
-        let left = self.content.len().saturating_sub(self.start + self.filled as u64);
-        let most = usize::try_from(left).unwrap_or(self.block).min(self.block);
+        let offset = self.start + self.filled as u64;
+        let before = self.last.saturating_add(1).saturating_sub(offset);
+        let most = if before > 0 {
+            before.min(self.block as u64)
+        } else {
+            self.ahead = (2 * self.ahead).min(self.block);
+            self.ahead as u64
+        };
+        let most = self.content.len().saturating_sub(offset).min(most) as usize;
         if self.buffer.len() < self.filled + most {
             self.buffer.resize(self.filled + most, 0);
         }
-        let offset = self.start + self.filled as u64;
-        let count =
-            self.content.read_at(offset, &mut self.buffer[self.filled..self.filled + most])?;
-        self.filled += count;
-        self.ended = count == 0;
-        Ok(!self.ended)
+        let new = &mut self.buffer[self.filled..self.filled + most];
+        let count = self.content.read_at(offset, new)?;
+        let from = usize::try_from(self.last.saturating_sub(offset)).unwrap_or(count).min(count);
+        let end = memchr::memchr(b'\n', &new[from..count]).map(|at| from + at + 1);
+        self.filled += end.unwrap_or(count);
+        self.ended = count == 0 || end.is_some();
+        Ok(count > 0)
+    }
+
+    /// Returns the offset after the last byte that was read.
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.filled as u64
     }
 
     /// Returns the offset where time ran out, if it did.

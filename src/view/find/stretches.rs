@@ -25,9 +25,8 @@ const MOST_THREADS: usize = 4;
 const NAME: &str = "ctxfs-finder";
 /// The interval at which a pass that waits checks for its deadline.
 const MOMENT: Duration = Duration::from_millis(10);
-/// Bytes in which the end of a line is looked for at once.
+/// Bytes in which the start of a line is looked for at once.
 const BLOCK: u64 = 4 << 10;
-const LARGEST_BLOCK: u64 = 256 << 10;
 
 /// Some bytes of a content.
 #[derive(Clone, Copy)]
@@ -46,6 +45,25 @@ impl Content for Slice<'_> {
         let left = usize::try_from(self.len().saturating_sub(offset)).unwrap_or(usize::MAX);
         let most = buffer.len().min(left);
         self.content.read_at(self.start + offset, &mut buffer[..most])
+    }
+
+    fn is_over(&self) -> bool {
+        self.content.is_over()
+    }
+}
+
+/// Some lines of a content.
+pub(super) struct Stretch<'a> {
+    /// The content from their first byte on.
+    from: Slice<'a>,
+    /// An offset in the last of them.
+    last: u64,
+}
+
+impl Stretch<'_> {
+    /// Returns the content from the first line on, and an offset in the last line.
+    pub(super) fn lines(&self) -> (&dyn Content, u64) {
+        (&self.from, self.last)
     }
 }
 
@@ -83,13 +101,14 @@ impl<'a> Stretches<'a> {
         self,
         expired: &dyn Fn() -> bool,
         start: impl Fn() -> S + Sync,
-        look: impl Fn(&mut S, &Slice<'_>, &dyn Fn() -> bool) -> io::Result<(T, Extent)> + Sync,
+        look: impl Fn(&mut S, &Stretch<'_>, &dyn Fn() -> bool) -> io::Result<(T, Extent)> + Sync,
         take: impl FnMut(StretchStart, T),
     ) -> io::Result<Extent> {
         let queue = StretchQueue::new(self.content.len().div_ceil(self.length));
         let look = |state: &mut S, number: u64, stop: &dyn Fn() -> bool| -> Outcome<T> {
-            let Some(slice) = self.stretch(number)? else { return Ok(None) };
-            look(state, &slice, stop).map(|(seen, extent)| Some((slice.start, seen, extent)))
+            let Some(stretch) = self.stretch(number)? else { return Ok(None) };
+            let (seen, extent) = look(state, &stretch, stop)?;
+            Ok(Some((stretch.from.start, seen, extent)))
         };
         thread::scope(|scope| {
             let _close = CloseOnDrop(&queue);
@@ -102,21 +121,23 @@ impl<'a> Stretches<'a> {
         })
     }
 
-    /// Returns the lines that begin in the stretch `number`, or none if none does.
-    fn stretch(&self, number: u64) -> io::Result<Option<Slice<'a>>> {
+    /// Returns the lines that begin in the stretch `number`, or none if none does. The end of the
+    /// last one may be far away, and is found as it is read.
+    fn stretch(&self, number: u64) -> io::Result<Option<Stretch<'a>>> {
         let (from, length) = (number * self.length, self.content.len());
         let to = length.min(from + self.length);
         let start = if number == 0 { Some(0) } else { self.line_after(from - 1, to - 1)? };
-        let Some(start) = start else { return Ok(None) };
-        let end = if to == length { None } else { self.line_after(to - 1, length)? };
-        Ok(Some(Slice { content: self.content, start, end: end.unwrap_or(length) }))
+        Ok(start.map(|start| Stretch {
+            from: Slice { content: self.content, start, end: length },
+            last: to - 1 - start,
+        }))
     }
 
-    /// Returns the offset after the first newline from `from` on and before `to`.
+    /// Returns the offset after the first newline from `from` on and before `to`, which is in the
+    /// same stretch.
     fn line_after(&self, mut from: u64, to: u64) -> io::Result<Option<u64>> {
-        let mut most = BLOCK;
         while from < to {
-            let block = self.content.bytes(from, most.min(to - from) as usize)?;
+            let block = self.content.bytes(from, BLOCK.min(to - from) as usize)?;
             if let Some(at) = memchr::memchr(b'\n', &block) {
                 return Ok(Some(from + at as u64 + 1));
             }
@@ -124,7 +145,6 @@ impl<'a> Stretches<'a> {
                 break;
             }
             from += block.len() as u64;
-            most = LARGEST_BLOCK.min(2 * most);
         }
         Ok(None)
     }
@@ -143,12 +163,15 @@ struct StretchSchedule<T> {
     /// The first that is not taken yet.
     wanted: u64,
     ready: BTreeMap<u64, Outcome<T>>,
+    /// True once time has run out: those that are looked at end early, and no other begins.
+    late: bool,
     closed: bool,
 }
 
 impl<T> StretchQueue<T> {
     fn new(count: u64) -> Self {
-        let state = StretchSchedule { next: 0, wanted: 0, ready: BTreeMap::new(), closed: false };
+        let ready = BTreeMap::new();
+        let state = StretchSchedule { next: 0, wanted: 0, ready, late: false, closed: false };
         Self { count, state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -182,10 +205,13 @@ impl<T> StretchQueue<T> {
     fn work<S>(&self, state: &mut S, look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> Outcome<T>) {
         let _close = CloseOnPanic(self);
         let mut guard = self.state.lock();
-        while !guard.closed && guard.next < self.count {
+        while !guard.closed && !guard.late && guard.next < self.count {
             match self.claim(&mut guard) {
                 Some(number) => {
-                    let stop = || self.state.lock().closed;
+                    let stop = || {
+                        let state = self.state.lock();
+                        state.closed || state.late
+                    };
                     self.look(&mut guard, number, (&mut *state, &stop), look);
                 }
                 None => self.changed.wait(&mut guard),
@@ -215,8 +241,15 @@ impl<T> StretchQueue<T> {
                 all.newlines += extent.newlines;
                 all.bytes = offset + extent.bytes;
                 all.out_of_time = extent.out_of_time;
+            } else if guard.late {
+                // What was found so far in this one counts, if it was begun.
+                all.out_of_time = guard.wanted == guard.next;
+                if !all.out_of_time {
+                    self.changed.wait_for(&mut guard, MOMENT);
+                }
             } else if MutexGuard::unlocked(&mut guard, expired) {
-                all.out_of_time = true;
+                guard.late = true;
+                self.changed.notify_all();
             } else if let Some(number) = self.claim(&mut guard) {
                 self.look(&mut guard, number, (&mut *state, expired), look);
             } else {
@@ -259,11 +292,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::view::find::scan;
 
-    fn extent(slice: &Slice<'_>) -> Extent {
-        let bytes = slice.bytes(0, slice.len() as usize).unwrap();
-        let newlines = memchr::memchr_iter(b'\n', &bytes).count() as u64;
-        Extent { newlines, bytes: slice.len(), out_of_time: false }
+    /// Returns the bytes of a stretch, and its extent.
+    fn read(stretch: &Stretch<'_>, stop: &dyn Fn() -> bool) -> (Vec<u8>, Extent) {
+        let mut bytes = Vec::new();
+        let extent = scan::scan_lines(stretch.lines(), None, stop, 7, |segment| {
+            bytes.extend_from_slice(segment.text);
+            bytes.push(b'\n');
+        })
+        .unwrap();
+        bytes.truncate(extent.bytes as usize);
+        (bytes, extent)
     }
 
     /// Returns the stretches with their starts, and the extent of all.
@@ -275,9 +315,8 @@ mod tests {
     ) -> (Vec<(StretchStart, Vec<u8>)>, Extent) {
         let content = text.to_vec();
         let mut taken = Vec::new();
-        let look = |(): &mut (), slice: &Slice<'_>, _: &dyn Fn() -> bool| {
-            Ok((slice.bytes(0, slice.len() as usize)?, extent(slice)))
-        };
+        let look =
+            |(): &mut (), stretch: &Stretch<'_>, stop: &dyn Fn() -> bool| Ok(read(stretch, stop));
         let all = Stretches { content: &content, length, threads };
         let extent = all.each(expired, || (), look, |start, bytes| taken.push((start, bytes)));
         (taken, extent.unwrap())
@@ -295,13 +334,54 @@ mod tests {
         }
     }
 
+    /// A line without an end, after some that are found.
+    #[test]
+    fn time_runs_out_inside_a_line() {
+        struct Endless;
+        impl Content for Endless {
+            fn len(&self) -> u64 {
+                1 << 40
+            }
+
+            fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+                buffer.fill(0);
+                let lines = 100_u64.saturating_sub(offset).min(buffer.len() as u64) as usize;
+                for (at, byte) in buffer[..lines].iter_mut().enumerate() {
+                    *byte = b"line\n"[(offset as usize + at) % 5];
+                }
+                Ok(buffer.len())
+            }
+        }
+        for threads in [1, 3] {
+            let asked = std::cell::Cell::new(0);
+            let expired = || {
+                asked.set(asked.get() + 1);
+                asked.get() > 20
+            };
+            let mut lines = Vec::new();
+            let look = |(): &mut (), stretch: &Stretch<'_>, stop: &dyn Fn() -> bool| {
+                let mut found = Vec::new();
+                let extent = scan::scan_lines(stretch.lines(), None, stop, 4096, |segment| {
+                    if segment.text == b"line" {
+                        found.push(segment.line);
+                    }
+                })?;
+                Ok((found, extent))
+            };
+            let all = Stretches { content: &Endless, length: 4096, threads };
+            let extent = all.each(&expired, || (), look, |_, found| lines.extend(found)).unwrap();
+            assert!(extent.out_of_time && extent.bytes >= 100, "{extent:?}");
+            assert_eq!(lines, (1..=20).collect::<Vec<u64>>());
+        }
+    }
+
     #[test]
     fn errors_and_panics_end_it() {
         let content = b"line\n".repeat(1000);
         let each = |panics: bool| {
-            let look = |(): &mut (), slice: &Slice<'_>, _: &dyn Fn() -> bool| {
-                if slice.start < 2000 {
-                    return Ok(((), extent(slice)));
+            let look = |(): &mut (), stretch: &Stretch<'_>, stop: &dyn Fn() -> bool| {
+                if stretch.from.start < 2000 {
+                    return Ok(((), read(stretch, stop).1));
                 }
                 assert!(!panics, "as it should");
                 Err(io::Error::other("a bad disk"))

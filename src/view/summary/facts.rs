@@ -94,6 +94,9 @@ pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> 
 /// Returns the facts on an output that is shown whole.
 pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<String> {
     let lines = subject.analysis.lines;
+    // Progress that was drawn over is not in the text.
+    let is_text = subject.size() != subject.content.len();
+    let as_shown = if is_text { " as a terminal shows it" } else { "" };
     let range =
         if lines == 1 { "line 1".to_owned() } else { format!("lines 1-{}", grouped(lines)) };
     let lines = [
@@ -102,7 +105,7 @@ pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<S
         Some(identity(subject)),
         also(subject.same_name),
         Some(size(subject)),
-        Some(format!("shown: all of it, {}", counted(lines, "line"))),
+        Some(format!("shown: all of it{as_shown}, {}", counted(lines, "line"))),
         redacted,
         Some(format!("file:   {}", subject.place.file())),
         Some(format!("--- output: {range} ---")),

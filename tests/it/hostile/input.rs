@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use crate::support::Mode;
@@ -165,4 +166,32 @@ fn each_mode(bytes: &[u8], right: impl Fn(&Path)) {
 
 fn read(dir: &Path, name: &str) -> String {
     String::from_utf8_lossy(&fs::read(dir.join(name)).unwrap()).into_owned()
+}
+
+/// Its readers are gone, and so is the file, before all of it could be looked at.
+#[test]
+fn a_line_without_an_end_keeps_nobody_waiting() {
+    let mount = TestMount::new(Mode::ALL[0]);
+    let dir = mount.tool("c7");
+    for number in 0..4 {
+        let mut file = fs::File::create(dir.join(format!("{number}.txt"))).unwrap();
+        file.write_all("line\n".repeat(20_000).as_bytes()).unwrap();
+        file.set_len(1 << 40).unwrap();
+    }
+    let readers: Vec<_> = (0..4)
+        .map(|number| {
+            let path = dir.join(format!("{number}.txt.find/line"));
+            std::thread::spawn(move || fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    for reader in readers {
+        let shown = reader.join().unwrap();
+        assert!(shown.lines().take(2).any(|line| line.contains("out of time")), "{shown}");
+        assert!(shown.contains("1:line"), "what was found before is shown: {shown}");
+    }
+    for number in 0..4 {
+        fs::remove_file(dir.join(format!("{number}.txt"))).unwrap();
+    }
+    fs::write(dir.join("o.txt"), "hello\n".repeat(100_000)).unwrap();
+    assert!(fs::read_to_string(dir.join("o.txt.find/hello")).unwrap().contains("1:hello"));
 }

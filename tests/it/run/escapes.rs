@@ -58,8 +58,11 @@ fn compare(dir: &Path, told: &str) {
     }
     let summary = |name| -> Vec<String> {
         let lines = view(dir, name, "summary");
-        let known =
-            |line: &&str| !["tool: ", "call: ", "size: "].iter().any(|it| line.starts_with(it));
+        let known = |line: &&str| {
+            !["tool: ", "call: ", "size: ", "shown: all of it"]
+                .iter()
+                .any(|it| line.starts_with(it))
+        };
         lines.lines().filter(known).map(str::to_owned).collect()
     };
     assert_eq!(summary("x.log"), summary("y.log"), "{told}");
@@ -97,6 +100,56 @@ fn views_of_what_was_made_for_a_terminal_show_its_text() {
                 assert!(found.contains(&format!("artifacts/{folder}/{name}:{count}\n")), "{found}");
             }
         }
+    }
+}
+
+/// A carriage return ends lines, too, and progress does not take other text with it.
+#[test]
+fn what_ends_in_carriage_returns_is_found() {
+    let row = |number: usize| format!("\r{number},name{number},city{}", number % 7);
+    let table = format!(
+        "id,name,city{}\r2000,ERROR disk full,nowhere",
+        (1..2000).map(row).collect::<String>()
+    );
+    let hl7 = "MSH|^~\\&|A|B\rPID|1||77||Doe\rOBX|1|NM|GLU^Glucose||250|mg/dL\rOBX|2|NM|GLU^Glucose||90|mg/dL\r";
+    let numbered =
+        |count: usize| (1..=count).map(|number| format!("log line {number}\n")).collect::<String>();
+    let log = format!("{0}row 1\rrow 2\rERROR row 3\rrow 4\rrow 5\n{0}", numbered(100));
+    let progress = "start\ncopy 10%\rcopy 20%\rERROR: no\rcopy 30%\r\nend\n";
+    let mount = TestMount::new(Mode::ALL[0]);
+    let dir = mount.tool("c7");
+    let terminal = mount.path().join("c7/artifacts/terminal");
+    for (name, text) in
+        [("mac.csv", &*table), ("hl7.txt", hl7), ("log.txt", &log), ("p.txt", progress)]
+    {
+        fs::write(dir.join(name), text).unwrap();
+        fs::write(terminal.join(name), text).unwrap();
+    }
+    for (name, text) in [("mac.csv", &*table), ("hl7.txt", hl7), ("log.txt", &log)] {
+        let pages = fs::read_dir(dir.join(format!("{name}.pages"))).unwrap();
+        let mut pages: Vec<_> = pages.map(|page| page.unwrap().path()).collect();
+        pages.sort();
+        let whole: Vec<u8> = pages.iter().flat_map(|page| fs::read(page).unwrap()).collect();
+        assert_eq!(whole, text.as_bytes(), "{name}");
+    }
+    assert_eq!(view(&dir, "mac.csv", "head"), table);
+    assert_eq!(view(&dir, "hl7.txt", "grep/OBX"), format!("1:{hl7}\n"));
+    assert_eq!(
+        view(&dir, "log.txt", "grep/ERROR"),
+        "101:row 1\rrow 2\rERROR row 3\rrow 4\rrow 5\n"
+    );
+    assert!(view(&dir, "mac.csv", "grep/name1234").contains("1234,name1234,city2"));
+    assert!(view(&dir, "mac.csv", "find/name1234").contains("name1234"));
+    assert_eq!(view(&dir, "p.txt", "grep/ERROR"), "2:copy 20%\rERROR: no\rcopy 30%\n");
+    assert!(
+        view(&dir, "p.txt", "summary").contains("shown: all of it as a terminal shows it, 3 lines")
+    );
+    for (name, query) in [
+        ("mac.csv", "grep/-o name1234"),
+        ("hl7.txt", "grep/-o OBX.2"),
+        ("log.txt", "grep/-o ERROR"),
+    ] {
+        assert!(!view(&terminal, name, query).is_empty(), "{name}");
     }
 }
 

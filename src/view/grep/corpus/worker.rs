@@ -59,7 +59,10 @@ impl<'a> Worker<'a> {
             return ArtifactOutcome::NotBegun;
         }
         let mut buffer = mem::take(&mut self.buffer);
-        let outcome = self.load(number, &mut buffer).unwrap_or_else(ArtifactOutcome::Unreadable);
+        let outcome = self.load(number, &mut buffer).unwrap_or_else(|error| {
+            let late = error.kind() == io::ErrorKind::TimedOut && (self.search.expired)();
+            if late { ArtifactOutcome::NotBegun } else { ArtifactOutcome::Unreadable(error) }
+        });
         self.buffer = buffer;
         outcome
     }
