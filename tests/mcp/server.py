@@ -133,6 +133,14 @@ SEEN = []
 LISTS = json.loads(os.environ.get("SERVER_LISTS", "{}"))
 
 
+def page(pages, cursor):
+    """The page of a list that a cursor names. A page that names `fresh` as the next one names another each time."""
+    found = dict(pages.get(cursor or "", pages[""]))
+    if found.get("nextCursor") == "fresh":
+        found["nextCursor"] = "fresh-%d" % len(SEEN)
+    return found
+
+
 def main():
     time.sleep(float(os.environ.get("SERVER_DELAY", "0")))
     while line := sys.stdin.readline():
@@ -152,7 +160,8 @@ def main():
         elif method in LISTS:
             # Without a list, there is no answer.
             if LISTS[method] is not None:
-                answer(id, LISTS[method])
+                pages = LISTS[method].get("pages")
+                answer(id, page(pages, params.get("cursor")) if pages else LISTS[method])
         elif method == "tools/list":
             if params.get("cursor") == "two":
                 answer(id, {"tools": TOOLS[1:]})
