@@ -69,7 +69,7 @@ async fn take(relay: &Arc<Relay>, message: Message) {
     let envelope = match Envelope::of(&message) {
         Ok(envelope) => envelope,
         Err(error) => {
-            let id = broken(message.text(), String::new()).id.filter(|id| is_id(id));
+            let id = broken(message.text(), &error).id.filter(|id| is_id(id));
             return refuse_message(relay, id.as_deref(), error).await;
         }
     };

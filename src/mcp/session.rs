@@ -76,7 +76,8 @@ impl Session {
         let (mut upstreams, mut places) = (Vec::new(), Vec::new());
         for server in &gateway.options.servers {
             let (sender, queue) = queue::queue();
-            let upstream = Upstream::new(server.name.clone(), server.timeout, sender);
+            let log = gateway.log.clone();
+            let upstream = Upstream::new(server.name.clone(), server.timeout, sender, log);
             upstreams.push(Arc::new(upstream));
             places.push((server, queue));
         }

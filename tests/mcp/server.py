@@ -143,6 +143,7 @@ def page(pages, cursor):
 
 def main():
     time.sleep(float(os.environ.get("SERVER_DELAY", "0")))
+    write(os.environ.get("SERVER_FIRST", "").encode("utf-8", "surrogateescape"))
     while line := sys.stdin.readline():
         message = json.loads(line)
         method, id, params = message.get("method"), message.get("id"), message.get("params", {})

@@ -314,8 +314,9 @@ impl<I: Inbox> Link<I> {
             let goes_on = self.around.inbox.line(&self.upstream, line).await;
             handling.0.store(false, Ordering::Relaxed);
             if !goes_on {
-                return Err(std::io::Error::other("it sent too much that is no message"));
+                return Err(std::io::Error::other("it sent too many messages that are not JSON"));
             }
+            tokio::task::consume_budget().await;
         }
         Ok(())
     }
