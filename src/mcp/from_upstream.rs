@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use crate::mcp::bridge;
-use crate::mcp::delivery::Answer;
 use crate::mcp::delivery::ServerAnswer;
-use crate::mcp::delivery::deliver;
 use crate::mcp::envelope;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::envelope::Kind;
@@ -122,13 +120,12 @@ impl FromUpstreams {
             drop(waiting.send(Ok(message)));
             return;
         }
-        if let Some(crossing) = pending.crossing.take() {
-            let answer = ServerAnswer { from: Arc::clone(from), pending, envelope, message };
-            return bridge::answered(&self.0, *crossing, answer).await;
+        let crossing = pending.crossing.take();
+        let answer = ServerAnswer { from: Arc::clone(from), pending, envelope, message };
+        match crossing {
+            Some(crossing) => bridge::answered(&self.0, *crossing, answer).await,
+            None => bridge::passed(&self.0, answer).await,
         }
-        let Pending { client_id: Some(client_id), kind, .. } = pending else { return };
-        let answer = Answer { client_id, kind, envelope, message, first: "" };
-        deliver(&self.0, from, answer).await;
     }
 
     /// Hands a request of a server to the client.

@@ -107,7 +107,7 @@ impl InMemoryGateway {
             }
         };
         let shelf = Arc::new(LazyShelf::new(shelf));
-        let (options, bridge) = (options(), Bridge::new([7; 32], 1));
+        let (options, bridge) = (options(), Bridge::new([7; 32], 1, None));
         let upstreams = vec![Arc::clone(&upstream)];
         let relay = Arc::new(Relay::new(shelf, upstreams, &options, hub, bridge, client));
         let turns = relay.work.available_permits() as u32;
