@@ -43,6 +43,7 @@ use serde_json::value::RawValue;
 use crate::mcp::held_state::HeldKey;
 
 pub(super) use answered::answered;
+pub(super) use answered::passed;
 pub(super) use asking::asked;
 pub(super) use asking::takes_requests;
 pub(super) use holding::SETTLE;
@@ -82,11 +83,17 @@ use listening::Listening;
 use question_room::QuestionPlace;
 use question_room::QuestionRoom;
 
+/// The requests of clients that 2026-07-28 has taken out.
+const TAKEN_OUT: [&str; 5] =
+    ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+
 /// The state of a session between revisions.
 pub(super) struct Bridge {
     client: KnownEra,
-    /// The words of the client about itself.
-    said: Mutex<ClientSaid>,
+    /// True if the transport tells the era of the client, whatever it sends.
+    is_given: bool,
+    /// The words of the client about itself, once it has said any.
+    said: Mutex<Option<ClientSaid>>,
     /// The words of the only server, if the gateway asked it.
     introduction: Mutex<Option<Introduction>>,
     meetings: meeting::Meetings,
@@ -98,10 +105,16 @@ pub(super) struct Bridge {
 }
 
 impl Bridge {
-    /// Returns the bridge of a session with some number of servers.
-    pub(super) fn new(random: [u8; 32], servers: usize) -> Self {
+    /// Returns the bridge of a session with some number of servers. `client` is the era of its
+    /// clients, where the transport tells it.
+    pub(super) fn new(random: [u8; 32], servers: usize, client: Option<Era>) -> Self {
+        let era = KnownEra::default();
+        if let Some(client) = client {
+            era.set(client);
+        }
         Self {
-            client: KnownEra::default(),
+            client: era,
+            is_given: client.is_some(),
             said: Mutex::default(),
             introduction: Mutex::default(),
             meetings: meeting::Meetings::default(),
@@ -115,15 +128,22 @@ impl Bridge {
 
     /// Notes what a request says of the client, as long as that is not known.
     pub(super) fn hear(&self, method: &str, params: Option<&RawValue>) {
-        if method == "initialize" {
-            *self.said.lock() = ClientSaid::of_initialize(params);
+        let mut said = self.said.lock();
+        if self.is_given {
+            said.get_or_insert_with(|| ClientSaid::of_request(params));
+        } else if method == "initialize" {
+            *said = Some(ClientSaid::of_initialize(params));
             self.client.set(Era::Legacy);
-        } else if self.client.get().is_none()
-            && (method == "server/discover" || revision_of(params).is_some())
-        {
-            *self.said.lock() = ClientSaid::of_request(params);
+        } else if said.is_none() && (method == "server/discover" || revision_of(params).is_some()) {
+            *said = Some(ClientSaid::of_request(params));
             self.client.set(Era::Modern);
         }
+    }
+
+    /// Returns true for a request that the revision of the client has taken out. A client that is
+    /// not bound to a revision may go back to `initialize`.
+    pub(super) fn is_taken_out(&self, method: &str) -> bool {
+        self.is_given && TAKEN_OUT.contains(&method)
     }
 
     /// Returns a place for questions of so many bytes, if there is one.
@@ -138,7 +158,7 @@ impl Bridge {
 
     /// Returns what the client said of itself first.
     pub(super) fn said(&self) -> ClientSaid {
-        self.said.lock().clone()
+        self.said.lock().clone().unwrap_or_default()
     }
 
     /// Returns how the client and a server of an era differ, if they do.

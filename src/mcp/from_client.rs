@@ -69,7 +69,7 @@ async fn take(relay: &Arc<Relay>, message: Message) {
     let envelope = match Envelope::of(&message) {
         Ok(envelope) => envelope,
         Err(error) => {
-            let id = broken(message.text(), String::new()).id.filter(|id| is_id(id));
+            let id = broken(message.text(), &error).id.filter(|id| is_id(id));
             return refuse_message(relay, id.as_deref(), error).await;
         }
     };
@@ -119,6 +119,10 @@ fn is_id(id: &str) -> bool {
 
 async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message: Message) {
     let Some(id) = envelope.id(&message).map(str::to_owned) else { return };
+    if relay.bridge.is_taken_out(&method) {
+        let text = format!("there is no `{method}` since 2026-07-28");
+        return relay.error(&id, METHOD_NOT_FOUND, &text).await;
+    }
     if method == "ping" {
         return relay.tell(answer(&id, "{}")).await;
     }

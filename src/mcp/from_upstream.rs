@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use crate::mcp::bridge;
-use crate::mcp::delivery::Answer;
 use crate::mcp::delivery::ServerAnswer;
-use crate::mcp::delivery::deliver;
 use crate::mcp::envelope;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::envelope::Kind;
@@ -21,7 +19,7 @@ use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
 use crate::mcp::message::Outgoing;
 use crate::mcp::message_batch::is_batch;
-use crate::mcp::message_batch::messages;
+use crate::mcp::message_batch::messages_of_server;
 use crate::mcp::meta;
 use crate::mcp::meta::SUBSCRIPTION;
 use crate::mcp::pending::Pending;
@@ -86,9 +84,7 @@ impl FromUpstreams {
         }
         let envelope = match Envelope::of(&message) {
             Ok(envelope) => envelope,
-            Err(error) => {
-                return self.broken(from, broken(message.text(), error.to_string())).await;
-            }
+            Err(error) => return self.broken(from, broken(message.text(), &error)).await,
         };
         match &envelope.kind {
             Kind::Response { .. } => self.response(from, envelope, message).await,
@@ -102,13 +98,11 @@ impl FromUpstreams {
     }
 
     async fn batch(&self, from: &Arc<Upstream>, message: &Message) -> bool {
-        let messages = match messages(message) {
+        let messages = match messages_of_server(message) {
             Ok(messages) => messages,
-            Err(error) => {
-                return self.broken(from, broken(message.text(), error.to_string())).await;
-            }
+            Err(error) => return self.broken(from, broken(message.text(), &error)).await,
         };
-        for message in messages.into_iter().filter(|message| !is_batch(message)) {
+        for message in messages {
             if !Box::pin(self.take(from, message)).await {
                 return false;
             }
@@ -126,13 +120,12 @@ impl FromUpstreams {
             drop(waiting.send(Ok(message)));
             return;
         }
-        if let Some(crossing) = pending.crossing.take() {
-            let answer = ServerAnswer { from: Arc::clone(from), pending, envelope, message };
-            return bridge::answered(&self.0, *crossing, answer).await;
+        let crossing = pending.crossing.take();
+        let answer = ServerAnswer { from: Arc::clone(from), pending, envelope, message };
+        match crossing {
+            Some(crossing) => bridge::answered(&self.0, *crossing, answer).await,
+            None => bridge::passed(&self.0, answer).await,
         }
-        let Pending { client_id: Some(client_id), kind, .. } = pending else { return };
-        let answer = Answer { client_id, kind, envelope, message, first: "" };
-        deliver(&self.0, from, answer).await;
     }
 
     /// Hands a request of a server to the client.
@@ -187,20 +180,16 @@ impl FromUpstreams {
         relay.tell(message.edited(edits)).await;
     }
 
-    /// Ends the request that a broken line was to answer, if that can be told. Returns false if
-    /// there were too many such lines.
+    /// Ends the request that a broken message was to answer, if that can be told. Returns false if
+    /// the server is to be started again.
     async fn broken(&self, from: &Arc<Upstream>, line: BrokenLine) -> bool {
-        let is_json = line.shown.trim_start().starts_with(['{', '[']);
-        from.log_broken(&line.shown, &line.why);
-        let mut pending = line.id.as_deref().and_then(|id| from.take_broken(id));
-        if pending.is_none() && line.is_response {
-            pending = from.take_only_call().map(|(_, pending)| pending);
-        }
+        let kind = line.kind;
+        from.log_broken(&line);
+        let pending = from.take_broken(&line);
         if let Some(pending) = pending.and_then(|pending| pending.of_client(&line.why)) {
             self.end_broken(from, pending, line).await;
         }
-        // What is no JSON at all was meant for a person.
-        !is_json || !from.count_bad_line()
+        from.goes_on_after(kind)
     }
 
     async fn end_broken(&self, from: &Upstream, pending: Pending, line: BrokenLine) {

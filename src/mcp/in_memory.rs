@@ -45,6 +45,7 @@ use crate::mcp::relay::Relay;
 use crate::mcp::relay::Route;
 use crate::mcp::remote::event_lines::EventLines;
 use crate::mcp::remote::event_lines::Marks;
+use crate::mcp::server_log::ServerLog;
 use crate::mcp::shelf::LazyShelf;
 use crate::mcp::shelf::Shelf;
 use crate::mcp::tool_name::Naming;
@@ -95,7 +96,8 @@ impl InMemoryGateway {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let (client, to_client) = queue::queue();
         let (server, to_server) = queue::queue();
-        let upstream = Arc::new(Upstream::new(SERVER.to_owned(), None, server));
+        let upstream =
+            Arc::new(Upstream::new(SERVER.to_owned(), None, server, ServerLog::unread()));
         upstream.began();
         let hub = match mode {
             OfferMode::Through => None,
@@ -105,7 +107,7 @@ impl InMemoryGateway {
             }
         };
         let shelf = Arc::new(LazyShelf::new(shelf));
-        let (options, bridge) = (options(), Bridge::new([7; 32], 1));
+        let (options, bridge) = (options(), Bridge::new([7; 32], 1, None));
         let upstreams = vec![Arc::clone(&upstream)];
         let relay = Arc::new(Relay::new(shelf, upstreams, &options, hub, bridge, client));
         let turns = relay.work.available_permits() as u32;

@@ -9,6 +9,7 @@ use tokio::task::spawn_blocking;
 
 use crate::materialize::json::ScanOutcome;
 use crate::materialize::json::Scanner;
+use crate::mcp::envelope::EnvelopeError;
 use crate::mcp::message::Message;
 use crate::mcp::scratch::Scratch;
 use crate::mcp::shelf::LazyShelf;
@@ -21,7 +22,9 @@ const BLOCK: usize = 64 * 1024;
 /// Bytes of a long line that are written at once.
 const AT_ONCE: usize = 512 * 1024;
 /// Bytes of a broken line that are shown.
-const SHOWN: usize = 200;
+const SHOWN: usize = 2048;
+/// The byte order mark that some servers write first.
+const MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// A line.
 pub(super) enum Line {
@@ -31,6 +34,7 @@ pub(super) enum Line {
 
 /// A line that is no message.
 pub(super) struct BrokenLine {
+    pub(super) kind: BrokenKind,
     /// The reason.
     pub(super) why: String,
     /// The id as written, if it can be told.
@@ -41,6 +45,17 @@ pub(super) struct BrokenLine {
     pub(super) shown: String,
     /// The bytes of a long one, as far as they were kept.
     pub(super) kept: Option<Scratch>,
+}
+
+/// The fault of a line. Only a torn message is counted against its sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BrokenKind {
+    /// A log line: text, or JSON without the member `jsonrpc`.
+    Log,
+    /// A message that is not JSON.
+    Torn,
+    /// A message with the wrong members, or longer than this side keeps.
+    Unused,
 }
 
 /// A reader of lines.
@@ -66,6 +81,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(super) async fn next(&mut self, long: &dyn LongLines) -> io::Result<Option<Line>> {
         loop {
             let ended = self.fill().await?;
+            if self.line.starts_with(MARK) {
+                self.line.drain(..MARK.len());
+            }
             let blank = self.line.iter().all(u8::is_ascii_whitespace);
             match ended {
                 LineEnd::Long => return self.long_line(long).await.map(Some),
@@ -119,7 +137,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         while !ended {
             let bytes = std::mem::take(&mut self.line);
             line = blocking(move || line.push(&bytes)).await?;
-            if line.lost.is_some() && !is_lost {
+            if line.is_hopeless() && !is_lost {
                 is_lost = true;
                 long.is_lost();
             }
@@ -138,7 +156,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 pub(super) trait LongLines: Sync {
     /// A long line began.
     fn begins(&self) {}
-    /// No more of it is kept.
+    /// No message comes of it.
     fn is_lost(&self) {}
     /// It ended.
     fn ends(&self) {}
@@ -168,12 +186,17 @@ fn line(bytes: Vec<u8>) -> Line {
 }
 
 /// Returns what can be told of a line that is no message.
-pub(super) fn broken(text: &str, why: String) -> BrokenLine {
+pub(super) fn broken(text: &str, error: &EnvelopeError) -> BrokenLine {
     let mut skeleton = Skeleton::default();
     Scanner::default().push(text.as_bytes(), &mut skeleton);
-    let shown = text.chars().take(SHOWN).collect();
+    let kind = match error {
+        _ if !skeleton.has_version => BrokenKind::Log,
+        EnvelopeError::Json(_) => BrokenKind::Torn,
+        EnvelopeError::Shape(_) => BrokenKind::Unused,
+    };
+    let (why, shown) = (error.to_string(), text.chars().take(SHOWN).collect());
     let id = skeleton.id.and_then(|id| String::from_utf8(id).ok());
-    BrokenLine { why, id, is_response: skeleton.is_response, shown, kept: None }
+    BrokenLine { kind, why, id, is_response: skeleton.is_response, shown, kept: None }
 }
 
 /// A line that is too long for memory: its bytes are in a file, its skeleton is in memory.
@@ -206,13 +229,21 @@ impl LongLine {
         if self.start.is_empty() {
             self.start = bytes[..bytes.len().min(SHOWN)].to_vec();
         }
-        self.keep(bytes);
         self.scan(bytes);
+        self.keep(bytes);
         self.offset += bytes.len() as u64;
         self
     }
 
+    /// Returns true if it is no message, whatever comes.
+    fn is_hopeless(&self) -> bool {
+        self.lost.is_some() || self.wrong.is_some()
+    }
+
     fn keep(&mut self, bytes: &[u8]) {
+        if self.wrong.is_some() && !self.skeleton.has_version {
+            self.scratch = None;
+        }
         if self.lost.is_some() {
             return;
         }
@@ -262,6 +293,11 @@ impl LongLine {
                 Line::Message(Message::with_holes(text, self.skeleton.holes, scratch))
             }
             (why, kept) => Line::Broken(BrokenLine {
+                kind: match &self.lost {
+                    _ if !self.skeleton.has_version => BrokenKind::Log,
+                    None if self.wrong.is_some() || !self.ended => BrokenKind::Torn,
+                    _ => BrokenKind::Unused,
+                },
                 why: why.unwrap_or_default(),
                 id: self.skeleton.id.and_then(|id| String::from_utf8(id).ok()),
                 is_response: self.skeleton.is_response,

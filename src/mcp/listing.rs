@@ -130,7 +130,7 @@ fn listed(
         _ => row.get().to_owned(),
     };
     let mut all: Vec<String> = listed.iter().map(row).collect();
-    if object.get("nextCursor").is_none() {
+    if object.next_cursor().is_none() {
         all.extend(own);
     }
     let all = format!("[{}]", all.join(","));

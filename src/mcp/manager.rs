@@ -300,8 +300,10 @@ async fn read<I: Inbox>(
             said.store(true, std::sync::atomic::Ordering::Relaxed);
         }
         if !inbox.line(&upstream, line).await {
-            return "sent too many lines that are no messages";
+            return "sent too many messages that are not JSON";
         }
+        // A line that is no message waits for nothing.
+        tokio::task::consume_budget().await;
     }
     ""
 }

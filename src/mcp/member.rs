@@ -41,3 +41,60 @@ impl Member {
         Edit { range: self.range.clone(), with: format!("{comma}{with}").into_bytes() }
     }
 }
+
+/// Returns the edits that take members out of the object that begins at `start` of a message.
+pub(super) fn without(
+    message: &Message,
+    object: &RawObject<'_>,
+    start: usize,
+    names: &[&str],
+) -> Vec<Edit> {
+    let goes: Vec<bool> = object.0.iter().map(|(key, _)| names.contains(&&**key)).collect();
+    let ends: Vec<usize> = object.0.iter().map(|(_, value)| message.range_of(value).end).collect();
+    // Where a member begins: after the brace, or after the comma.
+    let begin = |index: usize| match index.checked_sub(1) {
+        None => start + 1,
+        Some(before) => {
+            let comma = message.text()[ends[before]..].find(',').unwrap_or_default();
+            ends[before] + comma + 1
+        }
+    };
+    let mut edits = Vec::new();
+    let mut index = 0;
+    while index < goes.len() {
+        let run = goes[index..].iter().take_while(|goes| **goes).count();
+        if run > 0 {
+            let range = match (ends.get(index + run), index.checked_sub(1)) {
+                (Some(_), _) => begin(index)..begin(index + run),
+                (None, Some(before)) => ends[before]..ends[index + run - 1],
+                (None, None) => start + 1..ends[index + run - 1],
+            };
+            edits.push(Edit { range, with: Vec::new() });
+        }
+        index += run + 1;
+    }
+    edits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_members_are_taken_out() {
+        for (json, expected) in [
+            (r#"{"a":1,"b":2,"c":3}"#, r#"{"c":3}"#),
+            (r#"{"c":3, "a":1 ,"b":2 }"#, r#"{"c":3 }"#),
+            (r#"{"c":3 , "a":1, "d":{"a":1}, "b":2}"#, r#"{"c":3 , "d":{"a":1}}"#),
+            (r#"{ "a":{"b":","} , "c":"a" ,"b":2,"a":2,"e":5}"#, r#"{ "c":"a" ,"e":5}"#),
+            (r#"{"a":1, "b":2}"#, "{}"),
+            (r#"{"c":1}"#, r#"{"c":1}"#),
+            ("{}", "{}"),
+        ] {
+            let message = Message::whole(json.to_owned());
+            let object = RawObject::of(message.text()).unwrap();
+            let edits = without(&message, &object, 0, &["a", "b"]);
+            assert_eq!(message.with(edits), expected, "{json}");
+        }
+    }
+}

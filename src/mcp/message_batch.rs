@@ -14,6 +14,15 @@ pub(super) fn is_batch(message: &Message) -> bool {
     message.text().trim_start().starts_with('[')
 }
 
+/// Returns the messages in an array of a server, at least one. An array of other things is none.
+pub(super) fn messages_of_server(batch: &Message) -> Result<Vec<Message>, EnvelopeError> {
+    if !batch.text().contains("\"jsonrpc\"") {
+        return Err(EnvelopeError::Shape("a batch has messages"));
+    }
+    let messages = messages(batch)?;
+    Ok(messages.into_iter().filter(|message| !is_batch(message)).collect())
+}
+
 /// Returns the messages of an array, at least one.
 pub(super) fn messages(batch: &Message) -> Result<Vec<Message>, EnvelopeError> {
     let batch = batch.clone().filled(MOST_BYTES);

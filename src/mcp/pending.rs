@@ -130,7 +130,7 @@ impl PendingRequests {
     }
 
     /// Takes the only call of a tool, if there is just one.
-    pub(super) fn take_only_call(&mut self) -> Option<(u64, Pending)> {
+    pub(super) fn take_only_call(&mut self) -> Option<Pending> {
         let is_call = |pending: &Pending| match &pending.kind {
             PendingKind::Call(_) => true,
             PendingKind::Shared(request) => request.is_call,
@@ -141,7 +141,7 @@ impl PendingRequests {
         if calls.next().is_some() {
             return None;
         }
-        Some((id, self.take(id)?))
+        self.take(id)
     }
 
     pub(super) fn take_all(&mut self) -> Vec<Pending> {

@@ -31,6 +31,12 @@ impl<'a> RawObject<'a> {
     pub(super) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         text(self.get(name)?)
     }
+
+    /// Returns the cursor of the page after this one of a list. Some servers write an empty one on
+    /// the last page.
+    pub(super) fn next_cursor(&self) -> Option<Cow<'a, str>> {
+        self.text("nextCursor").filter(|next| !next.is_empty())
+    }
 }
 
 /// Returns the text of a JSON string.

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::mcp::bridge::Bridge;
+use crate::mcp::bridge::era::Era;
 use crate::mcp::from_client;
 use crate::mcp::from_upstream::FromUpstreams;
 use crate::mcp::guard::Guard;
@@ -65,23 +66,26 @@ impl Gateway {
 }
 
 impl Session {
-    /// Begins a session. What the client is to get goes to `client`.
+    /// Begins a session. What the client is to get goes to `client`, whose era is `era` if the
+    /// transport tells it.
     pub(super) fn begin(
         gateway: &Gateway,
         shelf: &Arc<LazyShelf>,
         client: queue::Sender,
+        era: Option<Era>,
     ) -> io::Result<Self> {
         let (stop, stopping) = watch::channel(false);
         let hub = hub_of(&gateway.options)?;
         let (mut upstreams, mut places) = (Vec::new(), Vec::new());
         for server in &gateway.options.servers {
             let (sender, queue) = queue::queue();
-            let upstream = Upstream::new(server.name.clone(), server.timeout, sender);
+            let log = gateway.log.clone();
+            let upstream = Upstream::new(server.name.clone(), server.timeout, sender, log);
             upstreams.push(Arc::new(upstream));
             places.push((server, queue));
         }
         let options = &gateway.options;
-        let bridge = Bridge::new(random()?, upstreams.len());
+        let bridge = Bridge::new(random()?, upstreams.len(), era);
         let relay = Relay::new(Arc::clone(shelf), upstreams.clone(), options, hub, bridge, client);
         let relay = Arc::new(relay);
         let mut managers = JoinSet::new();
@@ -123,7 +127,7 @@ impl Session {
     /// Asks all servers what they offer, without a client.
     pub(super) async fn survey(gateway: &Gateway, shelf: &Arc<LazyShelf>) -> io::Result<Survey> {
         let (sender, mut queue) = queue::queue();
-        let session = Self::begin(gateway, shelf, sender)?;
+        let session = Self::begin(gateway, shelf, sender, None)?;
         // Nobody reads what is for a client.
         let unread = tokio::spawn(async move { while queue.next().await.is_some() {} });
         let survey = hub::survey(&session.relay).await;

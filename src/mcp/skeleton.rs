@@ -16,8 +16,10 @@ const MOST: usize = 1 << 20;
 pub(super) struct Skeleton {
     pub(super) text: Vec<u8>,
     pub(super) holes: Vec<Hole>,
-    /// The id as written, once it was seen.
+    /// The first id as written, once it was seen.
     pub(super) id: Option<Vec<u8>>,
+    /// True once the member `jsonrpc` was seen, which every message has.
+    pub(super) has_version: bool,
     /// True once a `result` or an `error` was seen.
     pub(super) is_response: bool,
     /// True if the text is longer than memory should hold, and no value can be left out.
@@ -141,6 +143,7 @@ impl Events for Skeleton {
     }
 
     fn key(&mut self, key: &[u8]) {
+        self.has_version |= self.depth == 1 && key == b"jsonrpc";
         if let Some(kept) = self.depth.checked_sub(1).and_then(|depth| self.keys.get_mut(depth)) {
             key.clone_into(kept);
         }
@@ -171,6 +174,7 @@ impl Events for Skeleton {
             self.is_response |= matches!(&*self.keys[0], b"result" | b"error");
             if self.is_under(&[b"id"])
                 && let Some(start) = scalar
+                && self.id.is_none()
             {
                 self.id = self.text.get(start.at..).map(<[u8]>::to_vec);
             }

@@ -28,7 +28,7 @@ pub(super) async fn serve(
     shelf: &Arc<LazyShelf>,
 ) -> io::Result<mpsc::Receiver<()>> {
     let (sender, receiver) = queue::queue();
-    let session = Session::begin(gateway, shelf, sender)?;
+    let session = Session::begin(gateway, shelf, sender, None)?;
     let written = start_writer(receiver, session.stop())?;
     let ended = until_end(&session, shelf).await;
     session.end().await;

@@ -8,6 +8,8 @@ use tokio::sync::Notify;
 
 use crate::mcp::bridge::era::Era;
 use crate::mcp::bridge::era::KnownEra;
+use crate::mcp::line_reader::BrokenKind;
+use crate::mcp::line_reader::BrokenLine;
 use crate::mcp::line_reader::LongLines;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
@@ -20,9 +22,10 @@ use crate::mcp::queue::Refused;
 use crate::mcp::queue::Sender;
 use crate::mcp::raw_object;
 use crate::mcp::raw_object::RawObject;
+use crate::mcp::server_log::ServerLog;
 
-/// Bad lines in a row after which a server is started again.
-const MOST_BAD_LINES: u32 = 3;
+/// Torn messages in a row after which a server is started again.
+const MOST_TORN: u32 = 3;
 
 /// A server.
 pub(super) struct Upstream {
@@ -30,6 +33,7 @@ pub(super) struct Upstream {
     /// The time for an answer; progress restarts it.
     pub(super) timeout: Option<Duration>,
     queue: Sender,
+    log: ServerLog,
     state: Mutex<State>,
     /// Hears of each request that waits for its answer.
     busy: Notify,
@@ -43,7 +47,7 @@ struct State {
     asked: usize,
     /// The long lines that are coming in.
     long_lines: usize,
-    bad_lines: u32,
+    torn: u32,
     is_running: bool,
     handshake: Handshake,
     /// The members of `_meta` in each request to a server of the newer revision.
@@ -62,9 +66,14 @@ pub(super) struct Handshake {
 }
 
 impl Upstream {
-    pub(super) fn new(name: String, timeout: Option<Duration>, queue: Sender) -> Self {
+    pub(super) fn new(
+        name: String,
+        timeout: Option<Duration>,
+        queue: Sender,
+        log: ServerLog,
+    ) -> Self {
         let (state, busy, era) = (Mutex::default(), Notify::new(), KnownEra::default());
-        Self { name, timeout, queue, state, busy, era }
+        Self { name, timeout, queue, log, state, busy, era }
     }
 
     /// Returns the revisions that it speaks, once that is known.
@@ -155,18 +164,29 @@ impl Upstream {
 
     pub(super) fn take_answered(&self, id: &str) -> Option<Pending> {
         let mut state = self.state.lock();
-        state.bad_lines = 0;
+        state.torn = 0;
         state.requests.take_answered(id)
     }
 
-    /// As [`Self::take_answered`], for an answer that cannot be read.
-    pub(super) fn take_broken(&self, id: &str) -> Option<Pending> {
-        self.state.lock().requests.take_answered(id)
+    /// Takes the request that a broken message answers: that of its id, or the only call if the id
+    /// did not come.
+    pub(super) fn take_broken(&self, line: &BrokenLine) -> Option<Pending> {
+        let requests = &mut self.state.lock().requests;
+        match &line.id {
+            _ if line.kind == BrokenKind::Log => None,
+            Some(id) => requests.take_answered(id),
+            None if line.is_response => requests.take_only_call(),
+            None => None,
+        }
     }
 
-    pub(super) fn log_broken(&self, shown: &str, why: &str) {
-        let shown = shown.replace(char::is_control, " ");
-        tracing::warn!("{}: a line that is no message: {why}: {shown}", self.name);
+    /// Logs a line that is no message. Never blocks: a line that finds the log full is dropped.
+    pub(super) fn log_broken(&self, line: &BrokenLine) {
+        let shown = line.shown.trim().replace(char::is_control, " ");
+        if line.kind == BrokenKind::Log {
+            return self.log.say(&self.name, &shown);
+        }
+        self.log.say(&self.name, &format!("a message that cannot be read: {}: {shown}", line.why));
     }
 
     pub(super) fn take(&self, id: u64) -> Option<Pending> {
@@ -176,10 +196,6 @@ impl Upstream {
     /// Returns true if the request waits for its answer.
     pub(super) fn waits_for(&self, id: u64) -> bool {
         self.state.lock().requests.has(id)
-    }
-
-    pub(super) fn take_only_call(&self) -> Option<(u64, Pending)> {
-        self.state.lock().requests.take_only_call()
     }
 
     pub(super) fn take_late(&self) -> Vec<(u64, Pending)> {
@@ -221,11 +237,12 @@ impl Upstream {
             if comes { state.long_lines + 1 } else { state.long_lines.saturating_sub(1) };
     }
 
-    /// Counts a line that is no message. Returns true if there were too many in a row.
-    pub(super) fn count_bad_line(&self) -> bool {
+    /// Counts torn messages. Returns false if the server is to be started again, after several in a
+    /// row.
+    pub(super) fn goes_on_after(&self, kind: BrokenKind) -> bool {
         let mut state = self.state.lock();
-        state.bad_lines += 1;
-        state.bad_lines >= MOST_BAD_LINES
+        state.torn += u32::from(kind == BrokenKind::Torn);
+        state.torn < MOST_TORN
     }
 
     /// Looks at the requests that wait for an answer.
@@ -248,7 +265,7 @@ impl Upstream {
         while queue.at_hand().is_some() {}
         state.is_running = false;
         state.long_lines = 0;
-        state.bad_lines = 0;
+        state.torn = 0;
         state.asked = 0;
         state.requests.take_all()
     }

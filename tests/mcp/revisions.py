@@ -1,7 +1,7 @@
 """An MCP server that speaks one way of the protocol alone: `old` (initialize) or `new` (2026-07-28).
 
-Usage: revisions.py old|new|silent [http]. `silent` is an old one that answers nothing before
-initialize. With `http`, it prints its port and serves streamable HTTP there.
+Usage: revisions.py old|new|both|silent [http]. `both` takes each request as it says. `silent` is an
+old one that answers nothing before initialize. With `http`, it prints its port and serves streamable HTTP there.
 """
 import json
 import os
@@ -232,7 +232,8 @@ def take(peer, message):
             peer.begin("roots/list", None)
         return
     try:
-        result = new(peer, id, method, params) if IS_NEW else old(peer, method, params)
+        is_new = IS_NEW or KIND == "both" and KEY + "protocolVersion" in params.get("_meta", {})
+        result = new(peer, id, method, params) if is_new else old(peer, method, params)
         peer.send({"id": id, "result": result})
     except Failed as failed:
         peer.send({"id": id, "error": failed.error})

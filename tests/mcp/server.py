@@ -133,8 +133,17 @@ SEEN = []
 LISTS = json.loads(os.environ.get("SERVER_LISTS", "{}"))
 
 
+def page(pages, cursor):
+    """The page of a list that a cursor names. A page that names `fresh` as the next one names another each time."""
+    found = dict(pages.get(cursor or "", pages[""]))
+    if found.get("nextCursor") == "fresh":
+        found["nextCursor"] = "fresh-%d" % len(SEEN)
+    return found
+
+
 def main():
     time.sleep(float(os.environ.get("SERVER_DELAY", "0")))
+    write(os.environ.get("SERVER_FIRST", "").encode("utf-8", "surrogateescape"))
     while line := sys.stdin.readline():
         message = json.loads(line)
         method, id, params = message.get("method"), message.get("id"), message.get("params", {})
@@ -152,7 +161,8 @@ def main():
         elif method in LISTS:
             # Without a list, there is no answer.
             if LISTS[method] is not None:
-                answer(id, LISTS[method])
+                pages = LISTS[method].get("pages")
+                answer(id, page(pages, params.get("cursor")) if pages else LISTS[method])
         elif method == "tools/list":
             if params.get("cursor") == "two":
                 answer(id, {"tools": TOOLS[1:]})

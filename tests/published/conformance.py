@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 from hosts.report import Failed
 
@@ -13,14 +14,17 @@ from published.ways import Way, client, free_port, opened, running, wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent / "conformance"
 SERVER = HERE / "server.mjs"
-# Seconds for all scenarios.
-SECONDS = 120
-# The least scenarios that the suite has.
+PACKAGE = "@modelcontextprotocol/conformance"
+# The revisions whose requirements are run, in this order.
+REVISIONS = ("2026-07-28", "2025-11-25")
+# Seconds for all scenarios of a revision.
+SECONDS = 200
+# The least scenarios that a revision requires.
 LEAST = 30
 
 
 def run(program, packages, scratch, report):
-    """Compares the verdicts on a server by itself and behind the gateway."""
+    """Compares the verdicts on a server by itself and behind the gateway, which one process is for all scenarios."""
     with contextlib.ExitStack() as stack:
         port = free_port()
         server = ["node", SERVER, packages.npm, str(port)]
@@ -29,9 +33,10 @@ def run(program, packages, scratch, report):
         wait_for(port)
         url = f"http://127.0.0.1:{port}/mcp"
         alone = verdicts(url, packages, scratch / "alone")
-        if len(alone) < LEAST or any(alone.values()):
-            raise Failed(f"the verdict on the server alone: {alone}")
-        report.ok("conformance", "the server alone", f"{len(alone)} scenarios")
+        for revision, found in alone.items():
+            if len(found) < LEAST or any(found.values()):
+                raise Failed(f"the verdict on the server alone for {revision}: {found}")
+            report.ok("conformance", f"the server alone, {revision}", f"{len(found)} scenarios")
         over_stdio = ["node", SERVER, packages.npm, "stdio"]
         places = [("over stdio", over_stdio, False), ("over HTTP", [url], False), ("of a file", over_stdio, True)]
         for number, (what, argv, file) in enumerate(places):
@@ -39,14 +44,25 @@ def run(program, packages, scratch, report):
             way = Way("gateway over HTTP", place / "stores", http=True, file=file)
             with opened(way, Server("server", argv, []), program, place) as reach:
                 through = verdicts(reach["url"], packages, place / "results")
-            compare(f"a server {what}", alone, through, report)
+                compare(f"a server {what}", alone, through, report)
+                # Sessions with a server over HTTP cost no processes.
+                if argv == [url]:
+                    through = verdicts(reach["url"], packages, place / "together", together=True)
+                    compare(f"a server {what}, both revisions at once", alone, through, report)
 
 
-def verdicts(url, packages, results):
-    """Returns the checks that fail, by scenario. What is only warned of is no part of the verdict."""
+def verdicts(url, packages, results, together=False):
+    """Returns the checks that fail, by revision and scenario: one revision after the other, or all at once."""
+    with ThreadPoolExecutor(len(REVISIONS) if together else 1) as pool:
+        found = pool.map(lambda revision: verdict(url, packages, results / revision, revision), REVISIONS)
+        return dict(zip(REVISIONS, found))
+
+
+def verdict(url, packages, results, revision):
+    """Returns the checks that fail, by the scenarios that a revision requires. What is only warned of does not count."""
     results.mkdir(parents=True)
-    suite = packages.node("@modelcontextprotocol/conformance/dist/index.js")
-    argv = ["node", "--import", HERE / "older-node.mjs", suite, "server", "--suite", "all", "--url", url, "--output-dir", results]
+    argv = ["node", "--import", HERE / "older-node.mjs", packages.node(f"{PACKAGE}/dist/index.js"), "server",
+            "--requirements", revision, "--url", url, "--output-dir", results]
     ended = client(argv, SECONDS, results)
     found = {}
     for file in results.glob("*/checks.json"):
@@ -55,13 +71,21 @@ def verdicts(url, packages, results):
         found[name] = sorted(check["id"] for check in checks if check["status"] == "FAILURE")
     if not found:
         raise Failed(f"no verdict: {ended}")
-    return found
+    return {name: found.get(name) for name in required(packages, revision)}
+
+
+def required(packages, revision):
+    """Returns the scenarios for servers that a revision requires."""
+    text = packages.node(f"{PACKAGE}/requirements/{revision}.yaml").read_text()
+    listed = re.search(r"^server:\n((?:  - .*\n)+)", text, re.MULTILINE)
+    return [line.removeprefix("  - ") for line in listed[1].splitlines()]
 
 
 def compare(what, alone, through, report):
-    names = sorted({*alone, *through})
-    others = [name for name in names if alone.get(name) != through.get(name)]
-    for name in others:
-        report.not_ok("conformance", f"{name}, {what}", f"{alone.get(name)} alone, {through.get(name)} through it")
-    if not others:
-        report.ok("conformance", what, f"{len(names)} scenarios as alone")
+    for revision in REVISIONS:
+        known, found = alone[revision], through[revision]
+        others = [name for name in known if known[name] != found[name]]
+        for name in others:
+            report.not_ok("conformance", f"{name} of {revision}, {what}", f"{known[name]} alone, {found[name]} through it")
+        if not others:
+            report.ok("conformance", f"{what}, {revision}", f"{len(known)} scenarios as alone")

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use crate::mcp::bridge::crossing::Crossing;
+use crate::mcp::bridge::era::Between;
 use crate::mcp::bridge::going_on;
 use crate::mcp::bridge::meeting;
 use crate::mcp::bridge::rounds;
 use crate::mcp::delivery::ServerAnswer;
+use crate::mcp::delivery::deliver_changed;
 use crate::mcp::relay::Relay;
 
 /// Takes the answer to a request between revisions.
@@ -16,4 +18,11 @@ pub(in crate::mcp) async fn answered(relay: &Arc<Relay>, crossing: Crossing, ans
         Crossing::Repeatable(again) => rounds::of_new_server(relay, again, answer).await,
         Crossing::Carrier(carrier) => going_on::answered(relay, carrier, answer).await,
     }
+}
+
+/// Hands over the answer to any other request.
+pub(in crate::mcp) async fn passed(relay: &Arc<Relay>, answer: ServerAnswer) {
+    let is_newer = relay.bridge.between(answer.from.era()) == Some(Between::OldClient);
+    let answer = if is_newer { rounds::without_new(answer) } else { answer };
+    deliver_changed(relay, answer, Vec::new(), "").await;
 }

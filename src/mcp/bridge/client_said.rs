@@ -132,6 +132,16 @@ impl Ask {
     }
 }
 
+/// Returns the key of `_meta` that a request of 2026-07-28 must have, and does not.
+pub(in crate::mcp) fn lacking(params: Option<&RawValue>) -> Option<&'static str> {
+    let said = params.and_then(meta::of).unwrap_or_default();
+    let is_object = |json: &RawValue| json.get().starts_with('{');
+    if said.text(meta::REVISION).is_none() {
+        return Some(meta::REVISION);
+    }
+    (!said.get(meta::CAPABILITIES).is_some_and(is_object)).then_some(meta::CAPABILITIES)
+}
+
 /// Returns the revision that a request names itself.
 pub(in crate::mcp) fn revision_of(params: Option<&RawValue>) -> Option<String> {
     Some(meta::of(params?)?.text(meta::REVISION)?.into_owned())
@@ -169,6 +179,30 @@ mod tests {
             );
             assert_eq!(revision_of(nothing), None);
         }
+    }
+
+    #[test]
+    fn a_request_says_its_revision_and_the_capabilities() {
+        let (revision, capabilities) = (Some(meta::REVISION), Some(meta::CAPABILITIES));
+        for (meta, expected) in [
+            ("{}", revision),
+            ("1", revision),
+            (r#"{"io.modelcontextprotocol/clientCapabilities":{}}"#, revision),
+            (r#"{"io.modelcontextprotocol/protocolVersion":1}"#, revision),
+            (r#"{"io.modelcontextprotocol/protocolVersion":"v"}"#, capabilities),
+            (
+                r#"{"io.modelcontextprotocol/protocolVersion":"v","io.modelcontextprotocol/clientCapabilities":[]}"#,
+                capabilities,
+            ),
+            (
+                r#"{"io.modelcontextprotocol/protocolVersion":"v","io.modelcontextprotocol/clientCapabilities":{}}"#,
+                None,
+            ),
+        ] {
+            let params = format!(r#"{{"_meta":{meta}}}"#);
+            assert_eq!(lacking(raw(&params)), expected, "{meta}");
+        }
+        assert_eq!(lacking(None), revision);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::mcp::envelope::error_in;
 use crate::mcp::envelope::raw;
+use crate::mcp::member;
 use crate::mcp::member::Member;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
@@ -15,7 +16,10 @@ use crate::mcp::raw_object::quoted;
 
 /// The members that all results have since 2026-07-28, and those that may be kept.
 const COMPLETE: &str = r#""resultType":"complete","#;
-const KEPT: &str = r#""ttlMs":0,"cacheScope":"private","#;
+const TTL: &str = r#""ttlMs":0,"#;
+const SCOPE: &str = r#""cacheScope":"private","#;
+/// All of them.
+const NEW: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 const COMPLETE_AND_KEPT: &str = r#""resultType":"complete","ttlMs":0,"cacheScope":"private","#;
 
 /// The code for a resource that does not exist, before and since 2026-07-28.
@@ -58,8 +62,11 @@ pub(super) fn completed(message: &Message, result: &Range<usize>, is_kept: bool)
     let missing = |name: &str, members: &'static str| {
         if object.get(name).is_none() { members } else { "" }
     };
-    let kept = if is_kept { missing("ttlMs", KEPT) } else { "" };
-    let members = format!("{}{kept}", missing("resultType", COMPLETE));
+    let mut members = missing("resultType", COMPLETE).to_owned();
+    if is_kept {
+        members.push_str(missing("ttlMs", TTL));
+        members.push_str(missing("cacheScope", SCOPE));
+    }
     let members = if object.0.is_empty() { members.trim_end_matches(',') } else { &members };
     let at = result.start + 1;
     vec![Edit { range: at..at, with: members.as_bytes().to_vec() }]
@@ -89,6 +96,12 @@ pub(super) fn pages(message: &Message) -> Option<String> {
     }
     let requests = requests.join(",");
     Some(format!(r#"{{"resultType":"input_required","inputRequests":{{{requests}}}}}"#))
+}
+
+/// Returns the edits that take the members out of a new server's result that no old client knows.
+pub(super) fn without_new(message: &Message, result: &Range<usize>) -> Vec<Edit> {
+    let object = raw(message, result.clone()).and_then(RawObject::parse).unwrap_or_default();
+    member::without(message, &object, result.start, &NEW)
 }
 
 /// Returns the edits of a new server's result of a tool for an old client: it loses what that would
@@ -183,6 +196,11 @@ mod tests {
                 r#"{"ttlMs":5,"cacheScope":"public"}"#,
                 true,
                 r#"{"resultType":"complete","ttlMs":5,"cacheScope":"public"}"#,
+            ),
+            (
+                r#"{"ttlMs":5}"#,
+                true,
+                r#"{"resultType":"complete","cacheScope":"private","ttlMs":5}"#,
             ),
             ("null", false, r#"{"resultType":"complete"}"#),
         ] {

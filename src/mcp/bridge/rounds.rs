@@ -49,11 +49,25 @@ pub(super) async fn of_new_server(relay: &Arc<Relay>, again: Repeatable, answer:
         tokio::spawn(go_on(Arc::clone(relay), again, answer));
         return;
     }
-    let edits = match result {
-        Some(range) if again.is_call => result::older(message, &range, relay.knows_links()),
+    let answer = without_new(answer);
+    let edits = match answer.envelope.result() {
+        Some(range) if again.is_call => result::older(&answer.message, &range, relay.knows_links()),
         _ => Vec::new(),
     };
     deliver_changed(relay, answer, edits, "").await;
+}
+
+/// Returns the answer of a new server without what no old client knows.
+pub(super) fn without_new(mut answer: ServerAnswer) -> ServerAnswer {
+    let edits = answer.envelope.result().map(|range| result::without_new(&answer.message, &range));
+    if let Some(edits) = edits.filter(|edits| !edits.is_empty()) {
+        let message = answer.message.rewritten(edits);
+        if let Ok(envelope) = Envelope::of(&message) {
+            answer.envelope = envelope;
+        }
+        answer.message = message;
+    }
+    answer
 }
 
 /// Puts what a server needs to the client, and makes the call again.

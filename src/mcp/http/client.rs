@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::task::spawn_blocking;
 
+use crate::mcp::bridge::era::Era;
 use crate::mcp::envelope;
 use crate::mcp::envelope::Kind;
 use crate::mcp::from_client::request_id;
@@ -64,7 +65,8 @@ impl Client {
         is_shared: bool,
     ) -> io::Result<Arc<Self>> {
         let (sender, queue) = queue::queue();
-        let session = Session::begin(gateway, &shelf, sender)?;
+        let era = is_shared.then_some(Era::Modern);
+        let session = Session::begin(gateway, &shelf, sender, era)?;
         let client = Arc::new(Self {
             session,
             streams: Streams::new(is_shared),

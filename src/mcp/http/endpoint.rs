@@ -93,7 +93,12 @@ impl Endpoint {
             return Err(Refusal::new(StatusCode::NOT_FOUND, text));
         }
         let (parts, body) = request.into_parts();
-        let version = modern::version(&parts.headers)?;
+        let version = match modern::version(&parts.headers) {
+            Err(refusal) if parts.method == Method::POST => {
+                return Err(self.with_id(refusal, body).await);
+            }
+            version => version?,
+        };
         let head = Head { headers: parts.headers, owner, version, hang_up: connection.hang_up() };
         match parts.method {
             Method::POST => self.post(head, body).await,
@@ -101,6 +106,13 @@ impl Endpoint {
             Method::DELETE if !head.is_modern() => self.delete(&head),
             _ => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "the method is not allowed")),
         }
+    }
+
+    /// Returns a refusal with the id of the request in a body, if that can be told.
+    async fn with_id(&self, refusal: Refusal, body: Incoming) -> Refusal {
+        let message = read(body, None, self.max_body.min(MOST_TO_BEGIN)).await;
+        let parsed = message.and_then(parsed).ok();
+        refusal.of_request(parsed.as_ref().and_then(|one| one.envelope.id(&one.message)))
     }
 
     async fn post(&self, head: Head, body: Incoming) -> Result<Response<AnswerBody>, Refusal> {

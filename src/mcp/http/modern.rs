@@ -1,9 +1,11 @@
-//! The headers of a request of 2026-07-28, which repeat what its body says.
+//! Requests of 2026-07-28: the headers, which repeat what the body says, and the `_meta`.
 
 use hyper::HeaderMap;
 use rmcp::model::ProtocolVersion;
 use serde_json::json;
 
+use crate::mcp::bridge::client_said::lacking;
+use crate::mcp::bridge::era::MODERN;
 use crate::mcp::envelope::Kind;
 use crate::mcp::headers::METHOD;
 use crate::mcp::headers::NAME;
@@ -12,6 +14,7 @@ use crate::mcp::headers::decoded;
 use crate::mcp::http::gate::only;
 use crate::mcp::http::refusal::Refusal;
 use crate::mcp::parsed::Parsed;
+use crate::mcp::relay::INVALID_PARAMS;
 
 /// The code for headers that do not fit their body, and for a revision that is not known.
 pub(super) const HEADER_MISMATCH: i32 = -32020;
@@ -23,12 +26,13 @@ pub(super) fn version(headers: &HeaderMap) -> Result<Option<ProtocolVersion>, Re
     let known = ProtocolVersion::KNOWN_VERSIONS;
     let found = known.iter().find(|version| version.as_str() == asked);
     found.cloned().map(Some).ok_or_else(|| {
-        let data = json!({"supported": known, "requested": asked});
+        // Older ones know nothing of this error.
+        let data = json!({"supported": [MODERN], "requested": asked});
         Refusal::bad(UNSUPPORTED_VERSION, "the MCP-Protocol-Version is not known").with(data)
     })
 }
 
-/// Checks the headers of a request.
+/// Checks that a request has what the revision demands, in its headers and in its `_meta`.
 pub(super) fn check(headers: &HeaderMap, parsed: &Parsed) -> Result<(), Refusal> {
     let Kind::Request { method } = &parsed.envelope.kind else { return Ok(()) };
     let id = parsed.envelope.id(&parsed.message);
@@ -42,7 +46,13 @@ pub(super) fn check(headers: &HeaderMap, parsed: &Parsed) -> Result<(), Refusal>
             return Err(Refusal::bad(HEADER_MISMATCH, text).of_request(id));
         }
     }
-    Ok(())
+    match lacking(parsed.envelope.params(&parsed.message)) {
+        Some(key) => {
+            let text = format!("the `_meta` of the request has no valid `{key}`");
+            Err(Refusal::bad(INVALID_PARAMS, text).of_request(id))
+        }
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -68,7 +78,7 @@ mod tests {
     #[test]
     fn headers_say_what_the_body_says() {
         let call = parsed(
-            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caf\u00e9","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caf\u00e9","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#,
         );
         let name = encoded("caf\u{e9}").into_owned();
         assert_eq!(name, "=?base64?Y2Fmw6k=?=");

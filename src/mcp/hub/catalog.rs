@@ -1,6 +1,7 @@
 //! The lists of a server: asked for when it is introduced, and again when they have changed. Until
 //! the new one is there, the old one holds: a server that does not answer keeps nobody waiting.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -146,9 +147,11 @@ impl Catalog {
     }
 }
 
-/// Asks for all pages of a list.
+/// Asks for all pages of a list. Of rows with one key, the first counts. The list ends with a page
+/// that names no other page, or one that was read, or that has rows and none is new.
 async fn all(upstream: &Upstream, kind: CatalogKind) -> Result<Vec<Row>, String> {
     let (mut rows, mut bytes, mut cursor) = (Vec::new(), 0, None::<String>);
+    let (mut keys, mut cursors) = (HashSet::new(), HashSet::new());
     for _ in 0..MOST_PAGES {
         let parameters = match &cursor {
             Some(cursor) => format!("{{\"cursor\":{}}}", quoted(cursor)),
@@ -157,21 +160,27 @@ async fn all(upstream: &Upstream, kind: CatalogKind) -> Result<Vec<Row>, String>
         let result = server_request::result(upstream, kind.method(), &parameters).await?;
         let page = RawObject::parse(&result).unwrap_or_default();
         let listed = page.get(kind.member()).and_then(elements).unwrap_or_default();
+        let (before, is_empty) = (rows.len(), listed.is_empty());
         for raw in listed {
             let Some(key) = RawObject::parse(raw).and_then(|row| row.text(kind.key())) else {
                 continue;
             };
+            if !keys.insert(blake3::hash(key.as_bytes())) {
+                continue;
+            }
             bytes += raw.get().len();
             if rows.len() == kind.most_rows() || bytes > MOST_BYTES {
                 return Ok(cut(upstream, kind, rows));
             }
             rows.push(Row { key: key.into_owned(), raw: raw.to_owned() });
         }
-        let next = page.text("nextCursor").map(std::borrow::Cow::into_owned);
-        if next.is_none() || next == cursor {
-            return Ok(rows);
+        let is_new = is_empty || rows.len() > before;
+        match page.next_cursor() {
+            Some(next) if is_new && cursors.insert(blake3::hash(next.as_bytes())) => {
+                cursor = Some(next.into_owned());
+            }
+            _ => return Ok(rows),
         }
-        cursor = next;
     }
     Ok(cut(upstream, kind, rows))
 }

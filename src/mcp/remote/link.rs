@@ -44,6 +44,7 @@ use crate::mcp::manager::Inbox;
 use crate::mcp::manager::Surroundings;
 use crate::mcp::message::Outgoing;
 use crate::mcp::one_line::OneLine;
+use crate::mcp::one_line::ValueLines;
 use crate::mcp::origin;
 use crate::mcp::queue::Queued;
 use crate::mcp::relay::INTERNAL_ERROR;
@@ -242,7 +243,7 @@ impl<I: Inbox> Link<I> {
         if is_type(&response, EVENTS) {
             self.events(response, head, handling).await?;
         } else if is_type(&response, JSON) {
-            let reader = OneLine(BodyReader::new(response.into_body()));
+            let reader = ValueLines::new(BodyReader::new(response.into_body()));
             let lines = LineReader::new(reader, Arc::clone(&self.around.shelf), self.around.most);
             self.hand_over(lines, head, handling).await.map_err(broke)?;
         } else if head.number.is_some() {
@@ -314,8 +315,9 @@ impl<I: Inbox> Link<I> {
             let goes_on = self.around.inbox.line(&self.upstream, line).await;
             handling.0.store(false, Ordering::Relaxed);
             if !goes_on {
-                return Err(std::io::Error::other("it sent too much that is no message"));
+                return Err(std::io::Error::other("it sent too many messages that are not JSON"));
             }
+            tokio::task::consume_budget().await;
         }
         Ok(())
     }

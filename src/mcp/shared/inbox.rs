@@ -14,7 +14,7 @@ use crate::mcp::manager::Inbox;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
 use crate::mcp::message_batch::is_batch;
-use crate::mcp::message_batch::messages;
+use crate::mcp::message_batch::messages_of_server;
 use crate::mcp::meta;
 use crate::mcp::meta::SUBSCRIPTION;
 use crate::mcp::pending::Pending;
@@ -82,7 +82,7 @@ impl SharedServer {
         }
         let envelope = match Envelope::of(&message) {
             Ok(envelope) => envelope,
-            Err(error) => return self.broken(broken(message.text(), error.to_string())),
+            Err(error) => return self.broken(broken(message.text(), &error)),
         };
         match &envelope.kind {
             Kind::Response { .. } => self.response(&envelope, message),
@@ -96,11 +96,11 @@ impl SharedServer {
     }
 
     fn batch(&self, message: &Message) -> bool {
-        let messages = match messages(message) {
+        let messages = match messages_of_server(message) {
             Ok(messages) => messages,
-            Err(error) => return self.broken(broken(message.text(), error.to_string())),
+            Err(error) => return self.broken(broken(message.text(), &error)),
         };
-        messages.into_iter().filter(|message| !is_batch(message)).all(|message| self.take(message))
+        messages.into_iter().all(|message| self.take(message))
     }
 
     fn response(&self, envelope: &Envelope, message: Message) {
@@ -221,14 +221,11 @@ impl SharedServer {
         }
     }
 
-    /// Hands a line that is no message to the session whose request it was to answer, if that can be
-    /// told. Returns false if there were too many such lines.
+    /// Hands a broken message to the session whose request it was to answer, if that can be told.
+    /// Returns false if the server is to be started again.
     fn broken(&self, line: BrokenLine) -> bool {
-        let is_json = line.shown.trim_start().starts_with(['{', '[']);
-        let mut pending = line.id.as_deref().and_then(|id| self.upstream.take_broken(id));
-        if pending.is_none() && line.is_response {
-            pending = self.upstream.take_only_call().map(|(_, pending)| pending);
-        }
+        let kind = line.kind;
+        let pending = self.upstream.take_broken(&line);
         match pending.map(|pending| pending.kind) {
             Some(PendingKind::Shared(request)) => {
                 let (session, number, why) = (request.session, request.number, line.why.clone());
@@ -242,10 +239,9 @@ impl SharedServer {
                     self.lose(session, number, &line.why);
                 }
             }
-            _ => self.upstream.log_broken(&line.shown, &line.why),
+            _ => self.upstream.log_broken(&line),
         }
-        // What is no JSON at all was meant for a person.
-        !is_json || !self.upstream.count_bad_line()
+        self.upstream.goes_on_after(kind)
     }
 }
 

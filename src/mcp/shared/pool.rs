@@ -59,7 +59,7 @@ impl SharedServers {
     fn begin(&self, server: &ServerOptions, shelf: Arc<LazyShelf>) -> Arc<SharedServer> {
         let (sender, queue) = queue::queue();
         // Each session has its own deadlines.
-        let upstream = Arc::new(Upstream::new(server.name.clone(), None, sender));
+        let upstream = Arc::new(Upstream::new(server.name.clone(), None, sender, self.log.clone()));
         let shared = Arc::new(SharedServer::new(Arc::clone(&upstream)));
         let around = Surroundings {
             inbox: Arc::clone(&shared),

@@ -64,15 +64,135 @@ fn lines_that_are_no_messages_end_only_their_call() {
     }
 }
 
-#[test]
-fn three_bad_messages_in_a_row_start_the_server_again() {
-    let mut gateway = Gateway::new();
-    let id = raw(&mut gateway, "{\"a\":1}\n{\"b\":2}\n{\"c\":3}");
-    let told = gateway.answer(id);
-    assert!(text(&told["result"], 0).contains("too many lines"), "{told}");
+/// Lines that no client takes for messages.
+const LOG_LINES: [&str; 14] = [
+    "[INFO] starting",
+    r#"{"level":30,"msg":"request","id":3,"error":null}"#,
+    r#"{"level":50,"error":"boom"}"#,
+    r#"{"a":{"jsonrpc":"2.0","id":3,"result":{}}}"#,
+    r#"DEBUG sent {"jsonrpc":"2.0","id":3,"result":{}}"#,
+    r#"{"msg":"cut off in the mid"#,
+    "[1,2]",
+    r#"["INFO",{"jsonrpc":1}]"#,
+    "[[]]",
+    "{}",
+    "null",
+    "\u{0}\u{1}\u{fffd}",
+    "\r",
+    "",
+];
+
+/// Returns the requests that the server has seen since it was started.
+fn seen(gateway: &mut Gateway) -> Vec<String> {
     let seen = gateway.call("seen", &json!({}));
-    let seen: Value = serde_json::from_str(text(&seen, 0)).unwrap();
-    assert_eq!(seen, json!(["initialize", "notifications/initialized", "tools/call"]));
+    let seen: Vec<Value> = serde_json::from_str(text(&seen, 0)).unwrap();
+    seen.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+#[test]
+fn log_lines_are_no_reason_to_end_a_server() {
+    for end in ["\n", "\r\n"] {
+        let lines = LOG_LINES.join(end) + end;
+        let mut gateway = Gateway::with(&[], &[("SERVER_FIRST", &lines)]);
+        let last =
+            r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"ok"}]}}"#;
+        for _ in 0..3 {
+            let id = raw(&mut gateway, &format!("{lines}{last}"));
+            assert_eq!(text(&gateway.answer(id)["result"], 0), "ok");
+        }
+        assert_eq!(seen(&mut gateway).iter().filter(|method| *method == "initialize").count(), 1);
+        eventually("they are in the log", || {
+            let said = gateway.said();
+            said.contains("server: [INFO] starting\n") && said.contains(r#"{"level":50,"error""#)
+        });
+    }
+}
+
+#[test]
+fn log_lines_of_any_length_pass_by() {
+    let mut gateway = Gateway::new();
+    let last = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"ok"}]}}"#;
+    let long = "x".repeat(3 << 20);
+    for line in [
+        long.clone(),
+        format!("[INFO] {long}"),
+        format!(r#"{{"level":30,"msg":"{long}"}}"#),
+        format!(r#"["{long}"]"#),
+    ] {
+        let id = raw(&mut gateway, &format!("{line}\n{last}"));
+        assert_eq!(text(&gateway.answer(id)["result"], 0), "ok");
+    }
+    assert!(gateway.peak() < 64 << 10, "{} KiB", gateway.peak());
+    assert_eq!(seen(&mut gateway).iter().filter(|method| *method == "initialize").count(), 1);
+}
+
+#[test]
+fn a_server_may_begin_with_a_byte_order_mark() {
+    let mut gateway = Gateway::with(&[], &[("SERVER_FIRST", "\u{feff}")]);
+    assert_eq!(seen(&mut gateway)[0], "initialize");
+}
+
+#[test]
+fn a_flood_of_log_lines_holds_up_no_other_server() {
+    let flood = r#"import itertools
+for n in itertools.count(): print('{"level":30,"n":%d}' % n)"#;
+    let flood = json!({"command": "python3", "args": ["-c", flood]});
+    let store = Arc::new(TestStore::new());
+    let servers = [("flood", flood), ("one", json!({}))];
+    let mut gateway = Gateway::of_servers(&store, &[], &servers);
+    gateway.shake_hands("2025-11-25");
+    for _ in 0..20 {
+        let told = gateway.call("one__echo", &json!({"n": 1}));
+        assert_eq!(text(&told, 0), r#"{"arguments": {"n": 1}, "name": "echo"}"#);
+    }
+    assert!(gateway.peak() < 64 << 10, "{} KiB", gateway.peak());
+}
+
+#[test]
+fn three_torn_messages_in_a_row_start_the_server_again() {
+    let mut gateway = Gateway::new();
+    let torn = r#"{"jsonrpc":"2.0","method":"x","#;
+    let id = raw(&mut gateway, &format!("{torn}\n[INFO] x\n{torn}\n{torn}"));
+    let told = gateway.answer(id);
+    assert!(text(&told["result"], 0).contains("too many messages"), "{told}");
+    assert_eq!(seen(&mut gateway), ["initialize", "notifications/initialized", "tools/call"]);
+}
+
+#[test]
+fn a_torn_answer_ends_no_call_but_its_own() {
+    let mut gateway = Gateway::new();
+    let id = raw(&mut gateway, r#"{"jsonrpc":"2.0","id":4711,"result":{"content":[}"#);
+    assert_eq!(seen(&mut gateway).last().unwrap(), "tools/call");
+    assert!(!gateway.other.iter().any(|message| message["id"] == id), "{:?}", gateway.other);
+}
+
+#[test]
+fn what_is_not_kept_is_no_fault_of_the_server() {
+    let long = json!({"line": "line of text\n", "counts": [250_000]});
+    let short = json!({"line": "line of text\n", "counts": [20_000]});
+    let settings = Arc::new(TestStore::new());
+    let lines = "[mcp]\nmax_result = \"2 MiB\"\n";
+    std::fs::write(settings.path().join("ctxfs.toml"), lines).unwrap();
+    let no_room = Arc::new(TestStore::new());
+    let environment = [("CTXFS_MIN_FREE", "1000TiB")];
+    let cases = [(settings, &[][..], "longer than 2097152 bytes"), (no_room, &environment, "room")];
+    for (store, environment, why) in cases {
+        let mut gateway = Gateway::start(&store, &[], &server(), environment);
+        gateway.shake_hands("2025-11-25");
+        let slow = gateway.ask("tools/call", &json!({"name": "silent"}));
+        for _ in 0..5 {
+            let told = gateway.call("text", &long);
+            assert!(told["isError"] == true && text(&told, 0).contains(why), "{told}");
+        }
+        let told = gateway.call("text", &short);
+        assert_eq!(told.get("isError"), None, "{told:.500}");
+        let seen = seen(&mut gateway);
+        assert_eq!(seen.iter().filter(|method| *method == "initialize").count(), 1);
+        gateway.send(&format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{slow}}}}}"#
+        ));
+        assert!(!gateway.other.iter().any(|message| message["id"] == slow), "its call went on");
+    }
 }
 
 #[test]

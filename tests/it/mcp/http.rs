@@ -294,6 +294,7 @@ fn modern(served: &Served) -> Client {
 fn modern_request(id: u64, method: &str, params: &Value) -> Value {
     let mut request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
     request["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+    request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
     request
 }
 
@@ -380,10 +381,87 @@ fn headers_say_what_the_body_says() {
     assert_eq!(old.post_text(&body).json()["error"]["code"], -32020);
     old.set("mcp-protocol-version", "2031-01-01");
     let answer = old.post_text(&body).json();
-    assert_eq!(answer["error"]["code"], -32022);
-    assert!(
-        answer["error"]["data"]["supported"].as_array().unwrap().contains(&json!("2026-07-28"))
-    );
+    assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32022), &json!(1)));
+    let data = json!({"supported": ["2026-07-28"], "requested": "2031-01-01"});
+    assert_eq!(answer["error"]["data"], data);
+}
+
+#[test]
+fn no_request_of_a_client_decides_what_a_server_speaks() {
+    const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/revisions.py");
+    let store = Arc::new(TestStore::new());
+    let file = store.scratch("servers").join("mcp.json");
+    for kind in ["both", "old", "new"] {
+        let member = json!({"command": "python3", "args": [SCRIPT, kind], "prefix": ""});
+        let shared =
+            json!({"command": "python3", "args": [SCRIPT, kind], "prefix": "", "shared": true});
+        for (options, server) in [(None, Value::Null), (Some(&file), member), (Some(&file), shared)]
+        {
+            let served = if let Some(file) = options {
+                std::fs::write(file, json!({"mcpServers": {"s": server}}).to_string()).unwrap();
+                let options = ["--servers", file.to_str().unwrap()];
+                Served::start(&store, "127.0.0.1:0", &options, &[], &[])
+            } else {
+                Served::start(&store, "127.0.0.1:0", &[], &["python3", SCRIPT, kind], &[])
+            };
+            is_whole_for_each_client(&served, kind);
+        }
+    }
+}
+
+fn is_whole_for_each_client(served: &Served, kind: &str) {
+    let client = modern(served);
+    let meta = |members: Value| json!({"_meta": members});
+    let version = "io.modelcontextprotocol/protocolVersion";
+    let capabilities = "io.modelcontextprotocol/clientCapabilities";
+    let old = initialize()["params"].clone();
+    for (method, params, status, code) in [
+        ("tools/list", json!({}), 400, -32602),
+        ("tools/list", meta(json!({capabilities: {}})), 400, -32602),
+        ("tools/list", meta(json!({version: "2026-07-28"})), 400, -32602),
+        ("tools/list", meta(json!({version: "2026-07-28", capabilities: []})), 400, -32602),
+        ("tools/list", meta(json!({version: "2025-11-25", capabilities: {}})), 400, -32020),
+        ("server/discover", json!({}), 400, -32602),
+        ("initialize", old.clone(), 400, -32602),
+    ] {
+        let body = json!({"jsonrpc": "2.0", "id": "q", "method": method, "params": params});
+        let answer =
+            client.send("POST", "/mcp", &[("mcp-method", method)], Some(&body.to_string()));
+        let (given, json) = (answer.status, answer.json());
+        assert_eq!(
+            (given, &json["error"]["code"], &json["id"]),
+            (status, &json!(code), &json!("q")),
+            "{kind} {body}: {json}"
+        );
+    }
+    for method in ["initialize", "ping", "logging/setLevel", "resources/subscribe"] {
+        let body = modern_request(7, method, &old).to_string();
+        let answer = client.send("POST", "/mcp", &[("mcp-method", method)], Some(&body));
+        let status = answer.status;
+        assert_eq!((status, &answer.json()["error"]["code"]), (404, &json!(-32601)), "{kind}");
+    }
+    for _ in 0..2 {
+        for method in ["server/discover", "tools/list", "resources/list"] {
+            let body = modern_request(3, method, &json!({})).to_string();
+            let answer = client.send("POST", "/mcp", &[("mcp-method", method)], Some(&body));
+            let result = answer.json()["result"].clone();
+            for member in ["resultType", "ttlMs", "cacheScope"] {
+                assert!(result.get(member).is_some(), "{kind} {method}: {result:.500}");
+            }
+        }
+        let called = modern_call(&client, 9, "echo", &json!({"arguments": {}})).result();
+        assert_eq!(called["resultType"], "complete", "{kind}: {called}");
+        // Sessions of older clients come between.
+        let mut session = served.session();
+        for method in ["tools/list", "resources/list"] {
+            let result = session.ask(method, &json!({})).json()["result"].clone();
+            for member in ["resultType", "ttlMs", "cacheScope"] {
+                assert_eq!(result.get(member), None, "{kind} {method}: {result:.500}");
+            }
+        }
+        let called = session.call("echo", &json!({}));
+        assert_eq!(called.get("resultType"), None, "{kind}: {called}");
+    }
 }
 
 #[test]

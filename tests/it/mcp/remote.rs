@@ -109,7 +109,10 @@ fn a_long_result_of_a_remote_server_is_stored_in_bounded_memory() {
 fn the_revision_without_sessions_passes_a_chain() {
     let served = Served::new(&["--no-context-tools"]);
     let mut gateway = before(&served.url(), &[]);
-    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
     let told = gateway.request("server/discover", &json!({"_meta": meta}));
     assert_eq!(told["result"]["supportedVersions"], json!(["2026-07-28"]), "{told}");
     let params = json!({"name": "caf\u{e9}", "_meta": meta});

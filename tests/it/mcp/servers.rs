@@ -101,6 +101,58 @@ fn what_the_gateway_says_is_of_all_servers() {
 }
 
 #[test]
+fn a_list_ends_with_the_page_that_names_no_other() {
+    let row = |key: &str, name: &str| json!({key: name, "name": name, "inputSchema": {}});
+    let page = |key: &str, member: &str, names: &str, next: Value| {
+        let rows: Vec<Value> = names.split(' ').map(|name| row(key, name)).collect();
+        json!({member: rows, "nextCursor": next})
+    };
+    for (method, member, key) in [
+        ("tools/list", "tools", "name"),
+        ("prompts/list", "prompts", "name"),
+        ("resources/list", "resources", "uri"),
+        ("resources/templates/list", "resourceTemplates", "uriTemplate"),
+    ] {
+        let page = |names: &str, next: Value| page(key, member, names, next);
+        for (pages, expected) in [
+            (json!({"": page("a b", Value::Null)}), "a b"),
+            (json!({"": page("a b", json!(""))}), "a b"),
+            (json!({"": page("a b", json!("same"))}), "a b"),
+            (json!({"": page("a b", json!("fresh"))}), "a b"),
+            (
+                json!({"": page("a", json!("x")), "x": page("b", json!("y")), "y": page("c", json!("x"))}),
+                "a b c",
+            ),
+            (json!({"": page("a b", json!("x")), "x": page("b c", Value::Null)}), "a b c"),
+        ] {
+            let mut lists = json!({"tools/list": {"tools": []}});
+            lists[method] = json!({"pages": pages});
+            let servers = [("one", listing(&lists))];
+            let options = ["--no-context-tools"];
+            let mut gateway = Gateway::of_servers(&Arc::new(TestStore::new()), &options, &servers);
+            gateway.shake_hands("2025-11-25");
+            let listed = gateway.request(method, &json!({}));
+            let found = names(&listed, member);
+            let found: Vec<&str> =
+                found.iter().map(|name| name.trim_start_matches("one__")).collect();
+            assert_eq!(found.join(" "), expected, "{method} {pages}");
+            assert_eq!(listed["result"].get("nextCursor"), None);
+        }
+    }
+}
+
+#[test]
+fn the_last_page_of_an_only_server_has_our_tools() {
+    for next in [Value::Null, json!("")] {
+        let tools = json!([{"name": "a", "inputSchema": {"type": "object"}}]);
+        let lists = json!({"tools/list": {"tools": tools, "nextCursor": next}}).to_string();
+        let mut gateway = Gateway::with(&[], &[("SERVER_LISTS", &lists)]);
+        let listed = gateway.request("tools/list", &json!({}));
+        assert!(names(&listed, "tools").contains(&"context_read".to_owned()), "{listed}");
+    }
+}
+
+#[test]
 fn prompts_and_resources_go_to_the_servers_that_have_them() {
     let one = listing(&json!({
         "tools/list": {"tools": []},

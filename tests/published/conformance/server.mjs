@@ -1,11 +1,14 @@
-// A server with all that the public conformance suite asks a server for.
+// A server with all that the public conformance suite asks a server for, in revisions before 2026-07-28 and since.
 //
 // Arguments: the directory of the packages, and `stdio` or a port for streamable HTTP.
 import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import path from "node:path";
+import readline from "node:readline";
+import { PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { elicitations } from "./elicitations.mjs";
+import { Modern, REVISION } from "./modern.mjs";
 
 const [packages, place] = process.argv.slice(2);
 const require = createRequire(path.join(packages, "package.json"));
@@ -13,6 +16,7 @@ const { Server } = require("@modelcontextprotocol/sdk/server/index.js");
 const { StdioServerTransport } = require("@modelcontextprotocol/sdk/server/stdio.js");
 const { StreamableHTTPServerTransport } = require("@modelcontextprotocol/sdk/server/streamableHttp.js");
 const { createMcpExpressApp } = require("@modelcontextprotocol/sdk/server/express.js");
+const { InMemoryTransport } = require("@modelcontextprotocol/sdk/inMemory.js");
 const types = require("@modelcontextprotocol/sdk/types.js");
 
 const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
@@ -160,10 +164,64 @@ function contents(uri) {
     return { uri, mimeType: "application/json", text: JSON.stringify({ id, templateTest: true, data: `Data for ID: ${id}` }) };
 }
 
+// Returns the result of a request to a server of the older revisions; `tell` gets the notifications before it.
+async function old(request, tell) {
+    const [here, there] = InMemoryTransport.createLinkedPair();
+    const [server, waiting] = [created(), new Map()];
+    await server.connect(there);
+    here.onmessage = (message) => message.method ? tell(message.method, message.params) : waiting.get(message.id)(message);
+    await here.start();
+    const ask = (id, message) => new Promise((resolve) => {
+        waiting.set(id, resolve);
+        here.send({ jsonrpc: "2.0", id, ...message });
+    });
+    try {
+        const clientInfo = { name: "conformance", version: "1.0.0" };
+        await ask(0, { method: "initialize", params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo } });
+        await here.send({ jsonrpc: "2.0", method: "notifications/initialized" });
+        const { error, result } = await ask(1, request);
+        if (error) throw error;
+        return result;
+    } finally {
+        await server.close();
+    }
+}
+
+const versionIn = (message) => message?.params?._meta?.["io.modelcontextprotocol/protocolVersion"];
+
+// Returns what is wrong with the headers of a request, or with what they repeat.
+function flaw({ headers, body }) {
+    const { method, params = {} } = body;
+    const name = { "tools/call": params.name, "prompts/get": params.name, "resources/read": params.uri }[method];
+    const said = [["mcp-method", method], ["mcp-name", name], ["mcp-protocol-version", versionIn(body)]];
+    const other = said.find(([header, value]) => value !== undefined && headers[header] !== value);
+    if (other) return { code: -32020, message: `${other[0]} does not say what the body says` };
+    const meta = params._meta ?? {};
+    if (!versionIn(body) || !meta["io.modelcontextprotocol/clientCapabilities"]) {
+        return { code: -32602, message: "the _meta lacks something" };
+    }
+}
+
+async function answerModern(modern, request, response) {
+    const error = flaw(request);
+    if (error) return response.status(400).json({ jsonrpc: "2.0", id: request.body.id ?? null, error });
+    const send = (message) => {
+        const isLast = message.method === undefined;
+        if (isLast && !response.headersSent) return response.status(Modern.status(message)).json(message);
+        if (!response.headersSent) response.writeHead(200, { "content-type": "text/event-stream" });
+        response.write(`data: ${JSON.stringify(message)}\n\n`);
+        if (isLast) response.end();
+    };
+    response.on("close", () => modern.closed(send));
+    await modern.answer(request.body, send);
+}
+
 function serveHttp(port) {
-    const sessions = new Map();
+    const [sessions, modern] = [new Map(), new Modern(old)];
     const app = createMcpExpressApp();
     app.all("/mcp", async (request, response) => {
+        const version = request.headers["mcp-protocol-version"];
+        if (version === REVISION || versionIn(request.body)) return answerModern(modern, request, response);
         let transport = sessions.get(request.headers["mcp-session-id"]);
         if (!transport && request.body?.method === "initialize") {
             transport = new StreamableHTTPServerTransport({
@@ -179,5 +237,18 @@ function serveHttp(port) {
     app.listen(port, "127.0.0.1");
 }
 
-if (place === "stdio") await created().connect(new StdioServerTransport());
+async function serveStdio() {
+    const [older, modern, open] = [new PassThrough(), new Modern(old), new Map()];
+    readline.createInterface({ input: process.stdin }).on("line", (line) => {
+        const message = JSON.parse(line);
+        if (message.method === "notifications/cancelled") modern.closed(open.get(message.params.requestId));
+        if (!versionIn(message)) return older.write(`${line}\n`);
+        const send = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
+        open.set(message.id, send);
+        modern.answer(message, send);
+    }).on("close", () => older.end());
+    await created().connect(new StdioServerTransport(older, process.stdout));
+}
+
+if (place === "stdio") await serveStdio();
 else serveHttp(Number(place));
