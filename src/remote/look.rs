@@ -87,15 +87,25 @@ pub fn look(
     notes: &Notes,
     deadline: Deadline,
 ) -> Result<Looked, RemoteError> {
-    look_from(bucket, notes, deadline, None)
+    look_with(bucket, notes, deadline, (None, false))
 }
 
-/// Does that, for a caller who may have `listed` the segments a moment ago.
-pub(super) fn look_from(
+/// Does that for those who read here: what comes stays within the limits of those who write here.
+/// Who is about to send needs it in any case. The caller may have `listed` the segments a moment ago.
+pub(super) fn look_for_readers(
     bucket: &dyn Objects,
     notes: &Notes,
     deadline: Deadline,
     listed: Option<Vec<Listed>>,
+) -> Result<Looked, RemoteError> {
+    look_with(bucket, notes, deadline, (listed, true))
+}
+
+fn look_with(
+    bucket: &dyn Objects,
+    notes: &Notes,
+    deadline: Deadline,
+    (listed, is_limited): (Option<Vec<Listed>>, bool),
 ) -> Result<Looked, RemoteError> {
     let progress = notes.progress()?;
     let mut looking = Looking {
@@ -106,6 +116,7 @@ pub(super) fn look_from(
         latest: Stamp::default(),
         here: BTreeSet::new(),
         listed,
+        is_limited,
         doubted: BTreeSet::new(),
         again: Vec::new(),
         removed: Removed::default(),
@@ -132,6 +143,8 @@ struct Looking<'a> {
     here: BTreeSet<SegmentId>,
     /// What the caller has listed.
     listed: Option<Vec<Listed>>,
+    /// True if what comes stays within the limits of those who write here.
+    is_limited: bool,
     /// What came wrong once: an answer may be cut or changed on its way.
     doubted: BTreeSet<SegmentId>,
     /// Those of it that are to be asked for again.
@@ -250,6 +263,9 @@ impl Looking<'_> {
                     pieces.push(piece);
                 }
             }
+        }
+        if self.is_limited {
+            self.notes.check_room(&kept)?;
         }
         self.notes.keep_segments(&kept)?;
         for piece in pieces {

@@ -34,8 +34,7 @@ use crate::remote::Stored;
 use crate::remote::Told;
 use crate::remote::apply;
 use crate::remote::here::here_now;
-use crate::remote::look;
-use crate::remote::look::look_from;
+use crate::remote::look::look_for_readers;
 use crate::remote::messages::Messages;
 use crate::remote::notes::Shown;
 use crate::remote::own_log;
@@ -50,6 +49,8 @@ use crate::replica::State;
 use crate::replica::Step;
 use crate::store::Conversation;
 use crate::store::Store;
+use crate::store::Usage;
+use crate::store::whole_blocks;
 
 /// How often a push begins anew: after a segment that was about to be sent, and after a copy of
 /// this host was met.
@@ -274,15 +275,28 @@ impl Sync<'_> {
         self.come(conversation, true)
     }
 
-    /// Fetches all artifacts of a conversation whose bytes are not here. Returns how many came, and
-    /// those that were left.
+    /// Fetches all artifacts of a conversation whose bytes are not here, as far as they stay within
+    /// the limits. Returns how many came, and those that were left; of those that have no room the
+    /// first.
     pub fn fetch_all(
         &self,
         conversation: &Conversation,
         far: &FarArtifacts,
     ) -> Result<(usize, Vec<Left>), RemoteError> {
         let (mut came, mut left) = (0, Vec::new());
+        let (limits, mut is_full) = (self.home.limits(), false);
+        let mut used =
+            limits.quota.map_or(Ok(0), |_| Usage::of(conversation).map(|all| all.bytes))?;
         for artifact in conversation.far_artifacts(None)? {
+            let (size, disk) = (artifact.record.size, self.store.space()?);
+            let fits = limits.check_disk(&disk, size).and_then(|()| limits.check_quota(used, size));
+            if let Err(shortage) = fits {
+                if !mem::replace(&mut is_full, true) {
+                    left.push(Left { path: artifact.record.path, why: shortage.to_string() });
+                }
+                continue;
+            }
+            used = used.saturating_add(whole_blocks(size));
             match far.bring_here(conversation, &artifact) {
                 Ok(true) => came += 1,
                 Ok(false) => {}
@@ -328,7 +342,7 @@ impl Sync<'_> {
         if !leaves {
             notes.forget_refusals()?;
         }
-        let mut looked = look_from(self.bucket, &notes, (self.deadline)(), Some(listed))?;
+        let mut looked = look_for_readers(self.bucket, &notes, (self.deadline)(), Some(listed))?;
         let said = Said::of(&mut looked, &notes)?;
         // What cannot be read may live.
         let is_refused = !said.refused.is_empty() || !looked.refused.is_empty();
@@ -347,7 +361,7 @@ impl Sync<'_> {
         if !leaves {
             notes.forget_refusals()?;
         }
-        let looked = look(self.bucket, &notes, (self.deadline)())?;
+        let looked = look_for_readers(self.bucket, &notes, (self.deadline)(), None)?;
         self.come_to(conversation, &notes, (looked, None), leaves)
     }
 
@@ -376,7 +390,8 @@ impl Sync<'_> {
         let plan = plan(&agreement.base, &files, &state, is_whole);
         drop(files);
         let fetcher = Fetcher::new(self.bucket, (notes, &state), leaves, self.deadline);
-        let mut applied = apply(conversation, plan.steps, &fetcher, (self.now)().wall as i64);
+        let (now, limits) = ((self.now)().wall as i64, self.home.limits());
+        let mut applied = apply(conversation, plan.steps, &fetcher, (now, limits));
         let is_over = is_whole && state.is_over();
         // Of the state, messages alone are of use any more.
         state.artifacts.clear();

@@ -121,6 +121,14 @@ pub(in crate::cli) struct BesideArgs {
     #[arg(long, default_value_t)]
     pub(in crate::cli) cache_bytes: u64,
 
+    /// The bytes that what comes leaves free on the disk.
+    #[arg(long, default_value_t)]
+    pub(in crate::cli) min_free: u64,
+
+    /// The most bytes of a conversation.
+    #[arg(long)]
+    pub(in crate::cli) quota: Option<u64>,
+
     /// Nothing is replaced or removed in the bucket.
     #[arg(long)]
     pub(in crate::cli) write_once: bool,
