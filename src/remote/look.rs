@@ -1,5 +1,6 @@
 //! A look into the bucket: what is new of a conversation there, and what is gone.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::mem;
@@ -27,6 +28,7 @@ use crate::remote::Piece;
 use crate::remote::Pieces;
 use crate::remote::RemoteError;
 use crate::remote::StoredSegment;
+use crate::remote::error::Unknown;
 use crate::remote::notes::Progress;
 use crate::remote::pieces;
 use crate::remote::pieces::ReadPieces;
@@ -61,6 +63,11 @@ pub struct Looked {
     pub lost: Vec<SegmentId>,
     /// The same of other hosts. They stay here.
     pub missing: Vec<SegmentId>,
+    /// Segments that the list names, and that the bucket does not have.
+    pub absent: Vec<SegmentId>,
+    /// The first segment of each gap in the numbers of a writer: the bucket had it, and neither has
+    /// it now nor has a merge that covers it.
+    pub gaps: Vec<SegmentId>,
     /// True if a copy of this host publishes too: the bucket has segments of its writer that it
     /// does not know.
     pub is_copied: bool,
@@ -71,6 +78,32 @@ pub struct Looked {
 }
 
 impl Looked {
+    /// Returns the first reason for which not all that was said of the conversation is known here,
+    /// and how many more there are, if there is one. Whoever deletes then may delete what a segment
+    /// needs that he has not read. `unreadable` are segments that are here and do not count.
+    pub(super) fn blindness(
+        &self,
+        notes: &Notes,
+        unreadable: &[(SegmentId, RemoteError)],
+    ) -> Result<Option<RemoteError>, RemoteError> {
+        let refused = self.refused.iter().chain(unreadable).map(|(id, _)| *id);
+        let refused = refused.chain(notes.refused()?).map(|id| (id, Unknown::Unreadable));
+        let absent = self.absent.iter().map(|id| (*id, Unknown::Absent));
+        let gaps = self.gaps.iter().map(|id| (*id, Unknown::Missing));
+        let gone = self.lost.iter().chain(&self.missing).map(|id| (*id, Unknown::Missing));
+        let unknown: BTreeMap<_, _> = gone.chain(gaps).chain(absent).chain(refused).collect();
+        let (others, first) = (unknown.len().saturating_sub(1), unknown.into_iter().next());
+        let conversation = notes.conversation().to_text();
+        Ok(first.map(|(segment, why)| RemoteError::Blind { conversation, segment, why, others }))
+    }
+
+    /// Returns the segments that should be in the bucket, and are not.
+    pub(super) fn missing_in_bucket(&self) -> Vec<SegmentId> {
+        let all = [&self.lost, &self.missing, &self.absent, &self.gaps];
+        let all: BTreeSet<SegmentId> = all.into_iter().flatten().copied().collect();
+        all.into_iter().collect()
+    }
+
     /// Reads all segments that are here, as [`pieces`](super::pieces()) does. What came is read
     /// already.
     pub fn pieces(&mut self, notes: &Notes) -> Result<Pieces, RemoteError> {
@@ -292,8 +325,9 @@ impl Looking<'_> {
         let listed = self.looked.segments.iter().filter_map(|each| segment_of(&each.name));
         let listed: BTreeSet<SegmentId> = listed.collect();
         let covered = self.notes.covered()?;
-        for id in self.notes.refused()?.into_iter().filter(|id| !listed.contains(id)) {
-            self.notes.forget_segment(id)?;
+        let refused = self.notes.refused()?;
+        for id in refused.iter().filter(|id| !listed.contains(id)) {
+            self.notes.forget_segment(*id)?;
         }
         let not_there = self.here.difference(&listed).copied();
         let (gone, missing): (Vec<_>, Vec<_>) =
@@ -305,6 +339,11 @@ impl Looking<'_> {
         self.looked.gone = gone;
         (self.looked.lost, self.looked.missing) =
             missing.into_iter().partition(|id| self.progress.writer == Some(id.writer));
+        let known: BTreeSet<_> = self.notes.segments()?.into_iter().chain(refused).collect();
+        let is_absent = |id: &&SegmentId| !known.contains(id) && !covered.contains(id);
+        let named_only = listed.iter().filter(is_absent).filter(|id| !self.is_refused(**id));
+        self.looked.absent = named_only.copied().collect();
+        self.looked.gaps = covered.gaps(listed.iter().copied());
         self.looked.is_copied = self.is_copied(listed.iter().copied().chain(covered.ids()))?;
         Ok(())
     }
@@ -334,6 +373,11 @@ impl Looking<'_> {
 
     fn says_nothing(&self, id: SegmentId) -> bool {
         self.notes.open_segment(id).is_ok_and(|segment| segment.records.is_empty())
+    }
+
+    /// Returns true if a segment came and cannot be read.
+    fn is_refused(&self, id: SegmentId) -> bool {
+        self.looked.refused.iter().any(|(refused, _)| *refused == id)
     }
 
     /// Returns true if there are segments of this host's writer that it does not know.

@@ -82,7 +82,7 @@ impl World {
         self.merge(host);
         self.push_all(host);
         self.now += 2 * DAY;
-        self.sweep();
+        self.sweep(host);
     }
 
     fn publish_new(&mut self, host: usize) {
