@@ -1,6 +1,7 @@
 //! A look into the bucket: what is new of a conversation there, and what is gone.
 
-use std::collections::BTreeMap;
+mod blindness;
+
 use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::mem;
@@ -28,7 +29,6 @@ use crate::remote::Piece;
 use crate::remote::Pieces;
 use crate::remote::RemoteError;
 use crate::remote::StoredSegment;
-use crate::remote::error::Unknown;
 use crate::remote::notes::Progress;
 use crate::remote::pieces;
 use crate::remote::pieces::ReadPieces;
@@ -78,32 +78,6 @@ pub struct Looked {
 }
 
 impl Looked {
-    /// Returns the first reason for which not all that was said of the conversation is known here,
-    /// and how many more there are, if there is one. Whoever deletes then may delete what a segment
-    /// needs that he has not read. `unreadable` are segments that are here and do not count.
-    pub(super) fn blindness(
-        &self,
-        notes: &Notes,
-        unreadable: &[(SegmentId, RemoteError)],
-    ) -> Result<Option<RemoteError>, RemoteError> {
-        let refused = self.refused.iter().chain(unreadable).map(|(id, _)| *id);
-        let refused = refused.chain(notes.refused()?).map(|id| (id, Unknown::Unreadable));
-        let absent = self.absent.iter().map(|id| (*id, Unknown::Absent));
-        let gaps = self.gaps.iter().map(|id| (*id, Unknown::Missing));
-        let gone = self.lost.iter().chain(&self.missing).map(|id| (*id, Unknown::Missing));
-        let unknown: BTreeMap<_, _> = gone.chain(gaps).chain(absent).chain(refused).collect();
-        let (others, first) = (unknown.len().saturating_sub(1), unknown.into_iter().next());
-        let conversation = notes.conversation().to_text();
-        Ok(first.map(|(segment, why)| RemoteError::Blind { conversation, segment, why, others }))
-    }
-
-    /// Returns the segments that should be in the bucket, and are not.
-    pub(super) fn missing_in_bucket(&self) -> Vec<SegmentId> {
-        let all = [&self.lost, &self.missing, &self.absent, &self.gaps];
-        let all: BTreeSet<SegmentId> = all.into_iter().flatten().copied().collect();
-        all.into_iter().collect()
-    }
-
     /// Reads all segments that are here, as [`pieces`](super::pieces()) does. What came is read
     /// already.
     pub fn pieces(&mut self, notes: &Notes) -> Result<Pieces, RemoteError> {

@@ -1,5 +1,7 @@
 //! One conversation: what was done here goes out, and what others did comes in.
 
+mod fetching;
+
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::mem;
@@ -10,7 +12,6 @@ use crate::bucket::log_prefix;
 use crate::model::Component;
 use crate::remote::Agreement;
 use crate::remote::Applied;
-use crate::remote::FarArtifacts;
 use crate::remote::Fetcher;
 use crate::remote::Files;
 use crate::remote::Home;
@@ -49,8 +50,6 @@ use crate::replica::State;
 use crate::replica::Step;
 use crate::store::Conversation;
 use crate::store::Store;
-use crate::store::Usage;
-use crate::store::whole_blocks;
 
 /// How often a push begins anew: after a segment that was about to be sent, and after a copy of
 /// this host was met.
@@ -273,41 +272,6 @@ impl Sync<'_> {
     /// reads them.
     pub fn hear(&self, conversation: &Conversation) -> Result<Came, RemoteError> {
         self.come(conversation, true)
-    }
-
-    /// Fetches all artifacts of a conversation whose bytes are not here, as far as they stay within
-    /// the limits. Returns how many came, and those that were left; of those that have no room the
-    /// first.
-    pub fn fetch_all(
-        &self,
-        conversation: &Conversation,
-        far: &FarArtifacts,
-    ) -> Result<(usize, Vec<Left>), RemoteError> {
-        let (mut came, mut left) = (0, Vec::new());
-        let (limits, mut is_full) = (self.home.limits(), false);
-        let mut used =
-            limits.quota.map_or(Ok(0), |_| Usage::of(conversation).map(|all| all.bytes))?;
-        for artifact in conversation.far_artifacts(None)? {
-            let (size, disk) = (artifact.record.size, self.store.space()?);
-            let fits = limits.check_disk(&disk, size).and_then(|()| limits.check_quota(used, size));
-            if let Err(shortage) = fits {
-                if !mem::replace(&mut is_full, true) {
-                    left.push(Left { path: artifact.record.path, why: shortage.to_string() });
-                }
-                continue;
-            }
-            used = used.saturating_add(whole_blocks(size));
-            match far.bring_here(conversation, &artifact) {
-                Ok(true) => came += 1,
-                Ok(false) => {}
-                Err(error) if error.may_pass() => return Err(error),
-                Err(error) => {
-                    let (path, why) = (artifact.record.path, error.to_string());
-                    left.push(Left { path, why });
-                }
-            }
-        }
-        Ok((came, left))
     }
 
     /// Does what [`Self::pull`] does for a conversation that is not in the store. `None` if nothing

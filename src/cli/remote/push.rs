@@ -155,10 +155,8 @@ fn push(opened: &Opened, id: &Component, sweeps: bool) -> Result<Report, RemoteE
         problems.add(format!("{name}/{path}"), why);
     }
     problems.add_taken(&resent);
-    let blind = match sent.segments.is_empty() {
-        true => None,
-        false => tidy(opened, id, sweeps, &mut problems)?,
-    };
+    let blind =
+        if sent.segments.is_empty() { None } else { tidy(opened, id, sweeps, &mut problems)? };
     Ok(Report { id: name, sent, resent, problems, blind })
 }
 

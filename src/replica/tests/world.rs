@@ -452,22 +452,6 @@ impl World {
         host.disk.next += 1;
     }
 
-    fn crash(&mut self, host: usize) {
-        self.hosts[host].uploads.clear();
-        self.show(host);
-    }
-
-    fn restore(&mut self, host: usize) {
-        let Some(image) = self.hosts[host].image.clone() else { return };
-        self.hosts[host].disk = image;
-        self.hosts[host].uploads.clear();
-        if self.copies {
-            self.copy_files(host);
-        }
-        let puts = self.hosts[host].changes().puts.into_values();
-        self.checker.may_come_back(puts.map(|put| (put.key, put.version.modified)));
-    }
-
     fn one_of(&mut self, host: usize, fits: impl Fn(&Found) -> bool) -> Option<(String, Found)> {
         let files = self.hosts[host].disk.files.iter().filter(|(_, found)| fits(found));
         let files: Vec<_> = files.map(|(path, found)| (path.clone(), found.clone())).collect();
