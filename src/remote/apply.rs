@@ -183,7 +183,7 @@ impl<'a> Applying<'a> {
         }
     }
 
-    /// Returns true if `size` more bytes stay within the limits. Takes notice of them then.
+    /// Reserves `size` bytes within the limits. Returns false if they do not fit.
     fn has_room(&mut self, path: &RelPath, size: u64) -> Result<bool, RemoteError> {
         let measured = match (self.used, self.limits.quota) {
             (None, Some(_)) => Some(Usage::of(self.conversation)?.bytes),

@@ -22,8 +22,8 @@ use crate::replica::State;
 /// The age from which on goes what is of no use, in milliseconds: objects that nobody names, as no
 /// record comes later than a day after its object, and bytes that were removed.
 pub(super) const WEEK: u64 = 7 * 24 * HOUR;
-/// The age from which on nobody will name an object, with an hour for a request under way. A purge
-/// does not wait longer.
+/// The age after which no push publishes an object any more: a day, and an hour for a request under
+/// way.
 pub(super) const UNNAMED: u64 = 25 * HOUR;
 /// In milliseconds.
 const HOUR: u64 = 60 * 60 * 1000;
@@ -53,7 +53,7 @@ pub fn collect(
     collect_older(bucket, notes, (WEEK, dry_run), deadline)
 }
 
-/// Does that with those of another `age`, in milliseconds.
+/// Deletes unnamed objects of at least an `age`, in milliseconds. See [`collect`].
 pub(super) fn collect_older(
     bucket: &dyn Objects,
     notes: &Notes,

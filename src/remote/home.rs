@@ -103,13 +103,13 @@ impl Home {
         Ok(Self { remote, dir: Arc::new(dir), conversations, path, bucket, limits })
     }
 
-    /// Keeps what comes from the bucket within the limits of those who write here.
+    /// Applies the limits of local writers to downloads.
     #[must_use]
     pub fn within(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Returns the limits of what comes from the bucket.
+    /// Returns the limits of downloads.
     pub(super) fn limits(&self) -> Limits {
         self.limits
     }

@@ -1,30 +1,30 @@
-//! The room on the disk that is left to those who write here.
+//! Limits on what a bucket brings: free space for local writers, and the quota.
 
 use rustix::fs::StatVfs;
 
-/// Of the bytes that stay free, the part that what comes from a bucket leaves beside them. So those
-/// who write here still have some, and do not find the disk full at once.
+/// Downloads keep `min_free` and this fraction of it free, so that local writers do not find the
+/// disk full right after a pull.
 const BESIDE: u64 = 4;
 
-/// The bounds that writers of this host have, for what comes from a bucket.
+/// The limits of local writers, applied to downloads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// The bytes that stay free on the disk.
+    /// Bytes to keep free on the disk.
     pub min_free: u64,
-    /// The most bytes of a conversation, if there is a bound.
+    /// Maximum bytes of a conversation.
     pub quota: Option<u64>,
 }
 
-/// A reason why something does not come.
+/// Why a download does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Shortage {
-    /// The disk would have too little left.
+    /// The disk is too full.
     #[error(
         "it needs {needed} bytes, and {free} are free on the store's disk, of which {kept} stay free \
          for what is written here (`min_free`, and a quarter more): make room, or lower `min_free`"
     )]
     Disk { needed: u64, free: u64, kept: u64 },
-    /// The conversation would have too much.
+    /// The conversation is too large.
     #[error(
         "it needs {needed} bytes, and its conversation has {used} of the {quota} of its quota: \
          remove outputs, or raise `quota`"

@@ -97,8 +97,8 @@ pub fn look(
     look_with(bucket, notes, deadline, (None, false))
 }
 
-/// Does that for those who read here: what comes stays within the limits of those who write here.
-/// Who is about to send needs it in any case. The caller may have `listed` the segments a moment ago.
+/// Looks for readers: fails with [`RemoteError::NoRoom`] if new segments exceed the limits of
+/// downloads. A push needs them in any case. The caller may have `listed` the segments already.
 pub(super) fn look_for_readers(
     bucket: &dyn Objects,
     notes: &Notes,
@@ -150,7 +150,7 @@ struct Looking<'a> {
     here: BTreeSet<SegmentId>,
     /// What the caller has listed.
     listed: Option<Vec<Listed>>,
-    /// True if what comes stays within the limits of those who write here.
+    /// True if downloads stay within their limits.
     is_limited: bool,
     /// What came wrong once: an answer may be cut or changed on its way.
     doubted: BTreeSet<SegmentId>,

@@ -71,7 +71,6 @@ pub struct Notes {
     home: Arc<Dir>,
     dir: Dir,
     log: Dir,
-    /// The limits of the segments that come.
     limits: Limits,
     /// What segments here cover, as far as their heads were read.
     covers: Mutex<BTreeMap<SegmentId, Covers>>,

@@ -90,7 +90,7 @@ struct Doing<'a> {
     push: Push<'a>,
     session: Session,
     wanted: Purging,
-    /// The segments that have, or had, something of what goes.
+    /// The segments that have, or had, something to be purged.
     holders: BTreeSet<SegmentId>,
     purged: Purged,
 }
@@ -185,7 +185,7 @@ impl Sync<'_> {
         }
     }
 
-    /// Merges away the segments that have records or bytes of what goes, and deletes them. A host
+    /// Rewrites the segments that have records or bytes to be purged, and deletes them. A host
     /// that lists meanwhile may see neither a merge nor what it covers, and does at its next look.
     fn rewrite_segments(&self, doing: &mut Doing<'_>) -> Result<(), RemoteError> {
         for _ in 0..ROUNDS {
@@ -212,7 +212,7 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Deletes the segments that have something of what goes and are covered.
+    /// Deletes covered segments that have something to be purged.
     fn delete_holders(&self, doing: &mut Doing<'_>) -> Result<(), RemoteError> {
         let notes = doing.push.notes;
         self.look_at_readable(notes)?;
@@ -229,8 +229,8 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Deletes what no record names and no record will: some of it may have been at the path, in
-    /// records that are gone. Counts the rest.
+    /// Deletes objects that no record names, once no push can still publish one: the record of a
+    /// purged artifact may be gone. Counts the younger ones.
     fn delete_unnamed(&self, notes: &Notes, purged: &mut Purged) -> Result<(), RemoteError> {
         let (id, deadline) = (notes.conversation(), (self.deadline)());
         purged.deletions.extend(collect_staged(self.bucket, id, (None, UNNAMED), deadline)?);

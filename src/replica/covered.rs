@@ -31,9 +31,9 @@ impl Covered {
         self.0.keys().copied()
     }
 
-    /// Returns the first segment of each gap in the numbers of a writer, where the segments `there`
-    /// are in the bucket. A writer leaves out no number, so whoever finds a gap has not read all that
-    /// was said. After the last number of a writer there may be more, of which nothing tells.
+    /// Returns the first segment of each gap in the numbers of a writer, given the segments `there` in
+    /// the bucket. Writers skip no number, so a gap means that a segment was lost. A loss after the
+    /// last number of a writer leaves no gap.
     pub fn gaps(&self, there: impl IntoIterator<Item = SegmentId>) -> Vec<SegmentId> {
         let known: BTreeSet<SegmentId> = there.into_iter().chain(self.ids()).collect();
         let (mut gaps, mut last): (_, Option<SegmentId>) = (Vec::new(), None);

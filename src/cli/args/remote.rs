@@ -126,11 +126,11 @@ pub(in crate::cli) struct BesideArgs {
     #[arg(long, default_value_t)]
     pub(in crate::cli) cache_bytes: u64,
 
-    /// The bytes that what comes leaves free on the disk.
+    /// Bytes that downloads leave free on the disk.
     #[arg(long, default_value_t)]
     pub(in crate::cli) min_free: u64,
 
-    /// The most bytes of a conversation.
+    /// Maximum bytes of a conversation.
     #[arg(long)]
     pub(in crate::cli) quota: Option<u64>,
 

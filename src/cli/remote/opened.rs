@@ -83,7 +83,7 @@ pub(super) fn url(settings: &Settings) -> anyhow::Result<BucketUrl> {
     Ok(BucketUrl::parse(text).map_err(|error| Failure::usage(error.to_string(), hint))?)
 }
 
-/// Returns the limits of what comes from the bucket.
+/// Returns the limits of downloads.
 pub(super) fn limits(settings: &Settings) -> Limits {
     let min_free = settings.number(Key::MinFree).unwrap_or_default();
     Limits { min_free, quota: settings.number(Key::Quota) }

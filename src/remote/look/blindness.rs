@@ -1,4 +1,4 @@
-//! What a look could not read of what was said.
+//! Segments that a look could not read.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -10,9 +10,9 @@ use crate::remote::error::Unknown;
 use crate::replica::SegmentId;
 
 impl Looked {
-    /// Returns the first reason for which not all that was said of the conversation is known here,
-    /// and how many more there are, if there is one. Whoever deletes then may delete what a segment
-    /// needs that was not read. `unreadable` are segments that are here and do not count.
+    /// Returns the error for a log that is incomplete here: segments are missing, absent or unreadable.
+    /// Deleting then could lose objects that only these segments name. `unreadable` are segments that
+    /// are here and refused.
     pub(in crate::remote) fn blindness(
         &self,
         notes: &Notes,
@@ -29,7 +29,7 @@ impl Looked {
         Ok(first.map(|(segment, why)| RemoteError::Blind { conversation, segment, why, others }))
     }
 
-    /// Returns the segments that should be in the bucket, and are not.
+    /// Returns the segments that the bucket has lost.
     pub(in crate::remote) fn missing_in_bucket(&self) -> Vec<SegmentId> {
         let all = [&self.lost, &self.missing, &self.absent, &self.gaps];
         let all: BTreeSet<SegmentId> = all.into_iter().flatten().copied().collect();

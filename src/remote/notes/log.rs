@@ -138,7 +138,7 @@ impl Notes {
         self.write(&file_name(id), bytes)
     }
 
-    /// Fails if segments would leave the disk less than those who write here need.
+    /// Fails with [`RemoteError::NoRoom`] if segments exceed the limits of downloads.
     pub(in crate::remote) fn check_room(
         &self,
         segments: &[(SegmentId, Bytes)],

@@ -1,4 +1,4 @@
-//! The part of a purge in the store of this host.
+//! Purging the local store.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ use crate::store::RemovalOutcome;
 type Files = BTreeMap<RelPath, (FileKey, FileVersion)>;
 
 impl Sync<'_> {
-    /// Publishes that messages were taken out of the log of this host, if some were.
+    /// Publishes removals of messages that were deleted from the local log.
     pub(super) fn push_removed_messages(
         &self,
         push: &Push<'_>,
@@ -49,8 +49,8 @@ impl Sync<'_> {
         self.push(conversation).map(drop)
     }
 
-    /// Removes the files of this store that go, also those that have another name now. Returns
-    /// true if there were any, and why one stays, if it does.
+    /// Removes local files of purged artifacts, renamed ones included. Returns true if there were any,
+    /// and why one was kept.
     pub(super) fn remove_here(
         &self,
         notes: &Notes,
@@ -85,7 +85,7 @@ impl Sync<'_> {
         Ok((is_removed, None))
     }
 
-    /// Returns true if files of this store go.
+    /// Returns true if the store has files of purged artifacts.
     pub(super) fn is_here(
         &self,
         notes: &Notes,

@@ -1,4 +1,4 @@
-//! What a purge finds in the segments of a bucket, also in those that a merge covers.
+//! Artifacts and messages to be purged, found in all segments of a bucket, covered ones included.
 
 use std::collections::BTreeSet;
 
@@ -28,12 +28,12 @@ use crate::store::MESSAGES;
 /// The covered segments that are fetched at once.
 const AT_ONCE: usize = 16;
 
-/// All that the segments of a conversation say, and said.
+/// The segments of a conversation, covered ones included.
 pub(super) struct KnownPieces {
     /// The segments that count, then those in the bucket that a merge covers.
     pieces: Vec<Piece>,
     state: State<Stored, Told>,
-    /// Covered segments that cannot be read. What they have is not known.
+    /// Covered segments that cannot be read.
     unreadable: BTreeSet<SegmentId>,
 }
 
@@ -87,8 +87,8 @@ impl KnownPieces {
         Ok(())
     }
 
-    /// Returns what goes: all that ever had the name, all that this host sees under it, and what an
-    /// earlier purge that was cut off was to remove. Of the message log, what was removed.
+    /// Returns the artifacts that ever had this path, here or in the bucket, and those of an
+    /// interrupted purge; for the message log, its removed messages.
     pub(super) fn wanted(&self, base: &Base, path: &RelPath, before: Purging) -> Purging {
         let mut wanted = before;
         if is_log(path) {
@@ -127,7 +127,7 @@ impl KnownPieces {
         named
     }
 
-    /// Returns the segments that have something of what goes, or may have it.
+    /// Returns the segments that have, or may have, something to be purged.
     pub(super) fn holders(&self, wanted: &Purging) -> BTreeSet<SegmentId> {
         let mut holders = holders(&self.pieces, wanted);
         holders.extend(&self.unreadable);
@@ -135,7 +135,7 @@ impl KnownPieces {
     }
 }
 
-/// Returns the segments that have records of what goes, or a name of it.
+/// Returns the segments that have records, moves or messages to be purged.
 pub(super) fn holders(found: &[Piece], wanted: &Purging) -> BTreeSet<SegmentId> {
     let has = |piece: &&Piece| {
         piece.artifacts.keys().any(|each| wanted.origins.contains(each))

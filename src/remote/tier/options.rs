@@ -20,7 +20,7 @@ pub struct TierOptions {
     pub poll: Duration,
     /// The most bytes of blocks that came from elsewhere.
     pub cache_bytes: u64,
-    /// The limits of what comes from elsewhere.
+    /// The limits of downloads.
     pub limits: Limits,
     /// True if local copies of what is sent go when the disk is nearly full.
     pub evicts: bool,
