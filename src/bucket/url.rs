@@ -1,6 +1,7 @@
 //! Where a bucket is: the URL of `[remote]`.
 
 mod environment;
+mod lists;
 mod open;
 
 use std::fmt;

@@ -8,6 +8,7 @@ use std::mem;
 use std::thread;
 
 use crate::model::RelPath;
+use crate::remote::Limits;
 use crate::remote::apply::addition::Additions;
 use crate::remote::apply::renames::Renames;
 use crate::remote::error::RemoteError;
@@ -20,6 +21,8 @@ use crate::replica::Step;
 use crate::store::Conversation;
 use crate::store::RemovalOutcome;
 use crate::store::StoreError;
+use crate::store::Usage;
+use crate::store::whole_blocks;
 
 pub use crate::remote::apply::addition::Fetch;
 pub use crate::remote::apply::addition::Known;
@@ -54,7 +57,8 @@ pub struct Left {
 
 /// Does steps on the disk, one after the other, those that can be done. `now` is the time in
 /// milliseconds since the epoch, for traces of content that was never to change. For a caller that
-/// holds the lock of pushes and looks.
+/// holds the lock of pushes and looks. Files come that stay within the `limits`; the first one that
+/// would not is told.
 ///
 /// Nothing is touched that is not as the step says, that somebody writes, or that is no file which
 /// hosts share. A name that is given is free before. Whenever this stops, each file is whole, under
@@ -63,9 +67,9 @@ pub fn apply<'a>(
     conversation: &'a Conversation,
     steps: Vec<Step>,
     fetch: &'a dyn Fetch,
-    now: i64,
+    (now, limits): (i64, Limits),
 ) -> Applied {
-    let mut applying = Applying::new(conversation, now);
+    let mut applying = Applying::new(conversation, (now, limits));
     let tried = applying.remove_all(&steps);
     let tried = tried.and_then(|()| applying.rename_all(&steps));
     let tried = tried.and_then(|()| applying.fetch_all(steps, fetch));
@@ -76,15 +80,18 @@ pub fn apply<'a>(
 pub(super) struct Applying<'a> {
     conversation: &'a Conversation,
     now: i64,
+    limits: Limits,
+    /// The bytes of the conversation, once they were measured.
+    used: Option<u64>,
     applied: Applied,
     /// The directories that have other names now; `None` is that of the conversation.
     touched: BTreeSet<Option<RelPath>>,
 }
 
 impl<'a> Applying<'a> {
-    fn new(conversation: &'a Conversation, now: i64) -> Self {
+    fn new(conversation: &'a Conversation, (now, limits): (i64, Limits)) -> Self {
         let (applied, touched) = (Applied::default(), BTreeSet::new());
-        Self { conversation, now, applied, touched }
+        Self { conversation, now, limits, used: None, applied, touched }
     }
 
     fn remove_all(&mut self, steps: &[Step]) -> Result<(), RemoteError> {
@@ -174,6 +181,25 @@ impl<'a> Applying<'a> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Reserves `size` bytes within the limits. Returns false if they do not fit.
+    fn has_room(&mut self, path: &RelPath, size: u64) -> Result<bool, RemoteError> {
+        let measured = match (self.used, self.limits.quota) {
+            (None, Some(_)) => Some(Usage::of(self.conversation)?.bytes),
+            (used, _) => used,
+        };
+        self.used = measured;
+        let used = measured.unwrap_or_default();
+        let disk = self.conversation.dir().space();
+        let disk = disk.map_err(|error| self.conversation.error_at("measure", path, error))?;
+        let checked = self.limits.check_disk(&disk, size);
+        if let Err(shortage) = checked.and_then(|()| self.limits.check_quota(used, size)) {
+            self.leave_for_room(&path.to_text(), shortage);
+            return Ok(false);
+        }
+        self.used = measured.map(|used| used.saturating_add(whole_blocks(size)));
+        Ok(true)
     }
 
     /// Notes that the directory of `path` has other names now.

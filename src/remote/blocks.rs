@@ -32,6 +32,7 @@ use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
 
 use crate::bucket::ObjectName;
+use crate::remote::Limits;
 use crate::remote::whole_file;
 use crate::store::Dir;
 use crate::store::FileType;
@@ -53,6 +54,7 @@ const STAYS: u64 = 90;
 pub(super) struct BlockCache {
     dir: Dir,
     most: u64,
+    limits: Limits,
     /// The bytes that are kept, as far as this process knows: others use the directory, too.
     kept: AtomicU64,
     names: RandomState,
@@ -69,10 +71,11 @@ struct KeptFile {
 }
 
 impl BlockCache {
-    /// Opens the cache in `dir`, which keeps at most so many bytes.
-    pub(super) fn new(dir: Dir, most: u64) -> io::Result<Self> {
+    /// Opens the cache in `dir`, which keeps at most so many bytes, and as few as it takes to stay
+    /// within the limits.
+    pub(super) fn new(dir: Dir, (most, limits): (u64, Limits)) -> io::Result<Self> {
         let (kept, names, next) = (AtomicU64::new(0), RandomState::new(), AtomicU64::new(0));
-        let cache = Self { dir, most, kept, names, next, sweeping: Mutex::new(()) };
+        let cache = Self { dir, most, limits, kept, names, next, sweeping: Mutex::new(()) };
         let kept = cache.files()?.iter().map(|file| file.bytes).sum();
         cache.kept.store(kept, Relaxed);
         Ok(cache)
@@ -90,13 +93,23 @@ impl BlockCache {
 
     /// Keeps bytes under a name. Returns false if they cannot be kept: they are fetched again.
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> bool {
+        let needed = bytes.len() as u64;
+        if !self.has_room(needed) {
+            let kept = self.kept.load(Relaxed);
+            // Some more, as each time takes a look at all.
+            self.make_room(kept.saturating_sub(needed.max(kept / 100 * (100 - STAYS))));
+            if kept == 0 || !self.has_room(needed) {
+                tracing::debug!(name, "the disk has no room to keep a block");
+                return false;
+            }
+        }
         if let Err(error) = self.write(name, bytes) {
             tracing::debug!(%error, name, "a block is not kept");
             return false;
         }
         let kept = self.kept.fetch_add(bytes.len() as u64, Relaxed) + bytes.len() as u64;
         if kept > self.most {
-            self.make_room();
+            self.make_room(self.most / 100 * STAYS);
         }
         true
     }
@@ -121,13 +134,17 @@ impl BlockCache {
         written
     }
 
-    /// Removes those of which the use is longest ago.
-    fn make_room(&self) {
+    /// Returns true if so many bytes more leave enough on the disk.
+    fn has_room(&self, needed: u64) -> bool {
+        self.dir.space().is_ok_and(|disk| self.limits.check_disk(&disk, needed).is_ok())
+    }
+
+    /// Removes those of which the use is longest ago, until at most so many bytes are kept.
+    fn make_room(&self, most: u64) {
         let Some(_sweeping) = self.sweeping.try_lock() else { return };
         let Ok(mut files) = self.files() else { return };
         files.sort_unstable_by_key(|file| file.used);
         let mut kept: u64 = files.iter().map(|file| file.bytes).sum();
-        let most = self.most / 100 * STAYS;
         for file in &files {
             if kept <= most {
                 break;

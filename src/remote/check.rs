@@ -21,6 +21,7 @@ use crate::remote::Objects;
 use crate::remote::RemoteError;
 use crate::remote::Stored;
 use crate::remote::Told;
+use crate::remote::error::Unknown;
 use crate::remote::look::look;
 use crate::replica::Claim;
 use crate::replica::Origin;
@@ -164,7 +165,11 @@ fn flaws_of_segments(looked: &Looked, refused: &[(SegmentId, RemoteError)]) -> V
     let refused = refused.into_iter().map(|(id, why)| flaw(id, why));
     let gone = looked.lost.iter().chain(&looked.missing);
     let gone = gone.map(|id| flaw(id, "it is gone from the bucket, and nothing covers it".into()));
-    refused.chain(gone).collect()
+    let absent = looked.absent.iter().map(|id| flaw(id, format!("it {}", Unknown::Absent)));
+    let gaps =
+        looked.gaps.iter().filter(|id| !looked.lost.contains(id) && !looked.missing.contains(id));
+    let gaps = gaps.map(|id| flaw(id, format!("it {}, and later ones are not", Unknown::Missing)));
+    refused.chain(gone).chain(absent).chain(gaps).collect()
 }
 
 /// Returns what is missing of an object.

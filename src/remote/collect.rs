@@ -21,7 +21,12 @@ use crate::replica::State;
 
 /// The age from which on goes what is of no use, in milliseconds: objects that nobody names, as no
 /// record comes later than a day after its object, and bytes that were removed.
-pub(super) const WEEK: u64 = 7 * 24 * 60 * 60 * 1000;
+pub(super) const WEEK: u64 = 7 * 24 * HOUR;
+/// The age after which no push publishes an object any more: a day, and an hour for a request under
+/// way.
+pub(super) const UNNAMED: u64 = 25 * HOUR;
+/// In milliseconds.
+const HOUR: u64 = 60 * 60 * 1000;
 
 /// An object that nobody names.
 #[derive(Debug)]
@@ -38,11 +43,21 @@ pub struct Collected {
 /// week by the clock of the store. With `dry_run` only tells which.
 ///
 /// Lists the objects, then reads the log: a record that comes in between is of a younger object.
-/// Fails, and deletes nothing, while a segment cannot be read.
+/// Fails, and deletes nothing, while not all of the log can be read.
 pub fn collect(
     bucket: &dyn Objects,
     notes: &Notes,
     dry_run: bool,
+    deadline: Deadline,
+) -> Result<Vec<Collected>, RemoteError> {
+    collect_older(bucket, notes, (WEEK, dry_run), deadline)
+}
+
+/// Deletes unnamed objects of at least an `age`, in milliseconds. See [`collect`].
+pub(super) fn collect_older(
+    bucket: &dyn Objects,
+    notes: &Notes,
+    (age, dry_run): (u64, bool),
     deadline: Deadline,
 ) -> Result<Vec<Collected>, RemoteError> {
     let prefix = objects_prefix(notes.conversation());
@@ -53,19 +68,19 @@ pub fn collect(
     // Without writing anything, now is not earlier than that.
     let now = if dry_run { latest } else { store_now(bucket, notes.conversation(), deadline)? };
     let used = used(bucket, notes, deadline)?;
-    let old = listed.into_iter().filter(|object| now.saturating_sub(object.modified_ms) >= WEEK);
+    let old = listed.into_iter().filter(|object| now.saturating_sub(object.modified_ms) >= age);
     let unused: Vec<Listed> = old.filter(|object| is_unused(object, &used)).collect();
     Ok(deleted(bucket, (&prefix, &unused), dry_run, deadline))
 }
 
 /// Deletes what writes that were cut off have left beside the segments and objects of a
-/// conversation, and beside the mark of the bucket, once it is older than a week by the clock of
-/// the store. With `latest`, a time of that clock, only tells which. Only a bucket that is a
-/// directory shows such files; others make no request for this.
+/// conversation, and beside the mark of the bucket, once it has an `age` by the clock of the store.
+/// With `latest`, a time of that clock, only tells which. Only a bucket that is a directory shows
+/// such files; others make no request for this.
 pub(super) fn collect_staged(
     bucket: &dyn Objects,
     conversation: &Component,
-    latest: Option<u64>,
+    (latest, age): (Option<u64>, u64),
     deadline: Deadline,
 ) -> Result<Vec<Collected>, RemoteError> {
     let directories = [String::new(), log_prefix(conversation), objects_prefix(conversation)];
@@ -77,7 +92,7 @@ pub(super) fn collect_staged(
         Some(latest) => latest.max(newest),
         None => store_now(bucket, conversation, deadline)?,
     };
-    staged.retain(|each| now.saturating_sub(each.modified_ms) >= WEEK);
+    staged.retain(|each| now.saturating_sub(each.modified_ms) >= age);
     Ok(deleted(bucket, ("", &staged), latest.is_some(), deadline))
 }
 
@@ -119,10 +134,11 @@ fn used(
 ) -> Result<HashSet<ObjectName>, RemoteError> {
     let mut looked = look(bucket, notes, deadline)?;
     let found = looked.pieces(notes)?;
-    let count = found.refused.len().max(looked.refused.len());
-    if count > 0 {
-        let conversation = notes.conversation().to_text();
-        return Err(RemoteError::Blind { conversation, count });
+    if let Some(blind) = looked.blindness(notes, &found.refused)? {
+        return Err(blind);
+    }
+    if looked.segments.is_empty() {
+        return Err(RemoteError::NoLog { conversation: notes.conversation().to_text() });
     }
     let living = State::of_all(found.pieces).artifacts;
     Ok(living.into_values().filter_map(|claim| claim.artifact.object).collect())

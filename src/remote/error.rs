@@ -113,17 +113,48 @@ pub enum RemoteError {
          secret, is deleted with the tools of the store, by its operator"
     )]
     WriteOnce,
-    /// Segments cannot be read, so nobody knows what they name.
+    /// Segments were not read, so nobody knows what they name.
     #[error(
-        "nothing is deleted in `{conversation}`, as {count} of its segments cannot be read: \
-         `ctxfs remote check` names them"
+        "nothing is deleted in `{conversation}`, as not all that hosts said of it can be read: \
+         segment `{segment}` {why}{}; `ctxfs remote check {conversation}` names all", more(*others)
     )]
     Blind {
         /// The conversation.
         conversation: String,
-        /// The number of segments.
-        count: usize,
+        /// The first of the segments.
+        segment: SegmentId,
+        /// Why it was not read.
+        why: Unknown,
+        /// The number of the others.
+        others: usize,
     },
+    /// The bucket has objects of a conversation, and no segment that could name them.
+    #[error(
+        "nothing is deleted in `{conversation}`, as the bucket has objects of it and no segment: a \
+         host that has sent some sends them again with `ctxfs push {conversation}`"
+    )]
+    NoLog {
+        /// The conversation.
+        conversation: String,
+    },
+}
+
+/// Why it is not known what a segment says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unknown {
+    /// It is gone from the bucket, or later ones of its writer are there alone.
+    #[error("is missing in the bucket (its host sends it again with `ctxfs push`)")]
+    Missing,
+    /// The list has its name, and the bucket says that there is no such object.
+    #[error("is in the list of the bucket, which has no such object")]
+    Absent,
+    /// It is damaged, or written by a newer ctxfs.
+    #[error("cannot be read")]
+    Unreadable,
+}
+
+fn more(others: usize) -> String {
+    if others == 0 { String::new() } else { format!(", and {others} more") }
 }
 
 impl RemoteError {
@@ -167,7 +198,8 @@ impl RemoteError {
             | Self::TooMany { .. }
             | Self::Damaged { .. }
             | Self::Unknown { .. }
-            | Self::Blind { .. } => true,
+            | Self::Blind { .. }
+            | Self::NoLog { .. } => true,
             Self::NoRoom { .. }
             | Self::Looker { .. }
             | Self::WriteOnce

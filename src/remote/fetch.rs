@@ -94,6 +94,10 @@ impl Fetch for Fetcher<'_> {
         });
     }
 
+    fn size(&self, entry: &Entry) -> Option<u64> {
+        self.claim(entry).map(|(_, stored)| stored.size)
+    }
+
     fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError> {
         let Some(FoundLine { segment, put, .. }) = self.line(entry)? else { return Ok(None) };
         let content = self.content(&segment, &put)?;

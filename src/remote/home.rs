@@ -28,6 +28,7 @@ use uuid::Uuid;
 
 use crate::bucket::BucketId;
 use crate::model::Component;
+use crate::remote::Limits;
 use crate::remote::Notes;
 use crate::remote::RemoteError;
 use crate::remote::blocks::BLOCKS;
@@ -59,6 +60,7 @@ pub struct Home {
     conversations: Dir,
     path: PathBuf,
     bucket: BucketId,
+    limits: Limits,
 }
 
 /// The right to push for a store, and to look, until it is dropped.
@@ -97,7 +99,19 @@ impl Home {
             Ok((dir, conversations))
         });
         let (dir, conversations) = made.map_err(RemoteError::at("open", &path))?;
-        Ok(Self { remote, dir: Arc::new(dir), conversations, path, bucket })
+        let limits = Limits::default();
+        Ok(Self { remote, dir: Arc::new(dir), conversations, path, bucket, limits })
+    }
+
+    /// Applies the limits of local writers to downloads.
+    #[must_use]
+    pub fn within(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Returns the limits of downloads.
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// Returns the bucket's id.
@@ -150,7 +164,7 @@ impl Home {
     /// Opens the blocks that were fetched, of which at most so many bytes are kept.
     pub(super) fn blocks(&self, most: u64) -> Result<BlockCache, RemoteError> {
         let opened = whole_file::directory(&self.dir, BLOCKS.as_ref())
-            .and_then(|dir| BlockCache::new(dir, most));
+            .and_then(|dir| BlockCache::new(dir, (most, self.limits)));
         opened.map_err(RemoteError::at("open", &self.path.join(BLOCKS)))
     }
 
@@ -176,7 +190,7 @@ impl Home {
         let path = self.path.join(CONVERSATIONS).join(conversation.as_os_str());
         let dir = whole_file::directory(&self.conversations, conversation.as_os_str());
         let dir = dir.map_err(RemoteError::at("open", &path))?;
-        Notes::open(conversation.clone(), Arc::clone(&self.dir), (dir, path))
+        Notes::open(conversation.clone(), (Arc::clone(&self.dir), self.limits), (dir, path))
     }
 }
 

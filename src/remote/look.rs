@@ -1,5 +1,7 @@
 //! A look into the bucket: what is new of a conversation there, and what is gone.
 
+mod blindness;
+
 use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::mem;
@@ -61,6 +63,11 @@ pub struct Looked {
     pub lost: Vec<SegmentId>,
     /// The same of other hosts. They stay here.
     pub missing: Vec<SegmentId>,
+    /// Segments that the list names, and that the bucket does not have.
+    pub absent: Vec<SegmentId>,
+    /// The first segment of each gap in the numbers of a writer: the bucket had it, and neither has
+    /// it now nor has a merge that covers it.
+    pub gaps: Vec<SegmentId>,
     /// True if a copy of this host publishes too: the bucket has segments of its writer that it
     /// does not know.
     pub is_copied: bool,
@@ -87,15 +94,25 @@ pub fn look(
     notes: &Notes,
     deadline: Deadline,
 ) -> Result<Looked, RemoteError> {
-    look_from(bucket, notes, deadline, None)
+    look_with(bucket, notes, deadline, (None, false))
 }
 
-/// Does that, for a caller who may have `listed` the segments a moment ago.
-pub(super) fn look_from(
+/// Looks for readers: fails with [`RemoteError::NoRoom`] if new segments exceed the limits of
+/// downloads. A push needs them in any case. The caller may have `listed` the segments already.
+pub(super) fn look_for_readers(
     bucket: &dyn Objects,
     notes: &Notes,
     deadline: Deadline,
     listed: Option<Vec<Listed>>,
+) -> Result<Looked, RemoteError> {
+    look_with(bucket, notes, deadline, (listed, true))
+}
+
+fn look_with(
+    bucket: &dyn Objects,
+    notes: &Notes,
+    deadline: Deadline,
+    (listed, is_limited): (Option<Vec<Listed>>, bool),
 ) -> Result<Looked, RemoteError> {
     let progress = notes.progress()?;
     let mut looking = Looking {
@@ -106,6 +123,7 @@ pub(super) fn look_from(
         latest: Stamp::default(),
         here: BTreeSet::new(),
         listed,
+        is_limited,
         doubted: BTreeSet::new(),
         again: Vec::new(),
         removed: Removed::default(),
@@ -132,6 +150,8 @@ struct Looking<'a> {
     here: BTreeSet<SegmentId>,
     /// What the caller has listed.
     listed: Option<Vec<Listed>>,
+    /// True if downloads stay within their limits.
+    is_limited: bool,
     /// What came wrong once: an answer may be cut or changed on its way.
     doubted: BTreeSet<SegmentId>,
     /// Those of it that are to be asked for again.
@@ -251,6 +271,9 @@ impl Looking<'_> {
                 }
             }
         }
+        if self.is_limited {
+            self.notes.check_room(&kept)?;
+        }
         self.notes.keep_segments(&kept)?;
         for piece in pieces {
             self.latest = self.latest.max(piece.latest());
@@ -276,8 +299,9 @@ impl Looking<'_> {
         let listed = self.looked.segments.iter().filter_map(|each| segment_of(&each.name));
         let listed: BTreeSet<SegmentId> = listed.collect();
         let covered = self.notes.covered()?;
-        for id in self.notes.refused()?.into_iter().filter(|id| !listed.contains(id)) {
-            self.notes.forget_segment(id)?;
+        let refused = self.notes.refused()?;
+        for id in refused.iter().filter(|id| !listed.contains(id)) {
+            self.notes.forget_segment(*id)?;
         }
         let not_there = self.here.difference(&listed).copied();
         let (gone, missing): (Vec<_>, Vec<_>) =
@@ -289,6 +313,11 @@ impl Looking<'_> {
         self.looked.gone = gone;
         (self.looked.lost, self.looked.missing) =
             missing.into_iter().partition(|id| self.progress.writer == Some(id.writer));
+        let known: BTreeSet<_> = self.notes.segments()?.into_iter().chain(refused).collect();
+        let is_absent = |id: &&SegmentId| !known.contains(id) && !covered.contains(id);
+        let named_only = listed.iter().filter(is_absent).filter(|id| !self.is_refused(**id));
+        self.looked.absent = named_only.copied().collect();
+        self.looked.gaps = covered.gaps(listed.iter().copied());
         self.looked.is_copied = self.is_copied(listed.iter().copied().chain(covered.ids()))?;
         Ok(())
     }
@@ -318,6 +347,11 @@ impl Looking<'_> {
 
     fn says_nothing(&self, id: SegmentId) -> bool {
         self.notes.open_segment(id).is_ok_and(|segment| segment.records.is_empty())
+    }
+
+    /// Returns true if a segment came and cannot be read.
+    fn is_refused(&self, id: SegmentId) -> bool {
+        self.looked.refused.iter().any(|(refused, _)| *refused == id)
     }
 
     /// Returns true if there are segments of this host's writer that it does not know.

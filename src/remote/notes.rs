@@ -35,6 +35,7 @@ use serde::Serialize;
 
 use crate::bucket::ObjectName;
 use crate::model::Component;
+use crate::remote::Limits;
 use crate::remote::RemoteError;
 use crate::remote::blocks;
 use crate::remote::blocks::BLOCKS;
@@ -70,6 +71,7 @@ pub struct Notes {
     home: Arc<Dir>,
     dir: Dir,
     log: Dir,
+    limits: Limits,
     /// What segments here cover, as far as their heads were read.
     covers: Mutex<BTreeMap<SegmentId, Covers>>,
 }
@@ -120,12 +122,12 @@ impl Notes {
     /// Opens what is in a directory below `home`, whose path is for error messages.
     pub(super) fn open(
         conversation: Component,
-        home: Arc<Dir>,
+        (home, limits): (Arc<Dir>, Limits),
         (dir, path): (Dir, PathBuf),
     ) -> Result<Self, RemoteError> {
         let log = whole_file::directory(&dir, LOG.as_ref());
         let log = log.map_err(RemoteError::at("open", &path.join(LOG)))?;
-        Ok(Self { conversation, path, home, dir, log, covers: Mutex::default() })
+        Ok(Self { conversation, path, home, dir, log, limits, covers: Mutex::default() })
     }
 
     /// Returns the conversation.

@@ -96,6 +96,38 @@ pub(super) fn gone(
     seen(notes, notes.shown()?, writer)
 }
 
+/// Returns the messages of `writer`.
+pub(super) fn own(
+    notes: &Notes,
+    writer: Option<WriterId>,
+) -> Result<BTreeSet<Origin>, RemoteError> {
+    seen(notes, None, writer)
+}
+
+/// Returns true if the lines before `at` are other ones than were published, in the same file:
+/// somebody wrote over them.
+pub(super) fn is_rewritten(
+    conversation: &Conversation,
+    at: MessagesAt,
+) -> Result<bool, RemoteError> {
+    let Some(file) = conversation.log_file()? else { return Ok(false) };
+    let read = || -> io::Result<bool> {
+        let mark = FileMark::of(&stat_file(&file)?);
+        if (at.inode, at.born) != (mark.ino, mark.born) || at.offset == 0 || at.chain == 0 {
+            return Ok(false);
+        }
+        let log = Artifact::new(Arc::clone(&file), message::whole(&file, mark.size)?);
+        let (mut chain, mut lines) = (0, LogLines::of(log));
+        while lines.reached() < at.offset
+            && let Some(line) = lines.next()
+        {
+            chain = chained(chain, &line?)?;
+        }
+        Ok((lines.reached(), chain) != (at.offset, at.chain))
+    };
+    Ok(read().map_err(|error| conversation.log_error("read", error))?)
+}
+
 /// Returns the messages of `writer`, and those that were shown.
 fn seen(
     notes: &Notes,

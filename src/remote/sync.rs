@@ -1,5 +1,7 @@
 //! One conversation: what was done here goes out, and what others did comes in.
 
+mod fetching;
+
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::mem;
@@ -10,7 +12,6 @@ use crate::bucket::log_prefix;
 use crate::model::Component;
 use crate::remote::Agreement;
 use crate::remote::Applied;
-use crate::remote::FarArtifacts;
 use crate::remote::Fetcher;
 use crate::remote::Files;
 use crate::remote::Home;
@@ -34,8 +35,7 @@ use crate::remote::Stored;
 use crate::remote::Told;
 use crate::remote::apply;
 use crate::remote::here::here_now;
-use crate::remote::look;
-use crate::remote::look::look_from;
+use crate::remote::look::look_for_readers;
 use crate::remote::messages::Messages;
 use crate::remote::notes::Shown;
 use crate::remote::own_log;
@@ -274,28 +274,6 @@ impl Sync<'_> {
         self.come(conversation, true)
     }
 
-    /// Fetches all artifacts of a conversation whose bytes are not here. Returns how many came, and
-    /// those that were left.
-    pub fn fetch_all(
-        &self,
-        conversation: &Conversation,
-        far: &FarArtifacts,
-    ) -> Result<(usize, Vec<Left>), RemoteError> {
-        let (mut came, mut left) = (0, Vec::new());
-        for artifact in conversation.far_artifacts(None)? {
-            match far.bring_here(conversation, &artifact) {
-                Ok(true) => came += 1,
-                Ok(false) => {}
-                Err(error) if error.may_pass() => return Err(error),
-                Err(error) => {
-                    let (path, why) = (artifact.record.path, error.to_string());
-                    left.push(Left { path, why });
-                }
-            }
-        }
-        Ok((came, left))
-    }
-
     /// Does what [`Self::pull`] does for a conversation that is not in the store. `None` if nothing
     /// of it lives in the bucket; then nothing is kept of it here.
     pub fn pull_new(
@@ -328,7 +306,7 @@ impl Sync<'_> {
         if !leaves {
             notes.forget_refusals()?;
         }
-        let mut looked = look_from(self.bucket, &notes, (self.deadline)(), Some(listed))?;
+        let mut looked = look_for_readers(self.bucket, &notes, (self.deadline)(), Some(listed))?;
         let said = Said::of(&mut looked, &notes)?;
         // What cannot be read may live.
         let is_refused = !said.refused.is_empty() || !looked.refused.is_empty();
@@ -347,7 +325,7 @@ impl Sync<'_> {
         if !leaves {
             notes.forget_refusals()?;
         }
-        let looked = look(self.bucket, &notes, (self.deadline)())?;
+        let looked = look_for_readers(self.bucket, &notes, (self.deadline)(), None)?;
         self.come_to(conversation, &notes, (looked, None), leaves)
     }
 
@@ -376,7 +354,8 @@ impl Sync<'_> {
         let plan = plan(&agreement.base, &files, &state, is_whole);
         drop(files);
         let fetcher = Fetcher::new(self.bucket, (notes, &state), leaves, self.deadline);
-        let mut applied = apply(conversation, plan.steps, &fetcher, (self.now)().wall as i64);
+        let (now, limits) = ((self.now)().wall as i64, self.home.limits());
+        let mut applied = apply(conversation, plan.steps, &fetcher, (now, limits));
         let is_over = is_whole && state.is_over();
         // Of the state, messages alone are of use any more.
         state.artifacts.clear();

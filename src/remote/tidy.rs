@@ -11,6 +11,7 @@ use crate::remote::RemoteError;
 use crate::remote::Session;
 use crate::remote::Sync;
 use crate::remote::collect;
+use crate::remote::collect::WEEK;
 use crate::remote::collect::collect_staged;
 use crate::remote::look;
 use crate::remote::store_now;
@@ -44,6 +45,8 @@ pub struct Tidied {
     pub to_merge: usize,
     /// What was deleted, or would be.
     pub deletions: Vec<Collected>,
+    /// Why nothing was deleted after a push, if not all of the log can be read.
+    pub blind: Option<RemoteError>,
 }
 
 impl Tidied {
@@ -55,7 +58,7 @@ impl Tidied {
 
 impl Sync<'_> {
     /// Does what [`Self::tidy`] does after a push, if there are many segments that no merge covers.
-    /// `None` if there is no need, or if some cannot be read: those who get them are told.
+    /// `None` if there is no need.
     pub fn tidy_many(
         &self,
         id: &Component,
@@ -68,9 +71,10 @@ impl Sync<'_> {
             return Ok(None);
         }
         match self.tidy(id, tidying) {
-            Ok(tidied) => Ok(Some(tidied)),
-            Err(RemoteError::Blind { .. }) => Ok(None),
-            Err(error) => Err(error),
+            Err(blind @ (RemoteError::Blind { .. } | RemoteError::NoLog { .. })) => {
+                Ok(Some(Tidied { blind: Some(blind), ..Tidied::default() }))
+            }
+            tidied => tidied.map(Some),
         }
     }
 
@@ -85,9 +89,15 @@ impl Sync<'_> {
         }
         let mut tidied = Tidied { merges: push.merge_all()?, ..Tidied::default() };
         if tidying == Tidying::Delete {
-            tidied.deletions = self.swept(&push, &notes)?;
-            tidied.deletions.extend(collect(self.bucket, &notes, false, (self.deadline)())?);
-            tidied.deletions.extend(collect_staged(self.bucket, id, None, (self.deadline)())?);
+            // What says that nothing lives any more goes last.
+            tidied.deletions = collect(self.bucket, &notes, false, (self.deadline)())?;
+            tidied.deletions.extend(self.swept(&push, &notes)?);
+            tidied.deletions.extend(collect_staged(
+                self.bucket,
+                id,
+                (None, WEEK),
+                (self.deadline)(),
+            )?);
         }
         for each in &tidied.deletions {
             tracing::info!(key = %each.key, outcome = ?each.outcome, "deleted from the bucket");
@@ -124,19 +134,14 @@ impl Sync<'_> {
         let mut deletions: Vec<_> = segments.collect();
         deletions.extend(collect(self.bucket, notes, true, (self.deadline)())?);
         let id = notes.conversation();
-        deletions.extend(collect_staged(self.bucket, id, Some(now), (self.deadline)())?);
-        Ok(Tidied { merges: Vec::new(), to_merge, deletions })
+        deletions.extend(collect_staged(self.bucket, id, (Some(now), WEEK), (self.deadline)())?);
+        Ok(Tidied { to_merge, deletions, ..Tidied::default() })
     }
 
-    /// Looks. Fails if something is there that cannot be read: it may need what seems useless.
+    /// Looks. Fails if not all of the log can be read: the rest may need what seems useless.
     pub(super) fn look(&self, notes: &Notes) -> Result<Looked, RemoteError> {
         let looked = look(self.bucket, notes, (self.deadline)())?;
-        match looked.refused.len().max(notes.refused()?.len()) {
-            0 => Ok(looked),
-            count => {
-                Err(RemoteError::Blind { conversation: notes.conversation().to_text(), count })
-            }
-        }
+        looked.blindness(notes, &[])?.map_or(Ok(looked), Err)
     }
 }
 

@@ -6,6 +6,9 @@ use std::collections::BTreeSet;
 use crate::replica::SegmentDigest;
 use crate::replica::SegmentId;
 
+/// The number of the first segment of a writer.
+const FIRST: u64 = 1;
+
 /// The segments that a merge covers, each with its digest.
 pub type Covers = BTreeMap<SegmentId, SegmentDigest>;
 
@@ -28,6 +31,23 @@ impl Covered {
         self.0.keys().copied()
     }
 
+    /// Returns the first segment of each gap in the numbers of a writer, given the segments `there` in
+    /// the bucket. Writers skip no number, so a gap means that a segment was lost. A loss after the
+    /// last number of a writer leaves no gap.
+    pub fn gaps(&self, there: impl IntoIterator<Item = SegmentId>) -> Vec<SegmentId> {
+        let known: BTreeSet<SegmentId> = there.into_iter().chain(self.ids()).collect();
+        let (mut gaps, mut last): (_, Option<SegmentId>) = (Vec::new(), None);
+        for id in known {
+            let before = last.filter(|last| last.writer == id.writer);
+            let next = before.map_or(SegmentId { number: FIRST, ..id }, SegmentId::next);
+            if next != id {
+                gaps.push(next);
+            }
+            last = Some(id);
+        }
+        gaps
+    }
+
     /// Returns true if the segment of this name and digest is covered: then the bucket has had it.
     /// `None` if nothing of that name is.
     ///
@@ -45,5 +65,27 @@ impl<'a> FromIterator<&'a Covers> for Covered {
             covered.0.entry(*id).or_default().insert(*digest);
         }
         covered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replica::WriterId;
+
+    fn id(writer: u64, number: u64) -> SegmentId {
+        SegmentId { writer: WriterId(writer), number }
+    }
+
+    #[test]
+    fn a_gap_is_a_number_that_is_neither_there_nor_covered() {
+        let digest = SegmentDigest::of(b"");
+        let covers: Covers = [id(1, 1), id(1, 2), id(2, 1)].map(|id| (id, digest)).into();
+        let covered: Covered = [&covers].into_iter().collect();
+        assert_eq!(covered.gaps([id(1, 3), id(2, 2), id(3, 1)]), []);
+        assert_eq!(covered.gaps([id(1, 4), id(1, 7), id(3, 2)]), [id(1, 3), id(1, 5), id(3, 1)]);
+        assert_eq!(Covered::default().gaps([]), []);
+        let last = 999_999_999_999;
+        assert_eq!(Covered::default().gaps([id(1, last)]), [id(1, 1)]);
     }
 }

@@ -1,5 +1,7 @@
 //! One segment in place of many.
 
+use std::collections::BTreeSet;
+
 use crate::replica::Covers;
 use crate::replica::Origin;
 use crate::replica::Removed;
@@ -8,7 +10,8 @@ use crate::replica::SegmentId;
 use crate::replica::State;
 
 /// Returns the segment `id` that covers `part` of the segments `all`, and what these cover: what
-/// lives of it, and the moves and removals of what is not covered.
+/// lives of it, and the moves and removals of what is not covered. Moves of what was removed say
+/// nothing any more.
 ///
 /// Two hosts may merge at once, also the same segments. Where these say different digests of one
 /// name, any of them stands: whoever sent another one finds that this was not sent, and sends anew.
@@ -23,15 +26,20 @@ pub fn merge<A: Clone, M: Clone>(
     merged.covers = parts.iter().flat_map(|each| each.covers.clone()).collect();
     merged.covers.extend(parts.iter().map(|each| (each.id, part[&each.id])));
     let is_part = |origin: &Origin| parts.iter().any(|each| each.artifacts.contains_key(origin));
-    let living = whole.artifacts.into_iter().filter(|(origin, _)| is_part(origin));
-    merged.artifacts = living.collect();
+    let living: BTreeSet<Origin> = whole.artifacts.keys().copied().collect();
+    let here = whole.artifacts.into_iter().filter(|(origin, _)| is_part(origin));
+    merged.artifacts = here.collect();
     let told = |origin: &Origin| parts.iter().any(|each| each.messages.contains_key(origin));
     let messages = whole.messages.into_iter().filter(|((_, origin), _)| told(origin));
     merged.messages =
         messages.map(|((stamp, origin), message)| (origin, (stamp, message))).collect();
     let elsewhere = |segment: &SegmentId| !merged.covers.contains_key(segment);
+    let is_dead = |origin: &Origin| {
+        whole.removed.contains(origin)
+            || whole.covered.contains(&origin.segment) && !living.contains(origin)
+    };
     let moves = said.moves.into_iter().filter(|(origin, _)| elsewhere(&origin.segment));
-    merged.moves = moves.collect();
+    merged.moves = moves.filter(|(origin, _)| !is_dead(origin)).collect();
     let Removed { origins, segments, .. } = said.removed;
     merged.removed = Removed {
         origins: origins.into_iter().filter(|origin| elsewhere(&origin.segment)).collect(),

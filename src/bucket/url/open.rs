@@ -19,6 +19,7 @@ use object_store::multipart::MultipartStore;
 use super::BucketUrl;
 use super::Service;
 use super::environment;
+use super::lists::ListConnector;
 use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
 
@@ -121,6 +122,7 @@ impl Settings {
     fn s3(&self, bucket: &str) -> Result<Opened, BucketError> {
         let first = AmazonS3Builder::new()
             .with_client_options(self.client()?)
+            .with_http_connector(ListConnector)
             .with_checksum_algorithm(Checksum::SHA256);
         let store = self
             .known()
@@ -137,7 +139,9 @@ impl Settings {
     }
 
     fn google(&self, bucket: &str) -> Result<Opened, BucketError> {
-        let first = GoogleCloudStorageBuilder::new().with_client_options(self.client()?);
+        let first = GoogleCloudStorageBuilder::new()
+            .with_client_options(self.client()?)
+            .with_http_connector(ListConnector);
         let store = self
             .known()
             .fold(first, |builder, (key, value)| builder.with_config(key, value))
@@ -149,7 +153,9 @@ impl Settings {
     }
 
     fn azure(&self, container: &str) -> Result<Opened, BucketError> {
-        let first = MicrosoftAzureBuilder::new().with_client_options(self.client()?);
+        let first = MicrosoftAzureBuilder::new()
+            .with_client_options(self.client()?)
+            .with_http_connector(ListConnector);
         let store = self
             .known()
             .fold(first, |builder, (key, value)| builder.with_config(key, value))

@@ -80,7 +80,8 @@ pub(in crate::cli) struct RemoteCheckArgs {
 /// Delete from the bucket what is of no use any more, and print each key.
 ///
 /// Merges the segments of each conversation where there are many; deletes those that were merged a
-/// day ago, and objects that no record has named for a week, by the clock of the store. With
+/// day ago, and objects that no record has named for a week, by the clock of the store. Deletes
+/// nothing in a conversation of which the bucket lacks a segment, and names that. With
 /// `sweep = false` in `[remote]` it merges alone.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RemoteGcArgs {
@@ -95,9 +96,13 @@ pub(in crate::cli) struct RemoteGcArgs {
 /// Remove an output everywhere, and its bytes from the bucket now.
 ///
 /// For a secret that was stored. Everything that ever had this path in the bucket goes: its
-/// removal is told to all hosts, its bytes and records are deleted, and the file of this store with
-/// them. Prints what it cannot reach. If it is cut off, the same command goes on. Exit status: 1 if
+/// removal is told to all hosts, its bytes and records are deleted, and the files of this store with
+/// them, whichever names they have now. Objects that no record names go, too, once they are a day
+/// old. Prints what it cannot reach. If it is cut off, the same command goes on. Exit status: 1 if
 /// the bytes may still be in the bucket.
+///
+/// For a secret in a message, take its line out of the log, then purge `history/messages.jsonl`: what
+/// is no longer in the log goes.
 ///
 /// `ctxfs remote purge c7/artifacts/tool/9f3k.txt`
 #[derive(Debug, Args)]
@@ -120,6 +125,14 @@ pub(in crate::cli) struct BesideArgs {
     /// The most bytes of blocks that came from elsewhere.
     #[arg(long, default_value_t)]
     pub(in crate::cli) cache_bytes: u64,
+
+    /// Bytes that downloads leave free on the disk.
+    #[arg(long, default_value_t)]
+    pub(in crate::cli) min_free: u64,
+
+    /// Maximum bytes of a conversation.
+    #[arg(long)]
+    pub(in crate::cli) quota: Option<u64>,
 
     /// Nothing is replaced or removed in the bucket.
     #[arg(long)]

@@ -115,6 +115,8 @@ fn args(options: &TierOptions, settings: &Settings, root: &Path) -> io::Result<B
     Ok(BesideArgs {
         poll: options.poll.as_secs(),
         cache_bytes: options.cache_bytes,
+        min_free: options.limits.min_free,
+        quota: options.limits.quota,
         write_once: options.write_once,
         unconfined: settings.text(Key::Confine) == Some("off"),
         url: options.url.clone(),
@@ -133,8 +135,10 @@ fn starting(at: &Arc<UnixStream>, kind: u8) -> Starter {
 
 /// Returns the arguments as words of a command line.
 fn words(args: &BesideArgs) -> Vec<OsString> {
-    let BesideArgs { poll, cache_bytes, write_once, unconfined, url, dir } = args;
+    let BesideArgs { poll, cache_bytes, min_free, quota, write_once, unconfined, url, dir } = args;
     let mut words = vec![format!("--poll={poll}"), format!("--cache-bytes={cache_bytes}")];
+    words.push(format!("--min-free={min_free}"));
+    words.extend(quota.map(|quota| format!("--quota={quota}")));
     words.extend(write_once.then(|| "--write-once".to_owned()));
     words.extend(unconfined.then(|| "--unconfined".to_owned()));
     words.extend(["--".to_owned(), url.clone()]);
@@ -158,6 +162,8 @@ mod tests {
             let args = BesideArgs {
                 poll: 7,
                 cache_bytes: u64::MAX,
+                min_free: 5,
+                quota: is_set.then_some(6),
                 write_once: is_set,
                 unconfined: !is_set,
                 url: "s3://bkt/pre".to_owned(),

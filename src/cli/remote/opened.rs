@@ -27,6 +27,7 @@ use crate::model::Component;
 use crate::model::visible;
 use crate::remote::FarArtifacts;
 use crate::remote::Home;
+use crate::remote::Limits;
 use crate::remote::Moment;
 use crate::remote::PushLock;
 use crate::remote::RemoteError;
@@ -60,6 +61,7 @@ pub(super) struct Opened {
     pub(super) home: Home,
     id: BucketId,
     cache_bytes: u64,
+    limits: Limits,
     lock: PushLock,
     /// The end of all requests, if there is one.
     until: Option<Instant>,
@@ -80,6 +82,12 @@ pub(super) fn url(settings: &Settings) -> anyhow::Result<BucketUrl> {
     let none = || Failure::usage("no bucket is set that hosts share", hint);
     let text = settings.text(Key::RemoteUrl).ok_or_else(none)?;
     Ok(BucketUrl::parse(text).map_err(|error| Failure::usage(error.to_string(), hint))?)
+}
+
+/// Returns the limits of downloads.
+pub(super) fn limits(settings: &Settings) -> Limits {
+    let min_free = settings.number(Key::MinFree).unwrap_or_default();
+    Limits { min_free, quota: settings.number(Key::Quota) }
 }
 
 /// Opens the bucket of the settings, without a request.
@@ -141,7 +149,8 @@ impl Opened {
         let shown = waiting(&bucket, is_quiet);
         let identity = identify(&bucket, &store, settings, purpose, deadline(until))?;
         drop(shown);
-        let home = Home::open(&store, identity.id)?;
+        let limits = limits(settings);
+        let home = Home::open(&store, identity.id)?.within(limits);
         let lock = wait_for(&home, &store, until, context)?;
         home.keep_bucket(&bucket.url().to_string(), identity.write_once)?;
         if purpose != Purpose::Read && !identity.conditional {
@@ -149,7 +158,7 @@ impl Opened {
             home.new_writer()?;
         }
         let cache_bytes = settings.number(Key::RemoteCacheBytes).unwrap_or_default();
-        Ok(Self { store, bucket, home, id: identity.id, cache_bytes, lock, until })
+        Ok(Self { store, bucket, home, id: identity.id, cache_bytes, limits, lock, until })
     }
 
     /// Hands out what the layer `remote` needs.
@@ -166,7 +175,7 @@ impl Opened {
 
     /// Returns the artifacts whose bytes are elsewhere.
     pub(super) fn far(&self) -> Result<FarArtifacts, RemoteError> {
-        let home = Home::open(&self.store, self.id)?;
+        let home = Home::open(&self.store, self.id)?.within(self.limits);
         FarArtifacts::new(Arc::new(self.bucket.clone()), home, self.cache_bytes, PATIENCE)
     }
 

@@ -19,6 +19,12 @@ use crate::remote::Purged;
 /// The beginning of references.
 const SCHEME: &str = "ctx://";
 const HINT: &str = "run the same command again: it goes on where it was cut off";
+/// The end of the path of a message log.
+const LOG: &str = "/history/messages.jsonl";
+/// What may be in objects that no record names.
+const UNNAMED: &str = "objects of the last day that no record names may have it, as records of what \
+                       was removed before a merge are gone";
+const HINT_UNNAMED: &str = "run the same command again in a day: it deletes them";
 /// The copies that no command reaches.
 const OUT_OF_REACH: &str = "\
 out of reach: old versions that the bucket keeps; other hosts until they look again (`ctxfs pull`),
@@ -34,11 +40,8 @@ pub(super) fn run(args: &RemotePurgeArgs, cli: &Cli, context: &mut Context) -> a
     let conversation = opened.store.conversation(&id)?;
     let purged =
         opened.sync(|sync| sync.purge(&notes, conversation.as_deref(), &path, args.dry_run))?;
-    if purged.artifacts == 0 {
-        tell_unnamed(&purged, context);
-        let text = format!("the bucket has nothing of `{}`", args.path);
-        let hint = "`ctxfs ls --remote CONVERSATION` lists what it has; `rm` removes what is here";
-        return Err(Failure::new(FailureKind::Failed, text, hint).into());
+    if purged.is_empty() {
+        return Err(nothing(&purged, args).into());
     }
     tell(&purged, args, cli, context)?;
     let mut problems = Problems::default();
@@ -49,7 +52,36 @@ pub(super) fn run(args: &RemotePurgeArgs, cli: &Cli, context: &mut Context) -> a
     if purged.is_left {
         problems.add(args.path.as_str(), "another host publishes segments that have it");
     }
-    problems.report(["place still has it", "places still have it"], HINT, context)
+    for segment in &purged.missing {
+        let why = "it is missing in the bucket, and may have it: once its host has sent it again, \
+                   purge again";
+        problems.add(format!("segment {segment}"), why);
+    }
+    if purged.artifacts + purged.messages == 0 && purged.unnamed > 0 {
+        problems.add(args.path.as_str(), UNNAMED);
+    }
+    problems.report(["place may still have it", "places may still have it"], HINT, context)
+}
+
+/// Returns the failure of a purge that found nothing to delete.
+fn nothing(purged: &Purged, args: &RemotePurgeArgs) -> Failure {
+    let (text, hint) = if let Some(segment) = purged.missing.first() {
+        let text = format!(
+            "no record that can be read names `{}`, and segment `{segment}` is missing in \
+            the bucket",
+            args.path
+        );
+        (text, "`ctxfs push` on its host sends it again: purge again then")
+    } else if purged.unnamed > 0 {
+        (format!("no record names `{}`, but {UNNAMED}", args.path), HINT_UNNAMED)
+    } else if args.path.ends_with(LOG) {
+        let text = format!("the bucket has no message of `{}` that was removed", args.path);
+        (text, "take the lines out of the log first: rewrite the file, then purge again")
+    } else {
+        let hint = "`ctxfs ls --remote CONVERSATION` lists what it has; `rm` removes what is here";
+        (format!("the bucket has nothing of `{}`", args.path), hint)
+    };
+    Failure::new(FailureKind::Failed, text, hint)
 }
 
 fn tell(
@@ -59,6 +91,7 @@ fn tell(
     context: &mut Context,
 ) -> anyhow::Result<()> {
     let value = json!({ "dryRun": args.dry_run, "outputs": purged.artifacts,
+        "messages": purged.messages, "missing": purged.missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "removedHere": purged.is_removed_here && purged.kept.is_none(),
         "deletions": gc::value_of(&purged.deletions), "unnamed": purged.unnamed,
         "incomplete": purged.is_incomplete() });
@@ -76,9 +109,8 @@ fn tell(
 fn tell_unnamed(purged: &Purged, context: &mut Context) {
     if purged.unnamed > 0 {
         context.printer.say(&format_args!(
-            "{} objects of this conversation are named by no record, such as those of outputs that \
-             were removed before, and of a push that was cut off; `ctxfs remote gc` deletes them \
-             when they are a week old",
+            "{} objects of this conversation are named by no record, such as those of a push that \
+             goes on or was cut off; once they are a day old, the same command deletes them",
             purged.unnamed
         ));
     }

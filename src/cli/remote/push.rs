@@ -48,6 +48,8 @@ struct Report {
     sent: Sent,
     resent: Resent,
     problems: Problems,
+    /// Why the bucket was not tidied.
+    blind: Option<RemoteError>,
 }
 
 pub(in crate::cli) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
@@ -64,6 +66,9 @@ pub(in crate::cli) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> 
     }
     let text = if cli.json { json_of(&done.reports) } else { text_of(&done.reports) };
     context.printer.data(&text)?;
+    for blind in done.reports.iter().filter_map(|report| report.blind.as_ref()) {
+        context.printer.say(&format_args!("all is sent, but {blind}"));
+    }
     done.end(|report, all| all.extend(report.problems), (WHAT, HINT), context)
 }
 
@@ -150,10 +155,9 @@ fn push(opened: &Opened, id: &Component, sweeps: bool) -> Result<Report, RemoteE
         problems.add(format!("{name}/{path}"), why);
     }
     problems.add_taken(&resent);
-    if !sent.segments.is_empty() {
-        tidy(opened, id, sweeps, &mut problems)?;
-    }
-    Ok(Report { id: name, sent, resent, problems })
+    let blind =
+        if sent.segments.is_empty() { None } else { tidy(opened, id, sweeps, &mut problems)? };
+    Ok(Report { id: name, sent, resent, problems, blind })
 }
 
 /// Sends all that is complete. What the bucket has lost is sent again.
@@ -175,19 +179,19 @@ fn send(opened: &Opened, conversation: &Arc<Conversation>) -> Result<(Sent, Rese
 }
 
 /// Merges the segments of a conversation if there are many, and deletes what is of no use any more.
-/// A refusal is told and harms nothing.
+/// A refusal is told and harms nothing. Returns why nothing was deleted, if not all could be read.
 fn tidy(
     opened: &Opened,
     id: &Component,
     sweeps: bool,
     problems: &mut Problems,
-) -> Result<(), RemoteError> {
+) -> Result<Option<RemoteError>, RemoteError> {
     let tidying = if sweeps { Tidying::Delete } else { Tidying::Merge };
-    let tidied = opened.sync(|sync| sync.tidy_many(id, tidying))?;
-    if tidied.is_some_and(|tidied| tidied.is_hindered()) {
+    let Some(tidied) = opened.sync(|sync| sync.tidy_many(id, tidying))? else { return Ok(None) };
+    if tidied.is_hindered() {
         problems.add(id.to_text(), "this host may not delete: set `sweep = false` in `[remote]`");
     }
-    Ok(())
+    Ok(tidied.blind)
 }
 
 fn text_of(reports: &[Report]) -> String {
@@ -208,7 +212,7 @@ fn text_of(reports: &[Report]) -> String {
 
 fn json_of(reports: &[Report]) -> String {
     let value = |report: &Report| {
-        let Report { id, sent, resent, problems } = report;
+        let Report { id, sent, resent, problems, .. } = report;
         let segments: Vec<_> = sent.segments.iter().map(ToString::to_string).collect();
         let again: Vec<_> = resent.segments.iter().map(ToString::to_string).collect();
         json!({ "conversation": id, "segments": segments, "live": sent.live,

@@ -111,6 +111,7 @@ fn tier_options(settings: &Settings) -> anyhow::Result<TierOptions> {
         every: seconds(Key::RemoteEvery),
         poll: seconds(Key::RemotePoll),
         cache_bytes: settings.number(Key::RemoteCacheBytes).unwrap_or_default(),
+        limits: opened::limits(settings),
         evicts: settings.is_on(Key::RemoteEvict),
         sweeps: settings.is_on(Key::RemoteSweep),
         write_once: settings.is_on(Key::WriteOnce),

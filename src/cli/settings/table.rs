@@ -177,7 +177,7 @@ const OWN: &[Row] = &[
         variable: env::MIN_FREE,
         flag: Some("--min-free"),
         about: "Bytes to leave free on the store's disk. A write that would leave less fails \
-                with ENOSPC.",
+                with ENOSPC. What comes from other hosts leaves a quarter more.",
     },
     Row {
         key: Key::CacheBytes,

@@ -49,6 +49,11 @@ pub trait Fetch {
     /// Fetches at once what there is to gain by that. Errors are told when each is fetched.
     fn prepare(&self, _entries: &[Entry]) {}
 
+    /// Returns the bytes of the first artifact of `entry`, if that is known without a request.
+    fn size(&self, _entry: &Entry) -> Option<u64> {
+        None
+    }
+
     /// Begins to fetch the first artifact of `entry`. Returns `None` if it cannot be had now.
     fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError>;
 
@@ -172,8 +177,10 @@ impl<'scope, 'env> Additions<'scope, 'env> {
     /// Begins to record those that are known.
     fn record(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
         self.settle(applying)?;
-        self.bytes = 0;
         let awaited = Arc::new(mem::take(&mut self.awaited));
+        if !self.has_room(applying, &awaited)? {
+            return Ok(());
+        }
         let (conversation, all) = (applying.conversation, Arc::clone(&awaited));
         let thread = thread::Builder::new().name("ctxfs-record".to_owned());
         match thread.spawn_scoped(self.scope, move || expect(conversation, &all)) {
@@ -181,6 +188,17 @@ impl<'scope, 'env> Additions<'scope, 'env> {
             Err(_) => self.note_all(applying, &awaited, expect(conversation, &awaited))?,
         }
         Ok(())
+    }
+
+    /// Returns true if the disk has room for the records of those that are to be recorded.
+    fn has_room(
+        &mut self,
+        applying: &mut Applying<'env>,
+        awaited: &[Awaited],
+    ) -> Result<bool, RemoteError> {
+        let bytes = mem::take(&mut self.bytes) as u64;
+        let first = awaited.first();
+        first.map_or(Ok(true), |first| applying.has_room(&first.path, bytes))
     }
 
     /// Waits for those that are being recorded.
@@ -194,6 +212,9 @@ impl<'scope, 'env> Additions<'scope, 'env> {
     pub(super) fn end(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
         let settled = self.settle(applying);
         let awaited = mem::take(&mut self.awaited);
+        if !self.has_room(applying, &awaited)? {
+            return settled;
+        }
         let outcome = expect(applying.conversation, &awaited);
         settled.and(self.note_all(applying, &awaited, outcome))
     }
@@ -254,8 +275,15 @@ fn add(
         applying.leave(&entry.path, "something else has its name");
         return Ok(None);
     }
+    let size = fetch.size(entry);
+    if let Some(size) = size
+        && !applying.has_room(path, size)?
+    {
+        return Ok(None);
+    }
     let Some(parcel) = fetched(applying, entry, fetch)? else { return Ok(None) };
-    if !has_room(applying, path, parcel.record.size)? {
+    // Its line may say another size.
+    if size != Some(parcel.record.size) && !applying.has_room(path, parcel.record.size)? {
         return Ok(None);
     }
     match received(applying, path, parcel) {
@@ -307,19 +335,6 @@ impl Awaited {
         let Known { origin, arrived, .. } = &self.known;
         Expected { path: &self.path, arrived, origin: origin.to_string() }
     }
-}
-
-/// Returns true if the disk has room for so many bytes.
-fn has_room(applying: &mut Applying<'_>, path: &RelPath, size: u64) -> Result<bool, RemoteError> {
-    let space = applying.conversation.dir().space();
-    let space = space.map_err(|error| applying.conversation.error_at("measure", path, error))?;
-    let is_there = size <= space.f_bavail.saturating_mul(space.f_frsize);
-    if !is_there {
-        let full = io::Error::from_raw_os_error(libc::ENOSPC);
-        let why = applying.conversation.error_at("write", path, full);
-        applying.leave_for_room(&path.to_text(), why);
-    }
-    Ok(is_there)
 }
 
 /// Receives all bytes, and checks them.

@@ -9,6 +9,7 @@ use crate::model::ArtifactState;
 use crate::model::Far;
 use crate::model::MAX_DEPTH;
 use crate::model::Record;
+use crate::remote::Limits;
 use crate::remote::files::tests::scene::Scene;
 use crate::remote::files::tests::scene::origin;
 use crate::remote::files::tests::scene::path;
@@ -42,7 +43,7 @@ fn renaming(scene: &Scene, from: &str, to: &str) -> Step {
 }
 
 fn run(scene: &Scene, steps: &[Step]) -> Applied {
-    let applied = apply(&scene.conversation, steps.to_vec(), &Nowhere, NOW);
+    let applied = apply(&scene.conversation, steps.to_vec(), &Nowhere, (NOW, Limits::default()));
     assert!(applied.error.is_none(), "{:?}", applied.error);
     applied
 }

@@ -6,7 +6,8 @@ use super::*;
 
 fn cache(most: u64) -> (TempDir, BlockCache) {
     let temporary = tempfile::tempdir().unwrap();
-    let cache = BlockCache::new(Dir::open(temporary.path()).unwrap(), most).unwrap();
+    let cache =
+        BlockCache::new(Dir::open(temporary.path()).unwrap(), (most, Limits::default())).unwrap();
     (temporary, cache)
 }
 
@@ -35,8 +36,19 @@ fn those_used_longest_ago_go() {
     cache.put("new", &[0; 100]);
     assert_eq!(cache.get("1"), None);
     assert!(cache.get("0").is_some() && cache.get("9").is_some() && cache.get("new").is_some());
-    let again = BlockCache::new(Dir::open(temporary.path()).unwrap(), 1000).unwrap();
+    let again =
+        BlockCache::new(Dir::open(temporary.path()).unwrap(), (1000, Limits::default())).unwrap();
     assert!(again.kept.load(Relaxed) <= 900);
+}
+
+#[test]
+fn where_writers_need_the_room_nothing_is_kept() {
+    let (temporary, mut cache) = cache(1000);
+    assert!(cache.put("a", b"one"));
+    cache.limits.min_free = u64::MAX;
+    assert!(!cache.put("b", b"two"));
+    assert_eq!((cache.get("a"), cache.get("b")), (None, None), "what was kept makes room");
+    assert_eq!(temporary.path().read_dir().unwrap().count(), 0);
 }
 
 #[test]

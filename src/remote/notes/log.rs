@@ -138,7 +138,20 @@ impl Notes {
         self.write(&file_name(id), bytes)
     }
 
-    /// Does that with several.
+    /// Fails with [`RemoteError::NoRoom`] if segments exceed the limits of downloads.
+    pub(in crate::remote) fn check_room(
+        &self,
+        segments: &[(SegmentId, Bytes)],
+    ) -> Result<(), RemoteError> {
+        let Some((first, _)) = segments.first() else { return Ok(()) };
+        let needed = segments.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        let disk = self.log.space().map_err(RemoteError::at("measure", &self.path_of(LOG)))?;
+        self.limits.check_disk(&disk, needed).map_err(|shortage| RemoteError::NoRoom {
+            why: format!("segment `{first}` and those with it have no room: {shortage}"),
+        })
+    }
+
+    /// Keeps several segments, as [`Self::keep_segment`] does.
     pub(in crate::remote) fn keep_segments(
         &self,
         segments: &[(SegmentId, Bytes)],

@@ -20,7 +20,11 @@ const MOST: u64 = 64 << 20;
 pub struct Purging {
     /// The artifacts.
     pub origins: BTreeSet<Origin>,
-    /// Their objects.
+    /// The messages. They were removed before.
+    #[serde(default)]
+    pub messages: BTreeSet<Origin>,
+    /// The objects of these artifacts, and of others that were removed and that nothing names once
+    /// the segments of these are deleted.
     pub objects: BTreeSet<ObjectName>,
 }
 

@@ -160,15 +160,139 @@ fn what_was_replaced_or_removed_before_goes_too() {
     assert!(!has_secret(&one));
 }
 
+/// Merges all segments into one.
+fn merge(host: &Host) {
+    let notes = host.notes();
+    let found = pieces(&notes).unwrap().pieces;
+    let part = found.iter().map(|piece| piece.id).collect();
+    let merged = host.sync(|sync| {
+        let push = sync.pushing(&notes, &NoSource);
+        push.merge_part(&found, &part, &mut Session::default(), &mut Pushed::default())
+    });
+    assert!(merged.unwrap());
+}
+
+fn remove(host: &Host, name: &str) {
+    std::fs::remove_file(host.scene.at(&format!("{TOOL}/{name}.txt"))).unwrap();
+    host.push();
+}
+
 #[test]
-fn objects_that_no_record_names_any_more_are_counted() {
-    let (one, _) = filled();
-    std::fs::remove_file(one.scene.at(&format!("{TOOL}/large.txt"))).unwrap();
+fn what_was_merged_away_goes_too() {
+    let (one, other) = filled();
+    remove(&one, "small");
+    remove(&one, "large");
+    merge(&one);
+    // It has never read the segments that are covered.
+    let third = Host::beside(&other);
+    for (host, name) in [(&third, "large"), (&one, "small")] {
+        let purged = purge(host, name, false);
+        assert!(!purged.is_incomplete() && purged.unnamed == 0, "{purged:?}");
+    }
+    assert!(!has_secret(&one));
+    let again = purge(&one, "large", false);
+    assert!(again.is_empty() && !again.is_incomplete(), "{again:?}");
+}
+
+#[test]
+fn what_was_renamed_goes_with_its_names() {
+    let (one, other) = filled();
+    let at = |name: &str| one.scene.at(&format!("{TOOL}/{name}.txt"));
+    std::fs::rename(at("small"), at("renamed")).unwrap();
     one.push();
-    // A merge forgets what was removed.
-    purge(&one, "small", false);
-    let purged = purge(&one, "large", false);
-    assert_eq!((purged.artifacts, purged.unnamed), (0, 1));
+    // Nobody knows of this name yet.
+    std::fs::rename(at("large"), at("again")).unwrap();
+    for name in ["small", "large"] {
+        let purged = purge(&one, name, false);
+        assert!(purged.is_removed_here && !purged.is_incomplete(), "{purged:?}");
+    }
+    assert!(!has_secret(&one) && one.sight().len() == 1);
+    assert!(one.push().segments.is_empty(), "it is not sent again under its other name");
+    for piece in pieces(&one.notes()).unwrap().pieces {
+        assert!(piece.moves.is_empty(), "a segment still has the name: {piece:?}");
+    }
+    other.pull();
+    assert_eq!(one.sight(), other.sight());
+}
+
+#[test]
+fn the_arguments_of_a_call_leave_the_records() {
+    let (one, _) = two_hosts();
+    one.scene.put("call", "harmless\n");
+    let manifest = one.scene.store.root().join("context/c7/manifest.jsonl");
+    let has = || std::fs::read_to_string(&manifest).unwrap().contains("call.txt");
+    one.push();
+    assert!(has());
+    purge(&one, "call", false);
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    assert!(!text.contains("\"digest\""), "the record is still there: {text}");
+}
+
+fn log_of_messages() -> RelPath {
+    RelPath::from_text("history/messages.jsonl").unwrap()
+}
+
+fn say(host: &Host, lines: &[&str], in_place: bool) {
+    let at = host.scene.at("history/messages.jsonl");
+    let text: String = lines.iter().map(|line| format!("{{\"content\":\"{line}\"}}\n")).collect();
+    if in_place {
+        std::fs::write(at, text).unwrap();
+    } else {
+        std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+        std::fs::write(at.with_extension("new"), text).unwrap();
+        std::fs::rename(at.with_extension("new"), at).unwrap();
+    }
+}
+
+/// Returns true if a record in the bucket, or what a host keeps, has the text.
+fn is_told(host: &Host, text: &str) -> bool {
+    let segments = keys(host).into_iter().filter(|key| key.ends_with(".tar.zst"));
+    let mut segments = segments.map(|key| host.bucket.get(&key, None, deadline()).unwrap());
+    segments.any(|segment| {
+        let head = SegmentHead::read(&segment).unwrap().unwrap();
+        let frame = &segment[head.records_start as usize..head.records_end as usize];
+        String::from_utf8(head.records(frame).unwrap()).unwrap().contains(text)
+    })
+}
+
+#[test]
+fn messages_that_were_taken_out_of_the_log_leave_the_bucket() {
+    for in_place in [false, true] {
+        let (one, other) = two_hosts();
+        say(&one, &["the secret", "hello"], false);
+        one.push();
+        other.pull();
+        merge(&other);
+        assert!(is_told(&one, "the secret"));
+        let purge = |host: &Host| {
+            let (notes, conversation) = (host.notes(), Some(&*host.scene.conversation));
+            host.sync(|sync| sync.purge(&notes, conversation, &log_of_messages(), false)).unwrap()
+        };
+        assert!(purge(&one).is_empty(), "all of them live");
+        say(&one, &["the [gone]", "hello"], in_place);
+        let purged = purge(&one);
+        assert!(purged.messages > 0 && !purged.is_incomplete(), "{in_place} {purged:?}");
+        assert!(!is_told(&one, "the secret") && is_told(&one, "the [gone]"), "{in_place}");
+        other.pull();
+        assert_eq!(other.heard(), ["the [gone]", "hello"], "{in_place}");
+        for id in other.notes().segments().unwrap() {
+            let records = other.notes().open_segment(id).unwrap().records;
+            assert!(!String::from_utf8(records).unwrap().contains("the secret"));
+        }
+    }
+}
+
+#[test]
+fn a_segment_that_is_missing_makes_it_incomplete() {
+    let (one, other) = filled();
+    one.scene.put("second", "more\n");
+    one.push();
+    let first = one.notes().segments().unwrap()[0];
+    let key = segment_key(one.scene.conversation.id(), first);
+    one.bucket.delete(vec![key], deadline());
+    let third = Host::beside(&other);
+    let purged = purge(&third, "second", false);
+    assert!(purged.is_incomplete() && purged.missing == [first], "{purged:?}");
 }
 
 #[test]
@@ -177,7 +301,12 @@ fn a_purge_that_was_cut_off_goes_on() {
     let notes = one.notes();
     let found = pieces(&notes).unwrap().pieces;
     let base = notes.agreement().unwrap().base;
-    let wanted = wanted(&found, &base, &path("large"), Purging::default());
+    let wanted = one.sync(|sync| {
+        let looked = look(sync.bucket, &notes, deadline()).unwrap();
+        let known = KnownPieces::read(sync, &notes, &looked).unwrap();
+        known.wanted(&base, &path("large"), Purging::default())
+    });
+    assert!(found.len() == 1 && !wanted.objects.is_empty());
     notes.keep_purging(&wanted).unwrap();
     std::fs::remove_file(one.scene.at(&format!("{TOOL}/large.txt"))).unwrap();
     one.push();

@@ -55,8 +55,9 @@ impl Push<'_> {
         self.finish(&intent, &made.bytes, session, pushed)
     }
 
-    /// Returns the name of the next segment. `None` if one of that name, or a later one, is known:
-    /// this is a backup that was restored.
+    /// Returns the name of the next segment. `None` if another writer is to have it: one of that
+    /// name, or a later one, is known, as this is a backup that was restored; or the one before it
+    /// is not known, as the log ended and was deleted, and others would miss what was in it.
     pub(in crate::remote) fn next_id(
         &self,
         agreement: &Agreement,
@@ -64,9 +65,11 @@ impl Push<'_> {
         let writer = self.home.writer()?;
         let number = if agreement.writer == Some(writer) { agreement.next } else { 1 };
         let is_later = |id: &SegmentId| id.writer == writer && id.number >= number;
-        let is_known = self.notes.segments()?.iter().any(is_later)
-            || self.notes.covered()?.ids().any(|id| is_later(&id));
-        Ok((!is_known).then_some(SegmentId { writer, number }))
+        let (here, covered) = (self.notes.segments()?, self.notes.covered()?);
+        let is_known = here.iter().any(is_later) || covered.ids().any(|id| is_later(&id));
+        let before = SegmentId { writer, number: number.saturating_sub(1) };
+        let follows = number <= 1 || here.contains(&before) || covered.contains(&before);
+        Ok((follows && !is_known).then_some(SegmentId { writer, number }))
     }
 
     /// Sends what was kept. Returns false if all must begin again.

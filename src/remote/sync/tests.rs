@@ -50,6 +50,11 @@ impl Host {
         Self { scene, bucket: bucket.clone(), home, lock }
     }
 
+    /// Makes another host of the same bucket.
+    pub(in crate::remote) fn beside(other: &Self) -> Self {
+        Self::new(&other.bucket)
+    }
+
     pub(in crate::remote) fn sync<T>(&self, with: impl FnOnce(&Sync<'_>) -> T) -> T {
         with(&Sync {
             store: &self.scene.store,
@@ -249,7 +254,7 @@ impl Host {
             .unwrap();
     }
 
-    fn heard(&self) -> Vec<String> {
+    pub(in crate::remote) fn heard(&self) -> Vec<String> {
         let others = PublishedMessages::of(&self.scene.store);
         let log = log_of(&self.scene.conversation, Some(&others)).unwrap().unwrap();
         let text = String::from_utf8(log.bytes(0, log.len() as usize).unwrap()).unwrap();

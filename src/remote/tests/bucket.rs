@@ -40,6 +40,8 @@ struct State {
     /// How far the clock of the store was moved, and how far it was when a key was written.
     ahead: u64,
     written: BTreeMap<String, u64>,
+    /// A key that is listed, and of which nothing comes.
+    hidden: Option<String>,
     /// What others write under a key just before a host does.
     others: BTreeMap<String, Bytes>,
 }
@@ -62,6 +64,11 @@ impl TestBucket {
 
     pub(in crate::remote) fn work(&self) {
         self.state.lock().left = None;
+    }
+
+    /// Has nothing come of a key that lists have.
+    pub(in crate::remote) fn hide(&self, key: Option<&str>) {
+        self.state.lock().hidden = key.map(str::to_owned);
     }
 
     /// Moves the clock of the store.
@@ -133,6 +140,9 @@ impl Objects for TestBucket {
         range: Option<Range<u64>>,
         deadline: Deadline,
     ) -> Result<Bytes, BucketError> {
+        if self.state.lock().hidden.as_deref() == Some(key) {
+            return Err(BucketError::Absent { key: key.to_owned() });
+        }
         self.ask("get", || self.bucket.get(key, range, deadline))
     }
 

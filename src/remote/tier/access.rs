@@ -170,10 +170,11 @@ impl Access {
     }
 
     fn open(&self, id: BucketId) -> Result<Arc<Known>, RemoteError> {
-        let home = Home::open(&self.store, id)?;
+        let open = || Home::open(&self.store, id).map(|home| home.within(self.options.limits));
+        let home = open()?;
         let far = FarArtifacts::new(
             Arc::clone(&self.bucket),
-            Home::open(&self.store, id)?,
+            open()?,
             self.options.cache_bytes,
             PATIENCE,
         )?;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::remote::Limits;
+
 /// The settings of the sharing.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
@@ -18,6 +20,8 @@ pub struct TierOptions {
     pub poll: Duration,
     /// The most bytes of blocks that came from elsewhere.
     pub cache_bytes: u64,
+    /// The limits of downloads.
+    pub limits: Limits,
     /// True if local copies of what is sent go when the disk is nearly full.
     pub evicts: bool,
     /// True if this host deletes what is of no use any more.

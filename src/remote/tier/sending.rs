@@ -296,8 +296,12 @@ impl Inner {
         let deletes = self.access.options.sweeps;
         let tidying = if deletes { Tidying::Delete } else { Tidying::Merge };
         let tidied = sync.tidy_many(id, tidying)?;
-        if tidied.is_some_and(|tidied| tidied.is_hindered()) {
+        let Some(tidied) = tidied else { return Ok(()) };
+        if tidied.is_hindered() {
             tracing::warn!("this host may not delete: set `sweep = false` in `[remote]`");
+        }
+        if let Some(error) = tidied.blind {
+            tracing::warn!(%error, "the bucket has lost something");
         }
         Ok(())
     }

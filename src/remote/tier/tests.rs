@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use super::sending::Step;
 use super::*;
 use crate::model::LetGo;
+use crate::remote::Limits;
 use crate::remote::files::tests::scene::Scene;
 use crate::remote::files::tests::scene::TOOL;
 use crate::remote::files::tests::scene::soon;
@@ -51,6 +52,7 @@ fn options() -> TierOptions {
         every: EVERY,
         poll: POLL,
         cache_bytes: 1 << 30,
+        limits: Limits::default(),
         evicts: true,
         sweeps: true,
     }

@@ -17,6 +17,11 @@ fn hosts_that_are_restored_from_copies_agree_and_lose_nothing() {
     run_all("CTXFS_REPLICA_COPIES", |seed| World::new(seed, false).copying());
 }
 
+#[test]
+fn hosts_whose_bucket_loses_segments_delete_nothing_that_lives() {
+    run_all("CTXFS_REPLICA_LOSSES", |seed| World::new(seed, false).losing());
+}
+
 fn run_all(one: &str, world: impl Fn(u64) -> World + panic::RefUnwindSafe) {
     let asked = std::env::var("CTXFS_REPLICA_SCHEDULES").ok();
     let count = asked.and_then(|count| count.parse().ok()).unwrap_or(SCHEDULES);
@@ -34,6 +39,9 @@ fn one_schedule() {
     }
     if let Some(seed) = asked("CTXFS_REPLICA_COPIES") {
         World::new(seed, true).copying().run();
+    }
+    if let Some(seed) = asked("CTXFS_REPLICA_LOSSES") {
+        World::new(seed, true).losing().run();
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bucket;
 mod killed;
+mod lost;
 mod restored;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ use crate::replica::tests::host::Host;
 use crate::replica::tests::host::Piece;
 use crate::replica::tests::host::Place;
 use crate::replica::tests::host::digest;
+
+use lost::Loss;
 
 /// In hours.
 const DAY: u64 = 24;
@@ -71,6 +74,9 @@ pub(super) struct World {
     talks: bool,
     /// True if a host is restored from copies of its files, not from an image of its disk.
     copies: bool,
+    /// True if segments are lost in the bucket for a while.
+    loses: bool,
+    lost: BTreeMap<SegmentId, Loss>,
 }
 
 impl World {
@@ -91,6 +97,8 @@ impl World {
             checker: Checker::default(),
             talks,
             copies: false,
+            loses: false,
+            lost: BTreeMap::new(),
         };
         for (_, weight) in STEPS {
             // Each schedule does some things much more often than others.
@@ -110,6 +118,7 @@ impl World {
             let what = self.step();
             self.tell(host, what);
             self.act(host, what);
+            self.lose_or_find();
         }
         self.meet();
     }
@@ -134,9 +143,9 @@ impl World {
             "look" => self.look(host),
             "push" => self.push(host),
             "merge" => self.merge(host),
-            "sweep" => self.sweep(),
+            "sweep" => self.sweep(host),
             "again" => self.appear_again(),
-            "collect" => self.collect(),
+            "collect" => self.collect(host),
             "time" => self.now += self.pick(&[1, 3, 13, 20, 30, 200]),
             "link" => self.hosts[host].is_up ^= true,
             "crash" => self.crash(host),
@@ -147,6 +156,7 @@ impl World {
 
     /// Everybody publishes and looks, until nothing changes any more.
     fn meet(&mut self) {
+        self.lost.clear();
         for round in 0..200 {
             for host in 0..self.hosts.len() {
                 self.hosts[host].is_up = true;
@@ -158,8 +168,8 @@ impl World {
                 }
             }
         }
-        (0..2).for_each(|_| self.collect());
-        self.sweep();
+        (0..2).for_each(|_| self.collect(0));
+        self.sweep(0);
         for host in 0..self.hosts.len() {
             self.look(host);
             self.hosts[host].show(usize::MAX);
@@ -295,10 +305,11 @@ impl World {
             return;
         }
         self.hosts[host].show(usize::MAX);
-        self.hosts[host].disk.looked = Some((self.now, self.covered()));
+        self.hosts[host].disk.looked = Some((self.now, self.covered_for(host)));
         self.recognize(host);
+        let seen = self.seen_by(host);
         let host = &mut self.hosts[host];
-        host.disk.seen = self.log.iter().map(|(id, (_, piece))| (*id, piece.clone())).collect();
+        host.disk.seen = seen;
         host.disk.seen.values().for_each(|piece| host.disk.clock.see(piece.latest()));
         let disk = &host.disk;
         let is_copied =
@@ -315,7 +326,7 @@ impl World {
     fn recognize(&mut self, host: usize) {
         let Some((made, ..)) = &self.hosts[host].disk.intent else { return };
         let id = made.segment.id;
-        if self.log.contains_key(&id) || self.covered().contains(&id) {
+        if self.is_listed(id) || self.covered_for(host).contains(&id) {
             self.publish(host);
         }
     }
@@ -354,13 +365,14 @@ impl World {
     }
 
     fn prepare(&mut self, host: usize, changes: &Changes) {
-        let now = self.now;
-        let host = &mut self.hosts[host];
+        let (now, host_number) = (self.now, host);
+        let host = &mut self.hosts[host_number];
         let said = host.disk.messages.len();
         if changes.must_wait() && said == host.disk.published_messages {
             return;
         }
-        let id = SegmentId { writer: host.disk.writer, number: host.disk.next };
+        let Some(id) = self.next_id(host_number) else { return };
+        let host = &mut self.hosts[host_number];
         let time = now.saturating_add_signed(host.skew) * 1000;
         let messages = host.disk.messages[host.disk.published_messages..].to_vec();
         let uploads = &host.uploads;
@@ -380,6 +392,10 @@ impl World {
         let Some((made, at, said)) = self.hosts[host].disk.intent.clone() else { return };
         let id = made.segment.id;
         let covered = self.known_as_covered(host);
+        if self.lost.get(&id) == Some(&Loss::Absent) {
+            // It cannot be compared.
+            return;
+        }
         let there = self.log.get(&id).map(|(_, piece)| piece);
         let was_sent = match there {
             Some(piece) => Some(*piece == made.segment),
@@ -413,7 +429,7 @@ impl World {
 
     /// Returns what a host knows as covered. It looks if the last time was a day ago.
     fn known_as_covered(&mut self, host: usize) -> Covered {
-        let (now, there) = (self.now, self.covered());
+        let (now, there) = (self.now, self.covered_for(host));
         let looked = self.hosts[host].disk.looked.take().filter(|(at, _)| now - at < DAY);
         self.hosts[host].disk.looked.insert(looked.unwrap_or((now, there))).1.clone()
     }
@@ -434,22 +450,6 @@ impl World {
         host.disk.seen.insert(made.segment.id, made.segment.clone());
         host.disk.intent = None;
         host.disk.next += 1;
-    }
-
-    fn crash(&mut self, host: usize) {
-        self.hosts[host].uploads.clear();
-        self.show(host);
-    }
-
-    fn restore(&mut self, host: usize) {
-        let Some(image) = self.hosts[host].image.clone() else { return };
-        self.hosts[host].disk = image;
-        self.hosts[host].uploads.clear();
-        if self.copies {
-            self.copy_files(host);
-        }
-        let puts = self.hosts[host].changes().puts.into_values();
-        self.checker.may_come_back(puts.map(|put| (put.key, put.version.modified)));
     }
 
     fn one_of(&mut self, host: usize, fits: impl Fn(&Found) -> bool) -> Option<(String, Found)> {

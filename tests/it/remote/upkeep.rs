@@ -1,6 +1,8 @@
 //! What an operator does: status, check, gc, purge.
 
 use std::fs;
+use std::io::Read as _;
+use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::time::SystemTime;
@@ -12,7 +14,9 @@ use crate::remote::assert_told;
 use crate::remote::ending;
 use crate::remote::files;
 use crate::remote::large;
+use crate::remote::noise;
 use crate::remote::outputs;
+use crate::support::Command;
 
 fn status(pair: &Pair) -> Value {
     let text = pair.ctxfs(&pair.one, "remote", &["status", "--json"]).text();
@@ -223,4 +227,234 @@ fn bytes_that_came_are_sent_to_a_new_bucket() {
     pair.ctxfs(&pair.other, "push", &["--new-bucket"]).stdout();
     let listed = pair.ctxfs(&pair.other, "ls", &["--remote", "c7"]).text();
     assert!(listed.contains("artifacts/tool/a.txt"), "{listed}");
+}
+
+/// Makes all that is in the bucket as old as if so many days had passed.
+fn age(pair: &Pair, days: u64) {
+    let then = SystemTime::now() - Duration::from_hours(days * 24);
+    for path in files(&pair.bucket()) {
+        fs::File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
+    }
+}
+
+/// Returns true if a file has the text, also in frames of zstd.
+fn has_text(path: &Path, text: &[u8]) -> bool {
+    const MAGIC: &[u8] = b"\x28\xb5\x2f\xfd";
+    let bytes = fs::read(path).unwrap();
+    let unpacked = |at: usize| {
+        let mut frame = Vec::new();
+        let decoder = zstd::stream::read::Decoder::new(&bytes[at..]).map(|all| all.single_frame());
+        // What only looks like a frame has what came before it broke off.
+        drop(decoder.and_then(|mut decoder| decoder.read_to_end(&mut frame)));
+        memchr::memmem::find(&frame, text).is_some()
+    };
+    memchr::memmem::find(&bytes, text).is_some()
+        || memchr::memmem::find_iter(&bytes, MAGIC).any(unpacked)
+}
+
+/// Returns the files below a directory that have the text.
+fn having(top: &Path, text: &str) -> Vec<PathBuf> {
+    files(top).into_iter().filter(|path| has_text(path, text.as_bytes())).collect()
+}
+
+/// Merges all segments of the first store, which pushes as often as that takes.
+fn merge(pair: &Pair) {
+    for number in 0..64 {
+        pair.one.put("c7", &format!("more-{number}"), b"few bytes\n");
+        pair.ctxfs(&pair.one, "push", &["c7"]).env("CTXFS_REMOTE_SWEEP", "false").stdout();
+    }
+}
+
+#[test]
+fn gc_deletes_nothing_while_the_bucket_lacks_a_segment() {
+    let pair = Pair::new();
+    pair.one.put("c7", "large", &large("large"));
+    pair.push(&pair.one);
+    let [first] = &ending(&pair.bucket(), ".tar.zst")[..] else { panic!("one was sent") };
+    for call in ["b", "c"] {
+        pair.one.put("c7", call, b"few bytes\n");
+        pair.push(&pair.one);
+    }
+    age(&pair, 8);
+    let away = first.with_extension("away");
+    fs::rename(first, &away).unwrap();
+    let told = pair.ctxfs(&pair.other, "remote", &["gc"]).run();
+    assert_told(&told, 1, "nothing is deleted in `c7`");
+    let name = first.file_name().unwrap().to_str().unwrap().trim_end_matches(".tar.zst");
+    assert_told(&told, 1, &format!("segment `{name}` is missing"));
+    let checked = pair.ctxfs(&pair.other, "remote", &["check"]).run();
+    assert_told(&checked, 1, name);
+    // A push that would tidy goes on, and says it.
+    for number in 0..64 {
+        pair.other.put("c7", &format!("other-{number}"), b"few bytes\n");
+        let pushed = pair.ctxfs(&pair.other, "push", &["c7"]).run();
+        assert_eq!(pushed.code, 0, "{pushed}");
+        if number == 63 {
+            assert!(
+                having(&pair.bucket().join("conversations/c7/objects"), "line 7 of").len() == 1
+            );
+        }
+    }
+    fs::rename(&away, first).unwrap();
+    pair.meet();
+    assert_eq!(pair.ctxfs(&pair.other, "remote", &["check", "--read"]).run().code, 0);
+    let view = pair.other.view("c7/artifacts/tool/large.txt");
+    assert!(view == large("large"));
+}
+
+#[test]
+fn a_purge_finds_what_was_merged_away() {
+    let secret = "the key is 6f1d3a";
+    for (call, bytes) in [("small", format!("{secret}\n")), ("large", secret.repeat(30_000))] {
+        let pair = Pair::new();
+        pair.one.put("c7", call, bytes.as_bytes());
+        pair.push(&pair.one);
+        fs::remove_file(pair.one.plain("c7", &format!("{call}.txt"))).unwrap();
+        merge(&pair);
+        let path = format!("c7/artifacts/tool/{call}.txt");
+        let purge = |store| pair.ctxfs(store, "remote", &["purge", &path]).run();
+        assert!(!having(&pair.bucket(), secret).is_empty());
+        // Another store has never read the segments that were merged.
+        assert_told(&purge(&pair.other), 0, "out of reach");
+        assert_eq!(having(&pair.bucket(), secret), Vec::<PathBuf>::new());
+        assert_told(&purge(&pair.one), 1, "has nothing of");
+    }
+}
+
+/// The records that named it are gone: nobody knows any more what the object has.
+#[test]
+fn a_purge_deletes_objects_that_nothing_names_any_more() {
+    let pair = Pair::new();
+    pair.one.put("c7", "large", &large("large"));
+    pair.push(&pair.one);
+    fs::remove_file(pair.one.plain("c7", "large.txt")).unwrap();
+    pair.push(&pair.one);
+    let [objects, log] =
+        ["objects", "log"].map(|name| pair.bucket().join("conversations/c7").join(name));
+    merge(&pair);
+    let merges = |path: &PathBuf| {
+        let text =
+            Command::new("tar").arg("--zstd").arg("-xOf").arg(path).arg("segment.json").text();
+        !text.contains("\"covers\":{}") && text.contains("covers")
+    };
+    for path in files(&log).into_iter().filter(|path| !merges(path)) {
+        fs::remove_file(path).unwrap();
+    }
+    let purge = || pair.ctxfs(&pair.one, "remote", &["purge", "c7/artifacts/tool/large.txt"]).run();
+    let told = purge();
+    assert_told(&told, 1, "no record names");
+    assert!(!told.to_string().contains("has nothing"), "{told}");
+    age(&pair, 2);
+    assert_told(&purge(), 0, "deleted");
+    assert!(files(&objects).is_empty());
+}
+
+#[test]
+fn a_purge_of_the_message_log_takes_out_what_was_removed() {
+    let pair = Pair::new();
+    let secret = "the password is 81c2";
+    pair.one.put("c7", "a", b"text\n");
+    let log = pair.one.path().join("context/c7/history/messages.jsonl");
+    let said = |text: &str| format!("{{\"role\":\"user\",\"content\":\"{text}\"}}");
+    fs::write(&log, format!("{}\n{}\n", said(secret), said("hello"))).unwrap();
+    pair.push(&pair.one);
+    pair.pull(&pair.other);
+    let purge = || pair.ctxfs(&pair.one, "remote", &["purge", "c7/history/messages.jsonl"]).run();
+    assert_told(&purge(), 1, "take the lines out of the log first");
+    let text = fs::read_to_string(&log).unwrap().replace(secret, "[gone]");
+    fs::write(log.with_extension("new"), text).unwrap();
+    fs::rename(log.with_extension("new"), &log).unwrap();
+    assert_told(&purge(), 0, "out of reach");
+    pair.pull(&pair.other);
+    for top in [pair.bucket(), pair.one.path(), pair.other.path()] {
+        assert_eq!(having(&top, secret), Vec::<PathBuf>::new());
+    }
+    let log = pair.ctxfs(&pair.other, "log", &["--json", "c7"]).text();
+    assert!(log.contains("[gone]") && log.contains("hello"), "{log}");
+}
+
+#[test]
+fn a_purge_takes_names_arguments_and_other_files_out() {
+    let pair = Pair::new();
+    let secret = "token-5d07";
+    let put = ["-c", "c7", "--call", "a", "--args", &format!("{{\"key\":\"{secret}\"}}")];
+    pair.one.ctxfs("put", &put).stdin("harmless\n").stdout();
+    let other = ["catalog/index.json", "history/archive/old.txt"];
+    for path in other {
+        let at = pair.one.path().join("context/c7").join(path);
+        fs::create_dir_all(at.parent().unwrap()).unwrap();
+        fs::write(at, format!("\"{secret}\"\n")).unwrap();
+    }
+    pair.one.put("c7", "plain", b"text\n");
+    pair.push(&pair.one);
+    let plain = |name: &str| pair.one.plain("c7", &format!("{name}.txt"));
+    fs::rename(plain("plain"), plain(secret)).unwrap();
+    pair.push(&pair.one);
+    assert!(!having(&pair.bucket(), secret).is_empty());
+    let outputs = ["a", secret].map(|call| format!("artifacts/tool/{call}.txt"));
+    for path in outputs.iter().map(String::as_str).chain(other) {
+        let path = format!("c7/{path}");
+        assert_told(&pair.ctxfs(&pair.one, "remote", &["purge", &path]).run(), 0, "out of reach");
+    }
+    assert_eq!(having(&pair.bucket(), secret), Vec::<PathBuf>::new());
+}
+
+/// A small disk that is unmounted with the test.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn at(path: &Path) -> Self {
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=32m", "tmpfs"]).arg(path).stdout();
+        Self(path.to_owned())
+    }
+
+    fn free(&self) -> u64 {
+        let disk = rustix::fs::statvfs(&self.0).unwrap();
+        disk.f_bavail * disk.f_frsize
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH).ok();
+    }
+}
+
+#[test]
+fn what_comes_leaves_room_for_those_who_write_here() {
+    const MIB: u64 = 1 << 20;
+    let pair = Pair::new();
+    for number in 0..8 {
+        let call = format!("large-{number}");
+        pair.one.put("c7", &call, &noise(&call, 4 << 20));
+    }
+    pair.push(&pair.one);
+    let put = |call: &str| {
+        let put = pair.ctxfs(&pair.other, "put", &["-c", "c8", "--call", call]);
+        put.env("CTXFS_MIN_FREE", "12MiB").stdin("of this host\n").stdout();
+    };
+    let limited = |command: &str, arguments: &[&str]| {
+        pair.ctxfs(&pair.other, command, arguments).env("CTXFS_MIN_FREE", "12MiB")
+    };
+    let disk = SmallDisk::at(&pair.other.path());
+    let pulled = limited("pull", &[]).run();
+    assert_told(&pulled, 1, "`min_free`");
+    let came = outputs(&pair.other).len();
+    assert!((1..8).contains(&came) && disk.free() > 12 * MIB, "{came}, {} free", disk.free());
+    put("a");
+    // What has no room is read all the same, and no block of it is kept.
+    for number in 0..8 {
+        let call = format!("large-{number}");
+        let path = format!("c7/artifacts/tool/{call}.txt");
+        assert!(limited("view", &[&path]).stdout() == noise(&call, 4 << 20));
+    }
+    assert!(disk.free() > 12 * MIB, "{} free", disk.free());
+    put("b");
+    drop(disk);
+    let pulled = pair.ctxfs(&pair.other, "pull", &[]).env("CTXFS_QUOTA", "10MiB").run();
+    assert_told(&pulled, 1, "`quota`");
+    let came = outputs(&pair.other).len();
+    assert!((1..3).contains(&came), "{came}");
+    pair.pull(&pair.other);
+    assert_eq!(outputs(&pair.other), outputs(&pair.one), "it goes on");
 }

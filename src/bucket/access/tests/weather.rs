@@ -240,6 +240,18 @@ fn a_page_that_fails_costs_that_page_alone() {
 }
 
 #[test]
+fn an_answer_that_is_no_list_is_asked_for_again() {
+    let (server, bucket) = server_with("log/a", "x");
+    // An error that comes as a success, as some proxies send it.
+    server.set(|seen| if seen.count == 0 { Weather::Status(200) } else { Weather::Fair });
+    assert_eq!(bucket.list("log", None, soon()).unwrap().len(), 1);
+    server.set(|_| Weather::Status(200));
+    let deadline = Deadline::after(Duration::from_millis(50));
+    assert!(bucket.list("log", None, deadline).is_err());
+    assert!(bucket.list_dirs("", 10, deadline).is_err());
+}
+
+#[test]
 fn a_store_without_conditions_is_asked_first() {
     let server = TestServer::start();
     let bucket = server.bucket();

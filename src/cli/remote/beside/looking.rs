@@ -16,6 +16,7 @@ use crate::cli::logging;
 use crate::cli::remote::process;
 use crate::cli::remote::process::line::ProcessLine;
 use crate::cli::remote::process::serving;
+use crate::remote::Limits;
 use crate::remote::ProcessObjects;
 use crate::remote::Tier;
 use crate::remote::TierOptions;
@@ -49,6 +50,7 @@ fn options(args: &BesideArgs) -> TierOptions {
         every: Duration::ZERO,
         poll: Duration::from_secs(args.poll),
         cache_bytes: args.cache_bytes,
+        limits: Limits { min_free: args.min_free, quota: args.quota },
         evicts: false,
         sweeps: false,
     }

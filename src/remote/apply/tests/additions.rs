@@ -73,7 +73,7 @@ fn addition(path: &str) -> Step {
 
 fn add(scene: &Scene, bag: &dyn Fetch, paths: &[&str]) -> Applied {
     let steps: Vec<_> = paths.iter().map(|path| addition(path)).collect();
-    apply(&scene.conversation, steps, bag, NOW)
+    apply(&scene.conversation, steps, bag, (NOW, Limits::default()))
 }
 
 /// Checks that nothing came of it, and that nothing is left of it.
@@ -181,8 +181,27 @@ fn a_full_disk_is_told_once_and_what_fits_comes() {
     let scene = Scene::new();
     let applied = add(&scene, &Large(Bag::of("one")), &[X, "y", A]);
     assert_eq!((applied.done.len(), applied.left.len()), (1, 1));
-    assert!(applied.left[0].why.contains("No space left"), "{:?}", applied.left);
+    assert!(applied.left[0].why.contains("are free on the store's disk"), "{:?}", applied.left);
     assert_eq!(scene.names(), [A]);
+}
+
+#[test]
+fn what_comes_stays_within_the_limits_of_writers() {
+    let scene = Scene::new();
+    let disk = scene.conversation.dir().space().unwrap();
+    let min_free = disk.f_blocks * disk.f_frsize;
+    let (full, quota) = (Limits { min_free, quota: None }, Some(1));
+    for (limits, why) in [(full, "`min_free`"), (Limits { min_free: 0, quota }, "`quota`")] {
+        let steps = [X, A].map(addition).to_vec();
+        let applied = apply(&scene.conversation, steps, &Bag::of("one"), (NOW, limits));
+        check_nothing(&scene, &applied);
+        assert_eq!(applied.left.len(), 1, "it is told once: {:?}", applied.left);
+        assert!(applied.left[0].why.contains(why) && applied.no_room.is_some(), "{applied:?}");
+    }
+    let quota = Some(1 << 20);
+    let steps = [X, A].map(addition).to_vec();
+    let limits = Limits { min_free: 0, quota };
+    assert_eq!(apply(&scene.conversation, steps, &Bag::of("one"), (NOW, limits)).done.len(), 2);
 }
 
 #[test]

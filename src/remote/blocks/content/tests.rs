@@ -17,6 +17,7 @@ use crate::bucket::ObjectPlace;
 use crate::bucket::blocks_key;
 use crate::bucket::object_key;
 use crate::model::Component;
+use crate::remote::Limits;
 use crate::remote::Objects as _;
 use crate::remote::blocks::BlockCache;
 use crate::remote::tests::bucket::TestBucket;
@@ -61,7 +62,9 @@ impl Object {
     }
 
     fn open(&self) -> ObjectContent {
-        let cache = BlockCache::new(Dir::open(self.kept.path()).unwrap(), 1 << 30).unwrap();
+        let cache =
+            BlockCache::new(Dir::open(self.kept.path()).unwrap(), (1 << 30, Limits::default()))
+                .unwrap();
         let bucket = Arc::clone(&self.bucket) as _;
         let id = "000102030405060708090a0b0c0d0e0f".parse().unwrap();
         let source = Source::new((bucket, id), cache, Duration::from_mins(1));

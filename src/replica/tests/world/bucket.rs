@@ -25,11 +25,12 @@ impl World {
             return;
         }
         self.look(host);
-        let ids: Vec<_> = self.hosts[host].disk.seen.keys().copied().collect();
+        let Some(id) = self.next_id(host) else { return };
+        let seen = self.hosts[host].disk.seen.keys().copied();
+        let ids: Vec<_> = seen.filter(|id| self.is_listed(*id)).collect();
         let part: BTreeSet<_> = ids.into_iter().filter(|_| !self.once_in(5)).collect();
         let now = self.now;
         let disk = &mut self.hosts[host].disk;
-        let id = SegmentId { writer: disk.writer, number: disk.next };
         let all: Vec<_> = disk.seen.values().collect();
         let part = all.iter().filter(|piece| part.contains(&piece.id));
         let part = part.map(|piece| (piece.id, digest(piece))).collect();
@@ -41,7 +42,10 @@ impl World {
     }
 
     /// Deletes segments that are of no use any more.
-    pub(super) fn sweep(&mut self) {
+    pub(super) fn sweep(&mut self, host: usize) {
+        if self.is_blind(host) {
+            return;
+        }
         let now = self.now;
         let covers = |id: &SegmentId| {
             let covering =
@@ -73,7 +77,7 @@ impl World {
     }
 
     /// Decides what to delete, or deletes what was decided a while ago.
-    pub(super) fn collect(&mut self) {
+    pub(super) fn collect(&mut self, host: usize) {
         let used = self.said().artifacts.into_values().filter_map(|claim| claim.artifact);
         let used: BTreeSet<u64> = used.collect();
         let old = self.objects.iter().filter(|(_, at)| self.now - **at >= WEEK);
@@ -84,8 +88,12 @@ impl World {
                 self.objects.remove(object);
             }
         }
-        let unused = old.into_iter().filter(|object| !used.contains(object)).collect();
-        self.to_delete = if self.to_delete.is_none() { Some(unused) } else { None };
+        if self.to_delete.take().is_some() || self.is_blind(host) {
+            return;
+        }
+        let known = State::of(self.seen_by(host).values()).artifacts.into_values();
+        let known: BTreeSet<u64> = known.filter_map(|claim| claim.artifact).collect();
+        self.to_delete = Some(old.into_iter().filter(|each| !known.contains(each)).collect());
     }
 
     /// Reads everything, as if all that is acknowledged had been evicted.

@@ -35,6 +35,22 @@ impl World {
         self.meet();
     }
 
+    pub(super) fn crash(&mut self, host: usize) {
+        self.hosts[host].uploads.clear();
+        self.show(host);
+    }
+
+    pub(super) fn restore(&mut self, host: usize) {
+        let Some(image) = self.hosts[host].image.clone() else { return };
+        self.hosts[host].disk = image;
+        self.hosts[host].uploads.clear();
+        if self.copies {
+            self.copy_files(host);
+        }
+        let puts = self.hosts[host].changes().puts.into_values();
+        self.checker.may_come_back(puts.map(|put| (put.key, put.version.modified)));
+    }
+
     /// Has hosts be restored from copies of their files.
     pub(in crate::replica::tests) fn copying(self) -> Self {
         Self { copies: true, ..self }
@@ -82,7 +98,7 @@ impl World {
         self.merge(host);
         self.push_all(host);
         self.now += 2 * DAY;
-        self.sweep();
+        self.sweep(host);
     }
 
     fn publish_new(&mut self, host: usize) {
