@@ -22,6 +22,7 @@ mod gc;
 mod help;
 mod hook;
 mod import;
+mod inherited;
 mod install;
 mod kept;
 mod listen;
@@ -130,6 +131,7 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::AskBucket(args) => remote::ask_bucket(args),
         Command::StartBeside(args) => remote::start_beside(args),
         Command::LookBeside(args) => remote::look_beside(args),
+        Command::KeepOutput(args) => run::keep_output(args, cli, context),
         Command::RunFilter => filter::run(),
     };
     done.map(|()| ExitCode::SUCCESS)
