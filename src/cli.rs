@@ -17,6 +17,7 @@ mod engine;
 mod env;
 mod export;
 mod extract;
+mod file_limit;
 mod filter;
 mod gc;
 mod help;
@@ -76,6 +77,7 @@ use crate::cli::status::StartStatus;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    file_limit::survive();
     let cli = Cli::parse();
     let detached = cli.detached;
     let mut context = Context::new(&cli);
