@@ -17,11 +17,13 @@ mod engine;
 mod env;
 mod export;
 mod extract;
+mod file_limit;
 mod filter;
 mod gc;
 mod help;
 mod hook;
 mod import;
+mod inherited;
 mod install;
 mod kept;
 mod listen;
@@ -75,6 +77,7 @@ use crate::cli::status::StartStatus;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    file_limit::survive();
     let cli = Cli::parse();
     let detached = cli.detached;
     let mut context = Context::new(&cli);
@@ -130,6 +133,7 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::AskBucket(args) => remote::ask_bucket(args),
         Command::StartBeside(args) => remote::start_beside(args),
         Command::LookBeside(args) => remote::look_beside(args),
+        Command::KeepOutput(args) => run::keep_output(args, cli, context),
         Command::RunFilter => filter::run(),
     };
     done.map(|()| ExitCode::SUCCESS)

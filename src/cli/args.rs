@@ -58,6 +58,7 @@ pub(super) use remote::RemoteCheckArgs;
 pub(super) use remote::RemoteGcArgs;
 #[cfg(feature = "remote")]
 pub(super) use remote::RemotePurgeArgs;
+pub(super) use running::KeepOutputArgs;
 pub(super) use running::RunArgs;
 pub(super) use web::WebArgs;
 
@@ -159,6 +160,9 @@ pub(super) enum Command {
     /// Look what other hosts did, for the page at the other end of standard input.
     #[command(hide = true)]
     LookBeside(BesideArgs),
+    /// Store what processes in the background print, for a `run` that has ended.
+    #[command(hide = true)]
+    KeepOutput(KeepOutputArgs),
     /// Run the jq filter on standard input, for the parent process.
     #[command(hide = true)]
     RunFilter,

@@ -2,10 +2,13 @@
 //!
 //! One thread does everything: `event_loop` waits for output, input and signals at once.
 
+mod background;
 mod bare;
 mod child;
 mod event_loop;
+mod held_output;
 mod log;
+mod output;
 mod short_output;
 mod signals;
 mod user_terminal;
@@ -17,107 +20,173 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::cli::args::Cli;
+use crate::cli::args::KeepOutputArgs;
+use crate::cli::args::PutFormat;
 use crate::cli::args::RunArgs;
 use crate::cli::context::Context;
 use crate::cli::hook;
-use crate::cli::output;
+use crate::cli::output::is_closed;
 use crate::cli::page_link;
 use crate::cli::put;
 use crate::cli::put::PrintOptions;
 use crate::cli::put::PutOutput;
 use crate::cli::put::TargetConversation;
+pub(super) use crate::cli::run::background::keep as keep_output;
+use crate::cli::run::bare::BareCommand;
 use crate::cli::run::bare::Preparation;
 use crate::cli::run::child::Child;
 use crate::cli::run::child::OutputStream;
 use crate::cli::run::child::SpawnError;
 use crate::cli::run::event_loop::CommandEnd;
 use crate::cli::run::event_loop::EventLoop;
-use crate::cli::run::log::ClosedLogs;
+use crate::cli::run::held_output::HeldOutput;
 use crate::cli::run::log::CommandLogs;
+use crate::cli::run::output::ClosedOutput;
+use crate::cli::run::output::CommandOutput;
+use crate::cli::run::output::HandedLogs;
 use crate::cli::run::short_output::HostRule;
 use crate::cli::run::short_output::ShortOutput;
 use crate::cli::run::signals::Signals;
 use crate::cli::run::user_terminal::UserTerminal;
 use crate::engine::Replace;
+use crate::engine::StoredOutput;
+use crate::model::Limits;
 use crate::model::Provenance;
 
 pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
     let id = args.id.clone().unwrap_or_else(put::new_call);
-    let preparation = Preparation::begin(&args.command);
+    let preparation = Preparation::begin(args);
     let prepared = prepare(args, cli, context);
     let prepared = prepared.as_ref().map_err(ToString::to_string).and_then(|(target, host)| {
-        let provenance = provenance(args, &id);
-        let limits = target.engine.limits(provenance.tool_name().as_deref());
-        let short = ShortOutput::new(args.discard_short, *host, limits);
-        let logs = CommandLogs::create(target, &id, args.split, &provenance, short);
+        let logs = CommandLogs::create(target, &id, args.split, &provenance(args, &id));
         Ok((target, *host, logs.map_err(|error| error.to_string())?))
     });
     preparation.end();
-    let (target, host, mut logs) = match prepared {
+    let (target, host, logs) = match prepared {
         Ok(prepared) => prepared,
-        Err(why) => return Ok(bare::run(&args.command, &why, &mut context.printer).into()),
+        Err(why) => return Ok(BareCommand::of(args).run(&why, &mut context.printer).into()),
     };
     let seen = io::stdout().is_terminal();
+    let limits = target.engine.limits(provenance(args, &id).tool_name().as_deref());
+    let short = ShortOutput::new(args.discard_short, host, limits.clone());
+    let mut output = CommandOutput::new(logs, short, seen);
     let started = Instant::now();
-    let ending = execute(args, seen, &mut logs)?;
+    let CommandEnd { code, left } = execute(args, &mut output)?;
     let newer = Provenance {
-        exit_code: Some(ending.code),
+        exit_code: Some(code),
         duration_ms: u64::try_from(started.elapsed().as_millis()).ok(),
         ..Provenance::default()
     };
-    let closed = logs.close(&newer, ending.cut).map_err(anyhow::Error::from);
-    let printed = closed.and_then(|closed| {
-        let replace = replace(args, host, &closed, target, ending.code)?;
-        let options = PrintOptions { format: args.format, replace, tools: &args.has_tool, seen };
-        print(closed, target, &options, context)
+    let closed = output.close(&newer, left, |left, HandedLogs { names, cut, is_short }| {
+        let args = KeepOutputArgs {
+            conversation: target.conversation.id().to_text(),
+            exit_code: code,
+            duration_ms: newer.duration_ms.unwrap_or_default(),
+            cut,
+            discard: is_short,
+            logs: names,
+        };
+        background::start(left, &args, target.engine.store().root(), cli)
     });
+    let replace = replace(args, host, &closed, &limits, code);
+    let options = PrintOptions { format: args.format, replace, tools: &args.has_tool, seen };
     // Whatever becomes of the stand-in, the exit code of the command counts.
-    if let Err(error) = printed
-        && !output::is_closed(&error)
+    if let Err(error) = print(closed, target, &limits, &options, context)
+        && !is_closed(&error)
     {
         context.printer.failure(&error.into());
     }
-    Ok(ExitCode::from(u8::try_from(ending.code).unwrap_or(u8::MAX)))
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
 /// Returns the condition on which the stand-in is printed.
 fn replace(
     args: &RunArgs,
     host: Option<HostRule>,
-    closed: &ClosedLogs,
-    target: &TargetConversation,
+    closed: &ClosedOutput,
+    limits: &Limits,
     code: i32,
-) -> anyhow::Result<Replace> {
-    match (host, closed) {
-        _ if args.always => Ok(Replace::Always),
-        (Some(host), ClosedLogs::Stored(output)) => {
-            let limits = target.engine.limits(provenance(args, "").tool_name().as_deref());
-            Ok(host.replace(output.content(), &limits, code)?)
+) -> Replace {
+    match (host, &closed.stored) {
+        _ if args.always => Replace::Always,
+        // If the log cannot be read, making the stand-in fails as well, and the held output is printed.
+        (Some(host), Ok(Some(output))) => {
+            host.replace(output.content(), limits, code).unwrap_or(Replace::OverLimits)
         }
-        _ => Ok(Replace::OverLimits),
+        _ => Replace::OverLimits,
     }
 }
 
+/// Prints the stand-in, or the held output if that has more of the output than the logs.
 fn print(
-    closed: ClosedLogs,
+    closed: ClosedOutput,
+    target: &TargetConversation,
+    limits: &Limits,
+    options: &PrintOptions<'_>,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    let ClosedOutput { short, stored, held, mut why, is_written } = closed;
+    if let Some(bytes) = short {
+        return pass(&bytes, target, options, context);
+    }
+    match stored {
+        Ok(Some(output)) => {
+            let is_for_program = matches!(options.format, PutFormat::Ref | PutFormat::Json);
+            let passes = why.is_some()
+                || (is_written && options.replace != Replace::Always && held.is_short(limits));
+            if is_for_program || !passes {
+                match print_stored(output, target, options, context) {
+                    Err(error) if !is_closed(&error) => why = Some(error.to_string()),
+                    printed => return printed,
+                }
+            }
+        }
+        Ok(None) => {}
+        Err(error) => why = Some(error.to_string()),
+    }
+    print_held(held, why.as_deref(), target, limits, options, context)
+}
+
+fn print_stored(
+    output: StoredOutput,
     target: &TargetConversation,
     options: &PrintOptions<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
-    let engine = &target.engine;
-    match closed {
-        ClosedLogs::Stored(output) => {
-            let engine = Arc::clone(engine);
-            let (store, path) = (engine.store().clone(), output.path().to_text());
-            let output = PutOutput::Stored { engine, output: *output, file: None };
-            put::print(&output, options, context)?;
-            let id = target.conversation.id();
-            page_link::tell(context, store.root(), Some(id), Some(&path));
-            Ok(())
-        }
-        ClosedLogs::Short(_) if options.seen => Ok(()),
-        ClosedLogs::Short(bytes) => context.printer.bytes(&engine.shown(&bytes)?),
+    let engine = Arc::clone(&target.engine);
+    let (store, path) = (engine.store().clone(), output.path().to_text());
+    put::print(&PutOutput::Stored { engine, output, file: None }, options, context)?;
+    page_link::tell(context, store.root(), Some(target.conversation.id()), Some(&path));
+    Ok(())
+}
+
+/// Prints the held output. For a long one, a single line gives the reason `why`: in place of the
+/// missing bytes, or else on standard error.
+fn print_held(
+    held: HeldOutput,
+    why: Option<&str>,
+    target: &TargetConversation,
+    limits: &Limits,
+    options: &PrintOptions<'_>,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    if let Some(why) = why
+        && (held.is_whole() || options.seen)
+        && !held.is_short(limits)
+    {
+        context.printer.say(&format_args!("ctxfs: the output is not stored whole: {why}"));
     }
+    pass(&held.text(why.unwrap_or_default()), target, options, context)
+}
+
+/// Prints bytes of an output unless they were seen already, unchanged except for masks.
+fn pass(
+    bytes: &[u8],
+    target: &TargetConversation,
+    options: &PrintOptions<'_>,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    if options.seen { Ok(()) } else { context.printer.bytes(&target.engine.shown(bytes)?) }
 }
 
 /// Opens the conversation, and finds out what the host of the command is shown.
@@ -144,7 +213,7 @@ fn provenance(args: &RunArgs, id: &str) -> Provenance {
 }
 
 /// Runs the command to its end. If it cannot be run, its output is the reason.
-fn execute(args: &RunArgs, live: bool, logs: &mut CommandLogs<'_>) -> anyhow::Result<CommandEnd> {
+fn execute(args: &RunArgs, output: &mut CommandOutput<'_>) -> anyhow::Result<CommandEnd> {
     // Caught before the command starts, so that no signal is lost.
     let signals = Signals::catch()?;
     let user_terminal = UserTerminal::find();
@@ -154,10 +223,10 @@ fn execute(args: &RunArgs, live: bool, logs: &mut CommandLogs<'_>) -> anyhow::Re
         Child::on_pipes(&args.command, args.split)
     };
     match spawned {
-        Ok(child) => Ok(EventLoop::new(child, signals, user_terminal, logs, live).run()?),
+        Ok(child) => Ok(EventLoop::new(child, signals, user_terminal, output).run()?),
         Err(SpawnError::Command { text, code }) => {
-            logs.write(OutputStream::Stderr, text.as_bytes(), live);
-            Ok(CommandEnd { code, cut: None })
+            output.take(OutputStream::Stderr, text.as_bytes());
+            Ok(CommandEnd { code, left: Vec::new() })
         }
         Err(SpawnError::Machine(error)) => Err(error.into()),
     }

@@ -8,8 +8,10 @@ use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::Reservation;
 use crate::engine::Result;
+use crate::engine::overflow::Overflow;
 use crate::engine::quota::RoomRequest;
 use crate::engine::space;
+use crate::engine::tail::Tail;
 use crate::store::ArtifactWriter;
 use crate::store::BLOCK;
 use crate::store::Conversation;
@@ -18,7 +20,7 @@ use crate::store::whole_blocks;
 /// A writer to an artifact that asks for room first, as a write through a mount does.
 ///
 /// Of bytes that pass a limit it takes those that fit. If none fits, the error is the limit, as an
-/// [`EngineError`].
+/// [`EngineError`]. With `keeps_end`, no write fails: the overflow goes to `over`.
 pub(super) struct BoundedWriter<'a> {
     pub(super) engine: &'a Engine,
     pub(super) conversation: Arc<Conversation>,
@@ -27,6 +29,10 @@ pub(super) struct BoundedWriter<'a> {
     pub(super) reserved: u64,
     /// The room below the quota that was reserved then.
     pub(super) room: Reservation,
+    /// True to accept all bytes, and keep the last ones in memory after a write has failed.
+    pub(super) keeps_end: bool,
+    /// The output from the failed write on, with `keeps_end`.
+    pub(super) over: Option<Overflow>,
 }
 
 impl BoundedWriter<'_> {
@@ -45,6 +51,13 @@ impl BoundedWriter<'_> {
             0 => Err(EngineError::DiskNearlyFull(options.min_free)),
             fits => Ok((fits, reserved)),
         }
+    }
+
+    fn write_fitting(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (fits, _reserved) = self.room(bytes.len() as u64)?;
+        let written = self.artifact.write(&bytes[..fits as usize])?;
+        self.room.written(written as u64);
+        if written == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(written) }
     }
 
     /// Returns how many of `length` more bytes stay below the quota.
@@ -77,10 +90,19 @@ impl Write for BoundedWriter<'_> {
         if bytes.is_empty() {
             return Ok(0);
         }
-        let (fits, _reserved) = self.room(bytes.len() as u64)?;
-        let written = self.artifact.write(&bytes[..fits as usize])?;
-        self.room.written(written as u64);
-        Ok(written)
+        if let Some(over) = &mut self.over {
+            over.tail.add(bytes);
+            return Ok(bytes.len());
+        }
+        match self.write_fitting(bytes) {
+            Err(error) if self.keeps_end && error.kind() != io::ErrorKind::Interrupted => {
+                let mut tail = Tail::default();
+                tail.add(bytes);
+                self.over = Some(Overflow { error, tail });
+                Ok(bytes.len())
+            }
+            written => written,
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -9,13 +9,15 @@ use crate::engine::Engine;
 use crate::engine::Reservation;
 use crate::engine::Result;
 use crate::engine::bounded_writer::BoundedWriter;
-use crate::engine::error::io_error_number;
-use crate::engine::error::reason_of_loss;
+use crate::engine::overflow;
+use crate::engine::overflow::Loss;
 use crate::engine::redaction::MaskedForm;
 use crate::engine::stand_in::StoredOutput;
+use crate::model::ArtifactState;
 use crate::model::Component;
 use crate::model::Folder;
 use crate::model::Provenance;
+use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::ArtifactWriter;
 use crate::store::Completed;
@@ -47,15 +49,15 @@ pub enum OutputName {
 ///
 /// Every byte is in the file before `write` returns, except for the last ones if secrets are masked
 /// in what is stored. Where a limit is met or the disk fails, the bytes before are kept and nothing
-/// more is taken. An intake that is dropped leaves an incomplete artifact.
+/// more is taken, unless [`Intake::keeping_end`] says otherwise. An intake that is dropped leaves an
+/// incomplete artifact.
 pub struct Intake<'a> {
     engine: &'a Engine,
     conversation: Arc<Conversation>,
     sink: MaskedForm<'a, BoundedWriter<'a>>,
-    /// The bytes that [`Intake::keep`] was given.
-    offered: u64,
     /// The reason why no more bytes are taken.
     failed: Option<String>,
+    loss: Option<Loss>,
     /// True if it is an output of its own, which is counted.
     is_counted: bool,
 }
@@ -87,15 +89,40 @@ impl<'a> Intake<'a> {
         if engine.options.write_once {
             artifact = artifact.write_once();
         }
+        let reserved = output.length.unwrap_or(0);
+        Ok(Self::of(engine, conversation, artifact, reserved, room))
+    }
+
+    /// Continues the log `name` of another process, which must not write to it from here on, and
+    /// adds `newer` facts.
+    pub fn take_over(
+        engine: &'a Engine,
+        conversation: &Arc<Conversation>,
+        name: &Component,
+        newer: &Provenance,
+    ) -> Result<Self> {
+        let artifact = ArtifactWriter::take_over(conversation, Folder::Terminal, name, newer)?;
+        Ok(Self::of(engine, conversation, artifact, 0, Reservation::default()))
+    }
+
+    fn of(
+        engine: &'a Engine,
+        conversation: &Arc<Conversation>,
+        artifact: ArtifactWriter,
+        reserved: u64,
+        room: Reservation,
+    ) -> Self {
         let conversation = Arc::clone(conversation);
         let sink = engine.secrets.stored_form(BoundedWriter {
             engine,
             conversation: Arc::clone(&conversation),
             artifact,
-            reserved: output.length.unwrap_or(0),
+            reserved,
             room,
+            keeps_end: false,
+            over: None,
         });
-        Ok(Self { engine, conversation, sink, offered: 0, failed: None, is_counted: true })
+        Self { engine, conversation, sink, failed: None, loss: None, is_counted: true }
     }
 
     /// Makes it a copy of bytes of another output. A copy is not counted.
@@ -114,21 +141,34 @@ impl<'a> Intake<'a> {
         self.sink.get_mut().artifact.say(newer);
     }
 
-    /// Takes `bytes` as far as it can, and never fails: the artifact tells how many bytes were not
-    /// kept, and why.
-    pub fn keep(&mut self, bytes: &[u8]) {
-        self.offered += bytes.len() as u64;
-        if self.failed.is_none() {
-            // What fails is noted.
-            let _kept = self.write_all(bytes);
-        }
+    /// Makes writing never fail, for a caller that reads its source to the end; `finish` fails
+    /// instead.
+    ///
+    /// At a limit or on a full disk, the end of the output replaces the last stored bytes: at most
+    /// 256 KiB, and a quarter of the artifact. A line before it tells how many bytes are missing, and
+    /// why. An artifact below 16 KiB, or on a failing disk, keeps its beginning alone.
+    #[must_use]
+    pub fn keeping_end(mut self) -> Self {
+        self.sink.get_mut().keeps_end = true;
+        self
     }
 
-    /// Writes what masking holds back. No byte may follow.
+    /// Writes what masking holds back, and the end of an output that passed a limit. No byte may
+    /// follow. Fails if not all of it is stored.
     pub fn finish(&mut self) -> io::Result<()> {
         self.check()?;
         let finished = self.sink.finish();
-        finished.inspect_err(|error| self.note(error))
+        finished.inspect_err(|error| self.note(error))?;
+        let sink = self.sink.get_mut();
+        let Some(mut over) = sink.over.take() else { return Ok(()) };
+        let (loss, reason) = over.settle(&mut sink.artifact);
+        (self.loss, self.failed) = (Some(loss), Some(reason));
+        Err(over.error)
+    }
+
+    /// Returns the loss that `finish` found, with [`Intake::keeping_end`].
+    pub fn loss(&self) -> Option<&Loss> {
+        self.loss.as_ref()
     }
 
     /// Completes the artifact: it is synced, recorded and counted. If not all bytes were kept, it
@@ -142,6 +182,17 @@ impl<'a> Intake<'a> {
         self.close(Some(why.to_owned()))
     }
 
+    /// Leaves the artifact to a process that has taken it over. Returns the output as it stands,
+    /// which counts as incomplete for the reason `why`.
+    pub fn leave(self, why: &str) -> Result<StoredOutput> {
+        let Self { engine, conversation, sink, .. } = self;
+        let path = sink.into_inner().artifact.leave();
+        let stat = conversation.dir().stat_at(&path)?;
+        let record = conversation.record_for(&path, &stat)?;
+        let state = ArtifactState::Incomplete(why.to_owned());
+        StoredOutput::open(engine, &conversation, Record { state, ..record }, true)
+    }
+
     /// Removes the artifact, as if the output had never come in.
     pub fn discard(self) -> Result<()> {
         let Self { engine, conversation, sink, .. } = self;
@@ -153,13 +204,8 @@ impl<'a> Intake<'a> {
     fn close(mut self, why: Option<String>) -> Result<StoredOutput> {
         // What fails is noted.
         let _finished = self.finish();
-        let Self { engine, conversation, sink, offered, failed, is_counted } = self;
+        let Self { engine, conversation, sink, failed, loss: _, is_counted } = self;
         let artifact = sink.into_inner().artifact;
-        let lost = offered.saturating_sub(artifact.written());
-        let failed = failed.map(|failed| match lost {
-            0 => failed,
-            lost => format!("{failed}; {lost} bytes more were not kept"),
-        });
         let Completed { record, is_new } = match failed.or(why) {
             Some(why) => artifact.seal_incomplete(&why)?,
             None => artifact.seal()?,
@@ -184,7 +230,7 @@ impl<'a> Intake<'a> {
 
     fn note(&mut self, error: &io::Error) {
         if error.kind() != io::ErrorKind::Interrupted {
-            self.failed.get_or_insert_with(|| reason(error));
+            self.failed.get_or_insert_with(|| overflow::reason(error));
         }
     }
 }
@@ -206,11 +252,6 @@ impl std::fmt::Debug for Intake<'_> {
         let mut debug = f.debug_struct("Intake");
         debug.field("conversation", self.conversation.id()).finish_non_exhaustive()
     }
-}
-
-fn reason(error: &io::Error) -> String {
-    let known = reason_of_loss(io_error_number(error), error);
-    known.unwrap_or_else(|| format!("the store failed: {error}"))
 }
 
 #[cfg(test)]

@@ -12,14 +12,18 @@ use std::sync::Arc;
 use rustix::fs::RenameFlags;
 
 use crate::materialize::Analyzer;
+use crate::materialize::analyze;
+use crate::materialize::analyze_log;
 use crate::model::Analysis;
 use crate::model::ArtifactState;
 use crate::model::Component;
+use crate::model::Content as _;
 use crate::model::Folder;
 use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::analysed_file::AnalysedFile;
+use crate::store::artifact::Artifact;
 use crate::store::attributes;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
@@ -33,6 +37,8 @@ use crate::store::stat::Stat;
 use crate::store::writer::new_file::NewFile;
 pub(super) use crate::store::writer::new_file::open_folder;
 
+/// The most bytes that [`ArtifactWriter::bytes_before`] returns.
+const BEFORE: u64 = 4096;
 /// The reason in the record of an artifact whose writer was dropped.
 const DROPPED: &str = "its writer stopped before it was closed";
 
@@ -53,6 +59,9 @@ pub struct ArtifactWriter {
     /// The names that it may have, if it is named after a call.
     naming: Option<CallNaming>,
     record: Record,
+    /// True while every byte of the file came through `content`, whose analysis then covers it.
+    /// Otherwise the whole file is analysed when it is closed.
+    is_analysed: bool,
     closed: bool,
 }
 
@@ -103,6 +112,30 @@ impl ArtifactWriter {
         Self::begin(conversation, dir, new, provenance, analyzer(folder))
     }
 
+    /// Continues the artifact `name` of a writer in another process, which will [leave](Self::leave)
+    /// it, and adds `newer` facts. This process owns it from here on.
+    pub fn take_over(
+        conversation: &Arc<Conversation>,
+        folder: Folder,
+        name: &Component,
+        newer: &Provenance,
+    ) -> Result<Self, StoreError> {
+        let path = RelPath::artifact(folder, name);
+        let opened = open_folder(conversation.dir(), folder)
+            .and_then(|dir| Ok((dir.open_file(path.file_name(), new_file::APPENDING)?, dir)));
+        let (file, dir) = opened.map_err(|error| fault(conversation, &path, error))?;
+        let stat = stat::stat_file(&file).map_err(|error| fault(conversation, &path, error))?;
+        let lock = conversation.manifest().lock()?;
+        let mut record = conversation.record_for(&path, &stat)?;
+        record.provenance.update(newer);
+        let record = Record { state: ArtifactState::Live, owner: this_process(), ..record };
+        lock.append(slice::from_ref(&record))?;
+        let content = AnalysedFile::new(file, analyzer(folder));
+        let (conversation, naming) = (Arc::clone(conversation), None);
+        let is_analysed = false;
+        Ok(Self { conversation, dir, content, path, naming, record, is_analysed, closed: false })
+    }
+
     fn begin(
         conversation: &Arc<Conversation>,
         dir: Dir,
@@ -126,7 +159,8 @@ impl ArtifactWriter {
         lock.append(slice::from_ref(&record))?;
         let content = AnalysedFile::new(file, analyzer);
         let conversation = Arc::clone(conversation);
-        Ok(Self { conversation, dir, content, path, naming, record, closed: false })
+        let is_analysed = true;
+        Ok(Self { conversation, dir, content, path, naming, record, is_analysed, closed: false })
     }
 
     /// Makes it write-once: when it is complete, nothing changes its content.
@@ -143,7 +177,32 @@ impl ArtifactWriter {
 
     /// Returns the number of bytes written so far.
     pub fn written(&self) -> u64 {
-        self.content.written()
+        if self.is_analysed {
+            return self.content.written();
+        }
+        stat::stat_file(self.content.file()).map_or(0, |stat| stat.size)
+    }
+
+    /// Returns some bytes before the offset `end`, with the offset of the first.
+    pub fn bytes_before(&self, end: u64) -> io::Result<(u64, Vec<u8>)> {
+        let start = end.saturating_sub(BEFORE);
+        let mut bytes = vec![0; (end - start) as usize];
+        let count =
+            Artifact::open(self.conversation.dir(), &self.path)?.read_at(start, &mut bytes)?;
+        bytes.truncate(count);
+        Ok((start, bytes))
+    }
+
+    /// Replaces what follows the first `length` bytes with `end`. Fails, and changes nothing, if
+    /// another process has written to the artifact.
+    pub fn replace_end(&mut self, length: u64, end: &[u8]) -> io::Result<()> {
+        let mut file = self.content.file();
+        if stat::stat_file(file)?.size != self.written() {
+            return Err(io::Error::other("another process writes to the artifact"));
+        }
+        self.is_analysed = false;
+        file.set_len(length)?;
+        file.write_all(end)
     }
 
     /// Adds what is known only now, such as an exit code. It is recorded when the artifact is
@@ -164,6 +223,12 @@ impl ArtifactWriter {
         self.close(ArtifactState::Incomplete(why.to_owned()))
     }
 
+    /// Leaves the artifact as it is to a process that has taken it over. Returns its path.
+    pub fn leave(mut self) -> RelPath {
+        self.closed = true;
+        self.path.clone()
+    }
+
     /// Removes the artifact, as if it had never been begun.
     pub fn discard(mut self) -> Result<(), StoreError> {
         let conversation = Arc::clone(&self.conversation);
@@ -171,7 +236,7 @@ impl ArtifactWriter {
     }
 
     fn close(&mut self, state: ArtifactState) -> Result<Completed, StoreError> {
-        let (analysis, file) = (self.content.analysis(), self.content.file());
+        let (analysis, file) = (self.analysis(), self.content.file());
         let synced = attributes::set_provenance(file, &self.record.provenance)
             .and_then(|()| file.sync_all());
         synced.map_err(|error| self.fault(error))?;
@@ -183,10 +248,21 @@ impl ArtifactWriter {
         Ok(completed)
     }
 
+    /// Returns the analysis of the whole file. If the file cannot be read there is none, and the
+    /// next reader makes it.
+    fn analysis(&self) -> Option<Analysis> {
+        if self.is_analysed {
+            return Some(self.content.analysis());
+        }
+        let content = Artifact::open(self.conversation.dir(), &self.path).ok()?;
+        let analyze = if self.path.is_terminal() { analyze_log } else { analyze };
+        analyze(&content).ok()
+    }
+
     /// Gives the file its final name and records it, or removes it if the call has the same output
     /// already.
-    fn complete(&mut self, analysis: Analysis) -> Result<Completed, StoreError> {
-        let is_json = naming::is_json(&analysis.json);
+    fn complete(&mut self, analysis: Option<Analysis>) -> Result<Completed, StoreError> {
+        let is_json = analysis.as_ref().is_some_and(|found| naming::is_json(&found.json));
         let lock = self.conversation.manifest().lock()?;
         let record = self.measure(analysis)?;
         if let Some(same) = self.same_output(&record)? {
@@ -240,12 +316,12 @@ impl ArtifactWriter {
 
     /// Returns the record with the current size and time. Leaves out the analysis if it does not
     /// cover the whole file, because another process wrote to it too.
-    fn measure(&self, analysis: Analysis) -> Result<Record, StoreError> {
+    fn measure(&self, analysis: Option<Analysis>) -> Result<Record, StoreError> {
         let stat = self.stat()?;
         Ok(Record {
             size: stat.size,
             modified: stat.mtime.as_nanos(),
-            analysis: Some(analysis).filter(|analysis| analysis.bytes == stat.size),
+            analysis: analysis.filter(|analysis| analysis.bytes == stat.size),
             ..self.record.clone()
         })
     }

@@ -5,6 +5,7 @@
 mod clients;
 mod daemon;
 mod disk;
+mod file_limit;
 mod moves;
 mod random;
 mod records;

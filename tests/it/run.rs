@@ -1,10 +1,12 @@
 //! `ctxfs run`: a command, its log, and the stand-in that is printed.
 
 mod append;
+mod background;
 mod bare;
 mod cap;
 mod escapes;
 mod live;
+mod no_room;
 mod pty;
 mod short;
 mod signals;

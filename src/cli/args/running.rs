@@ -14,13 +14,14 @@ use crate::hook::Host;
 ///
 /// Both streams go to `artifacts/terminal/<id>.log` in order, as they come; the log can be read and
 /// followed while the command runs. On a terminal the output is shown too. A program gets only the
-/// stand-in, as with `put`, once the output has ended. Input and signals are passed on to the
-/// command.
+/// stand-in, as with `put`, once the command has ended. Input and signals are passed on to the
+/// command. What processes in the background print later goes to the log all the same.
 ///
 /// If the disk or a limit of the settings (`max_artifact`, `max_terminal`, `quota`, `min_free`)
-/// leaves too little room, the command goes on, and the stand-in says how much was not kept. If
-/// nothing can be stored, as the store cannot be written or the settings cannot be read, the
-/// command runs all the same, as if by itself, and one line on standard error says why.
+/// leaves too little room, the command goes on; the log keeps the beginning and the end of its
+/// output, and what the log lacks is printed. If nothing can be stored, as the store cannot be
+/// written or the settings cannot be read, the command runs all the same, as if by itself. One line
+/// on standard error says why, with `--discard-short` only at a terminal.
 ///
 /// `ctxfs run -c c7 -- make test`
 ///
@@ -97,4 +98,31 @@ pub(in crate::cli) struct RunArgs {
         value_name = "CMD"
     )]
     pub(in crate::cli) command: Vec<OsString>,
+}
+
+/// The arguments of the process that stores what processes in the background print.
+#[derive(Debug, Args, PartialEq, Eq)]
+pub(in crate::cli) struct KeepOutputArgs {
+    /// The conversation of the logs.
+    #[arg(long)]
+    pub(in crate::cli) conversation: String,
+
+    /// The exit code of the command.
+    #[arg(long, allow_negative_numbers = true)]
+    pub(in crate::cli) exit_code: i32,
+
+    /// The milliseconds that the command took.
+    #[arg(long)]
+    pub(in crate::cli) duration_ms: u64,
+
+    /// The reason that the logs are incomplete already.
+    #[arg(long)]
+    pub(in crate::cli) cut: Option<String>,
+
+    /// Remove the logs if nothing more comes.
+    #[arg(long)]
+    pub(in crate::cli) discard: bool,
+
+    /// The log of both streams, followed by one log for each stream with `--split`.
+    pub(in crate::cli) logs: Vec<OsString>,
 }

@@ -71,7 +71,7 @@ impl TargetConversation {
     pub(super) fn keep(&self, args: &PutArgs, call: Provenance) -> anyhow::Result<StoredOutput> {
         let id = args.call.clone().unwrap_or_else(new_call);
         let provenance = Provenance { call: Some(id.clone()), ..call };
-        let mut intake = self.intake(OutputName::Call(id), provenance)?;
+        let mut intake = self.intake(OutputName::Call(id), provenance)?.keeping_end();
         match receive(&mut intake, Intake::finish) {
             Ok(()) => Ok(intake.seal()?),
             Err(cut) => {

@@ -36,6 +36,7 @@ use crate::bucket::BucketUrl;
 use crate::cli::args::AskBucketArgs;
 use crate::cli::confine;
 use crate::cli::env;
+use crate::cli::inherited;
 use crate::cli::logging;
 use crate::cli::remote::opened;
 use crate::cli::remote::process::line::ProcessLine;
@@ -120,7 +121,7 @@ pub(in crate::cli) fn spawn(url: &str, may: Use, socket: OwnedFd) -> io::Result<
 /// Asks the bucket for the process at the other end of standard input, until that ends.
 pub(in crate::cli) fn run(args: &AskBucketArgs) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-remote");
-    close_others()?;
+    inherited::close_others()?;
     leave_signals()?;
     logging::start("warn", false)?;
     let url = BucketUrl::parse(&args.url)?;
@@ -138,16 +139,4 @@ pub(in crate::cli::remote) fn leave_signals() -> io::Result<()> {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     Ok(())
-}
-
-/// Closes what whoever started the server had open, and did not mean for this process.
-#[expect(unsafe_code, reason = "no safe wrapper closes a range of descriptors")]
-pub(in crate::cli::remote) fn close_others() -> io::Result<()> {
-    const FIRST: libc::c_uint = 3;
-    // SAFETY: this is the first that the process does, so nothing in it has a descriptor beside
-    // the standard ones.
-    let done = unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0) };
-    let error = io::Error::last_os_error();
-    // A kernel before 5.9 has no such call.
-    if done == 0 || error.raw_os_error() == Some(libc::ENOSYS) { Ok(()) } else { Err(error) }
 }

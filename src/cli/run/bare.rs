@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::io;
+use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,6 +13,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
 
+use crate::cli::args::RunArgs;
 use crate::cli::output::Printer;
 use crate::cli::run::child;
 
@@ -26,16 +29,16 @@ pub(super) struct Preparation {
 }
 
 impl Preparation {
-    pub(super) fn begin(command: &[OsString]) -> Self {
+    pub(super) fn begin(args: &RunArgs) -> Self {
         let (ended, wait) = mpsc::channel();
         let is_decided = Arc::new(AtomicBool::new(false));
-        let (command, decided) = (command.to_vec(), Arc::clone(&is_decided));
+        let (bare, decided) = (BareCommand::of(args), Arc::clone(&is_decided));
         // Without this thread, it may wait.
         let _watching = thread::Builder::new().name("patience".to_owned()).spawn(move || {
             let late = wait.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
             if late && !decided.swap(true, Relaxed) {
                 let mut printer = Printer::new(false);
-                exit(run(&command, &"the store does not answer", &mut printer));
+                exit(bare.run(&"the store does not answer", &mut printer));
             }
         });
         Self { is_decided, ended }
@@ -52,13 +55,30 @@ impl Preparation {
     }
 }
 
-/// Runs the command in the place of this process. Returns the exit code if it cannot be run.
-pub(super) fn run(command: &[OsString], why: &dyn Display, printer: &mut Printer) -> u8 {
-    printer.say(&format_args!("ctxfs: the output is not stored: {why}"));
-    let error = child::start_of(command).exec();
-    let (text, code) = child::not_run(command, &error);
-    printer.say(&text.trim_end());
-    code
+/// A command that runs as without ctxfs.
+pub(super) struct BareCommand {
+    command: Vec<OsString>,
+    /// True to print no notice: with `--discard-short`, a short output needs none, and the length of
+    /// the output is not known after exec.
+    is_quiet: bool,
+}
+
+impl BareCommand {
+    pub(super) fn of(args: &RunArgs) -> Self {
+        let is_quiet = args.discard_short && !io::stderr().is_terminal();
+        Self { command: args.command.clone(), is_quiet }
+    }
+
+    /// Runs the command in the place of this process. Returns the exit code if it cannot be run.
+    pub(super) fn run(&self, why: &dyn Display, printer: &mut Printer) -> u8 {
+        if !self.is_quiet {
+            printer.say(&format_args!("ctxfs: the output is not stored: {why}"));
+        }
+        let error = child::start_of(&self.command).exec();
+        let (text, code) = child::not_run(&self.command, &error);
+        printer.say(&text.trim_end());
+        code
+    }
 }
 
 #[expect(clippy::exit, reason = "the main thread waits for the store")]

@@ -32,6 +32,9 @@ pub(super) enum OutputStream {
     Stderr,
 }
 
+/// A source of output that is still open.
+pub(super) type OpenOutput = (OutputStream, OwnedFd);
+
 /// The reason that there is no child process.
 #[derive(Debug)]
 pub(super) enum SpawnError {
@@ -47,7 +50,7 @@ pub(super) struct Child {
     process: process::Child,
     ended: Option<i32>,
     /// The sources of its output that are still open.
-    pub(super) outputs: Vec<(OutputStream, OwnedFd)>,
+    pub(super) outputs: Vec<OpenOutput>,
     /// Our end of the command's own terminal, if it has one.
     pub(super) terminal: Option<OwnedFd>,
 }

@@ -3,9 +3,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
+use std::time::Duration;
+use std::time::Instant;
 
 use rustix::event::PollFd;
 use rustix::event::PollFlags;
+use rustix::event::Timespec;
 use rustix::io::Errno;
 use signal_hook::consts::SIGCHLD;
 use signal_hook::consts::SIGCONT;
@@ -13,13 +16,14 @@ use signal_hook::consts::SIGTSTP;
 use signal_hook::consts::SIGWINCH;
 
 use crate::cli::run::child::Child;
-use crate::cli::run::log::CommandLogs;
+use crate::cli::run::child::OpenOutput;
+use crate::cli::run::output::CommandOutput;
 use crate::cli::run::signals::CaughtSignal;
 use crate::cli::run::signals::Signals;
 use crate::cli::run::user_terminal::UserTerminal;
 
 /// Bytes that are read at once, which is the capacity of a pipe.
-const BLOCK: usize = 64 * 1024;
+pub(super) const BLOCK: usize = 64 * 1024;
 /// Bytes of input that are read at once, which is the longest line of a terminal.
 const INPUT: usize = 4096;
 /// The character that ends input on a terminal; see VEOF in termios(3).
@@ -30,21 +34,24 @@ const END_OF_INPUT: u8 = 4;
 pub(super) struct CommandEnd {
     /// The exit code.
     pub(super) code: i32,
-    /// The reason that the logs may lack their end.
-    pub(super) cut: Option<&'static str>,
+    /// The sources of output that other processes still have open.
+    pub(super) left: Vec<OpenOutput>,
 }
+
+/// The time after the end of the command in which its output ends too, where the last of it passes
+/// through another process, such as `tee` in `exec > >(tee log)`.
+const GRACE: Duration = Duration::from_millis(50);
 
 /// A running command with its input, output and signals.
 pub(super) struct EventLoop<'a, 'b> {
     child: Child,
     signals: Signals,
     user_terminal: UserTerminal,
-    logs: &'a mut CommandLogs<'b>,
-    live: bool,
+    output: &'a mut CommandOutput<'b>,
     block: Vec<u8>,
     input: PendingInput,
-    /// True to stop waiting for other processes that have the output open.
-    cut: bool,
+    /// The bytes of output that were read.
+    taken: u64,
 }
 
 /// Input that has not been written to the command's terminal yet.
@@ -65,48 +72,65 @@ struct ReadySources {
 }
 
 impl<'a, 'b> EventLoop<'a, 'b> {
-    /// Creates the loop. `live` says that the output is shown to a person.
+    /// Creates the loop.
     pub(super) fn new(
         child: Child,
         signals: Signals,
         user_terminal: UserTerminal,
-        logs: &'a mut CommandLogs<'b>,
-        live: bool,
+        output: &'a mut CommandOutput<'b>,
     ) -> Self {
         let (block, input) =
             (vec![0; BLOCK], PendingInput { at_line_end: true, ..PendingInput::default() });
-        Self { child, signals, user_terminal, logs, live, block, input, cut: false }
+        Self { child, signals, user_terminal, output, block, input, taken: 0 }
     }
 
-    /// Runs until the command has ended and all processes have closed its output. Once the command
-    /// has ended, a signal to end stops the wait for the other processes.
+    /// Runs until the command has ended and its output is read, whoever else has that open.
     pub(super) fn run(mut self) -> io::Result<CommandEnd> {
         if self.child.terminal.is_some() {
             self.user_terminal.make_raw();
         }
-        while !self.cut && self.is_running()? {
-            let ready = self.wait()?;
-            if ready.signals {
-                self.pass_signals()?;
-            }
-            if ready.input {
-                self.take_input()?;
-            }
-            if ready.terminal {
-                self.give_input()?;
-            }
-            self.take_outputs(&ready.outputs)?;
+        while !self.child.has_ended()? {
+            let ready = self.wait(None)?;
+            self.handle(&ready)?;
         }
-        self.child.outputs.clear();
-        let cut = self.cut.then_some("another process still had its output open");
-        Ok(CommandEnd { code: self.child.wait()?, cut })
+        self.drain()?;
+        let left = std::mem::take(&mut self.child.outputs);
+        // The processes of a terminal end with it.
+        let left = if self.child.terminal.is_some() { Vec::new() } else { left };
+        Ok(CommandEnd { code: self.child.wait()?, left })
     }
 
-    fn is_running(&mut self) -> io::Result<bool> {
-        Ok(!self.child.outputs.is_empty() || !self.child.has_ended()?)
+    fn handle(&mut self, ready: &ReadySources) -> io::Result<()> {
+        if ready.signals {
+            self.pass_signals()?;
+        }
+        if ready.input {
+            self.take_input()?;
+        }
+        if ready.terminal {
+            self.give_input()?;
+        }
+        self.take_outputs(&ready.outputs)
     }
 
-    fn wait(&self) -> io::Result<ReadySources> {
+    /// Reads all bytes that are in the outputs when the command ends, and more until they end or the
+    /// grace is over.
+    fn drain(&mut self) -> io::Result<()> {
+        let present = |(_, fd): &OpenOutput| rustix::io::ioctl_fionread(fd).unwrap_or(0);
+        let all = self.taken + self.child.outputs.iter().map(present).sum::<u64>();
+        let end = Instant::now() + GRACE;
+        while !self.child.outputs.is_empty() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() && self.taken >= all {
+                break;
+            }
+            let ready = self.wait(Some(left))?;
+            self.handle(&ready)?;
+        }
+        Ok(())
+    }
+
+    fn wait(&self, patience: Option<Duration>) -> io::Result<ReadySources> {
         let terminal = self.child.terminal.as_ref();
         let takes = terminal.filter(|_| self.input.is_taken());
         let gives = terminal.filter(|_| !self.input.bytes.is_empty());
@@ -118,7 +142,8 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         let input = takes.as_ref().map(|stdin| PollFd::new(stdin, PollFlags::IN));
         fds.extend(input);
         fds.extend(gives.map(|terminal| PollFd::new(terminal, PollFlags::OUT)));
-        match rustix::event::poll(&mut fds, None) {
+        let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
+        match rustix::event::poll(&mut fds, patience.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -139,7 +164,8 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         for ((which, fd), ready) in std::mem::take(&mut self.child.outputs).into_iter().zip(ready) {
             let count = if *ready { read(&fd, &mut self.block)? } else { None };
             if let Some(count) = count {
-                self.logs.write(which, &self.block[..count], self.live);
+                self.taken += count as u64;
+                self.output.take(which, &self.block[..count]);
             }
             if count != Some(0) {
                 open.push((which, fd));
@@ -187,9 +213,6 @@ impl<'a, 'b> EventLoop<'a, 'b> {
 
     /// Passes a signal on, unless the command has received it as a member of this group.
     fn pass(&mut self, caught: CaughtSignal) -> io::Result<()> {
-        if self.child.has_ended()? && caught.is_ending() {
-            self.cut = true;
-        }
         let has_it = caught.shared && self.child.terminal.is_none();
         if has_it { Ok(()) } else { self.child.signal(caught.number) }
     }
@@ -239,7 +262,7 @@ impl PendingInput {
 }
 
 /// Reads up to a block. Returns `None` if no input is ready, and 0 bytes at the end.
-fn read(from: impl AsFd, block: &mut [u8]) -> io::Result<Option<usize>> {
+pub(super) fn read(from: impl AsFd, block: &mut [u8]) -> io::Result<Option<usize>> {
     match rustix::io::read(from, block) {
         Ok(count) => Ok(Some(count)),
         Err(Errno::AGAIN | Errno::INTR) => Ok(None),

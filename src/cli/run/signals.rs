@@ -35,13 +35,6 @@ pub(super) struct CaughtSignal {
     pub(super) shared: bool,
 }
 
-impl CaughtSignal {
-    /// Returns true if the signal asks the command to end.
-    pub(super) fn is_ending(self) -> bool {
-        [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&self.number)
-    }
-}
-
 /// Catches signals until the process ends.
 pub(super) struct Signals(SignalDelivery<UnixStream, WithOrigin>);
 

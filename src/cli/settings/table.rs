@@ -155,7 +155,7 @@ const OWN: &[Row] = &[
         variable: env::MAX_TERMINAL,
         flag: Some("--max-terminal"),
         about: "Maximum bytes of one log in `artifacts/terminal`. A write past it fails with \
-                EFBIG, and `ctxfs run` stores no more.",
+                EFBIG; `ctxfs run` goes on, and keeps beginning and end.",
     },
     Row {
         key: Key::Quota,

@@ -14,9 +14,7 @@ use crate::engine::UnfinishedMessage;
 use crate::engine::quota::tests::of_new_conversation;
 use crate::keep::RetentionRules;
 use crate::message::Batch;
-use crate::model::ArtifactState;
 use crate::model::Limits;
-use crate::model::Record;
 use crate::redact::SETS;
 use crate::redact::SecretRules;
 use crate::store::Store;
@@ -216,9 +214,9 @@ fn who_never_stops_is_told_how_much_was_not_kept() {
         let options =
             EngineOptions { max_artifact: Some(10), redaction, ..EngineOptions::default() };
         let fixture = Fixture::new(options);
-        let mut intake = fixture.call("a");
+        let mut intake = fixture.call("a").keeping_end();
         for _ in 0..5 {
-            intake.keep(b"0123456");
+            intake.write_all(b"0123456").unwrap();
         }
         let output = intake.seal().unwrap();
         assert_eq!(fixture.read(&output), b"0123456012");
@@ -231,7 +229,7 @@ fn who_never_stops_is_told_how_much_was_not_kept() {
 fn another_reason_counts_if_all_was_kept() {
     let fixture = Fixture::new(EngineOptions::default());
     let mut intake = fixture.call("a");
-    intake.keep(b"text");
+    intake.write_all(b"text").unwrap();
     assert_eq!(fixture.why(&intake.seal_incomplete("it was cut").unwrap()), "it was cut");
 }
 

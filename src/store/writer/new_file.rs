@@ -14,6 +14,9 @@ use crate::store::error::StoreError;
 use crate::store::layout;
 use crate::store::naming::CallNaming;
 
+/// The flags with which a writer opens its file.
+pub(super) const APPENDING: OFlags = OFlags::WRONLY.union(OFlags::APPEND);
+
 /// A new file with its first name.
 pub(super) struct NewFile {
     pub(super) file: File,
@@ -67,11 +70,7 @@ fn is_taken(
 
 /// Creates the file `name`. Fails with EEXIST if there is one.
 pub(super) fn create(dir: &Dir, name: &Component) -> io::Result<File> {
-    dir.create_file(
-        name.as_os_str(),
-        OFlags::WRONLY | OFlags::APPEND | OFlags::EXCL,
-        layout::FILE_MODE,
-    )
+    dir.create_file(name.as_os_str(), APPENDING | OFlags::EXCL, layout::FILE_MODE)
 }
 
 /// Opens the directory of `folder`. Creates it if it has been removed.

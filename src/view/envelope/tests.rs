@@ -104,7 +104,7 @@ fn how_the_call_ended_is_said() {
     assert_eq!(parsed(&fixture)["status"], "partial");
     fixture.record.state = ArtifactState::Incomplete("no room".to_owned());
     let text = with_tools(&fixture, &[]);
-    assert!(text.starts_with("INCOMPLETE: the output may lack its end (no room)"), "{text}");
+    assert!(text.starts_with("INCOMPLETE: part of the output may be missing (no room)"), "{text}");
 }
 
 #[test]

@@ -82,7 +82,11 @@ pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> 
     lines.extend(also(subject.same_name));
     lines.push(size);
     if subject.content.is_empty() {
-        lines.push("shown: nothing, the output is empty".to_owned());
+        let why = match subject.record.incomplete() {
+            None => "the output is empty",
+            Some(_) => "none of the output is stored",
+        };
+        lines.push(format!("shown: nothing, {why}"));
     } else {
         lines.push(format!("digest: blake3 {}", subject.analysis.digest));
         lines.push("shown: nothing, it is not text".to_owned());
@@ -161,7 +165,7 @@ pub(in crate::view) fn ended(subject: &Subject<'_>) -> String {
     });
     let ended = ended.unwrap_or_default();
     if let Some(why) = subject.record.incomplete() {
-        return format!("INCOMPLETE: the output may lack its end ({why}){ended}.");
+        return format!("INCOMPLETE: part of the output may be missing ({why}){ended}.");
     }
     let what = match exit {
         None => "the call",
@@ -207,7 +211,8 @@ fn size(subject: &Subject<'_>) -> String {
     let bytes = subject.content.len();
     let kind = kind::full(analysis);
     if subject.size() == 0 {
-        return "size: 0 bytes; empty".to_owned();
+        let what = if subject.record.incomplete().is_some() { "" } else { "; empty" };
+        return format!("size: 0 bytes{what}");
     }
     if analysis.is_binary() {
         return format!("size: {}; {kind}", counted(subject.size(), "byte"));

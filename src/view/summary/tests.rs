@@ -179,7 +179,7 @@ fn what_is_not_known_is_not_claimed() {
 fn an_incomplete_output_says_so_first() {
     let mut fixture = Fixture::new("a\n").provenance(provenance(Some(1)));
     fixture.record.state = ArtifactState::Incomplete("the daemon died".to_owned());
-    let first = "[ctxfs] INCOMPLETE: the output may lack its end (the daemon died); \
+    let first = "[ctxfs] INCOMPLETE: part of the output may be missing (the daemon died); \
                  the call ended with exit code 1 (failed).";
     assert_eq!(print(&fixture).lines().next(), Some(first));
 }

@@ -47,7 +47,12 @@ fn what_fits_under_the_quota_is_kept() {
     let kept = fs::read(store.plain("c7", "x.txt")).unwrap();
     // Directories and records take room, too.
     assert!((400_000..500_000).contains(&kept.len()), "{} bytes", kept.len());
-    assert!(kept.iter().all(|byte| *byte == b'x'));
+    let text = String::from_utf8(kept).unwrap();
+    let (head, rest) = text.split_once("\n[ctxfs] ").unwrap();
+    let (mark, tail) = rest.split_once('\n').unwrap();
+    assert!(head.bytes().chain(tail.bytes()).all(|byte| byte == b'x'));
+    let lost = 700_000 - head.len() - tail.len();
+    assert!(mark.starts_with(&format!("{lost} bytes left out here: no room in the store (")));
     assert!(reason(&store, "x.txt").contains("(there was no room: the files of the"));
     // There is no room for anything else.
     refused(&put(&store, "y", &[b'y'; 9000]).env("CTXFS_QUOTA", "500000").run());

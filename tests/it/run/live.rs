@@ -8,19 +8,15 @@ use std::process::ChildStdin;
 use std::process::Stdio;
 use std::sync::Arc;
 
-use rustix::process::Signal;
-
 use super::plain;
 use super::record;
 use super::run;
 use super::says;
-use super::start;
 use crate::support::Command;
 use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::TestStore;
 use crate::support::eventually;
-use crate::support::signal;
 
 /// Runs `cat` with the log `x`. Returns it with its standard input.
 fn cat(store: &TestStore) -> (Child, ChildStdin) {
@@ -119,27 +115,4 @@ fn a_killed_run_leaves_an_incomplete_log() {
         drop(input);
         assert_eq!(fs::read(plain(mount.store(), "x.log")).unwrap(), b"begun\n");
     }
-}
-
-#[test]
-fn what_others_have_open_is_waited_for_until_a_signal() {
-    let store = TestStore::new();
-    let script = "(sleep 0.3; echo late) & echo early";
-    let output = run(&store, "x", &[], &["sh", "-c", script]).run();
-    assert_eq!((output.code, &*output.stdout), (0, &b"early\nlate\n"[..]));
-
-    let script = "trap '' TERM; sleep 1000 & echo $!; exit 5";
-    let mut child = start(&store, "y", &[], &["sh", "-c", script]);
-    eventually("the command has ended", || {
-        fs::read_to_string(plain(&store, "y.log")).is_ok_and(|said| said.ends_with('\n'))
-    });
-    let left = fs::read_to_string(plain(&store, "y.log")).unwrap().trim().parse().unwrap();
-    // The first ones may be taken for signals to the command, which has just not ended.
-    eventually("it ends when asked", || {
-        signal(child.id(), Signal::TERM);
-        child.try_wait().unwrap().is_some()
-    });
-    assert_eq!(child.wait().unwrap().code(), Some(5));
-    signal(left, Signal::KILL);
-    assert_eq!(record(&store, "y.log")["state"], "incomplete");
 }

@@ -12,6 +12,7 @@ use super::starting;
 use crate::cli::args::BesideArgs;
 use crate::cli::confine;
 use crate::cli::confine::Needs;
+use crate::cli::inherited;
 use crate::cli::logging;
 use crate::cli::remote::process;
 use crate::cli::remote::process::line::ProcessLine;
@@ -26,7 +27,7 @@ use crate::store::Store;
 /// Looks for the page at the other end of standard input, until that ends.
 pub(in crate::cli) fn run(args: &BesideArgs) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-look");
-    process::close_others()?;
+    inherited::close_others()?;
     process::leave_signals()?;
     logging::start("warn", false)?;
     let page = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);

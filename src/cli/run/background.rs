@@ -1,0 +1,190 @@
+//! The process that reads on where `ctxfs run` has ended with its command, and processes in the
+//! background still write.
+//!
+//! ```text
+//! ctxfs run -- CMD          reads until CMD has ended; prints, ends
+//!   ctxfs keep-output       own session: reads until the last of them has closed the output
+//! ```
+//!
+//! It holds none of the descriptors that whoever started `ctxfs run` waits for.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::io::Read as _;
+use std::io::Write as _;
+use std::os::fd::BorrowedFd;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::event::PollFd;
+use rustix::event::PollFlags;
+
+use crate::cli::args::Cli;
+use crate::cli::args::KeepOutputArgs;
+use crate::cli::context::Context;
+use crate::cli::env;
+use crate::cli::inherited;
+use crate::cli::put::TargetConversation;
+use crate::cli::run::child::OpenOutput;
+use crate::cli::run::child::OutputStream;
+use crate::cli::run::event_loop::BLOCK;
+use crate::cli::run::event_loop::read;
+use crate::cli::run::log::CommandLogs;
+use crate::model::Provenance;
+
+/// Written to standard error once the process owns the logs.
+const READY: &[u8] = b"ready\n";
+
+/// Starts the process, and returns once it has taken over the logs that `args` names.
+pub(super) fn start(
+    left: Vec<OpenOutput>,
+    args: &KeepOutputArgs,
+    store: &Path,
+    cli: &Cli,
+) -> io::Result<()> {
+    let (mut told, theirs) = io::pipe()?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("ctxfs").arg("--store").arg(std::path::absolute(store)?);
+    if let Some(config) = &cli.config {
+        command.arg("--config").arg(std::path::absolute(config)?);
+    }
+    command.arg("keep-output").args(words(args)).env_remove(env::NOTIFY_SOCKET).current_dir("/");
+    command.stdin(nothing()?).stdout(nothing()?).stderr(theirs);
+    for (stream, source) in left {
+        match stream {
+            OutputStream::Stdout => command.stdin(source),
+            OutputStream::Stderr => command.stdout(source),
+        };
+    }
+    // It is not waited for: it ends long after this process.
+    let _started = command.spawn()?;
+    drop(command);
+    let mut said = Vec::new();
+    told.read_to_end(&mut said)?;
+    if said.ends_with(READY) {
+        return Ok(());
+    }
+    Err(io::Error::other(String::from_utf8_lossy(&said).into_owned()))
+}
+
+/// Returns the arguments as words of a command line.
+fn words(args: &KeepOutputArgs) -> Vec<OsString> {
+    let KeepOutputArgs { conversation, exit_code, duration_ms, cut, discard, logs } = args;
+    let mut words = vec![
+        format!("--conversation={conversation}"),
+        format!("--exit-code={exit_code}"),
+        format!("--duration-ms={duration_ms}"),
+    ];
+    words.extend(cut.iter().map(|why| format!("--cut={why}")));
+    words.extend(discard.then(|| "--discard".to_owned()));
+    words.push("--".to_owned());
+    words.into_iter().map(OsString::from).chain(logs.iter().cloned()).collect()
+}
+
+/// Runs the process: stores the bytes from standard input, and from standard output, which is opened
+/// for reading too.
+pub(in crate::cli) fn keep(
+    args: &KeepOutputArgs,
+    cli: &Cli,
+    context: &Context,
+) -> anyhow::Result<()> {
+    inherited::close_others()?;
+    rustix::process::setsid()?;
+    let settings = std::sync::Arc::new(context.settings(cli, Vec::new())?);
+    let target = TargetConversation::find(&args.conversation, &settings, context)?;
+    let target = target.ok_or_else(|| anyhow::anyhow!("there is no such conversation"))?;
+    let newer = Provenance {
+        exit_code: Some(args.exit_code),
+        duration_ms: Some(args.duration_ms),
+        ..Provenance::default()
+    };
+    let mut logs = CommandLogs::take_over(&target, &args.logs, &newer)?;
+    tell_ready()?;
+    let count = take_all(&mut logs)?;
+    let _loss = logs.finish(&Provenance::default());
+    if args.discard && count == 0 {
+        logs.discard();
+    } else {
+        logs.seal(args.cut.as_deref())?;
+    }
+    target.engine.finish();
+    Ok(())
+}
+
+/// Tells the parent that it may end, and closes its pipe.
+fn tell_ready() -> anyhow::Result<()> {
+    io::stderr().write_all(READY)?;
+    Ok(rustix::stdio::dup2_stderr(nothing()?)?)
+}
+
+/// Opens `/dev/null` for reading and writing.
+fn nothing() -> io::Result<File> {
+    File::options().read(true).write(true).open("/dev/null")
+}
+
+/// Stores the bytes of all sources until they end, and returns their number.
+fn take_all(logs: &mut CommandLogs<'_>) -> io::Result<u64> {
+    let mut open = vec![
+        (OutputStream::Stdout, rustix::stdio::stdin()),
+        (OutputStream::Stderr, rustix::stdio::stdout()),
+    ];
+    let (mut block, mut all) = (vec![0; BLOCK], 0);
+    while !open.is_empty() {
+        let ready = wait(&open)?;
+        let mut ready = ready.into_iter();
+        let mut failed = Ok(());
+        open.retain(|(stream, source)| {
+            if ready.next() != Some(true) {
+                return true;
+            }
+            match read(source, &mut block) {
+                Ok(count) => {
+                    let bytes = &block[..count.unwrap_or(0)];
+                    logs.write(*stream, bytes);
+                    all += bytes.len() as u64;
+                    count != Some(0)
+                }
+                Err(error) => {
+                    failed = Err(error);
+                    false
+                }
+            }
+        });
+        failed?;
+    }
+    Ok(all)
+}
+
+fn wait(sources: &[(OutputStream, BorrowedFd<'_>)]) -> io::Result<Vec<bool>> {
+    let mut fds: Vec<_> =
+        sources.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None))?;
+    Ok(fds.iter().map(|fd| !fd.revents().is_empty()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::args::Command as Subcommand;
+
+    #[test]
+    fn arguments_come_back_from_their_words() {
+        for is_set in [true, false] {
+            let args = KeepOutputArgs {
+                conversation: "-c7".to_owned(),
+                exit_code: -1,
+                duration_ms: u64::MAX,
+                cut: is_set.then(|| "no room".to_owned()),
+                discard: is_set,
+                logs: vec!["--x.log".into(), "a.log".into(), "b.log".into()],
+            };
+            let line = ["ctxfs", "keep-output"].map(OsString::from);
+            let cli = Cli::try_parse_from(line.into_iter().chain(words(&args))).unwrap();
+            assert!(matches!(&cli.command, Subcommand::KeepOutput(read) if *read == args));
+        }
+    }
+}
