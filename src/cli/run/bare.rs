@@ -58,14 +58,15 @@ impl Preparation {
 /// A command that runs as without ctxfs.
 pub(super) struct BareCommand {
     command: Vec<OsString>,
-    /// True to print no notice: with `--discard-short`, a short output needs none, and the length of
-    /// the output is not known after exec.
+    /// True to print no notice: with `--discard-short` or `--host`, a short output needs none, and the
+    /// length of the output is not known after exec.
     is_quiet: bool,
 }
 
 impl BareCommand {
     pub(super) fn of(args: &RunArgs) -> Self {
-        let is_quiet = args.discard_short && !io::stderr().is_terminal();
+        let is_discarded = args.discard_short || args.host.is_some();
+        let is_quiet = is_discarded && !io::stderr().is_terminal();
         Self { command: args.command.clone(), is_quiet }
     }
 
