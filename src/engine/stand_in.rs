@@ -47,7 +47,7 @@ const MOST_THIRDS: u64 = 2;
 /// which never passes for a complete one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replace {
-    /// Somebody asks for the stand-in, whatever the output is.
+    /// The caller asks for the stand-in, whatever the output is.
     Always,
     /// The output passes the limits of the form.
     OverLimits,

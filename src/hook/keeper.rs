@@ -121,7 +121,7 @@ impl<'a> Keeper<'a> {
         let shown = policy.shown_whole(self.host, result.kind);
         let mut output = result.output;
         let length = output.length_up_to(limits.max_inline_bytes.max(COUNTED))?;
-        // A host has cut what it handed over as a file. The file of a failure names no event.
+        // A host hands over a file where it has cut the output. That of a failure is found instead.
         let is_spilled =
             matches!(output, Output::Spill(_)) && result.kind != ResultKind::FailedCommand;
         let is_cut = is_spilled || !shown.holds(length);

@@ -28,7 +28,7 @@ pub struct ReplacePolicy {
 /// The kinds of results that hosts cut at different lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultKind {
-    /// The output of a command that succeeded, as far as anybody knows.
+    /// The output of a command that succeeded, or whose exit code is not known.
     Command,
     /// The output of a command that failed.
     FailedCommand,

@@ -29,7 +29,7 @@ class Output:
 
 
 def of(profile):
-    """Returns the outputs of a turn that are over the limits."""
+    """Returns the outputs of a turn, each of which most hosts would cut."""
     end = "\n" if profile.keeps_last_newline else ""
     failing = profile.shell(f"cat failing.log; exit {outputs.EXIT_CODE}")
     reason = (outputs.REASON, f"exit code {outputs.EXIT_CODE}")
@@ -44,14 +44,14 @@ def of(profile):
 
 def of_server(profile):
     size = outputs.SERVER_BYTES
-    text, shorter, pictures = outputs.rows(size), outputs.rows(size // 30), profile.sends_pictures
+    text, shorter, pictures = outputs.rows(size), outputs.rows(size // 2), profile.sends_pictures
     parts = profile.joint.join(outputs.halves(outputs.rows(size // 2)))
     structured = outputs.structured(size // 4)[1] if profile.shows_structure else outputs.rows(size // 4)
     return [
         Output("MCP result", profile.probe(size, "text"), text),
         Output("MCP result in parts", profile.probe(size // 2, "blocks"), parts),
         Output("MCP result with structure", profile.probe(size // 4, "structured"), structured, framed=True),
-        Output("MCP result with an image", profile.probe(size // 30, "picture"), shorter, picture=pictures, framed=True),
+        Output("MCP result with an image", profile.probe(size // 2, "picture"), shorter, picture=pictures, framed=True),
         Output("MCP error", profile.probe(size // 5, "error"), outputs.rows(size // 5), framed=True),
     ]
 

@@ -1,15 +1,15 @@
 """Gemini CLI."""
 
-from hosts.expected import ADDED
 from hosts.profiles.profile import RESUME, Profile
 from hosts.scripted_model import Call
 
 
 class GeminiCli(Profile):
     name, package, version = "gemini-cli", "@google/gemini-cli", "0.61.0"
-    how = {"MCP result with an image": ADDED}
     keeps_last_newline = False
     cannot = {
+        "MCP result in parts": "the host shows all of it",
+        "MCP result with an image": "the host shows all of it",
         "compaction": "the host calls its hook before every request, whether or not it compacts",
         "fork": "the host has none",
     }

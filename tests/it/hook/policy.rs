@@ -8,13 +8,13 @@ use super::SESSION;
 
 const LONG: &[(&str, &str)] = &[("CTXFS_HOOKS_REPLACE", "long")];
 
-/// Returns prose of so many characters, of which a stand-in shows a part.
+/// Returns `chars` characters of prose, of which a stand-in shows a part.
 fn prose(chars: usize) -> String {
     let line = |n: usize| format!("{n} {}\n", "lorem ipsum dolor sit amet ".repeat(n % 5 + 1));
     (1..).map(line).flat_map(|line| line.chars().collect::<Vec<_>>()).take(chars).collect()
 }
 
-/// Returns the log of a build of so many characters, which is much the same all over.
+/// Returns `chars` characters of the log of a build, whose lines are alike.
 fn log(chars: usize) -> String {
     (1..)
         .flat_map(|n| format!("compiled file {n}\n").chars().collect::<Vec<_>>())

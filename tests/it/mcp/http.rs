@@ -32,7 +32,7 @@ fn a_session_is_begun_used_and_ended() {
 fn long_results_are_stored_in_a_conversation_of_the_session() {
     let served = Served::new(&[]);
     let (mut one, mut two) = (served.session(), served.session());
-    let arguments = json!({"line": "row\n", "counts": [2000]});
+    let arguments = json!({"line": "row\n", "counts": [3000]});
     let stored: Vec<String> = [&mut one, &mut two]
         .into_iter()
         .map(|client| {
@@ -314,7 +314,7 @@ fn without_sessions_a_process_has_one_conversation() {
     assert_eq!(told.json()["result"]["supportedVersions"], json!(["2026-07-28"]));
     let uris: Vec<String> = (0..2)
         .map(|_| {
-            let arguments = json!({"arguments": {"line": "row\n", "counts": [2000]}});
+            let arguments = json!({"arguments": {"line": "row\n", "counts": [3000]}});
             let result = modern_call(&client, 1, "text", &arguments).json()["result"].clone();
             result["content"][1]["uri"]
                 .as_str()
@@ -349,7 +349,7 @@ fn without_sessions_each_token_has_a_conversation() {
         for token in ["first", "second"] {
             let mut client = modern(&served);
             client.set("authorization", &format!("Bearer {token}-token-of-two"));
-            let arguments = json!({"arguments": {"line": "row\n", "counts": [2000]}});
+            let arguments = json!({"arguments": {"line": "row\n", "counts": [3000]}});
             let result = modern_call(&client, 1, "text", &arguments).json()["result"].clone();
             let uri = result["content"][1]["uri"].as_str().unwrap().to_owned();
             seen.push(uri.split('/').nth(2).unwrap().to_owned());

@@ -14,7 +14,7 @@ fn lines(count: usize) -> String {
 #[test]
 fn a_long_text_becomes_an_artifact_with_its_provenance() {
     let mut gateway = Gateway::new();
-    let result = gateway.call_as("toolu_1", "text", &json!({"line": "row\n", "counts": [2000, 1]}));
+    let result = gateway.call_as("toolu_1", "text", &json!({"line": "row\n", "counts": [3000, 1]}));
     let stand_in = text(&result, 0);
     assert!(stand_in.starts_with("[ctxfs] The complete output is stored"), "{stand_in}");
     assert!(stand_in.contains("tool: server/text    call: toolu_1"), "{stand_in}");
@@ -22,20 +22,20 @@ fn a_long_text_becomes_an_artifact_with_its_provenance() {
     assert!(stand_in.contains("context_read") && !stand_in.contains("/ctx/c7"), "{stand_in}");
     assert!(stand_in.len() <= 6 * 1024);
     assert_eq!(result["content"][1]["type"], "resource_link");
-    assert_eq!(result["content"][1]["size"], 8000);
+    assert_eq!(result["content"][1]["size"], 12_000);
     assert_eq!(text(&result, 2), "row\n");
-    assert_eq!(stored(&gateway.store, "toolu_1.txt"), "row\n".repeat(2000).as_bytes());
+    assert_eq!(stored(&gateway.store, "toolu_1.txt"), "row\n".repeat(3000).as_bytes());
     let meta = gateway.store.view("c7/artifacts/tool/toolu_1.txt.meta.json");
     let meta: Value = serde_json::from_slice(&meta).unwrap();
     assert_eq!((&meta["tool"], &meta["server"]), (&json!("text"), &json!("server")));
-    assert!(meta["args"].as_str().unwrap().contains("[2000,1]"), "{meta}");
+    assert!(meta["args"].as_str().unwrap().contains("[3000,1]"), "{meta}");
     assert!(meta["duration_ms"].is_u64(), "{meta}");
 }
 
 #[test]
 fn calls_without_an_id_get_one() {
     let mut gateway = Gateway::new();
-    let arguments = json!({"line": "x\n", "counts": [4000]});
+    let arguments = json!({"line": "x\n", "counts": [6000]});
     let names: Vec<String> = (0..2)
         .map(|_| {
             gateway.call("text", &arguments)["content"][1]["name"].as_str().unwrap().to_owned()
@@ -51,17 +51,17 @@ fn a_mounted_store_is_named_by_its_paths() {
     let mount = TestMount::of(&store, Mode::Passthrough, &[]);
     let mut gateway = Gateway::start(&store, &[], &server(), &[]);
     gateway.shake_hands("2025-11-25");
-    let result = gateway.call_as("a", "text", &json!({"line": "row\n", "counts": [2000]}));
+    let result = gateway.call_as("a", "text", &json!({"line": "row\n", "counts": [3000]}));
     let path = mount.path().join("c7/artifacts/tool/a.txt");
     assert!(text(&result, 0).contains(path.to_str().unwrap()), "{result}");
-    assert_eq!(std::fs::read(path).unwrap(), "row\n".repeat(2000).as_bytes());
+    assert_eq!(std::fs::read(path).unwrap(), "row\n".repeat(3000).as_bytes());
 }
 
 #[test]
 fn old_clients_get_no_links() {
     let mut gateway = Gateway::start(&Arc::new(TestStore::new()), &[], &server(), &[]);
     gateway.shake_hands("2024-11-05");
-    let result = gateway.call_as("a", "text", &json!({"line": "row\n", "counts": [2000]}));
+    let result = gateway.call_as("a", "text", &json!({"line": "row\n", "counts": [3000]}));
     assert_eq!(result["content"].as_array().unwrap().len(), 1);
     assert!(text(&result, 0).contains("ctx://c7/artifacts/tool/a.txt"));
 }
@@ -149,12 +149,12 @@ fn limits_are_those_of_the_tool() {
 #[test]
 fn without_room_a_result_passes_with_a_note_or_says_why() {
     let mut gateway = Gateway::with(&[], &[("CTXFS_QUOTA", "1024")]);
-    let result = gateway.call("text", &json!({"line": "row\n", "counts": [2000]}));
+    let result = gateway.call("text", &json!({"line": "row\n", "counts": [3000]}));
     assert!(
         text(&result, 0).starts_with("[ctxfs] The result that follows is not stored"),
         "{result}"
     );
-    assert_eq!(text(&result, 1), "row\n".repeat(2000));
+    assert_eq!(text(&result, 1), "row\n".repeat(3000));
     let result = gateway.call("text", &json!({"line": "row\n", "counts": [1_000_000]}));
     assert_eq!(result["isError"], true);
     assert!(text(&result, 0).contains("quota"), "{result}");
@@ -169,7 +169,7 @@ fn without_room_a_result_passes_with_a_note_or_says_why() {
 #[test]
 fn what_was_saved_is_counted() {
     let mut gateway = Gateway::new();
-    gateway.call("text", &json!({"line": "row\n", "counts": [2000]}));
+    gateway.call("text", &json!({"line": "row\n", "counts": [3000]}));
     let store = Arc::clone(&gateway.store);
     assert_eq!(gateway.end(), 0);
     let counts = store.ctxfs("stats", &["--json"]).text();
@@ -181,13 +181,13 @@ fn an_output_is_the_same_artifact_as_by_put() {
     let store = Arc::new(TestStore::new());
     let mut gateway = Gateway::start(&store, &["--advertise", "/ctx"], &server(), &[]);
     gateway.shake_hands("2025-11-25");
-    let arguments = json!({"line": "row\n", "counts": [2000]});
+    let arguments = json!({"line": "row\n", "counts": [3000]});
     let result = gateway.call_as("call_1", "text", &arguments);
 
     let other = TestStore::new();
     let known = ["-c", "c7", "--call", "call_1", "--tool", "text", "--server", "server"];
     let put = other.ctxfs("put", &known).env("CTXFS_ADVERTISE", "/ctx");
-    let printed = put.args(["--args", &arguments.to_string()]).stdin("row\n".repeat(2000)).text();
+    let printed = put.args(["--args", &arguments.to_string()]).stdin("row\n".repeat(3000)).text();
     assert_eq!(text(&result, 0), printed);
     let record = |store: &TestStore| {
         let meta = store.view("c7/artifacts/tool/call_1.txt.meta.json");

@@ -164,7 +164,7 @@ fn a_question_goes_to_the_session_whose_call_runs() {
 fn results_are_stored_in_the_conversation_of_their_session() {
     let served = served();
     let mut stored = [served.session(), served.session()].map(|mut client| {
-        let result = client.call("one__text", &json!({"line": "row\n", "counts": [2000]}));
+        let result = client.call("one__text", &json!({"line": "row\n", "counts": [3000]}));
         let uri = result["content"][1]["uri"].as_str().unwrap().to_owned();
         let read = client.call("context_read", &json!({"ref": uri}));
         assert!(text(&read, 0).starts_with("row\n"), "{read}");

@@ -43,7 +43,7 @@ impl Bucket {
 }
 
 fn store_one(gateway: &mut Gateway, call: &str) {
-    gateway.call_as(call, "text", &json!({"line": "row\n", "counts": [2000]}));
+    gateway.call_as(call, "text", &json!({"line": "row\n", "counts": [3000]}));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn what_a_gateway_stores_is_sent_while_it_serves() {
     for (number, call) in [(0, "a"), (1, "b"), (0, "c")] {
         store_one(&mut gateways[number], call);
         let name = format!("{call}.txt");
-        let arrived = || bucket.elsewhere(&other, &name) == Some("row\n".repeat(2000).into());
+        let arrived = || bucket.elsewhere(&other, &name) == Some("row\n".repeat(3000).into());
         eventually("another host has it", arrived);
     }
     for gateway in gateways {

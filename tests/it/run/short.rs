@@ -91,7 +91,7 @@ fn for_economy_a_host_gets_stand_ins_of_what_it_would_show_whole() {
     assert_eq!(logs(&store), [""; 0]);
     assert!(run("long", "seq 1 5000").starts_with(b"[ctxfs] "));
     // Half of what this prints would be in its stand-in.
-    let prose = "for n in $(seq 90); do echo \"$n $(printf 'lorem ipsum %.0s' $(seq $((n % 12 + 1))))\"; done";
+    let prose = "for n in $(seq 120); do echo \"$n $(printf 'lorem ipsum %.0s' $(seq $((n % 12 + 1))))\"; done";
     let printed = run("prose", prose);
     assert!(printed.starts_with(b"1 lorem") && printed.len() > 8000, "{}", printed.len());
 }
