@@ -14,33 +14,10 @@ use crate::cli::install::entry::JsonEntry;
 use crate::cli::install::entry::MemberEntry;
 use crate::cli::install::entry::TextEntry;
 use crate::cli::install::entry::ValueEntry;
+use crate::cli::install::named_paths::NamedPaths;
 use crate::cli::install::place::Scope;
 use crate::cli::install::place::SettingsDir;
 use crate::hook::Host;
-
-/// The paths that settings name.
-#[derive(Debug, Clone)]
-pub(super) struct NamedPaths {
-    /// This program.
-    pub(super) program: String,
-    /// The mountpoint.
-    pub(super) mountpoint: PathBuf,
-    /// The mount, as readers see it.
-    pub(super) mount: String,
-    /// The store.
-    pub(super) store: String,
-    /// The store of the hook that is there, if it is another one.
-    pub(super) former_store: Option<String>,
-    /// True if hooks and units would not find the store unless it is named to them.
-    pub(super) is_store_named: bool,
-}
-
-impl NamedPaths {
-    /// Returns the store, if it is to be named.
-    pub(super) fn store_to_name(&self) -> Option<&str> {
-        self.is_store_named.then_some(&self.store)
-    }
-}
 
 const CLAUDE_DIALECT: HookDialect =
     HookDialect { command: "command", timeout: "timeout", minute: 60, grouped: true };

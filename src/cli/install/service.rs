@@ -5,7 +5,7 @@ use crate::cli::install::change::EditedFile;
 use crate::cli::install::command_line::STORE;
 use crate::cli::install::content::OWNED;
 use crate::cli::install::content::SettingsContent;
-use crate::cli::install::hosts::NamedPaths;
+use crate::cli::install::named_paths::NamedPaths;
 use crate::cli::install::place;
 
 /// The unit that people copy. It has the program and the mountpoint of one who builds ctxfs.
