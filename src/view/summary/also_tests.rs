@@ -1,7 +1,8 @@
-//! The line on other outputs of its name.
+//! The lines on the command, and on other outputs of its name.
 
 use super::tests::fact;
 use super::tests::print;
+use crate::model::Provenance;
 use crate::view::fixture::Fixture;
 
 fn summary(bytes: &[u8], names: &[&str]) -> String {
@@ -31,4 +32,18 @@ fn at_most_three_are_named() {
     assert_eq!(line(&names), five);
     let long = "y".repeat(250);
     assert!(line(&[long.as_str(); 3]).starts_with("also:   yyy"));
+}
+
+#[test]
+fn the_command_comes_before_the_tool() {
+    for text in ["short\n".to_owned(), String::new(), "\0".to_owned(), "a line\n".repeat(2000)] {
+        let args = Some(r#"{"command": "make\n all"}"#.to_owned());
+        let tool = Some("exec".to_owned());
+        let provenance = Provenance { args, tool, ..Provenance::default() };
+        let printed = print(&Fixture::analysed(text).provenance(provenance));
+        let lines: Vec<&str> = printed.lines().collect();
+        assert!(lines[0].starts_with("[ctxfs] "), "{lines:?}");
+        assert_eq!(lines[1], "command: make\u{240a} all");
+        assert!(lines[2].starts_with("tool: exec    call: "), "{lines:?}");
+    }
 }

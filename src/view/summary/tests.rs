@@ -46,21 +46,6 @@ pub(super) fn print(fixture: &Fixture) -> String {
     text
 }
 
-#[test]
-fn the_command_comes_before_the_tool() {
-    let lines = |fixture: Fixture| -> Vec<String> {
-        let args = Some(r#"{"command": "make\n all"}"#.to_owned());
-        let provenance = Provenance { args, ..provenance(None) };
-        print(&fixture.provenance(provenance)).lines().map(str::to_owned).collect()
-    };
-    for fixture in [log(), analysed("short\n"), analysed(""), analysed(&b"\0\x01\xff"[..])] {
-        let lines = lines(fixture);
-        assert!(lines[0].starts_with("[ctxfs] "), "{lines:?}");
-        assert_eq!(lines[1], "command: make\u{240a} all");
-        assert!(lines[2].starts_with("tool: shell/exec    call: "), "{lines:?}");
-    }
-}
-
 /// Uses the real analysis.
 fn analysed(text: impl Into<Vec<u8>>) -> Fixture {
     Fixture::analysed(text)
