@@ -270,7 +270,8 @@ fn gc_deletes_nothing_while_the_bucket_lacks_a_segment() {
     let pair = Pair::new();
     pair.one.put("c7", "large", &large("large"));
     pair.push(&pair.one);
-    let [first] = &ending(&pair.bucket(), ".tar.zst")[..] else { panic!("one was sent") };
+    let sent = ending(&pair.bucket(), ".tar.zst");
+    let first = &sent[0];
     for call in ["b", "c"] {
         pair.one.put("c7", call, b"few bytes\n");
         pair.push(&pair.one);
@@ -379,7 +380,8 @@ fn a_purge_of_the_message_log_takes_out_what_was_removed() {
 fn a_purge_takes_names_arguments_and_other_files_out() {
     let pair = Pair::new();
     let secret = "token-5d07";
-    let put = ["-c", "c7", "--call", "a", "--args", &format!("{{\"key\":\"{secret}\"}}")];
+    let arguments = format!("{{\"key\":\"{secret}\"}}");
+    let put = ["-c", "c7", "--call", "a", "--args", &arguments];
     pair.one.ctxfs("put", &put).stdin("harmless\n").stdout();
     let other = ["catalog/index.json", "history/archive/old.txt"];
     for path in other {
