@@ -128,7 +128,7 @@ impl Census {
         let count = |finder: &mut Finder, stretch: &Stretch<'_>, stop: &dyn Fn() -> bool| {
             let mut census = Self::new(terms);
             let extent =
-                scan::scan_lines(stretch.lines(), Some(matcher), stop, stream::BLOCK, |segment| {
+                scan::scan(stretch.lines(), Some(matcher), stop, stream::BLOCK, |segment| {
                     for hit in matcher.find(finder, segment.text, escaped) {
                         census.tallies[hit.term].add(segment, hit);
                     }

@@ -91,15 +91,10 @@ pub(super) fn lines(
     let mut gatherer = LineGatherer::new(chosen, is_table);
     let look = |finder: &mut LineFinder, stretch: &Stretch<'_>, stop: &dyn Fn() -> bool| {
         let mut places = Vec::new();
-        let extent = scan::scan_lines(
-            stretch.lines(),
-            Some(&chosen.matcher),
-            stop,
-            stream::BLOCK,
-            |segment| {
+        let extent =
+            scan::scan(stretch.lines(), Some(&chosen.matcher), stop, stream::BLOCK, |segment| {
                 finder.find(chosen, segment, &mut places);
-            },
-        )?;
+            })?;
         Ok((places, extent))
     };
     let stretches = Stretches::of(content, stretch);

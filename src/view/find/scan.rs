@@ -47,20 +47,9 @@ struct Walk<'a, F> {
 }
 
 /// Calls `each` with all lines of `content` that may have a word of `matcher`, and maybe with
-/// others; without one, with all lines. They do not depend on `block`, the number of bytes that are
-/// read at once.
+/// others; without one, with all lines. Ends with the line that has the byte at offset `last`. The
+/// lines do not depend on `block`, the number of bytes that are read at once.
 pub(super) fn scan(
-    content: &dyn Content,
-    matcher: Option<&Matcher>,
-    expired: &dyn Fn() -> bool,
-    block: usize,
-    each: impl FnMut(&Segment<'_>),
-) -> io::Result<Extent> {
-    scan_lines((content, u64::MAX), matcher, expired, block, each)
-}
-
-/// Does the same up to the end of the line that has the byte at an offset.
-pub(super) fn scan_lines(
     (content, last): (&dyn Content, u64),
     matcher: Option<&Matcher>,
     expired: &dyn Fn() -> bool,
@@ -170,7 +159,7 @@ mod tests {
         let matcher = word.map(|word| Matcher::new(vec![Term::new(word, 0).unwrap()], |_| false));
         let mut found = Vec::new();
         let content = text.to_vec();
-        let extent = scan(&content, matcher.as_ref(), &|| false, block, |segment| {
+        let extent = scan((&content, u64::MAX), matcher.as_ref(), &|| false, block, |segment| {
             let end = segment.offset as usize + segment.text.len();
             assert_eq!(&text[segment.offset as usize..end], segment.text);
             found.push((segment.line, segment.column, segment.text.to_vec()));
@@ -209,7 +198,7 @@ mod tests {
     #[test]
     fn time_can_run_out() {
         let text = b"a\nb\n".to_vec();
-        let extent = scan(&text, None, &|| true, 2, |_| panic!("too late")).unwrap();
+        let extent = scan((&text, u64::MAX), None, &|| true, 2, |_| panic!("too late")).unwrap();
         assert!(extent.out_of_time && extent.bytes == 0);
     }
 

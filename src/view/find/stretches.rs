@@ -297,7 +297,7 @@ mod tests {
     /// Returns the bytes of a stretch, and its extent.
     fn read(stretch: &Stretch<'_>, stop: &dyn Fn() -> bool) -> (Vec<u8>, Extent) {
         let mut bytes = Vec::new();
-        let extent = scan::scan_lines(stretch.lines(), None, stop, 7, |segment| {
+        let extent = scan::scan(stretch.lines(), None, stop, 7, |segment| {
             bytes.extend_from_slice(segment.text);
             bytes.push(b'\n');
         })
@@ -361,7 +361,7 @@ mod tests {
             let mut lines = Vec::new();
             let look = |(): &mut (), stretch: &Stretch<'_>, stop: &dyn Fn() -> bool| {
                 let mut found = Vec::new();
-                let extent = scan::scan_lines(stretch.lines(), None, stop, 4096, |segment| {
+                let extent = scan::scan(stretch.lines(), None, stop, 4096, |segment| {
                     if segment.text == b"line" {
                         found.push(segment.line);
                     }
