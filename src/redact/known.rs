@@ -56,7 +56,7 @@ struct KnownPattern {
 
 /// A place where a pattern may match. In order, the first that does is the next match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Candidate {
+pub(super) struct PatternStart {
     pub(super) start: usize,
     /// The index of the pattern.
     pub(super) pattern: usize,
@@ -94,14 +94,14 @@ impl KnownPatterns {
     }
 
     /// Returns the places in `bytes`, from `from` on, where a pattern may match, in order.
-    pub(super) fn candidates(&self, bytes: &[u8], from: usize) -> Vec<Candidate> {
+    pub(super) fn candidates(&self, bytes: &[u8], from: usize) -> Vec<PatternStart> {
         let mut candidates = Vec::new();
         let Some(beginnings) = self.beginnings.as_ref().filter(|_| from <= bytes.len()) else {
             return candidates;
         };
         for found in beginnings.find_overlapping_iter(Text::new(bytes).range(from..)) {
             let pattern = self.owners[found.pattern().as_usize()];
-            let mut add = |start: usize| candidates.push(Candidate { start, pattern });
+            let mut add = |start: usize| candidates.push(PatternStart { start, pattern });
             match self.patterns[pattern].before {
                 Before::Anything => add(found.start()),
                 Before::Break => starts_after_break(bytes, found.start()).into_iter().for_each(add),
@@ -117,7 +117,7 @@ impl KnownPatterns {
     pub(super) fn find(
         &self,
         bytes: &[u8],
-        candidate: Candidate,
+        candidate: PatternStart,
         runs: &mut KnownRuns,
     ) -> Option<Match> {
         let KnownPattern { regex, group, tail, .. } = &self.patterns[candidate.pattern];

@@ -13,9 +13,9 @@ use regex_automata::meta;
 use regex_automata::util::syntax;
 
 use crate::redact::block::REACH;
-use crate::redact::known::Candidate;
 use crate::redact::known::KnownPatterns;
 use crate::redact::known::KnownRuns;
+use crate::redact::known::PatternStart;
 use crate::redact::mask;
 use crate::redact::sets::PatternSet;
 use crate::redact::sets::SecretCheck;
@@ -170,7 +170,7 @@ impl SecretRules {
 struct Matches<'r, 'b> {
     rules: &'r SecretRules,
     bytes: &'b [u8],
-    candidates: Peekable<vec::IntoIter<Candidate>>,
+    candidates: Peekable<vec::IntoIter<PatternStart>>,
     runs: KnownRuns,
     /// The states of the regex of own rules. No other search gets them: text may make it slow.
     own_cache: Option<meta::Cache>,
@@ -195,8 +195,9 @@ impl<'r, 'b> Matches<'r, 'b> {
         let own = self.next_own(at);
         loop {
             let candidate = self.candidates.peek().copied();
-            let is_first =
-                |candidate: &Candidate| own.as_ref().is_none_or(|own| candidate.start < own.start);
+            let is_first = |candidate: &PatternStart| {
+                own.as_ref().is_none_or(|own| candidate.start < own.start)
+            };
             let Some(candidate) = candidate.filter(is_first) else { return own };
             self.candidates.next();
             if candidate.start >= at

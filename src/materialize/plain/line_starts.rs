@@ -1,12 +1,12 @@
-//! The escape sequences after which a line is written anew.
+//! The escape sequences after which a line is drawn again.
 
 use memchr::memchr;
 
-/// What a sequence does with a line.
-pub(super) enum LineStart {
+/// A sequence after which a line is drawn again.
+pub(super) enum Redraw {
     /// Moves the cursor to the first column (`ESC [ G`, `ESC [ 1 G`), or erases all of the line
     /// (`ESC [ 2 K`).
-    Anew,
+    FromStart,
     /// Erases what follows the cursor (`ESC [ K`): in a log, the line after a carriage return.
     EraseRest,
 }
@@ -25,7 +25,7 @@ pub(super) enum LineStarts {
 
 impl LineStarts {
     /// Passes to `each` the parts of `bytes`, each with the sequence that it ends with.
-    pub(super) fn split(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8], Option<LineStart>)) {
+    pub(super) fn split(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8], Option<Redraw>)) {
         let (mut from, mut at) = (0, 0);
         while at < bytes.len() {
             if matches!(self, Self::Text) {
@@ -44,7 +44,7 @@ impl LineStarts {
     }
 
     /// Takes the next byte. Returns the sequence that it ends.
-    fn ends_with(&mut self, byte: u8) -> Option<LineStart> {
+    fn ends_with(&mut self, byte: u8) -> Option<Redraw> {
         let before = *self;
         *self = match (before, byte) {
             (_, 0x1b) => Self::Escape,
@@ -55,9 +55,9 @@ impl LineStarts {
         };
         match (before, byte) {
             (Self::Argument(b' ' | b'0' | b'1'), b'G') | (Self::Argument(b'2'), b'K') => {
-                Some(LineStart::Anew)
+                Some(Redraw::FromStart)
             }
-            (Self::Argument(b' ' | b'0'), b'K') => Some(LineStart::EraseRest),
+            (Self::Argument(b' ' | b'0'), b'K') => Some(Redraw::EraseRest),
             _ => None,
         }
     }

@@ -2,8 +2,8 @@
 
 use anstream::adapter::StripBytes;
 
-use crate::materialize::plain::line_starts::LineStart;
 use crate::materialize::plain::line_starts::LineStarts;
+use crate::materialize::plain::line_starts::Redraw;
 
 /// A part of a line.
 pub(super) enum Print<'a> {
@@ -31,8 +31,8 @@ impl PlainPrinter {
         starts.split(bytes, |part, end| {
             print(escapes, part, &mut each);
             match end {
-                Some(LineStart::Anew) => each(Print::Anew),
-                Some(LineStart::EraseRest) => each(Print::EraseRest),
+                Some(Redraw::FromStart) => each(Print::Anew),
+                Some(Redraw::EraseRest) => each(Print::EraseRest),
                 None => {}
             }
         });
