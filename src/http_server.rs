@@ -229,8 +229,10 @@ mod tests {
     fn who_has_shown_nothing_gives_way_first_and_the_oldest_of_these() {
         let connections = Arc::default();
         let open = full(&connections);
-        open[0].connection.admit();
-        open[1].connection.set(Pace::Answering);
+        for (number, pace) in [(0, Pace::Idle), (1, Pace::Answering)] {
+            open[number].connection.admit();
+            open[number].connection.set(pace);
+        }
         let newest = connections.make_room().then(|| connections.open()).unwrap();
         assert!(is_open(&open[0]) && is_open(&open[1]) && !is_open(&open[2]) && is_open(&open[3]));
         drop(newest);

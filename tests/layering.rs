@@ -211,9 +211,8 @@ const MAY_BY_PATH: &[(&str, &[&str])] = &[
     ("fs/closing_thread.rs", &["fs::read"]),
     ("fs/caller_groups.rs", &["fs::read"]),
     ("fs/interrupted.rs", &["fs::read"]),
-    // What the hosts of agents keep in files, and the rules of their users.
+    // What the hosts of agents keep in files.
     ("hook/tool_result.rs", &["OpenOptions"]),
-    ("hook/codex.rs", &["fs::read"]),
     ("hook/claude_code/failed_command.rs", &["fs::read"]),
     ("remote/moment.rs", &["fs::read"]),
     // A directory that hosts share, which the user names.

@@ -89,8 +89,8 @@ pub(in crate::cli) fn json(
 pub(in crate::cli) fn template() -> String {
     let mut page = String::from(
         "# Settings of ctxfs, with their defaults. Uncomment the settings to change.\n\
-         # Places: /etc/ctxfs.toml, ~/.config/ctxfs/ctxfs.toml, ctxfs.toml in the store (without\n\
-         # [extract], [remote], [permissions], [risk], [redact] and the like), and --config FILE.\n",
+         # Places: /etc/ctxfs.toml, ~/.config/ctxfs/ctxfs.toml, ctxfs.toml in the store, and --config\n\
+         # FILE. In the store, settings that send data, name keys or grant a right do not count.\n",
     );
     let mut table = None;
     for row in ROWS.iter() {

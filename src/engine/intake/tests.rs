@@ -262,7 +262,7 @@ fn an_output_of_known_length_is_stored_whole_or_not_at_all() {
 
 /// Appends a message with an output of 200 bytes.
 fn append(fixture: &Fixture) -> std::result::Result<Vec<u8>, EngineError> {
-    let message = json!({ "role": "tool", "tool_call_id": "a", "content": "word ".repeat(40) });
+    let message = json!({ "role": "tool", "tool_call_id": "a", "content": "word ".repeat(400) });
     let line = format!("{message}\n");
     let mut lines = Vec::new();
     let path = fixture.dir.path().join("context/c7/history/messages.jsonl");

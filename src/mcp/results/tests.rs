@@ -126,11 +126,11 @@ fn a_long_text_is_stored_and_the_rest_stays() {
 #[test]
 fn the_largest_texts_go_first() {
     let block = |size: usize| json!({"type": "text", "text": "x".repeat(size)});
-    let (result, names) = treated(&json!({"content": [block(3000), block(3500), block(900)]}));
+    let (result, names) = treated(&json!({"content": [block(6000), block(6500), block(900)]}));
     assert_eq!(names, ["call_1.txt"]);
-    assert_eq!(result["content"][0], block(3000));
+    assert_eq!(result["content"][0], block(6000));
     let stand_in = result["content"][1]["text"].as_str().unwrap();
-    assert!(stand_in.len() < 300 && stand_in.contains("3,500 bytes"), "{stand_in}");
+    assert!(stand_in.len() < 300 && stand_in.contains("6,500 bytes"), "{stand_in}");
     assert_eq!(result["content"][3], block(900));
 }
 
@@ -156,12 +156,12 @@ fn structured_content_that_the_text_says_is_left_out() {
 
 #[test]
 fn other_structured_content_is_stored_too() {
-    let data = json!({"rows": vec![1; 3000]});
+    let data = json!({"rows": vec![1; 5000]});
     let (result, names) = treated(
-        &json!({"content": [{"type": "text", "text": "3000 rows"}], "structuredContent": data}),
+        &json!({"content": [{"type": "text", "text": "5000 rows"}], "structuredContent": data}),
     );
     assert_eq!(names, ["call_1.structured.json"]);
-    assert_eq!(result["content"][0]["text"], "3000 rows");
+    assert_eq!(result["content"][0]["text"], "5000 rows");
     assert_eq!(result["content"][2]["name"], "call_1.structured.json");
     assert!(result.get("structuredContent").is_none());
     let long_text = json!([{"type": "text", "text": long("text\n")}]);

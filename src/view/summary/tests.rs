@@ -191,7 +191,7 @@ fn limits_decide_what_is_little() {
     assert!(shown_whole(&Fixture::new("x\n".repeat(190))));
     assert!(!shown_whole(&Fixture::new("x\n".repeat(200))));
     assert!(shown_whole(&Fixture::new(format!("{}\n", "x".repeat(499)).repeat(8))));
-    assert!(!shown_whole(&Fixture::new(format!("{}\n", "x".repeat(500)).repeat(8))));
+    assert!(!shown_whole(&Fixture::new(format!("{}\n", "x".repeat(499)).repeat(13))));
     assert!(!shown_whole(&Fixture::new("x".repeat(501))));
     assert!(!shown_whole(&Fixture::new(format!("{}\n", "\u{20ac}".repeat(400)).repeat(6))));
 }
