@@ -1,8 +1,8 @@
 //! The patterns of the sets, each tried where one of its beginnings stands.
 //!
 //! One automaton looks for all beginnings; only there a regex is run, which is short. So the time
-//! of a search does not depend on what was searched before, and hostile text costs a few times as
-//! much as other text. One regex of all patterns, run by lazy automata, is slower by hundreds of
+//! of a search does not depend on what was searched before, and hostile text costs a limited number
+//! of times as much as other text. One regex of all patterns, run by lazy automata, is slower by hundreds of
 //! times for text that makes it build new states with each byte, such as base64 of JSON, and stays
 //! so for later text.
 
@@ -65,10 +65,20 @@ pub(super) struct PatternStart {
 /// Runs of bytes that were looked at, so that they are not again from each beginning in them.
 #[derive(Debug, Default)]
 pub(super) struct KnownRuns {
-    value: Range<usize>,
-    jwt: Range<usize>,
-    /// True if no token ends its first part where the run ends.
-    jwt_is_barren: bool,
+    value: Run,
+    /// The parts of a JSON Web Token.
+    jwt: [Run; 3],
+    /// Bytes in which no last line of a private key begins.
+    pub(super) keyless: Run,
+}
+
+/// Bytes that need not be looked at again.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    pub(super) range: Range<usize>,
+    /// The bytes that were looked at for it and those before it.
+    #[cfg(test)]
+    pub(super) looked: usize,
 }
 
 impl KnownPatterns {
@@ -157,54 +167,53 @@ fn secret(
 impl KnownRuns {
     /// Returns the end of the value that begins at `start`, and of the byte that ends it.
     fn value_end(&mut self, bytes: &[u8], start: usize) -> Option<(usize, usize)> {
-        let end = run_end(bytes, start, &mut self.value, is_in_value);
+        let end = self.value.end(bytes, start, is_in_value);
         let is_ended = bytes.get(end).is_none_or(|byte| !b"({[".contains(byte));
         (end - start <= VALUE && is_ended).then_some((end, bytes.len().min(end + 1)))
     }
 
     /// Returns the end of the JSON Web Token that begins at `start`.
     fn jwt_end(&mut self, bytes: &[u8], start: usize) -> Option<usize> {
-        if !self.jwt.contains(&start) {
-            self.jwt_is_barren = false;
-        }
-        let header = start + JWT_OBJECT.len();
-        let end = run_end(bytes, header, &mut self.jwt, is_in_token);
-        if self.jwt_is_barren || end - header > JWT_HEADER {
-            return None;
-        }
-        let token = rest_of_jwt(&bytes[end..]).map(|length| end + length);
-        // All that begin in the run have the same rest.
-        self.jwt_is_barren = token.is_none();
-        token
+        let [header, claims, signature] = &mut self.jwt;
+        let first = start + JWT_OBJECT.len();
+        let header_end = header.end(bytes, first, is_in_token);
+        bytes[header_end..].strip_prefix(b".")?.strip_prefix(JWT_OBJECT)?;
+        let second = header_end + 1 + JWT_OBJECT.len();
+        let claims_end = claims.end(bytes, second, is_in_token);
+        bytes[claims_end..].strip_prefix(b".")?;
+        let third = claims_end + 1;
+        let end = signature.end(bytes, third, is_in_token);
+        let is_whole = header_end - first <= JWT_HEADER
+            && (JWT_PART..=JWT_CLAIMS).contains(&(claims_end - second))
+            && end - third >= JWT_PART;
+        is_whole.then_some(end)
+    }
+
+    /// Returns the number of bytes that were looked at for all runs.
+    #[cfg(test)]
+    pub(super) fn looked(&self) -> usize {
+        [&self.value, &self.keyless].into_iter().chain(&self.jwt).map(|run| run.looked).sum()
     }
 }
 
-/// Returns the length of the second and third part of a JSON Web Token, which `text` begins with.
-fn rest_of_jwt(text: &[u8]) -> Option<usize> {
-    let claims = text.strip_prefix(b".")?.strip_prefix(JWT_OBJECT)?;
-    let length = run_length(claims);
-    let signature = claims[length..].strip_prefix(b".")?;
-    let signed = run_length(signature);
-    let is_whole = (JWT_PART..=JWT_CLAIMS).contains(&length) && signed >= JWT_PART;
-    is_whole.then_some(text.len() - signature.len() + signed)
-}
-
-fn run_length(text: &[u8]) -> usize {
-    text.iter().position(|byte| !is_in_token(*byte)).unwrap_or(text.len())
-}
-
-/// Returns the end of the bytes of one kind from `start` on, and keeps them in `run`.
-fn run_end(
-    bytes: &[u8],
-    start: usize,
-    run: &mut Range<usize>,
-    is_in: impl Fn(u8) -> bool,
-) -> usize {
-    if !run.contains(&start) {
-        let length = bytes[start..].iter().position(|byte| !is_in(*byte));
-        *run = start..length.map_or(bytes.len(), |length| start + length);
+impl Run {
+    /// Returns the end of the bytes of one kind from `start` on.
+    fn end(&mut self, bytes: &[u8], start: usize, is_in: impl Fn(u8) -> bool) -> usize {
+        if !self.range.contains(&start) {
+            let length = bytes[start..].iter().position(|byte| !is_in(*byte));
+            self.set(start..length.map_or(bytes.len(), |length| start + length));
+        }
+        self.range.end
     }
-    run.end
+
+    /// Keeps a range that was looked at.
+    pub(super) fn set(&mut self, range: Range<usize>) {
+        #[cfg(test)]
+        {
+            self.looked += range.len();
+        }
+        self.range = range;
+    }
 }
 
 fn is_in_token(byte: u8) -> bool {

@@ -16,6 +16,7 @@ use crate::redact::block::REACH;
 use crate::redact::known::KnownPatterns;
 use crate::redact::known::KnownRuns;
 use crate::redact::known::PatternStart;
+use crate::redact::known::Run;
 use crate::redact::mask;
 use crate::redact::sets::PatternSet;
 use crate::redact::sets::SecretCheck;
@@ -24,6 +25,8 @@ use crate::redact::sets::SecretCheck;
 const PATTERN_BYTES: usize = 10 << 20;
 /// Bytes of the longest name of a rule, which appears in every mask.
 const NAME_BYTES: usize = 32;
+/// Bytes of the longest last line of a private key.
+const KEY_END_BYTES: usize = 71;
 /// The name of the group in a user's pattern that is the secret.
 const SECRET: &str = "secret";
 
@@ -146,7 +149,7 @@ impl SecretRules {
         std::iter::from_fn(move || {
             loop {
                 let found = matches.next(at)?;
-                let (secret, next) = self.secret(bytes, &found);
+                let (secret, next) = self.secret(bytes, &found, &mut matches.runs);
                 at = next;
                 if secret.is_some() {
                     return secret;
@@ -156,9 +159,14 @@ impl SecretRules {
     }
 
     /// Returns the secret of a match, if it is one, and the index to continue from.
-    fn secret(&self, bytes: &[u8], found: &Match) -> (Option<Secret<'_>>, usize) {
+    fn secret(
+        &self,
+        bytes: &[u8],
+        found: &Match,
+        runs: &mut KnownRuns,
+    ) -> (Option<Secret<'_>>, usize) {
         let CompiledRule { name, check, .. } = &self.patterns[found.rule];
-        let Some(end) = accepted(bytes, &found.inner, *check) else {
+        let Some(end) = accepted(bytes, &found.inner, *check, runs) else {
             return (None, found.inner.start.max(found.start + 1));
         };
         let range = widened(found.inner.start..end, found.start);
@@ -286,7 +294,12 @@ pub(super) fn group(regex: &meta::Regex, pattern: PatternID) -> Option<usize> {
 }
 
 /// Returns the end of the secret that begins with `inner`, or none if that is no secret.
-fn accepted(bytes: &[u8], inner: &Range<usize>, check: SecretCheck) -> Option<usize> {
+fn accepted(
+    bytes: &[u8],
+    inner: &Range<usize>,
+    check: SecretCheck,
+    runs: &mut KnownRuns,
+) -> Option<usize> {
     let value = &bytes[inner.clone()];
     match check {
         SecretCheck::None => Some(inner.end),
@@ -298,7 +311,7 @@ fn accepted(bytes: &[u8], inner: &Range<usize>, check: SecretCheck) -> Option<us
             let mixed = letters && digits;
             (mixed && is_literal(value)).then_some(inner.end)
         }
-        SecretCheck::Key => key_end(bytes, inner),
+        SecretCheck::Key => key_end(bytes, inner, &mut runs.keyless),
     }
 }
 
@@ -315,13 +328,18 @@ fn widened(secret: Range<usize>, start: usize) -> Range<usize> {
 }
 
 /// Returns the end of the private key whose first line is `first`: that of its last line, if there
-/// is one, else that of the last line that looks like part of a key.
-fn key_end(bytes: &[u8], first: &Range<usize>) -> Option<usize> {
+/// is one, else that of the last line that looks like part of a key. First lines come in order, and
+/// no last line begins before the end of `keyless`.
+fn key_end(bytes: &[u8], first: &Range<usize>, keyless: &mut Run) -> Option<usize> {
     let farthest = bytes.len().min(first.start + REACH);
-    let rest = &bytes[first.end.min(farthest)..farthest];
-    let body = || KEY_BODY.find(rest).map(|body| body.end()).filter(|length| *length > 0);
-    let length = KEY_END.find(rest).map(|end| end.end()).or_else(body)?;
-    Some(first.end + length)
+    let start = first.end.min(farthest);
+    let from = start.max(keyless.range.end);
+    if let Some(last) = KEY_END.find(&bytes[from..farthest]) {
+        return Some(from + last.end());
+    }
+    keyless.set(from..from.max(farthest.saturating_sub(KEY_END_BYTES)));
+    let body = KEY_BODY.find(&bytes[start..farthest])?;
+    (!body.is_empty()).then_some(start + body.end())
 }
 
 static KEY_END: LazyLock<Regex> = LazyLock::new(|| {
@@ -334,7 +352,9 @@ static KEY_BODY: LazyLock<Regex> = LazyLock::new(|| {
     let line = "[A-Za-z0-9+/=]{32,}";
     let header = r"(?:Proc-Type|DEK-Info|Version|Comment): [^\n\\]{0,100}";
     let last = format!("{gap}[A-Za-z0-9+/=]{{1,31}}");
-    let regex = format!(r"(?-u)\A(?:(?:{gap}{header})*(?:{gap}{line})+(?:{last})?)?");
+    // More headers than any key has are not looked at again from each first line among them.
+    let headers = format!("(?:{gap}{header}){{0,8}}");
+    let regex = format!(r"(?-u)\A(?:{headers}(?:{gap}{line})+(?:{last})?)?");
     Regex::new(&regex).expect("it is tested")
 });
 

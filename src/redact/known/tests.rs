@@ -1,27 +1,14 @@
-//! What the patterns find is what one regex of all of them finds, as fast for any text.
-
-use std::time::Instant;
+//! What the patterns find is what one regex of all of them finds.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::redact::PatternSet;
-use crate::redact::Rule;
 use crate::redact::SETS;
-use crate::redact::SecretRules;
 use crate::redact::samples;
 
 /// The patterns that are not regexes alone, as such.
 const JWT: &str = r"(?-u)(?:\b|\\[nrt])(eyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,})";
 const VALUE_END: &str = r#"([^\s"'<>\\,;(){}\[\]]{8,1000})(?:[\s"'<>\\,;)}\]]|$)"#;
-
-/// Times that a search of hostile text may take as long as one of other text. Without
-/// optimization, what is ours is slower than the automaton.
-const MOST_TIMES: f64 = if cfg!(debug_assertions) { 2000.0 } else { 200.0 };
-
-fn sets() -> Vec<&'static PatternSet> {
-    SETS.iter().collect()
-}
 
 /// Returns the whole regex of each pattern.
 fn regexes() -> Vec<String> {
@@ -214,69 +201,5 @@ fn limits_of_length_are_those_of_the_regexes() {
             let want = expected(&regex, bytes, accepted);
             assert_eq!(found(&known, bytes, accepted), want, "{text}");
         }
-    }
-}
-
-/// Returns the shortest of some times that a search takes, in seconds.
-fn cost(rules: &SecretRules, text: &str, times: usize) -> f64 {
-    let search = |_| {
-        let started = Instant::now();
-        let count = rules.find(text.as_bytes(), 0).count();
-        assert!(count < text.len());
-        started.elapsed().as_secs_f64()
-    };
-    (0..times).map(search).fold(f64::INFINITY, f64::min)
-}
-
-#[test]
-fn no_text_makes_a_search_slow() {
-    let own = Rule { name: "own".to_owned(), regex: "z[a-z0-9_-]{3,900}z!".to_owned() };
-    let long = 200_000;
-    let text = |unit: &str| unit.repeat(long / unit.len());
-    let mut random = 1_u64;
-    let mut token = |prefix: &str| {
-        let next = |_| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            char::from(
-                b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-                    [(random >> 58) as usize],
-            )
-        };
-        format!("{prefix}{}", (0..800).map(next).collect::<String>())
-    };
-    let plain = text("some text here, 12 words of it\n");
-    let base64: String = (0..long / 820).map(|_| token("{\"data\":\"eyJ") + "\"}\n").collect();
-    let zs: String = (0..long / 820).map(|_| token("z")).collect();
-    for own in [vec![], vec![own]] {
-        let rules = SecretRules::new(&sets(), &own).unwrap();
-        let before = cost(&rules, &plain, 9);
-        if own.is_empty() {
-            let header = "-eyJ".repeat(240);
-            for hostile in [
-                base64.clone(),
-                text("password="),
-                text("token=$x"),
-                text(&format!("{} ", "token=".repeat(160))),
-                text("-eyJ"),
-                text("eyJaaaaaaaaaaaa."),
-                text(&format!("{header}.eyJ{}!", "a".repeat(3900))),
-                text("a.a.a.a.a.a.a.a.a.a://x:"),
-                text("sk-"),
-                text("bearer a"),
-                text("authorization: basic "),
-            ] {
-                let slowest = cost(&rules, &hostile, 3);
-                let start: String = hostile.chars().take(30).collect();
-                let most = MOST_TIMES * before;
-                assert!(slowest < most, "{start}: {slowest} s, {before} s for plain text");
-            }
-        } else {
-            cost(&rules, &zs, 1);
-        }
-        let tokens = cost(&rules, &base64, 3);
-        let limit = if own.is_empty() { 50.0 } else { MOST_TIMES };
-        assert!(tokens < limit * before, "{tokens} s, {before} s for plain text");
-        let after = cost(&rules, &plain, 9);
-        assert!(after < 5.0 * before, "{after} s, {before} s before");
     }
 }
