@@ -114,11 +114,11 @@ fn bytes_that_are_not_utf8() {
 
 #[test]
 fn ends_of_lines_of_other_systems_and_colours() {
-    let text = "one\r\ntwo\r\n\x1b[31mred a\x1b[0m\rover\n";
+    let text = "one\r\ntwo\r\n\x1b[31m 10%\x1b[0m\r100%\n\x1b[31mred a\x1b[0m\rother\n";
     each_mode(text.as_bytes(), |dir| {
         assert_eq!(fs::read(dir.join("x.txt")).unwrap(), text.as_bytes());
-        assert_eq!(read(dir, "x.txt.tail"), "one\ntwo\nover\n");
-        assert!(read(dir, "x.txt.summary").ends_with("\none\ntwo\nover\n"));
+        assert_eq!(read(dir, "x.txt.tail"), "one\ntwo\n100%\nred a\rother\n");
+        assert!(read(dir, "x.txt.summary").ends_with("\none\ntwo\n100%\nred a\u{240d}other\n"));
     });
 }
 
