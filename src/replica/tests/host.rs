@@ -111,6 +111,13 @@ impl Host {
         entries.any(|entry| entry.key == found.key && entry.path == path)
     }
 
+    /// Returns true if it has nothing to publish and nothing to show.
+    pub(super) fn is_idle(&self) -> bool {
+        let has_said_all = self.disk.published_messages == self.disk.messages.len();
+        let is_sent = self.disk.intent.is_none() && has_said_all && self.changes().is_empty();
+        is_sent && self.plan().steps.is_empty()
+    }
+
     /// Compares its files with what it agreed upon, which may be other ones that were copied.
     pub(super) fn recognize_files(&mut self) {
         self.disk.base.keep_same(&self.disk.files);

@@ -3,6 +3,7 @@
 mod bucket;
 mod killed;
 mod lost;
+mod meeting;
 mod restored;
 
 use std::collections::BTreeMap;
@@ -154,47 +155,6 @@ impl World {
         }
     }
 
-    /// Everybody publishes and looks, until nothing changes any more.
-    fn meet(&mut self) {
-        self.lost.clear();
-        for round in 0..200 {
-            for host in 0..self.hosts.len() {
-                self.hosts[host].is_up = true;
-                self.complete_all(host);
-                self.push(host);
-                if round % 7 == 6 {
-                    self.look(host);
-                    self.hosts[host].show(usize::MAX);
-                }
-            }
-        }
-        (0..2).for_each(|_| self.collect(0));
-        self.sweep(0);
-        for host in 0..self.hosts.len() {
-            self.look(host);
-            self.hosts[host].show(usize::MAX);
-            self.read(host);
-        }
-        self.compare();
-    }
-
-    fn compare(&self) {
-        if self.talks {
-            let log = self.log.values().map(|(at, piece)| format!("{at}: {piece:?}"));
-            println!("{}", log.collect::<Vec<_>>().join("\n"));
-        }
-        for host in &self.hosts {
-            let changes = host.changes();
-            assert!(changes.is_empty() && host.disk.intent.is_none(), "left: {changes:?}");
-            assert_eq!(host.plan().steps, [], "nothing more to do");
-            assert_eq!(host.sight(), self.hosts[0].sight(), "hosts differ");
-            assert_eq!(host.told(), self.hosts[0].told(), "hosts tell otherwise");
-            self.checker.check(host);
-        }
-        let told: BTreeSet<_> = self.hosts[0].told().into_iter().collect();
-        assert!(self.checker.messages.is_subset(&told), "a message is gone");
-    }
-
     fn put(&mut self, host: usize) {
         let path = self.pick(&PATHS);
         let token = self.fresh();
@@ -307,7 +267,7 @@ impl World {
         self.hosts[host].show(usize::MAX);
         self.hosts[host].disk.looked = Some((self.now, self.covered_for(host)));
         self.recognize(host);
-        let seen = self.seen_by(host);
+        let seen = self.seen_by(host).map(|(id, piece)| (*id, piece.clone())).collect();
         let host = &mut self.hosts[host];
         host.disk.seen = seen;
         host.disk.seen.values().for_each(|piece| host.disk.clock.see(piece.latest()));
@@ -429,9 +389,10 @@ impl World {
 
     /// Returns what a host knows as covered. It looks if the last time was a day ago.
     fn known_as_covered(&mut self, host: usize) -> Covered {
-        let (now, there) = (self.now, self.covered_for(host));
+        let now = self.now;
         let looked = self.hosts[host].disk.looked.take().filter(|(at, _)| now - at < DAY);
-        self.hosts[host].disk.looked.insert(looked.unwrap_or((now, there))).1.clone()
+        let looked = looked.unwrap_or_else(|| (now, self.covered_for(host)));
+        self.hosts[host].disk.looked.insert(looked).1.clone()
     }
 
     fn covered(&self) -> Covered {

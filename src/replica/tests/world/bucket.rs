@@ -91,7 +91,7 @@ impl World {
         if self.to_delete.take().is_some() || self.is_blind(host) {
             return;
         }
-        let known = State::of(self.seen_by(host).values()).artifacts.into_values();
+        let known = State::of(self.seen_by(host).map(|(_, piece)| piece)).artifacts.into_values();
         let known: BTreeSet<u64> = known.filter_map(|claim| claim.artifact).collect();
         self.to_delete = Some(old.into_iter().filter(|each| !known.contains(each)).collect());
     }

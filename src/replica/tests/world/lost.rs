@@ -1,6 +1,6 @@
 //! Segments that the bucket has lost for a while, and what hosts know meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use crate::replica::Covered;
 use crate::replica::SegmentId;
@@ -67,30 +67,33 @@ impl World {
     }
 
     /// Returns what comes of it.
-    fn got(&self) -> impl Iterator<Item = (&SegmentId, &Piece)> {
+    fn got(&self) -> impl Iterator<Item = (&SegmentId, &Piece)> + Clone {
         let all = self.log.iter().map(|(id, (_, piece))| (id, piece));
         all.filter(|(id, _)| !self.lost.contains_key(id))
     }
 
     /// Returns the segments that a host has once it looks: what it had stays while it is lost.
-    pub(super) fn seen_by(&self, host: usize) -> BTreeMap<SegmentId, Piece> {
+    pub(super) fn seen_by(
+        &self,
+        host: usize,
+    ) -> impl Iterator<Item = (&SegmentId, &Piece)> + Clone {
         let seen = &self.hosts[host].disk.seen;
-        let kept = seen.iter().filter(|(id, _)| self.lost.contains_key(id));
-        self.got().chain(kept).map(|(id, piece)| (*id, piece.clone())).collect()
+        self.got().chain(seen.iter().filter(|(id, _)| self.lost.contains_key(id)))
     }
 
     /// Returns what merges cover that a host has once it looks.
     pub(super) fn covered_for(&self, host: usize) -> Covered {
-        self.seen_by(host).values().map(|piece| &piece.covers).collect()
+        self.seen_by(host).map(|(_, piece)| &piece.covers).collect()
     }
 
     /// Returns true if a host that looks does not read all that was said, as far as it can tell.
     pub(super) fn is_blind(&self, host: usize) -> bool {
-        let (seen, covered) = (self.seen_by(host), self.covered_for(host));
-        let is_absent = |id: SegmentId| !seen.contains_key(&id) && !covered.contains(&id);
+        let seen: BTreeSet<_> = self.seen_by(host).map(|(id, _)| *id).collect();
+        let covered = self.covered_for(host);
+        let is_absent = |id: SegmentId| !seen.contains(&id) && !covered.contains(&id);
         let is_gone = |id: SegmentId| !self.is_listed(id) && !covered.contains(&id);
         self.listed().any(is_absent)
-            || seen.keys().copied().any(is_gone)
+            || seen.iter().copied().any(is_gone)
             || !covered.gaps(self.listed()).is_empty()
     }
 
