@@ -77,6 +77,17 @@ pub(super) fn beginning(conversation: &Conversation) -> Result<MessagesAt, Remot
     Ok(MessagesAt { inode: mark.ino, born: mark.born, ..MessagesAt::default() })
 }
 
+/// Returns true if the directory of the conversation is the one in which the log that `at` was a
+/// place in was made, as far as the disk tells.
+pub(super) fn is_in_its_place(
+    conversation: &Conversation,
+    at: MessagesAt,
+) -> Result<bool, RemoteError> {
+    let stat = conversation.dir().stat_self();
+    let dir = FileMark::of(&stat.map_err(|error| conversation.log_error("look beside", error))?);
+    Ok((1..=at.born).contains(&dir.born))
+}
+
 /// Returns the messages that were shown with the log that `at` was a place in: whoever replaced it
 /// removed them. They are those of `writer`, and those that readers saw last.
 pub(super) fn replaced(

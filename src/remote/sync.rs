@@ -447,11 +447,19 @@ fn settled(conversation: &Conversation, looked: &Looked) -> Option<String> {
 
 /// Returns true if the message log of this host is another one than was published, or is gone,
 /// and that was not published yet. Where all of the conversation is gone, it was lost.
+///
+/// A conversation of messages alone has no manifest: it is gone if its directory is younger than
+/// the log.
 fn log_is_replaced(conversation: &Conversation, notes: &Notes) -> Result<bool, RemoteError> {
     let before = notes.agreement()?;
     let after = match own_log::found_again(conversation, before.messages)? {
         Some(messages) => Agreement { messages, ..before.clone() },
         None if conversation.has_manifest()? => return Ok(true),
+        None if before.base.entries.is_empty()
+            && own_log::is_in_its_place(conversation, before.messages)? =>
+        {
+            return Ok(true);
+        }
         None => before.without_log(MessagesAt::default()),
     };
     notes.save(&before, &after)?;

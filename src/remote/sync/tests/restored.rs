@@ -121,3 +121,43 @@ fn other_bytes_of_the_same_size_and_time_are_new() {
     other.pull();
     assert_eq!(other.sight()[&at("kept")], b"KEPT\n");
 }
+
+/// Returns what another host reads after `change` in a conversation of messages alone.
+fn heard_after(change: impl FnOnce(&Host)) -> Vec<String> {
+    let (one, other) = two_hosts();
+    one.say("first");
+    one.push();
+    other.pull();
+    // Two files that are made at nearly the same time may have one time of birth.
+    std::thread::sleep(Duration::from_millis(20));
+    change(&one);
+    let conversation = one.scene.store.create_conversation(one.scene.conversation.id()).unwrap();
+    one.sync(|sync| sync.push(&conversation)).unwrap();
+    other.pull();
+    other.heard()
+}
+
+#[test]
+fn a_log_that_is_replaced_in_a_conversation_of_messages_replaces_them() {
+    let log = |host: &Host| host.scene.at("history/messages.jsonl");
+    let heard = heard_after(|host| {
+        fs::rename(log(host), host.scene.at("before")).unwrap();
+        host.say("second");
+    });
+    assert_eq!(heard, ["second"]);
+    assert_eq!(heard_after(|host| fs::remove_file(log(host)).unwrap()), [""; 0]);
+}
+
+#[test]
+fn messages_of_a_conversation_that_was_lost_stay() {
+    let lose = |host: &Host| {
+        fs::remove_dir_all(host.scene.at("")).unwrap();
+        host.scene.store.create_conversation(host.scene.conversation.id()).unwrap();
+    };
+    assert_eq!(heard_after(lose), ["first"]);
+    let heard = heard_after(|host| {
+        lose(host);
+        host.say("second");
+    });
+    assert_eq!(heard, ["first", "second"]);
+}
