@@ -1,11 +1,13 @@
 //! Messages that may have newlines, as lines.
 
 use std::io;
+use std::mem;
 use std::pin::Pin;
 use std::task::Context;
 use std::task::Poll;
 use std::task::ready;
 
+use memchr::memchr2;
 use tokio::io::AsyncRead;
 use tokio::io::ReadBuf;
 
@@ -39,17 +41,28 @@ impl<R> ValueLines<R> {
         Self { input, depth: 0, in_text: false, is_escaped: false }
     }
 
-    fn part(&mut self, bytes: &mut [u8]) {
-        for byte in bytes {
-            match *byte {
-                b'\n' | b'\r' if self.depth > 0 => *byte = b' ',
-                _ if self.is_escaped => self.is_escaped = false,
-                b'\\' => self.is_escaped = self.in_text,
-                b'"' => self.in_text = self.depth > 0 && !self.in_text,
-                b'{' | b'[' if !self.in_text => self.depth += 1,
-                b'}' | b']' if !self.in_text => self.depth = self.depth.saturating_sub(1),
-                _ => {}
+    fn part(&mut self, mut bytes: &mut [u8]) {
+        while !bytes.is_empty() {
+            let is_text = self.in_text && !self.is_escaped;
+            let end = if is_text { memchr2(b'"', b'\\', bytes).unwrap_or(bytes.len()) } else { 0 };
+            let (text, rest) = mem::take(&mut bytes).split_at_mut(end);
+            flatten(text);
+            if let Some((next, rest)) = rest.split_first_mut() {
+                self.step(next);
+                bytes = rest;
             }
+        }
+    }
+
+    fn step(&mut self, byte: &mut u8) {
+        match *byte {
+            b'\n' | b'\r' if self.depth > 0 => *byte = b' ',
+            _ if self.is_escaped => self.is_escaped = false,
+            b'\\' => self.is_escaped = self.in_text,
+            b'"' => self.in_text = self.depth > 0 && !self.in_text,
+            b'{' | b'[' if !self.in_text => self.depth += 1,
+            b'}' | b']' if !self.in_text => self.depth = self.depth.saturating_sub(1),
+            _ => {}
         }
     }
 }
@@ -70,7 +83,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for ValueLines<R> {
 /// Replaces newlines by spaces.
 pub(super) fn flatten(bytes: &mut [u8]) {
     let mut from = 0;
-    while let Some(at) = memchr::memchr2(b'\n', b'\r', &bytes[from..]) {
+    while let Some(at) = memchr2(b'\n', b'\r', &bytes[from..]) {
         bytes[from + at] = b' ';
         from += at + 1;
     }

@@ -64,7 +64,7 @@ fn summary(store: &TestStore, dir: &Path, exit_code: Option<i32>) -> String {
     let bytes = fs::read(dir.join("output")).unwrap();
     let call = dir.file_name().unwrap().to_str().unwrap();
     let code = exit_code.map(|code| format!("--exit-code={code}"));
-    let mut arguments = vec!["--conversation", "c1", "--call", call];
+    let mut arguments = vec!["--conversation", "c1", "--call", call, "--always"];
     arguments.extend(code.as_deref());
     store.ctxfs("put", &arguments).stdin(bytes).text()
 }
@@ -140,7 +140,7 @@ fn what_is_written_about_errors_is_none() {
     let long: Vec<_> = texts.filter(|path| fs::metadata(path).unwrap().len() >= LONG).collect();
     let wrong = long.iter().filter_map(|path| {
         let text = fs::read(path).unwrap();
-        let summary = store.ctxfs("put", &["--conversation", "c2"]).stdin(text).text();
+        let summary = store.ctxfs("put", &["--conversation", "c2", "--always"]).stdin(text).text();
         let errors = errors(&summary);
         (!errors.is_empty()).then(|| format!("{}: {errors:#?}\n", path.display()))
     });

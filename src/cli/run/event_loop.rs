@@ -121,11 +121,13 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         let end = Instant::now() + GRACE;
         while !self.child.outputs.is_empty() {
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() && self.taken >= all {
+            let ready = self.wait(Some(left))?;
+            let is_quiet = !ready.outputs.contains(&true);
+            self.handle(&ready)?;
+            // With no byte left, an end of file is still to be read: it makes an output ready.
+            if left.is_zero() && (is_quiet || self.taken > all) {
                 break;
             }
-            let ready = self.wait(Some(left))?;
-            self.handle(&ready)?;
         }
         Ok(())
     }

@@ -189,10 +189,12 @@ fn without_ctxfs_commands_run_by_themselves() {
     let check = || {
         let output = codex(&home, &["-c", FAILING]);
         assert_eq!(output.code, 3, "{output}");
-        assert!(output.stdout.starts_with(b"1\n2\n") && output.stdout.ends_with(b"reason\n"));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.starts_with("1\n2\n") && text.ends_with("reason\n"), "{output}");
         let output = claude_code(&home, &of_model(FAILING), AGENT);
         assert_eq!(output.code, 3, "{output}");
-        assert!(output.stdout.starts_with(b"1\n2\n") && output.stdout.ends_with(b"reason\n"));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.starts_with("1\n2\n") && text.ends_with("reason\n"), "{output}");
     };
     mode(0o644);
     check();
@@ -257,7 +259,7 @@ fn a_variable_of_the_environment_stays_in_force() {
     let output = codex(&home, &["-c", "of_user; echo $BASH_ENV"]);
     assert_eq!(output.stdout, format!("user\n{}\n", theirs.display()).as_bytes(), "{output}");
     home.install(&["codex", "--remove"]).stdout();
-    assert_eq!(home.tree().len(), 1);
+    assert!(!home.path(".codex").exists());
 }
 
 #[test]

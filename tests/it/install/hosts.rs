@@ -230,7 +230,7 @@ fn the_hosts_are_listed() {
     let wanted = "\
 HOST         FOUND  USER       PROJECT
 claude-code  yes    -          -
-codex        -      -          yes
+codex        yes    -          yes
 opencode     -      -          -
 gemini-cli   yes    unreadable -
 copilot      -      -          -

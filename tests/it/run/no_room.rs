@@ -266,7 +266,7 @@ fn secrets_are_masked_in_what_memory_holds() {
 fn the_reader_may_leave() {
     let store = TestStore::new();
     let script =
-        "(\"$1\" run --store \"$2\" -c c7 -- sh -c 'seq 20000; exit 3' 2>&1; echo $? >&2) |
+        "(\"$1\" run --store \"$2\" -c c7 -- sh -c 'seq 20000; exit 3' 2>&1 || echo $? >&2) |
         head -n 1";
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_ctxfs"));
     let command = Command::shell(script, &[program, &store.path()]).without_settings();
