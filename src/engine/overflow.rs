@@ -53,12 +53,11 @@ impl Overflow {
             (reason.clone(), None)
         };
         let loss = Loss { why, has_end: cut.is_some() };
-        match cut {
-            Some(count) => (loss, format!("{reason}; {count} bytes before its end are left out")),
-            None => {
-                let count = self.tail.dropped() + self.tail.bytes().len() as u64;
-                (loss, format!("{reason}; {count} bytes more were not kept"))
-            }
+        if let Some(count) = cut {
+            (loss, format!("{reason}; {count} bytes before its end are left out"))
+        } else {
+            let count = self.tail.dropped() + self.tail.bytes().len() as u64;
+            (loss, format!("{reason}; {count} bytes more were not kept"))
         }
     }
 

@@ -69,13 +69,14 @@ impl ReplacePolicy {
             (Host::ClaudeCode, ResultKind::Text) => ShownWhole::chars(50_000),
             (Host::ClaudeCode, ResultKind::Mixed) => ShownWhole::chars(100_000),
             (Host::Codex, _) => ShownWhole::chars(10_000),
-            (Host::GeminiCli, ResultKind::Mixed) => ShownWhole::ALL,
+            (Host::GeminiCli | Host::Pi, ResultKind::Mixed) | (Host::Pi, ResultKind::Text) => {
+                ShownWhole::ALL
+            }
             (Host::GeminiCli, _) => ShownWhole::chars(40_000),
             (Host::Copilot, _) => ShownWhole { bytes: 20 << 10, ..ShownWhole::ALL },
             (Host::Opencode, _) | (Host::Pi, ResultKind::Command | ResultKind::FailedCommand) => {
                 ShownWhole { bytes: 50 << 10, lines: 2000, ..ShownWhole::ALL }
             }
-            (Host::Pi, ResultKind::Text | ResultKind::Mixed) => ShownWhole::ALL,
         }
     }
 }

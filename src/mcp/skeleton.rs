@@ -13,6 +13,7 @@ const LONG: usize = 64 * 1024;
 const MOST: usize = 1 << 20;
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "what was seen of a message, each by itself")]
 pub(super) struct Skeleton {
     pub(super) text: Vec<u8>,
     pub(super) holes: Vec<Hole>,

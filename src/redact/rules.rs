@@ -182,8 +182,14 @@ struct Matches<'r, 'b> {
     runs: KnownRuns,
     /// The states of the regex of own rules. No other search gets them: text may make it slow.
     own_cache: Option<meta::Cache>,
-    /// The next match of an own rule, once it is looked for.
-    own: Option<Option<Match>>,
+    own: NextOwn,
+}
+
+/// The next match of an own rule.
+enum NextOwn {
+    Unknown,
+    None,
+    At(Match),
 }
 
 impl<'r, 'b> Matches<'r, 'b> {
@@ -194,7 +200,7 @@ impl<'r, 'b> Matches<'r, 'b> {
             candidates: rules.known.candidates(bytes, from).into_iter().peekable(),
             runs: KnownRuns::default(),
             own_cache: rules.own.as_ref().map(meta::Regex::create_cache),
-            own: None,
+            own: NextOwn::Unknown,
         }
     }
 
@@ -220,20 +226,17 @@ impl<'r, 'b> Matches<'r, 'b> {
 
     fn next_own(&mut self, at: usize) -> Option<Match> {
         let (regex, cache) = (self.rules.own.as_ref()?, self.own_cache.as_mut()?);
-        let is_known = match &self.own {
-            Some(Some(own)) => own.start >= at,
-            Some(None) => true,
-            None => false,
-        };
-        if !is_known {
-            let inside = at <= self.bytes.len();
-            self.own = Some(
-                inside
-                    .then(|| own_match(regex, cache, &self.rules.patterns, self.bytes, at))
-                    .flatten(),
-            );
+        match &self.own {
+            NextOwn::At(own) if own.start >= at => return Some(own.clone()),
+            NextOwn::None => return None,
+            NextOwn::At(_) | NextOwn::Unknown => {}
         }
-        self.own.clone().flatten()
+        let is_inside = at <= self.bytes.len();
+        let found = is_inside
+            .then(|| own_match(regex, cache, &self.rules.patterns, self.bytes, at))
+            .flatten();
+        self.own = found.clone().map_or(NextOwn::None, NextOwn::At);
+        found
     }
 }
 

@@ -206,5 +206,5 @@ fn prefix(prefix: &str) -> String {
 }
 
 fn quoted(word: &str) -> String {
-    shlex::try_quote(word).map_or_else(|_| "''".to_owned(), |quoted| quoted.into_owned())
+    shlex::try_quote(word).map_or_else(|_| "''".to_owned(), std::borrow::Cow::into_owned)
 }

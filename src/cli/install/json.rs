@@ -183,12 +183,11 @@ fn take_variable(document: &Document, entry: &ValueEntry, before: Option<&Docume
     else {
         return;
     };
-    match before.and_then(value).or_else(|| entry.former.clone()) {
-        Some(former) => member.set_value(former.as_str().into()),
-        None => {
-            member.remove();
-            document.clear(VARIABLES, before);
-        }
+    if let Some(former) = before.and_then(value).or_else(|| entry.former.clone()) {
+        member.set_value(former.as_str().into());
+    } else {
+        member.remove();
+        document.clear(VARIABLES, before);
     }
 }
 

@@ -187,7 +187,8 @@ mod tests {
             assert_eq!(with(&installed, &variables()).unwrap(), installed, "twice");
             let mut table: toml_edit::DocumentMut = installed.parse().unwrap();
             let policy = &mut table[POLICY];
-            let only = policy.get("include_only").and_then(Item::as_array).map(|a| a.len());
+            let only =
+                policy.get("include_only").and_then(Item::as_array).map(toml_edit::Array::len);
             assert!([None, Some(0), Some(4)].contains(&only), "{installed}");
             let removed = without(&installed, &variables(), Some(text)).unwrap();
             assert_eq!(removed, text, "{installed}");

@@ -179,7 +179,8 @@ fn a_command_runs_as_codex_would_run_it() {
 fn without_ctxfs_commands_run_by_themselves() {
     let home = Home::new();
     let program = home.write("bin/ctxfs", "");
-    fs::copy(env!("CARGO_BIN_EXE_ctxfs"), &program).unwrap();
+    // A process of another test that starts meanwhile must not have it open for writing.
+    Command::new("cp").args([env!("CARGO_BIN_EXE_ctxfs").as_ref(), program.as_os_str()]).stdout();
     let mode = |mode| fs::set_permissions(&program, PermissionsExt::from_mode(mode)).unwrap();
     mode(0o755);
     for host in ["codex", "claude-code"] {
