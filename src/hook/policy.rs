@@ -170,7 +170,7 @@ mod tests {
         assert!(!opencode.holds(OutputLength::of("\u{e9}".repeat(25_601).as_bytes())));
         let raised = ReplacePolicy { bash_chars: Some(90_000), ..policy };
         let raised = raised.shown_whole(Host::ClaudeCode, ResultKind::Command);
-        assert!(raised.holds(OutputLength::of(&[b'x'; 90_000])));
+        assert!(raised.holds(OutputLength::of("x".repeat(90_000).as_bytes())));
         assert_eq!(raised.most_bytes(), 360_000);
     }
 }

@@ -234,7 +234,9 @@ fn log_of_messages() -> RelPath {
 
 fn say(host: &Host, lines: &[&str], in_place: bool) {
     let at = host.scene.at("history/messages.jsonl");
-    let text: String = lines.iter().map(|line| format!("{{\"content\":\"{line}\"}}\n")).collect();
+    let text: Vec<String> =
+        lines.iter().map(|line| format!("{{\"content\":\"{line}\"}}\n")).collect();
+    let text = text.concat();
     if in_place {
         std::fs::write(at, text).unwrap();
     } else {

@@ -39,7 +39,7 @@ fn the_command_comes_before_the_tool() {
     for text in ["short\n".to_owned(), String::new(), "\0".to_owned(), "a line\n".repeat(2000)] {
         let args = Some(r#"{"command": "make\n all"}"#.to_owned());
         let tool = Some("exec".to_owned());
-        let provenance = Provenance { args, tool, ..Provenance::default() };
+        let provenance = Provenance { tool, args, ..Provenance::default() };
         let printed = print(&Fixture::analysed(text).provenance(provenance));
         let lines: Vec<&str> = printed.lines().collect();
         assert!(lines[0].starts_with("[ctxfs] "), "{lines:?}");

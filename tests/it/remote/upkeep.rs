@@ -243,7 +243,8 @@ fn has_text(path: &Path, text: &[u8]) -> bool {
     let bytes = fs::read(path).unwrap();
     let unpacked = |at: usize| {
         let mut frame = Vec::new();
-        let decoder = zstd::stream::read::Decoder::new(&bytes[at..]).map(|all| all.single_frame());
+        let decoder = zstd::stream::read::Decoder::new(&bytes[at..])
+            .map(zstd::stream::read::Decoder::single_frame);
         // What only looks like a frame has what came before it broke off.
         drop(decoder.and_then(|mut decoder| decoder.read_to_end(&mut frame)));
         memchr::memmem::find(&frame, text).is_some()

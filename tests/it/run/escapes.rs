@@ -112,9 +112,9 @@ fn what_ends_in_carriage_returns_is_found() {
         (1..2000).map(row).collect::<String>()
     );
     let hl7 = "MSH|^~\\&|A|B\rPID|1||77||Doe\rOBX|1|NM|GLU^Glucose||250|mg/dL\rOBX|2|NM|GLU^Glucose||90|mg/dL\r";
-    let numbered =
-        |count: usize| (1..=count).map(|number| format!("log line {number}\n")).collect::<String>();
-    let log = format!("{0}row 1\rrow 2\rERROR row 3\rrow 4\rrow 5\n{0}", numbered(100));
+    let numbered: Vec<String> = (1..=100).map(|number| format!("log line {number}\n")).collect();
+    let numbered = numbered.concat();
+    let log = format!("{numbered}row 1\rrow 2\rERROR row 3\rrow 4\rrow 5\n{numbered}");
     let progress = "start\ncopy 10%\rcopy 20%\rERROR: no\rcopy 30%\r\nend\n";
     let mount = TestMount::new(Mode::ALL[0]);
     let dir = mount.tool("c7");

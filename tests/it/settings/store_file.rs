@@ -96,7 +96,7 @@ fn nothing_in_a_store_ends_a_command() {
         ("a directory", &|| fs::create_dir(&file).unwrap()),
         ("no TOML", &|| write(b"= = =\x1b[31m")),
         ("no text", &|| write(b"\xff\xfe")),
-        ("long", &|| write(&[b'#'; 2 << 20])),
+        ("long", &|| write("#".repeat(2 << 20).as_bytes())),
         ("wrong keys", &|| write(b"store = \"/x\"\nmax_lines = true\nzzz = 1\nmax_bytes = 9\n")),
     ];
     let event = "{\"hook_event_name\":\"SessionStart\",\"session_id\":\"c7\"}";
