@@ -1,0 +1,376 @@
+//! The house as figures: circles of modules, imports, names, types and prose, counted in the sources.
+//!
+//! A figure may become better, never worse. A module is a file without its unit tests, and depends
+//! on another if it names it by `crate::`, `super::`, `self::` or the name of a child module. A
+//! re-export counts as the module that defines the name. The face of a layer is `src/<layer>.rs`.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use regex::Captures;
+use regex::Regex;
+
+use crate::rust_files;
+
+/// `(figure, its worst allowed value)`. Lower is better, but for `doc lines mean`. Tighten a row
+/// whenever a change makes it better.
+const LIMITS: &[(&str, f64)] = &[
+    ("largest circle", 39.0),
+    ("largest circle without faces", 24.0),
+    ("imports, percent of code", 14.0),
+    ("functions of one call", 471.0),
+    ("names for more than two types", 71.0),
+    ("types over 40 methods", 7.0),
+    ("doc blocks to read twice, percent", 12.3),
+    ("doc lines mean", 1.3),
+];
+
+/// Modules of a layer by name, `""` for its face, with their text.
+type Modules = BTreeMap<String, String>;
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+#[test]
+fn no_figure_gets_worse() {
+    let found = figures(&layers());
+    let mut worse = Vec::new();
+    for ((figure, value), (limited, limit)) in found.iter().zip(LIMITS) {
+        assert_eq!(figure, limited, "the table has another order");
+        let value = &((value * 10.0).round() / 10.0);
+        let is_worse = if *figure == "doc lines mean" { value < limit } else { value > limit };
+        println!("{figure:36} {value:8.1}   limit {limit:.1}");
+        worse.extend(is_worse.then(|| format!("{figure}: {value:.1}, limit {limit:.1}")));
+    }
+    assert!(worse.is_empty(), "{}", worse.join("\n"));
+}
+
+#[test]
+fn every_way_to_name_a_module_is_seen() {
+    let planted = |layer: &str, files: &[(&str, &str)]| {
+        let modules = files.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect();
+        let graph = graph(layer, &modules);
+        (largest_circle(&graph, false), largest_circle(&graph, true))
+    };
+    let relative = [
+        ("a", "use super::b::B;"),
+        ("b", "use crate::store::c::C;"),
+        ("c", "fn f() { super::a::f() }"),
+    ];
+    assert_eq!(planted("store", &relative), (3, 3));
+    let child = [("a", "mod b;\nfn f() { b::g() }"), ("a::b", "use super::super::a;")];
+    assert_eq!(planted("store", &child), (2, 2));
+    let through_the_face =
+        [("", "mod a;\npub use a::A;\nfn f() { a::g() }"), ("a", "use crate::store::f;")];
+    assert_eq!(planted("store", &through_the_face), (2, 0));
+    let again = [
+        ("a", "use crate::store::B;"),
+        ("", "pub use crate::store::b::B;"),
+        ("b", "use super::a;"),
+    ];
+    assert_eq!(planted("store", &again), (2, 2));
+    let grouped =
+        [("a", "use crate::store::{b::{B, C}, d};"), ("b", "use super::a::A;"), ("d", "")];
+    assert_eq!(planted("store", &grouped), (2, 2));
+    let other = [("a", "use crate::view::b::B;"), ("b", "// crate::store::a\nuse super::a;")];
+    assert_eq!(planted("store", &other), (0, 0));
+    let tested = own_text(
+        "fn a() {}\n#[cfg(test)]\nfn b() {}\n#[cfg(test)]\n#[path = \"t.rs\"]\nmod tests {\nfn c() {}\n}\n",
+    );
+    assert!(tested.contains("fn b()") && !tested.contains("fn c()"));
+}
+
+macro_rules! regex {
+    ($text:expr) => {{
+        static REGEX: LazyLock<Regex> = LazyLock::new(|| Regex::new($text).unwrap());
+        &*REGEX
+    }};
+}
+
+/// The text of a file without its unit tests. Other items for tests, such as one method, stay.
+pub(crate) fn own_text(text: &str) -> &str {
+    let tests = regex!(
+        r"(?m)^#\[cfg\((?:all\()?test[^\]]*\]\s*(?:#\[.*\]\s*)*(?:pub(?:\([^)]*\))? )?mod \w+\s*\{"
+    );
+    &text[..tests.find(text).map_or(text.len(), |found| found.start())]
+}
+
+fn layers() -> BTreeMap<String, Modules> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut layers = BTreeMap::<String, Modules>::new();
+    for path in rust_files(&src) {
+        let inside = path.strip_prefix(&src).unwrap().with_extension("");
+        let parts: Vec<_> = inside.iter().map(|part| part.to_str().unwrap()).collect();
+        let is_test = parts.contains(&"tests") || parts.last().unwrap().ends_with("tests");
+        if !is_test && !["lib", "main", "fuzz"].contains(&parts[0]) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let modules = layers.entry(parts[0].to_owned()).or_default();
+            modules.insert(parts[1..].join("::"), own_text(&text).to_owned());
+        }
+    }
+    layers
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of lines")]
+fn figures(layers: &BTreeMap<String, Modules>) -> Vec<(&'static str, f64)> {
+    let (mut circle, mut bare, mut code, mut imports, mut wrappers) = (0, 0, 0, 0, 0);
+    let (mut docs, mut doc_lines, mut odd) = (0, 0, 0);
+    let mut names = BTreeMap::<&str, BTreeSet<(&str, &str)>>::new();
+    let mut methods = BTreeMap::<(&str, &str), usize>::new();
+    for (layer, modules) in layers {
+        let graph = graph(layer, modules);
+        circle = circle.max(largest_circle(&graph, false));
+        bare = bare.max(largest_circle(&graph, true));
+        for (module, text) in modules {
+            code += text.lines().filter(|line| is_code(line) && !line.trim().is_empty()).count();
+            let uses = regex!(r"(?m)^\s*(?:pub(?:\([^)]*\))? )?use [^;]*;").find_iter(text);
+            imports += uses.map(|found| found.as_str().lines().count()).sum::<usize>();
+            let forwards = regex!(r"fn \w+[^{;]*\{\n\s*(?:self\.)?[\w:.]+\([^()\n]*\)[?;]?\n\s*\}");
+            wrappers += forwards.find_iter(text).count();
+            let types = regex!(r"(?m)^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type) (\w+)");
+            for found in types.captures_iter(text) {
+                names.entry(found.get(1).unwrap().as_str()).or_default().insert((layer, module));
+            }
+            let impls =
+                regex!(r"(?ms)^impl(?:<[^{]*?>)?\s+(?:[\w:<>, ']+ for )?(\w+)[^{]*\{(.*?)^\}");
+            for found in impls.captures_iter(text) {
+                let count =
+                    regex!(r"(?m)^    (?:pub(?:\([^)]*\))? )?(?:async |const |unsafe )*fn ")
+                        .find_iter(&found[2])
+                        .count();
+                *methods.entry((layer, found.get(1).unwrap().as_str())).or_default() += count;
+            }
+            for block in doc_blocks(text) {
+                docs += 1;
+                doc_lines += block.len();
+                odd += usize::from(is_read_twice(&block.join(" ")));
+            }
+        }
+    }
+    let common = ["Result", "Error", "Item"];
+    let shared = names.iter().filter(|(name, homes)| homes.len() > 2 && !common.contains(name));
+    let percent = |part: usize, whole: usize| 100.0 * part as f64 / whole as f64;
+    vec![
+        ("largest circle", circle as f64),
+        ("largest circle without faces", bare as f64),
+        ("imports, percent of code", percent(imports, code)),
+        ("functions of one call", wrappers as f64),
+        ("names for more than two types", shared.count() as f64),
+        ("types over 40 methods", methods.values().filter(|count| **count > 40).count() as f64),
+        ("doc blocks to read twice, percent", percent(odd, docs)),
+        ("doc lines mean", doc_lines as f64 / docs as f64),
+    ]
+}
+
+fn is_code(line: &str) -> bool {
+    !line.trim_start().starts_with("//")
+}
+
+/// Returns the lines of each doc comment, without their marks.
+fn doc_blocks(text: &str) -> Vec<Vec<&str>> {
+    let is_doc = regex!(r"^[ \t]*//[/!](?:[^/]|$)");
+    let mut blocks = Vec::new();
+    let mut block = Vec::new();
+    for line in text.lines().chain([""]) {
+        if is_doc.is_match(line) {
+            block.push(line.trim()[3..].trim());
+        } else if !block.is_empty() {
+            blocks.push(std::mem::take(&mut block));
+        }
+    }
+    blocks
+}
+
+/// Returns true for the habits of prose that stop a reader: a pronoun as subject, a free relative,
+/// a person in the place of a program. It is a place to look, not a verdict.
+fn is_read_twice(text: &str) -> bool {
+    regex!(concat!(
+        r"^(?:What|Whether|Where|Who|How|Whoever|The same|That of|Those|These|Its?|Their|They|One|Some|Of (?:so|those|what)|As|So)\b",
+        r"|\b(?:who(?:ever)? (?:asks|reads|writes|waits|has|is)|somebody|nobody|anew|so many|of use|what (?:is|was|were|has|others|came|comes)|those (?:who|that|of)|that of|any ?more)\b",
+    ))
+    .is_match(text)
+}
+
+/// Takes grouped imports apart: `use a::{b, c::{d, e}};` becomes three lines.
+fn ungrouped(text: &str) -> String {
+    fn take_apart(visibility: &str, prefix: &str, group: &str, lines: &mut Vec<String>) {
+        let (mut depth, mut from) = (0, 0);
+        let commas = group.char_indices().filter(|(_, c)| {
+            depth += i32::from(*c == '{') - i32::from(*c == '}');
+            *c == ',' && depth == 0
+        });
+        for (end, _) in commas.chain([(group.len(), ',')]) {
+            let part = group[from..end].trim();
+            from = end + 1;
+            match part.split_once('{') {
+                _ if part.is_empty() => {}
+                Some((more, inner)) => {
+                    let inner = inner.rsplit_once('}').map_or(inner, |(inner, _)| inner);
+                    take_apart(visibility, &format!("{prefix}{}", more.trim()), inner, lines);
+                }
+                None => lines.push(format!("{visibility}use {prefix}{part};")),
+            }
+        }
+    }
+    let grouped = regex!(r"(?ms)^(pub(?:\([^)]*\))? )?use ([^;]*\{[^;]*\});");
+    let lines = |found: &Captures<'_>| {
+        let mut lines = Vec::new();
+        take_apart(found.get(1).map_or("", |found| found.as_str()), "", &found[2], &mut lines);
+        lines.join("\n")
+    };
+    grouped.replace_all(text, lines).into_owned()
+}
+
+/// Returns the code of a module, where paths of its own layer alone begin with `crate::`, and none
+/// names the layer again.
+fn normalized(layer: &str, text: &str) -> String {
+    let code: Vec<&str> = text.lines().filter(|line| is_code(line)).collect();
+    let code = regex!(r"pub\(in [^)]*\)").replace_all(&code.join("\n"), "pub").into_owned();
+    let layers = |found: &Captures<'_>| match &found[1] {
+        named if named == layer => "crate".to_owned(),
+        named => format!("other_layer::{named}"),
+    };
+    regex!(r"\bcrate::(\w+)").replace_all(&ungrouped(&code), layers).into_owned()
+}
+
+/// Returns the modules of the layer that each of its modules depends on.
+fn graph(layer: &str, modules: &Modules) -> Graph {
+    let text: Modules =
+        modules.iter().map(|(name, text)| (name.clone(), normalized(layer, text))).collect();
+    let exports = re_exports(&text);
+    let mut graph = Graph::new();
+    for (module, text) in &text {
+        let here = parts(module);
+        let body = regex!(r"(?m)^pub(?:\([^)]*\))? use [^;]+;").replace_all(text, "");
+        let mut named = BTreeSet::new();
+        for found in regex!(r"\b(crate|super|self)((?:::\w+)+)").captures_iter(&body) {
+            let mut path: Vec<&str> = found[2].split("::").skip(1).collect();
+            let mut base = here.clone();
+            match &found[1] {
+                "crate" => base.clear(),
+                "super" => {
+                    base.pop();
+                    while path.first() == Some(&"super") {
+                        path.remove(0);
+                        base.pop();
+                    }
+                }
+                _ => {}
+            }
+            base.extend(path);
+            let (target, rest) = deepest(&base, modules);
+            named.insert(match rest {
+                Some(name) => defining(&exports, target, name),
+                None => target,
+            });
+        }
+        for found in regex!(r"(?m)^(?:pub(?:\([^)]*\))? )?mod (\w+);").captures_iter(text) {
+            let child = [here.clone(), vec![found.get(1).unwrap().as_str()]].concat().join("::");
+            if modules.contains_key(&child) {
+                for name in names_in(&body, &found[1]) {
+                    let deeper = format!("{child}::{name}");
+                    let is_module = modules.contains_key(&deeper);
+                    named.insert(if is_module {
+                        deeper
+                    } else {
+                        defining(&exports, child.clone(), name)
+                    });
+                }
+            }
+        }
+        named.remove(module);
+        graph.insert(module.clone(), named);
+    }
+    graph
+}
+
+fn parts(module: &str) -> Vec<&str> {
+    module.split("::").filter(|part| !part.is_empty()).collect()
+}
+
+/// Returns the deepest module that `path` leads to, and the next name.
+fn deepest<'a>(path: &[&'a str], modules: &Modules) -> (String, Option<&'a str>) {
+    let mut length = path.len();
+    while length > 0 && !modules.contains_key(&path[..length].join("::")) {
+        length -= 1;
+    }
+    (path[..length].join("::"), path.get(length).copied())
+}
+
+/// `(module, name)` of each re-export, and the module and name that it stands for.
+type Exports = BTreeMap<(String, String), (String, String)>;
+
+fn re_exports(text: &Modules) -> Exports {
+    let mut exports = Exports::new();
+    let export =
+        regex!(r"(?m)^pub(?:\([^)]*\))? use ((?:crate::|self::)?[\w:]+?)::(\w+)(?: as (\w+))?;");
+    for (module, code) in text {
+        for found in export.captures_iter(code) {
+            let path = &found[1];
+            let base: Vec<&str> = match path.strip_prefix("crate::") {
+                Some(path) => path.split("::").collect(),
+                None => {
+                    let path = path.strip_prefix("self::").unwrap_or(path);
+                    parts(module).into_iter().chain(path.split("::")).collect()
+                }
+            };
+            let (target, _) = deepest(&base, text);
+            if target != *module {
+                let name = found.get(3).map_or(&found[2], |alias| alias.as_str());
+                exports.insert((module.clone(), name.to_owned()), (target, found[2].to_owned()));
+            }
+        }
+    }
+    exports
+}
+
+fn defining(exports: &Exports, module: String, name: &str) -> String {
+    let mut at = (module, name.to_owned());
+    for _ in 0..10 {
+        match exports.get(&at) {
+            Some(next) => at.clone_from(next),
+            None => break,
+        }
+    }
+    at.0
+}
+
+/// Returns each word after `module::` where that begins a path.
+fn names_in<'a>(code: &'a str, module: &str) -> Vec<&'a str> {
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(&format!("{module}::"))
+        .filter(|(at, _)| !code[..*at].ends_with(|c| word(c) || c == ':'))
+        .map(|(at, found)| &code[at + found.len()..])
+        .map(|rest| &rest[..rest.find(|c| !word(c)).unwrap_or(rest.len())])
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+/// Returns the size of the largest group of modules each of which leads to all others of the group.
+fn largest_circle(graph: &Graph, without_face: bool) -> usize {
+    let steps = |module: &str| graph.get(module).into_iter().flatten().map(String::as_str);
+    let reachable = |module: &str| {
+        let mut reached = BTreeSet::new();
+        let mut ahead: Vec<&str> = steps(module).collect();
+        while let Some(next) = ahead.pop() {
+            if !(without_face && next.is_empty())
+                && graph.contains_key(next)
+                && reached.insert(next)
+            {
+                ahead.extend(steps(next));
+            }
+        }
+        reached
+    };
+    let reached: BTreeMap<&str, BTreeSet<&str>> = graph
+        .keys()
+        .filter(|module| !(without_face && module.is_empty()))
+        .map(|module| (module.as_str(), reachable(module)))
+        .collect();
+    let circle = |(module, far): (&&str, &BTreeSet<&str>)| {
+        far.iter()
+            .filter(|other| reached.get(*other).is_some_and(|far| far.contains(*module)))
+            .count()
+    };
+    reached.iter().map(circle).max().unwrap_or(0)
+}
