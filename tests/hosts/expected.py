@@ -44,14 +44,16 @@ def of(profile):
 
 def of_server(profile):
     size = outputs.SERVER_BYTES
-    text, shorter, pictures = outputs.rows(size), outputs.rows(size // 2), profile.sends_pictures
+    text, pictures = outputs.rows(size), profile.sends_pictures
+    # Of another size than the parts, as the checks find an output by its bytes.
+    beside_picture = size * 2 // 5
     parts = profile.joint.join(outputs.halves(outputs.rows(size // 2)))
     structured = outputs.structured(size // 4)[1] if profile.shows_structure else outputs.rows(size // 4)
     return [
         Output("MCP result", profile.probe(size, "text"), text),
         Output("MCP result in parts", profile.probe(size // 2, "blocks"), parts),
         Output("MCP result with structure", profile.probe(size // 4, "structured"), structured, framed=True),
-        Output("MCP result with an image", profile.probe(size // 2, "picture"), shorter, picture=pictures, framed=True),
+        Output("MCP result with an image", profile.probe(beside_picture, "picture"), outputs.rows(beside_picture), picture=pictures, framed=True),
         Output("MCP error", profile.probe(size // 5, "error"), outputs.rows(size // 5), framed=True),
     ]
 
