@@ -291,7 +291,8 @@ proptest! {
     #[test]
     fn whatever_a_result_is_the_rest_of_it_stays(
         blocks in prop::collection::vec(any_block(), 0..5),
-        structured in prop::option::of(("[a-z]{0,30}", prop_oneof![Just(1), Just(2000)])),
+        // Within the limits, or so long that any stand-in pays.
+        structured in prop::option::of(("[a-z]{20,30}", prop_oneof![Just(1), Just(2000)])),
         order in Just(vec!["content", "structuredContent", "_meta", "isError"]).prop_shuffle(),
         spaces in "[ \n\t]{0,2}",
     ) {
