@@ -8,8 +8,6 @@ use crate::engine::Base;
 use crate::engine::Computed;
 use crate::engine::Recipe;
 use crate::engine::Version;
-use crate::engine::sync::atomic::AtomicBool;
-use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::fs::Attr;
 use crate::fs::Entry;
 use crate::fs::FileKind;
@@ -18,22 +16,16 @@ use crate::fs::Shared;
 use crate::fs::TimedAttr;
 use crate::fs::asker::Asker;
 use crate::fs::attr::Inherited;
-use crate::fs::facts;
 use crate::fs::key::ComputedKey;
 use crate::fs::key::Key;
 use crate::fs::node::ComputedNode;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
-use crate::fs::node::file::FileNode;
 use crate::store::Stat;
 
 /// The time for which the kernel may cache the attributes of a computed file. They never change, so
 /// any time is right; an hour is as good as for ever, and bounds the harm of a bug.
 const SETTLED: Duration = Duration::from_hours(1);
-
-/// The milliseconds in which those who were told to look a view up again have done so, also on a
-/// machine with ten times more to do than it can, where threads wait for seconds.
-const AGAIN: u64 = 10_000;
 
 /// The origin of a computed file.
 pub(crate) struct Origin {
@@ -59,41 +51,9 @@ pub(crate) fn intern(
     let of_ino = of.map(|of| of.ino);
     let key = ComputedKey { of: of_ino, computed: Arc::clone(&computed), rights, closed };
     fs.nodes.intern(Key::Computed(key), |_| {
-        let promised = AtomicBool::new(false);
-        let node = ComputedNode { of: of.cloned(), inherited, computed, closed, promised };
+        let node = ComputedNode { of: of.cloned(), inherited, computed, closed };
         Ok(NodeKind::Computed(Box::new(node)))
     })
-}
-
-/// Returns false if a view that was promised to the kernel is that of an earlier version of its
-/// file by now. One that was not promised has just been looked up.
-pub(super) fn is_current(fs: &Shared, of: &ComputedNode) -> bool {
-    if !of.promised.load(Relaxed) {
-        return true;
-    }
-    let Some(NodeKind::File(file)) = of.of.as_ref().map(|of| &of.kind) else { return true };
-    let is_current = match facts::present_version(&fs.engine, file) {
-        Ok((version, _)) => version == *of.computed.version(),
-        Err(error) => error.must_wait(),
-    };
-    if !is_current {
-        file.tell_stale(moment(fs));
-    }
-    is_current
-}
-
-/// Returns true if views of `file` may be promised. Not to those who have just been told to look
-/// one up again: the next change must not tell them a second time, as the kernel then gives up.
-pub(super) fn may_be_promised(fs: &Shared, file: &FileNode) -> bool {
-    match file.told_stale() {
-        0 => true,
-        told => moment(fs) > told + AGAIN,
-    }
-}
-
-/// Returns the milliseconds since the start.
-fn moment(fs: &Shared) -> u64 {
-    fs.started.elapsed().as_millis() as u64
 }
 
 /// Returns the attributes of a computed file: exact and cacheable once its text has been computed.

@@ -46,14 +46,7 @@ pub(super) fn getattr(
         let entry = entry(fs, &node);
         return done(entry.map(|entry| TimedAttr { attr: entry.attr, ttl: entry.attr_ttl }));
     };
-    let mut known = computed_node::attr(&node, of);
-    if !computed_node::is_current(fs, of) {
-        if !of.is_held() {
-            return done(Err(FsError::Stale));
-        }
-        // Whoever holds it sees what it was opened as.
-        known.ttl = known.ttl.min(FILE_ATTR_TTL);
-    }
+    let known = computed_node::attr(&node, of);
     // Whoever holds it found it when it could be read, and a known size is that of then.
     if of.closed || !known.ttl.is_zero() {
         return done(Ok(known));

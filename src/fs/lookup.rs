@@ -17,7 +17,6 @@ use crate::engine::Version;
 use crate::engine::messages_version;
 use crate::engine::names;
 use crate::engine::resolve;
-use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::fs::Caller;
 use crate::fs::Entry;
 use crate::fs::FsError;
@@ -33,7 +32,6 @@ use crate::fs::getattr;
 use crate::fs::key::Key;
 use crate::fs::local_copy;
 use crate::fs::message_log;
-use crate::fs::node::ComputedNode;
 use crate::fs::node::Link;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
@@ -48,7 +46,6 @@ use crate::view::Derived;
 use crate::view::Reading;
 use crate::view::View;
 use crate::view::ViewDir;
-use crate::view::listed;
 
 pub(super) fn lookup(fs: &Arc<Shared>, parent: Ino, name: &OsStr, caller: Caller) -> Result<Entry> {
     let parent = fs.nodes.get(parent)?;
@@ -89,7 +86,7 @@ pub(super) fn lookup_in(
 }
 
 /// Returns the entry of `node`, which is counted as found under `name` after the directory was
-/// marked. Promises the name of a view that directories list.
+/// marked. Promises the name of a directory of views with its file.
 pub(super) fn entry_of(
     fs: &Shared,
     mark: Option<&Mark>,
@@ -105,30 +102,18 @@ pub(super) fn entry_of(
             entry.attr_ttl = entry.attr_ttl.max(getattr::FILE_ATTR_TTL);
             return Ok(entry);
         }
-        NodeKind::Computed(computed) if is_listed(computed) => computed.of.as_ref(),
-        NodeKind::ViewDir { of, base: None, .. } => Some(of),
-        _ => None,
+        NodeKind::ViewDir { of, base: None, .. } => of,
+        _ => return Ok(entry),
     };
-    if let (Some(mark), Some(NodeKind::File(file))) = (mark, of.map(|of| &of.kind))
+    if let (Some(mark), NodeKind::File(file)) = (mark, &of.kind)
         && getattr::is_at_rest(file, entry.attr.ctime)
         && !file.is_message_log()
-        && computed_node::may_be_promised(fs, file)
         && let Some(link) = file.link.get()
         && name.as_bytes().starts_with(link.name.as_bytes())
     {
         entry.entry_ttl = mark.give(&link.name, node.ino);
     }
-    if let NodeKind::Computed(computed) = &node.kind {
-        computed.promised.store(!entry.entry_ttl.is_zero(), Relaxed);
-    }
     Ok(entry)
-}
-
-/// Returns true for a view that directories list.
-fn is_listed(of: &ComputedNode) -> bool {
-    let Recipe::View(view) = of.computed.recipe() else { return false };
-    let is_it = |derived: &Derived| matches!(derived, Derived::File(listed) if *listed == **view);
-    listed().any(|(_, derived)| is_it(derived))
 }
 
 /// Returns the node that `name` leads to, counted as looked up.

@@ -18,7 +18,6 @@ use crate::engine::SourceDir as _;
 use crate::engine::SourceFile as _;
 use crate::engine::sync::Mutex;
 use crate::engine::sync::MutexGuard;
-use crate::engine::sync::atomic::AtomicBool;
 use crate::engine::sync::atomic::AtomicU64;
 use crate::fs::FsError;
 use crate::fs::Ino;
@@ -75,9 +74,6 @@ pub(crate) struct ComputedNode {
     /// True if it is the file as those find it who may not read it: without size, never to be
     /// opened.
     pub(crate) closed: bool,
-    /// True once its name was promised to the kernel, which then may not look it up again before it
-    /// uses it.
-    pub(crate) promised: AtomicBool,
 }
 
 /// The name of a node on disk. Empty for the root, and after removal.
@@ -92,13 +88,6 @@ pub(crate) struct Link {
 }
 
 impl ComputedNode {
-    /// Returns true if somebody has it open, or something is computed from it.
-    pub(crate) fn is_held(&self) -> bool {
-        /// By the node, and by its key.
-        const OWN: usize = 2;
-        Arc::strong_count(&self.computed) > OWN
-    }
-
     /// Returns the rights to it that its origin gives now. Fails if that is gone.
     pub(crate) fn origin_rights(&self) -> Result<Rights> {
         let Some(of) = &self.of else { return Ok(self.inherited.rights) };

@@ -27,7 +27,6 @@ use crate::fs::Pages;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::asker::Asker;
-use crate::fs::computed_node;
 use crate::fs::dir;
 use crate::fs::far;
 use crate::fs::getattr;
@@ -149,9 +148,6 @@ pub(super) fn open(
     match &node.kind {
         NodeKind::Computed(_) if mode.writes() => done(Err(FsError::Computed)),
         NodeKind::Computed(of) => {
-            if !computed_node::is_current(fs, of) {
-                return done(Err(FsError::Stale));
-            }
             let checked = Asker::new(fs, caller).check(of);
             match checked.and_then(|()| fs.claim(&node, caller, 1)) {
                 Ok(share) => open_computed(fs, &of.computed, share, done),

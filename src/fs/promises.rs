@@ -1,9 +1,10 @@
 //! Promises to the kernel: the time for which it may answer for a file without asking.
 //!
 //! A name and the attributes of its file are promised while the server watches the directory in the
-//! store and the file is at rest: it has no writer here, and has not changed for a moment. Views
-//! that directories list are promised with their file. A change by anybody ends the promise, and
-//! the kernel is told ([`notices`](super::notices)).
+//! store and the file is at rest: it has no writer here, and has not changed for a moment. So is the
+//! name of a directory of its views. A view's own name is never promised: the next version is
+//! another node. A change by anybody ends the promise, and the kernel is told
+//! ([`notices`](super::notices)).
 //!
 //! A promise is kept in this order: the changes of the directory are counted ([`Promises::mark`]),
 //! the disk is asked, and the promise is given only if no change came meanwhile
@@ -157,7 +158,7 @@ impl Mark {
         fs.promises.mark(node.as_dir().ok()?)
     }
 
-    /// Promises `node`, which is found under `name` or is a view of what is. Returns the time for
+    /// Promises `node`, which is found under `name` or has its views. Returns the time for
     /// which that lasts: none if anything has changed since the mark.
     pub(super) fn give(&self, name: &OsStr, node: Ino) -> Duration {
         if !self.dir.promise(name, node, LASTS) {

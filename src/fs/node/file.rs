@@ -12,8 +12,6 @@ use crate::engine::RewriteCount;
 use crate::engine::Tracker;
 use crate::engine::sync::Mutex;
 use crate::engine::sync::MutexGuard;
-use crate::engine::sync::atomic::AtomicU64;
-use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::known_facts::KnownFacts;
@@ -57,8 +55,6 @@ pub(crate) struct FileNode {
     pub(crate) facts: KnownFacts,
     pub(crate) sizes: KnownSizes,
     pub(crate) tracker: Tracker,
-    /// See [`Self::told_stale`].
-    told_stale: AtomicU64,
     life: Mutex<Life>,
 }
 
@@ -71,7 +67,6 @@ impl FileNode {
             facts: KnownFacts::default(),
             sizes: KnownSizes::default(),
             tracker: Tracker::default(),
-            told_stale: AtomicU64::new(0),
             life: Mutex::new(Life::at_rest(stat)),
         }
     }
@@ -160,17 +155,6 @@ impl FileNode {
             }
         }
         true
-    }
-
-    /// Notes at `moment`, in milliseconds, that somebody was told that a view of it is of an
-    /// earlier version, and looks it up again.
-    pub(crate) fn tell_stale(&self, moment: u64) {
-        self.told_stale.store(moment + 1, Relaxed);
-    }
-
-    /// Returns the moment after that, or 0 if nobody was told.
-    pub(crate) fn told_stale(&self) -> u64 {
-        self.told_stale.load(Relaxed)
     }
 
     /// Locks its life, so that nothing is written meanwhile.

@@ -38,7 +38,7 @@ pub(super) struct PromisedDir {
     promised: Mutex<HashMap<OsString, Promise>>,
 }
 
-/// A promise about a name: the nodes found under it, and those of its views.
+/// A promise about a name: the nodes found under it, and the directories of its views.
 struct Promise {
     nodes: Vec<Ino>,
     until: Instant,

@@ -10,10 +10,14 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Duration;
 
 use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::log;
+
+/// The milliseconds after which a file that nobody changes is at rest, and some.
+const AT_REST: u64 = 80;
 
 /// A way to change an artifact.
 type Write = fn(&Path);
@@ -23,9 +27,11 @@ fn the_inode_follows_the_content() {
     for mode in Mode::ALL {
         let mount = TestMount::new(mode);
         let path = mount.artifact("c7", "x.txt", b"first\n");
-        for view in ["tail", "summary", "grep/t"] {
+        let views = ["tail", "summary", "grep/t"];
+        for (view, pause) in views.iter().flat_map(|view| [(view, 0), (view, AT_REST)]) {
             let view = path.with_file_name(format!("x.txt.{view}"));
             fs::write(&path, b"first\n").unwrap();
+            thread::sleep(Duration::from_millis(pause));
             let first = fs::metadata(&view).unwrap().ino();
             let _held = File::open(&view).unwrap();
             fs::read(&view).unwrap();
