@@ -51,13 +51,14 @@ async def scrolled(visit):
     visit.page.on("response", lambda answer: sizes.append(answer))
     await visit.open(BIG)
     text = visit.page.locator("#text")
-    await text.hover()
     for _ in range(60):
+        # The page scrolls too where the next rows are not there yet, and the text from under the pointer.
+        await text.hover()
         before = (await shown(visit.page))[-1]
         if before > 2 * WINDOW:
             break
         await visit.page.mouse.wheel(0, 4000)
-        await eventually(lambda before=before: moved(visit.page, before))
+        await eventually(lambda before=before: moved(visit.page, before), lambda before=before: f"at line {before}")
     else:
         raise Failed(f"60 turns of the wheel lead to line {before}")
     if len(await shown(visit.page)) > HELD:
