@@ -1,5 +1,5 @@
-//! The `ctxfs` program, which is a call of [`ctxfs::cli::main`].
+//! The `ctxfs` program, which is a call of [`ctxfs_cli::main`].
 
 fn main() -> std::process::ExitCode {
-    ctxfs::cli::main()
+    ctxfs_cli::main()
 }

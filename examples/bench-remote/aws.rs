@@ -1,7 +1,6 @@
 //! The AWS command line, a published tool that sends and gets files: `pip install awscli`.
 
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// The command line, if it is installed.
 pub(crate) struct Aws;

@@ -6,25 +6,19 @@ mod visible;
 
 use std::fs;
 use std::fs::File;
-use std::io::BufWriter;
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::Sizes;
 use crate::aws::Aws;
 use crate::counts::Counts;
-use crate::host::Host;
-use crate::host::Mount;
-use crate::plain;
-use crate::program;
+use crate::host::{Host, Mount};
 use crate::program::Ran;
-use crate::samples::Lines;
-use crate::samples::NEEDLE;
+use crate::samples::{Lines, NEEDLE};
 use crate::server::Server;
-use crate::table::Client;
-use crate::table::Table;
+use crate::table::{Client, Table};
+use crate::{Sizes, plain, program};
 
 /// The parts.
 pub(crate) const PARTS: [&str; 4] = ["outputs", "log", "list", "visible"];

@@ -1,25 +1,18 @@
 //! The plain client: the crate `object_store` with its defaults, as a process of its own.
 
-use std::env;
-use std::fs;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
+use std::{env, fs};
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
-use futures_util::TryStreamExt as _;
-use futures_util::stream;
-use object_store::ClientOptions;
-use object_store::ObjectStore;
-use object_store::ObjectStoreExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::aws::AmazonS3Builder;
 use object_store::buffered::BufWriter;
 use object_store::path::Path as Key;
+use object_store::{ClientOptions, ObjectStore, ObjectStoreExt as _};
 use tokio::io::AsyncWriteExt as _;
 
 /// The first argument by which this program is the client.

@@ -1,14 +1,11 @@
 //! Programs that are measured: their time, and their memory as the kernel counts it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Read as _;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 /// How often the memory of a program is looked at. The kernel remembers its peak, so that only what
 /// comes after the last look is missed.

@@ -5,16 +5,14 @@ mod s3;
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use hyper::Method;
-use hyper::Request;
 use hyper::body::Incoming;
+use hyper::{Method, Request};
 use parking_lot::Mutex;
 use s3s::service::S3Service;
 use tokio::runtime::Runtime;
@@ -22,8 +20,7 @@ use tokio::runtime::Runtime;
 use crate::counts::Counts;
 use crate::link::Link;
 use crate::names;
-use s3::Answer;
-use s3::Failure;
+use s3::{Answer, Failure};
 
 const KEY_ID: &str = "AKBENCHBENCH";
 const SECRET: &str = "SECRETBENCH";

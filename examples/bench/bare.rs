@@ -5,55 +5,24 @@
 //! one reply, with as many threads, in the same two modes as a mount of ctxfs.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::ffi::OsString;
-use std::fs;
-use std::fs::File;
-use std::fs::Metadata;
-use std::fs::OpenOptions;
-use std::io;
-use std::os::unix::fs::DirEntryExt as _;
-use std::os::unix::fs::FileExt as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata, OpenOptions};
+use std::os::unix::fs::{DirEntryExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fs, io};
 
-use ctxfs::fuse::mount;
+use ctxfs_fuse::kernel::mount;
 use dashmap::DashMap;
-use fuser::BackingId;
-use fuser::BsdFileFlags;
-use fuser::Config;
-use fuser::Errno;
-use fuser::FileAttr;
-use fuser::FileHandle;
-use fuser::FileType;
-use fuser::Filesystem;
-use fuser::FopenFlags;
-use fuser::Generation;
-use fuser::INodeNo;
-use fuser::InitFlags;
-use fuser::KernelConfig;
-use fuser::LockOwner;
-use fuser::OpenFlags;
-use fuser::ReplyAttr;
-use fuser::ReplyCreate;
-use fuser::ReplyData;
-use fuser::ReplyDirectory;
-use fuser::ReplyEmpty;
-use fuser::ReplyEntry;
-use fuser::ReplyOpen;
-use fuser::ReplyWrite;
-use fuser::Request;
-use fuser::SessionACL;
-use fuser::TimeOrNow;
-use fuser::WriteFlags;
+use fuser::{
+    BackingId, BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
+    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, SessionACL,
+    TimeOrNow, WriteFlags,
+};
 
 const MAX_WRITE: u32 = 1024 * 1024;
 const TTL: Duration = Duration::from_secs(1);

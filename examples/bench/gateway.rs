@@ -7,19 +7,14 @@
 mod client;
 pub(crate) mod server;
 
-use std::env;
-use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
-use std::thread;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
+use std::{env, fs, thread};
 
-use ctxfs::materialize;
-use serde_json::Value;
-use serde_json::json;
+use ctxfs_core::materialize;
+use serde_json::{Value, json};
 
-use crate::gateway::client::Client;
-use crate::gateway::client::HttpGateway;
+use crate::gateway::client::{Client, HttpGateway};
 use crate::measures::seconds;
 use crate::table::median;
 

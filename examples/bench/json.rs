@@ -1,15 +1,12 @@
 //! Views of a document of 300 MB on one line, compared with programs on the plain file.
 
 use std::fs::File;
-use std::io::BufWriter;
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::measures::seconds;
-use crate::place::Kind;
-use crate::place::Place;
+use crate::place::{Kind, Place};
 use crate::table::Table;
 
 /// Bytes of the document.

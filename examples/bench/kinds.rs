@@ -7,14 +7,12 @@ use std::fs;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use ctxfs::materialize;
+use ctxfs_core::materialize;
 
 use crate::measures::seconds;
-use crate::place::Kind;
-use crate::place::Place;
+use crate::place::{Kind, Place};
 
 /// Bytes of each output.
 const SIZE: usize = 100_000_000;

@@ -5,12 +5,8 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-use crate::measures::MIB;
-use crate::measures::log;
-use crate::measures::run;
-use crate::measures::seconds;
-use crate::place::Kind;
-use crate::place::Place;
+use crate::measures::{MIB, log, run, seconds};
+use crate::place::{Kind, Place};
 use crate::table::Table;
 
 /// MiB of the logs of each round, and of the one that is written only once.

@@ -3,14 +3,10 @@
 use std::fs;
 use std::fs::File;
 use std::hint::black_box;
-use std::io::Read as _;
-use std::io::Write as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
-use crate::measures::log;
-use crate::measures::run;
-use crate::measures::seconds;
+use crate::measures::{log, run, seconds};
 use crate::place::Place;
 use crate::table::Table;
 

@@ -3,11 +3,9 @@
 use std::fs;
 use std::fs::File;
 use std::hint::black_box;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::place::Place;

@@ -1,14 +1,12 @@
 //! Outputs of tool calls: many small files, and files that are written in small pieces.
 
-use std::fs;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::Write as _;
 use std::path::Path;
-use std::thread;
+use std::{fs, thread};
 
-use crate::measures::log;
-use crate::measures::seconds;
+use crate::measures::{log, seconds};
 use crate::place::Place;
 use crate::table::Table;
 

@@ -1,22 +1,14 @@
 //! The places to measure in: a plain directory, a bare FUSE filesystem and a mount in each mode,
 //! and bindfs if it is installed.
 
-use std::env;
-use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
-use rustix::mount::UnmountFlags;
-use rustix::mount::unmount;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal};
 
 /// A column of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

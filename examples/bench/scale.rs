@@ -7,19 +7,12 @@ use std::fs;
 use std::hint::black_box;
 use std::path::Path;
 
-use ctxfs::materialize::Analyzer;
-use ctxfs::model::Component;
-use ctxfs::model::Folder;
-use ctxfs::model::Record;
-use ctxfs::model::RelPath;
-use ctxfs::store::Conversation;
-use ctxfs::store::Store;
-use ctxfs::store::stat_file;
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::{Component, Folder, Record, RelPath};
+use ctxfs_store::{Conversation, Store, stat_file};
 
-use crate::measures::log;
-use crate::measures::seconds;
-use crate::place::Kind;
-use crate::place::Place;
+use crate::measures::{log, seconds};
+use crate::place::{Kind, Place};
 use crate::table::Table;
 
 /// Artifacts of a conversation; the last one takes a while to fill.

@@ -8,12 +8,10 @@ use std::fs;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::measures::seconds;
-use crate::place::Kind;
-use crate::place::Place;
+use crate::place::{Kind, Place};
 use crate::table;
 
 /// Bytes of the logs.

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::place::Kind;
-use crate::place::has_bindfs;
+use crate::place::{Kind, has_bindfs};
 
 /// A row: the name of a measurement, and the figures of all rounds by place.
 struct Row {

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| ctxfs::fuzz::hook(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| ctxfs_fuzz::hook(data));

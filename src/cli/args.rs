@@ -16,39 +16,17 @@ mod web;
 
 use std::path::PathBuf;
 
-use clap::Args;
-use clap::Parser;
-use clap::Subcommand;
+use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-pub(super) use data::Layout;
-pub(super) use data::LsArgs;
-pub(super) use data::PutArgs;
-pub(super) use data::PutFormat;
-pub(super) use data::ViewArgs;
+pub(super) use data::{Layout, LsArgs, PutArgs, PutFormat, ViewArgs};
 pub(super) use extracting::ExtractArgs;
-pub(super) use gateway::McpAction;
-pub(super) use gateway::McpArgs;
-pub(super) use gateway::McpListArgs;
-pub(super) use gateway::McpRuleArgs;
-pub(super) use gateway::StandInForm;
-pub(super) use gateway::ToolOffer;
-pub(super) use hosts::HookArgs;
-pub(super) use hosts::InstallAction;
-pub(super) use hosts::InstallArgs;
-pub(super) use hosts::InstallMcpArgs;
-pub(super) use keeping::GcArgs;
-pub(super) use keeping::StatsArgs;
-pub(super) use log::AppendArgs;
-pub(super) use log::LogAction;
-pub(super) use log::LogArgs;
-pub(super) use mounting::MountArgs;
-pub(super) use mounting::UmountArgs;
-pub(super) use moving::ExportArgs;
-pub(super) use moving::ImportArgs;
-pub(super) use remote::BesideArgs;
-pub(super) use remote::PullArgs;
-pub(super) use remote::PushArgs;
+pub(super) use gateway::{McpAction, McpArgs, McpListArgs, McpRuleArgs, StandInForm, ToolOffer};
+pub(super) use hosts::{HookArgs, InstallAction, InstallArgs, InstallMcpArgs};
+pub(super) use keeping::{GcArgs, StatsArgs};
+pub(super) use log::{AppendArgs, LogAction, LogArgs};
+pub(super) use mounting::{MountArgs, UmountArgs};
+pub(super) use moving::{ExportArgs, ImportArgs};
 #[cfg(feature = "remote")]
 pub(super) use remote::RemoteAction;
 pub(super) use remote::RemoteArgs;
@@ -58,13 +36,12 @@ pub(super) use remote::RemoteCheckArgs;
 pub(super) use remote::RemoteGcArgs;
 #[cfg(feature = "remote")]
 pub(super) use remote::RemotePurgeArgs;
-pub(super) use running::KeepOutputArgs;
-pub(super) use running::RunArgs;
+pub(super) use remote::{BesideArgs, PullArgs, PushArgs};
+pub(super) use running::{KeepOutputArgs, RunArgs};
 pub(super) use web::WebArgs;
 
-use crate::cli::env;
-use crate::cli::settings::Key;
-use crate::cli::settings::Value;
+use crate::env;
+use crate::settings::{Key, Value};
 
 /// Keep tool outputs as files, with computed views beside them.
 ///
@@ -96,7 +73,7 @@ pub(super) struct Cli {
     pub(super) json: bool,
 
     /// Log level: `error`, `warn`, `info`, `debug`, `trace`, or directives such as
-    /// `warn,ctxfs::fuse=trace`.
+    /// `warn,ctxfs_fuse=trace`.
     ///
     /// Default: `info`. Environment: `CTXFS_LOG`.
     #[arg(long, global = true, value_name = "LEVEL", value_parser = |text: &str| Key::Log.parse(text))]

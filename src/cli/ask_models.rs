@@ -17,21 +17,17 @@ mod serving;
 mod tests;
 
 use std::io;
-use std::os::fd::AsFd as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use rustix::process::Signal;
-use rustix::process::set_parent_process_death_signal;
+use rustix::process::{Signal, set_parent_process_death_signal};
 
-use crate::cli::confine;
-use crate::cli::models;
-use crate::cli::plan::MountPlan;
-use crate::extract::Models;
+use crate::plan::MountPlan;
+use crate::{confine, models};
+use ctxfs_models::extract::Models;
 
 /// Starts the process, if the views of the mount ask models. Must be called before the server is
 /// confined: a confined process can start only confined ones.

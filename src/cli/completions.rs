@@ -2,9 +2,8 @@
 
 use clap::CommandFactory as _;
 
-use crate::cli::args::Cli;
-use crate::cli::args::CompletionsArgs;
-use crate::cli::context::Context;
+use crate::args::{Cli, CompletionsArgs};
+use crate::context::Context;
 
 pub(super) fn run(args: &CompletionsArgs, context: &mut Context) -> anyhow::Result<()> {
     let mut script = Vec::new();

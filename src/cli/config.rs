@@ -1,9 +1,8 @@
 //! `ctxfs config`: prints the settings in effect.
 
-use crate::cli::args::Cli;
-use crate::cli::args::ConfigArgs;
-use crate::cli::context::Context;
-use crate::cli::settings;
+use crate::args::{Cli, ConfigArgs};
+use crate::context::Context;
+use crate::settings;
 
 pub(super) fn run(args: &ConfigArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     if args.defaults {

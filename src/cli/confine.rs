@@ -18,9 +18,7 @@ mod files;
 mod probe;
 mod rights;
 
-pub(super) use files::LANDLOCK_COMPLETE_SINCE;
-pub(super) use files::Needs;
-pub(super) use files::landlock;
+pub(super) use files::{LANDLOCK_COMPLETE_SINCE, Needs, landlock};
 
 use std::os::fd::BorrowedFd;
 #[cfg(feature = "remote")]
@@ -28,12 +26,9 @@ use std::path::Path;
 #[cfg(feature = "remote")]
 use std::path::PathBuf;
 
-use rustix::process::DumpableBehavior;
-use rustix::process::Resource;
-use rustix::process::Rlimit;
-use rustix::process::setrlimit;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, setrlimit};
 
-use crate::engine::Confinement;
+use ctxfs_engine::Confinement;
 
 /// Confines this thread, and what it starts from now on, to `needs`, as far as the kernel can.
 /// Returns what is in effect.

@@ -1,13 +1,10 @@
 //! The printer, the environment and the settings that commands work with.
 
-use crate::cli::args::Cli;
-use crate::cli::env::Environment;
-use crate::cli::output;
-use crate::cli::output::Printer;
-use crate::cli::settings::Key;
-use crate::cli::settings::ROWS;
-use crate::cli::settings::Settings;
-use crate::cli::settings::Value;
+use crate::args::Cli;
+use crate::env::Environment;
+use crate::output;
+use crate::output::Printer;
+use crate::settings::{Key, ROWS, Settings, Value};
 
 /// The context of a command: everything it is given beside its own arguments.
 #[derive(Debug)]

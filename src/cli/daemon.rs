@@ -11,25 +11,18 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::sync::mpsc::RecvTimeoutError;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
-use crate::cli::env;
-use crate::cli::logging;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::plan::MountPlan;
-use crate::cli::server;
-use crate::cli::status::ServedMount;
-use crate::cli::status::StartStatus;
+use crate::outcome::{Failure, FailureKind};
+use crate::plan::MountPlan;
+use crate::status::{ServedMount, StartStatus};
+use crate::{env, logging, server};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -10,11 +10,11 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::cli::args::DemoArgs;
-use crate::cli::context::Context;
-use crate::cli::demo::capture::SAMPLES;
-use crate::cli::demo::server::Server;
-use crate::cli::output::STRONG;
+use crate::args::DemoArgs;
+use crate::context::Context;
+use crate::demo::capture::SAMPLES;
+use crate::demo::server::Server;
+use crate::output::STRONG;
 
 /// Lines shown of a file.
 const SHOWN: usize = 18;

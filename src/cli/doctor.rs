@@ -11,23 +11,17 @@ mod machine;
 mod mounts;
 mod servers;
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anstyle::Style;
 use serde::Serialize;
 
-use crate::cli::args::Cli;
-use crate::cli::args::DoctorArgs;
-use crate::cli::args::TargetArgs;
-use crate::cli::context::Context;
-use crate::cli::doctor::check::Check;
-use crate::cli::doctor::check::Level;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::output;
-use crate::cli::page_link;
+use crate::args::{Cli, DoctorArgs, TargetArgs};
+use crate::context::Context;
+use crate::doctor::check::{Check, Level};
+use crate::outcome::{Failure, FailureKind};
+use crate::{output, page_link};
 
 #[derive(Debug, Serialize)]
 struct DoctorReport {

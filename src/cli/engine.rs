@@ -2,20 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::cli::filter;
-use crate::cli::models;
-use crate::cli::outcome::Failure;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::engine::Engine;
-use crate::engine::EngineOptions;
-use crate::message::OtherMessages;
-use crate::model::Component;
-use crate::model::LimitsByTool;
-use crate::model::Root;
+use crate::outcome::Failure;
+use crate::settings::{Key, Settings};
+use crate::{filter, models};
+use ctxfs_core::model::{Component, LimitsByTool, Root};
+use ctxfs_engine::{Engine, EngineOptions};
+use ctxfs_store::Store;
+use ctxfs_store::message::OtherMessages;
 #[cfg(feature = "remote")]
-use crate::remote::PublishedMessages;
-use crate::store::Store;
+use ctxfs_sync::remote::PublishedMessages;
 
 /// Returns the options of an engine whose tree its readers see at `root`. If that is the root of a
 /// single conversation, `id` is the conversation.

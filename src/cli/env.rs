@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 #[cfg(feature = "remote")]
 use std::ffi::CString;
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 /// The store, like `--store`.

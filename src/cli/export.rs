@@ -1,11 +1,8 @@
 //! `ctxfs export`: writes a conversation to one file.
 
-use std::fs::File;
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io;
-use std::io::BufWriter;
-use std::io::IsTerminal as _;
-use std::io::Write;
+use std::io::{BufWriter, IsTerminal as _, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,26 +11,14 @@ use anyhow::Context as _;
 use serde_json::json;
 use tempfile::NamedTempFile;
 
-use crate::cli::args::Cli;
-use crate::cli::args::ExportArgs;
-use crate::cli::context::Context;
-use crate::cli::engine;
-use crate::cli::ls;
-use crate::cli::outcome::Failure;
-use crate::cli::progress;
-use crate::cli::remote;
-use crate::cli::settings::Key;
-use crate::cli::unread;
-use crate::engine::Engine;
-use crate::engine::EngineOptions;
-use crate::message;
-use crate::message::Log;
-use crate::store;
-use crate::store::ArchiveError;
-use crate::store::Conversation;
-use crate::store::ExportParts;
-use crate::store::Exported;
-use crate::store::Store;
+use crate::args::{Cli, ExportArgs};
+use crate::context::Context;
+use crate::outcome::Failure;
+use crate::settings::Key;
+use crate::{engine, ls, progress, remote, unread};
+use ctxfs_engine::{Engine, EngineOptions};
+use ctxfs_store::message::Log;
+use ctxfs_store::{ArchiveError, Conversation, ExportParts, Exported, Store, message};
 
 /// Bytes that are written at once.
 const BLOCK: usize = 256 * 1024;
@@ -109,7 +94,7 @@ fn to_stdout(source: Source<'_>, json: bool) -> anyhow::Result<Exported> {
     let written = write(source, io::stdout().lock(), json);
     written.map_err(|error| match error {
         // The reader may have closed the pipe, which is no failure.
-        ArchiveError::Write(error) => crate::cli::output::refused(error),
+        ArchiveError::Write(error) => crate::output::refused(error),
         error => error.into(),
     })
 }
@@ -138,9 +123,9 @@ fn write(
     out: impl Write,
     json: bool,
 ) -> Result<Exported, ArchiveError> {
-    let bar = progress::bar("exporting", Some(store::bytes_to_export(conversation)?), json);
+    let bar = progress::bar("exporting", Some(ctxfs_store::bytes_to_export(conversation)?), json);
     let out = BufWriter::with_capacity(BLOCK, out);
-    let exported = store::export_with(conversation, parts, out, &mut |count| bar.inc(count));
+    let exported = ctxfs_store::export_with(conversation, parts, out, &mut |count| bar.inc(count));
     bar.finish_and_clear();
     exported
 }

@@ -2,39 +2,26 @@
 
 mod progress;
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use serde_json::Value;
-use serde_json::json;
-use signal_hook::consts::SIGINT;
-use signal_hook::consts::SIGTERM;
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::cli::args::Cli;
-use crate::cli::args::ExtractArgs;
-use crate::cli::context::Context;
-use crate::cli::extract::progress::QuestionProgress;
-use crate::cli::ls;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::cli::tree;
-use crate::cli::view::PathInTree;
-use crate::engine::Answer;
-use crate::engine::Answers;
-use crate::engine::Question;
-use crate::engine::Tree;
-use crate::extract::ExtractPlan;
-use crate::extract::Mode;
-use crate::model::Component;
-use crate::model::Root;
-use crate::model::visible;
-use crate::store::Store;
+use crate::args::{Cli, ExtractArgs};
+use crate::context::Context;
+use crate::extract::progress::QuestionProgress;
+use crate::outcome::{Failure, FailureKind};
+use crate::settings::{Key, Settings};
+use crate::view::PathInTree;
+use crate::{ls, tree};
+use ctxfs_core::model::{Component, Root, visible};
+use ctxfs_engine::{Answer, Answers, Question, Tree};
+use ctxfs_models::extract::{ExtractPlan, Mode};
+use ctxfs_store::Store;
 
 /// The exit code of a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;

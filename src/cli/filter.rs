@@ -4,14 +4,9 @@ use std::ffi::OsString;
 use std::io;
 use std::io::Write as _;
 
-use rustix::process::Resource;
-use rustix::process::Rlimit;
-use rustix::process::Signal;
-use rustix::process::set_parent_process_death_signal;
-use rustix::process::setrlimit;
+use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 
-use crate::cli::confine;
-use crate::view;
+use crate::confine;
 
 /// The limit of descriptors: standard input, output and error.
 const DESCRIPTORS: u64 = 3;
@@ -29,14 +24,14 @@ pub(super) fn run() -> anyhow::Result<()> {
         // The reader sees only the message of the panic.
         drop(writeln!(io::stderr(), "{}", panic.payload_as_str().unwrap_or("it panicked")));
     }));
-    Ok(view::run_filter(&mut io::stdin().lock(), &mut io::stdout().lock())?)
+    Ok(ctxfs_view::run_filter(&mut io::stdin().lock(), &mut io::stdout().lock())?)
 }
 
 /// Takes from this process what a filter does not need, and makes it end with its parent, which
 /// keeps the deadline.
 fn limit() -> anyhow::Result<()> {
     let limits = [
-        (Resource::As, view::FILTER_MEMORY),
+        (Resource::As, ctxfs_view::FILTER_MEMORY),
         (Resource::Core, 0),
         (Resource::Fsize, 0),
         (Resource::Nofile, DESCRIPTORS),

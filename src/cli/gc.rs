@@ -5,25 +5,16 @@ mod progress;
 use std::fmt::Write as _;
 use std::time::SystemTime;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::cli::args::Cli;
-use crate::cli::args::GcArgs;
-use crate::cli::context::Context;
-use crate::cli::gc::progress::Progress;
-use crate::cli::ls;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::unread;
-use crate::keep;
-use crate::keep::PlannedRemoval;
-use crate::keep::RetentionRules;
-use crate::keep::SweepReport;
-use crate::keep::SweepScope;
-use crate::model::visible;
-use crate::store::Store;
-use crate::store::UnreadPlaces;
+use crate::args::{Cli, GcArgs};
+use crate::context::Context;
+use crate::gc::progress::Progress;
+use crate::outcome::{Failure, FailureKind};
+use crate::{ls, unread};
+use ctxfs_core::model::visible;
+use ctxfs_store::keep::{PlannedRemoval, RetentionRules, SweepReport, SweepScope};
+use ctxfs_store::{Store, UnreadPlaces, keep};
 
 /// The outputs that were or would be removed, those that could not be, and what could not be read.
 struct GcReport {

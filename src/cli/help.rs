@@ -2,14 +2,13 @@
 
 use std::fmt::Write as _;
 
-use clap::Command;
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
 
-use crate::cli::args::Cli;
+use crate::args::Cli;
 
 const COLUMNS: usize = 96;
 const INTRODUCTION: &str = "# The commands\n\nGenerated from the program: `UPDATE_DOCS=1 cargo test \
-     --lib cli::help` updates it. `ctxfs COMMAND --help` prints the same.\n";
+     -p ctxfs-cli help` updates it. `ctxfs COMMAND --help` prints the same.\n";
 
 /// Returns the page.
 pub(super) fn markdown() -> String {
@@ -47,11 +46,14 @@ mod tests {
 
     #[test]
     fn the_page_in_docs_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/CLI.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/CLI.md");
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::write(path, markdown()).unwrap();
         }
         let stored = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(stored == markdown(), "docs/CLI.md is stale: UPDATE_DOCS=1 cargo test --lib");
+        assert!(
+            stored == markdown(),
+            "docs/CLI.md is stale: UPDATE_DOCS=1 cargo test -p ctxfs-cli"
+        );
     }
 }

@@ -2,37 +2,26 @@
 //!
 //! The host waits for it, so it ends after [`DEADLINE`], and whatever fails is no reason to fail.
 
-pub(in crate::cli) mod call_log;
+pub(crate) mod call_log;
 
-use std::io;
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::mpsc;
 use std::sync::mpsc::RecvTimeoutError;
-use std::thread;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use std::{io, thread};
 
-use crate::cli::args::Cli;
-use crate::cli::args::HookArgs;
-use crate::cli::context::Context;
-use crate::cli::env::Environment;
-use crate::cli::hook::call_log::HookOutcome;
-use crate::cli::put::TargetConversation;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::hook;
-use crate::hook::Answer;
-use crate::hook::HookError;
-use crate::hook::Host;
-use crate::hook::MAX_EVENT;
-use crate::hook::Machine;
-use crate::hook::OpenConversation;
-use crate::hook::ReplacePolicy;
-use crate::hook::Replaced;
-use crate::hook::Shelf;
-use crate::model::Limits;
-use crate::model::LimitsByTool as _;
+use crate::args::{Cli, HookArgs};
+use crate::context::Context;
+use crate::env::Environment;
+use crate::hook::call_log::HookOutcome;
+use crate::hooks;
+use crate::hooks::{
+    Answer, HookError, Host, MAX_EVENT, Machine, OpenConversation, ReplacePolicy, Replaced, Shelf,
+};
+use crate::put::TargetConversation;
+use crate::settings::{Key, Settings};
+use ctxfs_core::model::{Limits, LimitsByTool as _};
 
 /// The longest time that a host waits, which is less than any of them has patience for.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -83,7 +72,7 @@ fn answer(host: Host, cli: &Cli, context: &Context) -> Result<Answer, String> {
     let settings = context.quiet_settings(cli, Vec::new()).map_err(|error| format!("{error:#}"))?;
     let shelf = UserShelf { settings: Arc::new(settings), context };
     let machine = machine(&context.environment);
-    hook::answer(host, &event, &machine, &shelf).map_err(|error| error.to_string())
+    hooks::answer(host, &event, &machine, &shelf).map_err(|error| error.to_string())
 }
 
 /// Reads the event to its end, as some hosts do not expect anything else.
@@ -106,7 +95,7 @@ fn machine(environment: &Environment) -> Machine {
 }
 
 /// Returns the settings on which outputs are replaced in a host.
-pub(in crate::cli) fn policy(settings: &Settings, environment: &Environment) -> ReplacePolicy {
+pub(crate) fn policy(settings: &Settings, environment: &Environment) -> ReplacePolicy {
     let replaced = match settings.text(Key::HooksReplace) {
         Some("long") => Replaced::Long,
         _ => Replaced::Cut,

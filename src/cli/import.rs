@@ -2,26 +2,18 @@
 
 use std::fs::File;
 use std::io;
-use std::io::BufRead;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use anyhow::Context as _;
 use serde_json::json;
 
-use crate::cli::args::Cli;
-use crate::cli::args::ImportArgs;
-use crate::cli::context::Context;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::places;
-use crate::cli::progress;
-use crate::cli::settings::Key;
-use crate::cli::settings::Value;
-use crate::store::ArchiveError;
-use crate::store::ImportOptions;
-use crate::store::Imported;
-use crate::store::Store;
+use crate::args::{Cli, ImportArgs};
+use crate::context::Context;
+use crate::outcome::{Failure, FailureKind};
+use crate::settings::{Key, Value};
+use crate::{places, progress};
+use ctxfs_store::{ArchiveError, ImportOptions, Imported, Store};
 
 /// Bytes that are read at once.
 const BLOCK: usize = 256 * 1024;

@@ -28,26 +28,19 @@ mod transplant;
 
 use std::path::Path;
 
-use crate::cli::args::Cli;
-use crate::cli::args::InstallAction;
-use crate::cli::args::InstallArgs;
-use crate::cli::context::Context;
-use crate::cli::install::change::ChangeKind;
-use crate::cli::install::change::EditedFile;
-use crate::cli::install::change::SettingsChange;
-use crate::cli::install::door::Door;
-use crate::cli::install::edits::Edits;
-use crate::cli::install::ground::Ground;
-use crate::cli::install::ground::HostFiles;
-use crate::cli::install::listing::ListedHost;
-use crate::cli::install::listing::State;
-use crate::cli::install::named_paths::NamedPaths;
-use crate::cli::install::place::Scope;
-use crate::cli::install::place::SettingsDir;
-use crate::cli::outcome::Failure;
-use crate::cli::places;
-use crate::hook::Host;
-use crate::store::Store;
+use crate::args::{Cli, InstallAction, InstallArgs};
+use crate::context::Context;
+use crate::hooks::Host;
+use crate::install::change::{ChangeKind, EditedFile, SettingsChange};
+use crate::install::door::Door;
+use crate::install::edits::Edits;
+use crate::install::ground::{Ground, HostFiles};
+use crate::install::listing::{ListedHost, State};
+use crate::install::named_paths::NamedPaths;
+use crate::install::place::{Scope, SettingsDir};
+use crate::outcome::Failure;
+use crate::places;
+use ctxfs_store::Store;
 
 pub(super) fn run(args: &InstallArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let ground = Ground::new(cli, context)?;

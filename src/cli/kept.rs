@@ -1,21 +1,13 @@
 //! Processes that do something for another one, and end with it.
 
-use std::io;
-use std::os::fd::AsFd as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::Child;
-use std::thread;
 use std::thread::JoinHandle;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
-use rustix::event::PollFd;
-use rustix::event::PollFlags;
-use rustix::event::Timespec;
-use rustix::event::poll;
-use rustix::process::Pid;
-use rustix::process::PidfdFlags;
-use rustix::process::pidfd_open;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// The time in which a process ends by itself once nobody asks it any more.
 const GRACE: Duration = Duration::from_secs(1);
@@ -84,11 +76,9 @@ fn is_left(pidfd: &OwnedFd, socket: &OwnedFd) -> bool {
 mod tests {
     use std::os::unix::net::UnixStream;
     use std::os::unix::process::ExitStatusExt as _;
-    use std::process::Command;
-    use std::process::Stdio;
+    use std::process::{Command, Stdio};
 
-    use rustix::process::Signal;
-    use rustix::process::kill_process;
+    use rustix::process::{Signal, kill_process};
 
     use super::*;
 

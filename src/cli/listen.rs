@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::cli::outcome::Failure;
+use crate::outcome::Failure;
 
 /// The host of an address that has only a port.
 const LOOPBACK: &str = "127.0.0.1";

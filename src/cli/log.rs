@@ -6,28 +6,17 @@ mod entry;
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::cli::args::Cli;
-use crate::cli::args::LogAction;
-use crate::cli::args::LogArgs;
-use crate::cli::context::Context;
-use crate::cli::engine;
-use crate::cli::ls::find;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::page_link;
-use crate::cli::pager;
-use crate::engine::MaskedForm;
-use crate::engine::Redaction;
-use crate::message;
-use crate::message::Log;
-use crate::message::LogLine;
-use crate::message::LogLines;
-use crate::message::MessageEntry;
-use crate::model::Content as _;
-use crate::redact::SecretRules;
-use crate::store::Conversation;
-use crate::store::Store;
-use crate::view::cleaned;
+use crate::args::{Cli, LogAction, LogArgs};
+use crate::context::Context;
+use crate::ls::find;
+use crate::outcome::{Failure, FailureKind};
+use crate::{engine, page_link, pager};
+use ctxfs_core::model::Content as _;
+use ctxfs_core::redact::SecretRules;
+use ctxfs_engine::{MaskedForm, Redaction};
+use ctxfs_store::message::{Log, LogLine, LogLines, MessageEntry};
+use ctxfs_store::{Conversation, Store, message};
+use ctxfs_view::cleaned;
 
 pub(super) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     match (&args.action, &args.conversation) {

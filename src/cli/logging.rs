@@ -7,11 +7,9 @@
 mod rate_limit;
 
 use std::fs;
-use std::fs::File;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::IsTerminal as _;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::panic::PanicHookInfo;
 use std::path::Path;
 use std::str::FromStr as _;
@@ -20,8 +18,8 @@ use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::cli::logging::rate_limit::RateLimitedStderr;
-use crate::cli::outcome::Failure;
+use crate::logging::rate_limit::RateLimitedStderr;
+use crate::outcome::Failure;
 
 /// The size of a log beyond which the next server renames it to `<name>.old`.
 const ROTATE_AT: u64 = 8 << 20;

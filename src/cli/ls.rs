@@ -2,31 +2,18 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use crate::cli::args::Cli;
-use crate::cli::args::LsArgs;
-use crate::cli::context::Context;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::page_link;
-use crate::cli::remote;
-use crate::cli::unread;
-use crate::engine::Engine;
-use crate::engine::EngineOptions;
-use crate::engine::ListedArtifact;
-use crate::engine::ListedConversation;
-use crate::engine::Listing;
-use crate::model::Component;
-use crate::model::Record;
-use crate::model::Removal;
-use crate::model::visible;
-use crate::store::Conversation;
-use crate::store::Store;
-use crate::view::Title;
+use crate::args::{Cli, LsArgs};
+use crate::context::Context;
+use crate::outcome::{Failure, FailureKind};
+use crate::{page_link, remote, unread};
+use ctxfs_core::model::{Component, Record, Removal, visible};
+use ctxfs_engine::{Engine, EngineOptions, ListedArtifact, ListedConversation, Listing};
+use ctxfs_store::{Conversation, Store};
+use ctxfs_view::Title;
 
 /// A line of the listing: a conversation, an artifact, or the trace of one.
 struct ListingRow {

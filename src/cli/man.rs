@@ -5,9 +5,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 
-use crate::cli::args::Cli;
-use crate::cli::args::ManArgs;
-use crate::cli::context::Context;
+use crate::args::{Cli, ManArgs};
+use crate::context::Context;
 
 pub(super) fn run(args: &ManArgs, context: &mut Context) -> anyhow::Result<()> {
     match &args.dir {

@@ -10,52 +10,29 @@ mod survey;
 
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
 use uuid::Uuid;
 
-use crate::cli::args::Cli;
-use crate::cli::args::McpAction;
-use crate::cli::args::McpArgs;
-use crate::cli::args::McpRuleArgs;
-use crate::cli::args::StandInForm;
-use crate::cli::args::ToolOffer;
-use crate::cli::context::Context;
-use crate::cli::engine;
-use crate::cli::env::Environment;
-use crate::cli::logging;
-use crate::cli::mcp::mounting::Mounting;
-use crate::cli::outcome::Failure;
-use crate::cli::places;
-use crate::cli::remote;
-use crate::cli::remote::Sharing;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::mcp;
-use crate::mcp::GatewayOptions;
-use crate::mcp::IndexOptions;
-use crate::mcp::OfferMode;
-use crate::mcp::OpenShelf;
-use crate::mcp::ServerOptions;
-use crate::mcp::Shelf;
-use crate::mcp::Shelves;
-use crate::mcp::permission;
-use crate::mcp::permission::Risk;
-use crate::mcp::permission::Verdict;
-use crate::model::Component;
-use crate::model::Limits;
-use crate::model::LimitsByTool as _;
-use crate::model::Root;
-use crate::store::Store;
-use crate::view::Form;
+use crate::args::{Cli, McpAction, McpArgs, McpRuleArgs, StandInForm, ToolOffer};
+use crate::context::Context;
+use crate::env::Environment;
+use crate::mcp::mounting::Mounting;
+use crate::outcome::Failure;
+use crate::remote::Sharing;
+use crate::settings::{Key, Settings};
+use crate::{engine, logging, places, remote};
+use ctxfs_core::model::{Component, Limits, LimitsByTool as _, Root};
+use ctxfs_mcp::permission::{Risk, Verdict};
+use ctxfs_mcp::{
+    GatewayOptions, IndexOptions, OfferMode, OpenShelf, ServerOptions, Shelf, Shelves, permission,
+};
+use ctxfs_store::Store;
+use ctxfs_view::Form;
 
-pub(super) use servers::FileServers;
-pub(super) use servers::is_error;
-pub(super) use servers::read as read_servers;
+pub(super) use servers::{FileServers, is_error, read as read_servers};
 pub(super) use survey::survey;
 
 pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
@@ -113,14 +90,14 @@ fn serve(
     match &args.http {
         None => {
             let id = conversation(args, context)?;
-            mcp::serve(options, user.shelf(id)).context("cannot serve")
+            ctxfs_mcp::serve(options, user.shelf(id)).context("cannot serve")
         }
         Some(address) => {
             let given = args.conversation.as_deref().map(places::conversation_id).transpose()?;
             let http = http::options(address, args, settings, context)?;
             let process = new_conversation("session")?;
             let shelves = UserShelves { user, given, process };
-            mcp::serve_http(options, http, Arc::new(shelves)).context("cannot serve")
+            ctxfs_mcp::serve_http(options, http, Arc::new(shelves)).context("cannot serve")
         }
     }
 }
@@ -148,7 +125,7 @@ fn keep_rule(
 /// Ends the servers that standard input tells of, after it has ended.
 pub(super) fn end_servers() {
     let _ = rustix::thread::set_name(c"ctxfs-end");
-    mcp::end_servers(&mut io::stdin().lock());
+    ctxfs_mcp::end_servers(&mut io::stdin().lock());
 }
 
 fn conversation(args: &McpArgs, context: &mut Context) -> Result<Component, Failure> {

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cli::env;
-use crate::cli::outcome::Failure;
-use crate::cli::settings::Settings;
-use crate::extract::LanguageModel;
-use crate::extract::Models;
-use crate::extract::TargetSettings;
-use crate::llm;
-use crate::llm::UnusableModel;
+use crate::env;
+use crate::outcome::Failure;
+use crate::settings::Settings;
+use ctxfs_models::extract::{LanguageModel, Models, TargetSettings};
+use ctxfs_models::llm;
+use ctxfs_models::llm::UnusableModel;
 
 /// Returns the models. Asks nothing, and reads no key, before a question needs one.
 pub(super) fn models(settings: &Settings) -> Result<Models, Failure> {

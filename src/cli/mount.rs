@@ -3,22 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cli::args::Cli;
-use crate::cli::args::MountArgs;
-use crate::cli::context::Context;
-use crate::cli::daemon;
-use crate::cli::engine;
-use crate::cli::logging;
-use crate::cli::outcome::Failure;
-use crate::cli::page_link;
-use crate::cli::places;
-use crate::cli::plan::MountPlan;
-use crate::cli::server;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::cli::status::ServedMount;
-use crate::fuse::mount;
-use crate::model::Root;
+use crate::args::{Cli, MountArgs};
+use crate::context::Context;
+use crate::outcome::Failure;
+use crate::plan::MountPlan;
+use crate::settings::{Key, Settings};
+use crate::status::ServedMount;
+use crate::{daemon, engine, logging, page_link, places, server};
+use ctxfs_core::model::Root;
+use ctxfs_fuse::kernel::mount;
 
 pub(super) fn run(args: &MountArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = Arc::new(context.settings(cli, args.settings())?);

@@ -5,20 +5,12 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Child;
 
-use crate::cli::args::AskBucketArgs;
-use crate::cli::args::BesideArgs;
-use crate::cli::args::Cli;
-use crate::cli::args::LsArgs;
-use crate::cli::args::PullArgs;
-use crate::cli::args::PushArgs;
-use crate::cli::args::RemoteArgs;
-use crate::cli::context::Context;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::settings::Settings;
-use crate::engine::EngineOptions;
-use crate::engine::StoredOutput;
-use crate::store::Store;
+use crate::args::{AskBucketArgs, BesideArgs, Cli, LsArgs, PullArgs, PushArgs, RemoteArgs};
+use crate::context::Context;
+use crate::outcome::{Failure, FailureKind};
+use crate::settings::Settings;
+use ctxfs_engine::{EngineOptions, StoredOutput};
+use ctxfs_store::Store;
 
 /// A bucket that is never there.
 #[derive(Debug)]

@@ -2,10 +2,9 @@
 
 use std::process::ExitCode;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::fuse::mount::MountError;
+use ctxfs_fuse::kernel::mount::MountError;
 
 /// A failure of a command, ready to be printed or sent to a waiting process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -84,7 +83,7 @@ fn with_causes(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::StoreError;
+    use ctxfs_store::StoreError;
 
     #[test]
     fn a_mount_error_brings_its_hint() {

@@ -2,14 +2,12 @@
 
 use std::fmt::Display;
 use std::io;
-use std::io::IsTerminal as _;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 
-use anstyle::AnsiColor;
-use anstyle::Style;
+use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use crate::cli::outcome::Failure;
+use crate::outcome::Failure;
 
 /// The style of what is right.
 pub(super) const GOOD: Style = AnsiColor::Green.on_default();

@@ -4,27 +4,19 @@
 //! The file has no token. A browser that was let in once needs none.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
 use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use percent_encoding::AsciiSet;
-use percent_encoding::NON_ALPHANUMERIC;
-use percent_encoding::utf8_percent_encode;
-use serde::Deserialize;
-use serde::Serialize;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::{Deserialize, Serialize};
 
-use crate::cli::context::Context;
-use crate::cli::env::Environment;
-use crate::cli::places;
-use crate::model::Component;
-use crate::model::Owner;
-use crate::store::owner_lives;
-use crate::store::this_process;
+use crate::context::Context;
+use crate::env::Environment;
+use crate::places;
+use ctxfs_core::model::{Component, Owner};
+use ctxfs_store::{owner_lives, this_process};
 
 /// The beginning of the names of these files, and of those by which a browser is let in.
 const PAGE: &str = "page-";

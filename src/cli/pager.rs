@@ -2,19 +2,15 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::io::BufWriter;
-use std::io::IsTerminal as _;
-use std::io::Write;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
+use std::io::{BufWriter, IsTerminal as _, Write};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anstream::AutoStream;
 
-use crate::cli::env;
-use crate::cli::env::Environment;
+use crate::env;
+use crate::env::Environment;
 
 /// The options of `less` unless `$LESS` is set: quit if the output fits on one screen, pass colours
 /// through, and leave the output on the screen.

@@ -1,14 +1,12 @@
 //! The places that commands work on: store, mountpoint, log, and the root that readers see.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::cli::env::Environment;
-use crate::cli::outcome::Failure;
-use crate::fuse::mount;
-use crate::model::Component;
-use crate::model::Root;
-use crate::store::conversation_at;
+use crate::env::Environment;
+use crate::outcome::Failure;
+use ctxfs_core::model::{Component, Root};
+use ctxfs_fuse::kernel::mount;
+use ctxfs_store::conversation_at;
 
 /// The default mountpoint for root, which keeps paths short.
 pub(super) const ROOT_MOUNTPOINT: &str = "/ctx";

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::cli::settings::Settings;
-use crate::engine::EngineOptions;
-use crate::store::conversation_path;
+use crate::settings::Settings;
+use ctxfs_engine::EngineOptions;
+use ctxfs_store::conversation_path;
 
 /// The plan of a mount.
 #[derive(Debug, Clone)]

@@ -1,8 +1,6 @@
 //! Progress bars for long jobs, on standard error if that is a terminal.
 
-use indicatif::ProgressBar;
-use indicatif::ProgressDrawTarget;
-use indicatif::ProgressStyle;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// The template of a bar: amount, speed and remaining time.
 const STYLE: &str =

@@ -7,27 +7,16 @@ mod receive;
 
 use std::sync::Arc;
 
-use crate::cli::args::Cli;
-use crate::cli::args::Layout;
-use crate::cli::args::PutArgs;
-use crate::cli::args::PutFormat;
-use crate::cli::context::Context;
-use crate::cli::outcome::Failure;
-pub(in crate::cli) use crate::cli::put::conversation::TargetConversation;
-pub(in crate::cli) use crate::cli::put::conversation::new_call;
-pub(in crate::cli) use crate::cli::put::output::PutOutput;
-use crate::cli::remote;
-use crate::cli::settings::Settings;
-use crate::engine::Replace;
-use crate::engine::StandInRequest;
-use crate::model::Content;
-use crate::model::Limits;
-use crate::model::LimitsByTool as _;
-use crate::model::Provenance;
-use crate::view::Audience;
-use crate::view::Form;
-use crate::view::StandIn;
-use crate::view::View;
+use crate::args::{Cli, Layout, PutArgs, PutFormat};
+use crate::context::Context;
+use crate::outcome::Failure;
+pub(crate) use crate::put::conversation::{TargetConversation, new_call};
+pub(crate) use crate::put::output::PutOutput;
+use crate::remote;
+use crate::settings::Settings;
+use ctxfs_core::model::{Content, Limits, LimitsByTool as _, Provenance};
+use ctxfs_engine::{Replace, StandInRequest};
+use ctxfs_view::{Audience, Form, StandIn, View};
 
 /// Bytes that are printed at once.
 const BLOCK: usize = 256 * 1024;

@@ -33,33 +33,19 @@ mod sharing;
 mod status;
 mod waiting;
 
-use crate::cli::args::Cli;
-use crate::cli::args::RemoteAction;
-use crate::cli::args::RemoteArgs;
-use crate::cli::context::Context;
-use crate::cli::settings::Settings;
+use crate::args::{Cli, RemoteAction, RemoteArgs};
+use crate::context::Context;
+use crate::settings::Settings;
 
-pub(super) use beside::Beside;
-pub(super) use beside::look as look_beside;
-pub(super) use beside::start as start_beside;
+pub(super) use beside::{Beside, look as look_beside, start as start_beside};
 pub(super) use listing::run as list;
-pub(super) use process::SharedObjects;
-pub(super) use process::Starter;
-pub(super) use process::Use;
-pub(super) use process::run as ask_bucket;
-pub(super) use process::spawn as spawn_process;
-pub(super) use process::start as start_process;
-pub(super) use process::url;
+pub(super) use process::{
+    SharedObjects, Starter, Use, run as ask_bucket, spawn as spawn_process, start as start_process,
+    url,
+};
 pub(super) use pull::run as pull;
-pub(super) use push::durably as push_durably;
-pub(super) use push::run as push;
-pub(super) use sharing::Ending;
-pub(super) use sharing::Sharing;
-pub(super) use sharing::ask;
-pub(super) use sharing::begin;
-pub(super) use sharing::end;
-pub(super) use sharing::share;
-pub(super) use sharing::take_part;
+pub(super) use push::{durably as push_durably, run as push};
+pub(super) use sharing::{Ending, Sharing, ask, begin, end, share, take_part};
 pub(super) use status::health;
 
 pub(super) fn run(args: &RemoteArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {

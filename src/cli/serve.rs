@@ -6,22 +6,15 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 
-use crate::cli::engine;
-use crate::cli::plan::MountPlan;
-use crate::cli::remote;
-use crate::cli::remote::Ending;
-use crate::cli::remote::SharedObjects;
-use crate::cli::settings::Key;
-use crate::engine::Confinement;
-use crate::engine::EngineOptions;
-use crate::extract::Models;
-use crate::fs::Coherence;
-use crate::fs::ContextFs;
-use crate::fs::FsOptions;
-use crate::fs::Processes;
-use crate::fuse::Session;
-use crate::fuse::SessionOptions;
-use crate::store::Store;
+use crate::plan::MountPlan;
+use crate::remote::{Ending, SharedObjects};
+use crate::settings::Key;
+use crate::{engine, remote};
+use ctxfs_engine::{Confinement, EngineOptions};
+use ctxfs_fuse::kernel::{Session, SessionOptions};
+use ctxfs_fuse::{Coherence, ContextFs, FsOptions, Processes};
+use ctxfs_models::extract::Models;
+use ctxfs_store::Store;
 
 /// The divisor of the kernel's request timeout that gives the deadline of a view. A request that
 /// outlives the timeout ends the whole mount (`fs.fuse.max_request_timeout`, Linux 6.15).

@@ -6,48 +6,33 @@
 //!  +---> unmounted: sealed -> sent to other hosts, or 5 s pass
 //! ```
 
-use std::io;
-use std::os::fd::AsFd as _;
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::mpsc;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::Sender;
-use std::thread;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use std::{io, thread};
 
-use rustix::process::Resource;
-use rustix::process::Rlimit;
+use rustix::process::{Resource, Rlimit};
 use signal_hook::iterator::Signals;
 
-use crate::cli::ask_models;
-use crate::cli::confine;
-use crate::cli::confine::Needs;
-use crate::cli::env;
-use crate::cli::memory;
-use crate::cli::plan::MountPlan;
-use crate::cli::remote;
-use crate::cli::remote::SharedObjects;
+use crate::confine::Needs;
+use crate::plan::MountPlan;
+use crate::remote::SharedObjects;
 #[cfg(feature = "remote")]
-use crate::cli::remote::Starter;
-use crate::cli::serve;
-use crate::cli::serve::ServerParts;
-use crate::cli::settings::Key;
-use crate::cli::stop::ServerEvent;
-use crate::cli::stop::Stop;
-use crate::cli::watchdog::Watchdogs;
-use crate::engine::Confinement;
-use crate::extract::Models;
-use crate::fs::Processes;
-use crate::fuse::mount;
-use crate::fuse::mount::MountError;
-use crate::fuse::mount::MountMethod;
-use crate::fuse::mount::MountOptions;
-use crate::fuse::mount::MountState;
-use crate::store::Store;
+use crate::remote::Starter;
+use crate::serve;
+use crate::serve::ServerParts;
+use crate::settings::Key;
+use crate::stop::{ServerEvent, Stop};
+use crate::watchdog::Watchdogs;
+use crate::{ask_models, confine, env, memory, remote};
+use ctxfs_engine::Confinement;
+use ctxfs_fuse::Processes;
+use ctxfs_fuse::kernel::mount;
+use ctxfs_fuse::kernel::mount::{MountError, MountMethod, MountOptions, MountState};
+use ctxfs_models::extract::Models;
+use ctxfs_store::Store;
 
 /// The time for which open files are served after an unmount.
 const AFTER_UNMOUNT: Duration = Duration::from_secs(5);

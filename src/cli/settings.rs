@@ -18,7 +18,7 @@
 mod calls;
 mod extraction;
 mod file;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "testing"))]
 mod fuzz;
 mod limits;
 mod models;
@@ -30,11 +30,9 @@ mod table;
 mod tools;
 mod value;
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "testing"))]
 pub use fuzz::fuzz_settings;
-pub(super) use print::json;
-pub(super) use print::template;
-pub(super) use print::toml;
+pub(super) use print::{json, template, toml};
 pub(super) use resolve::Settings;
 pub(super) use row::Key;
 pub(super) use table::ROWS;

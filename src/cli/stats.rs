@@ -7,23 +7,14 @@ mod questions;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde_json::Map;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
-use crate::cli::args::Cli;
-use crate::cli::args::StatsArgs;
-use crate::cli::context::Context;
-use crate::cli::ls;
-use crate::cli::unread;
-use crate::engine::ConversationCounts;
-use crate::engine::Engine;
-use crate::engine::EngineOptions;
-use crate::model::Amount;
-use crate::model::Counts;
-use crate::model::Sums;
-use crate::model::visible;
-use crate::store::Store;
+use crate::args::{Cli, StatsArgs};
+use crate::context::Context;
+use crate::{ls, unread};
+use ctxfs_core::model::{Amount, Counts, Sums, visible};
+use ctxfs_engine::{ConversationCounts, Engine, EngineOptions};
+use ctxfs_store::Store;
 
 /// Days in the chart.
 const DAYS: usize = 30;

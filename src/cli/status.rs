@@ -2,15 +2,13 @@
 //! server's standard output.
 
 use std::io;
-use std::io::Read;
-use std::io::Write as _;
+use std::io::{Read, Write as _};
 use std::path::PathBuf;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::cli::outcome::Failure;
-use crate::cli::plan::MountPlan;
+use crate::outcome::Failure;
+use crate::plan::MountPlan;
 
 /// The result of starting a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,19 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cli::engine;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::remote;
-use crate::cli::settings::Settings;
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::EngineOptions;
-use crate::engine::Tree;
-use crate::model::Component;
-use crate::model::Content as _;
-use crate::model::Root;
-use crate::store::Store;
+use crate::outcome::{Failure, FailureKind};
+use crate::settings::Settings;
+use crate::{engine, remote};
+use ctxfs_core::model::{Component, Content as _, Root};
+use ctxfs_engine::{Engine, EngineError, EngineOptions, Tree};
+use ctxfs_store::Store;
 
 /// Bytes that are read at once.
 const BLOCK: usize = 256 * 1024;

@@ -1,11 +1,10 @@
 //! `ctxfs umount`: unmounts, also dead mounts.
 
-use crate::cli::args::Cli;
-use crate::cli::args::UmountArgs;
-use crate::cli::context::Context;
-use crate::cli::places;
-use crate::cli::settings::Key;
-use crate::fuse::mount;
+use crate::args::{Cli, UmountArgs};
+use crate::context::Context;
+use crate::places;
+use crate::settings::Key;
+use ctxfs_fuse::kernel::mount;
 
 pub(super) fn run(args: &UmountArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     // An explicit mountpoint works even if the settings are wrong.

@@ -1,13 +1,11 @@
 //! Telling which places of the store a command could not read.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::cli::context::Context;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::model::visible;
-use crate::store::UnreadPlaces;
+use crate::context::Context;
+use crate::outcome::{Failure, FailureKind};
+use ctxfs_core::model::visible;
+use ctxfs_store::UnreadPlaces;
 
 /// Ends a command that has done the rest: as `find` and `du`, it prints what it could not read, and
 /// fails if there is anything.

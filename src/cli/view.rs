@@ -2,22 +2,17 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::cli::args::Cli;
-use crate::cli::args::ViewArgs;
-use crate::cli::context::Context;
-use crate::cli::places;
-use crate::cli::places::StoreMount;
-use crate::cli::settings::Key;
-use crate::cli::tree;
-use crate::engine::Tree;
-use crate::model::Component;
-use crate::model::Root;
-use crate::store::Store;
-use crate::store::StoreError;
+use crate::args::{Cli, ViewArgs};
+use crate::context::Context;
+use crate::places::StoreMount;
+use crate::settings::Key;
+use crate::{places, tree};
+use ctxfs_core::model::{Component, Root};
+use ctxfs_engine::Tree;
+use ctxfs_store::{Store, StoreError};
 
 pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let given = context.settings(cli, args.reader.settings())?;

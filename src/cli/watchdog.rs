@@ -20,32 +20,24 @@
 mod process;
 mod protocol;
 
-use std::io;
-use std::os::fd::AsFd as _;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::sync::Arc;
-use std::sync::mpsc;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::Sender;
-use std::thread;
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use std::{io, thread};
 
 use parking_lot::Mutex;
 use signal_hook::consts::SIGTERM;
 
 pub(super) use process::run;
 
-use crate::cli::stop::Stop;
-use crate::cli::watchdog::process::spawn;
-use crate::cli::watchdog::protocol::WatchdogMessage;
-use crate::cli::watchdog::protocol::WatchdogReply;
-use crate::cli::watchdog::protocol::WatchdogRequest;
-use crate::cli::watchdog::protocol::messages;
-use crate::fs::Processes;
+use crate::stop::Stop;
+use crate::watchdog::process::spawn;
+use crate::watchdog::protocol::{WatchdogMessage, WatchdogReply, WatchdogRequest, messages};
+use ctxfs_fuse::Processes;
 
 /// The number of times that a lost watchdog is replaced before the server goes on without it.
 const REPLACEMENTS: usize = 20;

@@ -8,37 +8,23 @@ mod files;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::cli::args::Cli;
-use crate::cli::args::WebArgs;
-use crate::cli::confine;
-use crate::cli::context::Context;
-use crate::cli::engine;
-use crate::cli::listen::listen;
-use crate::cli::logging;
-use crate::cli::ls;
-use crate::cli::memory;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::page_link::RunningPage;
-use crate::cli::places;
-use crate::cli::remote;
-use crate::cli::remote::Beside;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::engine::Confinement;
-use crate::engine::Engine;
-use crate::engine::EngineOptions;
-use crate::model::Component;
-use crate::model::visible;
-use crate::store::Store;
-use crate::web;
-use crate::web::WebOptions;
+use crate::args::{Cli, WebArgs};
+use crate::context::Context;
+use crate::listen::listen;
+use crate::outcome::{Failure, FailureKind};
+use crate::page_link::RunningPage;
+use crate::remote::Beside;
+use crate::settings::{Key, Settings};
+use crate::{confine, engine, logging, ls, memory, places, remote};
+use ctxfs_core::model::{Component, visible};
+use ctxfs_engine::{Confinement, Engine, EngineOptions};
+use ctxfs_store::Store;
+use ctxfs_web::WebOptions;
 
 /// The program that opens addresses in the browser of the user.
 const OPENER: &str = "xdg-open";
@@ -93,7 +79,7 @@ fn serve(
     memory::share();
     let beside = Beside::of_page(settings, root);
     let (host, listener) = listen(&args.listen)?;
-    let token = web::new_token();
+    let token = ctxfs_web::new_token();
     let url = format!("http://{}/", listener.local_addr()?);
     let address = format!("{url}?token={token}");
     // All that needs more than the store comes before the confinement.
@@ -119,7 +105,7 @@ fn serve(
         context.printer.say(&"the browser is opening the page");
     }
     let names = vec![host.to_owned()];
-    Ok(web::serve(WebOptions { listener, names, token, engine })?)
+    Ok(ctxfs_web::serve(WebOptions { listener, names, token, engine })?)
 }
 
 /// Leaves the file that names the page, and opens the browser if that is asked for. Without either

@@ -4,21 +4,11 @@ use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 
-use crate::engine::Engine;
-use crate::engine::FileId;
-use crate::engine::FileRef;
-use crate::engine::Identity;
-use crate::engine::Result;
-use crate::engine::SourceFile;
-use crate::engine::recent::recent_cache;
-use crate::engine::tracker;
-use crate::engine::tracker::RewriteCount;
-use crate::materialize::Analyzer;
-use crate::materialize::SNIFFED;
-use crate::materialize::is_for_terminal;
-use crate::model::Analysis;
-use crate::model::Content;
-use crate::model::Record;
+use crate::recent::recent_cache;
+use crate::tracker::RewriteCount;
+use crate::{Engine, FileId, FileRef, Identity, Result, SourceFile, tracker};
+use ctxfs_core::materialize::{Analyzer, SNIFFED, is_for_terminal};
+use ctxfs_core::model::{Analysis, Content, Record};
 
 /// The analyses kept in memory for later views. The manifest has the others.
 const REMEMBERED: usize = 256;
@@ -48,10 +38,10 @@ impl Analyses {
 
 /// The analysis of a file, or of its beginning.
 #[derive(Debug, Clone)]
-pub(crate) struct AnalysisSoFar {
-    pub(crate) analysis: Arc<Analysis>,
+pub struct AnalysisSoFar {
+    pub analysis: Arc<Analysis>,
     /// True if it covers the whole file.
-    pub(crate) whole: bool,
+    pub whole: bool,
 }
 
 /// Returns the analysis of the present bytes of `of`, which is open as `file`. Covers only the

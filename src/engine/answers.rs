@@ -17,33 +17,21 @@ use std::time::Instant;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::Result;
-use crate::engine::Tree;
-use crate::extract::CallRecord;
-use crate::extract::Document;
-use crate::extract::DocumentFacts;
-use crate::extract::ExtractPlan;
-use crate::extract::Extraction;
-use crate::extract::Extractor;
-use crate::extract::Mode;
-use crate::extract::ModeError;
-use crate::extract::Stopped;
-use crate::materialize::token_count;
-use crate::model::Amount;
-use crate::model::Counts;
-use crate::model::DailyCounts;
-use crate::store::Conversation;
-use crate::store::StoreError;
+use crate::{Engine, EngineError, Result, Tree};
+use ctxfs_core::materialize::token_count;
+use ctxfs_core::model::{Amount, Counts, DailyCounts};
+use ctxfs_models::extract::{
+    CallRecord, Document, DocumentFacts, ExtractPlan, Extraction, Extractor, Mode, ModeError,
+    Stopped,
+};
+use ctxfs_store::{Conversation, StoreError};
 
 /// The name under which reads of answers are counted.
 const VIEW: &str = "extract";
 
 pub use many::Answers;
 pub(super) use unkept::UnkeptAnswers;
-pub(super) use view::busy;
-pub(super) use view::show;
+pub(super) use view::{busy, show};
 
 /// A question about an output.
 #[derive(Clone, Copy)]

@@ -4,18 +4,11 @@ use std::io;
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::Reservation;
-use crate::engine::Result;
-use crate::engine::overflow::Overflow;
-use crate::engine::quota::RoomRequest;
-use crate::engine::space;
-use crate::engine::tail::Tail;
-use crate::store::ArtifactWriter;
-use crate::store::BLOCK;
-use crate::store::Conversation;
-use crate::store::whole_blocks;
+use crate::overflow::Overflow;
+use crate::quota::RoomRequest;
+use crate::tail::Tail;
+use crate::{Engine, EngineError, Reservation, Result, space};
+use ctxfs_store::{ArtifactWriter, BLOCK, Conversation, whole_blocks};
 
 /// A writer to an artifact that asks for room first, as a write through a mount does.
 ///

@@ -3,17 +3,13 @@
 
 use std::time::Duration;
 
-use crate::engine::Engine;
-use crate::engine::FileId;
-use crate::engine::Identity;
-use crate::engine::Snapshot;
-use crate::engine::shown::FileFacts;
-use crate::engine::sync::thread;
-use crate::engine::workers::QUICK_INPUT;
-use crate::model::Record;
-use crate::store::CacheKey;
-use crate::store::Stat;
-use crate::view::View;
+use crate::shown::FileFacts;
+use crate::sync::thread;
+use crate::workers::QUICK_INPUT;
+use crate::{Engine, FileId, Identity, Snapshot};
+use ctxfs_core::model::Record;
+use ctxfs_store::{CacheKey, Stat};
+use ctxfs_view::View;
 
 /// The longest time for which a computation waits until the times of its file tell it from a later
 /// state.

@@ -1,12 +1,8 @@
 //! Writing the index of tools to a conversation, within its quota.
 
-use crate::engine::Engine;
-use crate::engine::Reservation;
-use crate::engine::Result;
-use crate::model::Component;
-use crate::store::Conversation;
-use crate::store::LEAST;
-use crate::store::whole_blocks;
+use crate::{Engine, Reservation, Result};
+use ctxfs_core::model::Component;
+use ctxfs_store::{Conversation, LEAST, whole_blocks};
 
 impl Engine {
     /// Writes the files of single `tools`, and then replaces the index. If there is too little room
@@ -41,15 +37,13 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::engine::EngineError;
-    use crate::engine::EngineOptions;
-    use crate::engine::quota;
-    use crate::store::Store;
+    use crate::{EngineError, EngineOptions, quota};
+    use ctxfs_store::Store;
 
     #[test]
     fn what_does_not_fit_below_the_quota_is_missing() {
         let dir = tempfile::tempdir().unwrap();
-        let quota = quota::tests::of_new_conversation(40 << 10);
+        let quota = quota::fixture::of_new_conversation(40 << 10);
         let options = EngineOptions { quota: Some(quota), ..EngineOptions::default() };
         let engine = Engine::new(Store::open(dir.path()).unwrap(), options);
         let conversation =

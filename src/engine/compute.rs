@@ -1,32 +1,17 @@
 //! Computing the text of a computed file: once for all readers, at once or on a worker.
 
 use std::io;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::engine::Base;
-use crate::engine::Computed;
-use crate::engine::Counters;
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::Recipe;
-use crate::engine::Result;
-use crate::engine::ViewText;
-use crate::engine::answers;
-use crate::engine::computed::BaseText;
-use crate::engine::computed::Callback;
-use crate::engine::manifest;
-use crate::engine::messages;
-use crate::engine::removed;
-use crate::engine::search;
-use crate::engine::show;
-use crate::engine::spool;
-use crate::engine::sync::mpsc;
-use crate::view;
-use crate::view::RenderCost;
-use crate::view::View;
+use crate::computed::{BaseText, Callback};
+use crate::sync::mpsc;
+use crate::{
+    Base, Computed, Counters, Engine, EngineError, Recipe, Result, ViewText, answers, manifest,
+    messages, removed, search, show, spool,
+};
+use ctxfs_view::{RenderCost, View};
 
 /// Hands the text of `of` to `done`; see [`Engine::text`].
 pub(super) fn text(engine: &Arc<Engine>, of: &Arc<Computed>, done: Callback) {
@@ -163,9 +148,9 @@ fn compute_text(
         },
         Recipe::Search(query, reader) => search::search(engine, of, (query, reader), again),
         Recipe::Readme => {
-            Ok(spool::held_text(engine, &view::readme(&engine.options.root()), None)?)
+            Ok(spool::held_text(engine, &ctxfs_view::readme(&engine.options.root()), None)?)
         }
-        Recipe::Ignore => Ok(spool::held_text(engine, &view::ignore(), None)?),
+        Recipe::Ignore => Ok(spool::held_text(engine, &ctxfs_view::ignore(), None)?),
         Recipe::Manifest(reader) => manifest::show_manifest(engine, of.base.dir()?, reader),
         Recipe::Removed(name) => removed::show_removed(engine, of.base.dir()?, name),
         Recipe::Messages => messages::show_messages(engine, of.base.dir()?, &of.version),

@@ -2,25 +2,16 @@
 //! readers.
 
 use std::ffi::OsString;
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use crate::engine::EngineError;
-use crate::engine::Reader;
-use crate::engine::Result;
-use crate::engine::SourceDir;
-use crate::engine::SourceFile;
-use crate::engine::Version;
-use crate::engine::ViewText;
-use crate::engine::sync::Mutex;
-use crate::engine::sync::atomic::AtomicU64;
-use crate::engine::sync::atomic::Ordering::Relaxed;
-use crate::engine::workers::QUICK_INPUT;
-use crate::model::Component;
-use crate::view::CorpusQuery;
-use crate::view::RenderCost;
-use crate::view::View;
+use crate::sync::Mutex;
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::workers::QUICK_INPUT;
+use crate::{EngineError, Reader, Result, SourceDir, SourceFile, Version, ViewText};
+use ctxfs_core::model::Component;
+use ctxfs_view::{CorpusQuery, RenderCost, View};
 
 /// The content of a computed file, as its kind and arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -58,13 +49,13 @@ impl Recipe {
     }
 
     /// Returns true if it is gathered from all outputs of a conversation, as a listing is.
-    pub(crate) fn gathers(&self) -> bool {
+    pub fn gathers(&self) -> bool {
         matches!(self, Self::Search(..) | Self::Manifest(_))
     }
 
     /// Returns the reader that its text is for. `None` if the text is the same for all who may read
     /// it.
-    pub(crate) fn reader(&self) -> Option<&Reader> {
+    pub fn reader(&self) -> Option<&Reader> {
         match self {
             Self::Search(_, reader) | Self::Manifest(reader) => Some(reader),
             Self::View(_)
@@ -77,7 +68,8 @@ impl Recipe {
     }
 
     /// Returns the recipe of the same file for `reader`, who is asked for only if that matters.
-    pub(crate) fn asked_by(self, reader: impl FnOnce() -> Reader) -> Self {
+    #[must_use]
+    pub fn asked_by(self, reader: impl FnOnce() -> Reader) -> Self {
         match self {
             Self::Search(query, _) => Self::Search(query, reader()),
             Self::Manifest(_) => Self::Manifest(reader()),
@@ -234,7 +226,7 @@ impl Computed {
     }
 
     /// Returns the conversation that it is computed for.
-    pub(crate) fn conversation(&self) -> Option<Component> {
+    pub fn conversation(&self) -> Option<Component> {
         self.base.conversation()
     }
 
@@ -254,7 +246,7 @@ impl Computed {
     }
 
     /// Notes its length as somebody recorded it. What is computed must have this length.
-    pub(crate) fn know_size(&self, size: u64) {
+    pub fn know_size(&self, size: u64) {
         self.progress.lock().size.get_or_insert(size);
     }
 

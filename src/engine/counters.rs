@@ -3,8 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Counters that only grow.
 #[derive(Debug, Default)]

@@ -4,25 +4,16 @@
 //! that is killed loses the last ones. No operation waits for them.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use crate::engine::Base;
-use crate::engine::Computed;
-use crate::engine::Engine;
-use crate::engine::OpenText;
-use crate::engine::Recipe;
-use crate::engine::sync::Condvar;
-use crate::engine::sync::Mutex;
-use crate::engine::worker::Worker;
-use crate::materialize::token_count;
-use crate::model::Amount;
-use crate::model::Component;
-use crate::model::Counts;
-use crate::model::Record;
-use crate::model::counted_tool;
+use crate::sync::{Condvar, Mutex};
+use crate::worker::Worker;
+use crate::{Base, Computed, Engine, OpenText, Recipe};
+use ctxfs_core::materialize::token_count;
+use ctxfs_core::model::{Amount, Component, Counts, Record, counted_tool};
 
 /// The longest time for which counts are in memory alone.
 const UNSAVED: Duration = Duration::from_secs(5);
@@ -34,7 +25,7 @@ const SAMPLE: u64 = 256 * 1024;
 
 /// Counts that are not in the store yet.
 #[derive(Default)]
-pub(crate) struct Counting {
+pub struct Counting {
     unsaved: Mutex<Unsaved>,
     changed: Condvar,
     thread: Worker,
@@ -44,6 +35,12 @@ pub(crate) struct Counting {
 struct Unsaved {
     counts: HashMap<(Component, String), Counts>,
     closed: bool,
+}
+
+impl fmt::Debug for Counting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counting").finish_non_exhaustive()
+    }
 }
 
 impl Counting {
@@ -79,7 +76,7 @@ impl Counting {
     }
 
     /// Counts `bytes` stored bytes of an output, at `tokens.0` tokens for `tokens.1` bytes.
-    pub(crate) fn stored_part(
+    pub fn stored_part(
         &self,
         id: &Component,
         tool: Option<String>,
@@ -114,7 +111,7 @@ impl Counting {
     }
 
     /// Counts the bytes that were read of a computed file, which is being closed.
-    pub(crate) fn read(&self, open: &OpenText) {
+    pub fn read(&self, open: &OpenText) {
         let Some(counted) = counted_as(&open.of) else { return };
         let seen = open.seen();
         if seen == 0 && !open.text.is_empty() {

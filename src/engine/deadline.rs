@@ -7,13 +7,11 @@
 use std::cell::OnceCell;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::engine::sync::atomic::AtomicBool;
-use crate::engine::sync::atomic::Ordering::Relaxed;
-use crate::model::Content;
-use crate::model::LinesBefore;
+use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::Ordering::Relaxed;
+use ctxfs_core::model::{Content, LinesBefore};
 
 /// The time that a view has after its deadline to show what it found.
 const GRACE: Duration = Duration::from_secs(3);

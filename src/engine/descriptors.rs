@@ -18,11 +18,11 @@ const WATCHED: usize = 16;
 /// The number of descriptors that each use may hold at most. Together they are no more than the
 /// process may have, so that no use takes away what another one needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DescriptorBudget {
+pub struct DescriptorBudget {
     /// Files and directories that clients have open.
-    pub(crate) handles: u64,
+    pub handles: u64,
     /// Directories that the mount holds open, so that names in them are found at once.
-    pub(crate) dirs: usize,
+    pub dirs: usize,
     /// Conversations whose manifests stay indexed.
     pub(super) conversations: usize,
     /// Texts on disk that are held open for the next reader.

@@ -3,15 +3,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::engine::Result;
-use crate::engine::Tree;
-use crate::engine::show;
-use crate::extract::Document;
-use crate::extract::DocumentError;
-use crate::extract::DocumentFacts;
-use crate::model::Content;
-use crate::model::Subject;
-use crate::model::handle;
+use crate::{Result, Tree, show};
+use ctxfs_core::model::{Content, Subject, handle};
+use ctxfs_models::extract::{Document, DocumentError, DocumentFacts};
 
 /// The most bytes of a view that are read: a model gets some lines of it.
 const MOST: usize = 1 << 20;
@@ -87,10 +81,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::engine::Engine;
-    use crate::engine::EngineOptions;
-    use crate::model::Component;
-    use crate::store::Store;
+    use crate::{Engine, EngineOptions};
+    use ctxfs_core::model::Component;
+    use ctxfs_store::Store;
 
     #[test]
     fn an_output_is_read_without_escape_sequences() {

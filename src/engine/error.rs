@@ -4,10 +4,10 @@ use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 
-use crate::message::MessageError;
-use crate::model::NameError;
-use crate::store::StoreError;
-use crate::view::RenderError;
+use ctxfs_core::model::NameError;
+use ctxfs_store::StoreError;
+use ctxfs_store::message::MessageError;
+use ctxfs_view::RenderError;
 
 /// The reason why the engine refused or failed.
 #[derive(Debug, thiserror::Error)]
@@ -97,14 +97,14 @@ impl EngineError {
 }
 
 /// Returns the errno of `error`, even if it carries an [`EngineError`] as its source.
-pub(crate) fn io_error_number(error: &io::Error) -> i32 {
+pub fn io_error_number(error: &io::Error) -> i32 {
     let inner = || error.get_ref()?.downcast_ref::<EngineError>();
     error.raw_os_error().or_else(|| inner().map(EngineError::raw_os_error)).unwrap_or(libc::EIO)
 }
 
 /// Returns why an artifact lacks its end after `error`, whose errno is `number`, ended a write.
 /// Returns `None` if the error does not mean that.
-pub(crate) fn reason_of_loss(number: i32, error: &dyn Display) -> Option<String> {
+pub fn reason_of_loss(number: i32, error: &dyn Display) -> Option<String> {
     match number {
         libc::EFBIG => Some(error.to_string()),
         libc::ENOSPC | libc::EDQUOT => Some(format!("there was no room: {error}")),

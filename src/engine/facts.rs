@@ -1,24 +1,18 @@
 //! The facts about a file beside its bytes, from the manifest and the disk.
 
-use std::hash::DefaultHasher;
-use std::hash::Hash as _;
-use std::hash::Hasher as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::engine::Result;
-use crate::engine::Version;
-use crate::model::ArtifactState;
-use crate::model::Component;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::store::Conversation;
-use crate::store::ManifestLock;
-use crate::store::Stat;
+use crate::{Result, Version};
+use ctxfs_core::model::{ArtifactState, Component, Record, RelPath};
+use ctxfs_store::{Conversation, ManifestLock, Stat};
 
 /// The record of a file, and its origin.
-pub(crate) struct KnownRecord {
-    pub(crate) record: Record,
+#[derive(Debug)]
+pub struct KnownRecord {
+    /// The record.
+    pub record: Record,
     /// True if the manifest has it; else it is made of what the disk says.
-    pub(crate) recorded: bool,
+    pub recorded: bool,
 }
 
 impl KnownRecord {
@@ -26,7 +20,7 @@ impl KnownRecord {
     ///
     /// If the record says live and this process is not the writer (`is_written`), an artifact whose
     /// writer died is recovered first. A caller that has locked the `manifest` passes that.
-    pub(crate) fn of(
+    pub fn of(
         conversation: &Conversation,
         path: &RelPath,
         stat: &Stat,
@@ -50,11 +44,7 @@ impl KnownRecord {
 
 /// Returns a number that changes with the place of a file, with anything in its `record` that a
 /// view shows, and with the other outputs of its name, and with nothing else.
-pub(crate) fn facts_number(
-    place: &(Component, RelPath),
-    record: &Record,
-    same_name: &[String],
-) -> u64 {
+pub fn facts_number(place: &(Component, RelPath), record: &Record, same_name: &[String]) -> u64 {
     let mut hasher = DefaultHasher::new();
     place.hash(&mut hasher);
     record.generation.hash(&mut hasher);
@@ -70,7 +60,7 @@ pub(crate) fn facts_number(
 impl Version {
     /// Returns the version of a file of which the disk says `stat`, after so many `changes`, with
     /// the numbers of its facts and, where its times do not tell them, of its bytes.
-    pub(crate) fn of_file(stat: &Stat, changes: u64, (facts, bytes): (u64, u64)) -> Self {
+    pub fn of_file(stat: &Stat, changes: u64, (facts, bytes): (u64, u64)) -> Self {
         Self {
             changes,
             size: stat.size,

@@ -1,25 +1,14 @@
 //! Artifacts whose bytes are not on this disk: finding them by name, and opening them.
 
 use std::ffi::OsStr;
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use crate::engine::DirPlace;
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::OpenFar;
-use crate::engine::OpenFile;
-use crate::engine::Result;
-use crate::engine::Snapshot;
-use crate::engine::SourceDir;
-use crate::engine::ViewText;
-use crate::engine::same_name;
-use crate::engine::spool;
-use crate::model::Component;
-use crate::model::RelPath;
-use crate::store::FarArtifact;
-use crate::store::Stat;
-use crate::view;
+use crate::{
+    DirPlace, Engine, EngineError, OpenFar, OpenFile, Result, Snapshot, SourceDir, ViewText,
+    same_name, spool,
+};
+use ctxfs_core::model::{Component, RelPath};
+use ctxfs_store::{FarArtifact, Stat};
 
 /// The reason why bytes cannot be read that have left the bucket.
 const GONE: &str = "the bucket has them no more, as another host has removed the output or they \
@@ -44,7 +33,7 @@ pub(crate) fn stat_of(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Res
 impl Engine {
     /// Opens an artifact of the conversation `id` whose bytes are not on this disk. Asks nobody for
     /// them yet.
-    pub(crate) fn open_far(&self, id: &Component, artifact: &FarArtifact) -> OpenFile {
+    pub fn open_far(&self, id: &Component, artifact: &FarArtifact) -> OpenFile {
         OpenFile::Far(Arc::new(OpenFar {
             store: self.options.far.clone(),
             conversation: id.clone(),
@@ -67,7 +56,7 @@ pub(super) fn show_away(
     let is_gone = error.raw_os_error() == libc::ESTALE;
     let why = if is_gone { GONE.to_owned() } else { error.to_string() };
     let same_name = same_name::others_at(engine, &snapshot.place)?;
-    let text = view::away(&record, &why, &snapshot.place, &same_name);
+    let text = ctxfs_view::away(&record, &why, &snapshot.place, &same_name);
     let text = spool::held_text(engine, &text, by)?;
     Ok(text.with_whole(false))
 }

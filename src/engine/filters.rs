@@ -1,30 +1,18 @@
 //! Running jq filters, each in a process of its own.
 
 use std::ffi::OsString;
-use std::io;
-use std::io::BufWriter;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{BufWriter, Read as _, Write as _};
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt as _;
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::Child;
-use std::process::Command;
-use std::process::ExitStatus;
-use std::process::Stdio;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
-use rustix::event::PollFd;
-use rustix::event::PollFlags;
-use rustix::event::Timespec;
-use rustix::event::poll;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::model::Feed;
-use crate::model::FilterOutcome;
-use crate::model::Filters;
+use ctxfs_core::model::{Feed, FilterOutcome, Filters};
 
 /// Bytes of answers read at once.
 const BLOCK: usize = 64 << 10;

@@ -6,13 +6,9 @@ use std::io;
 
 use rustix::fs::OFlags;
 
-use crate::engine::EngineError;
-use crate::engine::Result;
-use crate::model::Record;
-use crate::store::Dir;
-use crate::store::Stat;
-use crate::store::Time;
-use crate::store::stat_file;
+use crate::{EngineError, Result};
+use ctxfs_core::model::Record;
+use ctxfs_store::{Dir, Stat, Time, stat_file};
 
 /// The identity of the bytes of a file, for all that is computed from them and kept.
 ///
@@ -30,7 +26,7 @@ pub enum Identity {
 impl Identity {
     /// Returns the identity of the bytes of a file, of which the disk says `stat` and the store
     /// `record`, brought up to date.
-    pub(crate) fn of(record: &Record, stat: &Stat) -> Self {
+    pub fn of(record: &Record, stat: &Stat) -> Self {
         let analysis = record.analysis.as_ref().filter(|_| stat.is_recorded(record));
         match analysis {
             Some(analysis) => Self::Sealed(analysis.digest.clone()),
@@ -59,7 +55,7 @@ impl FileId {
     /// Opens the file by its `name` in `dir`, or fails with [`EngineError::Stale`] where that leads
     /// to another file, or nowhere. A file without a name is being removed: its bytes would be
     /// written for nobody.
-    pub(crate) fn open(self, dir: &Dir, name: &OsStr, flags: OFlags) -> Result<File> {
+    pub fn open(self, dir: &Dir, name: &OsStr, flags: OFlags) -> Result<File> {
         let file = match dir.open_file(name, flags) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(EngineError::Stale);
@@ -75,8 +71,8 @@ impl FileId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::materialize::Analyzer;
-    use crate::model::ArtifactState;
+    use ctxfs_core::materialize::Analyzer;
+    use ctxfs_core::model::ArtifactState;
 
     /// Returns a file with this inode number, and the record of its sealing with these bytes.
     fn sealed(ino: u64, bytes: &[u8]) -> (Stat, Record) {

@@ -5,23 +5,13 @@ use std::io;
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::engine::Engine;
-use crate::engine::Reservation;
-use crate::engine::Result;
-use crate::engine::bounded_writer::BoundedWriter;
-use crate::engine::overflow;
-use crate::engine::overflow::Loss;
-use crate::engine::redaction::MaskedForm;
-use crate::engine::stand_in::StoredOutput;
-use crate::model::ArtifactState;
-use crate::model::Component;
-use crate::model::Folder;
-use crate::model::Provenance;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::store::ArtifactWriter;
-use crate::store::Completed;
-use crate::store::Conversation;
+use crate::bounded_writer::BoundedWriter;
+use crate::overflow::Loss;
+use crate::redaction::MaskedForm;
+use crate::stand_in::StoredOutput;
+use crate::{Engine, Reservation, Result, overflow};
+use ctxfs_core::model::{ArtifactState, Component, Folder, Provenance, Record, RelPath};
+use ctxfs_store::{ArtifactWriter, Completed, Conversation};
 
 /// An output that is about to come in.
 #[derive(Debug)]

@@ -2,12 +2,11 @@
 //! continues them.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
-use crate::engine::sync::Mutex;
-use crate::engine::tracker::Tracked;
-use crate::model::Component;
+use crate::sync::Mutex;
+use crate::tracker::Tracked;
+use ctxfs_core::model::Component;
 
 /// The states that are kept. Those of a plain log take some 170 KiB each, and the worst that was
 /// found, of random words, 680 KiB.

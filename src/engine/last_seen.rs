@@ -1,12 +1,10 @@
 //! A file as it was last seen, by which the changes of other processes are noticed.
 
-use crate::store::FileClock;
-use crate::store::Stat;
-use crate::store::Time;
+use ctxfs_store::{FileClock, Stat, Time};
 
 /// A file as this process last saw it.
 #[derive(Debug, Default)]
-pub(crate) struct LastSeen {
+pub struct LastSeen {
     size: u64,
     modified: Time,
     /// True if bytes may have changed since with the same length and time.
@@ -17,7 +15,7 @@ pub(crate) struct LastSeen {
 
 impl LastSeen {
     /// Creates a file that is seen for the first time, with the attributes `stat`.
-    pub(crate) fn new(stat: &Stat) -> Self {
+    pub fn new(stat: &Stat) -> Self {
         let mut seen = Self::default();
         seen.left_as(stat);
         seen
@@ -28,7 +26,7 @@ impl LastSeen {
     ///
     /// A file that this process writes is always recent. So while `is_written`, what others do to
     /// it with the same length and time shows a step of the clock later.
-    pub(crate) fn notice(&mut self, stat: &Stat, clock: FileClock, is_written: bool) -> bool {
+    pub fn notice(&mut self, stat: &Stat, clock: FileClock, is_written: bool) -> bool {
         let is_recent = clock.is_recent(stat);
         let hidden = self.is_recent && !clock.is_fine() && !(is_recent && is_written);
         let changed = hidden || (stat.size, stat.mtime) != (self.size, self.modified);
@@ -42,25 +40,24 @@ impl LastSeen {
     }
 
     /// Records the attributes with which this process leaves the file.
-    pub(crate) fn left_as(&mut self, stat: &Stat) {
+    pub fn left_as(&mut self, stat: &Stat) {
         (self.size, self.modified, self.is_recent) = (stat.size, stat.mtime, true);
     }
 
     /// Returns the length.
-    pub(crate) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.size
     }
 
     /// Returns the number of changes by others that were noticed.
-    pub(crate) fn changes(&self) -> u64 {
+    pub fn changes(&self) -> u64 {
         self.changes
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-    use std::time::SystemTime;
+    use std::time::{Duration, SystemTime};
 
     use super::*;
 

@@ -5,12 +5,10 @@
 
 use std::io;
 
-use crate::engine::FileId;
-use crate::engine::sync::Mutex;
-use crate::model::Content;
-use crate::model::LinesBefore;
-use crate::model::place_before_line;
-use crate::store::Stat;
+use crate::FileId;
+use crate::sync::Mutex;
+use ctxfs_core::model::{Content, LinesBefore, place_before_line};
+use ctxfs_store::Stat;
 
 /// Bytes between two marks, at first.
 const SPACING: u64 = 1 << 20;
@@ -201,7 +199,7 @@ fn newlines_in(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Time;
+    use ctxfs_store::Time;
 
     fn stat(size: usize, seconds: i64) -> Stat {
         let mtime = Time { seconds, nanos: 0 };

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::model::Content;
+use ctxfs_core::model::Content;
 
 /// The most rows of a window.
 pub const WINDOW_ROWS: usize = 200;

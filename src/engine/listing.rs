@@ -3,19 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::engine::Engine;
-use crate::engine::Result;
-use crate::engine::answers;
-use crate::model::Component;
-use crate::model::Counts;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::model::Sums;
-use crate::store::Conversation;
-use crate::store::Stat;
-use crate::store::StoredArtifacts;
-use crate::store::UnreadPlaces;
-use crate::view::ClosedToReader;
+use crate::{Engine, Result, answers};
+use ctxfs_core::model::{Component, Counts, Record, RelPath, Sums};
+use ctxfs_store::{Conversation, Stat, StoredArtifacts, UnreadPlaces};
+use ctxfs_view::ClosedToReader;
 
 /// A listing, and what it is without.
 #[derive(Debug)]

@@ -2,27 +2,24 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
-use crate::engine::Engine;
-use crate::engine::FileId;
-use crate::engine::SourceFile;
-use crate::engine::sync::DashMap;
-use crate::store::stat_file;
+use crate::sync::DashMap;
+use crate::{Engine, FileId, SourceFile};
+use ctxfs_store::stat_file;
 
 /// The files that are open for writing.
 #[derive(Default)]
-pub(crate) struct LiveFiles(DashMap<FileId, Weak<dyn SourceFile>>);
+pub struct LiveFiles(DashMap<FileId, Weak<dyn SourceFile>>);
 
 impl LiveFiles {
     /// Adds a file that got its first writer.
-    pub(crate) fn insert(&self, id: FileId, file: &Arc<dyn SourceFile>) {
+    pub fn insert(&self, id: FileId, file: &Arc<dyn SourceFile>) {
         self.0.insert(id, Arc::downgrade(file));
     }
 
     /// Removes a file that lost its last writer.
-    pub(crate) fn remove(&self, id: FileId) {
+    pub fn remove(&self, id: FileId) {
         self.0.remove(&id);
     }
 

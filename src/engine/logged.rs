@@ -2,18 +2,10 @@
 
 use std::io;
 
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::Result;
-use crate::message;
-use crate::message::Log;
-use crate::message::LogLine;
-use crate::message::LogLines;
-use crate::message::MessageEntry;
-use crate::model::Component;
-use crate::model::Content as _;
-use crate::model::RelPath;
-use crate::store::Conversation;
+use crate::{Engine, EngineError, Result};
+use ctxfs_core::model::{Component, Content as _, RelPath};
+use ctxfs_store::message::{Log, LogLine, LogLines, MessageEntry};
+use ctxfs_store::{Conversation, message};
 
 /// Bytes that are read at once on the way back.
 const BLOCK: u64 = 256 << 10;
@@ -131,7 +123,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::store::Artifact;
+    use ctxfs_store::Artifact;
 
     #[test]
     fn the_last_lines_are_found_from_the_end() {

@@ -6,36 +6,16 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::FileId;
-use crate::engine::Result;
-use crate::engine::Snapshot;
-use crate::engine::SourceFile;
-use crate::engine::Tree;
-use crate::engine::analysis;
-use crate::engine::line_index::Counted;
-use crate::engine::line_index::LineIndex;
-use crate::engine::line_window;
-use crate::engine::line_window::LineWindow;
-use crate::engine::open_file::FileContent;
-use crate::engine::search;
-use crate::engine::show;
-use crate::engine::workers::QUICK_INPUT;
-use crate::model::Analysis;
-use crate::model::ArtifactState;
-use crate::model::Component;
-use crate::model::Content;
-use crate::model::Place;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::view::CorpusQuery;
-use crate::view::Derived;
-use crate::view::JsonMembers;
-use crate::view::JsonNode;
-use crate::view::View;
-use crate::view::ViewDir;
-use crate::view::json_members;
+use crate::line_index::{Counted, LineIndex};
+use crate::line_window::LineWindow;
+use crate::open_file::FileContent;
+use crate::workers::QUICK_INPUT;
+use crate::{
+    Engine, EngineError, FileId, Result, Snapshot, SourceFile, Tree, analysis, line_window, search,
+    show,
+};
+use ctxfs_core::model::{Analysis, ArtifactState, Component, Content, Place, Record, RelPath};
+use ctxfs_view::{CorpusQuery, Derived, JsonMembers, JsonNode, View, ViewDir, json_members};
 
 /// Bytes around which a line is looked for whose place an analysis knows nearly.
 const NEAR: u64 = 16 << 20;

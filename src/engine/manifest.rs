@@ -2,23 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::Reader;
-use crate::engine::Result;
-use crate::engine::SourceDir;
-use crate::engine::Spool;
-use crate::engine::Version;
-use crate::engine::ViewText;
-use crate::model::ContextRef;
-use crate::model::Folder;
-use crate::model::RelPath;
-use crate::store::Artifacts;
-use crate::store::Conversation;
-use crate::store::UnreadPlaces;
-use crate::view;
-use crate::view::ClosedToReader;
-use crate::view::Rendered;
+use crate::{Engine, EngineError, Reader, Result, SourceDir, Spool, Version, ViewText};
+use ctxfs_core::model::{ContextRef, Folder, RelPath};
+use ctxfs_store::{Artifacts, Conversation, UnreadPlaces};
+use ctxfs_view::{ClosedToReader, Rendered};
 
 /// Returns the version of the manifest of the directory's conversation: it changes with every
 /// record, and with every file that comes or goes. For a reader whom modes hold it is another one
@@ -50,7 +37,7 @@ pub(super) fn show_manifest(
     let conversation = conversation_of(engine, dir)?;
     let mut source = References::of(engine, &conversation, reader)?;
     let spool = Spool::begin(engine, Some(conversation.id().clone()));
-    view::manifest(&mut source, &mut &spool)?;
+    ctxfs_view::manifest(&mut source, &mut &spool)?;
     let is_whole = source.unread.is_empty();
     Ok(spool.finish(Rendered { notice: None, whole: is_whole }, None)?)
 }
@@ -113,16 +100,17 @@ impl<'a> References<'a> {
         let mut record = record.unwrap_or_else(|| Conversation::fresh_record(path, &stat));
         self.engine.secrets.mask_provenance(&mut record.provenance);
         let place = self.engine.options.place(conversation.id(), path);
-        Ok(Some(view::context_ref(&record, &place, stat.size, record.analysis.as_ref())))
+        Ok(Some(ctxfs_view::context_ref(&record, &place, stat.size, record.analysis.as_ref())))
     }
 
     /// Returns the references that stand for what is closed to the reader or could not be read.
     fn not_listed(&self) -> std::vec::IntoIter<ContextRef> {
         let id = self.conversation.id().to_text();
-        let closed = view::ref_to_closed(&id, self.closed);
+        let closed = ctxfs_view::ref_to_closed(&id, self.closed);
         let named = self.unread.named().iter();
-        let named = named.map(|at| view::ref_to_unread(&id, &at.path, &at.why));
-        let more = self.unread.more().map(|more| view::ref_to_unread(&id, "artifacts", &more));
+        let named = named.map(|at| ctxfs_view::ref_to_unread(&id, &at.path, &at.why));
+        let more =
+            self.unread.more().map(|more| ctxfs_view::ref_to_unread(&id, "artifacts", &more));
         closed.into_iter().chain(named).chain(more).collect::<Vec<_>>().into_iter()
     }
 }

@@ -3,16 +3,10 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::Result;
-use crate::engine::UnfinishedMessage;
-use crate::engine::messages;
-use crate::message::Batch;
-use crate::message::LockedLog;
-use crate::model::Component;
-use crate::store::Conversation;
-use crate::store::stat_file;
+use crate::{Engine, EngineError, Result, UnfinishedMessage, messages};
+use ctxfs_core::model::Component;
+use ctxfs_store::message::{Batch, LockedLog};
+use ctxfs_store::{Conversation, stat_file};
 
 /// A writer of messages. It holds the log's lock only while it appends whole lines.
 pub struct MessageWriter {

@@ -5,38 +5,17 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::engine::Client;
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::MessageHost;
-use crate::engine::Reservation;
-use crate::engine::Result;
-use crate::engine::Share;
-use crate::engine::SourceDir;
-use crate::engine::SourceFile;
-use crate::engine::Spool;
-use crate::engine::Version;
-use crate::engine::ViewText;
-use crate::engine::patience::allow_slow;
-use crate::message;
-use crate::message::AppendContext;
-use crate::message::Batch;
-use crate::message::HELD;
-use crate::message::LockedLog;
-use crate::message::Log;
-use crate::message::MessageError;
-use crate::message::Published;
-use crate::message::UnfinishedLine;
-use crate::model::Component;
-use crate::model::Content as _;
-use crate::store::Artifact;
-use crate::store::Conversation;
-use crate::store::Lease;
-use crate::store::MESSAGES;
-use crate::store::Stat;
-use crate::store::lease_of;
-use crate::store::stat_file;
-use crate::view::Rendered;
+use crate::patience::allow_slow;
+use crate::{
+    Client, Engine, EngineError, MessageHost, Reservation, Result, Share, SourceDir, SourceFile,
+    Spool, Version, ViewText,
+};
+use ctxfs_core::model::{Component, Content as _};
+use ctxfs_store::message::{
+    AppendContext, Batch, HELD, LockedLog, Log, MessageError, Published, UnfinishedLine,
+};
+use ctxfs_store::{Artifact, Conversation, Lease, MESSAGES, Stat, lease_of, message, stat_file};
+use ctxfs_view::Rendered;
 
 /// Returns the version of the array of a log of which the disk says `stat`, and of which readers
 /// see `stat.size` bytes, those that hosts have `published` among them. It changes with every
@@ -55,7 +34,7 @@ fn order_number(stat: &Stat, published: Option<&Published>) -> u64 {
 
 /// Returns what stands in front of `of`, of which the disk says `own`. `None` for all but the
 /// message log of a conversation of several hosts.
-pub(crate) fn published(
+pub fn published(
     engine: &Engine,
     of: &dyn SourceFile,
     own: &Stat,
@@ -85,7 +64,7 @@ pub struct UnfinishedMessage {
 
 impl UnfinishedMessage {
     /// Returns true if the last byte ended a line.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.line.is_empty()
     }
 
@@ -192,7 +171,7 @@ pub(super) fn set_aside(
 /// has whole lines only. What a crash cut off is set aside, once nobody writes any more, which
 /// fails with [`EngineError::Slow`] on a thread that others need. Calls `reader` for a descriptor
 /// to read a log by.
-pub(crate) fn shown(
+pub fn shown(
     engine: &Engine,
     of: &dyn SourceFile,
     stat: Stat,
@@ -211,7 +190,7 @@ pub(crate) fn shown(
 
 /// Returns the bytes of `of`, open as `reader`, that readers may see; see [`shown`]. On a thread
 /// that others need, nothing is set aside.
-pub(crate) fn shown_length(
+pub fn shown_length(
     engine: &Engine,
     of: &dyn SourceFile,
     stat: Stat,

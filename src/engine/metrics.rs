@@ -1,18 +1,9 @@
 //! `.ctxfs/metrics`: all counts in the text format of Prometheus.
 
-use prometheus::Encoder as _;
-use prometheus::IntCounterVec;
-use prometheus::IntGauge;
-use prometheus::Opts;
-use prometheus::Registry;
-use prometheus::TextEncoder;
 use prometheus::core::Collector;
+use prometheus::{Encoder as _, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 
-use crate::model::Amount;
-use crate::model::Counts;
-use crate::model::MOST_TOOLS;
-use crate::model::OTHER_TOOLS;
-use crate::model::Sums;
+use ctxfs_core::model::{Amount, Counts, MOST_TOOLS, OTHER_TOOLS, Sums};
 
 /// A metric that does not come from the counts: its name, its description and its value.
 pub(crate) type Gauge = (&'static str, &'static str, u64);
@@ -84,7 +75,7 @@ fn add(registry: &Registry, collector: impl Collector + 'static) -> prometheus::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::DailyCounts;
+    use ctxfs_core::model::DailyCounts;
 
     #[test]
     fn the_page_is_in_the_format() {

@@ -1,47 +1,30 @@
 //! The names that ctxfs gives a meaning of its own, and those that it hides.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::io::ErrorKind;
 
-use crate::engine::DirPlace;
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::Reader;
-use crate::engine::Recipe;
-use crate::engine::Result;
-use crate::engine::SourceDir;
-use crate::engine::far;
-use crate::model::Component;
-use crate::model::Folder;
-use crate::model::NameError;
-use crate::model::RelPath;
-use crate::model::is_scratch;
-use crate::store::FileType;
-use crate::store::HISTORY;
-use crate::store::MESSAGES;
-use crate::store::Stat;
-use crate::store::Time;
-use crate::store::is_bookkeeping;
-use crate::view::ViewDir;
+use crate::{DirPlace, Engine, EngineError, Reader, Recipe, Result, SourceDir, far};
+use ctxfs_core::model::{Component, Folder, NameError, RelPath, is_scratch};
+use ctxfs_store::{FileType, HISTORY, MESSAGES, Stat, Time, is_bookkeeping};
+use ctxfs_view::ViewDir;
 
 /// The pages about the door itself, in the root.
 pub(crate) const CONTROL: &str = ".ctxfs";
 /// The directories of searches, in every directory that has them.
 const SEARCHES: [(&str, ViewDir); 2] = [(".grep", ViewDir::Grep), (".find", ViewDir::Find)];
 /// The message log as one JSON array, beside the log.
-pub(crate) const MESSAGE_ARRAY: &str = "messages.json";
+pub const MESSAGE_ARRAY: &str = "messages.json";
 /// The guide to the tree, in its root.
-pub(crate) const README: &str = "README.md";
+pub const README: &str = "README.md";
 /// The references of a conversation's artifacts, in its directory.
-pub(crate) const MANIFEST: &str = "manifest.json";
+pub const MANIFEST: &str = "manifest.json";
 /// The names that recursive searches skip.
 const IGNORE: &str = ".ignore";
 
 /// Returns the computed file that `name` is in `dir`. `is_top` is true for the root that the door
 /// shows.
-pub(crate) fn computed_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> Option<Recipe> {
+pub fn computed_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> Option<Recipe> {
     let place = || dir.place().ok();
     if name == README && is_top {
         Some(Recipe::Readme)
@@ -57,7 +40,7 @@ pub(crate) fn computed_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> 
 }
 
 /// Returns true if `dir` holds a conversation's messages.
-pub(crate) fn is_history(dir: &dyn SourceDir) -> bool {
+pub fn is_history(dir: &dyn SourceDir) -> bool {
     let path = |place: &DirPlace| place.path().is_some_and(|path| path.as_os_str() == HISTORY);
     dir.place().is_ok_and(|place| path(&place))
 }
@@ -72,18 +55,18 @@ pub(crate) fn search_dir(dir: &dyn SourceDir, name: &OsStr) -> Option<ViewDir> {
 }
 
 /// Returns true if `name` in `dir` is a directory of searches.
-pub(crate) fn is_search_dir(dir: &dyn SourceDir, name: &OsStr) -> bool {
+pub fn is_search_dir(dir: &dyn SourceDir, name: &OsStr) -> bool {
     search_dir(dir, name).is_some()
 }
 
 /// Returns true if `name` in `dir` is a file of the store's own, which no door shows.
-pub(crate) fn is_stores(dir: &dyn SourceDir, name: &OsStr) -> bool {
+pub fn is_stores(dir: &dyn SourceDir, name: &OsStr) -> bool {
     is_bookkeeping(name) && matches!(dir.place(), Ok(DirPlace::Conversation(_)))
 }
 
 /// Returns true if the error says that there is no such name on the disk. A name that is too long
 /// for the disk is not there either, but a query or the view of a long name may have it.
-pub(crate) fn is_absent(error: &io::Error) -> bool {
+pub fn is_absent(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENAMETOOLONG)
 }
 
@@ -156,6 +139,6 @@ fn output_stat(
 }
 
 /// Returns true if `name` in `dir` is the message log of a conversation.
-pub(crate) fn is_message_log(dir: &dyn SourceDir, name: &OsStr) -> bool {
+pub fn is_message_log(dir: &dyn SourceDir, name: &OsStr) -> bool {
     name == MESSAGES && is_history(dir)
 }

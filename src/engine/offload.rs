@@ -1,26 +1,17 @@
 //! The engine as the message log sees it: long outputs in messages become artifacts.
 
 use std::io;
-use std::io::Read;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::Arc;
 
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::intake::NewOutput;
-use crate::engine::intake::OutputName;
-use crate::engine::patience::allow_slow;
-use crate::engine::patience::to_the_end;
-use crate::engine::stand_in;
-use crate::engine::stand_in::StoredOutput;
-use crate::message::Host;
-use crate::message::LongOutput;
-use crate::message::MessageError;
-use crate::message::Preview;
-use crate::model::Limits;
-use crate::model::RelPath;
-use crate::store::Conversation;
-use crate::view::View;
+use crate::intake::{NewOutput, OutputName};
+use crate::patience::{allow_slow, to_the_end};
+use crate::stand_in::StoredOutput;
+use crate::{Engine, EngineError, stand_in};
+use ctxfs_core::model::{Limits, RelPath};
+use ctxfs_store::Conversation;
+use ctxfs_store::message::{Host, LongOutput, MessageError, Preview};
+use ctxfs_view::View;
 
 /// The engine for the message log of one conversation.
 pub(crate) struct MessageHost<'a> {

@@ -3,22 +3,11 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use crate::engine::EngineError;
-use crate::engine::Result;
-use crate::model::Component;
-use crate::model::Content;
-use crate::model::FarFile;
-use crate::model::FarStore;
-use crate::model::LinesBefore;
-use crate::model::Provenance;
-use crate::model::Record;
-use crate::store::Stat;
-use crate::store::provenance_of;
-use crate::store::read_full_at;
-use crate::store::stat_file;
+use crate::{EngineError, Result};
+use ctxfs_core::model::{Component, Content, FarFile, FarStore, LinesBefore, Provenance, Record};
+use ctxfs_store::{Stat, provenance_of, read_full_at, stat_file};
 
 /// The reason why nothing can be read without a bucket.
 const NO_BUCKET: &str = "this process asks no bucket; `ctxfs pull` brings them, and a mount with \
@@ -45,13 +34,15 @@ pub struct OpenFar {
     pub(super) path: String,
     pub(super) file: OnceLock<FarFile>,
     /// The attributes that its file would have.
-    pub(crate) stat: Stat,
+    pub stat: Stat,
 }
 
 /// The same for the time of a call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum FileRef<'a> {
+pub enum FileRef<'a> {
+    /// A file of the store.
     Here(&'a File),
+    /// A remote artifact.
     Far(&'a OpenFar),
 }
 
@@ -64,7 +55,7 @@ pub(crate) struct FileContent {
 
 impl OpenFile {
     /// Returns its attributes.
-    pub(crate) fn stat(&self) -> io::Result<Stat> {
+    pub fn stat(&self) -> io::Result<Stat> {
         match self {
             Self::Here(file) => stat_file(file),
             Self::Far(far) => Ok(far.stat),
@@ -85,7 +76,8 @@ impl OpenFile {
         FileContent { file: self.clone(), length }
     }
 
-    pub(crate) fn as_ref(&self) -> FileRef<'_> {
+    /// Borrows the file.
+    pub fn as_ref(&self) -> FileRef<'_> {
         match self {
             Self::Here(file) => FileRef::Here(file),
             Self::Far(far) => FileRef::Far(far),
@@ -101,7 +93,7 @@ impl OpenFile {
 impl OpenFar {
     /// Returns its bytes. May wait for the network. Fails with [`EngineError::Away`] if they cannot
     /// be had.
-    pub(crate) fn file(&self) -> Result<&FarFile> {
+    pub fn file(&self) -> Result<&FarFile> {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }

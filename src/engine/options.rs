@@ -4,18 +4,13 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::Redaction;
-use crate::extract::Models;
-use crate::keep::RetentionRules;
-use crate::message::OtherMessages;
-use crate::model::Component;
-use crate::model::FarStore;
-use crate::model::Limits;
-use crate::model::LimitsByTool;
-use crate::model::OtherHosts;
-use crate::model::Place;
-use crate::model::RelPath;
-use crate::model::Root;
+use crate::Redaction;
+use ctxfs_core::model::{
+    Component, FarStore, Limits, LimitsByTool, OtherHosts, Place, RelPath, Root,
+};
+use ctxfs_models::extract::Models;
+use ctxfs_store::keep::RetentionRules;
+use ctxfs_store::message::OtherMessages;
 
 /// The longest time that a view takes. A build for tests, which is many times slower, has more:
 /// what it shows of a small file should not depend on what else the machine does.
@@ -101,13 +96,13 @@ impl Default for EngineOptions {
 
 impl EngineOptions {
     /// Returns the root of the tree as its readers name it.
-    pub(crate) fn root(&self) -> Root {
+    pub fn root(&self) -> Root {
         let prefix = self.prefix.clone();
         if self.only.is_some() { Root::One(prefix) } else { Root::All(prefix) }
     }
 
     /// Returns the place of the file at `path` in the conversation `id`, as its readers name it.
-    pub(crate) fn place(&self, id: &Component, path: &RelPath) -> Place {
+    pub fn place(&self, id: &Component, path: &RelPath) -> Place {
         Place::below(&self.root(), &id.to_text(), path)
     }
 }

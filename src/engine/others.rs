@@ -4,15 +4,10 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use crate::engine::DirPlace;
-use crate::engine::Engine;
-use crate::engine::Result;
-use crate::engine::SourceDir;
-use crate::engine::metrics::Gauge;
-use crate::engine::patience::allow_slow;
-use crate::model::Component;
-use crate::model::HostsReport;
-use crate::model::is_scratch;
+use crate::metrics::Gauge;
+use crate::patience::allow_slow;
+use crate::{DirPlace, Engine, Result, SourceDir};
+use ctxfs_core::model::{Component, HostsReport, is_scratch};
 
 /// The longest wait for what others did in a conversation, and in one that is not known here.
 const KNOWN: Duration = Duration::from_secs(1);
@@ -24,7 +19,7 @@ const ALL: Duration = Duration::from_mins(10);
 /// Asks others for `name`, which nothing has in `dir`. Returns true if it may be there now. Names
 /// that programs make up, and those that begin with a dot, are asked for nowhere.
 ///
-/// On a thread that others need this fails with [`crate::engine::EngineError::Slow`], but only if
+/// On a thread that others need this fails with [`crate::EngineError::Slow`], but only if
 /// there is something to wait for.
 pub(super) fn ask_for(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<bool> {
     if engine.options.other_hosts.is_none() || is_scratch(name) {
@@ -43,7 +38,7 @@ pub(super) fn ask_for(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Res
 impl Engine {
     /// Asks others for what a directory lists: artifacts, or, for the root, conversations. Fails as
     /// a look-up of an unknown name does on a thread that others need.
-    pub(crate) fn ask_before_listing(&self, dir: &dyn SourceDir) -> Result<()> {
+    pub fn ask_before_listing(&self, dir: &dyn SourceDir) -> Result<()> {
         if self.options.other_hosts.is_none() {
             return Ok(());
         }
@@ -59,7 +54,7 @@ impl Engine {
 
     /// Asks others for what a text gathers from all outputs of the conversation of `dir`: a search,
     /// or the manifest. Fails as [`Self::ask_before_listing`] does.
-    pub(crate) fn ask_before_gathering(&self, dir: &dyn SourceDir) -> Result<()> {
+    pub fn ask_before_gathering(&self, dir: &dyn SourceDir) -> Result<()> {
         if self.options.other_hosts.is_none() {
             return Ok(());
         }
@@ -81,13 +76,13 @@ impl Engine {
     }
 
     /// Asks for the same without waiting for the answer.
-    pub(crate) fn ask_for_outputs_soon(&self, id: &Component) -> Result<()> {
+    pub fn ask_for_outputs_soon(&self, id: &Component) -> Result<()> {
         look(self, Some(id), Duration::ZERO).map(drop)
     }
 
     /// Returns why others cannot be asked now, or what was wrong the last time. None of that
     /// matters to a door that shows one conversation alone.
-    pub(crate) fn trouble_with_others(&self) -> Option<String> {
+    pub fn trouble_with_others(&self) -> Option<String> {
         if self.options.only.is_some() {
             return None;
         }
@@ -96,7 +91,7 @@ impl Engine {
 
     /// Returns the conversations of others that are not here, as far as they are known. Asks for
     /// them first, unless the door shows one conversation alone.
-    pub(crate) fn conversations_elsewhere(&self) -> Result<Vec<Component>> {
+    pub fn conversations_elsewhere(&self) -> Result<Vec<Component>> {
         let Some(others) = &self.options.other_hosts else { return Ok(Vec::new()) };
         if self.options.only.is_some() {
             return Ok(Vec::new());
@@ -161,20 +156,11 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::engine::EngineError;
-    use crate::engine::EngineOptions;
-    use crate::engine::Tree;
-    use crate::engine::patience::promptly;
-    use crate::engine::sync::Mutex;
-    use crate::engine::sync::now;
-    use crate::model::Folder;
-    use crate::model::LetGo;
-    use crate::model::LettingGo;
-    use crate::model::OtherHosts;
-    use crate::model::Provenance;
-    use crate::model::RelPath;
-    use crate::store::ArtifactWriter;
-    use crate::store::Store;
+    use crate::patience::promptly;
+    use crate::sync::{Mutex, now};
+    use crate::{EngineError, EngineOptions, Tree};
+    use ctxfs_core::model::{Folder, LetGo, LettingGo, OtherHosts, Provenance, RelPath};
+    use ctxfs_store::{ArtifactWriter, Store};
 
     /// Others that have the output `x` of `c7`, which comes with the first look.
     #[derive(Debug)]

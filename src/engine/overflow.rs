@@ -3,13 +3,9 @@
 
 use std::io;
 
-use crate::engine::error::io_error_number;
-use crate::engine::error::reason_of_loss;
-use crate::engine::tail::Tail;
-use crate::engine::tail::cut_line_of;
-use crate::engine::tail::left_out;
-use crate::engine::tail::whole_lines_before;
-use crate::store::ArtifactWriter;
+use crate::error::{io_error_number, reason_of_loss};
+use crate::tail::{Tail, cut_line_of, left_out, whole_lines_before};
+use ctxfs_store::ArtifactWriter;
 
 /// The part of an artifact that gives way to the end of the output.
 const PART: u64 = 4;

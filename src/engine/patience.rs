@@ -1,13 +1,10 @@
 //! Threads that must not wait, because others wait for them.
 
 use std::cell::Cell;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::engine::EngineError;
-use crate::engine::Result;
-use crate::engine::sync::now;
-use crate::engine::sync::thread_local;
+use crate::sync::{now, thread_local};
+use crate::{EngineError, Result};
 
 /// The patience of a thread with the request that it tries now.
 #[derive(Clone, Copy)]
@@ -24,18 +21,18 @@ thread_local! {
     static PATIENCE: Cell<Patience> = const { Cell::new(Patience::Waits) };
 }
 
-/// Calls `run`, in which [`allow_slow`] fails and [`may_wait`] is false, for a request that was
+/// Calls `run`, in which [`allow_slow`] fails and `may_wait` is false, for a request that was
 /// first tried at `asked`. Within [`slowly`] slow work stays allowed.
-pub(crate) fn promptly<T>(asked: Instant, run: impl FnOnce() -> T) -> T {
+pub fn promptly<T>(asked: Instant, run: impl FnOnce() -> T) -> T {
     match PATIENCE.with(Cell::get) {
         Patience::Works => run(),
         Patience::Waits | Patience::Prompt(_) => with(Patience::Prompt(asked), run),
     }
 }
 
-/// Calls `run` on a thread for slow work: [`allow_slow`] succeeds, and [`may_wait`] is false, as
+/// Calls `run` on a thread for slow work: [`allow_slow`] succeeds, and `may_wait` is false, as
 /// there are few such threads.
-pub(crate) fn slowly<T>(run: impl FnOnce() -> T) -> T {
+pub fn slowly<T>(run: impl FnOnce() -> T) -> T {
     with(Patience::Works, run)
 }
 
@@ -56,7 +53,7 @@ fn with<T>(patience: Patience, run: impl FnOnce() -> T) -> T {
 
 /// Returns how long the request has waited that this thread tries now. Returns `None` on a thread
 /// that may take long.
-pub(crate) fn waited() -> Option<Duration> {
+pub fn waited() -> Option<Duration> {
     match PATIENCE.with(Cell::get) {
         Patience::Prompt(asked) => Some(now() - asked),
         Patience::Waits | Patience::Works => None,
@@ -72,7 +69,7 @@ pub(crate) fn may_wait() -> bool {
 /// Allows work that flushes to the disk, or looks at every file of a conversation. Fails with
 /// [`EngineError::Slow`] inside [`promptly`]: the caller is to be called again elsewhere, so it
 /// must not have changed anything yet.
-pub(crate) fn allow_slow() -> Result<()> {
+pub fn allow_slow() -> Result<()> {
     if matches!(PATIENCE.with(Cell::get), Patience::Prompt(_)) {
         Err(EngineError::Slow)
     } else {

@@ -2,34 +2,21 @@
 //!
 //! The room is measured now and then, which looks at every file. In between, each writer takes what
 //! it needs from what the last measurement left: first from what this process holds, then from what
-//! all processes share ([`crate::store::SharedRoom`]). What is granted and not written yet is
+//! all processes share ([`ctxfs_store::SharedRoom`]). What is granted and not written yet is
 //! reserved, so that a measurement meanwhile counts it.
 
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
-use std::sync::Weak;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::Result;
-use crate::engine::patience::allow_slow;
-use crate::engine::patience::may_wait;
-use crate::engine::sync::DashMap;
-use crate::engine::sync::Mutex;
-use crate::engine::sync::MutexGuard;
-use crate::engine::sync::atomic::AtomicU64;
-use crate::engine::sync::atomic::Ordering::Relaxed;
-use crate::engine::sync::now;
-use crate::model::Component;
-use crate::store::Conversation;
-use crate::store::FileType;
-use crate::store::SharedRoom;
-use crate::store::Usage;
-use crate::store::room_of;
-use crate::store::stat_file;
+use crate::patience::{allow_slow, may_wait};
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::{DashMap, Mutex, MutexGuard, now};
+use crate::{Engine, EngineError, Result};
+use ctxfs_core::model::Component;
+use ctxfs_store::{Conversation, FileType, SharedRoom, Usage, room_of, stat_file};
 
 /// The bytes that may be written between two measurements.
 const BETWEEN: u64 = 16 * 1024 * 1024;
@@ -393,5 +380,7 @@ fn between(entries: u64) -> u64 {
     BETWEEN.max(entries.saturating_mul(FOR_EACH))
 }
 
+#[cfg(any(test, feature = "testing"))]
+pub mod fixture;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

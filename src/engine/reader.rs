@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::store::FileType;
-use crate::store::Stat;
+use ctxfs_store::{FileType, Stat};
 
 /// The read bit of a class of users, and the bits to read a directory and to enter it.
 const READ: u32 = 0o4;

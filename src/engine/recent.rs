@@ -2,11 +2,8 @@
 
 use std::hash::Hash;
 
-use quick_cache::DefaultHashBuilder;
-use quick_cache::OptionsBuilder;
-use quick_cache::UnitWeighter;
-use quick_cache::sync::Cache;
-use quick_cache::sync::DefaultLifecycle;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, UnitWeighter};
 
 /// Makes an empty cache of at most `items` items.
 ///

@@ -4,17 +4,9 @@ use std::io;
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::materialize::json::KEY_CHARS;
-use crate::materialize::json::KEY_CUT;
-use crate::model::Analysis;
-use crate::model::Content;
-use crate::model::Json;
-use crate::model::Provenance;
-use crate::model::Record;
-use crate::model::Redactor;
-use crate::redact::Masked;
-use crate::redact::MaskingWriter;
-use crate::redact::SecretRules;
+use ctxfs_core::materialize::json::{KEY_CHARS, KEY_CUT};
+use ctxfs_core::model::{Analysis, Content, Json, Provenance, Record, Redactor};
+use ctxfs_core::redact::{Masked, MaskingWriter, SecretRules};
 
 /// The secrets to mask, and the places to mask them in.
 #[derive(Debug, Clone)]
@@ -157,7 +149,7 @@ impl<W> std::fmt::Debug for MaskedForm<'_, W> {
 
 /// The redaction of an engine; nothing is masked without one.
 #[derive(Debug, Clone)]
-pub(crate) struct Secrets(pub(super) Option<Redaction>);
+pub struct Secrets(pub Option<Redaction>);
 
 impl Secrets {
     /// Returns true if secrets are masked.
@@ -200,7 +192,7 @@ impl Secrets {
     }
 
     /// Returns the patterns of the secrets that are masked in stored files.
-    pub(crate) fn stored_rules(&self) -> Option<&SecretRules> {
+    pub fn stored_rules(&self) -> Option<&SecretRules> {
         self.0.as_ref().filter(|redaction| redaction.stored).map(|redaction| &*redaction.rules)
     }
 
@@ -223,7 +215,7 @@ impl Secrets {
     }
 
     /// Returns the value of an extended attribute as it is to be stored.
-    pub(crate) fn attribute_to_store(&self, value: &[u8]) -> Vec<u8> {
+    pub fn attribute_to_store(&self, value: &[u8]) -> Vec<u8> {
         match (self.stored_rules(), str::from_utf8(value)) {
             (Some(rules), Ok(text)) => rules.mask_text(text).into_bytes(),
             _ => value.to_vec(),

@@ -1,35 +1,20 @@
 //! The `.summary` of an output whose content was removed to make room.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
-use std::hash::DefaultHasher;
-use std::hash::Hash as _;
-use std::hash::Hasher as _;
+use std::ffi::{OsStr, OsString};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::engine::DirPlace;
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::Result;
-use crate::engine::SourceDir;
-use crate::engine::Version;
-use crate::engine::ViewText;
-use crate::engine::spool;
-use crate::model::Component;
-use crate::model::Folder;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::store::Time;
-use crate::view;
-use crate::view::Derived;
-use crate::view::Reading;
-use crate::view::View;
-use crate::view::readings;
+use crate::{DirPlace, Engine, EngineError, Result, SourceDir, Version, ViewText, spool};
+use ctxfs_core::model::{Component, Folder, Record, RelPath};
+use ctxfs_store::Time;
+use ctxfs_view::{Derived, Reading, View, readings};
 
 /// An output whose content was removed.
 #[derive(Debug)]
 pub struct RemovedContent {
-    pub(crate) conversation: Component,
-    pub(crate) path: RelPath,
+    /// The conversation that it was in.
+    pub conversation: Component,
+    /// The path that it had there.
+    pub path: RelPath,
     record: Record,
 }
 
@@ -40,12 +25,12 @@ impl RemovedContent {
     }
 
     /// Returns true if the trace of it stays in the manifest.
-    pub(crate) fn stays(&self) -> bool {
+    pub fn stays(&self) -> bool {
         self.record.removed.as_ref().is_some_and(|removal| removal.stays)
     }
 
     /// Returns the version of its summary.
-    pub(crate) fn version(&self, engine: &Engine) -> Result<Version> {
+    pub fn version(&self, engine: &Engine) -> Result<Version> {
         let Self { conversation, path, .. } = self;
         let position = engine.conversation(conversation)?.manifest().position(path)?;
         let mut hasher = DefaultHasher::new();
@@ -100,7 +85,7 @@ pub(super) fn show_removed(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -
     let removal = record.removed.take().ok_or(EngineError::Stale)?;
     engine.secrets.mask_provenance(&mut record.provenance);
     let place = engine.options.place(&id, &path);
-    Ok(spool::held_text(engine, &view::removed(&record, &removal, &place), Some(id))?)
+    Ok(spool::held_text(engine, &ctxfs_view::removed(&record, &removal, &place), Some(id))?)
 }
 
 /// Returns the files that `stem` may name: one of that name, or the output of the call with that

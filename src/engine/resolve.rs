@@ -8,33 +8,19 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::Reader;
-use crate::engine::Recipe;
-use crate::engine::RemovedContent;
-use crate::engine::Result;
-use crate::engine::SourceDir;
-use crate::engine::far;
-use crate::engine::names;
-use crate::engine::names::CONTROL;
-use crate::engine::others;
-use crate::engine::removed;
-use crate::model::MAX_DEPTH;
-use crate::model::NameError;
-use crate::store::FileType;
-use crate::store::Stat;
-use crate::view::CorpusQuery;
-use crate::view::Reading;
-use crate::view::RenderCost;
-use crate::view::View;
-use crate::view::ViewDir;
-use crate::view::readings;
+use crate::names::CONTROL;
+use crate::{
+    Engine, EngineError, Reader, Recipe, RemovedContent, Result, SourceDir, far, names, others,
+    removed,
+};
+use ctxfs_core::model::{MAX_DEPTH, NameError};
+use ctxfs_store::{FileType, Stat};
+use ctxfs_view::{CorpusQuery, Reading, RenderCost, View, ViewDir, readings};
 
 /// The meaning of a name in a directory.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it lives for one look-up, which must not allocate")]
-pub(crate) enum Resolved<'a> {
+pub enum Resolved<'a> {
     /// The directory of pages about the door itself.
     Control,
     /// A file or directory on disk.
@@ -56,9 +42,11 @@ pub(crate) enum Resolved<'a> {
 
 /// A name on disk, and its attributes.
 #[derive(Debug)]
-pub(crate) struct DiskEntry<'a> {
-    pub(crate) name: Cow<'a, OsStr>,
-    pub(crate) stat: Stat,
+pub struct DiskEntry<'a> {
+    /// The name in its directory.
+    pub name: Cow<'a, OsStr>,
+    /// The attributes.
+    pub stat: Stat,
 }
 
 /// Resolves `name` in `dir`. `is_top` is true for the root that the door shows. A name that nothing
@@ -126,7 +114,7 @@ fn resolve_as_given<'a>(
 /// whose bytes are elsewhere. Links and special files that somebody planted are not there, nor are
 /// the store's own files. Fails with [`NameError::TooDeep`] for a directory that no door could have
 /// created.
-pub(crate) fn on_disk(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
+pub fn on_disk(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
     if names::is_stores(dir, name) {
         return Err(EngineError::NotFound);
     }
@@ -178,14 +166,14 @@ fn output_of_call(
 }
 
 /// Returns the search that `name` means in the directory `dir` of searches.
-pub(crate) fn search_named(dir: ViewDir, name: &OsStr) -> Result<Recipe> {
+pub fn search_named(dir: ViewDir, name: &OsStr) -> Result<Recipe> {
     let query = CorpusQuery::named(dir, name).ok_or(EngineError::NotFound)?;
     Ok(Recipe::Search(query.into(), Reader::Server))
 }
 
 /// Returns the view that `name` means in the directory `dir` of views of a file, or, with a `base`,
 /// of the text of that view.
-pub(crate) fn view_named(dir: ViewDir, base: Option<&View>, name: &OsStr) -> Result<Reading> {
+pub fn view_named(dir: ViewDir, base: Option<&View>, name: &OsStr) -> Result<Reading> {
     let reading = dir.child(name).ok_or(EngineError::NotFound)?;
     reading.below(base).ok_or(EngineError::NotFound)
 }

@@ -4,34 +4,20 @@
 //! intervals, and when the bytes sealed since the last sweep may have passed a limit. A writer that
 //! finds no room makes some itself.
 
-use std::collections::BTreeSet;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::io;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
-use crate::engine::Counters;
-use crate::engine::Engine;
-use crate::engine::Result;
-use crate::engine::patience::allow_slow;
-use crate::engine::sync::Condvar;
-use crate::engine::sync::Mutex;
-use crate::engine::sync::lower_priority;
-use crate::engine::sync::thread;
-use crate::engine::worker::Worker;
-use crate::keep;
-use crate::keep::RetentionRules;
-use crate::keep::SweepReport;
-use crate::keep::SweepScope;
-use crate::model::Component;
-use crate::model::LetGo;
-use crate::model::LettingGo;
-use crate::model::RelPath;
-use crate::store::UnreadPlaces;
+use crate::patience::allow_slow;
+use crate::sync::{Condvar, Mutex, lower_priority, thread};
+use crate::worker::Worker;
+use crate::{Counters, Engine, Result};
+use ctxfs_core::model::{Component, LetGo, LettingGo, RelPath};
+use ctxfs_store::keep::{RetentionRules, SweepReport, SweepScope};
+use ctxfs_store::{UnreadPlaces, keep};
 
 /// The interval of regular sweeps, and so the precision of a limit on age.
 const EVERY: Duration = Duration::from_mins(10);
@@ -64,7 +50,7 @@ enum Going {
 
 /// The retention of outputs: decides when to sweep, and sweeps.
 #[derive(Default)]
-pub(crate) struct Retention {
+pub struct Retention {
     schedule: Mutex<Schedule>,
     changed: Condvar,
     thread: Worker,
@@ -87,6 +73,12 @@ struct Schedule {
     unread: UnreadPlaces,
 }
 
+impl fmt::Debug for Retention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retention").finish_non_exhaustive()
+    }
+}
+
 impl Retention {
     /// Starts the thread that sweeps, if there are rules.
     pub(crate) fn start(&self, engine: &Arc<Engine>) -> io::Result<()> {
@@ -98,7 +90,7 @@ impl Retention {
     }
 
     /// Records that an artifact of `bytes` bytes was sealed in a conversation.
-    pub(crate) fn note_sealed(&self, rules: &RetentionRules, id: &Component, bytes: u64) {
+    pub fn note_sealed(&self, rules: &RetentionRules, id: &Component, bytes: u64) {
         if !rules.bound_bytes() {
             return;
         }

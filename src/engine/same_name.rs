@@ -1,17 +1,14 @@
 //! Outputs of one name: two hosts wrote them while they did not know of each other.
 
-use crate::engine::Engine;
-use crate::engine::Result;
-use crate::model::Component;
-use crate::model::Place;
-use crate::model::RelPath;
+use crate::{Engine, Result};
+use ctxfs_core::model::{Component, Place, RelPath};
 
 /// Returns the names of the outputs that asked for the name of the one at `path`, or of the one
 /// that has the name which it asked for: what its summary tells.
 ///
 /// Names that look like it are found first, so others cost one `stat`, and nothing where no other
 /// host has a part in the conversations.
-pub(crate) fn others_of(engine: &Engine, id: &Component, path: &RelPath) -> Result<Vec<String>> {
+pub fn others_of(engine: &Engine, id: &Component, path: &RelPath) -> Result<Vec<String>> {
     let Some(others) = &engine.options.other_hosts else { return Ok(Vec::new()) };
     let alike = engine.conversation(id)?.alike(path)?;
     if alike.is_empty() {
@@ -31,7 +28,7 @@ pub(super) fn others_at(engine: &Engine, place: &Place) -> Result<Vec<String>> {
     others_of(engine, &Component::from_text(id)?, &RelPath::from_text(path)?)
 }
 
-#[cfg(test)]
-pub(crate) mod fixture;
+#[cfg(any(test, feature = "testing"))]
+pub mod fixture;
 #[cfg(test)]
 mod tests;

@@ -1,44 +1,21 @@
 //! `.grep/` and `.find/` of a directory: a search of all artifacts below it.
 
 use std::fs::File;
-use std::hash::DefaultHasher;
-use std::hash::Hash as _;
-use std::hash::Hasher as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::engine::Computed;
-use crate::engine::Counters;
-use crate::engine::DirPlace;
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::FileId;
-use crate::engine::OpenFile;
-use crate::engine::Reader;
-use crate::engine::Result;
-use crate::engine::SourceDir;
-use crate::engine::Spool;
-use crate::engine::Version;
-use crate::engine::ViewText;
-use crate::engine::deadline::ReadLimit;
-use crate::engine::deadline::Timed;
-use crate::engine::deadline::deadline;
-use crate::materialize::Checkpoints;
-use crate::materialize::PlainText;
-use crate::materialize::is_for_terminal;
-use crate::materialize::strip_escapes;
-use crate::model::Component;
-use crate::model::RelPath;
-use crate::model::Root;
-use crate::store::Artifacts;
-use crate::store::read_full_at;
-use crate::view::Corpus;
-use crate::view::CorpusQuery;
-use crate::view::Directory;
-use crate::view::Loaded;
-use crate::view::Rendered;
+use crate::deadline::{ReadLimit, Timed, deadline};
+use crate::{
+    Computed, Counters, DirPlace, Engine, EngineError, FileId, OpenFile, Reader, Result, SourceDir,
+    Spool, Version, ViewText,
+};
+use ctxfs_core::materialize::{Checkpoints, PlainText, is_for_terminal, strip_escapes};
+use ctxfs_core::model::{Component, RelPath, Root};
+use ctxfs_store::{Artifacts, read_full_at};
+use ctxfs_view::{Corpus, CorpusQuery, Directory, Loaded, Rendered};
 
 /// Returns the path of a directory as readers of the tree name it.
 fn shown_path(place: &DirPlace, root: &Root) -> Result<String> {

@@ -1,47 +1,27 @@
 //! The message log of a conversation of several hosts, at one moment, as a source of views.
 
+use std::fmt;
 use std::fs::File;
-use std::hash::DefaultHasher;
-use std::hash::Hash as _;
-use std::hash::Hasher as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use rustix::fs::MemfdFlags;
-use rustix::fs::OFlags;
+use rustix::fs::{MemfdFlags, OFlags};
 
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::Identity;
-use crate::engine::OpenFile;
-use crate::engine::Result;
-use crate::engine::RewriteCount;
-use crate::engine::Snapshot;
-use crate::engine::SourceFile;
-use crate::engine::Tracker;
-use crate::engine::Version;
-use crate::engine::messages;
-use crate::engine::messages_version;
-use crate::engine::sync::Mutex;
-use crate::message;
-use crate::message::Log;
-use crate::message::Published;
-use crate::model::Component;
-use crate::model::Content as _;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::store::Artifact;
-use crate::store::Conversation;
-use crate::store::HISTORY;
-use crate::store::MESSAGES;
-use crate::store::Stat;
-use crate::store::stat_file;
+use crate::sync::Mutex;
+use crate::{
+    Engine, EngineError, Identity, OpenFile, Result, RewriteCount, Snapshot, SourceFile, Tracker,
+    Version, messages, messages_version,
+};
+use ctxfs_core::model::{Component, Content as _, Record, RelPath};
+use ctxfs_store::message::{Log, Published};
+use ctxfs_store::{Artifact, Conversation, HISTORY, MESSAGES, Stat, message, stat_file};
 
 /// The most bytes of a log that is put together in memory.
 const IN_MEMORY: u64 = 64 << 20;
 
 /// The log as it was shown at one moment. Its bytes never change: they are put together in a file
 /// without a name when they are first asked for.
-pub(crate) struct SharedLog {
+pub struct SharedLog {
     /// This host's file.
     own: Arc<dyn SourceFile>,
     conversation: Arc<Conversation>,
@@ -51,10 +31,16 @@ pub(crate) struct SharedLog {
     tracker: Tracker,
 }
 
+impl fmt::Debug for SharedLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedLog").finish_non_exhaustive()
+    }
+}
+
 impl SharedLog {
     /// Returns the log whose file on this host is `own`, of which the disk says `stat`. `None` if
     /// that file is all that is shown, and for any other file.
-    pub(crate) fn of(
+    pub fn of(
         engine: &Engine,
         own: &Arc<dyn SourceFile>,
         stat: &Stat,
@@ -77,7 +63,7 @@ impl SharedLog {
     }
 
     /// Returns the version at which views of it are.
-    pub(crate) fn present_version(&self) -> Version {
+    pub fn present_version(&self) -> Version {
         self.version
     }
 

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::engine::sync::Mutex;
-use crate::model::Component;
+use crate::sync::Mutex;
+use ctxfs_core::model::Component;
 
 /// The part that a user may hold for each one that is left for other users. All conversations of a
 /// user count here, so it is larger than that of one.
@@ -18,16 +18,16 @@ const USERS_SHARE: u64 = 7;
 
 /// The client that something is held for.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Client {
+pub struct Client {
     /// `None` for what belongs to no conversation, such as the root's listing.
-    pub(crate) conversation: Option<Component>,
+    pub conversation: Option<Component>,
     /// `None` if all clients are one user.
-    pub(crate) user: Option<u32>,
+    pub user: Option<u32>,
 }
 
 /// An amount that is shared out, in bytes or by number.
 #[derive(Debug)]
-pub(crate) struct Shares {
+pub struct Shares {
     most: u64,
     held: Mutex<Held>,
 }
@@ -41,7 +41,7 @@ struct Held {
 
 /// A part that is held for a client. Dropping it gives it back.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     shares: Arc<Shares>,
     by: Arc<Client>,
     amount: u64,
@@ -49,21 +49,17 @@ pub(crate) struct Share {
 
 impl Shares {
     /// Shares out so much.
-    pub(crate) fn new(most: u64) -> Arc<Self> {
+    pub fn new(most: u64) -> Arc<Self> {
         Arc::new(Self { most, held: Mutex::default() })
     }
 
     /// Returns the share of `by`, which holds nothing yet.
-    pub(crate) fn holder(self: &Arc<Self>, by: impl Into<Arc<Client>>) -> Share {
+    pub fn holder(self: &Arc<Self>, by: impl Into<Arc<Client>>) -> Share {
         Share { shares: Arc::clone(self), by: by.into(), amount: 0 }
     }
 
     /// Holds `amount` for `by`. Returns `None` if that is more than may be held.
-    pub(crate) fn claim(
-        self: &Arc<Self>,
-        by: impl Into<Arc<Client>>,
-        amount: u64,
-    ) -> Option<Share> {
+    pub fn claim(self: &Arc<Self>, by: impl Into<Arc<Client>>, amount: u64) -> Option<Share> {
         let mut share = self.holder(by);
         share.try_resize(amount).then_some(share)
     }
@@ -95,7 +91,7 @@ impl Share {
     }
 
     /// Holds one more for the same client. Returns `None` if that is more than it may hold.
-    pub(crate) fn one_more(&self) -> Option<Self> {
+    pub fn one_more(&self) -> Option<Self> {
         self.shares.claim(Arc::clone(&self.by), 1)
     }
 

@@ -2,46 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::engine::Base;
-use crate::engine::Computed;
-use crate::engine::Counters;
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::Recipe;
-use crate::engine::Result;
-use crate::engine::Snapshot;
-use crate::engine::SourceFile;
-use crate::engine::Spool;
-use crate::engine::Version;
-use crate::engine::ViewText;
-use crate::engine::analysis::AnalysisSoFar;
-use crate::engine::analysis::begins_for_terminal;
-use crate::engine::analysis::sniff;
-use crate::engine::cache_key;
-use crate::engine::computed::BaseText;
-use crate::engine::deadline::ReadLimit;
-use crate::engine::deadline::Timed;
-use crate::engine::deadline::deadline;
-use crate::engine::deadline::extended_deadline;
-use crate::engine::far;
-use crate::engine::open_file::FileContent;
-use crate::engine::same_name;
-use crate::engine::shown::FileFacts;
-use crate::engine::shown::ShownFile;
-use crate::engine::tracker;
-use crate::materialize::Checkpoints;
-use crate::materialize::PlainText;
-use crate::model::Analysis;
-use crate::model::Content;
-use crate::model::Errors;
-use crate::model::Sections;
-use crate::model::Subject;
-use crate::model::counted_tool;
-use crate::store::CacheKey;
-use crate::view;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::View;
+use crate::analysis::{AnalysisSoFar, begins_for_terminal, sniff};
+use crate::computed::BaseText;
+use crate::deadline::{ReadLimit, Timed, deadline, extended_deadline};
+use crate::open_file::FileContent;
+use crate::shown::{FileFacts, ShownFile};
+use crate::{
+    Base, Computed, Counters, Engine, EngineError, Recipe, Result, Snapshot, SourceFile, Spool,
+    Version, ViewText, cache_key, far, same_name, tracker,
+};
+use ctxfs_core::materialize::{Checkpoints, PlainText};
+use ctxfs_core::model::{Analysis, Content, Errors, Sections, Subject, counted_tool};
+use ctxfs_store::CacheKey;
+use ctxfs_view::{RenderError, Rendered, View};
 
 type RenderResult = std::result::Result<Rendered, RenderError>;
 
@@ -147,7 +120,7 @@ pub(super) fn render_here(
 ) -> Result<(Vec<u8>, Rendered)> {
     let mut text = Vec::new();
     let rendered = with_subject_of(engine, file, view, expired, |subject| {
-        view::render(view, subject, expired, &mut text)
+        ctxfs_view::render(view, subject, expired, &mut text)
     })??;
     Ok((text, rendered))
 }
@@ -304,18 +277,18 @@ fn write_view(
         let permit = engine.late.take()?;
         limit.extend(true);
         Counters::add(&engine.counters.views_out_of_time, 1);
-        of.give_beginning(spool.beginning(view::beginning_notice().to_owned()));
+        of.give_beginning(spool.beginning(ctxfs_view::beginning_notice().to_owned()));
         Some(permit)
     };
     let goes_on = || {
         let unchanged = file.changes() == snapshot.changes;
-        let has_room = spool.len() <= engine.options.disk_cache_bytes;
+        let has_room = spool.length() <= engine.options.disk_cache_bytes;
         let goes_on = unchanged && has_room && !engine.late.is_closed();
         limit.extend(goes_on);
         goes_on
     };
     let expired = extended_deadline(engine.options.view_deadline, begin, goes_on);
-    let rendered = view::render(view, subject, &expired, &mut &spool);
+    let rendered = ctxfs_view::render(view, subject, &expired, &mut &spool);
     let mut rendered = in_time(rendered, limit)?;
     if shown.beginning {
         rendered = rendered.of_beginning(subject.place);
@@ -364,7 +337,7 @@ pub(super) fn show_view_of_view(
     let shown = ShownFile::of_masked(&engine.secrets, content, analysis, facts);
     let spool = Spool::begin(engine, base.base.conversation());
     let rendered = shown.with_subject(&engine.secrets, &engine.filters, |subject| {
-        view::render(view, subject, &expired, &mut &spool)
+        ctxfs_view::render(view, subject, &expired, &mut &spool)
     });
     let mut rendered = in_time(rendered, &limit)?;
     if !rendered.whole {

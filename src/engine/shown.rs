@@ -2,16 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::engine::EngineOptions;
-use crate::engine::redaction::Secrets;
-use crate::model::Analysis;
-use crate::model::Content;
-use crate::model::Filters;
-use crate::model::Limits;
-use crate::model::Place;
-use crate::model::Provenance;
-use crate::model::Record;
-use crate::model::Subject;
+use crate::EngineOptions;
+use crate::redaction::Secrets;
+use ctxfs_core::model::{Analysis, Content, Filters, Limits, Place, Provenance, Record, Subject};
 
 /// The facts about a file beside its bytes.
 #[derive(Debug)]

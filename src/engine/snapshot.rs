@@ -10,19 +10,10 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::engine::Engine;
-use crate::engine::Identity;
-use crate::engine::OpenFile;
-use crate::engine::Result;
-use crate::engine::Version;
-use crate::engine::tracker::RewriteCount;
-use crate::engine::tracker::Tracker;
-use crate::model::Component;
-use crate::model::Place;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::store::Dir;
-use crate::store::Stat;
+use crate::tracker::{RewriteCount, Tracker};
+use crate::{Engine, Identity, OpenFile, Result, Version};
+use ctxfs_core::model::{Component, Place, Record, RelPath};
+use ctxfs_store::{Dir, Stat};
 
 /// A file at one moment, between two writes.
 #[derive(Debug)]
@@ -47,7 +38,7 @@ pub struct Snapshot {
 
 /// A regular file of a conversation, as a door knows it.
 pub trait SourceFile: Send + Sync {
-    /// Takes a snapshot of the file. Fails with [`crate::engine::EngineError::Stale`] if it is
+    /// Takes a snapshot of the file. Fails with [`crate::EngineError::Stale`] if it is
     /// gone.
     fn snapshot(&self, engine: &Engine) -> Result<Snapshot>;
 
@@ -63,7 +54,7 @@ pub trait SourceFile: Send + Sync {
     /// Returns true if it is the message log of a conversation, of which readers see whole lines.
     fn is_message_log(&self) -> bool;
 
-    /// Opens it anew. [`crate::engine::EngineError::Stale`] where its name leads elsewhere by now,
+    /// Opens it anew. [`crate::EngineError::Stale`] where its name leads elsewhere by now,
     /// or nowhere.
     fn open_by_name(&self, flags: OFlags) -> Result<File>;
 

@@ -5,16 +5,11 @@ use std::fs::File;
 use std::io;
 use std::sync::Weak;
 
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::EngineOptions;
-use crate::engine::Reservation;
-use crate::engine::Result;
-use crate::engine::quota::Quotas;
-use crate::engine::quota::RoomRequest;
-use crate::engine::sync::atomic::AtomicU64;
-use crate::engine::sync::atomic::Ordering::Relaxed;
-use crate::model::Component;
+use crate::quota::{Quotas, RoomRequest};
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::{Engine, EngineError, EngineOptions, Reservation, Result};
+use ctxfs_core::model::Component;
 
 /// The bytes that may be written between two measurements.
 const BETWEEN: u64 = 16 * 1024 * 1024;
@@ -25,7 +20,7 @@ const SWEEPS: usize = 3;
 /// The space left on the disk and below the quotas. It is measured at intervals, so that writers
 /// stop before either is full.
 #[derive(Debug, Default)]
-pub(crate) struct Space {
+pub struct Space {
     disk: Allowance,
     quotas: Quotas,
 }
@@ -154,13 +149,13 @@ impl Space {
     }
 
     /// Notes that something of the conversation was removed, cut or moved.
-    pub(crate) fn freed(&self, conversation: &Component) {
+    pub fn freed(&self, conversation: &Component) {
         self.quotas.freed(conversation);
     }
 
     /// Goes on counting a file of the conversation that has lost its name, until the descriptors
     /// `open` are closed.
-    pub(crate) fn unlinked(&self, conversation: &Component, open: Vec<Weak<File>>) {
+    pub fn unlinked(&self, conversation: &Component, open: Vec<Weak<File>>) {
         self.quotas.unlinked(conversation, open);
     }
 

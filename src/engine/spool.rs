@@ -1,25 +1,19 @@
 //! Collecting a text of unknown length in bounded memory.
 
-use std::cell::Cell;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::io::Write;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::engine::Client;
-use crate::engine::Engine;
-use crate::engine::Share;
-use crate::engine::text::MARK;
-use crate::engine::text::ViewText;
-use crate::model::Component;
-use crate::store::Cache;
-use crate::store::CacheKey;
-use crate::store::Draft;
-use crate::view::Rendered;
+use crate::text::{MARK, ViewText};
+use crate::{Client, Engine, Share};
+use ctxfs_core::model::Component;
+use ctxfs_store::{Cache, CacheKey, Draft};
+use ctxfs_view::Rendered;
 
 /// The most bytes of a text in memory, unless it asks for more. A longer one goes to a file of the
 /// store's cache.
@@ -36,7 +30,7 @@ type RoomCheck<'a> = Box<dyn Fn(u64) -> io::Result<()> + Send + 'a>;
 ///
 /// The part beyond the share of its conversation in the memory of clients goes to a file. It can be
 /// written through a shared reference, so that its beginning can be handed out meanwhile.
-pub(crate) struct Spool<'a> {
+pub struct Spool<'a> {
     cache: &'a Cache,
     room: RoomCheck<'a>,
     held: RefCell<Share>,
@@ -66,9 +60,15 @@ pub(super) fn held_text(
     spool.finish(Rendered { notice: None, whole: true }, None)
 }
 
+impl fmt::Debug for Spool<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spool").finish_non_exhaustive()
+    }
+}
+
 impl<'a> Spool<'a> {
     /// Begins a text that the conversation `by` has asked for.
-    pub(crate) fn begin(engine: &'a Engine, by: Option<Component>) -> Self {
+    pub fn begin(engine: &'a Engine, by: Option<Component>) -> Self {
         let room = |length| engine.space.check_text(engine, length);
         let held = engine.memory.holder(Client { conversation: by, user: None });
         Self::new(&engine.cache, Box::new(room), held)
@@ -82,12 +82,13 @@ impl<'a> Spool<'a> {
 
     /// Returns the same text, which stays in memory however long it is, as far as its conversation
     /// may hold that: for what must be had when the disk is full.
-    pub(crate) fn in_memory(self) -> Self {
+    #[must_use]
+    pub fn in_memory(self) -> Self {
         Self { stays: true, ..self }
     }
 
     /// Returns the number of bytes so far.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn length(&self) -> u64 {
         let Collected { memory, disk } = &*self.text.borrow();
         disk.as_ref().map_or(memory.len() as u64, |(_, length)| *length)
     }
@@ -107,7 +108,7 @@ impl<'a> Spool<'a> {
 
     /// Ends the text, and puts its notice first. With a `key`, keeps it on disk if it is whole and
     /// outgrew memory or took long.
-    pub(crate) fn finish(self, rendered: Rendered, key: Option<CacheKey>) -> io::Result<ViewText> {
+    pub fn finish(self, rendered: Rendered, key: Option<CacheKey>) -> io::Result<ViewText> {
         let Rendered { notice, whole } = rendered;
         let key = key.filter(|_| whole);
         let late = self.given.get() || self.started.elapsed() >= SLOW;
@@ -217,10 +218,9 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::engine::HELD_FOR_CLIENTS;
-    use crate::engine::Shares;
-    use crate::engine::text_cache::text_cache;
-    use crate::store::Store;
+    use crate::text_cache::text_cache;
+    use crate::{HELD_FOR_CLIENTS, Shares};
+    use ctxfs_store::Store;
 
     fn all(body: &ViewText) -> Vec<u8> {
         body.read(0, usize::MAX, <[u8]>::to_vec).unwrap()
@@ -336,7 +336,7 @@ mod tests {
             let wanted: Vec<u8> = large().into_iter().cycle().take(size * 2).collect();
             (&spool).write_all(&wanted[..size]).unwrap();
             let beginning = spool.beginning("# more\n".to_owned());
-            assert_eq!(spool.len(), size as u64);
+            assert_eq!(spool.length(), size as u64);
             (&spool).write_all(&wanted[size..]).unwrap();
             let key = CacheKey::of(&[b"late"]).unwrap();
             let body = spool.finish(noted("# all\n"), Some(key.clone())).unwrap();

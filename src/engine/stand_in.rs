@@ -3,38 +3,17 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::engine::Engine;
-use crate::engine::Redaction;
-use crate::engine::Result;
-use crate::engine::analysis::sniff;
-use crate::engine::redaction::Secrets;
-use crate::engine::same_name;
-use crate::engine::shown::FileFacts;
-use crate::engine::shown::ShownFile;
-use crate::materialize::Checkpoints;
-use crate::materialize::PlainText;
-use crate::materialize::analyze;
-use crate::materialize::analyze_log;
-use crate::materialize::token_count;
-use crate::model::Amount;
-use crate::model::Analysis;
-use crate::model::Component;
-use crate::model::Content;
-use crate::model::Limits;
-use crate::model::NoFilters;
-use crate::model::Place;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::model::Subject;
-use crate::redact::Masked;
-use crate::store::Artifact;
-use crate::store::Conversation;
-use crate::store::provenance_of;
-use crate::view;
-use crate::view::Audience;
-use crate::view::Form;
-use crate::view::StandIn;
-use crate::view::View;
+use crate::analysis::sniff;
+use crate::redaction::Secrets;
+use crate::shown::{FileFacts, ShownFile};
+use crate::{Engine, Redaction, Result, same_name};
+use ctxfs_core::materialize::{Checkpoints, PlainText, analyze, analyze_log, token_count};
+use ctxfs_core::model::{
+    Amount, Analysis, Component, Content, Limits, NoFilters, Place, Record, RelPath, Subject,
+};
+use ctxfs_core::redact::Masked;
+use ctxfs_store::{Artifact, Conversation, provenance_of};
+use ctxfs_view::{Audience, Form, StandIn, View};
 
 /// The most characters of a stand-in, in thirds of those of its output.
 const MOST_THIRDS: u64 = 2;
@@ -134,7 +113,7 @@ impl ShownOutput {
     /// Returns the answer to `request`: the output itself or its stand-in.
     pub fn stand_in(&self, request: &StandInRequest<'_>) -> Result<StandIn> {
         let is_limited = request.replace == Replace::OverLimits;
-        let make = if is_limited { view::stand_in } else { view::stand_in_always };
+        let make = if is_limited { ctxfs_view::stand_in } else { ctxfs_view::stand_in_always };
         let answer = self.with_subject(|subject| make(request.form, subject, &request.audience))?;
         Ok(match answer {
             StandIn::Replaced(text) if self.is_replaced_by(&text, request) => {
@@ -161,7 +140,7 @@ impl ShownOutput {
     /// Returns the text of `view`, without its notices.
     pub fn view(&self, view: &View) -> Result<Vec<u8>> {
         let mut text = Vec::new();
-        self.with_subject(|subject| view::render(view, subject, &|| false, &mut text))?;
+        self.with_subject(|subject| ctxfs_view::render(view, subject, &|| false, &mut text))?;
         Ok(text)
     }
 
@@ -269,7 +248,7 @@ pub(super) fn view_in_place(
 }
 
 /// Returns true if `text` saves enough to take the place of an output of `chars` characters.
-pub(crate) fn pays(text: &str, chars: u64) -> bool {
+pub fn pays(text: &str, chars: u64) -> bool {
     3 * text.chars().count() as u64 <= MOST_THIRDS.saturating_mul(chars)
 }
 
@@ -286,7 +265,7 @@ pub(super) fn is_stand_in(engine: &Engine, output: &[u8], limits: &Limits) -> io
         filters: &NoFilters,
     };
     let is_stored = |reference: &str| is_stored(engine, reference);
-    view::is_stand_in(&subject, &Audience { tools: &[], is_stored: &is_stored })
+    ctxfs_view::is_stand_in(&subject, &Audience { tools: &[], is_stored: &is_stored })
 }
 
 /// Returns true if `reference` leads to an output of the store.

@@ -1,16 +1,10 @@
 //! `.ctxfs/status.json`, `metrics` and `version`: what a server is and has counted.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::engine::Engine;
-use crate::engine::Result;
-use crate::engine::listing;
-use crate::engine::metrics;
-use crate::engine::metrics::Gauge;
-use crate::engine::others;
-use crate::model::Component;
-use crate::model::Sums;
+use crate::metrics::Gauge;
+use crate::{Engine, Result, listing, metrics, others};
+use ctxfs_core::model::{Component, Sums};
 
 /// Returns the sums of the counts of all conversations that this door shows, up to now.
 pub(super) fn sums(engine: &Engine) -> Result<Sums> {
@@ -18,7 +12,7 @@ pub(super) fn sums(engine: &Engine) -> Result<Sums> {
 }
 
 /// Returns the page `.ctxfs/version`.
-pub(crate) fn version_page() -> String {
+pub fn version_page() -> String {
     format!("{}\n", env!("CARGO_PKG_VERSION"))
 }
 

@@ -1,17 +1,12 @@
 //! A directory of the store that is found by its names alone.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-use crate::engine::DirPlace;
-use crate::engine::EngineError;
-use crate::engine::Result;
-use crate::engine::SourceDir;
-use crate::model::Component;
-use crate::model::RelPath;
-use crate::store::Dir;
+use crate::{DirPlace, EngineError, Result, SourceDir};
+use ctxfs_core::model::{Component, RelPath};
+use ctxfs_store::Dir;
 
 /// A directory, held open, and the names that led to it.
 pub(super) struct StoredDir {

@@ -1,40 +1,23 @@
 //! A file of the store that no door has open for writing.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::FileId;
-use crate::engine::Identity;
-use crate::engine::OpenFile;
-use crate::engine::Result;
-use crate::engine::RewriteCount;
-use crate::engine::Snapshot;
-use crate::engine::SourceFile;
-use crate::engine::Tracker;
-use crate::engine::Version;
-use crate::engine::facts::KnownRecord;
-use crate::engine::facts::facts_number;
-use crate::engine::last_seen::LastSeen;
-use crate::engine::messages;
-use crate::engine::names;
-use crate::engine::same_name;
-use crate::engine::stored_dir::StoredDir;
-use crate::engine::sync::Mutex;
-use crate::engine::sync::atomic::AtomicU64;
-use crate::engine::sync::atomic::Ordering::Relaxed;
-use crate::engine::unsettled;
-use crate::model::Component;
-use crate::model::RelPath;
-use crate::store::FarArtifact;
-use crate::store::FileClock;
-use crate::store::Stat;
-use crate::store::stat_file;
+use crate::facts::{KnownRecord, facts_number};
+use crate::last_seen::LastSeen;
+use crate::stored_dir::StoredDir;
+use crate::sync::Mutex;
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::{
+    Engine, EngineError, FileId, Identity, OpenFile, Result, RewriteCount, Snapshot, SourceFile,
+    Tracker, Version, messages, names, same_name, unsettled,
+};
+use ctxfs_core::model::{Component, RelPath};
+use ctxfs_store::{FarArtifact, FileClock, Stat, stat_file};
 
 /// A file, found by its name in a directory.
 pub(super) struct StoredFile {

@@ -5,12 +5,9 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use crate::engine::Share;
-use crate::model::Content;
-use crate::store::Cache;
-use crate::store::CacheKey;
-use crate::store::read_full_at;
-use crate::store::stat_file;
+use crate::Share;
+use ctxfs_core::model::Content;
+use ctxfs_store::{Cache, CacheKey, read_full_at, stat_file};
 
 /// The last bytes of a text that is kept on disk, after the length of its notice.
 pub(super) const MARK: &[u8; 8] = b"ctxfs\0\0\x01";
@@ -95,7 +92,7 @@ impl ViewText {
     }
 
     /// Returns the number of its bytes on disk.
-    pub(crate) fn on_disk_length(&self) -> u64 {
+    pub fn on_disk_length(&self) -> u64 {
         self.on_disk.as_ref().map_or(0, |(_, length)| *length)
     }
 

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use quick_cache::DefaultHashBuilder;
-use quick_cache::OptionsBuilder;
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
-use quick_cache::sync::DefaultLifecycle;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-use crate::engine::text::ViewText;
+use crate::text::ViewText;
 
 /// Bytes on disk that weigh one byte in memory: a gigabyte weighs as much as 8 MiB.
 const DISK_SHARE: u64 = 128;

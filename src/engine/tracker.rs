@@ -2,21 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::engine::Counters;
-use crate::engine::Engine;
-use crate::engine::FileRef;
-use crate::engine::Result;
-use crate::engine::SourceFile;
-use crate::engine::sync::Mutex;
-use crate::materialize::Analyzer;
-use crate::materialize::Checkpoints;
-use crate::model::Analysis;
-use crate::model::Component;
-use crate::store::Stat;
+use crate::sync::Mutex;
+use crate::{Counters, Engine, FileRef, Result, SourceFile};
+use ctxfs_core::materialize::{Analyzer, Checkpoints};
+use ctxfs_core::model::{Analysis, Component};
+use ctxfs_store::Stat;
 
 /// The bytes that one step of analysis reads. A step takes some milliseconds, so that waiting
 /// readers and deadlines are noticed soon.
-pub(crate) const STEP: u64 = 4 * 1024 * 1024;
+pub const STEP: u64 = 4 * 1024 * 1024;
 /// The bytes that one read takes.
 const BLOCK: usize = 256 * 1024;
 /// The bytes that one read takes where the analysis is so far behind: they are analysed on several
@@ -88,7 +82,7 @@ pub(super) fn rewrites(
 /// Returns the analysis of the bytes seen, and true if they reach `goal` or the end. Calls
 /// `expired` between steps. Looks for changes by other processes only once, before the first step,
 /// so that the analysis ends even while they write.
-pub(crate) fn analyse(
+pub fn analyse(
     engine: &Engine,
     of: &dyn SourceFile,
     file: FileRef<'_>,
@@ -123,7 +117,7 @@ impl Tracker {
 
     /// Returns true if a state that is begun now can be kept without pushing out that of another
     /// file of the same conversation, or if there is one.
-    pub(crate) fn can_be_kept(&self, engine: &Engine, of: &dyn SourceFile) -> bool {
+    pub fn can_be_kept(&self, engine: &Engine, of: &dyn SourceFile) -> bool {
         self.seen() > 0 || engine.kept_analyses.has_room(of.conversation().as_ref())
     }
 
@@ -172,7 +166,7 @@ impl Tracker {
     }
 
     /// Returns the number of bytes that are analysed.
-    pub(crate) fn seen(&self) -> u64 {
+    pub fn seen(&self) -> u64 {
         self.so_far_or_default(Analyzer::seen)
     }
 

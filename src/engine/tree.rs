@@ -6,42 +6,21 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Component as PathPart;
-use std::path::Path;
+use std::path::{Component as PathPart, Path};
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::engine::Base;
-use crate::engine::Computed;
-use crate::engine::DiskEntry;
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::FileId;
-use crate::engine::OpenFile;
-use crate::engine::OpenText;
-use crate::engine::Recipe;
-use crate::engine::Resolved;
-use crate::engine::Result;
-use crate::engine::SharedLog;
-use crate::engine::SourceFile;
-use crate::engine::Version;
-use crate::engine::compute;
-use crate::engine::messages;
-use crate::engine::open_file::FileContent;
-use crate::engine::resolve;
-use crate::engine::status;
-use crate::engine::stored_dir::StoredDir;
-use crate::engine::stored_file::StoredFile;
-use crate::engine::tracker;
-use crate::model::Content;
-use crate::store::FileType;
-use crate::store::MESSAGES;
-use crate::store::Stat;
-use crate::view::Derived;
-use crate::view::Reading;
-use crate::view::View;
-use crate::view::ViewDir;
+use crate::open_file::FileContent;
+use crate::stored_dir::StoredDir;
+use crate::stored_file::StoredFile;
+use crate::{
+    Base, Computed, DiskEntry, Engine, EngineError, FileId, OpenFile, OpenText, Recipe, Resolved,
+    Result, SharedLog, SourceFile, Version, compute, messages, resolve, status, tracker,
+};
+use ctxfs_core::model::Content;
+use ctxfs_store::{FileType, MESSAGES, Stat};
+use ctxfs_view::{Derived, Reading, View, ViewDir};
 
 /// The page about the door that needs no server.
 const VERSION: &str = "version";

@@ -1,17 +1,13 @@
 //! Numbers for the bytes of files that may change with no change of their times.
 
 use std::fs::File;
-use std::hash::BuildHasher as _;
-use std::hash::RandomState;
-use std::sync::Arc;
-use std::sync::LazyLock;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, LazyLock};
 
-use crate::engine::Engine;
-use crate::engine::Result;
-use crate::engine::workers::QUICK_INPUT;
-use crate::model::Content as _;
-use crate::store::Artifact;
-use crate::store::Stat;
+use crate::workers::QUICK_INPUT;
+use crate::{Engine, Result};
+use ctxfs_core::model::Content as _;
+use ctxfs_store::{Artifact, Stat};
 
 /// Nobody can choose bytes that have the number of others.
 static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -19,7 +15,7 @@ static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 /// Returns 0 if each change of the file from now on changes its times, of which the disk says
 /// `stat`. Otherwise returns a number of its bytes, which are read through `open`; for a large
 /// file, one that no other state of it has had.
-pub(crate) fn number(
+pub fn number(
     engine: &Engine,
     stat: &Stat,
     open: impl FnOnce() -> Result<Arc<File>>,

@@ -7,64 +7,21 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::engine::Computed;
-use crate::engine::ConversationCounts;
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::FileChange;
-use crate::engine::FileRef;
-use crate::engine::Intake;
-use crate::engine::ListedArtifact;
-use crate::engine::ListedConversation;
-use crate::engine::Listing;
-use crate::engine::MessagePage;
-use crate::engine::MessageRange;
-use crate::engine::NewOutput;
-use crate::engine::Recipe;
-use crate::engine::RemovedContent;
-use crate::engine::Reservation;
-use crate::engine::Resolved;
-use crate::engine::Result;
-use crate::engine::SourceDir;
-use crate::engine::SourceFile;
-use crate::engine::StandInRequest;
-use crate::engine::StoredOutput;
-use crate::engine::UnfinishedMessage;
-use crate::engine::Version;
-use crate::engine::ViewText;
-use crate::engine::analysis;
-use crate::engine::analysis::AnalysisSoFar;
-use crate::engine::compute;
-use crate::engine::listing;
-use crate::engine::logged;
-use crate::engine::manifest;
-use crate::engine::messages;
-use crate::engine::metrics::Gauge;
-use crate::engine::patience::allow_slow;
-use crate::engine::quota::RoomRequest;
-use crate::engine::removed;
-use crate::engine::resolve;
-use crate::engine::search;
-use crate::engine::show;
-use crate::engine::space;
-use crate::engine::stand_in;
-use crate::engine::status;
-use crate::message::Batch;
-use crate::message::MessageError;
-use crate::model::Component;
-use crate::model::Counts;
-use crate::model::Limits;
-use crate::model::Place;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::model::Sums;
-use crate::store::Conversation;
-use crate::store::LEAST;
-use crate::store::ManifestLock;
-use crate::store::Usage;
-use crate::store::whole_blocks;
-use crate::view::StandIn;
-use crate::view::View;
+use crate::analysis::AnalysisSoFar;
+use crate::metrics::Gauge;
+use crate::patience::allow_slow;
+use crate::quota::RoomRequest;
+use crate::{
+    Computed, ConversationCounts, Engine, EngineError, FileChange, FileRef, Intake, ListedArtifact,
+    ListedConversation, Listing, MessagePage, MessageRange, NewOutput, Recipe, RemovedContent,
+    Reservation, Resolved, Result, SourceDir, SourceFile, StandInRequest, StoredOutput,
+    UnfinishedMessage, Version, ViewText, analysis, compute, listing, logged, manifest, messages,
+    removed, resolve, search, show, space, stand_in, status,
+};
+use ctxfs_core::model::{Component, Counts, Limits, Place, Record, RelPath, Sums};
+use ctxfs_store::message::{Batch, MessageError};
+use ctxfs_store::{Conversation, LEAST, ManifestLock, Usage, whole_blocks};
+use ctxfs_view::{StandIn, View};
 
 /// Take in.
 impl Engine {
@@ -108,7 +65,7 @@ impl Engine {
 
     /// Takes in bytes that go on where `unfinished` stopped, and hands the messages that they
     /// complete to `append`: all of them, or none. What follows the last newline stays unfinished.
-    pub(crate) fn take_messages<E: From<EngineError> + From<MessageError>>(
+    pub fn take_messages<E: From<EngineError> + From<MessageError>>(
         &self,
         conversation: &Arc<Conversation>,
         unfinished: &mut UnfinishedMessage,
@@ -120,7 +77,7 @@ impl Engine {
 
     /// Hands a last line that lacks nothing but its newline to `append`. Fails for any other line,
     /// which stays unfinished.
-    pub(crate) fn finish_messages<E: From<EngineError> + From<MessageError>>(
+    pub fn finish_messages<E: From<EngineError> + From<MessageError>>(
         &self,
         conversation: &Arc<Conversation>,
         unfinished: &mut UnfinishedMessage,
@@ -132,7 +89,7 @@ impl Engine {
     /// Ends a writer of messages that is gone: appends a last line that lacks nothing but its
     /// newline, and sets any other aside, beside the log. Changes nothing if an error is one after
     /// which the caller `comes_back`.
-    pub(crate) fn leave_messages<E: From<EngineError> + From<MessageError>>(
+    pub fn leave_messages<E: From<EngineError> + From<MessageError>>(
         &self,
         conversation: &Arc<Conversation>,
         unfinished: &mut UnfinishedMessage,
@@ -145,7 +102,7 @@ impl Engine {
     /// Checks the cap of a file and the disk for a change of it, and reserves room below the quota
     /// of its conversation. The room stays reserved until the change is made and the reservation
     /// dropped. Asks for what a limit depends on only where that limit is set.
-    pub(crate) fn reserve_for_change(&self, change: &dyn FileChange) -> Result<Reservation> {
+    pub fn reserve_for_change(&self, change: &dyn FileChange) -> Result<Reservation> {
         self.check_cap(&|| change.is_terminal(), &|| change.size(), change.end()?)?;
         self.check_disk(change.length())?;
         if self.options.quota.is_none() {
@@ -158,7 +115,7 @@ impl Engine {
     }
 
     /// Reserves `growth` bytes below the quota of the conversation `id`.
-    pub(crate) fn reserve_in(&self, id: &Component, growth: u64) -> Result<Reservation> {
+    pub fn reserve_in(&self, id: &Component, growth: u64) -> Result<Reservation> {
         if self.options.quota.is_none() || growth == 0 {
             return Ok(Reservation::default());
         }
@@ -173,7 +130,7 @@ impl Engine {
 
     /// Reserves room for something of the conversation `from` that moves to another conversation.
     /// `path` is where it is now.
-    pub(crate) fn reserve_for_move(
+    pub fn reserve_for_move(
         &self,
         from: &Component,
         path: &RelPath,
@@ -210,7 +167,7 @@ impl Engine {
     }
 
     /// Checks that a file of `size` bytes that is to end at `end` stays below its cap.
-    pub(crate) fn check_cap(
+    pub fn check_cap(
         &self,
         is_terminal: &dyn Fn() -> bool,
         size: &dyn Fn() -> Result<u64>,
@@ -220,13 +177,13 @@ impl Engine {
     }
 
     /// Checks that `length` more bytes leave room on the disk.
-    pub(crate) fn check_disk(&self, length: u64) -> Result<()> {
+    pub fn check_disk(&self, length: u64) -> Result<()> {
         self.space.check_disk(self, length, true)
     }
 
     /// Returns the analysis of the present bytes of `of`, which is open as `file`. Covers only the
     /// first bytes if `expired` reports that time has run out.
-    pub(crate) fn analysis(
+    pub fn analysis(
         &self,
         of: &dyn SourceFile,
         file: FileRef<'_>,
@@ -250,8 +207,8 @@ impl Engine {
     }
 
     /// Drops the cached text of `of`, so that it has to be computed again.
-    #[cfg(test)]
-    pub(crate) fn drop_text(&self, of: &Computed) {
+    #[cfg(any(test, feature = "testing"))]
+    pub fn drop_text(&self, of: &Computed) {
         self.texts.remove(&of.number());
     }
 
@@ -271,7 +228,7 @@ impl Engine {
 
     /// Returns what `name` stands for in `dir`, or [`EngineError::NotFound`]. `is_top` is true for
     /// the root that the door shows.
-    pub(crate) fn resolve<'a>(
+    pub fn resolve<'a>(
         &self,
         dir: &dyn SourceDir,
         is_top: bool,
@@ -302,7 +259,7 @@ impl Engine {
     }
 
     /// Does that, and asks no other host: for whoever lists many conversations.
-    pub(crate) fn list_known_artifacts<T>(
+    pub fn list_known_artifacts<T>(
         &self,
         id: &Component,
         row: impl Fn(&ListedArtifact) -> T,
@@ -359,12 +316,12 @@ impl Engine {
     }
 
     /// Returns the page for Prometheus, with the gauges that the door adds.
-    pub(crate) fn metrics(&self, gauges: &[Gauge]) -> Result<String> {
+    pub fn metrics(&self, gauges: &[Gauge]) -> Result<String> {
         status::metrics(self, gauges)
     }
 
     /// Returns the status page, with the members that the door adds.
-    pub(crate) fn status(&self, door: &Value) -> Result<String> {
+    pub fn status(&self, door: &Value) -> Result<String> {
         status::status(self, door)
     }
 }
@@ -373,7 +330,7 @@ impl Engine {
 impl Engine {
     /// Removes a conversation that holds nothing but the store's own files. Fails with ENOTEMPTY
     /// otherwise.
-    pub(crate) fn remove_conversation(&self, id: &Component) -> Result<()> {
+    pub fn remove_conversation(&self, id: &Component) -> Result<()> {
         self.conversations.remove(id);
         self.counting.forget(id);
         self.space.forget(id);
@@ -384,7 +341,7 @@ impl Engine {
 
     /// Forgets the artifact at `path`, whose file of `bytes` bytes was removed. The caller has
     /// locked the manifest.
-    pub(crate) fn forget_artifact(
+    pub fn forget_artifact(
         &self,
         conversation: &Conversation,
         manifest: &ManifestLock,
@@ -397,12 +354,7 @@ impl Engine {
     }
 
     /// Counts the removal of an artifact of `bytes` bytes, which had this `record`.
-    pub(crate) fn note_removed(
-        &self,
-        conversation: &Conversation,
-        bytes: u64,
-        record: Option<Record>,
-    ) {
+    pub fn note_removed(&self, conversation: &Conversation, bytes: u64, record: Option<Record>) {
         self.space.freed(conversation.id());
         self.changed(conversation.id(), None);
         self.counting.deleted(conversation.id(), bytes, record);

@@ -1,33 +1,20 @@
 //! The sizes of the views that directories list, recorded when an artifact is sealed, so that a
 //! listing computes none of them.
 
-use std::hash::DefaultHasher;
-use std::hash::Hash as _;
-use std::hash::Hasher as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use crate::engine::Base;
-use crate::engine::Computed;
-use crate::engine::Engine;
-use crate::engine::Recipe;
-use crate::engine::SourceFile;
-use crate::engine::Version;
-use crate::engine::same_name;
-use crate::engine::show;
-use crate::engine::workers::QUICK_INPUT;
-use crate::model::Analysis;
-use crate::model::Component;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::model::ViewSizes;
-use crate::store::Stat;
-use crate::view::View;
+use crate::workers::QUICK_INPUT;
+use crate::{Base, Computed, Engine, Recipe, SourceFile, Version, same_name, show};
+use ctxfs_core::model::{Analysis, Component, Record, RelPath, ViewSizes};
+use ctxfs_store::Stat;
+use ctxfs_view::View;
 
 /// Returns the sizes of the views of `file` at `place`, of which the disk says `stat` and the store
 /// `record`, with the number `facts` of what that says. `None` if they are not to be recorded: for
 /// a large file, for one that may change without a trace, for one of several outputs of its name,
 /// and where secrets are masked.
-pub(crate) fn measure(
+pub fn measure(
     engine: &Engine,
     file: &Arc<dyn SourceFile>,
     place: &(Component, RelPath),
@@ -61,7 +48,7 @@ fn size(engine: &Engine, file: &Arc<dyn SourceFile>, view: &View) -> Option<u64>
 }
 
 /// Returns the number of everything that the views depend on, as far as this program has one.
-pub(crate) fn basis(
+pub fn basis(
     engine: &Engine,
     (id, path): &(Component, RelPath),
     (record, facts): (&Record, u64),

@@ -9,13 +9,12 @@ use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 
-use crate::engine::FileId;
-use crate::engine::recent::recent_cache;
-use crate::engine::sync::Mutex;
-use crate::engine::sync::atomic::AtomicU64;
-use crate::engine::sync::atomic::Ordering::Relaxed;
-use crate::store::Dir;
-use crate::store::Watch;
+use crate::FileId;
+use crate::recent::recent_cache;
+use crate::sync::Mutex;
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::Relaxed;
+use ctxfs_store::{Dir, Watch};
 
 /// The most directories below one that are watched. With more, every look-up finds a new state.
 const MOST_DIRS: usize = 64;
@@ -129,7 +128,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::store::Stat;
+    use ctxfs_store::Stat;
 
     /// Returns the identity of a file on an imagined disk.
     fn id(ino: u64) -> FileId {

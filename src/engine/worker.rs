@@ -2,24 +2,23 @@
 
 use std::io;
 
-use crate::engine::sync::Mutex;
-use crate::engine::sync::thread;
-use crate::engine::sync::thread::JoinHandle;
+use crate::sync::thread::JoinHandle;
+use crate::sync::{Mutex, thread};
 
 /// A background thread. Its owner signals the end in its own way, then calls `join`.
 #[derive(Default)]
-pub(crate) struct Worker(Mutex<Option<JoinHandle<()>>>);
+pub struct Worker(Mutex<Option<JoinHandle<()>>>);
 
 impl Worker {
     /// Starts the thread with this `name`, to run `work`.
-    pub(crate) fn start(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    pub fn start(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let thread = thread::Builder::new().name(name.to_owned()).spawn(work)?;
         *self.0.lock() = Some(thread);
         Ok(())
     }
 
     /// Waits for the end of the thread, if it was started. Returns at once on the thread itself.
-    pub(crate) fn join(&self) {
+    pub fn join(&self) {
         let Some(thread) = self.0.lock().take() else { return };
         if thread.thread().id() != thread::current().id() && thread.join().is_err() {
             tracing::error!("a background thread panicked");

@@ -3,17 +3,14 @@
 //! Conversations take turns, and none may occupy all threads at once. However much one asks for, a
 //! request of another waits for one job at most.
 
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::engine::sync::Condvar;
-use crate::engine::sync::Mutex;
-use crate::engine::worker::Worker;
-use crate::model::Component;
+use crate::sync::{Condvar, Mutex};
+use crate::worker::Worker;
+use ctxfs_core::model::Component;
 
 /// The input in bytes up to which any view takes less time than handing it to another thread.
 pub(super) const QUICK_INPUT: u64 = 256 * 1024;
@@ -21,12 +18,12 @@ pub(super) const QUICK_INPUT: u64 = 256 * 1024;
 type Job = Box<dyn FnOnce() + Send>;
 
 /// The conversation that a job is done for; `None` for jobs that concern no single one.
-pub(crate) type Beneficiary = Option<Component>;
+pub type Beneficiary = Option<Component>;
 
 /// A pool of threads with a queue. Dropping it finishes the queued jobs, then ends the threads.
 ///
 /// The threads start with the first job: a process that computes no view has none.
-pub(crate) struct WorkerPool {
+pub struct WorkerPool {
     name: &'static str,
     count: usize,
     queue: Arc<JobQueue>,
@@ -100,18 +97,14 @@ impl Jobs {
 
 impl WorkerPool {
     /// Creates a pool of `count` threads called `name`. One conversation gets all but one at most.
-    pub(crate) fn new(name: &'static str, count: usize) -> Self {
+    pub fn new(name: &'static str, count: usize) -> Self {
         let queue = Arc::new(JobQueue::default());
         queue.jobs.lock().threads = count;
         Self { name, count, queue, threads: Mutex::default() }
     }
 
     /// Runs `job` on one of the threads. Jobs for the same `whom` start in order.
-    pub(crate) fn submit(
-        &self,
-        whom: Beneficiary,
-        job: impl FnOnce() + Send + 'static,
-    ) -> io::Result<()> {
+    pub fn submit(&self, whom: Beneficiary, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
         self.start()?;
         self.queue.jobs.lock().add(whom, Box::new(job));
         self.queue.ready.notify_one();
@@ -135,13 +128,13 @@ impl WorkerPool {
     }
 
     /// Returns the number of jobs for `whom` that no thread has begun yet.
-    pub(crate) fn waiting(&self, whom: &Beneficiary) -> usize {
+    pub fn waiting(&self, whom: &Beneficiary) -> usize {
         let jobs = self.queue.jobs.lock();
         jobs.waiting.iter().find(|(other, _)| other == whom).map_or(0, |(_, jobs)| jobs.len())
     }
 
     /// Finishes the queued jobs, then ends the threads.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         self.queue.jobs.lock().closed = true;
         self.queue.ready.notify_all();
         let threads = std::mem::take(&mut *self.threads.lock());

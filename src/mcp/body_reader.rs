@@ -3,19 +3,13 @@
 use std::error::Error;
 use std::io;
 use std::pin::Pin;
-use std::task::Context;
-use std::task::Poll;
-use std::task::ready;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Buf as _;
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use hyper::body::Body;
-use tokio::io::AsyncRead;
-use tokio::io::ReadBuf;
-use tokio::time::Instant;
-use tokio::time::Sleep;
-use tokio::time::sleep;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
 
 /// A reader of a body.
 pub(super) struct BodyReader<B> {

@@ -40,48 +40,28 @@ mod rounds;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
-use crate::mcp::held_state::HeldKey;
+use crate::held_state::HeldKey;
 
-pub(super) use answered::answered;
-pub(super) use answered::passed;
-pub(super) use asking::asked;
-pub(super) use asking::takes_requests;
+pub(super) use answered::{answered, passed};
+pub(super) use asking::{asked, takes_requests};
 pub(super) use holding::SETTLE;
-pub(super) use inputs::InputRequest;
-pub(super) use inputs::InputResponse;
-pub(super) use inputs::repeated;
+pub(super) use inputs::{InputRequest, InputResponse, repeated};
 pub(super) use introduction::Introduction;
 pub(super) use listeners::changed;
 pub(super) use listening::listen_to;
-pub(super) use meeting::introduce;
-pub(super) use meeting::is_to_meet;
-pub(super) use meeting::meet;
-pub(super) use notices::changes_notifications;
-pub(super) use notices::is_dropped;
-pub(super) use notices::noticed;
+pub(super) use meeting::{introduce, is_to_meet, meet};
+pub(super) use notices::{changes_notifications, is_dropped, noticed};
 pub(super) use question_room::TOO_MUCH;
-pub(super) use requests::Crossed;
-pub(super) use requests::answer;
-pub(super) use requests::answers;
-pub(super) use requests::cross;
-pub(super) use requests::numbered;
-pub(super) use requests::sent;
-pub(super) use result::first;
-pub(super) use result::with_first;
-pub(super) use rounds::check_round;
-pub(super) use rounds::input_required;
-pub(super) use rounds::put;
+pub(super) use requests::{Crossed, answer, answers, cross, numbered, sent};
+pub(super) use result::{first, with_first};
+pub(super) use rounds::{check_round, input_required, put};
 
-use client_said::ClientSaid;
-use client_said::revision_of;
-use era::Between;
-use era::Era;
-use era::KnownEra;
+use client_said::{ClientSaid, revision_of};
+use era::{Between, Era, KnownEra};
 use held::HeldCalls;
 use listeners::Listeners;
 use listening::Listening;
-use question_room::QuestionPlace;
-use question_room::QuestionRoom;
+use question_room::{QuestionPlace, QuestionRoom};
 
 /// The requests of clients that 2026-07-28 has taken out.
 const TAKEN_OUT: [&str; 5] =

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::mcp::manager::cancelled_because;
-use crate::mcp::message::Message;
-use crate::mcp::relay::Asker;
-use crate::mcp::relay::Relay;
+use crate::manager::cancelled_because;
+use crate::message::Message;
+use crate::relay::{Asker, Relay};
 
 /// Puts the request that `compose` makes with an id to the client, and waits for the answer; `None`
 /// if the client is gone. If it is dropped before, the client is told so.

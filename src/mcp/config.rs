@@ -12,15 +12,11 @@ mod tool_filter;
 
 use std::time::Duration;
 
-use jsonc_parser::CollectOptions;
-use jsonc_parser::ParseOptions;
-use jsonc_parser::ast;
-use jsonc_parser::parse_to_ast;
+use jsonc_parser::{CollectOptions, ParseOptions, ast, parse_to_ast};
 
 use reader::Reader;
 
-pub use flaw::Flaw;
-pub use flaw::Severity;
+pub use flaw::{Flaw, Severity};
 pub use secret::Secret;
 pub use tool_filter::ToolFilter;
 

@@ -3,7 +3,7 @@
 //! No name leads out of the conversation.
 
 mod artifacts;
-pub(in crate::mcp) mod extraction;
+pub(crate) mod extraction;
 mod locate;
 mod search;
 mod text;
@@ -12,21 +12,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine as _;
-use rmcp::model::Resource;
-use rmcp::model::Tool;
-use rmcp::model::ToolAnnotations;
-use serde_json::Value;
-use serde_json::json;
+use rmcp::model::{Resource, Tool, ToolAnnotations};
+use serde_json::{Value, json};
 
-use crate::mcp::context::artifacts::artifacts;
-use crate::mcp::context::artifacts::listed;
-use crate::mcp::context::extraction::AnswerWaiter;
-pub(super) use crate::mcp::context::locate::Location;
-use crate::mcp::context::text::Slice;
-use crate::mcp::context::text::most_bytes;
-use crate::mcp::context::text::shown;
-use crate::mcp::shelf::OpenShelf;
-use crate::model::Content as _;
+use crate::context::artifacts::{artifacts, listed};
+use crate::context::extraction::AnswerWaiter;
+pub(super) use crate::context::locate::Location;
+use crate::context::text::{Slice, most_bytes, shown};
+use crate::shelf::OpenShelf;
+use ctxfs_core::model::Content as _;
 
 /// The most artifacts that are listed as resources.
 const MOST_RESOURCES: usize = 100;

@@ -3,18 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::mcp::envelope::Envelope;
-use crate::mcp::listing;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::message::Outgoing;
-use crate::mcp::own;
-use crate::mcp::pending::Pending;
-use crate::mcp::pending::PendingKind;
-use crate::mcp::relay::INTERNAL_ERROR;
-use crate::mcp::relay::Relay;
-use crate::mcp::results;
-use crate::mcp::upstream::Upstream;
+use crate::envelope::Envelope;
+use crate::message::{Edit, Message, Outgoing};
+use crate::pending::{Pending, PendingKind};
+use crate::relay::{INTERNAL_ERROR, Relay};
+use crate::upstream::Upstream;
+use crate::{listing, own, results};
 
 /// An answer.
 pub(super) struct Answer {

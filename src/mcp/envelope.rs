@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use serde::Deserialize;
-use serde::Deserializer;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::mcp::message::Message;
-use crate::mcp::raw_object::RawObject;
+use crate::message::Message;
+use crate::raw_object::RawObject;
 
 /// The places of the parts of a message in its text.
 #[derive(Debug)]

@@ -7,45 +7,23 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
-use crate::mcp::bridge;
-use crate::mcp::bridge::Crossed;
-use crate::mcp::call_id::new_call;
-use crate::mcp::context;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::EnvelopeError;
-use crate::mcp::envelope::Kind;
-use crate::mcp::envelope::answer;
-use crate::mcp::hub;
-use crate::mcp::line_reader::BrokenLine;
-use crate::mcp::line_reader::Line;
-use crate::mcp::line_reader::broken;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::message_batch::is_batch;
-use crate::mcp::message_batch::messages;
-use crate::mcp::own;
-use crate::mcp::parsed::Parsed;
-use crate::mcp::pending::Call;
-use crate::mcp::pending::ListKind;
-use crate::mcp::pending::PendingKind;
-use crate::mcp::queue::Refused;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::quoted;
-use crate::mcp::references;
-use crate::mcp::references::Resolver;
-use crate::mcp::relay::Asker;
-use crate::mcp::relay::INTERNAL_ERROR;
-use crate::mcp::relay::INVALID_PARAMS;
-use crate::mcp::relay::INVALID_REQUEST;
-use crate::mcp::relay::METHOD_NOT_FOUND;
-use crate::mcp::relay::PARSE_ERROR;
-use crate::mcp::relay::Refusal;
-use crate::mcp::relay::Relay;
-use crate::mcp::relay::Route;
-use crate::mcp::relay::failure;
-use crate::mcp::relay::pending;
-use crate::mcp::upstream::Upstream;
-use crate::mcp::upstream::with_id;
+use crate::bridge::Crossed;
+use crate::call_id::new_call;
+use crate::envelope::{Envelope, EnvelopeError, Kind, answer};
+use crate::line_reader::{BrokenLine, Line, broken};
+use crate::message::{Edit, Message};
+use crate::message_batch::{is_batch, messages};
+use crate::parsed::Parsed;
+use crate::pending::{Call, ListKind, PendingKind};
+use crate::queue::Refused;
+use crate::raw_object::{RawObject, quoted};
+use crate::references::Resolver;
+use crate::relay::{
+    Asker, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Refusal,
+    Relay, Route, failure, pending,
+};
+use crate::upstream::{Upstream, with_id};
+use crate::{bridge, context, hub, own, references};
 
 /// The most bytes of the arguments of a call that are recorded.
 const MOST_ARGUMENTS: usize = 64 * 1024;
@@ -243,7 +221,7 @@ fn only_server(
     };
     let called =
         (method == "tools/call").then(|| member(envelope.params(message), "name")).flatten();
-    let name = called.and_then(crate::mcp::raw_object::text);
+    let name = called.and_then(crate::raw_object::text);
     let own = name.as_deref().filter(|_| relay.context_tools).and_then(|n| own_name(upstream, n));
     let edit = called.zip(own).map(|(called, own)| Edit {
         range: message.range_of(called),
@@ -435,7 +413,7 @@ fn call_id(meta: Option<&RawValue>) -> Option<String> {
         CALL_KEYS.iter().any(|end| key.ends_with(end))
     };
     let found = meta.0.iter().find(|(key, _)| is_call(key))?;
-    let id = crate::mcp::raw_object::text(found.1)?;
+    let id = crate::raw_object::text(found.1)?;
     (!id.is_empty()).then(|| id.into_owned())
 }
 

@@ -2,37 +2,20 @@
 
 use std::sync::Arc;
 
-use crate::mcp::bridge;
-use crate::mcp::delivery::ServerAnswer;
-use crate::mcp::envelope;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::Kind;
-use crate::mcp::from_client::request_id;
-use crate::mcp::hub;
-use crate::mcp::hub::Hub;
-use crate::mcp::line_reader::BrokenLine;
-use crate::mcp::line_reader::Line;
-use crate::mcp::line_reader::broken;
-use crate::mcp::manager::Inbox;
-use crate::mcp::manager::cancelled_because;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::message::Outgoing;
-use crate::mcp::message_batch::is_batch;
-use crate::mcp::message_batch::messages_of_server;
-use crate::mcp::meta;
-use crate::mcp::meta::SUBSCRIPTION;
-use crate::mcp::pending::Pending;
-use crate::mcp::pending::PendingKind;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::relay::Asker;
-use crate::mcp::relay::INTERNAL_ERROR;
-use crate::mcp::relay::Question;
-use crate::mcp::relay::Relay;
-use crate::mcp::relay::TIMED_OUT;
-use crate::mcp::results;
-use crate::mcp::upstream::Upstream;
-use crate::mcp::upstream::with_id;
+use crate::delivery::ServerAnswer;
+use crate::envelope::{Envelope, Kind};
+use crate::from_client::request_id;
+use crate::hub::Hub;
+use crate::line_reader::{BrokenLine, Line, broken};
+use crate::manager::{Inbox, cancelled_because};
+use crate::message::{Edit, Message, Outgoing};
+use crate::message_batch::{is_batch, messages_of_server};
+use crate::meta::SUBSCRIPTION;
+use crate::pending::{Pending, PendingKind};
+use crate::raw_object::RawObject;
+use crate::relay::{Asker, INTERNAL_ERROR, Question, Relay, TIMED_OUT};
+use crate::upstream::{Upstream, with_id};
+use crate::{bridge, envelope, hub, meta, results};
 
 /// The receiver of what servers send.
 pub(super) struct FromUpstreams(pub(super) Arc<Relay>);

@@ -6,19 +6,13 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::BufRead;
-use std::io::Write as _;
+use std::io::{BufRead, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::ChildStdin;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::process::Pid;
-use rustix::process::Signal;
-use rustix::process::kill_process_group;
-use rustix::process::test_kill_process_group;
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 /// The time that a group has between a request and the end.
 const GRACE: Duration = Duration::from_secs(2);

@@ -1,16 +1,12 @@
 //! The state that a client carries while something is held for it: the number under which it is held,
 //! signed, and good for the very same request in the conversation alone.
 
-use std::time::Duration;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::mcp::permission::BoundCall;
-use crate::mcp::permission::StateError;
-use crate::mcp::permission::StateKey;
-use crate::mcp::shelf::LazyShelf;
+use crate::permission::{BoundCall, StateError, StateKey};
+use crate::shelf::LazyShelf;
 
 /// The key that signs such states.
 pub(super) struct HeldKey(StateKey);

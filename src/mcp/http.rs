@@ -30,15 +30,15 @@ use hyper::service::service_fn;
 use tokio::net::TcpListener;
 use tokio::time::interval;
 
-use crate::http_server;
-use crate::http_server::Connection;
-use crate::mcp::http::clients::Clients;
-use crate::mcp::http::endpoint::Endpoint;
-use crate::mcp::http::gate::Gate;
-use crate::mcp::options::HttpOptions;
-use crate::mcp::session::Gateway;
-use crate::mcp::shelf::Shelves;
-use crate::mcp::signals::Signals;
+use crate::http::clients::Clients;
+use crate::http::endpoint::Endpoint;
+use crate::http::gate::Gate;
+use crate::options::HttpOptions;
+use crate::session::Gateway;
+use crate::shelf::Shelves;
+use crate::signals::Signals;
+use ctxfs_models::http_server;
+use ctxfs_models::http_server::Connection;
 
 /// The time between looks for sessions that nobody uses.
 const TICK: Duration = Duration::from_secs(1);

@@ -23,30 +23,20 @@ mod weight;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
-use crate::mcp::config::ToolFilter;
-use crate::mcp::tool_name::Naming;
+use crate::config::ToolFilter;
+use crate::tool_name::Naming;
 
-pub(super) use answer::answer;
-pub(super) use answer::answers;
-pub(super) use answer::begin;
-pub(super) use answer::begins;
-pub(super) use answer::called;
+pub(super) use answer::{answer, answers, begin, begins, called};
 pub(super) use index_tools::IndexMode;
 pub use index_tools::IndexOptions;
 pub(super) use introduction::changed;
-pub(super) use route::destination;
-pub(super) use route::server_of;
-pub use survey::Survey;
-pub use survey::SurveyedOffer;
-pub use survey::SurveyedServer;
-pub use survey::SurveyedTool;
+pub(super) use route::{destination, server_of};
 pub(super) use survey::survey;
+pub use survey::{Survey, SurveyedOffer, SurveyedServer, SurveyedTool};
 
-use catalog::Catalog;
-use catalog::CatalogKind;
+use catalog::{Catalog, CatalogKind};
 use introduction::Introduced;
 use names::Names;
 

@@ -13,21 +13,14 @@ mod tool;
 
 use std::collections::BTreeMap;
 
-use crate::mcp::tool_name::TrueName;
+use crate::tool_name::TrueName;
 
-pub use call::Call;
-pub use call::CallError;
-pub use call::calls_of;
-pub use catalog::index_json;
-pub use catalog::tool_json;
-pub use details::MOST_NAMES;
-pub use details::TooManyNames;
-pub use details::details;
-pub use overview::OVERVIEW_BYTES;
-pub use overview::overview;
+pub use call::{Call, CallError, calls_of};
+pub use catalog::{index_json, tool_json};
+pub use details::{MOST_NAMES, TooManyNames, details};
+pub use overview::{OVERVIEW_BYTES, overview};
 pub use resolve::Resolved;
-pub use schema::Fitness;
-pub use schema::fitness;
+pub use schema::{Fitness, fitness};
 pub use signature::signature;
 pub use tool::Tool;
 

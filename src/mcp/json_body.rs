@@ -2,16 +2,13 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::Context;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use hyper::body::Body;
-use hyper::body::Frame;
-use hyper::body::SizeHint;
+use hyper::body::{Body, Frame, SizeHint};
 
-use crate::mcp::message::Outgoing;
-use crate::mcp::queue::Queued;
+use crate::message::Outgoing;
+use crate::queue::Queued;
 
 pub(super) struct JsonBody {
     message: Outgoing,

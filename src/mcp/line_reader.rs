@@ -3,17 +3,15 @@
 use std::io;
 use std::sync::Arc;
 
-use tokio::io::AsyncRead;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::task::spawn_blocking;
 
-use crate::materialize::json::ScanOutcome;
-use crate::materialize::json::Scanner;
-use crate::mcp::envelope::EnvelopeError;
-use crate::mcp::message::Message;
-use crate::mcp::scratch::Scratch;
-use crate::mcp::shelf::LazyShelf;
-use crate::mcp::skeleton::Skeleton;
+use crate::envelope::EnvelopeError;
+use crate::message::Message;
+use crate::scratch::Scratch;
+use crate::shelf::LazyShelf;
+use crate::skeleton::Skeleton;
+use ctxfs_core::materialize::json::{ScanOutcome, Scanner};
 
 /// The longest line that is held in memory.
 const WHOLE: usize = 1 << 20;

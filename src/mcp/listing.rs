@@ -5,21 +5,14 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-use crate::mcp::bridge::era::Between;
-use crate::mcp::context;
-use crate::mcp::envelope::raw;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::own;
-use crate::mcp::pending::ListKind;
-use crate::mcp::pending::PendingKind;
-use crate::mcp::raw_object;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::elements;
-use crate::mcp::raw_object::quoted;
-use crate::mcp::relay::Declared;
-use crate::mcp::relay::Relay;
-use crate::mcp::upstream::Upstream;
+use crate::bridge::era::Between;
+use crate::envelope::raw;
+use crate::message::{Edit, Message};
+use crate::pending::{ListKind, PendingKind};
+use crate::raw_object::{RawObject, elements, quoted};
+use crate::relay::{Declared, Relay};
+use crate::upstream::Upstream;
+use crate::{context, own, raw_object};
 
 /// Returns the edits of a `result` of a server.
 pub(super) fn edits(

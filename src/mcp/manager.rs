@@ -4,33 +4,24 @@
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
-use tokio::sync::oneshot;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::mcp::guard::Guard;
-use crate::mcp::line_reader::Line;
-use crate::mcp::line_reader::LineReader;
-use crate::mcp::message::Message;
-use crate::mcp::message::Outgoing;
-use crate::mcp::pending::Pending;
-use crate::mcp::pending::PendingKind;
-use crate::mcp::process::ServerCommand;
-use crate::mcp::process::ServerPipes;
-use crate::mcp::process::ServerProcess;
-use crate::mcp::queue::Queued;
-use crate::mcp::queue::Receiver;
-use crate::mcp::server_log::ServerLog;
-use crate::mcp::shelf::LazyShelf;
-use crate::mcp::upstream::Handshake;
-use crate::mcp::upstream::Upstream;
+use crate::guard::Guard;
+use crate::line_reader::{Line, LineReader};
+use crate::message::{Message, Outgoing};
+use crate::pending::{Pending, PendingKind};
+use crate::process::{ServerCommand, ServerPipes, ServerProcess};
+use crate::queue::{Queued, Receiver};
+use crate::server_log::ServerLog;
+use crate::shelf::LazyShelf;
+use crate::upstream::{Handshake, Upstream};
 
 /// The time between looks for requests whose time is over.
 const TICK: Duration = Duration::from_millis(200);

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::raw_object::RawObject;
+use crate::message::{Edit, Message};
+use crate::raw_object::RawObject;
 
 /// The last member of some name in an object.
 pub(super) struct Member {

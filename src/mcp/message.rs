@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::mcp::scratch::Scratch;
+use crate::scratch::Scratch;
 
 /// Bytes that are read at once.
 const BLOCK: usize = 64 * 1024;

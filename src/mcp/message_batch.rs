@@ -2,9 +2,9 @@
 
 use serde_json::value::RawValue;
 
-use crate::mcp::envelope::EnvelopeError;
-use crate::mcp::message::Message;
-use crate::mcp::raw_object::elements;
+use crate::envelope::EnvelopeError;
+use crate::message::Message;
+use crate::raw_object::elements;
 
 /// The most bytes of an array.
 const MOST_BYTES: usize = 32 << 20;

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::mcp::raw_object::RawObject;
+use crate::raw_object::RawObject;
 
 /// The keys by which a request says what its client is, since 2026-07-28.
 pub(super) const REVISION: &str = "io.modelcontextprotocol/protocolVersion";

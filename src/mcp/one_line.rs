@@ -1,15 +1,11 @@
 //! Messages that may have newlines, as lines.
 
-use std::io;
-use std::mem;
 use std::pin::Pin;
-use std::task::Context;
-use std::task::Poll;
-use std::task::ready;
+use std::task::{Context, Poll, ready};
+use std::{io, mem};
 
 use memchr::memchr2;
-use tokio::io::AsyncRead;
-use tokio::io::ReadBuf;
+use tokio::io::{AsyncRead, ReadBuf};
 
 /// A reader with spaces in place of newlines, which in JSON stand only where white space does.
 pub(super) struct OneLine<R>(pub(super) R);

@@ -4,10 +4,9 @@ use std::ffi::OsString;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use crate::mcp::hub::IndexOptions;
-use crate::mcp::hub::Offer;
-use crate::mcp::process::ServerCommand;
-use crate::mcp::remote::RemoteServer;
+use crate::hub::{IndexOptions, Offer};
+use crate::process::ServerCommand;
+use crate::remote::RemoteServer;
 
 /// The options of a gateway.
 #[derive(Debug, Clone)]
@@ -24,7 +23,7 @@ pub struct GatewayOptions {
     pub max_binary: u64,
     /// The most bytes of a message of a server.
     pub max_result: u64,
-    /// The command that runs [`end_servers`](crate::mcp::guard::end_servers) on its standard input.
+    /// The command that runs [`end_servers`](crate::guard::end_servers) on its standard input.
     pub guard_command: Vec<OsString>,
 }
 

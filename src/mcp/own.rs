@@ -4,41 +4,27 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use rmcp::model::Implementation;
-use rmcp::model::InitializeResult;
-use rmcp::model::ProtocolVersion;
-use rmcp::model::ResourceTemplate;
-use rmcp::model::ResourcesCapability;
-use rmcp::model::ServerCapabilities;
-use rmcp::model::ToolsCapability;
-use serde_json::Value;
-use serde_json::json;
+use rmcp::model::{
+    Implementation, InitializeResult, ProtocolVersion, ResourceTemplate, ResourcesCapability,
+    ServerCapabilities, ToolsCapability,
+};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use crate::extract::CallRecord;
-use crate::extract::CallTally;
-use crate::mcp::bridge::first;
-use crate::mcp::bridge::with_first;
-use crate::mcp::call_id::new_call;
-use crate::mcp::context;
-use crate::mcp::context::extraction;
-use crate::mcp::context::extraction::AnswerWaiter;
-use crate::mcp::envelope;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::message::Message;
-use crate::mcp::meta;
-use crate::mcp::pending::Call;
-use crate::mcp::pending::ListKind;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::relay::INTERNAL_ERROR;
-use crate::mcp::relay::INVALID_PARAMS;
-use crate::mcp::relay::Refusal;
-use crate::mcp::relay::Relay;
-use crate::mcp::relay::failure;
-use crate::mcp::results;
-use crate::mcp::shelf::LazyShelf;
-use crate::mcp::tool_name::TrueName;
+use crate::bridge::{first, with_first};
+use crate::call_id::new_call;
+use crate::context::extraction;
+use crate::context::extraction::AnswerWaiter;
+use crate::envelope::Envelope;
+use crate::message::Message;
+use crate::pending::{Call, ListKind};
+use crate::raw_object::RawObject;
+use crate::relay::{INTERNAL_ERROR, INVALID_PARAMS, Refusal, Relay, failure};
+use crate::shelf::LazyShelf;
+use crate::tool_name::TrueName;
+use crate::{context, envelope, meta, results};
+use ctxfs_models::extract::{CallRecord, CallTally};
 
 /// The words about the gateway that a model is told.
 pub(super) const INSTRUCTIONS: &str = "Long results of tools are stored whole, and a summary with \

@@ -2,12 +2,10 @@
 
 use serde_json::value::RawValue;
 
-use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::EnvelopeError;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::meta;
-use crate::mcp::raw_object::RawObject;
+use crate::envelope::{Envelope, EnvelopeError};
+use crate::message::{Edit, Message};
+use crate::meta;
+use crate::raw_object::RawObject;
 
 pub(super) struct Parsed {
     pub(super) envelope: Envelope,

@@ -1,13 +1,12 @@
 //! Requests to a server that wait for their answer.
 
 use std::collections::HashMap;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::mcp::bridge::crossing::Crossing;
-use crate::mcp::message::Message;
+use crate::bridge::crossing::Crossing;
+use crate::message::Message;
 
 /// A request that waits for its answer.
 pub(super) struct Pending {

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::Semaphore;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::mcp::message::Outgoing;
+use crate::message::Outgoing;
 
 /// The most messages.
 const MESSAGES: usize = 1024;

@@ -3,10 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::Deserialize;
-use serde::Deserializer;
-use serde::de::MapAccess;
-use serde::de::Visitor;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// The members in their order. Of members with one name, the last counts.
@@ -74,7 +72,7 @@ pub(super) fn object(members: impl IntoIterator<Item = String>) -> String {
 }
 
 fn lossy(json: &str) -> String {
-    let mut text = crate::mcp::unescape::Unescaper::default();
+    let mut text = crate::unescape::Unescaper::default();
     let mut out = Vec::new();
     text.push(json.as_bytes(), &mut out);
     String::from_utf8_lossy(&out).into_owned()

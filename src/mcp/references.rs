@@ -6,13 +6,10 @@ use std::io;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::mcp::context::Location;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::elements;
-use crate::mcp::raw_object::quoted;
-use crate::mcp::raw_object::text;
-use crate::mcp::shelf::OpenShelf;
-use crate::model::Content;
+use crate::context::Location;
+use crate::raw_object::{RawObject, elements, quoted, text};
+use crate::shelf::OpenShelf;
+use ctxfs_core::model::Content;
 
 /// The member that makes an object a reference.
 pub(super) const MEMBER: &str = "$ctx";

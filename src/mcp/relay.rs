@@ -5,27 +5,19 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::sync::Notify;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::Semaphore;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::mcp::backlog::Backlog;
-use crate::mcp::backlog::BacklogPlace;
-use crate::mcp::bridge::Bridge;
-use crate::mcp::envelope;
-use crate::mcp::hub::Hub;
-use crate::mcp::message::Message;
-use crate::mcp::message::Outgoing;
-use crate::mcp::options::GatewayOptions;
-use crate::mcp::pending::Call;
-use crate::mcp::pending::Pending;
-use crate::mcp::pending::PendingKind;
-use crate::mcp::queue::Sender;
-use crate::mcp::shelf::LazyShelf;
-use crate::mcp::upstream::Upstream;
-use crate::model::CallCounts;
-use crate::model::Counts;
+use crate::backlog::{Backlog, BacklogPlace};
+use crate::bridge::Bridge;
+use crate::envelope;
+use crate::hub::Hub;
+use crate::message::{Message, Outgoing};
+use crate::options::GatewayOptions;
+use crate::pending::{Call, Pending, PendingKind};
+use crate::queue::Sender;
+use crate::shelf::LazyShelf;
+use crate::upstream::Upstream;
+use ctxfs_core::model::{CallCounts, Counts};
 
 /// Results that are stored, and calls of the gateway's own tools, at a time.
 const AT_A_TIME: usize = 4;

@@ -28,18 +28,12 @@ use tokio::time::timeout;
 
 pub use address::RemoteServer;
 
-use crate::mcp::manager::FAREWELL;
-use crate::mcp::manager::Inbox;
-use crate::mcp::manager::Surroundings;
-use crate::mcp::manager::cancelled;
-use crate::mcp::manager::end_late;
-use crate::mcp::manager::stopped;
-use crate::mcp::manager::until_stopped;
-use crate::mcp::queue::Receiver;
-use crate::mcp::remote::head::Head;
-use crate::mcp::remote::link::Link;
-use crate::mcp::remote::wire::Wire;
-use crate::mcp::upstream::Upstream;
+use crate::manager::{FAREWELL, Inbox, Surroundings, cancelled, end_late, stopped, until_stopped};
+use crate::queue::Receiver;
+use crate::remote::head::Head;
+use crate::remote::link::Link;
+use crate::remote::wire::Wire;
+use crate::upstream::Upstream;
 
 /// The time for the end of the session.
 const GOODBYE: Duration = Duration::from_secs(2);

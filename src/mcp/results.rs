@@ -6,31 +6,21 @@ mod whole;
 
 use std::ops::Range;
 
-use crate::engine::Replace;
-use crate::mcp::bridge::with_first;
-use crate::mcp::envelope;
-use crate::mcp::envelope::raw;
-use crate::mcp::member::Member;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::message::Outgoing;
-use crate::mcp::pending::Call;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::elements;
-use crate::mcp::raw_object::quoted;
-use crate::mcp::relay::failure;
-use crate::mcp::results::parts::Part;
-use crate::mcp::results::parts::PartKind;
-use crate::mcp::results::parts::parts;
-use crate::mcp::results::stored::InPlace;
-use crate::mcp::results::stored::Keeper;
-use crate::mcp::results::stored::Kept;
-pub(super) use crate::mcp::results::stored::keep_broken;
-pub(super) use crate::mcp::results::whole::StoredPart;
-pub(super) use crate::mcp::results::whole::store_all;
-pub(super) use crate::mcp::results::whole::texts;
-use crate::mcp::shelf::LazyShelf;
-use crate::model::Limits;
+use crate::bridge::with_first;
+use crate::envelope;
+use crate::envelope::raw;
+use crate::member::Member;
+use crate::message::{Edit, Message, Outgoing};
+use crate::pending::Call;
+use crate::raw_object::{RawObject, elements, quoted};
+use crate::relay::failure;
+use crate::results::parts::{Part, PartKind, parts};
+pub(super) use crate::results::stored::keep_broken;
+use crate::results::stored::{InPlace, Keeper, Kept};
+pub(super) use crate::results::whole::{StoredPart, store_all, texts};
+use crate::shelf::LazyShelf;
+use ctxfs_core::model::Limits;
+use ctxfs_engine::Replace;
 
 /// The most stand-ins of a result that show something of what they stand for. Others name it.
 const MOST_SUMMARIES: usize = 2;

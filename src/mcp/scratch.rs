@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use crate::engine::Engine;
-use crate::store::Draft;
+use ctxfs_engine::Engine;
+use ctxfs_store::Draft;
 
 /// Bytes after which the disk is asked again if it has room.
 const STEP: u64 = 1 << 20;

@@ -2,12 +2,10 @@
 //!
 //! A thread of its own writes, so that a log that nobody reads slows only those that fill it.
 
-use std::sync::mpsc::SyncSender;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-use tokio::io::AsyncRead;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// The longest part of a line that is logged at once.
 const LONGEST: usize = 2048;
@@ -30,7 +28,7 @@ impl ServerLog {
     }
 
     /// Returns a log that drops all lines.
-    #[cfg(any(test, fuzzing))]
+    #[cfg(any(test, feature = "testing"))]
     pub(super) fn unread() -> Self {
         Self(sync_channel(0).0)
     }

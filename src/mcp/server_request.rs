@@ -6,18 +6,14 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use crate::mcp::bridge::crossing::Crossing;
-use crate::mcp::bridge::request_meta::parameters_with;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::error_in;
-use crate::mcp::envelope::raw;
-use crate::mcp::manager::cancelled;
-use crate::mcp::manager::request;
-use crate::mcp::message::Message;
-use crate::mcp::pending::Pending;
-use crate::mcp::pending::PendingKind;
-use crate::mcp::queue::Refused;
-use crate::mcp::upstream::Upstream;
+use crate::bridge::crossing::Crossing;
+use crate::bridge::request_meta::parameters_with;
+use crate::envelope::{Envelope, error_in, raw};
+use crate::manager::{cancelled, request};
+use crate::message::Message;
+use crate::pending::{Pending, PendingKind};
+use crate::queue::Refused;
+use crate::upstream::Upstream;
 
 /// The most bytes of an answer that is read.
 const MOST_BYTES: usize = 32 << 20;

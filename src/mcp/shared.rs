@@ -20,8 +20,7 @@ mod manager;
 mod pool;
 mod requests;
 
-use std::collections::BTreeSet;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -30,15 +29,13 @@ use parking_lot::Mutex;
 pub(super) use manager::SharedManager;
 pub(super) use pool::SharedServers;
 
-use crate::mcp::envelope;
-use crate::mcp::line_reader::Line;
-use crate::mcp::manager::cancelled;
-use crate::mcp::message::Message;
-use crate::mcp::relay::INTERNAL_ERROR;
-use crate::mcp::shared::events::Event;
-use crate::mcp::shared::events::EventSender;
-use crate::mcp::shared::events::Events;
-use crate::mcp::upstream::Upstream;
+use crate::envelope;
+use crate::line_reader::Line;
+use crate::manager::cancelled;
+use crate::message::Message;
+use crate::relay::INTERNAL_ERROR;
+use crate::shared::events::{Event, EventSender, Events};
+use crate::upstream::Upstream;
 
 /// A server that several sessions use.
 pub(super) struct SharedServer {

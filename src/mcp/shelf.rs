@@ -9,14 +9,11 @@ use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::engine::Engine;
-use crate::mcp::scratch::Scratch;
-use crate::model::Component;
-use crate::model::Counts;
-use crate::model::Limits;
-use crate::model::OTHER_TOOLS;
-use crate::store::Conversation;
-use crate::view::Form;
+use crate::scratch::Scratch;
+use ctxfs_core::model::{Component, Counts, Limits, OTHER_TOOLS};
+use ctxfs_engine::Engine;
+use ctxfs_store::Conversation;
+use ctxfs_view::Form;
 
 /// The settings and the store.
 pub trait Shelf: Send + Sync {

@@ -2,9 +2,7 @@
 
 use std::io;
 
-use tokio::signal::unix::Signal;
-use tokio::signal::unix::SignalKind;
-use tokio::signal::unix::signal;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub(super) struct Signals([Signal; 3]);
 

@@ -3,9 +3,8 @@
 //! The long values stay out of it, as holes. So whatever the message, its id, its method and the
 //! place of each text in it are known when it ends, and memory is bounded.
 
-use crate::materialize::json::Events;
-use crate::mcp::message::HOLE_BYTES;
-use crate::mcp::message::Hole;
+use crate::message::{HOLE_BYTES, Hole};
+use ctxfs_core::materialize::json::Events;
 
 /// The longest value that stays in the text, as written.
 const LONG: usize = 64 * 1024;

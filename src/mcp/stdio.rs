@@ -1,22 +1,18 @@
 //! A client at standard input and output.
 
-use std::io;
-use std::io::BufWriter;
-use std::io::Write as _;
-use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread;
+use std::io::{BufWriter, Write as _};
+use std::sync::{Arc, mpsc};
+use std::{io, thread};
 
 use tokio::sync::watch;
 
-use crate::mcp::line_reader::LineReader;
-use crate::mcp::manager::stopped;
-use crate::mcp::queue;
-use crate::mcp::queue::Receiver;
-use crate::mcp::session::Gateway;
-use crate::mcp::session::Session;
-use crate::mcp::shelf::LazyShelf;
-use crate::mcp::signals::Signals;
+use crate::line_reader::LineReader;
+use crate::manager::stopped;
+use crate::queue;
+use crate::queue::Receiver;
+use crate::session::{Gateway, Session};
+use crate::shelf::LazyShelf;
+use crate::signals::Signals;
 
 /// The most bytes of a message of the client.
 const MOST_FROM_CLIENT: u64 = 64 << 20;

@@ -5,8 +5,7 @@
 //! differ only in case, both get a hash, so that a name never comes to mean another tool. Our own
 //! names are never given away.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The most bytes of a name that every client takes.

@@ -1,28 +1,18 @@
 //! A server behind the gateway: its queue, its requests, and what is known of it.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::mcp::bridge::era::Era;
-use crate::mcp::bridge::era::KnownEra;
-use crate::mcp::line_reader::BrokenKind;
-use crate::mcp::line_reader::BrokenLine;
-use crate::mcp::line_reader::LongLines;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::message::Outgoing;
-use crate::mcp::meta;
-use crate::mcp::pending::Pending;
-use crate::mcp::pending::PendingRequests;
-use crate::mcp::queue::Receiver;
-use crate::mcp::queue::Refused;
-use crate::mcp::queue::Sender;
-use crate::mcp::raw_object;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::server_log::ServerLog;
+use crate::bridge::era::{Era, KnownEra};
+use crate::line_reader::{BrokenKind, BrokenLine, LongLines};
+use crate::message::{Edit, Message, Outgoing};
+use crate::pending::{Pending, PendingRequests};
+use crate::queue::{Receiver, Refused, Sender};
+use crate::raw_object::RawObject;
+use crate::server_log::ServerLog;
+use crate::{meta, raw_object};
 
 /// Torn messages in a row after which a server is started again.
 const MOST_TORN: u32 = 3;

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::io::Write;
 
-use crate::materialize::Analyzer;
-use crate::model::Analysis;
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::Analysis;
 
 /// A file whose bytes are analysed on their way to it.
 ///

@@ -4,22 +4,20 @@
 //! about its bytes, wherever these lie, and go with the conversation. They go with the output, too.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::OFlags;
 
-use crate::model::Record;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::history::ensured;
-use crate::store::layout;
-use crate::store::locked_lines::LockedLines;
-use crate::store::locked_lines::each_line;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::history::ensured;
+use crate::layout;
+use crate::locked_lines::{LockedLines, each_line};
+use ctxfs_core::model::Record;
 
 /// The longest line that is read, in bytes.
 const MOST_LINE: u64 = 1 << 20;

@@ -32,18 +32,11 @@ mod staging;
 #[cfg(test)]
 mod tests;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-pub use error::ArchiveError;
-pub use error::Flaw;
-pub use export::ExportParts;
-pub use export::Exported;
-pub use export::bytes_to_export;
-pub use export::export;
-pub use export::export_with;
-pub use import::ImportOptions;
-pub use import::Imported;
+pub use error::{ArchiveError, Flaw};
+pub use export::{ExportParts, Exported, bytes_to_export, export, export_with};
+pub use import::{ImportOptions, Imported};
 
 pub(super) use staging::clean as clean_staging;
 

@@ -2,31 +2,20 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::hash::BuildHasher as _;
-use std::hash::RandomState;
-use std::io;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
-use std::slice;
+use std::{io, slice};
 
 use rustix::fs::OFlags;
 
-use crate::model::ArtifactState;
-use crate::model::Far;
-use crate::model::LocalFile;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::store::attributes;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::error::is_in_the_way;
-use crate::store::layout;
-use crate::store::manifest::ManifestLock;
-use crate::store::stat;
-use crate::store::stat::FileType;
-use crate::store::stat::Stat;
-use crate::store::stat::Time;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::{StoreError, is_in_the_way};
+use crate::manifest::ManifestLock;
+use crate::stat::{FileType, Stat, Time};
+use crate::{attributes, layout, stat};
+use ctxfs_core::model::{ArtifactState, Far, LocalFile, Record, RelPath};
 
 /// The permission bits that are kept, without set-user-ID and set-group-ID.
 pub(super) const MODE: u32 = 0o777;

@@ -7,13 +7,11 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
-use rustix::io::Errno;
-use rustix::io::ReadWriteFlags;
+use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::model::Content;
-use crate::model::RelPath;
-use crate::store::dir::Dir;
-use crate::store::stat;
+use crate::dir::Dir;
+use crate::stat;
+use ctxfs_core::model::{Content, RelPath};
 
 /// An artifact opened for reading, with the length it had when it was opened.
 ///

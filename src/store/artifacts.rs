@@ -8,19 +8,15 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::OFlags;
 
-use crate::model::RelPath;
-use crate::model::is_scratch;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::error::is_of_place;
-use crate::store::far::FarArtifact;
-use crate::store::path_budget::PathBudget;
-use crate::store::stat::FileType;
-use crate::store::stat::Stat;
-use crate::store::unread::UnreadPlaces;
-use crate::store::walk::Walk;
-use crate::store::walk::WalkEntry;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::{StoreError, is_of_place};
+use crate::far::FarArtifact;
+use crate::path_budget::PathBudget;
+use crate::stat::{FileType, Stat};
+use crate::unread::UnreadPlaces;
+use crate::walk::{Walk, WalkEntry};
+use ctxfs_core::model::{RelPath, is_scratch};
 
 /// The most directories that are kept open. Files in others are opened by their path, which takes
 /// longer.
@@ -288,19 +284,16 @@ fn artifacts() -> Option<RelPath> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::path::Path;
     use std::sync::Arc;
 
     use tempfile::TempDir;
 
     use super::*;
-    use crate::model::Component;
-    use crate::model::Record;
-    use crate::store::Store;
-    use crate::store::Usage;
-    use crate::store::mere_owner::as_mere_owner;
+    use crate::mere_owner::as_mere_owner;
+    use crate::{Store, Usage};
+    use ctxfs_core::model::{Component, Record};
 
     fn conversation() -> (TempDir, Arc<Conversation>) {
         let temporary = tempfile::tempdir().unwrap();

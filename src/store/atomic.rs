@@ -1,16 +1,14 @@
 //! Writing a small file atomically.
 
 use std::ffi::OsStr;
-use std::hash::BuildHasher as _;
-use std::hash::RandomState;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::io::Write as _;
 
-use rustix::fs::OFlags;
-use rustix::fs::RenameFlags;
+use rustix::fs::{OFlags, RenameFlags};
 
-use crate::store::dir::Dir;
-use crate::store::layout;
+use crate::dir::Dir;
+use crate::layout;
 
 /// Writes `bytes` to the file `name`. A reader of `name`, now or after a crash, sees either the old
 /// content or the new one.

@@ -1,7 +1,6 @@
 //! Extended attributes: what a writer says about its file, stored with the file.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -9,15 +8,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::str::FromStr;
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::Mode;
-use rustix::fs::Timespec;
-use rustix::fs::Timestamps;
-use rustix::fs::UTIME_OMIT;
-use rustix::fs::XattrFlags;
+use rustix::fs::{Mode, Timespec, Timestamps, UTIME_OMIT, XattrFlags};
 use rustix::io::Errno;
 
-use crate::model::Provenance;
-use crate::store::stat::Time;
+use crate::stat::Time;
+use ctxfs_core::model::Provenance;
 
 /// The prefix of the attributes that users set.
 const USER: &str = "user.";

@@ -8,28 +8,18 @@
 //! A result gets its name when it is complete. It is not used after the next boot: after a power
 //! cut it is unknown which bytes have reached the disk.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::hash::BuildHasher as _;
-use std::hash::RandomState;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::Arc;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use rustix::fs::OFlags;
-use rustix::fs::RenameFlags;
-use rustix::fs::Timespec;
-use rustix::fs::Timestamps;
-use rustix::fs::UTIME_NOW;
+use rustix::fs::{OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW};
 
-use crate::store::Store;
-use crate::store::dir::Dir;
-use crate::store::file_lock;
-use crate::store::layout;
-use crate::store::stat::FileType;
-use crate::store::stat::stat_file;
+use crate::dir::Dir;
+use crate::stat::{FileType, stat_file};
+use crate::{Store, file_lock, layout};
 
 /// The format of names. Raised if the same name would stand for other bytes in the same version of
 /// ctxfs.

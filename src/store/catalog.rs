@@ -3,12 +3,11 @@
 use std::ffi::OsStr;
 use std::io;
 
-use crate::model::Component;
-use crate::store::atomic;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::layout;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::{atomic, layout};
+use ctxfs_core::model::Component;
 
 /// The directories of an index, which exist.
 #[derive(Debug)]
@@ -61,7 +60,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::store::Store;
+    use crate::Store;
 
     #[test]
     fn a_new_index_replaces_the_old_one() {

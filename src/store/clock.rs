@@ -10,9 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-use crate::store::Dir;
-use crate::store::Stat;
-use crate::store::stat_file;
+use crate::{Dir, Stat, stat_file};
 
 /// The longest step of clocks that go by the kernel's ticks, of which there are at least 100 a
 /// second, and one more step for a clock that is being adjusted.
@@ -39,8 +37,8 @@ impl FileClock {
     pub(super) const COARSEST: Self = Self { step: SECONDS };
 
     /// Makes the clock whose steps take this long.
-    #[cfg(test)]
-    pub(crate) const fn of_steps(step: Duration) -> Self {
+    #[cfg(any(test, feature = "testing"))]
+    pub const fn of_steps(step: Duration) -> Self {
         Self { step }
     }
 
@@ -92,9 +90,8 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::store::Store;
-    use crate::store::Time;
-    use crate::store::mere_owner::as_mere_owner;
+    use crate::mere_owner::as_mere_owner;
+    use crate::{Store, Time};
 
     fn changed_before(age: Duration) -> Stat {
         let then = SystemTime::now().checked_sub(age).unwrap();

@@ -1,35 +1,21 @@
 //! One conversation: its directory and the records of its artifacts.
 
 use std::ffi::OsStr;
-use std::io;
-use std::path::Path;
-use std::path::PathBuf;
-use std::slice;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{io, slice};
 
 use rustix::fs::OFlags;
 
-use crate::model::ArtifactState;
-use crate::model::Component;
-use crate::model::Provenance;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::model::Removal;
-use crate::store::artifact::Artifact;
-use crate::store::attributes;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::layout;
-use crate::store::lease::Lease;
-use crate::store::lease::lease_of;
-use crate::store::manifest::Manifest;
-use crate::store::manifest::ManifestLock;
-use crate::store::manifest::StoredRecords;
-use crate::store::owner;
-use crate::store::stat;
-use crate::store::stat::FileType;
-use crate::store::stat::Stat;
-use crate::store::unread::UnreadPlaces;
+use crate::artifact::Artifact;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::lease::{Lease, lease_of};
+use crate::manifest::{Manifest, ManifestLock, StoredRecords};
+use crate::stat::{FileType, Stat};
+use crate::unread::UnreadPlaces;
+use crate::{attributes, layout, owner, stat};
+use ctxfs_core::model::{ArtifactState, Component, Provenance, Record, RelPath, Removal};
 
 /// The reason in the record of an artifact whose writer died.
 const DIED: &str = "its writer or the daemon stopped before it was closed";
@@ -301,12 +287,7 @@ impl Conversation {
     }
 
     /// Wraps an error about the file at `path`.
-    pub(crate) fn error_at(
-        &self,
-        action: &'static str,
-        path: &RelPath,
-        source: io::Error,
-    ) -> StoreError {
+    pub fn error_at(&self, action: &'static str, path: &RelPath, source: io::Error) -> StoreError {
         StoreError::io(action, &self.path.join(path.as_os_str()), source)
     }
 

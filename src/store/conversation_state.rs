@@ -1,14 +1,11 @@
 //! A number for the state of a conversation, by which a list of its outputs is known to hold still.
 
-use std::hash::DefaultHasher;
-use std::hash::Hash as _;
-use std::hash::Hasher as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 
-use crate::model::Folder;
-use crate::model::RelPath;
-use crate::store::conversation::Conversation;
-use crate::store::layout;
+use crate::conversation::Conversation;
+use crate::layout;
+use ctxfs_core::model::{Folder, RelPath};
 
 impl Conversation {
     /// Returns a number that changes with every output that appears or goes directly in the

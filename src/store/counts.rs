@@ -9,21 +9,15 @@ use std::fs::File;
 use std::io;
 use std::io::Write as _;
 
-use rustix::fs::OFlags;
-use rustix::fs::RenameFlags;
+use rustix::fs::{OFlags, RenameFlags};
 
-use crate::model::Counts;
-use crate::model::DailyCounts;
-use crate::model::MOST_TOOLS;
-use crate::model::OTHER_TOOLS;
-use crate::model::counted_tool;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::layout;
-use crate::store::locked_lines::LockedLines;
-use crate::store::locked_lines::each_line;
-use crate::store::stat::stat_file;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::layout;
+use crate::locked_lines::{LockedLines, each_line};
+use crate::stat::stat_file;
+use ctxfs_core::model::{Counts, DailyCounts, MOST_TOOLS, OTHER_TOOLS, counted_tool};
 
 /// The smallest file that is rewritten, in bytes. A larger one is rewritten each time its size
 /// passes a power of two.
@@ -130,9 +124,8 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::model::Amount;
-    use crate::model::Component;
-    use crate::store::Store;
+    use crate::Store;
+    use ctxfs_core::model::{Amount, Component};
 
     /// 13 January 2026, 15:30:45 UTC.
     const NOW: i64 = 1_768_318_245_000;

@@ -1,22 +1,17 @@
 //! Removing what another host has removed.
 
 use std::ffi::OsStr;
-use std::hash::BuildHasher as _;
-use std::hash::RandomState;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::model::Removal;
-use crate::store::conversation::Conversation;
-use crate::store::error::StoreError;
-use crate::store::error::is_of_place;
-use crate::store::file_mark::FileMark;
-use crate::store::held_file::HeldFile;
-use crate::store::layout;
-use crate::store::manifest::ManifestLock;
-use crate::store::removal::RemovalOutcome;
-use crate::store::removal::remove_file;
+use crate::conversation::Conversation;
+use crate::error::{StoreError, is_of_place};
+use crate::file_mark::FileMark;
+use crate::held_file::HeldFile;
+use crate::layout;
+use crate::manifest::ManifestLock;
+use crate::removal::{RemovalOutcome, remove_file};
+use ctxfs_core::model::{Record, RelPath, Removal};
 
 impl Conversation {
     /// Removes the file at `path` and its record, unless it differs from `mark` or is being

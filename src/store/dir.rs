@@ -2,36 +2,21 @@
 
 mod tree;
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
-use std::fs::DirBuilder;
-use std::fs::File;
-use std::hash::BuildHasher as _;
-use std::hash::RandomState;
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, File};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd as _;
-use std::os::fd::BorrowedFd;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-use rustix::fs::AtFlags;
-use rustix::fs::Gid;
-use rustix::fs::Mode;
-use rustix::fs::OFlags;
-use rustix::fs::RenameFlags;
-use rustix::fs::ResolveFlags;
-use rustix::fs::Timestamps;
-use rustix::fs::Uid;
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Timestamps, Uid};
 use rustix::io::Errno;
 
-use crate::model::RelPath;
-use crate::store::layout;
-use crate::store::stat;
-use crate::store::stat::FileType;
-use crate::store::stat::Stat;
+use crate::stat::{FileType, Stat};
+use crate::{layout, stat};
+use ctxfs_core::model::RelPath;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 const CREATING: OFlags = OFlags::CREATE.union(OFlags::EXCL);

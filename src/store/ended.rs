@@ -1,14 +1,12 @@
 //! Conversations that another host removed.
 
-use std::hash::BuildHasher as _;
-use std::hash::RandomState;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 
-use crate::store::Store;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::layout;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::{Store, layout};
 
 impl Store {
     /// Removes a conversation that holds nothing but the store's own files and a message log, for a
@@ -53,7 +51,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::model::Component;
+    use ctxfs_core::model::Component;
 
     #[test]
     fn it_goes_with_its_log_unless_something_else_is_in_it() {

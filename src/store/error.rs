@@ -1,8 +1,7 @@
 //! The errors of the store, each with its path and the next step.
 
 use std::io;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
@@ -51,7 +50,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// Wraps the error of `action` on `path`.
-    pub(crate) fn io(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
+    pub fn io(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self::Io { action, path: path.to_owned(), source: source.into() }
     }
 

@@ -2,18 +2,14 @@
 
 use std::slice;
 
-use crate::model::Far;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::model::Shortcuts;
-use crate::store::arrival::MODE;
-use crate::store::attributes;
-use crate::store::conversation::Conversation;
-use crate::store::error::StoreError;
-use crate::store::error::is_of_place;
-use crate::store::file_mark::FileMark;
-use crate::store::held_file::HeldFile;
-use crate::store::removal::RemovalOutcome;
+use crate::arrival::MODE;
+use crate::attributes;
+use crate::conversation::Conversation;
+use crate::error::{StoreError, is_of_place};
+use crate::file_mark::FileMark;
+use crate::held_file::HeldFile;
+use crate::removal::RemovalOutcome;
+use ctxfs_core::model::{Far, Record, RelPath, Shortcuts};
 
 /// The place of the bytes of an artifact, and what others were told of them.
 #[derive(Debug, Clone, Copy)]

@@ -8,21 +8,13 @@ use std::ffi::OsString;
 use std::io;
 use std::io::Write as _;
 
-use crate::model::Component;
-use crate::model::Far;
-use crate::model::FarFile;
-use crate::model::LocalFile;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::store::arrival;
-use crate::store::arrival::Arrived;
-use crate::store::arrival::MODE;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::error::is_in_the_way;
-use crate::store::stat::Stat;
-use crate::store::stat::Time;
+use crate::arrival;
+use crate::arrival::{Arrived, MODE};
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::{StoreError, is_in_the_way};
+use crate::stat::{Stat, Time};
+use ctxfs_core::model::{Component, Far, FarFile, LocalFile, Record, RelPath};
 
 /// Bytes that are copied at a time.
 const BLOCK: usize = 1 << 20;

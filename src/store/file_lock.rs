@@ -9,13 +9,12 @@ use std::fs::File;
 use std::io;
 use std::ops::Deref;
 
-use rustix::fs::FlockOperation;
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use crate::store::dir::Dir;
-use crate::store::layout;
-use crate::store::stat::stat_file;
+use crate::dir::Dir;
+use crate::layout;
+use crate::stat::stat_file;
 
 /// The holders that a lock lets in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! What tells a file, and the state of its bytes, from others.
 
-use crate::store::stat::Stat;
-use crate::store::stat::Time;
+use crate::stat::{Stat, Time};
 
 /// A file of this disk, whatever it is called, and the state of its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -6,9 +6,8 @@ use std::io;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use crate::store::stat::Stat;
-use crate::store::usage::BLOCK;
-use crate::store::usage::whole_blocks;
+use crate::stat::Stat;
+use crate::usage::{BLOCK, whole_blocks};
 
 /// The most pieces of data that are looked at in a range. What follows them counts as a hole.
 const MOST_PIECES: usize = 1024;
@@ -57,7 +56,7 @@ mod tests {
     use std::os::unix::fs::FileExt as _;
 
     use super::*;
-    use crate::store::stat::stat_file;
+    use crate::stat::stat_file;
 
     fn growth(file: &File, offset: u64, length: u64) -> u64 {
         growth_of_write(file, &stat_file(file).unwrap(), offset, length).unwrap()

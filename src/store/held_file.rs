@@ -5,19 +5,15 @@ use std::io;
 
 use rustix::fs::OFlags;
 
-use crate::model::ArtifactState;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::error::is_of_place;
-use crate::store::file_mark::FileMark;
-use crate::store::lease;
-use crate::store::lease::Lease;
-use crate::store::removal::parent_dir;
-use crate::store::stat;
-use crate::store::stat::Stat;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::{StoreError, is_of_place};
+use crate::file_mark::FileMark;
+use crate::lease::Lease;
+use crate::removal::parent_dir;
+use crate::stat::Stat;
+use crate::{lease, stat};
+use ctxfs_core::model::{ArtifactState, Record, RelPath};
 
 /// A file that is as a mark says, and that nobody writes. If its disk has leases, nobody can open
 /// it for writing until this is dropped.

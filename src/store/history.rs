@@ -2,11 +2,11 @@
 
 use std::io;
 
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::layout;
-use crate::store::locked_lines::LockedLines;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::layout;
+use crate::locked_lines::LockedLines;
 
 impl Conversation {
     /// Opens the directory of the messages, which is created if it is missing.

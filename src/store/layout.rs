@@ -74,14 +74,11 @@
 //! - An import is filled and checked in `staging`, synced, and renamed to its conversation, which
 //!   exists as a whole or not at all.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::model::Component;
-use crate::model::RelPath;
+use ctxfs_core::model::{Component, RelPath};
 
 /// The format that this code writes, and the newest that it reads.
 pub(super) const FORMAT: u32 = 1;

@@ -1,11 +1,9 @@
 //! Finding out if a file still has a writer.
 
 use std::fs::File;
-use std::io;
-use std::os::fd::AsRawFd as _;
-use std::os::fd::RawFd;
-use std::thread;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::time::Duration;
+use std::{io, thread};
 
 /// The answer of the kernel about the writers of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,8 +85,7 @@ fn fcntl(fd: RawFd, command: libc::c_int, argument: libc::c_int) -> io::Result<(
 #[cfg(test)]
 mod tests {
     use std::fs::OpenOptions;
-    use std::sync::atomic::AtomicBool;
-    use std::sync::atomic::Ordering;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
 

@@ -1,10 +1,7 @@
 //! Whether a record tells of the bytes of a file, and which file that is a copy of.
 
-use crate::model::ArtifactState;
-use crate::model::LocalFile;
-use crate::model::Record;
-use crate::store::Stat;
-use crate::store::Time;
+use crate::{Stat, Time};
+use ctxfs_core::model::{ArtifactState, LocalFile, Record};
 
 impl Stat {
     /// Returns it as the record of the file keeps it.

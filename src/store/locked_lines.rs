@@ -2,19 +2,15 @@
 
 use std::fs::File;
 use std::io;
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::Read;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::OFlags;
 
-use crate::store::artifact::read_full_at;
-use crate::store::dir::Dir;
-use crate::store::file_lock;
-use crate::store::file_lock::LockedFile;
-use crate::store::stat;
+use crate::artifact::read_full_at;
+use crate::dir::Dir;
+use crate::file_lock::LockedFile;
+use crate::{file_lock, stat};
 
 /// Blanks that are written at a time.
 const BLANKS: [u8; 4096] = [b' '; 4096];

@@ -7,11 +7,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
-use crate::model::RelPath;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::layout;
-use crate::store::removal::parent_dir;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::layout;
+use crate::removal::parent_dir;
+use ctxfs_core::model::RelPath;
 
 /// The attribute of a directory that was made for a file of another host. Without it, as on a disk
 /// that has no attributes, an empty directory stays.

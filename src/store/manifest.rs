@@ -12,33 +12,24 @@ mod line;
 mod stored;
 
 use std::fs::File;
-use std::hash::DefaultHasher;
-use std::hash::Hash as _;
-use std::hash::Hasher as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
-use std::io::BufWriter;
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parking_lot::ArcMutexGuard;
-use parking_lot::Mutex;
-use parking_lot::MutexGuard;
-use parking_lot::RawMutex;
-use rustix::fs::OFlags;
-use rustix::fs::RenameFlags;
+use parking_lot::{ArcMutexGuard, Mutex, MutexGuard, RawMutex};
+use rustix::fs::{OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::layout;
-use crate::store::locked_lines::LockedLines;
-use crate::store::manifest::index::Index;
-use crate::store::manifest::index::RecordLine;
-pub use crate::store::manifest::index::RecordPosition;
-pub use crate::store::manifest::stored::StoredRecords;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::layout;
+use crate::locked_lines::LockedLines;
+pub use crate::manifest::index::RecordPosition;
+use crate::manifest::index::{Index, RecordLine};
+pub use crate::manifest::stored::StoredRecords;
+use ctxfs_core::model::{Record, RelPath};
 
 /// The bytes of many records that are appended in one write.
 const PIECE: usize = 1 << 20;
@@ -160,7 +151,7 @@ impl Manifest {
     }
 
     /// Takes the lock as [`Self::lock`] does, or returns `None` if it is taken.
-    pub(crate) fn lock_at_once(&self) -> Result<Option<ManifestLock>, StoreError> {
+    pub fn lock_at_once(&self) -> Result<Option<ManifestLock>, StoreError> {
         let lines = LockedLines::at_once(&self.dir, layout::MANIFEST);
         let lines = lines.map_err(|error| self.error("lock", error))?;
         Ok(lines.map(|lines| ManifestLock { lines, path: self.path.clone(), _turn: None }))
@@ -169,8 +160,7 @@ impl Manifest {
     /// Takes the lock once the other threads of this process that use this method have had it. They
     /// must hold it for a moment only. Fails with EAGAIN if anybody else has it, such as another
     /// process.
-    #[cfg_attr(all(test, feature = "shuttle"), expect(dead_code, reason = "shuttle takes turns"))]
-    pub(crate) fn lock_in_turn(&self) -> Result<ManifestLock, StoreError> {
+    pub fn lock_in_turn(&self) -> Result<ManifestLock, StoreError> {
         let turn = Mutex::lock_arc(&self.turn);
         let locked = self.lock_at_once()?;
         let locked = locked.ok_or_else(|| self.error("lock", Errno::AGAIN.into()))?;
@@ -239,7 +229,7 @@ impl Manifest {
     }
 
     /// Returns true if a rewrite may pay. Costs nothing.
-    pub(crate) fn may_be_wasteful(&self) -> bool {
+    pub fn may_be_wasteful(&self) -> bool {
         self.index.lock().is_wasteful()
     }
 

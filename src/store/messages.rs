@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::model::Folder;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::layout;
-use crate::store::writer::open_folder;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::layout;
+use crate::writer::open_folder;
+use ctxfs_core::model::Folder;
 
 impl Conversation {
     /// Opens the log for reading, if there is one.

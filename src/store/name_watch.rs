@@ -1,22 +1,16 @@
 //! Changes in watched directories, name by name, by any process.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd as _;
-use std::os::fd::BorrowedFd;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::inotify;
-use rustix::fs::inotify::CreateFlags;
-use rustix::fs::inotify::ReadFlags;
-use rustix::fs::inotify::WatchFlags;
+use rustix::fs::inotify::{CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
-use crate::store::dir::Dir;
+use crate::dir::Dir;
 
 /// The events that change a name, or the bytes or attributes of the file that has it.
 const CHANGES: WatchFlags = WatchFlags::ATTRIB

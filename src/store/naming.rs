@@ -2,11 +2,8 @@
 
 use std::ffi::OsString;
 
-use crate::materialize::Analyzer;
-use crate::model::Component;
-use crate::model::Folder;
-use crate::model::Json;
-use crate::model::is_scratch;
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::{Component, Folder, Json, is_scratch};
 
 /// The longest call id that is used as it is, in bytes. With a number, an extension and the suffix
 /// of a view the name stays below the limit of 255.

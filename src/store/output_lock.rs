@@ -1,11 +1,9 @@
 //! The lock under which the outputs of messages are stored.
 
-use crate::store::conversation::Conversation;
-use crate::store::error::StoreError;
-use crate::store::file_lock;
-use crate::store::file_lock::LockKind;
-use crate::store::file_lock::LockedFile;
-use crate::store::layout;
+use crate::conversation::Conversation;
+use crate::error::StoreError;
+use crate::file_lock::{LockKind, LockedFile};
+use crate::{file_lock, layout};
 
 /// The lock of a conversation that keeps other processes from storing the output of a message until
 /// it is dropped. Thus an output that arrives twice is stored once.

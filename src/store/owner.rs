@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use crate::model::Owner;
+use ctxfs_core::model::Owner;
 
 static ME: LazyLock<Option<Owner>> = LazyLock::new(|| {
     let pid = std::process::id();

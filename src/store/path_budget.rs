@@ -1,7 +1,7 @@
 //! A bound on the memory that long paths take.
 
-use crate::model::RelPath;
-use crate::store::unread::UnreadPlaces;
+use crate::unread::UnreadPlaces;
+use ctxfs_core::model::RelPath;
 
 /// The bytes of a path that is long. Trees of programs stay far below.
 const LONG: usize = 1024;

@@ -6,14 +6,10 @@ use std::io::Read as _;
 
 use rustix::fs::OFlags;
 
-use crate::store::Store;
-use crate::store::atomic;
-use crate::store::conversation::Conversation;
-use crate::store::error::StoreError;
-use crate::store::file_lock;
-use crate::store::file_lock::LockKind;
-use crate::store::file_lock::LockedFile;
-use crate::store::layout;
+use crate::conversation::Conversation;
+use crate::error::StoreError;
+use crate::file_lock::{LockKind, LockedFile};
+use crate::{Store, atomic, file_lock, layout};
 
 /// The most bytes of rules that are read.
 const MOST_BYTES: u64 = 1 << 20;
@@ -80,11 +76,10 @@ impl Conversation {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::thread;
+    use std::{fs, thread};
 
     use super::*;
-    use crate::model::Component;
+    use ctxfs_core::model::Component;
 
     fn store() -> (tempfile::TempDir, Store) {
         let temporary = tempfile::tempdir().unwrap();

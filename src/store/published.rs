@@ -6,10 +6,8 @@ use std::io;
 
 use rustix::fs::OFlags;
 
-use crate::model::Component;
-use crate::model::RelPath;
-use crate::store::Store;
-use crate::store::layout;
+use crate::{Store, layout};
+use ctxfs_core::model::{Component, RelPath};
 
 impl Store {
     /// Opens what hosts have published of the messages of a conversation; `None` if this host's log

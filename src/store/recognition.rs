@@ -1,22 +1,18 @@
 //! Recording a file anew that others renamed, or changed beside its bytes.
 
 use std::fs::File;
-use std::io;
-use std::slice;
+use std::{io, slice};
 
 use rustix::fs::OFlags;
 
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::store::arrival;
-use crate::store::clock::FileClock;
-use crate::store::conversation::Conversation;
-use crate::store::error::StoreError;
-use crate::store::file_mark::FileMark;
-use crate::store::held_file::HeldFile;
-use crate::store::held_file::unless_of_place;
-use crate::store::stat;
-use crate::store::stat::Stat;
+use crate::clock::FileClock;
+use crate::conversation::Conversation;
+use crate::error::StoreError;
+use crate::file_mark::FileMark;
+use crate::held_file::{HeldFile, unless_of_place};
+use crate::stat::Stat;
+use crate::{arrival, stat};
+use ctxfs_core::model::{Record, RelPath};
 
 const OTHER_BYTES: &str = "the bucket has other bytes";
 

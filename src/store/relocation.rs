@@ -1,22 +1,15 @@
 //! Renaming what another host has renamed.
 
-use std::io;
-use std::slice;
+use std::{io, slice};
 
-use crate::model::ArtifactState;
-use crate::model::LocalFile;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::model::Removal;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::error::is_in_the_way;
-use crate::store::error::is_of_place;
-use crate::store::file_mark::FileMark;
-use crate::store::held_file::HeldFile;
-use crate::store::manifest::ManifestLock;
-use crate::store::stat::Stat;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::{StoreError, is_in_the_way, is_of_place};
+use crate::file_mark::FileMark;
+use crate::held_file::HeldFile;
+use crate::manifest::ManifestLock;
+use crate::stat::Stat;
+use ctxfs_core::model::{ArtifactState, LocalFile, Record, RelPath, Removal};
 
 /// The result of renaming a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

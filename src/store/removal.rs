@@ -6,31 +6,19 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::hash::BuildHasher as _;
-use std::hash::RandomState;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 
-use rustix::fs::OFlags;
-use rustix::fs::RenameFlags;
+use rustix::fs::{OFlags, RenameFlags};
 
-use crate::model::Amount;
-use crate::model::ArtifactState;
-use crate::model::Counts;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::model::Removal;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::file_lock;
-use crate::store::file_lock::LockKind;
-use crate::store::file_lock::LockedFile;
-use crate::store::layout;
-use crate::store::lease;
-use crate::store::lease::Lease;
-use crate::store::stat;
-use crate::store::stat::FileType;
-use crate::store::stat::Stat;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::file_lock::{LockKind, LockedFile};
+use crate::lease::Lease;
+use crate::stat::{FileType, Stat};
+use crate::{file_lock, layout, lease, stat};
+use ctxfs_core::model::{Amount, ArtifactState, Counts, Record, RelPath, Removal};
 
 /// Artifacts that are removed at a time. All of a batch are open, and nobody else appends records,
 /// until the batch is done.

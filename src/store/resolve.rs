@@ -5,15 +5,12 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::model::Component;
-use crate::model::RelPath;
-use crate::model::is_scratch;
-use crate::model::readings;
-use crate::store::Store;
-use crate::store::conversation::Conversation;
-use crate::store::error::StoreError;
-use crate::store::layout::is_bookkeeping;
-use crate::store::stat::FileType;
+use crate::Store;
+use crate::conversation::Conversation;
+use crate::error::StoreError;
+use crate::layout::is_bookkeeping;
+use crate::stat::FileType;
+use ctxfs_core::model::{Component, RelPath, is_scratch, readings};
 
 impl Store {
     /// Finds the file that a handle, a reference or a path means. Returns its conversation and its

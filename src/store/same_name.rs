@@ -1,9 +1,7 @@
 //! Outputs whose names may come from one name: they differ by digits of an origin alone.
 
-use crate::model::RelPath;
-use crate::model::without_digits;
-use crate::store::Conversation;
-use crate::store::StoreError;
+use crate::{Conversation, StoreError};
+use ctxfs_core::model::{RelPath, without_digits};
 
 impl Conversation {
     /// Returns the outputs that are there and whose names may come from one name with that of the
@@ -43,11 +41,8 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::model::Component;
-    use crate::model::Folder;
-    use crate::model::Provenance;
-    use crate::store::ArtifactWriter;
-    use crate::store::Store;
+    use crate::{ArtifactWriter, Store};
+    use ctxfs_core::model::{Component, Folder, Provenance};
 
     #[test]
     fn names_that_differ_by_digits_are_alike_while_their_outputs_are_there() {

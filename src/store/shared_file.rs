@@ -4,20 +4,16 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::model::MAX_DEPTH;
-use crate::model::RelPath;
-use crate::model::is_scratch;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::layout;
-use crate::store::made_dir;
-use crate::store::manifest::StoredRecords;
-use crate::store::path_budget::PathBudget;
-use crate::store::stat::FileType;
-use crate::store::stat::Stat;
-use crate::store::unread::UnreadPlaces;
-use crate::store::walk::Walk;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::manifest::StoredRecords;
+use crate::path_budget::PathBudget;
+use crate::stat::{FileType, Stat};
+use crate::unread::UnreadPlaces;
+use crate::walk::Walk;
+use crate::{layout, made_dir};
+use ctxfs_core::model::{MAX_DEPTH, RelPath, is_scratch};
 
 /// What a walk over a conversation met.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::OFlags;
 
-use crate::store::artifact::read_full_at;
-use crate::store::conversation::Conversation;
-use crate::store::file_lock::LockedFile;
-use crate::store::layout;
+use crate::artifact::read_full_at;
+use crate::conversation::Conversation;
+use crate::file_lock::LockedFile;
+use crate::layout;
 
 /// The bytes that may be written to a conversation before its room is measured again, with the lock
 /// that keeps other processes from taking of them.
@@ -56,8 +56,8 @@ impl SharedRoom {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Component;
-    use crate::store::Store;
+    use crate::Store;
+    use ctxfs_core::model::Component;
 
     #[test]
     fn it_is_shared_and_holds_for_one_quota() {

@@ -2,13 +2,9 @@
 
 use std::fs::File;
 use std::io;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use rustix::fs::AtFlags;
-use rustix::fs::Statx;
-use rustix::fs::StatxFlags;
-use rustix::fs::StatxTimestamp;
+use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp};
 
 /// The nanoseconds of a second.
 const NANOS: i64 = 1_000_000_000;
@@ -75,10 +71,10 @@ pub struct Stat {
     pub born: Option<Time>,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl Stat {
     /// Returns the attributes of a file that is not there, all of them 0 but for its numbers.
-    pub(crate) fn imagined() -> Self {
+    pub fn imagined() -> Self {
         let zero = Time::default();
         Self {
             dev: 1,

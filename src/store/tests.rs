@@ -1,23 +1,13 @@
 //! The store on a real disk.
 
-pub(crate) mod disk_clock;
-
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::fs::symlink;
-use std::thread;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::{fs, thread};
 
 use rustix::fs::RenameFlags;
 use tempfile::TempDir;
 
 use super::*;
-use crate::model::ArtifactState;
-use crate::model::Content as _;
-use crate::model::Folder;
-use crate::model::Provenance;
-use crate::model::Record;
-use crate::model::RelPath;
+use ctxfs_core::model::{ArtifactState, Content as _, Folder, Provenance, Record, RelPath};
 
 fn store() -> (TempDir, Store) {
     let temporary = tempfile::tempdir().unwrap();

@@ -2,20 +2,17 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
-use std::path::PathBuf;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use rustix::fs::OFlags;
 
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::layout;
-use crate::store::stat::FileType;
-use crate::store::stat::Stat;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::layout;
+use crate::stat::{FileType, Stat};
 
 /// The format of the UTC time in a name.
 const STAMP: &str = "%Y%m%d_%H%M%S";
@@ -153,8 +150,7 @@ fn is_output(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
 

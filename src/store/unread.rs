@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::store::error::StoreError;
+use crate::error::StoreError;
 
 /// The places that are kept with their names. Further ones are counted.
 const NAMED: usize = 64;

@@ -2,18 +2,16 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::AsFd as _;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::model::RelPath;
-use crate::store::attributes;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::stat::FileType;
-use crate::store::stat::Stat;
-use crate::store::walk::Walk;
+use crate::attributes;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::stat::{FileType, Stat};
+use crate::walk::Walk;
+use ctxfs_core::model::RelPath;
 
 /// The unit in which disks give room to files, in bytes. Most have this one.
 pub const BLOCK: u64 = 4096;
@@ -133,8 +131,8 @@ mod tests {
     use rustix::fs::XattrFlags;
 
     use super::*;
-    use crate::model::Component;
-    use crate::store::Store;
+    use crate::Store;
+    use ctxfs_core::model::Component;
 
     #[test]
     fn everything_counts_by_its_room() {

@@ -1,18 +1,14 @@
 //! Walking everything below a directory of the store.
 
 use std::ffi::OsStr;
-use std::io;
-use std::vec;
+use std::{io, vec};
 
-use crate::model::MAX_DEPTH;
-use crate::model::RelPath;
-use crate::store::dir::Dir;
-use crate::store::dir::DirEntry;
-use crate::store::error::is_of_place;
-use crate::store::layout;
-use crate::store::stat::FileType;
-use crate::store::stat::Stat;
-use crate::store::unread::UnreadPlaces;
+use crate::dir::{Dir, DirEntry};
+use crate::error::is_of_place;
+use crate::layout;
+use crate::stat::{FileType, Stat};
+use crate::unread::UnreadPlaces;
+use ctxfs_core::model::{MAX_DEPTH, RelPath};
 
 /// The directories inside each other that a walk enters: as many as a mount lets anyone create.
 pub(super) const MOST_LEVELS: usize = MAX_DEPTH;

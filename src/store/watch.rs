@@ -2,16 +2,13 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd as _;
-use std::os::fd::AsRawFd as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use rustix::fs::inotify;
-use rustix::fs::inotify::CreateFlags;
-use rustix::fs::inotify::WatchFlags;
+use rustix::fs::inotify::{CreateFlags, WatchFlags};
 use rustix::io::Errno;
 
-use crate::store::dir::Dir;
+use crate::dir::Dir;
 
 /// The events that change the names in a directory or the bytes of its files.
 const CHANGES: WatchFlags = WatchFlags::CREATE

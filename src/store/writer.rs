@@ -3,39 +3,28 @@
 mod new_file;
 mod same;
 
-use std::fmt;
-use std::io;
 use std::io::Write;
-use std::slice;
 use std::sync::Arc;
+use std::{fmt, io, slice};
 
 use rustix::fs::RenameFlags;
 
-use crate::materialize::Analyzer;
-use crate::materialize::analyze;
-use crate::materialize::analyze_log;
-use crate::model::Analysis;
-use crate::model::ArtifactState;
-use crate::model::Component;
-use crate::model::Content as _;
-use crate::model::Folder;
-use crate::model::Provenance;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::store::analysed_file::AnalysedFile;
-use crate::store::artifact::Artifact;
-use crate::store::attributes;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::manifest::ManifestLock;
-use crate::store::naming;
-use crate::store::naming::CallNaming;
-use crate::store::owner::this_process;
-use crate::store::stat;
-use crate::store::stat::Stat;
-use crate::store::writer::new_file::NewFile;
-pub(super) use crate::store::writer::new_file::open_folder;
+use crate::analysed_file::AnalysedFile;
+use crate::artifact::Artifact;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::manifest::ManifestLock;
+use crate::naming::CallNaming;
+use crate::owner::this_process;
+use crate::stat::Stat;
+use crate::writer::new_file::NewFile;
+pub(super) use crate::writer::new_file::open_folder;
+use crate::{attributes, naming, stat};
+use ctxfs_core::materialize::{Analyzer, analyze, analyze_log};
+use ctxfs_core::model::{
+    Analysis, ArtifactState, Component, Content as _, Folder, Provenance, Record, RelPath,
+};
 
 /// The most bytes that [`ArtifactWriter::bytes_before`] returns.
 const BEFORE: u64 = 4096;

@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::view::probe;
+use crate::probe;
 
 /// Most bytes of a name: as many as fit into a path.
 const LONGEST: usize = 4095;

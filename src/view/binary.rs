@@ -1,7 +1,7 @@
 //! The replacement for bytes that are not text.
 
-use crate::model::Subject;
-use crate::view::number::counted;
+use crate::number::counted;
+use ctxfs_core::model::Subject;
 
 /// Returns the line that views of lines show instead: the type, the size and the path of the
 /// artifact.

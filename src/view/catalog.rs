@@ -4,38 +4,14 @@
 //! themselves, names and their parsing, listings, `.ignore`, the table of `README.md` and
 //! [`render`](super::render) are made from it.
 
-use std::sync::Arc;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use crate::model::Limits;
-use crate::model::Subject;
-use crate::view::Filter;
-use crate::view::LineRange;
-use crate::view::PageNumber;
-use crate::view::Query;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::Words;
-use crate::view::envelope;
-use crate::view::errors;
-use crate::view::find;
-use crate::view::grep;
-use crate::view::handle;
-use crate::view::jq;
-use crate::view::lines;
-use crate::view::meta;
-use crate::view::pages;
-use crate::view::pretty;
-use crate::view::preview;
-use crate::view::reference;
-use crate::view::shape;
-use crate::view::summary;
-use crate::view::terms;
-use crate::view::view_type::RenderCost;
-use crate::view::view_type::Shows;
-use crate::view::view_type::ViewType;
-use crate::view::view_type::views;
-use crate::view::wrap;
+use crate::view_type::{RenderCost, Shows, ViewType, views};
+use crate::{
+    Filter, LineRange, PageNumber, Query, RenderError, Rendered, Words, envelope, errors, find,
+    grep, handle, jq, lines, meta, pages, pretty, preview, reference, shape, summary, terms, wrap,
+};
+use ctxfs_core::model::{Limits, Subject};
 
 /// A thing that is derived from an artifact and named after it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use bstr::ByteSlice as _;
 
-use crate::materialize::escape_length;
+use ctxfs_core::materialize::escape_length;
 
 /// A line, or as much of it as fits.
 pub(super) struct Cleaned {

@@ -1,6 +1,6 @@
 //! The parts that a text of many artifacts leaves out because its reader may not read them.
 
-use crate::view::number::counted;
+use crate::number::counted;
 
 /// Artifacts, and directories with everything below them, that the reader may not read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

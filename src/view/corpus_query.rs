@@ -3,14 +3,7 @@
 use std::ffi::OsStr;
 use std::io::Write;
 
-use crate::view::Directory;
-use crate::view::Query;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::ViewDir;
-use crate::view::Words;
-use crate::view::find;
-use crate::view::grep;
+use crate::{Directory, Query, RenderError, Rendered, ViewDir, Words, find, grep};
 
 /// A search of all artifacts below a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -1,8 +1,8 @@
 //! Long lines of a stand-in.
 
-use crate::model::Limits;
-use crate::view::clean::clean;
-use crate::view::number::grouped;
+use crate::clean::clean;
+use crate::number::grouped;
+use ctxfs_core::model::Limits;
 
 /// Characters kept free for the words that mark a cut.
 const MARK_CHARS: usize = 48;

@@ -14,17 +14,12 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::model::Direction;
-use crate::model::Subject;
-use crate::redact::MaskCounts;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::kind;
-use crate::view::number::counted;
+use crate::number::counted;
+use crate::{RenderError, Rendered, kind};
+use ctxfs_core::model::{Direction, Subject};
+use ctxfs_core::redact::MaskCounts;
 use preview::EnvelopePreview;
-use response::Recognized;
-use response::Response;
-use response::ResponseStatus;
+use response::{Recognized, Response, ResponseStatus};
 
 /// Bytes copied at once.
 const BLOCK: usize = 256 << 10;

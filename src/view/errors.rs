@@ -20,20 +20,13 @@ pub(super) mod trace;
 
 use std::io::Write;
 
-use crate::model::Json;
-use crate::model::Subject;
-use crate::view::Query;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::grep::notice::long_lines;
-use crate::view::number::counted;
-use crate::view::number::grouped;
-use crate::view::number::portion;
+use crate::grep::notice::long_lines;
+use crate::number::{counted, grouped, portion};
+use crate::{Query, RenderError, Rendered};
+use ctxfs_core::model::{Json, Subject};
 use report::Report;
 
-pub(super) use finding::Finding;
-pub(super) use finding::Findings;
-pub(super) use finding::findings;
+pub(super) use finding::{Finding, Findings, findings};
 pub(super) use line::error_line;
 
 /// Lines to go on with if there is no word to search for.

@@ -3,9 +3,8 @@
 use std::ffi::OsStr;
 use std::fmt;
 
-use crate::view::argument;
-use crate::view::query::next_word;
-use crate::view::range;
+use crate::query::next_word;
+use crate::{argument, range};
 
 /// The ends of a name that make it a directory of views of the filter's output.
 pub(super) const DIRS: [&str; 4] = [".grep", ".find", ".lines", ".pages"];

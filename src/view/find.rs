@@ -32,22 +32,16 @@ mod words;
 use std::io;
 use std::io::Write;
 
-use crate::model::Content;
-use crate::model::Subject;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::number::portion;
-use crate::view::terms;
+use crate::number::portion;
+use crate::{RenderError, Rendered, terms};
 use census::Census;
+use ctxfs_core::model::{Content, Subject};
 pub(super) use many::render as render_many;
 use nearest::NearestWords;
 use notice::Summary;
 use passages::Passages;
-use question::Chosen;
-use question::Question;
-use reply::FromArtifact;
-use reply::Reply;
-use reply::Windowed;
+use question::{Chosen, Question};
+use reply::{FromArtifact, Reply, Windowed};
 pub use words::Words;
 
 /// Words that are named if none of those asked for occurs.

@@ -1,39 +1,26 @@
 //! Subjects for the tests of views.
+#![allow(
+    dead_code,
+    missing_debug_implementations,
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a fixture, of which tests of other crates use a part"
+)]
 
 use std::ffi::OsStr;
 use std::io;
 use std::io::Write;
 
-use crate::materialize::analyze;
-use crate::materialize::strip_escapes;
-use crate::model::Analysis;
-use crate::model::Encoding;
-use crate::model::Errors;
-use crate::model::Feed;
-use crate::model::FilterOutcome;
-use crate::model::Filters;
-use crate::model::Json;
-use crate::model::Limits;
-use crate::model::Place;
-use crate::model::Provenance;
-use crate::model::Record;
-use crate::model::RedactingWriter;
-use crate::model::Redactor;
-use crate::model::RelPath;
-use crate::model::Sections;
-use crate::model::Subject;
-use crate::view::Derived;
-use crate::view::RenderCost;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::View;
-use crate::view::ViewDir;
-use crate::view::catalog::CATALOG;
-use crate::view::render;
-use crate::view::run_filter;
+use crate::catalog::CATALOG;
+use crate::{Derived, RenderCost, RenderError, Rendered, View, ViewDir, render, run_filter};
+use ctxfs_core::materialize::{analyze, strip_escapes};
+use ctxfs_core::model::{
+    Analysis, Encoding, Errors, Feed, FilterOutcome, Filters, Json, Limits, Place, Provenance,
+    Record, RedactingWriter, Redactor, RelPath, Sections, Subject,
+};
 
 /// Returns views of each type in the catalog; those of a directory with several arguments.
-pub(crate) fn every_view() -> Vec<View> {
+pub fn every_view() -> Vec<View> {
     let named = |derived: &Derived| match derived {
         Derived::File(view) => vec![view.clone()],
         Derived::Dir(dir) => {
@@ -57,7 +44,7 @@ fn arguments(dir: ViewDir) -> &'static [&'static str] {
 }
 
 /// Runs filters in this process: those of tests do no harm.
-pub(crate) struct InProcess;
+pub struct InProcess;
 
 impl Filters for InProcess {
     fn run(
@@ -82,9 +69,9 @@ impl Filters for InProcess {
 }
 
 /// An artifact, by default at `/ctx/c7/artifacts/tool/9f3k.txt`.
-pub(crate) struct Fixture {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) analysis: Analysis,
+pub struct Fixture {
+    pub bytes: Vec<u8>,
+    pub analysis: Analysis,
     pub(super) record: Record,
     pub(super) place: Place,
     pub(super) limits: Limits,
@@ -112,7 +99,7 @@ impl Fixture {
     }
 
     /// Analyses `bytes` as outputs are. Its content is what views of them show.
-    pub(crate) fn analysed(bytes: impl Into<Vec<u8>>) -> Self {
+    pub fn analysed(bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         let analysis = analyze(&bytes).unwrap();
         let text = analysis.plain.map(|_| strip_escapes(&bytes));
@@ -150,7 +137,7 @@ impl Fixture {
     }
 
     /// Returns the text that was written, and the result of rendering.
-    pub(crate) fn render(&self, view: &View) -> Result<(Vec<u8>, Rendered), RenderError> {
+    pub fn render(&self, view: &View) -> Result<(Vec<u8>, Rendered), RenderError> {
         self.render_until(view, &|| false)
     }
 

@@ -20,31 +20,20 @@ pub(super) mod window;
 use std::io;
 use std::io::Write;
 
-use grep_searcher::BinaryDetection;
-use grep_searcher::Searcher;
-use grep_searcher::SearcherBuilder;
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
-use crate::model::Content;
-use crate::model::Subject;
-use crate::view::Query;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::position::TextPosition;
-use crate::view::query::Options;
-use crate::view::scan;
-use crate::view::scan::LineStart;
-pub use corpus::Corpus;
-pub use corpus::Directory;
-pub use corpus::Loaded;
+use crate::position::TextPosition;
+use crate::query::Options;
+use crate::scan::LineStart;
+use crate::{Query, RenderError, Rendered, scan};
 pub(super) use corpus::render as render_many;
+pub use corpus::{Corpus, Directory, Loaded};
+use ctxfs_core::model::{Content, Subject};
 
-use fold::FoldedReader;
-use fold::LineMap;
+use fold::{FoldedReader, LineMap};
 use notice::SearchOutcome;
 use page::Page;
-use read_ahead::ReadAhead;
-use read_ahead::ReadAheadSizes;
-use read_ahead::SearchSpec;
+use read_ahead::{ReadAhead, ReadAheadSizes, SearchSpec};
 use report::MatchReport;
 
 /// Bytes of memory for lines that a match may still need as context.

@@ -3,11 +3,8 @@
 use std::io;
 use std::io::Write;
 
-use crate::model::Subject;
-use crate::model::handle;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::cut;
+use crate::{RenderError, Rendered, cut};
+use ctxfs_core::model::{Subject, handle};
 
 /// Returns true if an output passes the limits of such a host.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {

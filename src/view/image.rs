@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::model::Subject;
+use ctxfs_core::model::Subject;
 
 /// Bytes in which the dimensions are looked for. Previews and colour profiles may come before them.
 const HEAD_BYTES: usize = 256 << 10;
@@ -20,7 +20,7 @@ pub(super) fn dimensions(subject: &Subject<'_>) -> io::Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::fixture::Fixture;
+    use crate::fixture::Fixture;
 
     fn dimensions_of(bytes: &[u8], mime: &str) -> Option<String> {
         let mut fixture = Fixture::new(bytes);

@@ -3,7 +3,7 @@
 //! The language is jaq's. A filter can run for ever, and one that recurses without end takes its
 //! process with it. jaq has no hook between its steps that could prevent either, and evaluating on
 //! a thread contains neither. So [`run_filter`] runs in a process of its own, with limits, which
-//! [`Filters`](crate::model::Filters) starts. This module has both ends of the pipe to it: `sender`
+//! [`Filters`](ctxfs_core::model::Filters) starts. This module has both ends of the pipe to it: `sender`
 //! finds the values and sends them, `results` makes a view of the answers, and `protocol` defines
 //! the form of both.
 
@@ -20,16 +20,11 @@ use std::io::Write;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::model::FilterOutcome;
-use crate::model::Limits;
-use crate::model::Subject;
-use crate::view::Filter;
-use crate::view::RenderError;
-use crate::view::Rendered;
+use crate::{Filter, RenderError, Rendered};
+use ctxfs_core::model::{FilterOutcome, Limits, Subject};
 use notice::FilterNotices;
 use path::PathStep;
-use protocol::Frames;
-use protocol::Request;
+use protocol::{Frames, Request};
 use results::Results;
 use sender::ValueSender;
 

@@ -5,11 +5,8 @@
 
 use std::io;
 
-use crate::materialize::json::Events;
-use crate::materialize::json::Scalar;
-use crate::materialize::json::ScanOutcome;
-use crate::materialize::json::Scanner;
-use crate::model::Content;
+use ctxfs_core::materialize::json::{Events, Scalar, ScanOutcome, Scanner};
+use ctxfs_core::model::Content;
 
 /// Members that one window has.
 pub const JSON_WINDOW: u64 = 100;

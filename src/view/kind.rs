@@ -1,10 +1,7 @@
 //! The type of an output, in words.
 
-use crate::model::Analysis;
-use crate::model::Encoding;
-use crate::model::Json;
-use crate::view::number::counted;
-use crate::view::number::grouped;
+use crate::number::{counted, grouped};
+use ctxfs_core::model::{Analysis, Encoding, Json};
 
 /// Returns `text`, `JSON`, `text/html`, `image/png`.
 pub(super) fn brief(analysis: &Analysis) -> &str {

@@ -3,16 +3,10 @@
 use std::io;
 use std::io::Write;
 
-use crate::model::Content;
-use crate::model::Subject;
-use crate::view::LineRange;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::number::counted;
-use crate::view::number::grouped;
-use crate::view::number::portion;
-use crate::view::scan;
-use crate::view::scan::LineStart;
+use crate::number::{counted, grouped, portion};
+use crate::scan::LineStart;
+use crate::{LineRange, RenderError, Rendered, scan};
+use ctxfs_core::model::{Content, Subject};
 
 /// Bytes kept free for a notice, without the two paths in it.
 const NOTICE_BYTES: usize = 400;

@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use crate::model::Content;
+use ctxfs_core::model::Content;
 
 /// Bytes read at once.
 const BLOCK: usize = 256 << 10;

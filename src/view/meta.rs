@@ -4,11 +4,9 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::model::Analysis;
-use crate::model::Subject;
-use crate::redact::MaskCounts;
-use crate::view::RenderError;
-use crate::view::Rendered;
+use crate::{RenderError, Rendered};
+use ctxfs_core::model::{Analysis, Subject};
+use ctxfs_core::redact::MaskCounts;
 
 /// The fields, in the order in which they are written.
 #[derive(Serialize)]
@@ -82,10 +80,9 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
 
 #[cfg(test)]
 mod tests {
-    use crate::model::ArtifactState;
-    use crate::model::Provenance;
-    use crate::view::View;
-    use crate::view::fixture::Fixture;
+    use crate::View;
+    use crate::fixture::Fixture;
+    use ctxfs_core::model::{ArtifactState, Provenance};
 
     #[test]
     fn fields_keep_their_order() {

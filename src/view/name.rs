@@ -3,11 +3,9 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::model::is_scratch;
-use crate::view::Derived;
-use crate::view::View;
-use crate::view::ViewDir;
-use crate::view::catalog::CATALOG;
+use crate::catalog::CATALOG;
+use crate::{Derived, View, ViewDir};
+use ctxfs_core::model::is_scratch;
 
 /// The meaning of a name beside an artifact: something derived from the artifact, or from the text
 /// that one of its views prints.

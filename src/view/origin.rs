@@ -4,9 +4,8 @@ use std::io;
 
 use serde::Deserialize;
 
-use crate::model::Limits;
-use crate::model::Subject;
-use crate::view::envelope::PREVIEW_BYTES;
+use crate::envelope::PREVIEW_BYTES;
+use ctxfs_core::model::{Limits, Subject};
 
 /// Bytes of an envelope besides its preview.
 const ENVELOPE_REST: u64 = 128 << 10;

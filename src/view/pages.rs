@@ -5,17 +5,11 @@
 //! for byte.
 
 use std::ffi::OsStr;
-use std::fmt;
-use std::io;
 use std::io::Write;
+use std::{fmt, io};
 
-use crate::model::Content;
-use crate::model::Limits;
-use crate::model::REDACTION_BYTES;
-use crate::model::Subject;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::scan;
+use crate::{RenderError, Rendered, scan};
+use ctxfs_core::model::{Content, Limits, REDACTION_BYTES, Subject};
 
 /// Average bytes of a page.
 const STEP: u64 = 5000;
@@ -94,8 +88,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::view::View;
-    use crate::view::fixture::Fixture;
+    use crate::View;
+    use crate::fixture::Fixture;
 
     /// Returns all pages, as a reader fetches them.
     fn pages(bytes: impl Into<Vec<u8>>) -> Vec<Vec<u8>> {
@@ -181,11 +175,11 @@ mod tests {
         text[150_001] = 0;
         let mut fixture = Fixture::new(text);
         // The first bytes alone tell this.
-        fixture.analysis.encoding = crate::model::Encoding::Ascii;
+        fixture.analysis.encoding = ctxfs_core::model::Encoding::Ascii;
         let page = |number| fixture.text(&View::Page(PageNumber(number)));
         assert_eq!(page(30).len(), 5000);
         assert!(page(31).starts_with("# not text"));
-        fixture.analysis.encoding = crate::model::Encoding::Binary;
+        fixture.analysis.encoding = ctxfs_core::model::Encoding::Binary;
         assert!(fixture.text(&View::Page(PageNumber(30))).starts_with("# not text"));
     }
 

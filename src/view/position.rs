@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::view::range;
+use crate::range;
 
 /// A place in a text: a line, and a byte column in it, both from 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -11,17 +11,12 @@ mod values;
 use std::io;
 use std::io::Write;
 
-use crate::model::Json;
-use crate::model::Subject;
-use crate::redact::MaskCounter;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::number::counted;
-use crate::view::number::grouped;
-use crate::view::number::portion;
-use crate::view::position::TextPosition;
-use values::Faults;
-use values::Values;
+use crate::number::{counted, grouped, portion};
+use crate::position::TextPosition;
+use crate::{RenderError, Rendered};
+use ctxfs_core::model::{Json, Subject};
+use ctxfs_core::redact::MaskCounter;
+use values::{Faults, Values};
 
 /// Bytes read at once. Their indented text stays in the processor's cache until it is written.
 const BLOCK: usize = 64 << 10;

@@ -4,15 +4,11 @@ use std::io::Write;
 
 use bstr::ByteSlice as _;
 
-use crate::materialize::Analyzer;
-use crate::model::Limits;
-use crate::model::Subject;
-use crate::redact::MaskCounts;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::cut;
-use crate::view::kind;
-use crate::view::number::counted;
+use crate::number::counted;
+use crate::{RenderError, Rendered, cut, kind};
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::{Limits, Subject};
+use ctxfs_core::redact::MaskCounts;
 
 /// Bytes in which text is told from binary. A preview of a long output is cheap, and the same
 /// before and after the analysis.

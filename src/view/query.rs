@@ -6,14 +6,12 @@ mod resume;
 use std::ffi::OsStr;
 use std::fmt;
 
-pub(super) use option::Case;
-pub(super) use option::Options;
 use option::SearchScope;
-pub(super) use option::next_word;
+pub(super) use option::{Case, Options, next_word};
 pub(super) use resume::ResumePoint;
 
-use crate::view::argument;
-use crate::view::position::TextPosition;
+use crate::argument;
+use crate::position::TextPosition;
 
 /// A search: options as in ripgrep, and a pattern of any bytes.
 ///

@@ -1,8 +1,8 @@
 //! The files that explain a tree to those that walk it.
 
-use crate::model::Root;
-use crate::view::Derived;
-use crate::view::catalog::CATALOG;
+use crate::Derived;
+use crate::catalog::CATALOG;
+use ctxfs_core::model::Root;
 
 /// Returns the root's `README.md`, for an agent that lands there cold.
 pub fn readme(root: &Root) -> String {

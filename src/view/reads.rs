@@ -5,17 +5,11 @@ use std::ops::Range;
 
 use parking_lot::Mutex;
 
-use crate::materialize::SNIFFED;
-use crate::materialize::is_binary;
-use crate::model::Content;
-use crate::model::Limits;
-use crate::model::LinesBefore;
-use crate::model::Subject;
-use crate::redact::read_to_mask;
-use crate::view::RenderError;
-use crate::view::View;
-use crate::view::render;
-use crate::view::summary::READ;
+use crate::summary::READ;
+use crate::{RenderError, View, render};
+use ctxfs_core::materialize::{SNIFFED, is_binary};
+use ctxfs_core::model::{Content, Limits, LinesBefore, Subject};
+use ctxfs_core::redact::read_to_mask;
 
 /// Bytes that are read at either end: those of an excerpt, which are more than a view shows, and
 /// one that tells whether a line begins there.

@@ -3,18 +3,9 @@
 use std::io;
 use std::io::Write;
 
-use crate::model::Analysis;
-use crate::model::ContextRef;
-use crate::model::Place;
-use crate::model::Record;
-use crate::model::Subject;
-use crate::view::ClosedToReader;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::Title;
-use crate::view::clean;
-use crate::view::kind;
-use crate::view::number::counted;
+use crate::number::counted;
+use crate::{ClosedToReader, RenderError, Rendered, Title, clean, kind};
+use ctxfs_core::model::{Analysis, ContextRef, Place, Record, Subject};
 
 /// Most characters of a hint.
 const HINT_CHARS: usize = 300;
@@ -118,10 +109,9 @@ fn hint(record: &Record, size: u64, analysis: Option<&Analysis>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ArtifactState;
-    use crate::model::Provenance;
-    use crate::view::View;
-    use crate::view::fixture::Fixture;
+    use crate::View;
+    use crate::fixture::Fixture;
+    use ctxfs_core::model::{ArtifactState, Provenance};
 
     fn example() -> Fixture {
         let provenance = Provenance {

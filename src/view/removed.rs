@@ -1,17 +1,9 @@
 //! `.summary` of an output whose content was removed to free space, or cannot be had now.
 
-use crate::model::Analysis;
-use crate::model::Limits;
-use crate::model::Place;
-use crate::model::Record;
-use crate::model::Removal;
-use crate::view::Title;
-use crate::view::clean;
-use crate::view::kind;
-use crate::view::number::counted;
-use crate::view::number::grouped;
-use crate::view::number::rounded;
-use crate::view::summary::also;
+use crate::number::{counted, grouped, rounded};
+use crate::summary::also;
+use crate::{Title, clean, kind};
+use ctxfs_core::model::{Analysis, Limits, Place, Record, Removal};
 
 /// Describes a removed output: when and why it was removed, the call that made it, and what it was.
 pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
@@ -87,8 +79,8 @@ fn capped(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Provenance;
-    use crate::view::fixture::Fixture;
+    use crate::fixture::Fixture;
+    use ctxfs_core::model::Provenance;
 
     fn text(fixture: &Fixture) -> String {
         let rule = "keep_conversation".to_owned();

@@ -2,9 +2,7 @@
 
 use std::io;
 
-use crate::model::Content;
-use crate::model::Subject;
-use crate::model::place_before_line;
+use ctxfs_core::model::{Content, Subject, place_before_line};
 
 /// Bytes read at once: enough for reading to cost more than the call.
 const BLOCK: usize = 1 << 20;
@@ -167,8 +165,8 @@ pub(super) fn char_ceiling(bytes: &[u8], at: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::LinesBefore;
-    use crate::view::fixture::Fixture;
+    use crate::fixture::Fixture;
+    use ctxfs_core::model::LinesBefore;
 
     fn at(text: &str, line: u64) -> Option<u64> {
         match line_start(&Vec::from(text), line, &|| false).unwrap() {

@@ -11,15 +11,10 @@ mod samples;
 use std::io;
 use std::io::Write;
 
-use crate::materialize::json::JsonKind;
-use crate::materialize::json::JsonReader;
-use crate::model::Limits;
-use crate::model::Subject;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::number::counted;
-use crate::view::number::grouped;
-use crate::view::number::portion;
+use crate::number::{counted, grouped, portion};
+use crate::{RenderError, Rendered};
+use ctxfs_core::materialize::json::{JsonKind, JsonReader};
+use ctxfs_core::model::{Limits, Subject};
 use outline::Outline;
 use print::PrintedShape;
 

@@ -3,16 +3,9 @@
 use std::io;
 use std::sync::LazyLock;
 
-use crate::model::Content as _;
-use crate::model::Shortcuts;
-use crate::model::Subject;
-use crate::model::TriedView;
-use crate::redact::Masked;
-use crate::redact::PatternSet;
-use crate::redact::SETS;
-use crate::redact::SecretRules;
-use crate::view::scan;
-use crate::view::summary;
+use crate::{scan, summary};
+use ctxfs_core::model::{Content as _, Shortcuts, Subject, TriedView};
+use ctxfs_core::redact::{Masked, PatternSet, SETS, SecretRules};
 
 /// A last line that is no longer is in what all stand-ins read.
 const NEAR: u64 = 16 << 10;

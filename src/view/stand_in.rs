@@ -2,16 +2,9 @@
 
 use std::io;
 
-use crate::model::Subject;
-use crate::view::RenderError;
-use crate::view::View;
-use crate::view::envelope;
-use crate::view::envelope::Envelope;
-use crate::view::handle;
-use crate::view::origin;
-use crate::view::preview;
-use crate::view::render;
-use crate::view::summary;
+use crate::envelope::Envelope;
+use crate::{RenderError, View, envelope, handle, origin, preview, render, summary};
+use ctxfs_core::model::Subject;
 
 /// The form of a stand-in. Each kind of host has its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,21 +17,15 @@ mod unlike;
 use std::io;
 use std::io::Write;
 
-use crate::model::Limits;
-use crate::model::Subject;
-use crate::model::TriedView;
-use crate::redact::MaskCounts;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::clean;
-use crate::view::errors::findings;
-use crate::view::number::portion;
-use excerpt::Excerpt;
-use excerpt::ExcerptBudget;
+use crate::errors::findings;
+use crate::number::portion;
+use crate::{RenderError, Rendered, clean};
+use ctxfs_core::model::{Limits, Subject, TriedView};
+use ctxfs_core::redact::MaskCounts;
+use excerpt::{Excerpt, ExcerptBudget};
 
 pub(super) use excerpt::READ;
-pub(super) use facts::also;
-pub(super) use facts::ended;
+pub(super) use facts::{also, ended};
 
 /// Bytes kept free for a notice, and for the lines that are known only with the excerpt.
 const RESERVE: usize = 600;

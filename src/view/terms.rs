@@ -8,16 +8,10 @@ mod words;
 use std::io;
 use std::io::Write;
 
-use crate::model::Content;
-use crate::model::Json;
-use crate::model::Subject;
-use crate::view::Query;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::number::counted;
-use crate::view::number::portion;
-use counts::Term;
-use counts::WordCounts;
+use crate::number::{counted, portion};
+use crate::{Query, RenderError, Rendered};
+use counts::{Term, WordCounts};
+use ctxfs_core::model::{Content, Json, Subject};
 
 /// Most terms that are shown.
 const TERMS: usize = 200;

@@ -2,16 +2,9 @@
 
 use std::ffi::OsStr;
 
-use crate::model::Json;
-use crate::model::Limits;
-use crate::model::Provenance;
-use crate::view::Audience;
-use crate::view::Form;
-use crate::view::StandIn;
-use crate::view::View;
-use crate::view::ViewDir;
-use crate::view::fixture::Fixture;
-use crate::view::stand_in_always;
+use crate::fixture::Fixture;
+use crate::{Audience, Form, StandIn, View, ViewDir, stand_in_always};
+use ctxfs_core::model::{Json, Limits, Provenance};
 
 const MASK: &str = "[redacted:jwt]******";
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 use shlex::Shlex;
 
-use crate::model::Provenance;
-use crate::view::clean;
+use crate::clean;
+use ctxfs_core::model::Provenance;
 
 /// The most characters of a title.
 const CHARS: usize = 100;

@@ -155,7 +155,7 @@ macro_rules! views {
             }
 
             /// Returns the view of this name in the directory, or none if the name does not parse.
-            pub(crate) fn view(self, name: &std::ffi::OsStr) -> Option<View> {
+            pub fn view(self, name: &std::ffi::OsStr) -> Option<View> {
                 match self {
                     $($(Self::$dir => <$type>::parse(name).map(View::$variant),)?)*
                 }

@@ -1,15 +1,12 @@
 //! `.wrap`: the whole, with long lines folded.
 
 use std::io;
-use std::io::BufWriter;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 
-use crate::model::Subject;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::number::portion;
-use crate::view::position::TextPosition;
-use crate::view::scan;
+use crate::number::portion;
+use crate::position::TextPosition;
+use crate::{RenderError, Rendered, scan};
+use ctxfs_core::model::Subject;
 
 /// Most characters of a line that is shown as it is, and of a piece of a longer one.
 const WIDTH: usize = 400;
@@ -150,8 +147,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::view::View;
-    use crate::view::fixture::Fixture;
+    use crate::View;
+    use crate::fixture::Fixture;
 
     fn wrapped(text: impl Into<Vec<u8>>) -> Vec<u8> {
         Fixture::new(text).bytes(&View::Wrap)

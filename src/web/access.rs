@@ -6,18 +6,14 @@
 
 use std::net::IpAddr;
 
-use axum::http::HeaderMap;
-use axum::http::HeaderName;
-use axum::http::Method;
-use axum::http::Uri;
-use axum::http::header;
 use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, Method, Uri, header};
 use blake3::Hash;
 use uuid::Uuid;
 
-use crate::web::address::without_parameter;
-use crate::web::assets;
-use crate::web::error::WebError;
+use crate::address::without_parameter;
+use crate::assets;
+use crate::error::WebError;
 
 /// The parameter that has the token.
 const TOKEN: &str = "token";

@@ -1,10 +1,7 @@
 //! The style and the script, which are in the binary.
 
-use axum::http::HeaderMap;
-use axum::http::StatusCode;
-use axum::http::header;
-use axum::response::IntoResponse as _;
-use axum::response::Response;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
 
 /// The style.
 pub(super) const STYLE: &str = include_str!("page.css");

@@ -9,24 +9,20 @@ mod named;
 mod outputs;
 mod row;
 
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use parking_lot::Condvar;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
-use crate::engine::Engine;
-use crate::engine::worker::Worker;
-use crate::model::Component;
-use crate::web::catalog::named::NamedOutputs;
-use crate::web::error::WebError;
+use crate::catalog::named::NamedOutputs;
+use crate::error::WebError;
+use ctxfs_core::model::Component;
+use ctxfs_engine::Engine;
+use ctxfs_engine::worker::Worker;
 
-pub(super) use outputs::OutputRow;
-pub(super) use outputs::Outputs;
+pub(super) use outputs::{OutputRow, Outputs};
 pub(super) use row::ConversationRow;
 
 /// The time for which the list is kept fresh after somebody looked at it.

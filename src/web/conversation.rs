@@ -7,24 +7,19 @@ mod timeline;
 
 use std::sync::Arc;
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 use serde::Deserialize;
 
-use crate::engine::MessageRange;
-use crate::model::Component;
-use crate::web::address;
-use crate::web::error::WebError;
-use crate::web::search;
-use crate::web::shell;
-use crate::web::shell::Crumb;
-use crate::web::shown;
-use crate::web::site::Site;
-use crate::web::work::Sink;
+use crate::error::WebError;
+use crate::shell::Crumb;
+use crate::site::Site;
+use crate::work::Sink;
+use crate::{address, search, shell, shown};
+use ctxfs_core::model::Component;
+use ctxfs_engine::MessageRange;
 
 pub(super) use call::stand_in;
-pub(super) use timeline::Timeline;
-pub(super) use timeline::time_of;
+pub(super) use timeline::{Timeline, time_of};
 
 /// The parameters.
 #[derive(Debug, Default, Deserialize)]

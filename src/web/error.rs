@@ -2,17 +2,13 @@
 
 use std::io;
 
-use axum::http::HeaderValue;
-use axum::http::StatusCode;
-use axum::http::header;
-use axum::response::Html;
-use axum::response::IntoResponse;
-use axum::response::Response;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
 use maud::html;
 
-use crate::engine::EngineError;
-use crate::model::NameError;
-use crate::web::shell;
+use crate::shell;
+use ctxfs_core::model::NameError;
+use ctxfs_engine::EngineError;
 
 /// The reason why a request was refused or failed.
 #[derive(Debug, thiserror::Error)]

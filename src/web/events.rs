@@ -4,20 +4,15 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::response::IntoResponse as _;
-use axum::response::Response;
-use axum::response::sse::Event;
-use axum::response::sse::KeepAlive;
-use axum::response::sse::Sse;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::unfold;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::web::error::WebError;
-use crate::web::site::Site;
-use crate::web::topics::Change;
-use crate::web::topics::Following;
-use crate::web::topics::Topic;
+use crate::error::WebError;
+use crate::site::Site;
+use crate::topics::{Change, Following, Topic};
 
 /// The most topics of one connection.
 const TOPICS: usize = 128;

@@ -9,14 +9,14 @@ use std::io;
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::engine::Engine;
-use crate::model::Component;
-use crate::web::access::Gate;
-use crate::web::assets::STYLE;
-use crate::web::error::WebError;
-use crate::web::export::index::Index;
-use crate::web::export::output::ExportedOutput;
-use crate::web::site::Site;
+use crate::access::Gate;
+use crate::assets::STYLE;
+use crate::error::WebError;
+use crate::export::index::Index;
+use crate::export::output::ExportedOutput;
+use crate::site::Site;
+use ctxfs_core::model::Component;
+use ctxfs_engine::Engine;
 
 /// The place where the files of an export go.
 pub trait Shelf {

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::web::site::Site;
-use crate::web::topics::Change;
-use crate::web::topics::Followed;
-use crate::web::topics::Topic;
+use crate::site::Site;
+use crate::topics::{Change, Followed, Topic};
 
 /// The time between two looks.
 const TICK: Duration = Duration::from_millis(250);

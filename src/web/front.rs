@@ -4,26 +4,18 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 use serde::Deserialize;
 
-use crate::engine::Look;
-use crate::materialize::strip_escapes;
-use crate::model::Component;
-use crate::web::address;
-use crate::web::catalog::ConversationRow;
-use crate::web::catalog::Listed;
-use crate::web::catalog::OutputRow;
-use crate::web::error::WebError;
-use crate::web::quantity;
-use crate::web::shell;
-use crate::web::shown;
-use crate::web::site::Site;
-use crate::web::table;
-use crate::web::table::Column;
-use crate::web::table::Order;
-use crate::web::work::Sink;
+use crate::catalog::{ConversationRow, Listed, OutputRow};
+use crate::error::WebError;
+use crate::site::Site;
+use crate::table::{Column, Order};
+use crate::work::Sink;
+use crate::{address, quantity, shell, shown, table};
+use ctxfs_core::materialize::strip_escapes;
+use ctxfs_core::model::Component;
+use ctxfs_engine::Look;
 
 /// Rows of a page.
 const ROWS: usize = 100;

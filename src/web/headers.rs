@@ -1,8 +1,6 @@
 //! The headers of every answer.
 
-use axum::http::HeaderMap;
-use axum::http::HeaderName;
-use axum::http::HeaderValue;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Nothing from elsewhere, no script in the page, nobody who embeds it.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'self'; \

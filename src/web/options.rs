@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use crate::engine::Engine;
+use ctxfs_engine::Engine;
 
 /// All that the page needs.
 #[derive(Debug)]

@@ -12,23 +12,17 @@ mod window;
 
 use std::sync::Arc;
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 use serde::Deserialize;
 
-use crate::engine::Look;
-use crate::engine::LookFacts;
-use crate::model::Component;
-use crate::model::visible;
-use crate::view::View as StoredView;
-use crate::web::address;
-use crate::web::error::WebError;
-use crate::web::search;
-use crate::web::shell;
-use crate::web::shell::Crumb;
-use crate::web::shown;
-use crate::web::site::Site;
-use crate::web::work::Sink;
+use crate::error::WebError;
+use crate::shell::Crumb;
+use crate::site::Site;
+use crate::work::Sink;
+use crate::{address, search, shell, shown};
+use ctxfs_core::model::{Component, visible};
+use ctxfs_engine::{Look, LookFacts};
+use ctxfs_view::View as StoredView;
 
 use kind::View;
 pub(super) use kind::image_type;

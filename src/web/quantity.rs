@@ -1,8 +1,7 @@
 //! Numbers, sizes, durations and times as people read them.
 
 use jiff::Timestamp;
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
 /// Returns `412,908`.
 pub(super) fn grouped(number: u64) -> String {

@@ -5,21 +5,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::HeaderMap;
-use axum::http::HeaderValue;
-use axum::http::StatusCode;
-use axum::http::header;
-use axum::response::IntoResponse as _;
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream::try_unfold;
 
-use crate::engine::Look;
-use crate::model::Component;
-use crate::web::address::encoded;
-use crate::web::error::WebError;
-use crate::web::output::image_type;
-use crate::web::site::Site;
+use crate::address::encoded;
+use crate::error::WebError;
+use crate::output::image_type;
+use crate::site::Site;
+use ctxfs_core::model::Component;
+use ctxfs_engine::Look;
 
 /// Bytes that are read at once.
 const BLOCK: usize = 256 << 10;

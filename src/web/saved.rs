@@ -7,23 +7,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 use serde::Deserialize;
 
-use crate::model::Component;
-use crate::model::Counts;
-use crate::model::Sums;
-use crate::web::address;
-use crate::web::catalog::ConversationRow;
-use crate::web::error::WebError;
-use crate::web::quantity;
-use crate::web::saved::chart::Bar;
-use crate::web::shell;
-use crate::web::shell::Crumb;
-use crate::web::shown;
-use crate::web::site::Site;
-use crate::web::work::Sink;
+use crate::catalog::ConversationRow;
+use crate::error::WebError;
+use crate::saved::chart::Bar;
+use crate::shell::Crumb;
+use crate::site::Site;
+use crate::work::Sink;
+use crate::{address, quantity, shell, shown};
+use ctxfs_core::model::{Component, Counts, Sums};
 
 /// Days in the plot over time.
 const DAYS: usize = 60;

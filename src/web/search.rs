@@ -5,28 +5,21 @@ mod hits;
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::engine::EngineError;
-use crate::engine::Look;
-use crate::engine::LookText;
-use crate::model::Component;
-use crate::web::address;
-use crate::web::address::query;
-use crate::web::error::WebError;
-use crate::web::quantity;
-use crate::web::search::hits::Hit;
-use crate::web::search::hits::HitKind;
-use crate::web::shown;
-use crate::web::site::Site;
-use crate::web::turns::Turn;
-use crate::web::work::Sink;
+use crate::address::query;
+use crate::error::WebError;
+use crate::search::hits::{Hit, HitKind};
+use crate::site::Site;
+use crate::turns::Turn;
+use crate::work::Sink;
+use crate::{address, quantity, shown};
+use ctxfs_core::model::Component;
+use ctxfs_engine::{EngineError, Look, LookText};
 
 /// The time after which a search says how far it is. It goes on from there.
 const STEP: Duration = Duration::from_secs(2);

@@ -5,21 +5,18 @@ use std::sync::Arc;
 
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::service::Service as _;
-use hyper::service::service_fn;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
-use tokio::signal::unix::SignalKind;
-use tokio::signal::unix::signal;
+use tokio::signal::unix::{SignalKind, signal};
 
-use crate::http_server;
-use crate::http_server::Connection;
-use crate::web::access::Gate;
-use crate::web::follow;
-use crate::web::options::WebOptions;
-use crate::web::router;
-use crate::web::site::Site;
-use crate::web::work::Work;
+use crate::access::Gate;
+use crate::options::WebOptions;
+use crate::site::Site;
+use crate::work::Work;
+use crate::{follow, router};
+use ctxfs_models::http_server;
+use ctxfs_models::http_server::Connection;
 
 /// Serves until a signal asks to stop.
 pub fn serve(options: WebOptions) -> io::Result<()> {

@@ -1,12 +1,9 @@
 //! What surrounds every page: head, landmarks, help.
 
-use maud::DOCTYPE;
-use maud::Markup;
-use maud::html;
+use maud::{DOCTYPE, Markup, html};
 
-use crate::model::visible;
-use crate::web::assets::SCRIPT_ADDRESS;
-use crate::web::assets::STYLE_ADDRESS;
+use crate::assets::{SCRIPT_ADDRESS, STYLE_ADDRESS};
+use ctxfs_core::model::visible;
 
 /// The keys, and what they do.
 const KEYS: &[(&str, &str)] = &[

@@ -1,11 +1,9 @@
 //! Text from outputs, names and messages, made safe to show: it stays text, and what cannot be seen
 //! is shown by its code.
 
-use maud::Markup;
-use maud::PreEscaped;
-use maud::html;
+use maud::{Markup, PreEscaped, html};
 
-use crate::model::visible::is_hidden;
+use ctxfs_core::model::visible::is_hidden;
 
 /// Returns `text` as markup, with each hidden character as its code. Tabs and newlines stay.
 pub(super) fn text(text: &str) -> Markup {

@@ -2,23 +2,19 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::Look;
-use crate::model::Component;
-use crate::model::RelPath;
-use crate::web::access::Gate;
-use crate::web::catalog::Catalog;
-use crate::web::error::WebError;
-use crate::web::topics::Followers;
-use crate::web::turns::Searches;
-use crate::web::work::Work;
+use crate::access::Gate;
+use crate::catalog::Catalog;
+use crate::error::WebError;
+use crate::topics::Followers;
+use crate::turns::Searches;
+use crate::work::Work;
+use ctxfs_core::model::{Component, RelPath};
+use ctxfs_engine::{Engine, EngineError, Look};
 
 /// Streams of events that are open at a time: fewer than connections, so that pages have some.
 const STREAMS: usize = 128;

@@ -1,9 +1,8 @@
 //! Tables that a person sorts, and the pages of long lists.
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::web::address::query;
+use crate::address::query;
 
 /// The order of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,14 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio::sync::broadcast;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::Sender;
+use tokio::sync::broadcast::{Receiver, Sender};
+use tokio::sync::{Notify, broadcast};
 
-use crate::model::Component;
-use crate::model::RelPath;
-use crate::web::error::WebError;
+use crate::error::WebError;
+use ctxfs_core::model::{Component, RelPath};
 
 /// The most topics that are followed.
 const TOPICS: usize = 512;

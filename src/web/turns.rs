@@ -6,10 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::web::error::WebError;
+use crate::error::WebError;
 
 /// Tells a search to stop.
 type Stop = Arc<AtomicBool>;

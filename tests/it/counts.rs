@@ -6,9 +6,7 @@ use std::sync::Arc;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
+use crate::support::{Mode, TestMount, TestStore};
 
 fn stats(store: &TestStore, arguments: &[&str]) -> Value {
     let mut all = vec!["--json"];

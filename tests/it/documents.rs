@@ -2,11 +2,9 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::semantics::is_among;
-use crate::semantics::tests;
+use crate::semantics::{is_among, tests};
 
 /// Documents in which a word in backticks with `::` in it is a test, or a module of tests: of
 /// `tests/it`, of the library, or of another file in `tests`.

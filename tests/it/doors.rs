@@ -9,14 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::XattrFlags;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
+use crate::support::{Command, Mode, TestMount, TestStore, eventually};
 
 /// The prefix of all paths in texts, so that they are the same wherever a store is mounted.
 const PREFIX: &str = "/ctx";

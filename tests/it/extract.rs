@@ -5,16 +5,11 @@ mod view;
 
 use std::fs;
 
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-use crate::extract::endpoint::Endpoint;
-use crate::extract::endpoint::Reply;
-use crate::support::Command;
-use crate::support::Output;
-use crate::support::TestStore;
-use crate::support::eventually;
+use crate::extract::endpoint::{Endpoint, Reply};
+use crate::support::{Command, Output, TestStore, eventually};
 
 const LOG: &[u8] = b"start\nERROR disk sdb1 is full\nend\n";
 const KEY: &str = "sk-very-secret-key-0123456789";

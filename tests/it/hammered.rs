@@ -4,22 +4,16 @@
 //! write is counted once it has returned. Whoever opens a file after that must see it; whoever asks
 //! for its size must see it within the time that docs/semantics/mounts.md allows.
 
-use std::fs;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
+use crate::support::{Mode, TestMount, TestStore};
 
 const LINE: &[u8] = b"a line\n";
 const FILES: usize = 6;

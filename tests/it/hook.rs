@@ -7,15 +7,12 @@ mod others;
 mod policy;
 mod resuming;
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::support::Command;
-use crate::support::TestStore;
-use crate::support::listing;
+use crate::support::{Command, TestStore, listing};
 
 /// The id of the conversation in all events.
 const SESSION: &str = "5f0c5b7e-6a51-4b0e-9f0a-5d6c6f1f8a11";

@@ -2,25 +2,17 @@
 
 mod crash;
 
-use std::fs;
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use serde_json::Value;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::disk_clock_moves_on;
-use crate::support::eventually;
-use crate::support::listing;
+use crate::support::{Mode, TestMount, TestStore, disk_clock_moves_on, eventually, listing};
 
 /// Creates outputs of one call after the other, each younger than the one before.
 fn outputs(mount: &TestMount, count: usize, bytes: usize) -> Vec<std::path::PathBuf> {

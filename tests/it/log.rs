@@ -6,11 +6,9 @@ mod many;
 mod mount;
 mod writers;
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::TestStore;
 

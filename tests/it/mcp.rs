@@ -20,31 +20,19 @@ mod sharing;
 mod survey;
 mod transparent;
 
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::Child;
-use std::process::ChildStderr;
-use std::process::ChildStdin;
-use std::process::ChildStdout;
-use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::process::Pid;
-use rustix::process::Signal;
-use serde_json::Value;
-use serde_json::json;
+use rustix::process::{Pid, Signal};
+use serde_json::{Value, json};
 
-use crate::support::Command;
-use crate::support::TestStore;
-use crate::support::need;
+use crate::support::{Command, TestStore, need};
 
 /// The time for an answer. It ends tests that hang; a busy machine does not reach it.
 const PATIENCE: Duration = Duration::from_mins(3);

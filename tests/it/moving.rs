@@ -4,11 +4,9 @@ mod meanwhile;
 mod refused;
 mod round_trip;
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::support::Output;
-use crate::support::TestStore;
+use crate::support::{Output, TestStore};
 
 /// Exports the conversation `c7` to a file.
 fn export(store: &TestStore) -> PathBuf {

@@ -1,14 +1,11 @@
 //! Summaries of real outputs: `tests/outputs` has what each must show, and must not.
 
-use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
-use std::thread;
+use std::path::{Path, PathBuf};
+use std::{fs, thread};
 
 use serde::Deserialize;
 
-use crate::documents::documents;
-use crate::documents::sources;
+use crate::documents::{documents, sources};
 use crate::support::TestStore;
 
 /// The least part of the outputs with a cause whose summary shows one with its place, in percent.

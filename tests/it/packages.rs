@@ -3,8 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const SCRIPT: &str = "scripts/package";
 const PARTS: &str = "scripts/packaging";

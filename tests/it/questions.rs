@@ -1,12 +1,10 @@
 //! Questions to real outputs: `tests/questions` has what each asks, and the passage that answers.
 
-use std::fs;
 use std::ops::RangeInclusive;
-use std::path::Path;
-use std::path::PathBuf;
-use std::thread;
+use std::path::{Path, PathBuf};
+use std::{fs, thread};
 
-use ctxfs::model::Limits;
+use ctxfs_core::model::Limits;
 use serde::Deserialize;
 
 use crate::support::TestStore;

@@ -22,14 +22,11 @@ mod weather;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::support::Command;
-use crate::support::Output;
-use crate::support::TestStore;
+use crate::support::{Command, Output, TestStore};
 
 /// Two stores, and a directory that they share.
 struct Pair {

@@ -3,13 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::lines_of;
-use crate::support::listing;
-use crate::support::log;
-use crate::support::need;
+use crate::support::{Command, Mode, TestMount, lines_of, listing, log, need};
 
 /// Ways to remove the directory `$1` with everything in it.
 const WAYS: &[&str] = &[

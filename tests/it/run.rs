@@ -13,14 +13,11 @@ mod signals;
 mod status;
 
 use std::path::PathBuf;
-use std::process::Child;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
-use crate::support::Command;
-use crate::support::TestStore;
-use crate::support::eventually;
+use crate::support::{Command, TestStore, eventually};
 
 /// `ctxfs run -c c7 --id ID MORE -- COMMAND`.
 fn run(store: &TestStore, id: &str, more: &[&str], command: &[&str]) -> Command {

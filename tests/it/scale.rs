@@ -7,22 +7,12 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 
-use ctxfs::materialize::Analyzer;
-use ctxfs::model::Component;
-use ctxfs::model::Folder;
-use ctxfs::model::Record;
-use ctxfs::model::RelPath;
-use ctxfs::store::Conversation;
-use ctxfs::store::Store;
-use ctxfs::store::stat_file;
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::{Component, Folder, Record, RelPath};
+use ctxfs_store::{Conversation, Store, stat_file};
 use rustix::process::Signal;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::signal;
+use crate::support::{Command, Mode, TestMount, TestStore, eventually, signal};
 
 /// A small and a large number of artifacts.
 const COUNTS: [usize; 2] = [20, 2000];

@@ -10,16 +10,11 @@ use std::env;
 use std::path::Path;
 use std::sync::Arc;
 
-use document::Example;
-use document::Step;
+use document::{Example, Step};
 use pages::Page;
-pub(crate) use shown::is_among;
-pub(crate) use shown::tests;
+pub(crate) use shown::{is_among, tests};
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
+use crate::support::{Command, Mode, TestMount, TestStore};
 
 /// The fewest steps that all pages have together, so that a page that is not parsed is noticed.
 const FEWEST: usize = 300;

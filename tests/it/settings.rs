@@ -7,13 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::Output;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::listing;
+use crate::support::{Command, Mode, Output, TestMount, TestStore, eventually, listing};
 
 /// A made-up key, joined here so that nobody takes it for a leak.
 const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");

@@ -3,28 +3,18 @@
 
 use std::fs;
 use std::fs::File;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctxfs::bucket::Bucket;
-use ctxfs::bucket::BucketUrl;
-use ctxfs::bucket::Deadline;
-use ctxfs::model::Component;
-use ctxfs::remote::Home;
-use ctxfs::remote::Moment;
-use ctxfs::remote::PushLock;
-use ctxfs::remote::Sync;
-use ctxfs::store::Conversation;
-use ctxfs::store::Store;
+use ctxfs_core::model::Component;
+use ctxfs_store::{Conversation, Store};
+use ctxfs_sync::bucket::{Bucket, BucketUrl, Deadline};
+use ctxfs_sync::remote::{Home, Moment, PushLock, Sync};
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
+use crate::support::{Mode, TestMount, TestStore};
 
 /// A store that shares the conversation `c7`.
 struct Host {

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use ctxfs::materialize::Analyzer;
-use ctxfs::materialize::TOKEN_ERROR_PERCENT;
+use ctxfs_core::materialize::{Analyzer, TOKEN_ERROR_PERCENT};
 use serde::Deserialize;
 
 /// Fewest outputs.

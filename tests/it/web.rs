@@ -14,5 +14,4 @@ mod scale;
 mod searching;
 mod served;
 
-use served::Answer;
-use served::Served;
+use served::{Answer, Served};

@@ -3,8 +3,7 @@
 use std::fs;
 
 use crate::host::Host;
-use crate::measures::Bench;
-use crate::measures::Report;
+use crate::measures::{Bench, Report};
 use crate::plain;
 use crate::samples::NEEDLE;
 use crate::table::Client;

@@ -3,13 +3,9 @@
 use std::fs;
 
 use crate::host::Host;
-use crate::measures::Bench;
-use crate::measures::Report;
-use crate::measures::thousands;
-use crate::names;
-use crate::plain;
-use crate::program;
+use crate::measures::{Bench, Report, thousands};
 use crate::table::Client;
+use crate::{names, plain, program};
 
 impl Bench<'_> {
     /// Lists many artifacts; the others list as many objects.

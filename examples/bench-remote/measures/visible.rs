@@ -1,14 +1,11 @@
 //! The time from `close` on one host until another one can read the output.
 
-use std::fs;
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use crate::host::Host;
-use crate::measures::Bench;
-use crate::measures::Report;
+use crate::measures::{Bench, Report};
 use crate::table::Client;
 
 /// How often the other host asks for the name.

@@ -2,12 +2,9 @@
 //! told to have.
 
 use std::io;
-use std::io::BufRead as _;
-use std::io::BufWriter;
-use std::io::Write;
+use std::io::{BufRead as _, BufWriter, Write};
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const LINE: &str = "2026-01-13T12:00:00Z INFO worker: request 4711 done in 97 ms, caf\u{e9}\n";
 /// Lines that are written at once.

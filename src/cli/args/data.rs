@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
-use crate::cli::args::reader::ReaderArgs;
-use crate::cli::env;
+use crate::args::reader::ReaderArgs;
+use crate::env;
 
 /// Store standard input as one output, and print its stand-in for the model.
 ///
@@ -28,70 +27,70 @@ use crate::cli::env;
 /// envelope. `$TOOL_OUTPUT_DIR` (`tool-output`) and `$TOOL_OUTPUT_RETENTION_DAYS` (7) configure the
 /// tool-output layout.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct PutArgs {
+pub(crate) struct PutArgs {
     /// Conversation to store the output in; created if missing.
     ///
     /// Default: a new one named `session-` and a UUID; none with the tool-output layout.
     #[arg(long, short, value_name = "ID", env = env::CONVERSATION, hide_env_values = true)]
-    pub(in crate::cli) conversation: Option<String>,
+    pub(crate) conversation: Option<String>,
 
     /// Id of the tool call, which names the file. Default: a new id.
     #[arg(long, value_name = "ID")]
-    pub(in crate::cli) call: Option<String>,
+    pub(crate) call: Option<String>,
 
     /// Name of the tool that was called.
     #[arg(long, value_name = "NAME")]
-    pub(in crate::cli) tool: Option<String>,
+    pub(crate) tool: Option<String>,
 
     /// Name of the server that provides the tool.
     #[arg(long, value_name = "NAME")]
-    pub(in crate::cli) server: Option<String>,
+    pub(crate) server: Option<String>,
 
     /// Arguments of the call, as JSON or text.
     #[arg(long, value_name = "TEXT")]
-    pub(in crate::cli) args: Option<String>,
+    pub(crate) args: Option<String>,
 
     /// Exit code of the call. The stand-in of a failure, any code but 0, shows more of the end.
     #[arg(long, value_name = "CODE", allow_negative_numbers = true)]
-    pub(in crate::cli) exit_code: Option<i32>,
+    pub(crate) exit_code: Option<i32>,
 
     /// Media type of the output, such as `application/json`, if known.
     #[arg(long, value_name = "TYPE")]
-    pub(in crate::cli) mime: Option<String>,
+    pub(crate) mime: Option<String>,
 
     /// Stand-in to print.
     ///
     /// Default: `summary`; `envelope` with the tool-output layout.
     #[arg(long, value_enum, hide_default_value = true)]
-    pub(in crate::cli) format: Option<PutFormat>,
+    pub(crate) format: Option<PutFormat>,
 
     /// Print the stand-in even if the output is within the limits.
     #[arg(long)]
-    pub(in crate::cli) always: bool,
+    pub(crate) always: bool,
 
     /// A tool that the model has, such as `Task`, `Read` or `Grep`; may be repeated.
     ///
     /// The envelope mentions only tools that the model has. Default: unknown.
     #[arg(long, value_name = "NAME")]
-    pub(in crate::cli) has_tool: Vec<String>,
+    pub(crate) has_tool: Vec<String>,
 
     /// Layout to store the output in.
     #[arg(long, value_enum, default_value_t)]
-    pub(in crate::cli) layout: Layout,
+    pub(crate) layout: Layout,
 
     /// Send the conversation to the bucket of `[remote]` before this ends.
     ///
     /// If that fails within 30 seconds, the exit status is 1: the output is safe in this store
     /// only.
     #[arg(long)]
-    pub(in crate::cli) durable: bool,
+    pub(crate) durable: bool,
 
     #[command(flatten)]
-    pub(in crate::cli) reader: ReaderArgs,
+    pub(crate) reader: ReaderArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum PutFormat {
+pub(crate) enum PutFormat {
     /// Facts, head and tail, errors and where to read on; for over 8,000 characters or 16,384
     /// bytes.
     Summary,
@@ -108,7 +107,7 @@ pub(in crate::cli) enum PutFormat {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(in crate::cli) enum Layout {
+pub(crate) enum Layout {
     /// In a conversation of the store, with views.
     #[default]
     Context,
@@ -124,22 +123,22 @@ pub(in crate::cli) enum Layout {
 /// Quote a query for the shell: `ctxfs view 'c7/artifacts/tool/9f3k.txt.grep/-i timeout'`. The
 /// handle or reference of an output prints the output: `ctxfs view c7/9f3k.txt`
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ViewArgs {
+pub(crate) struct ViewArgs {
     /// Path, beginning with the conversation. A path below the mountpoint, a reference
     /// (`ctx://...`) or a handle works too.
-    pub(in crate::cli) path: PathBuf,
+    pub(crate) path: PathBuf,
 
     #[command(flatten)]
-    pub(in crate::cli) reader: ReaderArgs,
+    pub(crate) reader: ReaderArgs,
 }
 
 /// List the conversations, or the outputs of one, with size, age and tool.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct LsArgs {
+pub(crate) struct LsArgs {
     /// Conversation to list.
-    pub(in crate::cli) conversation: Option<String>,
+    pub(crate) conversation: Option<String>,
 
     /// List what the bucket of `[remote]` has, not the store.
     #[arg(long)]
-    pub(in crate::cli) remote: bool,
+    pub(crate) remote: bool,
 }

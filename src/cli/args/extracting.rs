@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::args::reader::ReaderArgs;
-use crate::cli::env;
-use crate::extract::Mode;
+use crate::args::reader::ReaderArgs;
+use crate::env;
+use ctxfs_models::extract::Mode;
 
 /// Answer a question about an output by a language model.
 ///
@@ -21,29 +21,29 @@ use crate::extract::Mode;
 /// there is none.
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
-pub(in crate::cli) struct ExtractArgs {
+pub(crate) struct ExtractArgs {
     /// Outputs to read: paths that begin with the conversation, paths below the mountpoint,
     /// references (`ctx://...`) or handles. Several are read one after the other.
     #[arg(value_name = "OUTPUT")]
-    pub(in crate::cli) outputs: Vec<PathBuf>,
+    pub(crate) outputs: Vec<PathBuf>,
 
     /// What to extract, such as `why did the deployment fail?`
     #[arg(value_name = "QUESTION")]
-    pub(in crate::cli) question: String,
+    pub(crate) question: String,
 
     /// Ask about this conversation: those of its outputs are read that a search for the words of
     /// the question finds first.
     #[arg(long, short, value_name = "ID", env = env::CONVERSATION, hide_env_values = true)]
-    pub(in crate::cli) conversation: Option<String>,
+    pub(crate) conversation: Option<String>,
 
     /// Way to read: `auto`, `full-chunked`, `read-grep` or `truncate`.
     #[arg(long, value_name = "MODE", default_value = "auto")]
-    pub(in crate::cli) mode: Mode,
+    pub(crate) mode: Mode,
 
     /// Print what the question would take: mode, chunks, calls, tokens and dollars. Ask nothing.
     #[arg(long, short = 'n')]
-    pub(in crate::cli) dry_run: bool,
+    pub(crate) dry_run: bool,
 
     #[command(flatten)]
-    pub(in crate::cli) reader: ReaderArgs,
+    pub(crate) reader: ReaderArgs,
 }

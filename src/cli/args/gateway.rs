@@ -3,24 +3,21 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
-use clap::Subcommand;
-use clap::ValueEnum;
+use clap::{Args, Subcommand, ValueEnum};
 
-use crate::cli::env;
-use crate::cli::settings::Key;
-use crate::cli::settings::Value;
+use crate::env;
+use crate::settings::{Key, Value};
 
 /// The way in which tools are offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum ToolOffer {
+pub(crate) enum ToolOffer {
     Direct,
     Index,
 }
 
 /// The text that stands for a long result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum StandInForm {
+pub(crate) enum StandInForm {
     Summary,
     Handle,
 }
@@ -43,43 +40,43 @@ pub(in crate::cli) enum StandInForm {
 ///
 /// docs/GATEWAY.md says what passes and what changes.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct McpArgs {
+pub(crate) struct McpArgs {
     #[command(subcommand)]
-    pub(in crate::cli) action: Option<McpAction>,
+    pub(crate) action: Option<McpAction>,
 
     /// Name of the server in records and limits. Default: the last part of the command's name, or
     /// of the package that it runs.
     #[arg(long, value_name = "NAME", requires = "command")]
-    pub(in crate::cli) name: Option<String>,
+    pub(crate) name: Option<String>,
 
     /// File with the servers, as clients have it: `{"mcpServers": {NAME: {...}}}`.
     ///
     /// Their tools are called `<name>__<tool>`. docs/GATEWAY.md has the keys of a server.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
-    pub(in crate::cli) servers: Option<PathBuf>,
+    pub(crate) servers: Option<PathBuf>,
 
     /// Way in which the servers' tools are offered: each by itself, or behind a light index, by two
     /// tools that describe them and call them.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = ToolOffer::Direct)]
-    pub(in crate::cli) tools: ToolOffer,
+    pub(crate) tools: ToolOffer,
 
     /// Text that stands for a long result: its summary, or its handle, with which the model has to
     /// ask `tool_output`.
     #[arg(long, value_name = "FORM", value_enum, default_value_t = StandInForm::Summary)]
-    pub(in crate::cli) stand_in: StandInForm,
+    pub(crate) stand_in: StandInForm,
 
     /// Conversation to store results in; created if missing. Default: a new one named `session-`
     /// and a UUID, which is printed on standard error.
     #[arg(long, short, value_name = "ID", env = env::CONVERSATION, hide_env_values = true)]
-    pub(in crate::cli) conversation: Option<String>,
+    pub(crate) conversation: Option<String>,
 
     /// Seconds that the server has for an answer; progress restarts them. 0: no limit.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, conflicts_with = "servers")]
-    pub(in crate::cli) timeout: u64,
+    pub(crate) timeout: u64,
 
     /// Offer no tools and resources of the gateway's own.
     #[arg(long)]
-    pub(in crate::cli) no_context_tools: bool,
+    pub(crate) no_context_tools: bool,
 
     /// Serve clients over streamable HTTP on this address, on the path `/mcp`.
     ///
@@ -87,14 +84,14 @@ pub(in crate::cli) struct McpArgs {
     /// standard error. Each session has servers and, without --conversation, a conversation of its
     /// own.
     #[arg(long, value_name = "[HOST:]PORT")]
-    pub(in crate::cli) http: Option<String>,
+    pub(crate) http: Option<String>,
 
     /// File with the bearer tokens of which a client needs one, one a line.
     ///
     /// Default: none on a loopback address; on any other, a new one, which is printed on standard
     /// error.
     #[arg(long, value_name = "FILE", requires = "http")]
-    pub(in crate::cli) token_file: Option<PathBuf>,
+    pub(crate) token_file: Option<PathBuf>,
 
     /// See to a mount of the store, so that summaries name paths.
     ///
@@ -103,23 +100,23 @@ pub(in crate::cli) struct McpArgs {
     /// ends it. If the store cannot be mounted, that is said on standard error, and the context tools
     /// read it.
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "")]
-    pub(in crate::cli) mount: Option<OsString>,
+    pub(crate) mount: Option<OsString>,
 
     /// Mountpoint as the reader sees it, for paths in the summaries.
     ///
     /// Default: where this store is mounted. If it is not, summaries name references, which the
     /// context tools read.
     #[arg(long, value_name = "PREFIX")]
-    pub(in crate::cli) advertise: Option<String>,
+    pub(crate) advertise: Option<String>,
 
     /// Command of the server, with its arguments; or its `http://` or `https://` URL.
     #[arg(last = true, value_name = "CMD")]
-    pub(in crate::cli) command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
 }
 
 /// An action other than serving.
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum McpAction {
+pub(crate) enum McpAction {
     /// Allow calls of tools behind a light index, without asking.
     ///
     /// The rule is kept in `permissions.toml` in the store, in place of one with the same pattern.
@@ -137,10 +134,10 @@ pub(in crate::cli) enum McpAction {
 
 /// A rule about calls.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct McpRuleArgs {
+pub(crate) struct McpRuleArgs {
     /// Pattern of `server/tool`, or a risk: `read`, `write`, `execute`, `unknown`.
     #[arg(value_name = "SERVER/TOOL")]
-    pub(in crate::cli) pattern: String,
+    pub(crate) pattern: String,
 }
 
 /// Show what servers offer, and what that weighs in the context of a model.
@@ -154,7 +151,7 @@ pub(in crate::cli) struct McpRuleArgs {
 ///
 /// Examples: `ctxfs mcp list --servers mcp.json`; `ctxfs mcp list -- npx -y some-server`
 #[derive(Debug, Args)]
-pub(in crate::cli) struct McpListArgs {
+pub(crate) struct McpListArgs {
     /// File with the servers, as clients have it.
     #[arg(
         long,
@@ -162,24 +159,24 @@ pub(in crate::cli) struct McpListArgs {
         conflicts_with = "command",
         required_unless_present = "command"
     )]
-    pub(in crate::cli) servers: Option<PathBuf>,
+    pub(crate) servers: Option<PathBuf>,
 
     /// Name of the server behind `--`. Default: that of `ctxfs mcp`.
     #[arg(long, value_name = "NAME", requires = "command")]
-    pub(in crate::cli) name: Option<String>,
+    pub(crate) name: Option<String>,
 
     /// Seconds that the server behind `--` has for everything. 0: no limit.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, conflicts_with = "servers")]
-    pub(in crate::cli) timeout: u64,
+    pub(crate) timeout: u64,
 
     /// Command of a server, with its arguments; or its `http://` or `https://` URL.
     #[arg(last = true, value_name = "CMD")]
-    pub(in crate::cli) command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
 }
 
 impl McpArgs {
     /// Returns the settings among the arguments.
-    pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
+    pub(crate) fn settings(&self) -> Vec<(Key, Value)> {
         self.advertise.iter().map(|prefix| (Key::Advertise, Value::Text(prefix.clone()))).collect()
     }
 }

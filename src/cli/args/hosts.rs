@@ -1,9 +1,8 @@
 //! `hook`.
 
-use clap::Args;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
-use crate::hook::Host;
+use crate::hooks::Host;
 
 /// Keep the long outputs of an agent's tools; for the hooks of its host.
 ///
@@ -19,11 +18,11 @@ use crate::hook::Host;
 ///
 /// docs/HOSTS.md says what each host hands over.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct HookArgs {
+pub(crate) struct HookArgs {
     /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli`, `copilot` or `pi`.
     // Wrong usage is no failure: hosts take exit status 2 as an order to block the call.
     #[arg(value_name = "HOST")]
-    pub(in crate::cli) host: String,
+    pub(crate) host: String,
 }
 
 /// Have an agent's host call `ctxfs hook`, or list the hosts.
@@ -48,29 +47,29 @@ pub(in crate::cli) struct HookArgs {
 /// Example: `ctxfs install claude-code --print`
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(in crate::cli) struct InstallArgs {
+pub(crate) struct InstallArgs {
     /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli`, `copilot` or `pi`.
     #[arg(value_name = "HOST", value_parser = parse_host)]
-    pub(in crate::cli) host: Option<Host>,
+    pub(crate) host: Option<Host>,
 
     /// Edit the settings of the project in the current directory, not those of the user.
     #[arg(long, requires = "host")]
-    pub(in crate::cli) project: bool,
+    pub(crate) project: bool,
 
     /// Print the changes, and make none.
     #[arg(long, requires = "host")]
-    pub(in crate::cli) print: bool,
+    pub(crate) print: bool,
 
     /// Take out what was installed: the files become what they were, except for changes by others.
     #[arg(long, requires = "host")]
-    pub(in crate::cli) remove: bool,
+    pub(crate) remove: bool,
 
     #[command(subcommand)]
-    pub(in crate::cli) action: Option<InstallAction>,
+    pub(crate) action: Option<InstallAction>,
 }
 
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum InstallAction {
+pub(crate) enum InstallAction {
     Mcp(InstallMcpArgs),
 }
 
@@ -90,27 +89,27 @@ pub(in crate::cli) enum InstallAction {
 ///
 /// Example: `ctxfs install mcp claude-code github --print`
 #[derive(Debug, Args)]
-pub(in crate::cli) struct InstallMcpArgs {
+pub(crate) struct InstallMcpArgs {
     /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli` or `copilot`.
     #[arg(value_name = "HOST", value_parser = parse_host)]
-    pub(in crate::cli) host: Host,
+    pub(crate) host: Host,
 
     /// The server, by its name in the settings. Default: all of them.
     #[arg(value_name = "SERVER")]
-    pub(in crate::cli) server: Option<String>,
+    pub(crate) server: Option<String>,
 
     /// Edit the settings of the project in the current directory, not those of the user.
     #[arg(long)]
-    pub(in crate::cli) project: bool,
+    pub(crate) project: bool,
 
     /// Print the changes, and make none.
     #[arg(long)]
-    pub(in crate::cli) print: bool,
+    pub(crate) print: bool,
 
     /// Have the servers run as before: the files become what they were, except for changes by
     /// others.
     #[arg(long)]
-    pub(in crate::cli) remove: bool,
+    pub(crate) remove: bool,
 }
 
 pub(super) fn parse_host(name: &str) -> Result<Host, String> {

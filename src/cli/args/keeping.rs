@@ -2,8 +2,7 @@
 
 use clap::Args;
 
-use crate::cli::settings::Key;
-use crate::cli::settings::Value;
+use crate::settings::{Key, Value};
 
 /// Remove outputs that the settings do not keep, and print each with the reason.
 ///
@@ -12,16 +11,16 @@ use crate::cli::settings::Value;
 /// refers to last, and those being written never. The summary of a removed output stays, and says
 /// when and why it was removed. A running mount removes outputs by itself.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct GcArgs {
+pub(crate) struct GcArgs {
     /// Remove outputs of this conversation only, by their age and their total size.
-    pub(in crate::cli) conversation: Option<String>,
+    pub(crate) conversation: Option<String>,
 
     /// Print what would be removed, and remove nothing.
     #[arg(long, short = 'n')]
-    pub(in crate::cli) dry_run: bool,
+    pub(crate) dry_run: bool,
 
     #[command(flatten)]
-    pub(in crate::cli) keep: KeepArgs,
+    pub(crate) keep: KeepArgs,
 }
 
 /// Show what was stored, what was handed out, and how many tokens that saved.
@@ -34,14 +33,14 @@ pub(in crate::cli) struct GcArgs {
 /// results, and the bytes that the client was given in their place; and the tokens of light indexes
 /// beside those of the schemas that they stood for.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct StatsArgs {
+pub(crate) struct StatsArgs {
     /// Count this conversation only.
-    pub(in crate::cli) conversation: Option<String>,
+    pub(crate) conversation: Option<String>,
 }
 
 /// The flags of retention.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct KeepArgs {
+pub(crate) struct KeepArgs {
     /// Remove outputs not used for this long, such as `30d`, or `off`. Default: `off`.
     #[arg(long = "keep-age", value_name = "TIME", value_parser = |text: &str| Key::KeepAge.parse(text))]
     age: Option<Value>,
@@ -63,7 +62,7 @@ pub(in crate::cli) struct KeepArgs {
 
 impl KeepArgs {
     /// Returns the settings among the flags.
-    pub(in crate::cli) fn settings(&self) -> impl Iterator<Item = (Key, Value)> {
+    pub(crate) fn settings(&self) -> impl Iterator<Item = (Key, Value)> {
         let given = [
             (Key::KeepAge, self.age.clone()),
             (Key::KeepConversation, self.conversation.clone()),

@@ -1,9 +1,8 @@
 //! `log`: the messages of a conversation.
 
-use clap::Args;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
-use crate::cli::args::reader::ReaderArgs;
+use crate::args::reader::ReaderArgs;
 
 /// Print the messages of a conversation for a person.
 ///
@@ -13,20 +12,20 @@ use crate::cli::args::reader::ReaderArgs;
 ///
 /// `ctxfs log append` adds messages.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct LogArgs {
+pub(crate) struct LogArgs {
     /// Conversation to print. Default: the one whose log was written last.
-    pub(in crate::cli) conversation: Option<String>,
+    pub(crate) conversation: Option<String>,
 
     /// Do not use a pager.
     #[arg(long)]
-    pub(in crate::cli) no_pager: bool,
+    pub(crate) no_pager: bool,
 
     #[command(subcommand)]
-    pub(in crate::cli) action: Option<LogAction>,
+    pub(crate) action: Option<LogAction>,
 }
 
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum LogAction {
+pub(crate) enum LogAction {
     Append(AppendArgs),
 }
 
@@ -41,11 +40,11 @@ pub(in crate::cli) enum LogAction {
 ///
 /// `echo '{"role":"user","content":"hello"}' | ctxfs log append c7`
 #[derive(Debug, Args)]
-pub(in crate::cli) struct AppendArgs {
+pub(crate) struct AppendArgs {
     /// Conversation to append to; created if missing. Default: `$CTXFS_CONVERSATION`.
-    #[arg(env = crate::cli::env::CONVERSATION, hide_env = true)]
-    pub(in crate::cli) conversation: String,
+    #[arg(env = crate::env::CONVERSATION, hide_env = true)]
+    pub(crate) conversation: String,
 
     #[command(flatten)]
-    pub(in crate::cli) reader: ReaderArgs,
+    pub(crate) reader: ReaderArgs,
 }

@@ -2,12 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
-use crate::cli::args::keeping::KeepArgs;
-use crate::cli::settings::Key;
-use crate::cli::settings::Value;
+use crate::args::keeping::KeepArgs;
+use crate::settings::{Key, Value};
 
 /// Mount the store as a directory.
 ///
@@ -16,35 +14,35 @@ use crate::cli::settings::Value;
 /// SIGINT and SIGHUP; a second signal stops it at once. A server that is killed leaves no dead
 /// mount.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct MountArgs {
+pub(crate) struct MountArgs {
     /// Mountpoint; created if missing. `/dev/fd/N` serves a mount whose open descriptor the parent
     /// process passes on (with --foreground).
     ///
     /// Default: `/ctx` for root, or else `$XDG_RUNTIME_DIR/ctxfs`, or else `~/ctx`. Environment:
     /// `CTXFS_MOUNT`.
-    pub(in crate::cli) dir: Option<PathBuf>,
+    pub(crate) dir: Option<PathBuf>,
 
     /// Mount only this conversation, as the root; it is created if missing.
     ///
     /// An agent or a container then sees neither the names nor the number of the other
     /// conversations.
     #[arg(long, value_name = "CONVERSATION")]
-    pub(in crate::cli) only: Option<String>,
+    pub(crate) only: Option<String>,
 
     /// Serve in this process, log to standard error, and notify systemd when ready.
     #[arg(long, short)]
-    pub(in crate::cli) foreground: bool,
+    pub(crate) foreground: bool,
 
     /// Forbid changes to the content of complete outputs, to keep them as evidence.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true")]
-    pub(in crate::cli) write_once: Option<bool>,
+    pub(crate) write_once: Option<bool>,
 
     /// Mountpoint as the reader sees it, for paths in the text of views.
     ///
     /// Default: the mountpoint. Set it for a reader in a container that has the mount elsewhere.
     #[arg(long, value_name = "PREFIX")]
-    pub(in crate::cli) advertise: Option<String>,
+    pub(crate) advertise: Option<String>,
 
     /// Allow other users, including root, to enter the mount; file modes still apply.
     ///
@@ -55,59 +53,59 @@ pub(in crate::cli) struct MountArgs {
     /// Ordinary users need the line `user_allow_other` in /etc/fuse.conf for this.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true")]
-    pub(in crate::cli) allow_other: Option<bool>,
+    pub(crate) allow_other: Option<bool>,
 
     /// Mount with `noexec`: programs in the mount cannot be run. Setuid bits and devices are always
     /// ignored.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true")]
-    pub(in crate::cli) noexec: Option<bool>,
+    pub(crate) noexec: Option<bool>,
 
     /// Limit each output to this many bytes, such as `2GiB`, or `off`. A write past the limit fails
     /// with EFBIG; what was written before it is kept.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MaxArtifact.parse(text))]
-    pub(in crate::cli) max_artifact: Option<Value>,
+    pub(crate) max_artifact: Option<Value>,
 
     /// Limit each log in `artifacts/terminal` in the same way. Default: 1 GiB.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MaxTerminal.parse(text))]
-    pub(in crate::cli) max_terminal: Option<Value>,
+    pub(crate) max_terminal: Option<Value>,
 
     /// Limit everything in each conversation's directory to this many bytes on the disk, or `off`.
     /// A write past the limit fails with EDQUOT.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::Quota.parse(text))]
-    pub(in crate::cli) quota: Option<Value>,
+    pub(crate) quota: Option<Value>,
 
     /// Leave this many bytes free on the store's disk. A write that would leave less fails with
     /// ENOSPC.
     ///
     /// Default: 64 MiB.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MinFree.parse(text))]
-    pub(in crate::cli) min_free: Option<Value>,
+    pub(crate) min_free: Option<Value>,
 
     #[command(flatten)]
-    pub(in crate::cli) keep: KeepArgs,
+    pub(crate) keep: KeepArgs,
 
     /// Let reads go directly to the store's file, past the server. Default: `auto`.
     #[arg(long, value_enum)]
-    pub(in crate::cli) passthrough: Option<PassthroughMode>,
+    pub(crate) passthrough: Option<PassthroughMode>,
 
     /// Let the kernel answer for outputs at rest, or ask the store at each look. Default:
     /// `relaxed`.
     #[arg(long, value_enum)]
-    pub(in crate::cli) coherence: Option<CoherenceMode>,
+    pub(crate) coherence: Option<CoherenceMode>,
 
     /// Give up what serving does not need: other files, the network, privileges. Default: `auto`.
     #[arg(long, value_enum)]
-    pub(in crate::cli) confine: Option<ConfineMode>,
+    pub(crate) confine: Option<ConfineMode>,
 
     /// List views in directories; unlisted views are still found by name. Default: `listed`.
     #[arg(long, value_enum)]
-    pub(in crate::cli) views: Option<ViewListing>,
+    pub(crate) views: Option<ViewListing>,
 }
 
 impl MountArgs {
     /// Returns the settings among the arguments.
-    pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
+    pub(crate) fn settings(&self) -> Vec<(Key, Value)> {
         let text = |word: &str| Value::Text(word.to_owned());
         let passthrough = self.passthrough.map(|passthrough| match passthrough {
             PassthroughMode::Auto => text("auto"),
@@ -146,7 +144,7 @@ impl MountArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum PassthroughMode {
+pub(crate) enum PassthroughMode {
     /// If the kernel and the privileges allow it.
     Auto,
     /// Never.
@@ -154,7 +152,7 @@ pub(in crate::cli) enum PassthroughMode {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum CoherenceMode {
+pub(crate) enum CoherenceMode {
     /// A change by another process may show a moment later.
     Relaxed,
     /// Each look asks the store.
@@ -162,7 +160,7 @@ pub(in crate::cli) enum CoherenceMode {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum ConfineMode {
+pub(crate) enum ConfineMode {
     /// As far as the kernel can.
     Auto,
     /// Not at all.
@@ -170,7 +168,7 @@ pub(in crate::cli) enum ConfineMode {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum ViewListing {
+pub(crate) enum ViewListing {
     /// `ls` shows `x.summary`, `x.tail` and `x.grep` beside `x`.
     Listed,
     /// `ls` shows only the outputs.
@@ -182,10 +180,10 @@ pub(in crate::cli) enum ViewListing {
 /// Open files stay readable until they are closed, for at most five seconds. Only ctxfs mounts are
 /// unmounted.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct UmountArgs {
+pub(crate) struct UmountArgs {
     /// Mountpoint.
     ///
     /// Default: the setting `mountpoint`, or else where `ctxfs mount` mounts by default.
     /// Environment: `CTXFS_MOUNT`.
-    pub(in crate::cli) dir: Option<PathBuf>,
+    pub(crate) dir: Option<PathBuf>,
 }

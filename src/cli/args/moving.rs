@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::settings::Key;
-use crate::cli::settings::Value;
+use crate::settings::{Key, Value};
 
 /// The most files and directories of an archive, many times what a conversation of months has.
 const MOST_FILES: u64 = 1_000_000;
@@ -22,15 +21,15 @@ const MOST_FILES: u64 = 1_000_000;
 ///
 /// `ctxfs export c7 -o c7.tar.zst`
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ExportArgs {
+pub(crate) struct ExportArgs {
     /// Conversation to export.
-    pub(in crate::cli) conversation: String,
+    pub(crate) conversation: String,
 
     /// File to write, replaced once the archive is complete, or `-` for standard output.
     ///
     /// Default: standard output, unless that is a terminal.
     #[arg(long, short, value_name = "FILE")]
-    pub(in crate::cli) output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// Restore a conversation from a file that `ctxfs export` wrote, and print its id.
@@ -39,21 +38,21 @@ pub(in crate::cli) struct ExportArgs {
 /// does not write is refused. An existing conversation is left alone; `--as` imports under another
 /// id, which references to the outputs then use. Messages keep their text.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ImportArgs {
+pub(crate) struct ImportArgs {
     /// Archive to read, or `-` for standard input.
-    pub(in crate::cli) file: PathBuf,
+    pub(crate) file: PathBuf,
 
     /// Id of the new conversation. Default: the id that it had.
     #[arg(long = "as", value_name = "ID")]
-    pub(in crate::cli) id: Option<String>,
+    pub(crate) id: Option<String>,
 
     /// Refuse an archive of more than this many bytes uncompressed, such as `10GiB`.
     ///
     /// Default: the free space on the store's disk without `min_free`.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MaxArtifact.parse(text))]
-    pub(in crate::cli) max_size: Option<Value>,
+    pub(crate) max_size: Option<Value>,
 
     /// Refuse an archive of more than this many files and directories.
     #[arg(long, value_name = "N", default_value_t = MOST_FILES)]
-    pub(in crate::cli) max_files: u64,
+    pub(crate) max_files: u64,
 }

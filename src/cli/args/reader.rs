@@ -2,12 +2,11 @@
 
 use clap::Args;
 
-use crate::cli::settings::Key;
-use crate::cli::settings::Value;
+use crate::settings::{Key, Value};
 
 /// The place at which the reader of a text sees the mount.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ReaderArgs {
+pub(crate) struct ReaderArgs {
     /// Mountpoint as the reader sees it, for paths in the text.
     ///
     /// Default: where this store is mounted, or else where `ctxfs mount` would mount it.
@@ -17,7 +16,7 @@ pub(in crate::cli) struct ReaderArgs {
 
 impl ReaderArgs {
     /// Returns the settings among the arguments.
-    pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
+    pub(crate) fn settings(&self) -> Vec<(Key, Value)> {
         self.advertise.iter().map(|prefix| (Key::Advertise, Value::Text(prefix.clone()))).collect()
     }
 }

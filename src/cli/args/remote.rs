@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 /// Send what was done here to the bucket that hosts share.
 ///
@@ -11,19 +10,19 @@ use clap::Subcommand;
 /// the last time are sent; what is being written is left for the next time, and named. Exit status:
 /// 1 if anything was left out.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct PushArgs {
+pub(crate) struct PushArgs {
     /// Conversations to send. Default: all of the store, and the removal of those that are gone.
-    pub(in crate::cli) conversations: Vec<String>,
+    pub(crate) conversations: Vec<String>,
 
     /// Begin a new bucket where the one that this store knows is gone for good.
     ///
     /// Without it a bucket that was emptied, or whose disk is not mounted, is an error.
     #[arg(long)]
-    pub(in crate::cli) new_bucket: bool,
+    pub(crate) new_bucket: bool,
 
     /// Show no progress.
     #[arg(long, short)]
-    pub(in crate::cli) quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 /// Get what other hosts did from the bucket, and do it here.
@@ -32,24 +31,24 @@ pub(in crate::cli) struct PushArgs {
 /// was changed here and not sent yet is touched. Exit status: 1 if anything was left as it is, or
 /// something in the bucket cannot be read.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct PullArgs {
+pub(crate) struct PullArgs {
     /// Conversations to get; created if missing. Default: all that the bucket has.
-    pub(in crate::cli) conversations: Vec<String>,
+    pub(crate) conversations: Vec<String>,
 
     /// Show no progress.
     #[arg(long, short)]
-    pub(in crate::cli) quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 /// Look after the bucket that hosts share.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct RemoteArgs {
+pub(crate) struct RemoteArgs {
     #[command(subcommand)]
-    pub(in crate::cli) action: RemoteAction,
+    pub(crate) action: RemoteAction,
 }
 
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum RemoteAction {
+pub(crate) enum RemoteAction {
     /// Show the bucket, and what is still to be sent.
     ///
     /// Shows what this host knows even while the bucket does not answer.
@@ -64,17 +63,17 @@ pub(in crate::cli) enum RemoteAction {
 /// Prints what is missing or damaged, and how much nobody names. Changes nothing. Exit status: 1 if
 /// anything is missing or damaged.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct RemoteCheckArgs {
+pub(crate) struct RemoteCheckArgs {
     /// Conversation to check. Default: all that the bucket has.
-    pub(in crate::cli) conversation: Option<String>,
+    pub(crate) conversation: Option<String>,
 
     /// Read all bytes too, and compare their digests.
     #[arg(long)]
-    pub(in crate::cli) read: bool,
+    pub(crate) read: bool,
 
     /// Show no progress.
     #[arg(long, short)]
-    pub(in crate::cli) quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 /// Delete from the bucket what is of no use any more, and print each key.
@@ -84,13 +83,13 @@ pub(in crate::cli) struct RemoteCheckArgs {
 /// nothing in a conversation of which the bucket lacks a segment, and names that. With
 /// `sweep = false` in `[remote]` it merges alone.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct RemoteGcArgs {
+pub(crate) struct RemoteGcArgs {
     /// Conversation to look after. Default: all that the bucket has.
-    pub(in crate::cli) conversation: Option<String>,
+    pub(crate) conversation: Option<String>,
 
     /// Print what would be deleted, and change nothing.
     #[arg(long, short = 'n')]
-    pub(in crate::cli) dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// Remove an output everywhere, and its bytes from the bucket now.
@@ -106,45 +105,45 @@ pub(in crate::cli) struct RemoteGcArgs {
 ///
 /// `ctxfs remote purge c7/artifacts/tool/9f3k.txt`
 #[derive(Debug, Args)]
-pub(in crate::cli) struct RemotePurgeArgs {
+pub(crate) struct RemotePurgeArgs {
     /// Path of the output, beginning with the conversation. A reference (`ctx://...`) works too.
-    pub(in crate::cli) path: String,
+    pub(crate) path: String,
 
     /// Print what would be deleted, and change nothing.
     #[arg(long, short = 'n')]
-    pub(in crate::cli) dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// The arguments of the processes beside the page: the bucket, and the store.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub(in crate::cli) struct BesideArgs {
+pub(crate) struct BesideArgs {
     /// The seconds that an answer about other hosts may be old.
     #[arg(long, default_value_t)]
-    pub(in crate::cli) poll: u64,
+    pub(crate) poll: u64,
 
     /// The most bytes of blocks that came from elsewhere.
     #[arg(long, default_value_t)]
-    pub(in crate::cli) cache_bytes: u64,
+    pub(crate) cache_bytes: u64,
 
     /// Bytes that downloads leave free on the disk.
     #[arg(long, default_value_t)]
-    pub(in crate::cli) min_free: u64,
+    pub(crate) min_free: u64,
 
     /// Maximum bytes of a conversation.
     #[arg(long)]
-    pub(in crate::cli) quota: Option<u64>,
+    pub(crate) quota: Option<u64>,
 
     /// Nothing is replaced or removed in the bucket.
     #[arg(long)]
-    pub(in crate::cli) write_once: bool,
+    pub(crate) write_once: bool,
 
     /// The one that looks is not confined.
     #[arg(long)]
-    pub(in crate::cli) unconfined: bool,
+    pub(crate) unconfined: bool,
 
     /// The URL of the bucket.
-    pub(in crate::cli) url: String,
+    pub(crate) url: String,
 
     /// The directory of the store.
-    pub(in crate::cli) dir: PathBuf,
+    pub(crate) dir: PathBuf,
 }

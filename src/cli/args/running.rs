@@ -4,11 +4,11 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use crate::cli::args::data::PutFormat;
-use crate::cli::args::hosts::parse_host;
-use crate::cli::args::reader::ReaderArgs;
-use crate::cli::env;
-use crate::hook::Host;
+use crate::args::data::PutFormat;
+use crate::args::hosts::parse_host;
+use crate::args::reader::ReaderArgs;
+use crate::env;
+use crate::hooks::Host;
 
 /// Run a command, store its output as a log, and print the stand-in for the model.
 ///
@@ -29,47 +29,47 @@ use crate::hook::Host;
 /// is no such command; 126 if it cannot be run.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-pub(in crate::cli) struct RunArgs {
+pub(crate) struct RunArgs {
     /// Conversation to store the log in; created if missing. Default: a new one named `session-`
     /// and a UUID.
     #[arg(long, short, value_name = "ID", env = env::CONVERSATION, hide_env_values = true)]
-    pub(in crate::cli) conversation: Option<String>,
+    pub(crate) conversation: Option<String>,
 
     /// Id of the log, which names the file. Default: a new id.
     #[arg(long, value_name = "ID")]
-    pub(in crate::cli) id: Option<String>,
+    pub(crate) id: Option<String>,
 
     /// Run the command on a terminal of its own, for programs that colour or prompt only there.
     #[arg(long)]
-    pub(in crate::cli) pty: bool,
+    pub(crate) pty: bool,
 
     /// Also store the streams apart, in `<id>.stdout.log` and `<id>.stderr.log`.
     ///
     /// The order of the two in `<id>.log` is then the order in which they arrive.
     #[arg(long, conflicts_with = "pty")]
-    pub(in crate::cli) split: bool,
+    pub(crate) split: bool,
 
     /// Name of the tool that runs the command.
     #[arg(long, value_name = "NAME", default_value = "exec")]
-    pub(in crate::cli) tool: String,
+    pub(crate) tool: String,
 
     /// Name of the server that provides the tool.
     #[arg(long, value_name = "NAME", default_value = "shell")]
-    pub(in crate::cli) server: String,
+    pub(crate) server: String,
 
     /// Stand-in to print.
     #[arg(long, value_enum, default_value_t = PutFormat::Summary)]
-    pub(in crate::cli) format: PutFormat,
+    pub(crate) format: PutFormat,
 
     /// Print the stand-in even if the output is within the limits.
     #[arg(long)]
-    pub(in crate::cli) always: bool,
+    pub(crate) always: bool,
 
     /// Remove the log at the end if the output is within the limits. It is printed unchanged.
     ///
     /// While the command runs, its output is stored and can be read all the same.
     #[arg(long, conflicts_with = "always")]
-    pub(in crate::cli) discard_short: bool,
+    pub(crate) discard_short: bool,
 
     /// Print what the model of this host is to get: `claude-code`, `codex`, `opencode`, `gemini-cli`,
     /// `copilot` or `pi`.
@@ -79,16 +79,16 @@ pub(in crate::cli) struct RunArgs {
     /// `[hooks] replace = "long"`, an output over the limits is replaced as well, if its stand-in has
     /// at most a third of its tokens.
     #[arg(long, value_name = "HOST", value_parser = parse_host, conflicts_with = "always")]
-    pub(in crate::cli) host: Option<Host>,
+    pub(crate) host: Option<Host>,
 
     /// A tool that the model has, such as `Task`, `Read` or `Grep`; may be repeated.
     ///
     /// The envelope mentions only tools that the model has. Default: unknown.
     #[arg(long, value_name = "NAME")]
-    pub(in crate::cli) has_tool: Vec<String>,
+    pub(crate) has_tool: Vec<String>,
 
     #[command(flatten)]
-    pub(in crate::cli) reader: ReaderArgs,
+    pub(crate) reader: ReaderArgs,
 
     /// Command to run, with its arguments.
     #[arg(
@@ -97,32 +97,32 @@ pub(in crate::cli) struct RunArgs {
         allow_hyphen_values = true,
         value_name = "CMD"
     )]
-    pub(in crate::cli) command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
 }
 
 /// The arguments of the process that stores what processes in the background print.
 #[derive(Debug, Args, PartialEq, Eq)]
-pub(in crate::cli) struct KeepOutputArgs {
+pub(crate) struct KeepOutputArgs {
     /// The conversation of the logs.
     #[arg(long)]
-    pub(in crate::cli) conversation: String,
+    pub(crate) conversation: String,
 
     /// The exit code of the command.
     #[arg(long, allow_negative_numbers = true)]
-    pub(in crate::cli) exit_code: i32,
+    pub(crate) exit_code: i32,
 
     /// The milliseconds that the command took.
     #[arg(long)]
-    pub(in crate::cli) duration_ms: u64,
+    pub(crate) duration_ms: u64,
 
     /// The reason that the logs are incomplete already.
     #[arg(long)]
-    pub(in crate::cli) cut: Option<String>,
+    pub(crate) cut: Option<String>,
 
     /// Remove the logs if nothing more comes.
     #[arg(long)]
-    pub(in crate::cli) discard: bool,
+    pub(crate) discard: bool,
 
     /// The log of both streams, followed by one log for each stream with `--split`.
-    pub(in crate::cli) logs: Vec<OsString>,
+    pub(crate) logs: Vec<OsString>,
 }

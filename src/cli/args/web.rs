@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::args::reader::ReaderArgs;
+use crate::args::reader::ReaderArgs;
 
 /// Show conversations and outputs in a browser.
 ///
@@ -18,28 +18,28 @@ use crate::cli::args::reader::ReaderArgs;
 ///
 /// docs/PAGE.md shows the page and its keys.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct WebArgs {
+pub(crate) struct WebArgs {
     /// Address to listen on: HOST:PORT or PORT; port 0 is one that is free.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
-    pub(in crate::cli) listen: String,
+    pub(crate) listen: String,
 
     /// Open the page in the browser of this machine.
     #[arg(long, conflicts_with = "export")]
-    pub(in crate::cli) open: bool,
+    pub(crate) open: bool,
 
     /// Show only this conversation; nothing of another can be seen.
     #[arg(long, value_name = "CONVERSATION", conflicts_with = "export")]
-    pub(in crate::cli) only: Option<String>,
+    pub(crate) only: Option<String>,
 
     /// Write a conversation as files to this directory, which must be empty or missing, and serve
     /// nothing. `index.html` in it opens from a disk, without a server and without a script.
     #[arg(long, value_name = "DIR", requires = "conversation")]
-    pub(in crate::cli) export: Option<PathBuf>,
+    pub(crate) export: Option<PathBuf>,
 
     /// Conversation to export.
     #[arg(requires = "export")]
-    pub(in crate::cli) conversation: Option<String>,
+    pub(crate) conversation: Option<String>,
 
     #[command(flatten)]
-    pub(in crate::cli) reader: ReaderArgs,
+    pub(crate) reader: ReaderArgs,
 }

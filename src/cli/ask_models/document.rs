@@ -2,21 +2,15 @@
 //! and as much JSON.
 
 use std::io;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use rustix::event::PollFd;
-use rustix::event::PollFlags;
-use rustix::event::Timespec;
-use rustix::event::poll;
-use serde::Deserialize;
-use serde::Serialize;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use crate::extract::ModelRequest;
-use crate::extract::TargetSettings;
+use ctxfs_models::extract::{ModelRequest, TargetSettings};
 
 /// The longest document. A request fills the context of a model at most.
 const LONGEST: u64 = 64 << 20;
@@ -34,7 +28,7 @@ pub(super) struct Introduction {
 /// A request to one of its models.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Asked {
-    /// See [`ModelProfile::target`](crate::extract::ModelProfile::target).
+    /// See [`ModelProfile::target`](ctxfs_models::extract::ModelProfile::target).
     pub(super) target: String,
     pub(super) request: ModelRequest,
 }

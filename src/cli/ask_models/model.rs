@@ -5,23 +5,15 @@ use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::cli::ask_models::document;
-use crate::cli::ask_models::document::Asked;
-use crate::cli::ask_models::document::Introduction;
-use crate::cli::passing;
-use crate::extract::ExtractSettings;
-use crate::extract::LanguageModel;
-use crate::extract::ModelFailure;
-use crate::extract::ModelFailureKind;
-use crate::extract::ModelProfile;
-use crate::extract::ModelReply;
-use crate::extract::ModelRequest;
-use crate::extract::Models;
-use crate::extract::Stopped;
-use crate::extract::TokenUsage;
+use crate::ask_models::document;
+use crate::ask_models::document::{Asked, Introduction};
+use crate::passing;
+use ctxfs_models::extract::{
+    ExtractSettings, LanguageModel, ModelFailure, ModelFailureKind, ModelProfile, ModelReply,
+    ModelRequest, Models, Stopped, TokenUsage,
+};
 
 /// The byte that comes with the socket of a request.
 const REQUEST: &[u8] = b"q";

@@ -1,21 +1,16 @@
 //! The process that asks.
 
-use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
-use crate::cli::ask_models::document;
-use crate::cli::ask_models::document::Asked;
-use crate::cli::ask_models::document::Introduction;
-use crate::cli::passing;
-use crate::extract::LanguageModel;
-use crate::extract::ModelFailure;
-use crate::extract::ModelFailureKind;
-use crate::extract::ModelReply;
-use crate::extract::TargetSettings;
-use crate::extract::TokenUsage;
+use crate::ask_models::document;
+use crate::ask_models::document::{Asked, Introduction};
+use crate::passing;
+use ctxfs_models::extract::{
+    LanguageModel, ModelFailure, ModelFailureKind, ModelReply, TargetSettings, TokenUsage,
+};
 
 /// The requests at a time, each with a thread. A question has as many as `concurrency` says; this is
 /// for a server that has gone wrong.

@@ -1,32 +1,20 @@
-use std::io;
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use std::{io, thread};
 
 use super::model::models;
 use super::serving::serve;
-use crate::extract::ExtractSettings;
-use crate::extract::LanguageModel;
-use crate::extract::ModelFailure;
-use crate::extract::ModelFailureKind;
-use crate::extract::ModelProfile;
-use crate::extract::ModelReply;
-use crate::extract::ModelRequest;
-use crate::extract::Models;
-use crate::extract::ProviderKind;
-use crate::extract::ReplyEnd;
-use crate::extract::Stopped;
-use crate::extract::TargetSettings;
-use crate::extract::TokenUsage;
-use crate::extract::ToolCall;
-use crate::extract::ToolSpec;
-use crate::extract::Turn;
-use crate::extract::fixture::profile;
+use ctxfs_models::extract::fixture::profile;
+use ctxfs_models::extract::{
+    ExtractSettings, LanguageModel, ModelFailure, ModelFailureKind, ModelProfile, ModelReply,
+    ModelRequest, Models, ProviderKind, ReplyEnd, Stopped, TargetSettings, TokenUsage, ToolCall,
+    ToolSpec, Turn,
+};
 
 /// A model that does what its request says.
 struct Obeying(ModelProfile);

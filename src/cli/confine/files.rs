@@ -1,27 +1,14 @@
 //! The Landlock rules for files, network and signals.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
-use std::os::fd::AsFd;
-use std::os::fd::BorrowedFd;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use landlock::ABI;
-use landlock::Access as _;
-use landlock::AccessFs;
-use landlock::AccessNet;
-use landlock::BitFlags;
-use landlock::LandlockStatus;
-use landlock::PathBeneath;
-use landlock::PathFd;
-use landlock::Ruleset;
-use landlock::RulesetAttr as _;
-use landlock::RulesetCreated;
-use landlock::RulesetCreatedAttr as _;
-use landlock::RulesetError;
-use landlock::Scope;
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, Ruleset,
+    RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError, Scope,
+};
 
 /// The latest Landlock version that is used. A later one may forbid something untested.
 const TRIED: ABI = ABI::V7;
@@ -45,17 +32,17 @@ const NULL: &str = "/dev/null";
 const PROGRAM: &str = "/proc/self/exe";
 
 /// The first version of Landlock with everything that is used; signals came last.
-pub(in crate::cli) const LANDLOCK_COMPLETE_SINCE: i32 = 6;
+pub(crate) const LANDLOCK_COMPLETE_SINCE: i32 = 6;
 
 /// The needs of a server.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::cli) struct Needs<'a> {
+pub(crate) struct Needs<'a> {
     /// The store.
-    pub(in crate::cli) store: BorrowedFd<'a>,
+    pub(crate) store: BorrowedFd<'a>,
     /// True if the server asks the kernel for passthrough.
-    pub(in crate::cli) passthrough: bool,
+    pub(crate) passthrough: bool,
     /// True if systemd waits on an abstract socket.
-    pub(in crate::cli) abstract_sockets: bool,
+    pub(crate) abstract_sockets: bool,
 }
 
 /// Leaves this thread the store and what it needs to serve it. Returns the version of Landlock, or
@@ -112,7 +99,7 @@ pub(super) fn nothing() -> anyhow::Result<()> {
 }
 
 /// Returns the version of Landlock in this kernel, or `None` if it has none or has it disabled.
-pub(in crate::cli) fn landlock() -> Option<i32> {
+pub(crate) fn landlock() -> Option<i32> {
     // The version is known only after restricting a thread, so a new one is restricted.
     let asked = std::thread::spawn(|| restrict(ruleset(Scope::Signal.into())?));
     asked.join().ok()?.ok()?

@@ -1,15 +1,13 @@
 //! The confinement in effect, found by trying.
 
 use std::fs::File;
-use std::net::Ipv4Addr;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 
-use rustix::process::DumpableBehavior;
-use rustix::process::Pid;
+use rustix::process::{DumpableBehavior, Pid};
 use rustix::thread::CapabilitySet;
 
-use crate::cli::confine::files::LANDLOCK_COMPLETE_SINCE;
-use crate::engine::Confinement;
+use crate::confine::files::LANDLOCK_COMPLETE_SINCE;
+use ctxfs_engine::Confinement;
 
 /// Returns the confinement of this thread. `landlock` is its version, if it was applied.
 pub(super) fn confinement(landlock: Option<i32>) -> Confinement {

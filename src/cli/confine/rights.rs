@@ -1,17 +1,10 @@
 //! The capabilities that serving needs.
 
-use rustix::process::Gid;
-use rustix::process::Uid;
-use rustix::process::geteuid;
-use rustix::thread::CapabilitySet;
-use rustix::thread::CapabilitySets;
-use rustix::thread::capabilities;
-use rustix::thread::remove_capability_from_bounding_set;
-use rustix::thread::set_capabilities;
-use rustix::thread::set_no_new_privs;
-use rustix::thread::set_thread_groups;
-use rustix::thread::set_thread_res_gid;
-use rustix::thread::set_thread_res_uid;
+use rustix::process::{Gid, Uid, geteuid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set,
+    set_capabilities, set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
 
 /// The number of the user and of the group that own nothing: the kernel's default of `overflowuid`.
 const NOBODY: u32 = 65534;

@@ -2,13 +2,12 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 
-use crate::model::Provenance;
-use crate::store::set_provenance;
+use ctxfs_core::model::Provenance;
+use ctxfs_store::set_provenance;
 
 /// A command whose output becomes an artifact.
 pub(super) struct SampleCommand {
@@ -86,11 +85,10 @@ fn run(line: &str, output: &File) -> anyhow::Result<i32> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
-    use std::io::Seek as _;
+    use std::io::{Read as _, Seek as _};
 
     use super::*;
-    use crate::model::Limits;
+    use ctxfs_core::model::Limits;
 
     /// Covers machines on which the other commands are missing or print little.
     #[test]

@@ -2,17 +2,12 @@
 
 use std::io;
 use std::io::BufRead as _;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
+use crate::outcome::{Failure, FailureKind};
 
 /// A mounted store.
 #[derive(Debug)]

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use crate::cli::doctor::check::Check;
-use crate::cli::doctor::check::Level;
-use crate::cli::remote;
-use crate::cli::settings::Settings;
+use crate::doctor::check::{Check, Level};
+use crate::remote;
+use crate::settings::Settings;
 
 const NAME: &str = "bucket";
 

@@ -4,9 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::cli::confine;
-use crate::cli::doctor::check::Check;
-use crate::cli::doctor::check::Level;
+use crate::confine;
+use crate::doctor::check::{Check, Level};
 
 const NAME: &str = "confinement";
 

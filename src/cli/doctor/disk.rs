@@ -5,8 +5,7 @@ use std::path::Path;
 use rustix::fs::Access;
 use rustix::io::Errno;
 
-use crate::cli::doctor::check::Check;
-use crate::cli::doctor::check::Level;
+use crate::doctor::check::{Check, Level};
 
 /// Free bytes below which a large output may not fit.
 const LITTLE_ROOM: u64 = 1 << 30;

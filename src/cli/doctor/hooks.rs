@@ -1,10 +1,9 @@
 //! The hooks of agent hosts: how many calls of each did what.
 
-use crate::cli::doctor::check::Check;
-use crate::cli::doctor::check::Level;
-use crate::cli::env::Environment;
-use crate::cli::hook::call_log;
-use crate::cli::hook::call_log::HostCalls;
+use crate::doctor::check::{Check, Level};
+use crate::env::Environment;
+use crate::hook::call_log;
+use crate::hook::call_log::HostCalls;
 
 /// Returns a check for each host that has called its hook.
 pub(super) fn checks(environment: &Environment) -> Vec<Check> {

@@ -4,9 +4,8 @@ use std::fs;
 
 use rustix::fs::Access;
 
-use crate::cli::doctor::check::Check;
-use crate::cli::doctor::check::Level;
-use crate::fuse::mount;
+use crate::doctor::check::{Check, Level};
+use ctxfs_fuse::kernel::mount;
 
 /// The first kernel release with passthrough and without the bugs of its first versions.
 const PASSTHROUGH_SINCE: (u32, u32) = (6, 12);

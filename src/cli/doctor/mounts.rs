@@ -1,23 +1,17 @@
 //! The existing ctxfs mounts: alive, dead or hanging.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use serde_json::Value;
 
-use crate::cli::doctor::check::Check;
-use crate::cli::doctor::check::Level;
-use crate::cli::doctor::confined;
-use crate::fuse::mount;
-use crate::fuse::mount::MountEntry;
-use crate::fuse::mount::MountState;
+use crate::doctor::check::{Check, Level};
+use crate::doctor::confined;
+use ctxfs_fuse::kernel::mount;
+use ctxfs_fuse::kernel::mount::{MountEntry, MountState};
 
 const NAME: &str = "mount";
 /// The time after which a server that does not answer counts as hanging.

@@ -3,17 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cli::doctor::check::Check;
-use crate::cli::doctor::check::Level;
-use crate::cli::mcp;
-use crate::cli::mcp::FileServers;
-use crate::cli::outcome::Failure;
-use crate::cli::settings::Settings;
-use crate::mcp::SurveyedOffer;
-use crate::mcp::SurveyedServer;
-use crate::mcp::config::Flaw;
-use crate::model::visible;
-use crate::model::visible::IN_LISTS;
+use crate::doctor::check::{Check, Level};
+use crate::mcp;
+use crate::mcp::FileServers;
+use crate::outcome::Failure;
+use crate::settings::Settings;
+use ctxfs_core::model::visible;
+use ctxfs_core::model::visible::IN_LISTS;
+use ctxfs_mcp::config::Flaw;
+use ctxfs_mcp::{SurveyedOffer, SurveyedServer};
 
 const NAME: &str = "server";
 

@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use indicatif::ProgressBar;
-use indicatif::ProgressDrawTarget;
-use indicatif::ProgressStyle;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 
-use crate::extract::CallRecord;
-use crate::extract::CallTally;
+use ctxfs_models::extract::{CallRecord, CallTally};
 
 const STYLE: &str = "{spinner} {msg}, {elapsed}";
 /// The time between two pictures of the spinner.

@@ -1,8 +1,6 @@
 //! A progress bar that counts outputs, drawn only on terminals.
 
-use indicatif::ProgressBar;
-use indicatif::ProgressDrawTarget;
-use indicatif::ProgressStyle;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// The progress of a job. The bar disappears when this is dropped.
 #[derive(Debug)]

@@ -2,24 +2,17 @@
 //! counts. Lines are appended, so no call waits for another.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fs;
 use std::fs::OpenOptions;
-use std::io;
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
 
 use jiff::Timestamp;
 
-use crate::cli::env::Environment;
-use crate::cli::places;
-use crate::hook::Action;
-use crate::hook::Host;
+use crate::env::Environment;
+use crate::hooks::{Action, Host};
+use crate::places;
 
 /// The size beyond which the log becomes `hook.log.old`: the last 20,000 calls or so.
 const ROTATE_AT: u64 = 1 << 20;
@@ -35,18 +28,18 @@ pub(super) enum HookOutcome {
 
 /// The counts of one host.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::cli) struct HostCalls {
+pub(crate) struct HostCalls {
     /// The time of the first call that is counted, and of the last.
-    pub(in crate::cli) first: String,
-    pub(in crate::cli) last: String,
+    pub(crate) first: String,
+    pub(crate) last: String,
     /// The number of calls by outcome.
-    pub(in crate::cli) outcomes: BTreeMap<String, u64>,
+    pub(crate) outcomes: BTreeMap<String, u64>,
     /// The time and the reason of the last failure.
-    pub(in crate::cli) failure: Option<String>,
+    pub(crate) failure: Option<String>,
 }
 
 /// Returns the place of the log, if there is a home.
-pub(in crate::cli) fn path(environment: &Environment) -> Option<PathBuf> {
+pub(crate) fn path(environment: &Environment) -> Option<PathBuf> {
     Some(places::state_dir(environment)?.join("hook.log"))
 }
 
@@ -69,7 +62,7 @@ fn append(log: &Path, line: &str) -> io::Result<()> {
 }
 
 /// Counts the calls in the log and the one before it.
-pub(in crate::cli) fn count(log: &Path) -> BTreeMap<String, HostCalls> {
+pub(crate) fn count(log: &Path) -> BTreeMap<String, HostCalls> {
     let mut hosts = BTreeMap::new();
     for path in [log.with_extension("log.old"), log.to_owned()] {
         let Ok(file) = fs::File::open(path) else { continue };

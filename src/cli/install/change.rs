@@ -1,19 +1,17 @@
 //! The change of one file: found first, shown, and then made.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::install::content::SettingsContent;
-use crate::cli::install::diff::diff;
-use crate::cli::install::replace;
-use crate::cli::install::servers::FoundServer;
-use crate::cli::install::shape::WrongShape;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
+use crate::install::content::SettingsContent;
+use crate::install::diff::diff;
+use crate::install::replace;
+use crate::install::servers::FoundServer;
+use crate::install::shape::WrongShape;
+use crate::outcome::{Failure, FailureKind};
 
 /// The end of the name of the copy that is made before the first change.
 const COPY: &str = ".ctxfs.bak";

@@ -1,11 +1,10 @@
 //! The command line that hosts call, and how it is recognised.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::cli::env::Environment;
-use crate::cli::outcome::Failure;
-use crate::hook::Host;
+use crate::env::Environment;
+use crate::hooks::Host;
+use crate::outcome::Failure;
 
 /// The file name of the program.
 pub(super) const NAME: &str = "ctxfs";

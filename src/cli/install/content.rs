@@ -1,14 +1,9 @@
 //! A settings file with and without what ctxfs puts into it.
 
-use crate::cli::install::entry::JsonEntry;
-use crate::cli::install::entry::TextEntry;
-use crate::cli::install::entry::ValueEntry;
-use crate::cli::install::json;
-use crate::cli::install::servers::FoundServer;
-use crate::cli::install::servers::WrappedServers;
-use crate::cli::install::shape::WrongShape;
-use crate::cli::install::toml_text;
-use crate::cli::install::toml_variables;
+use crate::install::entry::{JsonEntry, TextEntry, ValueEntry};
+use crate::install::servers::{FoundServer, WrappedServers};
+use crate::install::shape::WrongShape;
+use crate::install::{json, toml_text, toml_variables};
 
 /// The part of a file that is for ctxfs to write.
 #[derive(Debug, Clone)]

@@ -3,24 +3,20 @@
 //! Each is a file that a variable in the settings of the host names. What the user had in that
 //! variable stays in force: the program has it, and `--remove` puts it back.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::cli::env::Environment;
-use crate::cli::install::change::EditedFile;
-use crate::cli::install::command_line::STORE;
-use crate::cli::install::content::SettingsContent;
-use crate::cli::install::entry::ValueEntry;
-use crate::cli::install::json;
-use crate::cli::install::named_paths::NamedPaths;
-use crate::cli::install::place::Scope;
-use crate::cli::install::place::SettingsDir;
-use crate::cli::install::replace;
-use crate::cli::install::toml_variables;
-use crate::cli::outcome::Failure;
-use crate::hook::Host;
+use crate::env::Environment;
+use crate::hooks::Host;
+use crate::install::change::EditedFile;
+use crate::install::command_line::STORE;
+use crate::install::content::SettingsContent;
+use crate::install::entry::ValueEntry;
+use crate::install::named_paths::NamedPaths;
+use crate::install::place::{Scope, SettingsDir};
+use crate::install::{json, replace, toml_variables};
+use crate::outcome::Failure;
 
 /// The beginning of the names of the programs.
 const NAME: &str = "ctxfs-shell";

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::cli::context::Context;
-use crate::cli::install::change::SettingsChange;
-use crate::cli::install::place::Scope;
-use crate::cli::outcome::Failure;
-use crate::hook::Host;
+use crate::context::Context;
+use crate::hooks::Host;
+use crate::install::change::SettingsChange;
+use crate::install::place::Scope;
+use crate::outcome::Failure;
 
 /// The changes of an installation, or of its removal.
 pub(super) struct Edits {

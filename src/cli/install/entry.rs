@@ -1,6 +1,6 @@
 //! The entries that the settings of hosts get, as data.
 
-use crate::hook::Host;
+use crate::hooks::Host;
 
 /// An entry in a JSON file.
 #[derive(Debug, Clone)]

@@ -3,25 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::cli::args::Cli;
-use crate::cli::context::Context;
-use crate::cli::env;
-use crate::cli::env::Environment;
-use crate::cli::install::change::EditedFile;
-use crate::cli::install::command_line;
-use crate::cli::install::door::Door;
-use crate::cli::install::hosts;
-use crate::cli::install::listing::State;
-use crate::cli::install::named_paths::NamedPaths;
-use crate::cli::install::place::Scope;
-use crate::cli::install::place::SettingsDir;
-use crate::cli::install::service;
-use crate::cli::outcome::Failure;
-use crate::cli::places;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::cli::settings::Value;
-use crate::hook::Host;
+use crate::args::Cli;
+use crate::context::Context;
+use crate::env::Environment;
+use crate::hooks::Host;
+use crate::install::change::EditedFile;
+use crate::install::door::Door;
+use crate::install::listing::State;
+use crate::install::named_paths::NamedPaths;
+use crate::install::place::{Scope, SettingsDir};
+use crate::install::{command_line, hosts, service};
+use crate::outcome::Failure;
+use crate::settings::{Key, Settings, Value};
+use crate::{env, places};
 
 /// The machine, as the settings of hosts name it.
 pub(super) struct Ground {

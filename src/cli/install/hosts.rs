@@ -2,22 +2,16 @@
 
 use std::path::PathBuf;
 
-use crate::cli::install::change::EditedFile;
-use crate::cli::install::command_line;
-use crate::cli::install::content::ARGUMENTS;
-use crate::cli::install::content::SettingsContent;
-use crate::cli::install::door;
-use crate::cli::install::door::Door;
-use crate::cli::install::entry::HookDialect;
-use crate::cli::install::entry::HookEntry;
-use crate::cli::install::entry::JsonEntry;
-use crate::cli::install::entry::MemberEntry;
-use crate::cli::install::entry::TextEntry;
-use crate::cli::install::entry::ValueEntry;
-use crate::cli::install::named_paths::NamedPaths;
-use crate::cli::install::place::Scope;
-use crate::cli::install::place::SettingsDir;
-use crate::hook::Host;
+use crate::hooks::Host;
+use crate::install::change::EditedFile;
+use crate::install::content::{ARGUMENTS, SettingsContent};
+use crate::install::door::Door;
+use crate::install::entry::{
+    HookDialect, HookEntry, JsonEntry, MemberEntry, TextEntry, ValueEntry,
+};
+use crate::install::named_paths::NamedPaths;
+use crate::install::place::{Scope, SettingsDir};
+use crate::install::{command_line, door};
 
 const CLAUDE_DIALECT: HookDialect =
     HookDialect { command: "command", timeout: "timeout", minute: 60, grouped: true };

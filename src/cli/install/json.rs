@@ -3,18 +3,11 @@
 mod document;
 mod hook_list;
 
-use jsonc_parser::cst::CstArray;
-use jsonc_parser::cst::CstInputValue;
-use jsonc_parser::cst::CstNode;
+use jsonc_parser::cst::{CstArray, CstInputValue, CstNode};
 
-use crate::cli::install::entry::HookEntry;
-use crate::cli::install::entry::JsonEntry;
-use crate::cli::install::entry::MemberEntry;
-use crate::cli::install::entry::TextEntry;
-use crate::cli::install::entry::ValueEntry;
-use crate::cli::install::json::document::Document;
-use crate::cli::install::json::document::text_of;
-use crate::cli::install::shape::WrongShape;
+use crate::install::entry::{HookEntry, JsonEntry, MemberEntry, TextEntry, ValueEntry};
+use crate::install::json::document::{Document, text_of};
+use crate::install::shape::WrongShape;
 
 /// The object of the variables that a host sets for its commands.
 const VARIABLES: &[&str] = &["env"];

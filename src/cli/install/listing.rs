@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::cli::env::Environment;
-use crate::cli::install::change::ChangeKind;
-use crate::cli::install::change::EditedFile;
-use crate::cli::install::hosts;
-use crate::hook::Host;
+use crate::env::Environment;
+use crate::hooks::Host;
+use crate::install::change::{ChangeKind, EditedFile};
+use crate::install::hosts;
 
 /// A host on this machine.
 #[derive(Debug, Serialize)]

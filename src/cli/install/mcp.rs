@@ -5,23 +5,18 @@
 
 mod files;
 
-use crate::cli::args::InstallMcpArgs;
-use crate::cli::context::Context;
-use crate::cli::install::change::EditedFile;
-use crate::cli::install::change::SettingsChange;
-use crate::cli::install::command_line;
-use crate::cli::install::content::SettingsContent;
-use crate::cli::install::edits::Edits;
-use crate::cli::install::ground::Ground;
-use crate::cli::install::ground::text_of;
-use crate::cli::install::listing::State;
-use crate::cli::install::mcp::files::ServersFile;
-use crate::cli::install::place::Scope;
-use crate::cli::install::servers::FoundServer;
-use crate::cli::install::servers::NamedStore;
-use crate::cli::install::servers::ServerState;
-use crate::cli::install::servers::WrappedServers;
-use crate::cli::outcome::Failure;
+use crate::args::InstallMcpArgs;
+use crate::context::Context;
+use crate::install::change::{EditedFile, SettingsChange};
+use crate::install::command_line;
+use crate::install::content::SettingsContent;
+use crate::install::edits::Edits;
+use crate::install::ground::{Ground, text_of};
+use crate::install::listing::State;
+use crate::install::mcp::files::ServersFile;
+use crate::install::place::Scope;
+use crate::install::servers::{FoundServer, NamedStore, ServerState, WrappedServers};
+use crate::outcome::Failure;
 
 pub(super) fn run(
     args: &InstallMcpArgs,

@@ -1,13 +1,12 @@
 //! The places of the settings of hosts.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::cli::env::Environment;
-use crate::cli::outcome::Failure;
-use crate::hook::Host;
+use crate::env::Environment;
+use crate::hooks::Host;
+use crate::outcome::Failure;
 
 /// Whose settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -1,21 +1,15 @@
 //! Replacing a file at once: whoever reads it, and whoever finds it after a crash, has the old one
 //! or the new one.
 
-use std::fs;
-use std::fs::File;
-use std::fs::Metadata;
-use std::io;
+use std::fs::{File, Metadata};
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use rustix::fs::Access;
-use rustix::fs::Gid;
-use rustix::fs::Uid;
+use rustix::fs::{Access, Gid, Uid};
 
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
+use crate::outcome::{Failure, FailureKind};
 
 /// The mode of a file that is new, and of one that is a program.
 const MODE: u32 = 0o644;

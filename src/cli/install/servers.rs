@@ -9,10 +9,8 @@ mod line;
 mod toml;
 mod wrapping;
 
-use crate::cli::install::servers::entry::CommandPlace;
-use crate::cli::install::servers::entry::ServerEntry;
-use crate::cli::install::servers::entry::ServerKind;
-use crate::cli::install::shape::WrongShape;
+use crate::install::servers::entry::{CommandPlace, ServerEntry, ServerKind};
+use crate::install::shape::WrongShape;
 
 /// The mark that some editors put before the text.
 const BYTE_ORDER_MARK: &str = "\u{feff}";

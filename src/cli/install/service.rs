@@ -1,12 +1,11 @@
 //! The unit of the user's systemd that mounts the store at login.
 
-use crate::cli::env::Environment;
-use crate::cli::install::change::EditedFile;
-use crate::cli::install::command_line::STORE;
-use crate::cli::install::content::OWNED;
-use crate::cli::install::content::SettingsContent;
-use crate::cli::install::named_paths::NamedPaths;
-use crate::cli::install::place;
+use crate::env::Environment;
+use crate::install::change::EditedFile;
+use crate::install::command_line::STORE;
+use crate::install::content::{OWNED, SettingsContent};
+use crate::install::named_paths::NamedPaths;
+use crate::install::place;
 
 /// The unit that people copy. It has the program and the mountpoint of one who builds ctxfs.
 const UNIT: &str = include_str!("../../../scripts/ctxfs-user.service");

@@ -1,10 +1,9 @@
 //! The store that an installation makes.
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
-use crate::cli::install::replace;
+use crate::install::replace;
 
 /// The files of a store in which nothing was ever stored.
 const NEW: [&str; 2] = ["VERSION", "context"];

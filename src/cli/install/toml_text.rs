@@ -1,14 +1,10 @@
 //! A text in a list in a TOML file, put in and taken out without touching anything else.
 
-use toml_edit::Array;
-use toml_edit::DocumentMut;
-use toml_edit::Item;
-use toml_edit::TableLike;
-use toml_edit::Value;
+use toml_edit::{Array, DocumentMut, Item, TableLike, Value};
 
-use crate::cli::install::entry::TextEntry;
-use crate::cli::install::shape::WrongShape;
-use crate::cli::install::transplant::transplant;
+use crate::install::entry::TextEntry;
+use crate::install::shape::WrongShape;
+use crate::install::transplant::transplant;
 
 /// Returns `text` with `entry`, whose path is a table and a list in it.
 pub(super) fn with(text: &str, entry: &TextEntry) -> Result<String, WrongShape> {

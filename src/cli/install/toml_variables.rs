@@ -1,16 +1,11 @@
 //! The variables that Codex sets for its commands, in whatever form its settings have the table.
 
-use toml_edit::DocumentMut;
-use toml_edit::InlineTable;
-use toml_edit::Item;
-use toml_edit::TableLike;
-use toml_edit::Value;
+use toml_edit::{DocumentMut, InlineTable, Item, TableLike, Value};
 
-use crate::cli::install::entry::TextEntry;
-use crate::cli::install::entry::ValueEntry;
-use crate::cli::install::shape::WrongShape;
-use crate::cli::install::toml_text;
-use crate::cli::install::transplant::transplant;
+use crate::install::entry::{TextEntry, ValueEntry};
+use crate::install::shape::WrongShape;
+use crate::install::toml_text;
+use crate::install::transplant::transplant;
 
 const POLICY: &str = "shell_environment_policy";
 const SET: &str = "set";

@@ -5,15 +5,12 @@ use std::io::BufRead;
 
 use anyhow::Context as _;
 
-use crate::cli::args::AppendArgs;
-use crate::cli::args::Cli;
-use crate::cli::context::Context;
-use crate::cli::places;
-use crate::cli::settings::Key;
-use crate::cli::tree;
-use crate::engine::EngineError;
-use crate::engine::MessageWriter;
-use crate::store::Store;
+use crate::args::{AppendArgs, Cli};
+use crate::context::Context;
+use crate::settings::Key;
+use crate::{places, tree};
+use ctxfs_engine::{EngineError, MessageWriter};
+use ctxfs_store::Store;
 
 /// Bytes that are read at once.
 const BLOCK: usize = 256 * 1024;

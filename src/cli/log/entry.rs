@@ -2,18 +2,13 @@
 
 use std::fmt::Write as _;
 
-use anstyle::AnsiColor;
-use anstyle::Style;
+use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 
-use crate::cli::output::GOOD;
-use crate::cli::output::STRONG;
-use crate::cli::output::WARN;
-use crate::message::MessageCall;
-use crate::message::MessageEntry;
-use crate::message::MessageTime;
-use crate::store::Conversation;
-use crate::view::cleaned;
+use crate::output::{GOOD, STRONG, WARN};
+use ctxfs_store::Conversation;
+use ctxfs_store::message::{MessageCall, MessageEntry, MessageTime};
+use ctxfs_view::cleaned;
 
 /// Lines of a tool's result that are shown.
 const RESULT_LINES: usize = 5;

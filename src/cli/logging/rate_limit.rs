@@ -3,13 +3,9 @@
 
 use std::fs::File;
 use std::io;
-use std::io::Read as _;
-use std::io::Seek as _;
-use std::io::SeekFrom;
-use std::io::Write;
+use std::io::{Read as _, Seek as _, SeekFrom, Write};
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 

@@ -3,16 +3,12 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::cli::env;
-use crate::cli::mcp::server_name;
-use crate::cli::outcome::Failure;
-use crate::mcp::Offer;
-use crate::mcp::RemoteServer;
-use crate::mcp::ServerCommand;
-use crate::mcp::ServerOptions;
-use crate::mcp::ServerPlace;
-use crate::mcp::config::ToolFilter;
-use crate::mcp::tool_name::Naming;
+use crate::env;
+use crate::mcp::server_name;
+use crate::outcome::Failure;
+use ctxfs_mcp::config::ToolFilter;
+use ctxfs_mcp::tool_name::Naming;
+use ctxfs_mcp::{Offer, RemoteServer, ServerCommand, ServerOptions, ServerPlace};
 
 /// Returns the server that a command or a URL is, if there is one. It has so many seconds for an
 /// answer; 0 is no limit.

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::cli::args::McpArgs;
-use crate::cli::context::Context;
-use crate::cli::listen::listen;
-use crate::cli::outcome::Failure;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::mcp::HttpOptions;
+use crate::args::McpArgs;
+use crate::context::Context;
+use crate::listen::listen;
+use crate::outcome::Failure;
+use crate::settings::{Key, Settings};
+use ctxfs_mcp::HttpOptions;
 
 /// The most bytes of a file of tokens.
 const MOST_BYTES: u64 = 64 * 1024;

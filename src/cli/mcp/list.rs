@@ -3,28 +3,19 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::cli::args::Cli;
-use crate::cli::args::McpListArgs;
-use crate::cli::context::Context;
-use crate::cli::logging;
-use crate::cli::mcp::behind;
-use crate::cli::mcp::servers;
-use crate::cli::mcp::survey::survey;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::mcp::ServerOptions;
-use crate::mcp::Survey;
-use crate::mcp::SurveyedOffer;
-use crate::mcp::SurveyedServer;
-use crate::mcp::SurveyedTool;
-use crate::mcp::config::Flaw;
-use crate::model::visible;
-use crate::model::visible::IN_LISTS;
+use crate::args::{Cli, McpListArgs};
+use crate::context::Context;
+use crate::logging;
+use crate::mcp::survey::survey;
+use crate::mcp::{behind, servers};
+use crate::outcome::{Failure, FailureKind};
+use crate::settings::{Key, Settings};
+use ctxfs_core::model::visible;
+use ctxfs_core::model::visible::IN_LISTS;
+use ctxfs_mcp::config::Flaw;
+use ctxfs_mcp::{ServerOptions, Survey, SurveyedOffer, SurveyedServer, SurveyedTool};
 
 pub(super) fn run(
     args: &McpListArgs,

@@ -4,27 +4,23 @@
 //! meanwhile; only who needs the store waits for it, and not long.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::Condvar;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
-use crate::cli::args::Cli;
-use crate::cli::context::Context;
-use crate::cli::daemon;
-use crate::cli::env::Environment;
-use crate::cli::outcome::Failure;
-use crate::cli::output::Printer;
-use crate::cli::places;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::fuse::mount;
-use crate::fuse::mount::MountState;
+use crate::args::Cli;
+use crate::context::Context;
+use crate::env::Environment;
+use crate::outcome::Failure;
+use crate::output::Printer;
+use crate::settings::{Key, Settings};
+use crate::{daemon, places};
+use ctxfs_fuse::kernel::mount;
+use ctxfs_fuse::kernel::mount::MountState;
 
 /// The longest time that a result waits for the mount.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -4,27 +4,18 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use crate::cli::env;
-use crate::cli::outcome::Failure;
-use crate::cli::output::Printer;
-use crate::mcp::Offer;
-use crate::mcp::RemoteServer;
-use crate::mcp::ServerCommand;
-use crate::mcp::ServerOptions;
-use crate::mcp::ServerPlace;
-use crate::mcp::config::Flaw;
-use crate::mcp::config::Secret;
-use crate::mcp::config::Server;
-use crate::mcp::config::Servers;
-use crate::mcp::config::Severity;
-use crate::mcp::config::Transport;
-use crate::mcp::tool_name::Naming;
+use crate::env;
+use crate::outcome::Failure;
+use crate::output::Printer;
+use ctxfs_mcp::config::{Flaw, Secret, Server, Servers, Severity, Transport};
+use ctxfs_mcp::tool_name::Naming;
+use ctxfs_mcp::{Offer, RemoteServer, ServerCommand, ServerOptions, ServerPlace};
 
 /// The servers of a file.
-pub(in crate::cli) struct FileServers {
-    pub(in crate::cli) servers: Vec<ServerOptions>,
+pub(crate) struct FileServers {
+    pub(crate) servers: Vec<ServerOptions>,
     /// Flaws of the file, and keys that are not known.
-    pub(in crate::cli) flaws: Vec<Flaw>,
+    pub(crate) flaws: Vec<Flaw>,
 }
 
 /// Reads the servers. What is wrong with one is said, and the others are served.
@@ -41,12 +32,12 @@ pub(super) fn of_file(path: &Path, printer: &mut Printer) -> anyhow::Result<File
 }
 
 /// Returns true for a flaw by which a server is left out.
-pub(in crate::cli) fn is_error(flaw: &Flaw) -> bool {
+pub(crate) fn is_error(flaw: &Flaw) -> bool {
     flaw.severity == Severity::Error
 }
 
 /// Reads the servers, and what is wrong with others.
-pub(in crate::cli) fn read(path: &Path) -> Result<FileServers, Failure> {
+pub(crate) fn read(path: &Path) -> Result<FileServers, Failure> {
     let text = fs::read_to_string(path).map_err(|error| {
         let text = format!("cannot read the servers in `{}`: {error}", path.display());
         Failure::usage(text, "give a file like `{\"mcpServers\": {\"NAME\": {\"command\": ...}}}`")

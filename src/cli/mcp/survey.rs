@@ -6,25 +6,17 @@ use anyhow::Context as _;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
-use crate::cli::mcp::index;
-use crate::cli::mcp::options;
-use crate::cli::places;
-use crate::cli::settings::Settings;
-use crate::engine::Engine;
-use crate::engine::EngineOptions;
-use crate::mcp;
-use crate::mcp::OpenShelf;
-use crate::mcp::ServerOptions;
-use crate::mcp::Shelf;
-use crate::mcp::Survey;
-use crate::model::Component;
-use crate::model::Limits;
-use crate::model::LimitsByTool as _;
-use crate::store::Store;
-use crate::view::Form;
+use crate::mcp::{index, options};
+use crate::places;
+use crate::settings::Settings;
+use ctxfs_core::model::{Component, Limits, LimitsByTool as _};
+use ctxfs_engine::{Engine, EngineOptions};
+use ctxfs_mcp::{OpenShelf, ServerOptions, Shelf, Survey};
+use ctxfs_store::Store;
+use ctxfs_view::Form;
 
 /// Asks servers what they offer. Nothing is stored. No process of a server is left.
-pub(in crate::cli) fn survey(
+pub(crate) fn survey(
     mut servers: Vec<ServerOptions>,
     settings: &Arc<Settings>,
 ) -> anyhow::Result<Survey> {
@@ -34,7 +26,7 @@ pub(in crate::cli) fn survey(
     let options = options(servers, index(settings), true, settings);
     let id = places::conversation_id("survey")?;
     let shelf = TemporaryShelf { settings: Arc::clone(settings), id, dir: Mutex::new(None) };
-    mcp::survey(options, Arc::new(shelf)).context("cannot ask the servers")
+    ctxfs_mcp::survey(options, Arc::new(shelf)).context("cannot ask the servers")
 }
 
 /// A store for messages that are too long for memory. It is made with the first of them, and removed

@@ -4,37 +4,29 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::cli::args::PutArgs;
-use crate::cli::context::Context;
-use crate::cli::engine;
-use crate::cli::places;
-use crate::cli::put::receive::receive;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::engine::Engine;
-use crate::engine::Intake;
-use crate::engine::NewOutput;
-use crate::engine::OutputName;
-use crate::engine::StoredOutput;
-use crate::model::Component;
-use crate::model::Provenance;
-use crate::store::Conversation;
-use crate::store::Store;
+use crate::args::PutArgs;
+use crate::context::Context;
+use crate::put::receive::receive;
+use crate::settings::{Key, Settings};
+use crate::{engine, places};
+use ctxfs_core::model::{Component, Provenance};
+use ctxfs_engine::{Engine, Intake, NewOutput, OutputName, StoredOutput};
+use ctxfs_store::{Conversation, Store};
 
 /// Returns a new id for a call.
-pub(in crate::cli) fn new_call() -> String {
+pub(crate) fn new_call() -> String {
     Uuid::now_v7().to_string()
 }
 
 /// The conversation that an output goes to, and the engine over its store.
-pub(in crate::cli) struct TargetConversation {
-    pub(in crate::cli) engine: Arc<Engine>,
-    pub(in crate::cli) conversation: Arc<Conversation>,
+pub(crate) struct TargetConversation {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) conversation: Arc<Conversation>,
 }
 
 impl TargetConversation {
     /// Opens the named conversation, or else a new one.
-    pub(in crate::cli) fn open(
+    pub(crate) fn open(
         named: Option<&str>,
         settings: &Arc<Settings>,
         context: &Context,
@@ -46,7 +38,7 @@ impl TargetConversation {
     }
 
     /// Opens the conversation `id`, if it is there.
-    pub(in crate::cli) fn find(
+    pub(crate) fn find(
         id: &str,
         settings: &Arc<Settings>,
         context: &Context,
@@ -57,7 +49,7 @@ impl TargetConversation {
     }
 
     /// Begins to take in an output of this conversation.
-    pub(in crate::cli) fn intake(
+    pub(crate) fn intake(
         &self,
         name: OutputName,
         provenance: Provenance,

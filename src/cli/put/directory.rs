@@ -8,23 +8,14 @@ use std::time::SystemTime;
 
 use anyhow::Context as _;
 
-use crate::cli::args::PutArgs;
-use crate::cli::put::output::PutOutput;
-use crate::cli::put::output::ToolOutputFile;
-use crate::cli::put::receive::receive;
-use crate::cli::settings::Settings;
-use crate::engine::MaskedForm;
-use crate::engine::OutputParts;
-use crate::engine::ShownOutput;
-use crate::engine::StoredOutput;
-use crate::materialize::Analyzer;
-use crate::model::ArtifactState;
-use crate::model::Limits;
-use crate::model::Provenance;
-use crate::model::Record;
-use crate::store::AnalysedFile;
-use crate::store::Artifact;
-use crate::store::ToolOutputDir;
+use crate::args::PutArgs;
+use crate::put::output::{PutOutput, ToolOutputFile};
+use crate::put::receive::receive;
+use crate::settings::Settings;
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::{ArtifactState, Limits, Provenance, Record};
+use ctxfs_engine::{MaskedForm, OutputParts, ShownOutput, StoredOutput};
+use ctxfs_store::{AnalysedFile, Artifact, ToolOutputDir};
 
 /// Writes standard input to a new file of the directory.
 pub(super) fn keep(

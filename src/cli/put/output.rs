@@ -2,28 +2,19 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::ShownOutput;
-use crate::engine::StandInRequest;
-use crate::engine::StoredOutput;
-use crate::model::Limits;
-use crate::model::Place;
-use crate::store::StoreError;
-use crate::store::ToolOutputDir;
-use crate::view::Audience;
-use crate::view::StandIn;
-use crate::view::View;
+use ctxfs_core::model::{Limits, Place};
+use ctxfs_engine::{Engine, EngineError, ShownOutput, StandInRequest, StoredOutput};
+use ctxfs_store::{StoreError, ToolOutputDir};
+use ctxfs_view::{Audience, StandIn, View};
 
 const DAY: Duration = Duration::from_hours(24);
 /// The shortest retention, even for 0 days: a younger file may still be written, or be read soon.
 const GRACE: Duration = Duration::from_hours(1);
 
 /// An output that was put.
-pub(in crate::cli) enum PutOutput {
+pub(crate) enum PutOutput {
     /// It is in a conversation, and perhaps in a file of the tool-output layout too.
     Stored { engine: Arc<Engine>, output: StoredOutput, file: Option<ToolOutputFile> },
     /// It is in a file of the tool-output layout alone.
@@ -31,7 +22,7 @@ pub(in crate::cli) enum PutOutput {
 }
 
 /// A file of the tool-output layout.
-pub(in crate::cli) struct ToolOutputFile {
+pub(crate) struct ToolOutputFile {
     pub(super) dir: ToolOutputDir,
     pub(super) path: PathBuf,
 }

@@ -1,8 +1,7 @@
 //! Reading standard input to its end.
 
 use std::io;
-use std::io::Read as _;
-use std::io::Write;
+use std::io::{Read as _, Write};
 
 /// Bytes that are read at once.
 const BLOCK: usize = 256 * 1024;

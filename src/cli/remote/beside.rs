@@ -20,35 +20,26 @@ mod starter;
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::AsFd as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cli::args::BesideArgs;
-use crate::cli::env;
-use crate::cli::passing;
-use crate::cli::remote::process;
-use crate::cli::remote::process::Starter;
-use crate::cli::remote::process::line;
-use crate::cli::remote::process::line::ProcessLine;
-use crate::cli::remote::sharing;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::engine::EngineOptions;
-use crate::remote::ProcessLooks;
-use crate::remote::ProcessObjects;
-use crate::remote::Tier;
-use crate::remote::TierOptions;
-use crate::store::Store;
+use crate::args::BesideArgs;
+use crate::remote::process::line::ProcessLine;
+use crate::remote::process::{Starter, line};
+use crate::remote::{process, sharing};
+use crate::settings::{Key, Settings};
+use crate::{env, passing};
+use ctxfs_engine::EngineOptions;
+use ctxfs_store::Store;
+use ctxfs_sync::remote::{ProcessLooks, ProcessObjects, Tier, TierOptions};
 
-pub(in crate::cli) use looking::run as look;
-pub(in crate::cli) use starter::run as start;
+pub(crate) use looking::run as look;
+pub(crate) use starter::run as start;
 
 /// The byte that comes with the socket of a process that is to be started: which one that is.
 const REMOTE: u8 = b'r';
@@ -61,7 +52,7 @@ const LOST: &str = "`ctxfs start-beside`, which does that, has ended: start `ctx
 const READ: Duration = Duration::from_secs(5);
 
 /// The processes beside the page.
-pub(in crate::cli) struct Beside {
+pub(crate) struct Beside {
     starter: Arc<UnixStream>,
     options: TierOptions,
 }
@@ -70,7 +61,7 @@ impl Beside {
     /// Starts the process that starts the others, if the settings name a bucket. Where they lead to
     /// none, what is here is all. Must be called while there is one thread, which is not confined
     /// yet.
-    pub(in crate::cli) fn of_page(settings: &Settings, root: &Path) -> Option<Self> {
+    pub(crate) fn of_page(settings: &Settings, root: &Path) -> Option<Self> {
         settings.text(Key::RemoteUrl)?;
         let begun = Self::begin(settings, root);
         begun.inspect_err(|error| tracing::warn!("other hosts are not asked: {error:#}")).ok()
@@ -97,11 +88,7 @@ impl Beside {
     }
 
     /// Returns the options of an engine that has these processes ask other hosts. Starts nothing.
-    pub(in crate::cli) fn engine_options(
-        self,
-        store: &Store,
-        options: EngineOptions,
-    ) -> EngineOptions {
+    pub(crate) fn engine_options(self, store: &Store, options: EngineOptions) -> EngineOptions {
         let line = |name, kind| ProcessLine::new(name, starting(&self.starter, kind));
         let bucket = ProcessObjects::hasty(Arc::new(line(process::NAME, REMOTE)), READ);
         let looker = Arc::new(ProcessLooks::new(Arc::new(line(LOOK_NAME, LOOK))));
@@ -153,8 +140,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::cli::args::Cli;
-    use crate::cli::args::Command as Subcommand;
+    use crate::args::{Cli, Command as Subcommand};
 
     #[test]
     fn arguments_come_back_from_their_words() {

@@ -1,28 +1,16 @@
 //! `ctxfs remote check`: what is missing or damaged in the bucket.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::bucket::Bucket;
-use crate::bucket::BucketError;
-use crate::bucket::CONVERSATIONS;
-use crate::bucket::log_prefix;
-use crate::bucket::objects_prefix;
-use crate::cli::args::Cli;
-use crate::cli::args::RemoteCheckArgs;
-use crate::cli::context::Context;
-use crate::cli::ls;
-use crate::cli::progress;
-use crate::cli::remote::each::Done;
-use crate::cli::remote::opened::Names;
-use crate::cli::remote::opened::Opened;
-use crate::cli::remote::opened::Purpose;
-use crate::cli::remote::problems::Problems;
-use crate::model::Component;
-use crate::model::visible;
-use crate::remote::Check;
-use crate::remote::Checked;
-use crate::remote::Flaw;
+use crate::args::{Cli, RemoteCheckArgs};
+use crate::context::Context;
+use crate::remote::each::Done;
+use crate::remote::opened::{Names, Opened, Purpose};
+use crate::remote::problems::Problems;
+use crate::{ls, progress};
+use ctxfs_core::model::{Component, visible};
+use ctxfs_sync::bucket::{Bucket, BucketError, CONVERSATIONS, log_prefix, objects_prefix};
+use ctxfs_sync::remote::{Check, Checked, Flaw};
 
 const WHAT: [&str; 2] = ["flaw in the bucket", "flaws in the bucket"];
 const ODD: &str = "no ctxfs made it, and it is passed over: delete it if it is of no use";

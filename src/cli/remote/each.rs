@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::bucket::Bucket;
-use crate::cli::context::Context;
-use crate::cli::progress;
-use crate::cli::remote::problems::Problems;
-use crate::cli::remote::waiting::Waiting;
-use crate::model::Component;
-use crate::remote::RemoteError;
+use crate::context::Context;
+use crate::progress;
+use crate::remote::problems::Problems;
+use crate::remote::waiting::Waiting;
+use ctxfs_core::model::Component;
+use ctxfs_sync::bucket::Bucket;
+use ctxfs_sync::remote::RemoteError;
 
 /// The problems, where some concern a whole conversation.
 const ANY: [&str; 2] = ["problem", "problems"];

@@ -2,23 +2,17 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::cli::args::Cli;
-use crate::cli::args::RemoteGcArgs;
-use crate::cli::context::Context;
-use crate::cli::ls;
-use crate::cli::remote::each::Done;
-use crate::cli::remote::opened::Opened;
-use crate::cli::remote::opened::Purpose;
-use crate::cli::remote::problems::Problems;
-use crate::cli::settings::Key;
-use crate::model::Component;
-use crate::model::visible;
-use crate::remote::Collected;
-use crate::remote::Tidied;
-use crate::remote::Tidying;
+use crate::args::{Cli, RemoteGcArgs};
+use crate::context::Context;
+use crate::ls;
+use crate::remote::each::Done;
+use crate::remote::opened::{Opened, Purpose};
+use crate::remote::problems::Problems;
+use crate::settings::Key;
+use ctxfs_core::model::{Component, visible};
+use ctxfs_sync::remote::{Collected, Tidied, Tidying};
 
 const WHAT: [&str; 2] = ["thing was not deleted", "things were not deleted"];
 const HINT: &str = "the rest is done; try again, or use keys that may delete";

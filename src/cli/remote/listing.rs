@@ -1,35 +1,24 @@
 //! `ctxfs ls --remote`: what the bucket has.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::cli::args::Cli;
-use crate::cli::args::LsArgs;
-use crate::cli::context::Context;
-use crate::cli::ls;
-use crate::cli::places;
-use crate::cli::remote::opened::Opened;
-use crate::cli::remote::opened::Purpose;
-use crate::cli::remote::problems::Problems;
-use crate::model::Component;
-use crate::model::visible;
-use crate::remote::Stored;
-use crate::remote::look;
-use crate::replica;
-use crate::replica::Changes;
-use crate::replica::Claim;
-use crate::replica::Name;
-use crate::replica::State;
+use crate::args::{Cli, LsArgs};
+use crate::context::Context;
+use crate::remote::opened::{Opened, Purpose};
+use crate::remote::problems::Problems;
+use crate::{ls, places};
+use ctxfs_core::model::{Component, visible};
+use ctxfs_sync::remote::{Stored, look};
+use ctxfs_sync::replica;
+use ctxfs_sync::replica::{Changes, Claim, Name, State};
 
 const HINT: &str = "`ctxfs remote check` tells more";
 
-pub(in crate::cli) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+pub(crate) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let opened = Opened::new(&settings, (Purpose::Read, cli.json), context)?;
     let Some(named) = &args.conversation else { return conversations(&opened, cli, context) };

@@ -3,37 +3,22 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::bucket::Bucket;
-use crate::bucket::BucketError;
-use crate::bucket::BucketId;
-use crate::bucket::BucketUrl;
-use crate::bucket::CONVERSATIONS;
-use crate::bucket::Deadline;
-use crate::bucket::Identity;
-use crate::bucket::conversation_of;
-use crate::cli::context::Context;
-use crate::cli::env;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::places;
-use crate::cli::remote::holder;
-use crate::cli::remote::waiting::Waiting;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::model::Component;
-use crate::model::visible;
-use crate::remote::FarArtifacts;
-use crate::remote::Home;
-use crate::remote::Limits;
-use crate::remote::Moment;
-use crate::remote::PushLock;
-use crate::remote::RemoteError;
-use crate::remote::Sync;
-use crate::remote::known_bucket;
-use crate::store::Store;
+use crate::context::Context;
+use crate::outcome::{Failure, FailureKind};
+use crate::remote::holder;
+use crate::remote::waiting::Waiting;
+use crate::settings::{Key, Settings};
+use crate::{env, places};
+use ctxfs_core::model::{Component, visible};
+use ctxfs_store::Store;
+use ctxfs_sync::bucket::{
+    Bucket, BucketError, BucketId, BucketUrl, CONVERSATIONS, Deadline, Identity, conversation_of,
+};
+use ctxfs_sync::remote::{
+    FarArtifacts, Home, Limits, Moment, PushLock, RemoteError, Sync, known_bucket,
+};
 
 /// The time that a request is repeated for.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -2,14 +2,12 @@
 
 use std::fmt;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::cli::context::Context;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::model::visible;
-use crate::remote::Resent;
+use crate::context::Context;
+use crate::outcome::{Failure, FailureKind};
+use ctxfs_core::model::visible;
+use ctxfs_sync::remote::Resent;
 
 /// The problems, each with its reason.
 #[derive(Debug, Default)]

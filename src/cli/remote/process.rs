@@ -13,58 +13,46 @@
 //! passed. It ends when the server does. Which bucket it asks stands on the command line of the
 //! watchdog, which was written before the server read the first byte of an output.
 
-pub(in crate::cli::remote) mod line;
-pub(in crate::cli::remote) mod serving;
+pub(crate) mod line;
+pub(crate) mod serving;
 
 use std::io;
-use std::os::fd::AsFd as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::SIGHUP;
-use signal_hook::consts::SIGINT;
-use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::bucket::Bucket;
-use crate::bucket::BucketUrl;
-use crate::cli::args::AskBucketArgs;
-use crate::cli::confine;
-use crate::cli::env;
-use crate::cli::inherited;
-use crate::cli::logging;
-use crate::cli::remote::opened;
-use crate::cli::remote::process::line::ProcessLine;
-use crate::cli::remote::process::serving::Directory;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::remote::Objects;
-use crate::remote::ProcessObjects;
-use crate::remote::answer_read_request;
-use crate::remote::answer_request;
-use crate::remote::known_bucket;
-use crate::store::Store;
+use crate::args::AskBucketArgs;
+use crate::remote::opened;
+use crate::remote::process::line::ProcessLine;
+use crate::remote::process::serving::Directory;
+use crate::settings::{Key, Settings};
+use crate::{confine, env, inherited, logging};
+use ctxfs_store::Store;
+use ctxfs_sync::bucket::{Bucket, BucketUrl};
+use ctxfs_sync::remote::{
+    Objects, ProcessObjects, answer_read_request, answer_request, known_bucket,
+};
 
 /// The signals that a terminal, or systemd, sends to all processes of a mount. The server decides
 /// when to end, and still has something to send then.
 const LEFT_TO_THE_SERVER: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
 
 /// The name of the process.
-pub(in crate::cli::remote) const NAME: &str = "ctxfs-remote";
+pub(crate) const NAME: &str = "ctxfs-remote";
 
 /// Starts the process, with a socket as its standard input; see [`spawn`].
-pub(in crate::cli) type Starter = Box<dyn Fn(OwnedFd) -> io::Result<()> + Send + Sync>;
+pub(crate) type Starter = Box<dyn Fn(OwnedFd) -> io::Result<()> + Send + Sync>;
 
 /// The bucket, as a mount asks it.
-pub(in crate::cli) type SharedObjects = Arc<dyn Objects + Send>;
+pub(crate) type SharedObjects = Arc<dyn Objects + Send>;
 
 /// Returns the URL of the bucket that the settings name, if they name one. Fails if it is none.
-pub(in crate::cli) fn url(settings: &Settings) -> anyhow::Result<Option<&str>> {
+pub(crate) fn url(settings: &Settings) -> anyhow::Result<Option<&str>> {
     let text = settings.text(Key::RemoteUrl);
     if text.is_some() {
         opened::url(settings)?;
@@ -77,7 +65,7 @@ pub(in crate::cli) fn url(settings: &Settings) -> anyhow::Result<Option<&str>> {
 ///
 /// That process may not leave a directory that hosts share. So if it may be this store that begins
 /// a bucket there, the directory is made here.
-pub(in crate::cli) fn start(
+pub(crate) fn start(
     settings: &Settings,
     store: &Store,
     starter: Starter,
@@ -96,14 +84,14 @@ pub(in crate::cli) fn start(
 
 /// The rights in the bucket of those who ask the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Use {
+pub(crate) enum Use {
     All,
     Reading,
 }
 
 /// Starts the process in a group of its own. It gets what it needs of the environment of this
 /// process, and of its descriptors standard error alone.
-pub(in crate::cli) fn spawn(url: &str, may: Use, socket: OwnedFd) -> io::Result<Child> {
+pub(crate) fn spawn(url: &str, may: Use, socket: OwnedFd) -> io::Result<Child> {
     Command::new("/proc/self/exe")
         .arg0(NAME)
         .arg("ask-bucket")
@@ -119,7 +107,7 @@ pub(in crate::cli) fn spawn(url: &str, may: Use, socket: OwnedFd) -> io::Result<
 }
 
 /// Asks the bucket for the process at the other end of standard input, until that ends.
-pub(in crate::cli) fn run(args: &AskBucketArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &AskBucketArgs) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-remote");
     inherited::close_others()?;
     leave_signals()?;
@@ -134,7 +122,7 @@ pub(in crate::cli) fn run(args: &AskBucketArgs) -> anyhow::Result<()> {
 }
 
 /// Leaves the signals of a terminal, or of systemd, to the server.
-pub(in crate::cli::remote) fn leave_signals() -> io::Result<()> {
+pub(crate) fn leave_signals() -> io::Result<()> {
     for signal in LEFT_TO_THE_SERVER {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }

@@ -3,25 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::bucket::BucketError;
-use crate::cli::args::Cli;
-use crate::cli::args::PullArgs;
-use crate::cli::context::Context;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::remote::each::Done;
-use crate::cli::remote::opened::Opened;
-use crate::cli::remote::opened::Purpose;
-use crate::cli::remote::problems::Problems;
-use crate::model::Component;
-use crate::model::visible;
-use crate::remote::Came;
-use crate::remote::RemoteError;
-use crate::remote::Resent;
-use crate::store::Conversation;
+use crate::args::{Cli, PullArgs};
+use crate::context::Context;
+use crate::outcome::{Failure, FailureKind};
+use crate::remote::each::Done;
+use crate::remote::opened::{Opened, Purpose};
+use crate::remote::problems::Problems;
+use ctxfs_core::model::{Component, visible};
+use ctxfs_store::Conversation;
+use ctxfs_sync::bucket::BucketError;
+use ctxfs_sync::remote::{Came, RemoteError, Resent};
 
 const WHAT: [&str; 2] =
     ["change of others was not done here", "changes of others were not done here"];
@@ -35,7 +28,7 @@ struct Report {
     problems: Problems,
 }
 
-pub(in crate::cli) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+pub(crate) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let opened = Opened::new(&settings, (Purpose::Read, args.quiet || cli.json), context)?;
     let ids = opened.wanted_or_lost(&args.conversations)?.ids;

@@ -2,19 +2,15 @@
 
 use serde_json::json;
 
-use crate::cli::args::Cli;
-use crate::cli::args::RemotePurgeArgs;
-use crate::cli::context::Context;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::places;
-use crate::cli::remote::gc;
-use crate::cli::remote::opened::Opened;
-use crate::cli::remote::opened::Purpose;
-use crate::cli::remote::problems::Problems;
-use crate::model::Component;
-use crate::model::RelPath;
-use crate::remote::Purged;
+use crate::args::{Cli, RemotePurgeArgs};
+use crate::context::Context;
+use crate::outcome::{Failure, FailureKind};
+use crate::places;
+use crate::remote::gc;
+use crate::remote::opened::{Opened, Purpose};
+use crate::remote::problems::Problems;
+use ctxfs_core::model::{Component, RelPath};
+use ctxfs_sync::remote::Purged;
 
 /// The beginning of references.
 const SCHEME: &str = "ctx://";

@@ -3,35 +3,22 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::cli::args::Cli;
-use crate::cli::args::PushArgs;
-use crate::cli::context::Context;
-use crate::cli::ls;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::places;
-use crate::cli::remote::each::Done;
-use crate::cli::remote::opened::Opened;
-use crate::cli::remote::opened::Purpose;
-use crate::cli::remote::problems::Problems;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::engine::StoredOutput;
-use crate::model::Component;
-use crate::model::visible;
-use crate::remote::RemoteError;
-use crate::remote::Resent;
-use crate::remote::Sent;
-use crate::remote::Tidying;
-use crate::remote::look;
-use crate::remote::standing;
-use crate::store::Conversation;
+use crate::args::{Cli, PushArgs};
+use crate::context::Context;
+use crate::outcome::{Failure, FailureKind};
+use crate::remote::each::Done;
+use crate::remote::opened::{Opened, Purpose};
+use crate::remote::problems::Problems;
+use crate::settings::{Key, Settings};
+use crate::{ls, places};
+use ctxfs_core::model::{Component, visible};
+use ctxfs_engine::StoredOutput;
+use ctxfs_store::Conversation;
+use ctxfs_sync::remote::{RemoteError, Resent, Sent, Tidying, look, standing};
 
 /// The time that `put --durable` takes at most to find that it cannot send.
 const DURABLE: Duration = Duration::from_secs(30);
@@ -52,7 +39,7 @@ struct Report {
     blind: Option<RemoteError>,
 }
 
-pub(in crate::cli) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+pub(crate) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let purpose = if args.new_bucket { Purpose::Begin } else { Purpose::Publish };
     let opened = Opened::new(&settings, (purpose, args.quiet || cli.json), context)?;
@@ -74,7 +61,7 @@ pub(in crate::cli) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> 
 
 /// Sends the conversation of an output at once. Fails if the output is not in the bucket within the
 /// time.
-pub(in crate::cli) fn durably(
+pub(crate) fn durably(
     output: &StoredOutput,
     settings: &Settings,
     context: &mut Context,

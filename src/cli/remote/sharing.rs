@@ -3,14 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cli::remote::opened;
-use crate::cli::remote::process::SharedObjects;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::engine::EngineOptions;
-use crate::remote::Tier;
-use crate::remote::TierOptions;
-use crate::store::Store;
+use crate::remote::opened;
+use crate::remote::process::SharedObjects;
+use crate::settings::{Key, Settings};
+use ctxfs_engine::EngineOptions;
+use ctxfs_store::Store;
+use ctxfs_sync::remote::{Tier, TierOptions};
 
 /// The time in which a server sends what is left when it ends.
 const ENDING: Duration = Duration::from_secs(5);
@@ -18,14 +16,14 @@ const ENDING: Duration = Duration::from_secs(5);
 const SHORT_ENDING: Duration = Duration::from_secs(3);
 
 /// Ends the sharing: sends what is left, for some seconds at most.
-pub(in crate::cli) type Ending = Box<dyn FnOnce() + Send>;
+pub(crate) type Ending = Box<dyn FnOnce() + Send>;
 
 /// Shares `store` with other hosts through `bucket`, if there is one: what is complete is sent, and
 /// what others did is asked for. Returns the options of an engine that takes part, and what ends
 /// it.
 ///
 /// Starts threads, and makes no request.
-pub(in crate::cli) fn share(
+pub(crate) fn share(
     store: &Store,
     bucket: Option<SharedObjects>,
     settings: &Settings,
@@ -40,25 +38,25 @@ pub(in crate::cli) fn share(
 
 /// The sharing of a process that asks the bucket itself. `None` inside: what is here is all.
 #[derive(Debug)]
-pub(in crate::cli) struct Sharing(Option<Tier>);
+pub(crate) struct Sharing(Option<Tier>);
 
 /// Begins to share `store`, if the settings name a bucket: what is complete is sent, unless only
 /// commands send, and what others did is asked for. Where the settings lead to no bucket, says so.
 ///
 /// Starts a thread, and makes no request.
-pub(in crate::cli) fn begin(store: &Store, settings: &Settings) -> Sharing {
+pub(crate) fn begin(store: &Store, settings: &Settings) -> Sharing {
     sharing(store, settings, true)
 }
 
 /// Returns the options of an engine that takes part in a sharing.
-pub(in crate::cli) fn take_part(sharing: &Sharing, options: EngineOptions) -> EngineOptions {
+pub(crate) fn take_part(sharing: &Sharing, options: EngineOptions) -> EngineOptions {
     let Some(tier) = &sharing.0 else { return options };
     let tier = Arc::new(tier.clone());
     EngineOptions { far: Some(Arc::clone(&tier) as _), other_hosts: Some(tier), ..options }
 }
 
 /// Ends a sharing: sends what is left, for some seconds at most. Returns at once if nothing is.
-pub(in crate::cli) fn end(sharing: &Sharing) {
+pub(crate) fn end(sharing: &Sharing) {
     if let Some(tier) = &sharing.0 {
         tier.finish(SHORT_ENDING);
     }
@@ -67,11 +65,7 @@ pub(in crate::cli) fn end(sharing: &Sharing) {
 /// Returns the options of an engine that asks other hosts for what it lacks, if the settings name a
 /// bucket. It sends nothing, and starts no thread before it asks. Where the settings lead to no
 /// bucket, what is here is all.
-pub(in crate::cli) fn ask(
-    store: &Store,
-    settings: &Settings,
-    options: EngineOptions,
-) -> EngineOptions {
+pub(crate) fn ask(store: &Store, settings: &Settings, options: EngineOptions) -> EngineOptions {
     take_part(&sharing(store, settings, false), options)
 }
 

@@ -5,33 +5,21 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::bucket::Bucket;
-use crate::bucket::BucketId;
-use crate::bucket::Deadline;
-use crate::bucket::Identity;
-use crate::cli::args::Cli;
-use crate::cli::context::Context;
-use crate::cli::ls;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::FailureKind;
-use crate::cli::remote::opened;
-use crate::cli::remote::opened::Purpose;
-use crate::cli::settings::Key;
-use crate::cli::settings::Settings;
-use crate::model::Component;
-use crate::model::visible;
-use crate::remote::Home;
-use crate::remote::Moment;
-use crate::remote::Standing;
-use crate::remote::known_bucket;
-use crate::remote::known_buckets;
-use crate::remote::standing;
-use crate::remote::store_now;
-use crate::store::Store;
-use crate::store::Time;
+use crate::args::Cli;
+use crate::context::Context;
+use crate::ls;
+use crate::outcome::{Failure, FailureKind};
+use crate::remote::opened;
+use crate::remote::opened::Purpose;
+use crate::settings::{Key, Settings};
+use ctxfs_core::model::{Component, visible};
+use ctxfs_store::{Store, Time};
+use ctxfs_sync::bucket::{Bucket, BucketId, Deadline, Identity};
+use ctxfs_sync::remote::{
+    Home, Moment, Standing, known_bucket, known_buckets, standing, store_now,
+};
 
 /// The time that the bucket has to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -71,7 +59,7 @@ pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
 
 /// Returns what the bucket of the settings says of this host's clock, and its URL; `None` if they
 /// name no bucket. Fails if it does not answer, or is not for this host.
-pub(in crate::cli) fn health(
+pub(crate) fn health(
     settings: &Settings,
     store: &Path,
 ) -> Option<anyhow::Result<(String, Option<String>)>> {

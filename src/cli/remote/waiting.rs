@@ -1,16 +1,14 @@
 //! Telling a person what a command waits for.
 
 use std::sync::mpsc;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use indicatif::ProgressBar;
-use indicatif::ProgressStyle;
+use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::progress;
+use crate::progress;
 
 /// The time after which a person is told what is waited for, and how often that is asked.
 const SOON: Duration = Duration::from_secs(1);

@@ -11,28 +11,22 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use rustix::event::PollFd;
-use rustix::event::PollFlags;
+use rustix::event::{PollFd, PollFlags};
 
-use crate::cli::args::Cli;
-use crate::cli::args::KeepOutputArgs;
-use crate::cli::context::Context;
-use crate::cli::env;
-use crate::cli::inherited;
-use crate::cli::put::TargetConversation;
-use crate::cli::run::child::OpenOutput;
-use crate::cli::run::child::OutputStream;
-use crate::cli::run::event_loop::BLOCK;
-use crate::cli::run::event_loop::read;
-use crate::cli::run::log::CommandLogs;
-use crate::model::Provenance;
+use crate::args::{Cli, KeepOutputArgs};
+use crate::context::Context;
+use crate::put::TargetConversation;
+use crate::run::child::{OpenOutput, OutputStream};
+use crate::run::event_loop::{BLOCK, read};
+use crate::run::log::CommandLogs;
+use crate::{env, inherited};
+use ctxfs_core::model::Provenance;
 
 /// Written to standard error once the process owns the logs.
 const READY: &[u8] = b"ready\n";
@@ -85,11 +79,7 @@ fn words(args: &KeepOutputArgs) -> Vec<OsString> {
 
 /// Runs the process: stores the bytes from standard input, and from standard output, which is opened
 /// for reading too.
-pub(in crate::cli) fn keep(
-    args: &KeepOutputArgs,
-    cli: &Cli,
-    context: &Context,
-) -> anyhow::Result<()> {
+pub(crate) fn keep(args: &KeepOutputArgs, cli: &Cli, context: &Context) -> anyhow::Result<()> {
     inherited::close_others()?;
     rustix::process::setsid()?;
     let settings = std::sync::Arc::new(context.settings(cli, Vec::new())?);
@@ -169,7 +159,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::cli::args::Command as Subcommand;
+    use crate::args::Command as Subcommand;
 
     #[test]
     fn arguments_come_back_from_their_words() {

@@ -2,20 +2,18 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::io;
 use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc;
 use std::sync::mpsc::RecvTimeoutError;
-use std::thread;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use std::{io, thread};
 
-use crate::cli::args::RunArgs;
-use crate::cli::output::Printer;
-use crate::cli::run::child;
+use crate::args::RunArgs;
+use crate::output::Printer;
+use crate::run::child;
 
 /// The longest wait for the store, whose lock another process may hold for ever.
 const PATIENCE: Duration = Duration::from_secs(10);

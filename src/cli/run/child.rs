@@ -1,23 +1,17 @@
 //! The running command and the sources of its output.
 
 use std::ffi::OsString;
-use std::io;
 use std::io::PipeReader;
-use std::os::fd::AsFd;
-use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt as _;
-use std::os::unix::process::ExitStatusExt as _;
-use std::process;
-use std::process::Command;
-use std::process::ExitStatus;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Command, ExitStatus};
+use std::{io, process};
 
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use rustix::pty::OpenptFlags;
-use rustix::termios::LocalModes;
-use rustix::termios::OptionalActions;
+use rustix::termios::{LocalModes, OptionalActions};
 
-use crate::cli::run::user_terminal::UserTerminal;
+use crate::run::user_terminal::UserTerminal;
 
 /// The exit codes of shells for a command that is not found, and for one that cannot be run.
 const NOT_FOUND: u8 = 127;

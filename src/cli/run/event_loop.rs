@@ -3,24 +3,16 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustix::event::PollFd;
-use rustix::event::PollFlags;
-use rustix::event::Timespec;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use signal_hook::consts::SIGCHLD;
-use signal_hook::consts::SIGCONT;
-use signal_hook::consts::SIGTSTP;
-use signal_hook::consts::SIGWINCH;
+use signal_hook::consts::{SIGCHLD, SIGCONT, SIGTSTP, SIGWINCH};
 
-use crate::cli::run::child::Child;
-use crate::cli::run::child::OpenOutput;
-use crate::cli::run::output::CommandOutput;
-use crate::cli::run::signals::CaughtSignal;
-use crate::cli::run::signals::Signals;
-use crate::cli::run::user_terminal::UserTerminal;
+use crate::run::child::{Child, OpenOutput};
+use crate::run::output::CommandOutput;
+use crate::run::signals::{CaughtSignal, Signals};
+use crate::run::user_terminal::UserTerminal;
 
 /// Bytes that are read at once, which is the capacity of a pipe.
 pub(super) const BLOCK: usize = 64 * 1024;

@@ -1,10 +1,7 @@
 //! The beginning and the end of an output, held in memory in case that the store fails.
 
-use crate::engine::Tail;
-use crate::engine::cut_line_of;
-use crate::engine::left_out;
-use crate::engine::whole_lines_before;
-use crate::model::Limits;
+use ctxfs_core::model::Limits;
+use ctxfs_engine::{Tail, cut_line_of, left_out, whole_lines_before};
 
 /// The most bytes of the beginning.
 const HEAD: usize = 64 * 1024;

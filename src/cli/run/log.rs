@@ -4,15 +4,10 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
 
-use crate::cli::put::TargetConversation;
-use crate::cli::run::child::OutputStream;
-use crate::engine::EngineError;
-use crate::engine::Intake;
-use crate::engine::Loss;
-use crate::engine::OutputName;
-use crate::engine::StoredOutput;
-use crate::model::Component;
-use crate::model::Provenance;
+use crate::put::TargetConversation;
+use crate::run::child::OutputStream;
+use ctxfs_core::model::{Component, Provenance};
+use ctxfs_engine::{EngineError, Intake, Loss, OutputName, StoredOutput};
 
 /// The logs of a command. What does not fit into them is dropped, except for the end, so that the
 /// command does not fail because of too much output.

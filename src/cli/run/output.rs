@@ -4,14 +4,12 @@ use std::ffi::OsString;
 use std::io;
 use std::io::Write as _;
 
-use crate::cli::run::child::OpenOutput;
-use crate::cli::run::child::OutputStream;
-use crate::cli::run::held_output::HeldOutput;
-use crate::cli::run::log::CommandLogs;
-use crate::cli::run::short_output::ShortOutput;
-use crate::engine::EngineError;
-use crate::engine::StoredOutput;
-use crate::model::Provenance;
+use crate::run::child::{OpenOutput, OutputStream};
+use crate::run::held_output::HeldOutput;
+use crate::run::log::CommandLogs;
+use crate::run::short_output::ShortOutput;
+use ctxfs_core::model::Provenance;
+use ctxfs_engine::{EngineError, StoredOutput};
 
 /// The reason that a log may lack its end, if other processes had its source open.
 const LEFT_OPEN: &str = "another process still had its output open";

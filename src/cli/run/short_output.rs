@@ -2,15 +2,9 @@
 
 use std::io;
 
-use crate::engine::Replace;
-use crate::hook::Host;
-use crate::hook::OutputLength;
-use crate::hook::ReplacePolicy;
-use crate::hook::Replaced;
-use crate::hook::ResultKind;
-use crate::hook::ShownWhole;
-use crate::model::Content;
-use crate::model::Limits;
+use crate::hooks::{Host, OutputLength, ReplacePolicy, Replaced, ResultKind, ShownWhole};
+use ctxfs_core::model::{Content, Limits};
+use ctxfs_engine::Replace;
 
 /// The host that a command runs for, and the settings on which outputs are replaced there.
 #[derive(Debug, Clone, Copy)]

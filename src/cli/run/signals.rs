@@ -1,26 +1,16 @@
 //! The signals that arrive while a command runs.
 
 use std::io;
-use std::os::fd::AsFd;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use rustix::process::Pid;
-use rustix::process::getpgid;
-use signal_hook::consts::SIGCHLD;
-use signal_hook::consts::SIGCONT;
-use signal_hook::consts::SIGHUP;
-use signal_hook::consts::SIGINT;
-use signal_hook::consts::SIGQUIT;
-use signal_hook::consts::SIGTERM;
-use signal_hook::consts::SIGTSTP;
-use signal_hook::consts::SIGUSR1;
-use signal_hook::consts::SIGUSR2;
-use signal_hook::consts::SIGWINCH;
+use rustix::process::{Pid, getpgid};
+use signal_hook::consts::{
+    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
-use signal_hook::low_level::siginfo::Cause;
-use signal_hook::low_level::siginfo::Origin;
+use signal_hook::low_level::siginfo::{Cause, Origin};
 
 /// The signals that are passed on, and SIGCHLD.
 const CAUGHT: [i32; 10] =

@@ -4,14 +4,9 @@ use std::io;
 use std::io::Stdin;
 
 use rustix::process::getpgid;
-use rustix::termios::OptionalActions;
-use rustix::termios::Termios;
-use rustix::termios::Winsize;
-use rustix::termios::isatty;
-use rustix::termios::tcgetattr;
-use rustix::termios::tcgetpgrp;
-use rustix::termios::tcgetwinsize;
-use rustix::termios::tcsetattr;
+use rustix::termios::{
+    OptionalActions, Termios, Winsize, isatty, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
+};
 
 /// The default size of a terminal.
 const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::mcp::permission::Risk;
-use crate::mcp::permission::RiskRules;
-use crate::mcp::permission::Rules;
-use crate::mcp::permission::Verdict;
+use ctxfs_mcp::permission::{Risk, RiskRules, Rules, Verdict};
 
 /// The names of the tables.
 pub(super) const PERMISSIONS: &str = "permissions";
@@ -13,7 +10,7 @@ pub(super) const RISK: &str = "risk";
 
 /// The rules of one file, or of all, by patterns of `server/tool`; in `[permissions]` also by risks.
 #[derive(Debug, Default, Clone)]
-pub(in crate::cli) struct CallRules {
+pub(crate) struct CallRules {
     permissions: BTreeMap<String, Verdict>,
     risks: BTreeMap<String, Risk>,
 }
@@ -56,7 +53,7 @@ impl CallRules {
     }
 
     /// Returns the rules of what may be called.
-    pub(in crate::cli) fn permissions(&self) -> Rules {
+    pub(crate) fn permissions(&self) -> Rules {
         let mut rules = Rules::default();
         for (pattern, verdict) in &self.permissions {
             if rules.add_by_key(pattern, *verdict).is_err() {
@@ -68,7 +65,7 @@ impl CallRules {
     }
 
     /// Returns the user's risks of tools.
-    pub(in crate::cli) fn risks(&self) -> RiskRules {
+    pub(crate) fn risks(&self) -> RiskRules {
         let mut rules = RiskRules::default();
         for (pattern, risk) in &self.risks {
             // It was checked when it was read.
@@ -88,7 +85,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::cli::settings::file::SettingsFile;
+    use crate::settings::file::SettingsFile;
 
     fn calls(text: &str) -> Result<CallRules, String> {
         let file = SettingsFile::parse(Path::new("ctxfs.toml"), text);

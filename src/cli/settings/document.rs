@@ -2,11 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::settings::file::USER_TABLES;
-use crate::cli::settings::row::Group;
-use crate::cli::settings::row::Row;
-use crate::cli::settings::table::ROWS;
-use crate::redact::SETS;
+use crate::settings::file::USER_TABLES;
+use crate::settings::row::{Group, Row};
+use crate::settings::table::ROWS;
+use ctxfs_core::redact::SETS;
 
 /// The page, without its tables.
 const PAGE: &str = include_str!("document.md");
@@ -66,16 +65,19 @@ fn sets() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::settings::file::SettingsFile;
+    use crate::settings::file::SettingsFile;
 
     #[test]
     fn the_page_in_docs_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/SETTINGS.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SETTINGS.md");
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::write(path, markdown()).unwrap();
         }
         let stored = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(stored == markdown(), "docs/SETTINGS.md is stale: UPDATE_DOCS=1 cargo test --lib");
+        assert!(
+            stored == markdown(),
+            "docs/SETTINGS.md is stale: UPDATE_DOCS=1 cargo test -p ctxfs-cli"
+        );
     }
 
     #[test]

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use crate::cli::outcome::Failure;
-use crate::cli::settings::resolve::Settings;
-use crate::cli::settings::row::Key;
-use crate::extract::ExtractSettings;
-use crate::model::LimitsByTool as _;
+use crate::outcome::Failure;
+use crate::settings::resolve::Settings;
+use crate::settings::row::Key;
+use ctxfs_core::model::LimitsByTool as _;
+use ctxfs_models::extract::ExtractSettings;
 
 /// The most bytes that are shown without a model, whatever the limit of the `tool_output` tool.
 const MOST_SHOWN: u64 = 51_200;
 
 impl Settings {
     /// Returns how questions about outputs are answered. Fails for a target that is not defined.
-    pub(in crate::cli) fn extraction(&self) -> Result<ExtractSettings, Failure> {
+    pub(crate) fn extraction(&self) -> Result<ExtractSettings, Failure> {
         let number = |key| self.number(key).unwrap_or_default();
         let size = |key| usize::try_from(number(key)).unwrap_or(usize::MAX);
         let shown = self.limits(None).tool_response_max_bytes.min(MOST_SHOWN);

@@ -4,37 +4,25 @@ mod models;
 mod of_store;
 
 use std::borrow::Cow;
-use std::fs;
-use std::io;
 use std::io::Read as _;
 use std::ops::Range;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 pub(super) use of_store::StoreFile;
 #[cfg(test)]
 pub(super) use of_store::USER_TABLES;
 use toml::Spanned;
-use toml::de::DeTable;
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
-use crate::cli::outcome::Failure;
-use crate::cli::settings::calls::CallRules;
-use crate::cli::settings::calls::PERMISSIONS;
-use crate::cli::settings::calls::RISK;
-use crate::cli::settings::models::ModelTables;
-use crate::cli::settings::origin::FileLine;
-use crate::cli::settings::origin::Origin;
-use crate::cli::settings::origin::Setting;
-use crate::cli::settings::row::Group;
-use crate::cli::settings::row::Key;
-use crate::cli::settings::row::Row;
-use crate::cli::settings::table::ROWS;
-use crate::cli::settings::value::Value;
-use crate::cli::settings::value::ValueKind;
-use crate::redact::Rule;
-use crate::redact::SETS;
-use crate::redact::SecretRules;
+use crate::outcome::Failure;
+use crate::settings::calls::{CallRules, PERMISSIONS, RISK};
+use crate::settings::models::ModelTables;
+use crate::settings::origin::{FileLine, Origin, Setting};
+use crate::settings::row::{Group, Key, Row};
+use crate::settings::table::ROWS;
+use crate::settings::value::{Value, ValueKind};
+use ctxfs_core::redact::{Rule, SETS, SecretRules};
 
 /// Maximum bytes of a settings file.
 const MOST_BYTES: u64 = 1 << 20;

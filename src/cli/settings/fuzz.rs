@@ -5,12 +5,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::cli::env::Environment;
-use crate::cli::settings::print;
-use crate::cli::settings::resolve::Settings;
-use crate::cli::settings::row::Key;
-use crate::cli::settings::value;
-use crate::store::SETTINGS;
+use crate::env::Environment;
+use crate::settings::resolve::Settings;
+use crate::settings::row::Key;
+use crate::settings::{print, value};
+use ctxfs_store::SETTINGS;
 
 /// Checks that a settings file is either refused with its path and a hint, or that printing the
 /// settings gives a file of the same settings. As a store's own file, it is never refused.

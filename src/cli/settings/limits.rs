@@ -2,12 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::cli::settings::resolve::Settings;
-use crate::cli::settings::row::Key;
-use crate::cli::settings::value::Value;
-use crate::model::Direction;
-use crate::model::Limits;
-use crate::model::LimitsByTool;
+use crate::settings::resolve::Settings;
+use crate::settings::row::Key;
+use crate::settings::value::Value;
+use ctxfs_core::model::{Direction, Limits, LimitsByTool};
 
 /// The word that lets outputs through unchanged, and stores them too.
 const MIRROR: Value = Value::Word("mirror");

@@ -4,13 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::cli::outcome::Failure;
-use crate::cli::settings::origin::Origin;
-use crate::cli::settings::origin::Setting;
-use crate::extract::ModelProfile;
-use crate::extract::ProviderKind;
-use crate::extract::TargetSettings;
-use crate::extract::ToolUse;
+use crate::outcome::Failure;
+use crate::settings::origin::{Origin, Setting};
+use ctxfs_models::extract::{ModelProfile, ProviderKind, TargetSettings, ToolUse};
 
 /// The targets and the providers of one file, or of all.
 #[derive(Debug, Clone, Default)]
@@ -124,7 +120,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::cli::settings::file::SettingsFile;
+    use crate::settings::file::SettingsFile;
 
     const FILE: &str = r#"
 [extract]

@@ -1,25 +1,24 @@
 //! The origins of settings.
 
 use std::fmt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::cli::outcome::Failure;
-use crate::cli::settings::value::Value;
+use crate::outcome::Failure;
+use crate::settings::value::Value;
 
 /// A value and its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(in crate::cli) struct Setting<T = Value> {
-    pub(in crate::cli) value: T,
-    pub(in crate::cli) origin: Origin,
+pub(crate) struct Setting<T = Value> {
+    pub(crate) value: T,
+    pub(crate) origin: Origin,
 }
 
 /// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(in crate::cli) enum Origin {
+pub(crate) enum Origin {
     /// The default.
     Default,
     /// A line of a file.
@@ -32,13 +31,13 @@ pub(in crate::cli) enum Origin {
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(in crate::cli) struct FileLine {
-    pub(in crate::cli) path: PathBuf,
+pub(crate) struct FileLine {
+    pub(crate) path: PathBuf,
     /// The number of the line, from 1.
-    pub(in crate::cli) line: usize,
+    pub(crate) line: usize,
     /// The pattern of the tools, unless the setting is for all tools.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::cli) tool: Option<String>,
+    pub(crate) tool: Option<String>,
 }
 
 /// The hint of every error in a settings file.

@@ -3,35 +3,23 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde_json::Map;
-use serde_json::json;
+use serde_json::{Map, json};
 
-use crate::cli::env::Environment;
-use crate::cli::settings::models::ModelTables;
-use crate::cli::settings::models::Provider;
-use crate::cli::settings::models::ProviderModel;
-use crate::cli::settings::origin::Origin;
-use crate::cli::settings::origin::Setting;
-use crate::cli::settings::resolve::Settings;
-use crate::cli::settings::row::Group;
-use crate::cli::settings::row::Key;
-use crate::cli::settings::row::Row;
-use crate::cli::settings::table::ROWS;
-use crate::cli::settings::tools::ToolSetting;
-use crate::cli::settings::value::Value;
-use crate::cli::settings::value::quoted;
-use crate::redact::Rule;
-use crate::redact::SETS;
+use crate::env::Environment;
+use crate::settings::models::{ModelTables, Provider, ProviderModel};
+use crate::settings::origin::{Origin, Setting};
+use crate::settings::resolve::Settings;
+use crate::settings::row::{Group, Key, Row};
+use crate::settings::table::ROWS;
+use crate::settings::tools::ToolSetting;
+use crate::settings::value::{Value, quoted};
+use ctxfs_core::redact::{Rule, SETS};
 
 /// The column of the comments with origins.
 const WIDTH: usize = 40;
 
 /// Prints all settings, or the limits for `tool`, as a settings file.
-pub(in crate::cli) fn toml(
-    settings: &Settings,
-    tool: Option<&str>,
-    environment: &Environment,
-) -> String {
+pub(crate) fn toml(settings: &Settings, tool: Option<&str>, environment: &Environment) -> String {
     let mut page = String::new();
     let is_shown = |row: &&Row| tool.is_none() || row.group == Group::Limits;
     for row in ROWS.iter().filter(is_shown).filter(|row| row.group.table().is_none()) {
@@ -56,7 +44,7 @@ pub(in crate::cli) fn toml(
 }
 
 /// Returns all settings, or the limits for `tool`, as JSON.
-pub(in crate::cli) fn json(
+pub(crate) fn json(
     settings: &Settings,
     tool: Option<&str>,
     environment: &Environment,
@@ -86,7 +74,7 @@ pub(in crate::cli) fn json(
 }
 
 /// Returns a settings file that sets nothing and describes everything.
-pub(in crate::cli) fn template() -> String {
+pub(crate) fn template() -> String {
     let mut page = String::from(
         "# Settings of ctxfs, with their defaults. Uncomment the settings to change.\n\
          # Places: /etc/ctxfs.toml, ~/.config/ctxfs/ctxfs.toml, ctxfs.toml in the store, and --config\n\

@@ -2,38 +2,29 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cli::env;
-use crate::cli::env::Environment;
-use crate::cli::outcome::Failure;
-use crate::cli::places;
-use crate::cli::settings::calls::CallRules;
-use crate::cli::settings::file;
-use crate::cli::settings::file::SettingsFile;
-use crate::cli::settings::file::StoreFile;
-use crate::cli::settings::models::ModelTables;
-use crate::cli::settings::origin::Origin;
-use crate::cli::settings::origin::Setting;
-use crate::cli::settings::row::Key;
-use crate::cli::settings::table::ROWS;
-use crate::cli::settings::tools::ToolSettings;
-use crate::cli::settings::value::Value;
-use crate::cli::settings::value::ValueKind;
-use crate::engine::Redaction;
-use crate::keep;
-use crate::redact::PatternSet;
-use crate::redact::Rule;
-use crate::redact::SETS;
-use crate::redact::SecretRules;
-use crate::store::SETTINGS;
+use crate::env::Environment;
+use crate::outcome::Failure;
+use crate::settings::calls::CallRules;
+use crate::settings::file;
+use crate::settings::file::{SettingsFile, StoreFile};
+use crate::settings::models::ModelTables;
+use crate::settings::origin::{Origin, Setting};
+use crate::settings::row::Key;
+use crate::settings::table::ROWS;
+use crate::settings::tools::ToolSettings;
+use crate::settings::value::{Value, ValueKind};
+use crate::{env, places};
+use ctxfs_core::redact::{PatternSet, Rule, SETS, SecretRules};
+use ctxfs_engine::Redaction;
+use ctxfs_store::{SETTINGS, keep};
 
 /// The settings in effect for a command.
 #[derive(Debug)]
-pub(in crate::cli) struct Settings {
+pub(crate) struct Settings {
     values: BTreeMap<Key, Setting>,
     pub(super) tools: ToolSettings,
     pub(super) redact: RedactSettings,
@@ -56,7 +47,7 @@ impl Settings {
     /// Loads the settings from the administrator's file, the user's, the store's, `config`,
     /// `environment` and `flags`. Only `config`, if given, must exist. Nothing in the store's file
     /// fails.
-    pub(in crate::cli) fn load(
+    pub(crate) fn load(
         config: Option<&Path>,
         flags: Vec<(Key, Value)>,
         environment: &Environment,
@@ -114,7 +105,7 @@ impl Settings {
     }
 
     /// Returns the absolute path of the store.
-    pub(in crate::cli) fn store(&self, environment: &Environment) -> anyhow::Result<PathBuf> {
+    pub(crate) fn store(&self, environment: &Environment) -> anyhow::Result<PathBuf> {
         match &self.store {
             Some(store) => Ok(store.clone()),
             None => places::store(None, environment),
@@ -122,18 +113,18 @@ impl Settings {
     }
 
     /// Returns what tools of MCP servers may do.
-    pub(in crate::cli) fn calls(&self) -> &CallRules {
+    pub(crate) fn calls(&self) -> &CallRules {
         &self.calls
     }
 
     /// Returns the files that were read; later ones override earlier ones.
-    pub(in crate::cli) fn files(&self) -> &[PathBuf] {
+    pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
     /// Returns what the user should know about the store's own file: settings in it that do not
     /// count, and what is wrong in it.
-    pub(in crate::cli) fn notices(&self) -> &[String] {
+    pub(crate) fn notices(&self) -> &[String] {
         &self.notices
     }
 
@@ -149,12 +140,12 @@ impl Settings {
     }
 
     /// Returns a setting that is a path.
-    pub(in crate::cli) fn path(&self, key: Key) -> Option<&Path> {
+    pub(crate) fn path(&self, key: Key) -> Option<&Path> {
         path_of(&self.values, key)
     }
 
     /// Returns a setting that is a text or a word.
-    pub(in crate::cli) fn text(&self, key: Key) -> Option<&str> {
+    pub(crate) fn text(&self, key: Key) -> Option<&str> {
         match &self.setting(key)?.value {
             Value::Text(text) => Some(text),
             Value::Word(word) => Some(word),
@@ -163,12 +154,12 @@ impl Settings {
     }
 
     /// Returns true if a switch is on.
-    pub(in crate::cli) fn is_on(&self, key: Key) -> bool {
+    pub(crate) fn is_on(&self, key: Key) -> bool {
         self.setting(key).is_some_and(|setting| setting.value == Value::Switch(true))
     }
 
     /// Returns a setting that is a number, or `None` if it is a word.
-    pub(in crate::cli) fn number(&self, key: Key) -> Option<u64> {
+    pub(crate) fn number(&self, key: Key) -> Option<u64> {
         match self.setting(key)?.value {
             Value::Number(number) => Some(number),
             _ => None,
@@ -176,7 +167,7 @@ impl Settings {
     }
 
     /// Returns the rules of retention.
-    pub(in crate::cli) fn keep(&self) -> keep::RetentionRules {
+    pub(crate) fn keep(&self) -> keep::RetentionRules {
         keep::RetentionRules {
             age: self.number(Key::KeepAge).map(Duration::from_secs),
             conversation: self.number(Key::KeepConversation),
@@ -186,7 +177,7 @@ impl Settings {
     }
 
     /// Returns the redaction, or `None` if it is off.
-    pub(in crate::cli) fn redaction(&self) -> Result<Option<Redaction>, Failure> {
+    pub(crate) fn redaction(&self) -> Result<Option<Redaction>, Failure> {
         let stored = match self.redact.apply.value.as_str() {
             "off" => return Ok(None),
             apply => apply == "stored",

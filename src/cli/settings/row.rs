@@ -1,10 +1,10 @@
 //! The definition of a setting.
 
-use crate::cli::settings::value::ValueKind;
+use crate::settings::value::ValueKind;
 
 /// The key of a setting, which is also the index of its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::cli) enum Key {
+pub(crate) enum Key {
     Store,
     Mountpoint,
     Advertise,
@@ -83,7 +83,7 @@ impl Key {
 
 /// The groups of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Group {
+pub(crate) enum Group {
     /// Directories and paths.
     Places,
     /// The behaviour of mounts.
@@ -117,16 +117,16 @@ impl Group {
 
 /// The definition of a setting.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::cli) struct Row {
-    pub(in crate::cli) key: Key,
-    pub(in crate::cli) group: Group,
+pub(crate) struct Row {
+    pub(crate) key: Key,
+    pub(crate) group: Group,
     /// The key in `ctxfs.toml`.
-    pub(in crate::cli) name: &'static str,
-    pub(in crate::cli) kind: ValueKind,
+    pub(crate) name: &'static str,
+    pub(crate) kind: ValueKind,
     /// The default in the syntax of environment variables; empty if it is computed.
-    pub(in crate::cli) default: &'static str,
-    pub(in crate::cli) variable: &'static str,
-    pub(in crate::cli) flag: Option<&'static str>,
+    pub(crate) default: &'static str,
+    pub(crate) variable: &'static str,
+    pub(crate) flag: Option<&'static str>,
     /// A description in a sentence or two.
-    pub(in crate::cli) about: &'static str,
+    pub(crate) about: &'static str,
 }

@@ -5,17 +5,14 @@ mod doors;
 use std::ffi::OsStr;
 use std::sync::LazyLock;
 
-use crate::cli::env;
-use crate::cli::settings::row::Group;
-use crate::cli::settings::row::Key;
-use crate::cli::settings::row::Row;
-use crate::cli::settings::value::Value;
-use crate::cli::settings::value::ValueKind;
+use crate::env;
+use crate::settings::row::{Group, Key, Row};
+use crate::settings::value::{Value, ValueKind};
 
 const LIMIT: &[&str] = &["never", "mirror"];
 
 /// All settings in the order of [`Key`], which is also the order of display.
-pub(in crate::cli) static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| [OWN, doors::ROWS].concat());
+pub(crate) static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| [OWN, doors::ROWS].concat());
 
 /// The settings that stand in no table.
 const OWN: &[Row] = &[
@@ -60,7 +57,7 @@ const OWN: &[Row] = &[
         variable: env::LOG,
         flag: Some("--log"),
         about: "Log level: `error`, `warn`, `info`, `debug`, `trace`, or directives such as \
-                `warn,ctxfs::fuse=trace`.",
+                `warn,ctxfs_fuse=trace`.",
     },
     Row {
         key: Key::WriteOnce,
@@ -381,12 +378,12 @@ const OWN: &[Row] = &[
 
 impl Key {
     /// Returns the definition of the setting.
-    pub(in crate::cli) fn row(self) -> &'static Row {
+    pub(crate) fn row(self) -> &'static Row {
         &ROWS[self as usize]
     }
 
     /// Parses the value of the flag, for clap.
-    pub(in crate::cli) fn parse(self, text: &str) -> Result<Value, String> {
+    pub(crate) fn parse(self, text: &str) -> Result<Value, String> {
         let kind = self.row().kind;
         kind.of_text(OsStr::new(text)).map_err(|_| format!("expected {}", kind.allowed()))
     }

@@ -1,10 +1,9 @@
 //! Settings for some tools.
 
-use globset::Glob;
-use globset::GlobMatcher;
+use globset::{Glob, GlobMatcher};
 
-use crate::cli::settings::origin::Setting;
-use crate::cli::settings::row::Key;
+use crate::settings::origin::Setting;
+use crate::settings::row::Key;
 
 /// The settings in `[tool."..."]` tables, the least specific first.
 ///
@@ -69,8 +68,8 @@ fn glob(pattern: &str) -> Option<GlobMatcher> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::settings::origin::Origin;
-    use crate::cli::settings::value::Value;
+    use crate::settings::origin::Origin;
+    use crate::settings::value::Value;
 
     fn tools(entries: &[(&str, u64)]) -> ToolSettings {
         let setting = |number| Setting { value: Value::Number(number), origin: Origin::Default };

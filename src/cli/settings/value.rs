@@ -8,12 +8,12 @@ use bytesize::ByteSize;
 use serde::Serialize;
 use toml::de::DeValue;
 
-use crate::cli::logging;
+use crate::logging;
 
 /// The value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub(in crate::cli) enum Value {
+pub(crate) enum Value {
     /// A file or a directory.
     Path(PathBuf),
     /// A text, or the word of a choice.
@@ -28,7 +28,7 @@ pub(in crate::cli) enum Value {
 
 /// The kind of value that a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum ValueKind {
+pub(crate) enum ValueKind {
     /// A file or a directory. In a settings file, a relative path starts at the file's directory.
     Path,
     /// A non-empty text.
@@ -51,11 +51,11 @@ pub(in crate::cli) enum ValueKind {
 
 /// The error for a value that a setting does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) struct InvalidValue;
+pub(crate) struct InvalidValue;
 
 impl ValueKind {
     /// Parses the value of an environment variable or a flag.
-    pub(in crate::cli) fn of_text(self, text: &OsStr) -> Result<Value, InvalidValue> {
+    pub(crate) fn of_text(self, text: &OsStr) -> Result<Value, InvalidValue> {
         if self == Self::Path {
             return if text.is_empty() { Err(InvalidValue) } else { Ok(Value::Path(text.into())) };
         }

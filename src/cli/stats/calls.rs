@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::cli::ls;
-use crate::model::CallCounts;
-use crate::model::Counts;
-use crate::model::IndexCounts;
-use crate::model::visible;
+use crate::ls;
+use ctxfs_core::model::{CallCounts, Counts, IndexCounts, visible};
 
 /// Returns a line for each tool, most calls first, and one for the total; nothing without calls.
 pub(super) fn table(by_tool: &BTreeMap<String, Counts>, total: &CallCounts) -> String {

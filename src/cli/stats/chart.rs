@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::ToSpan as _;
 use jiff::civil::Date;
 
-use crate::model::Counts;
+use ctxfs_core::model::Counts;
 
 /// The bars from lowest to highest: U+2581 to U+2588.
 const BARS: [char; 8] = [
@@ -46,7 +46,7 @@ fn bars(numbers: &[u64], top: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Amount;
+    use ctxfs_core::model::Amount;
 
     #[test]
     fn bars_are_in_proportion() {

@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::cli::stats::NAMELESS;
-use crate::cli::stats::calls::time;
-use crate::cli::stats::thousands;
-use crate::model::Counts;
-use crate::model::QuestionCounts;
-use crate::model::visible;
+use crate::stats::calls::time;
+use crate::stats::{NAMELESS, thousands};
+use ctxfs_core::model::{Counts, QuestionCounts, visible};
 
 /// Returns a line for each tool whose outputs were asked about, the dearest first, and one for the
 /// total; nothing without questions.

@@ -1,33 +1,25 @@
 //! The process of a watchdog. Its standard input is the socket to the server. It has one thread,
 //! and one more for each process that it has started.
 
-use std::fs;
-use std::io;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use std::{fs, io, thread};
 
 use rustix::fd::AsFd as _;
 use signal_hook::low_level::pipe;
 
-use crate::cli::args::WatchArgs;
-use crate::cli::env;
-use crate::cli::kept::Kept;
-use crate::cli::remote;
-use crate::cli::stop::SIGNALS;
-use crate::cli::watchdog::protocol::ReceivedRequest;
-use crate::cli::watchdog::protocol::WatchdogReply;
-use crate::cli::watchdog::protocol::line;
-use crate::fuse::mount;
-use crate::fuse::mount::MountError;
-use crate::fuse::mount::MountState;
+use crate::args::WatchArgs;
+use crate::kept::Kept;
+use crate::stop::SIGNALS;
+use crate::watchdog::protocol::{ReceivedRequest, WatchdogReply, line};
+use crate::{env, remote};
+use ctxfs_fuse::kernel::mount;
+use ctxfs_fuse::kernel::mount::{MountError, MountState};
 
 /// The number of looks for a dead mount: a dying server closes its socket before the kernel ends
 /// the mount.
@@ -60,7 +52,7 @@ pub(super) fn spawn(
 }
 
 /// Answers the server until it ends, then clears a dead mount that it left.
-pub(in crate::cli) fn run(args: &WatchArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-watch");
     let server = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     for signal in SIGNALS {

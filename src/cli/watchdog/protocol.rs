@@ -9,14 +9,11 @@
 //! ```
 
 use std::io;
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::Read as _;
-use std::os::fd::BorrowedFd;
-use std::os::fd::OwnedFd;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use crate::cli::passing;
+use crate::passing;
 
 /// The byte that `signal_hook` writes for a signal.
 const SIGNAL: u8 = b'X';

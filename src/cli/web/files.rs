@@ -1,24 +1,19 @@
 //! The directory that an exported conversation goes to.
 
-use std::fs;
 use std::fs::File;
-use std::io;
-use std::io::BufWriter;
-use std::io::Write;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use serde_json::json;
 
-use crate::cli::context::Context;
-use crate::cli::outcome::Failure;
-use crate::engine::Engine;
-use crate::model::Component;
-use crate::web;
-use crate::web::Shelf;
+use crate::context::Context;
+use crate::outcome::Failure;
+use ctxfs_core::model::Component;
+use ctxfs_engine::Engine;
+use ctxfs_web::Shelf;
 
 /// The modes of what is made. Like the store, only its owner reads it.
 const DIRECTORY_MODE: u32 = 0o700;
@@ -33,7 +28,7 @@ pub(super) fn export(
 ) -> anyhow::Result<()> {
     check_empty(dir)?;
     let mut shelf = ExportDir { dir: dir.to_owned() };
-    web::export(engine, id, &mut shelf)?;
+    ctxfs_web::export(engine, id, &mut shelf)?;
     let index = dir.join("index.html");
     context.printer.line(&index.display(), &json!({ "index": index }))
 }

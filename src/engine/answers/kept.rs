@@ -1,15 +1,10 @@
 //! Answers that are kept, so that the same question about the same bytes costs nothing.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::engine::Result;
-use crate::engine::answers::AskedDocument;
-use crate::engine::answers::line;
-use crate::extract::AnswerText;
-use crate::extract::Extraction;
-use crate::extract::Mode;
-use crate::extract::PROMPT_VERSION;
+use crate::Result;
+use crate::answers::{AskedDocument, line};
+use ctxfs_models::extract::{AnswerText, Extraction, Mode, PROMPT_VERSION};
 
 /// A line of `history/answers/<digest>.jsonl`.
 #[derive(Debug, Serialize, Deserialize)]

@@ -3,21 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::engine::Result;
-use crate::engine::answers::Answer;
-use crate::engine::answers::AskedDocument;
-use crate::engine::answers::line;
-use crate::extract::AnswerText;
-use crate::extract::CallRecord;
-use crate::model::Counts;
-use crate::model::DailyCounts;
-use crate::model::QuestionCounts;
-use crate::model::counted_tool;
-use crate::store::Conversation;
-use crate::store::StoreError;
+use crate::Result;
+use crate::answers::{Answer, AskedDocument, line};
+use ctxfs_core::model::{Counts, DailyCounts, QuestionCounts, counted_tool};
+use ctxfs_models::extract::{AnswerText, CallRecord};
+use ctxfs_store::{Conversation, StoreError};
 
 /// The most characters of a question or an answer in an entry.
 const PREVIEW: usize = 500;

@@ -2,17 +2,11 @@
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::engine::Answer;
-use crate::engine::EngineError;
-use crate::engine::Question;
-use crate::engine::Result;
-use crate::engine::Tree;
-use crate::extract::ModeError;
-use crate::model::Component;
-use crate::model::visible;
+use crate::{Answer, EngineError, Question, Result, Tree};
+use ctxfs_core::model::{Component, visible};
+use ctxfs_models::extract::ModeError;
 
 /// The most outputs of a conversation that are read for one question.
 const MOST_READ: usize = 8;

@@ -8,27 +8,16 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::*;
-use crate::engine::EngineOptions;
-use crate::engine::Redaction;
-use crate::extract::ExtractSettings;
-use crate::extract::LanguageModel;
-use crate::extract::ModelFailure;
-use crate::extract::ModelFailureKind;
-use crate::extract::ModelProfile;
-use crate::extract::ModelReply;
-use crate::extract::ModelRequest;
-use crate::extract::Models;
-use crate::extract::ProviderKind;
-use crate::extract::TargetSettings;
-use crate::extract::fixture::Scripted;
-use crate::extract::fixture::answers;
-use crate::extract::fixture::failure;
-use crate::model::Component;
-use crate::model::RelPath;
-use crate::redact::SETS;
-use crate::redact::SecretRules;
-use crate::store::Store;
-use crate::view::fixture::Fixture;
+use crate::{EngineOptions, Redaction};
+use ctxfs_core::model::{Component, RelPath};
+use ctxfs_core::redact::{SETS, SecretRules};
+use ctxfs_models::extract::fixture::{Scripted, answers, failure};
+use ctxfs_models::extract::{
+    ExtractSettings, LanguageModel, ModelFailure, ModelFailureKind, ModelProfile, ModelReply,
+    ModelRequest, Models, ProviderKind, TargetSettings,
+};
+use ctxfs_store::Store;
+use ctxfs_view::fixture::Fixture;
 
 const QUESTION: &str = "which disk is full?";
 const LOG: &str = "start\nERROR disk sdb1 is full\nend\n";
@@ -88,7 +77,7 @@ impl AskedStore {
         self.tree.engine.conversation(&id()).unwrap()
     }
 
-    fn questions(&self) -> crate::model::QuestionCounts {
+    fn questions(&self) -> ctxfs_core::model::QuestionCounts {
         self.tree.engine.counts(None).unwrap().sums.total.questions
     }
 

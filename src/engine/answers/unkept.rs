@@ -6,12 +6,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::engine::answers::AskedDocument;
+use crate::answers::AskedDocument;
 
 /// The answers that are remembered.
 const MOST: usize = 64;
@@ -20,7 +19,7 @@ const SHOWN: Duration = Duration::from_mins(5);
 
 /// The answers of this process that are not kept, the oldest first.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct UnkeptAnswers(Mutex<VecDeque<UnkeptAnswer>>);
+pub(crate) struct UnkeptAnswers(Mutex<VecDeque<UnkeptAnswer>>);
 
 #[derive(Debug)]
 struct UnkeptAnswer {

@@ -9,29 +9,19 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use crate::engine::Computed;
-use crate::engine::Engine;
-use crate::engine::EngineError;
-use crate::engine::Result;
-use crate::engine::SourceFile;
-use crate::engine::Tree;
-use crate::engine::ViewText;
-use crate::engine::answers::AskedDocument;
-use crate::engine::answers::Question;
-use crate::engine::answers::kept;
-use crate::engine::deadline::deadline;
-use crate::engine::spool;
-use crate::extract::Mode;
-use crate::model::Place;
-use crate::model::counted_tool;
-use crate::view::Words;
+use crate::answers::{AskedDocument, Question, kept};
+use crate::deadline::deadline;
+use crate::{Computed, Engine, EngineError, Result, SourceFile, Tree, ViewText, spool};
+use ctxfs_core::model::{Place, counted_tool};
+use ctxfs_models::extract::Mode;
+use ctxfs_view::Words;
 
 const BUSY: &str = "# models are busy with other questions. Look again in a while\n";
 const WAIT: &str = "# a model is reading, and has not answered yet. Look again in a while\n";
 
 /// Answers the question `words` about a file. If its text was computed before, `again` is true: the
 /// answer must be known, of exactly the same version.
-pub(in crate::engine) fn show(
+pub(crate) fn show(
     engine: &Arc<Engine>,
     of: &Computed,
     file: &dyn SourceFile,
@@ -60,7 +50,7 @@ pub(in crate::engine) fn show(
 }
 
 /// Returns the text of a view for which no model can be asked now. The next look-up tries again.
-pub(in crate::engine) fn busy(engine: &Engine, of: &Computed) -> Result<ViewText> {
+pub(crate) fn busy(engine: &Engine, of: &Computed) -> Result<ViewText> {
     of.base.file()?.note_change();
     Ok(spool::held_text(engine, BUSY, None)?)
 }

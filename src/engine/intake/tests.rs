@@ -5,23 +5,14 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::engine::EngineError;
-use crate::engine::EngineOptions;
-use crate::engine::Redaction;
-use crate::engine::Replace;
-use crate::engine::StandInRequest;
-use crate::engine::UnfinishedMessage;
-use crate::engine::quota::tests::of_new_conversation;
-use crate::keep::RetentionRules;
-use crate::message::Batch;
-use crate::model::Limits;
-use crate::redact::SETS;
-use crate::redact::SecretRules;
-use crate::store::Store;
-use crate::view::Audience;
-use crate::view::Form;
-use crate::view::StandIn;
-use crate::view::View;
+use crate::quota::fixture::of_new_conversation;
+use crate::{EngineError, EngineOptions, Redaction, Replace, StandInRequest, UnfinishedMessage};
+use ctxfs_core::model::Limits;
+use ctxfs_core::redact::{SETS, SecretRules};
+use ctxfs_store::Store;
+use ctxfs_store::keep::RetentionRules;
+use ctxfs_store::message::Batch;
+use ctxfs_view::{Audience, Form, StandIn, View};
 
 const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
 
@@ -270,7 +261,7 @@ fn append(fixture: &Fixture) -> std::result::Result<Vec<u8>, EngineError> {
     let log = Arc::new(log);
     let mut unfinished = UnfinishedMessage::default();
     let append = |batch: &Batch| -> Result<()> {
-        let locked = crate::message::LockedLog::wait(&log)?;
+        let locked = ctxfs_store::message::LockedLog::wait(&log)?;
         Ok(locked.append(batch, 0)?)
     };
     fixture.engine.take_messages(
@@ -301,7 +292,7 @@ fn a_message_holds_the_preview_of_its_output() {
     let fixture = Fixture::new(EngineOptions { limits, ..EngineOptions::default() });
     let line = append(&fixture).unwrap();
     let message: serde_json::Value = serde_json::from_slice(&line).unwrap();
-    let path = crate::model::RelPath::new("artifacts/tool/a.txt").unwrap();
+    let path = ctxfs_core::model::RelPath::new("artifacts/tool/a.txt").unwrap();
     let record = fixture.conversation.record(&path).unwrap().unwrap();
     let output = StoredOutput::open(&fixture.engine, &fixture.conversation, record, true).unwrap();
     let preview = fixture.engine.view_in_place(&output, &View::Preview).unwrap();

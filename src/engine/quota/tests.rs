@@ -1,14 +1,13 @@
-use std::fs;
 use std::os::unix::fs::FileExt as _;
-use std::thread;
+use std::{fs, thread};
 
 use tempfile::TempDir;
 
 use super::*;
-use crate::engine::EngineOptions;
-use crate::engine::patience::promptly;
-use crate::engine::patience::slowly;
-use crate::store::Store;
+use crate::EngineOptions;
+use crate::patience::{promptly, slowly};
+use crate::quota::fixture::of_new_conversation;
+use ctxfs_store::Store;
 
 /// Some engines over one store, each of which stands for a process.
 struct Processes {
@@ -41,15 +40,6 @@ impl Processes {
         engine.space.freed(self.conversation.id());
         engine.space.reserve_part(engine, &self.request(growth, false)).unwrap().bytes()
     }
-}
-
-/// Returns the quota that leaves `room` bytes to a new conversation.
-pub(crate) fn of_new_conversation(room: u64) -> u64 {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path()).unwrap();
-    let conversation = store.create_conversation(&Component::new("c").unwrap()).unwrap();
-    SharedRoom::lock(&conversation, true).unwrap().unwrap().set(0, 0).unwrap();
-    Usage::of(&conversation).unwrap().bytes + room
 }
 
 fn request(id: &Component, growth: u64) -> RoomRequest<'_> {

@@ -1,19 +1,21 @@
 //! Other hosts, of which one wrote outputs under names that are in use here.
+#![allow(
+    dead_code,
+    missing_debug_implementations,
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a fixture, of which tests of other crates use a part"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::sync::Mutex;
-use crate::model::Component;
-use crate::model::HostsReport;
-use crate::model::LetGo;
-use crate::model::LettingGo;
-use crate::model::OtherHosts;
-use crate::model::RelPath;
+use crate::sync::Mutex;
+use ctxfs_core::model::{Component, HostsReport, LetGo, LettingGo, OtherHosts, RelPath};
 
 /// A host that wrote what a test says, and that counts who asks for that.
 #[derive(Debug, Default)]
-pub(crate) struct Rival {
+pub struct Rival {
     /// Pairs: the path of an output, and the one that it asked for.
     wrote: Mutex<Vec<[String; 2]>>,
     asked: Mutex<usize>,
@@ -21,7 +23,7 @@ pub(crate) struct Rival {
 
 impl Rival {
     /// From now on the output `name` is one that asked for the name `asked`.
-    pub(crate) fn wrote(&self, name: &str, asked: &str) {
+    pub fn wrote(&self, name: &str, asked: &str) {
         self.wrote.lock().push([name, asked].map(|name| format!("artifacts/tool/{name}")));
     }
 

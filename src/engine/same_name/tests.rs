@@ -8,20 +8,10 @@ use tempfile::TempDir;
 
 use super::fixture::Rival;
 use super::*;
-use crate::engine::EngineOptions;
-use crate::engine::Replace;
-use crate::engine::StandInRequest;
-use crate::engine::StoredOutput;
-use crate::engine::Tree;
-use crate::model::Content as _;
-use crate::model::Folder;
-use crate::model::OtherHosts;
-use crate::model::Provenance;
-use crate::store::ArtifactWriter;
-use crate::store::Store;
-use crate::view::Audience;
-use crate::view::Form;
-use crate::view::StandIn;
+use crate::{EngineOptions, Replace, StandInRequest, StoredOutput, Tree};
+use ctxfs_core::model::{Content as _, Folder, OtherHosts, Provenance};
+use ctxfs_store::{ArtifactWriter, Store};
+use ctxfs_view::{Audience, Form, StandIn};
 
 const OF_ONE: &str = "\nalso:   x~3f09ab.txt, another output of this name, from another host\n";
 const OF_OTHER: &str = "\nalso:   x.txt, another output of this name, from another host\n";

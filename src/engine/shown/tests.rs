@@ -5,26 +5,12 @@ use std::ffi::OsStr;
 use proptest::prelude::*;
 
 use super::*;
-use crate::engine::Redaction;
-use crate::materialize::Checkpoints;
-use crate::materialize::PlainText;
-use crate::materialize::analyze;
-use crate::materialize::analyze_log;
-use crate::model::RelPath;
-use crate::redact::samples::Sample;
-use crate::redact::samples::WrittenForm;
-use crate::redact::samples::rules;
-use crate::redact::samples::samples;
-use crate::redact::samples::written_form;
-use crate::view;
-use crate::view::Audience;
-use crate::view::Derived;
-use crate::view::Form;
-use crate::view::StandIn;
-use crate::view::View;
-use crate::view::ViewDir;
-use crate::view::fixture::InProcess;
-use crate::view::fixture::every_view;
+use crate::Redaction;
+use ctxfs_core::materialize::{Checkpoints, PlainText, analyze, analyze_log};
+use ctxfs_core::model::RelPath;
+use ctxfs_core::redact::samples::{Sample, WrittenForm, rules, samples, written_form};
+use ctxfs_view::fixture::{InProcess, every_view};
+use ctxfs_view::{Audience, Derived, Form, StandIn, View, ViewDir};
 
 /// The kind of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,13 +72,15 @@ fn shown(secrets: &Secrets, bytes: Vec<u8>, kind: Kind, said: &Sample) -> ShownF
 fn assert_hidden(sample: &Sample, subject: &Subject<'_>) {
     for view in every_view() {
         let mut text = Vec::new();
-        let Ok(rendered) = view::render(&view, subject, &|| false, &mut text) else { continue };
+        let Ok(rendered) = ctxfs_view::render(&view, subject, &|| false, &mut text) else {
+            continue;
+        };
         text.extend(rendered.notice.unwrap_or_default().into_bytes());
         sample.assert_hidden(&text, &view.to_string());
     }
     for form in [Form::Summary, Form::Envelope, Form::Handle, Form::Preview] {
         let audience = Audience { tools: &[], is_stored: &|_| false };
-        let answer = view::stand_in_always(form, subject, &audience).unwrap();
+        let answer = ctxfs_view::stand_in_always(form, subject, &audience).unwrap();
         if let StandIn::Replaced(text) = answer {
             sample.assert_hidden(text.as_bytes(), &format!("{form:?}"));
         }
@@ -144,7 +132,7 @@ fn a_filter_makes_no_secret() {
         let view = view_in(ViewDir::Jq, filter);
         let mut text = Vec::new();
         let rendered = file.with_subject(&secrets, &InProcess, |subject| {
-            view::render(&view, subject, &|| false, &mut text).unwrap()
+            ctxfs_view::render(&view, subject, &|| false, &mut text).unwrap()
         });
         text.extend(rendered.notice.unwrap_or_default().into_bytes());
         sample.assert_hidden(&text, filter);
@@ -171,7 +159,7 @@ fn no_question_tells_a_secret() {
             let file = shown(&secrets, text(secret), Kind::Json, &said);
             let mut text = Vec::new();
             let rendered = file.with_subject(&secrets, &InProcess, |subject| {
-                view::render(view, subject, &|| false, &mut text).unwrap()
+                ctxfs_view::render(view, subject, &|| false, &mut text).unwrap()
             });
             (String::from_utf8(text).unwrap(), rendered)
         };

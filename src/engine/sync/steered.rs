@@ -2,28 +2,26 @@
 //!
 //! Shuttle has no clock, and its waits never time out. Here the clock moves when a thread waits for
 //! it: a wait with a limit gives the other threads a turn, then times out.
+#![allow(
+    missing_debug_implementations,
+    missing_docs,
+    reason = "the interface is that of `parking_lot` and `std`, and tests alone use it"
+)]
 
 mod mutex;
-pub(crate) mod thread;
+pub mod thread;
 
 use std::cell::Cell;
-use std::sync::LazyLock;
-use std::sync::PoisonError;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::{LazyLock, PoisonError};
+use std::time::{Duration, Instant};
 
-pub(crate) use mutex::Mutex;
-pub(crate) use mutex::MutexGuard;
-pub(crate) use shuttle::sync::RwLockReadGuard;
+pub use mutex::{Mutex, MutexGuard};
 use shuttle::sync::RwLockWriteGuard;
-pub(crate) use shuttle::sync::atomic;
-pub(crate) use shuttle::sync::mpsc;
-pub(crate) use shuttle::thread_local;
-pub(crate) use shuttle_dashmap::DashMap;
+pub use shuttle::sync::{RwLockReadGuard, atomic, mpsc};
+pub use shuttle::thread_local;
+pub use shuttle_dashmap::DashMap;
 
-use crate::store::Conversation;
-use crate::store::ManifestLock;
-use crate::store::StoreError;
+use ctxfs_store::{Conversation, ManifestLock, StoreError};
 
 /// A wait with this limit or more never times out.
 const FOR_EVER: Duration = Duration::from_mins(1);
@@ -36,12 +34,12 @@ std::thread_local! {
 }
 
 /// Returns the time by which waiting threads are woken.
-pub(crate) fn now() -> Instant {
+pub fn now() -> Instant {
     *BEGINNING + PASSED.get()
 }
 
 /// Does nothing, as the schedule alone decides which thread runs.
-pub(crate) fn lower_priority() {}
+pub fn lower_priority() {}
 
 /// Moves the clock, and gives the other threads a turn.
 fn pass(time: Duration) {
@@ -51,46 +49,46 @@ fn pass(time: Duration) {
 
 /// As `parking_lot::RwLock`.
 #[derive(Debug, Default)]
-pub(crate) struct RwLock<T>(shuttle::sync::RwLock<T>);
+pub struct RwLock<T>(shuttle::sync::RwLock<T>);
 
 impl<T> RwLock<T> {
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// As `parking_lot::Condvar`.
 #[derive(Default)]
-pub(crate) struct Condvar(shuttle::sync::Condvar);
+pub struct Condvar(shuttle::sync::Condvar);
 
 /// As `parking_lot::WaitTimeoutResult`.
 #[derive(Clone, Copy)]
-pub(crate) struct WaitTimeoutResult(bool);
+pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    pub(crate) fn timed_out(self) -> bool {
+    pub fn timed_out(self) -> bool {
         self.0
     }
 }
 
 impl Condvar {
-    pub(crate) fn notify_one(&self) {
+    pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    pub(crate) fn notify_all(&self) {
+    pub fn notify_all(&self) {
         self.0.notify_all();
     }
 
-    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         guard.unlocked(|inner| self.0.wait(inner).unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub(crate) fn wait_while<T>(
+    pub fn wait_while<T>(
         &self,
         guard: &mut MutexGuard<'_, T>,
         mut waits: impl FnMut(&mut T) -> bool,
@@ -100,11 +98,7 @@ impl Condvar {
         }
     }
 
-    pub(crate) fn wait_for<T>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        most: Duration,
-    ) -> WaitTimeoutResult {
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, most: Duration) -> WaitTimeoutResult {
         if most >= FOR_EVER {
             self.wait(guard);
             return WaitTimeoutResult(false);
@@ -113,7 +107,7 @@ impl Condvar {
         WaitTimeoutResult(true)
     }
 
-    pub(crate) fn wait_while_for<T>(
+    pub fn wait_while_for<T>(
         &self,
         guard: &mut MutexGuard<'_, T>,
         mut waits: impl FnMut(&mut T) -> bool,
@@ -129,7 +123,7 @@ impl Condvar {
 
 /// Locks the manifest of `conversation`, and gives the other threads a turn while it is taken: the
 /// kernel's own lock would stop them all.
-pub(crate) fn lock_manifest(
+pub fn lock_manifest(
     conversation: &Conversation,
     _may_wait: bool,
 ) -> Result<ManifestLock, StoreError> {

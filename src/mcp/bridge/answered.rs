@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::mcp::bridge::crossing::Crossing;
-use crate::mcp::bridge::era::Between;
-use crate::mcp::bridge::going_on;
-use crate::mcp::bridge::meeting;
-use crate::mcp::bridge::rounds;
-use crate::mcp::delivery::ServerAnswer;
-use crate::mcp::delivery::deliver_changed;
-use crate::mcp::relay::Relay;
+use crate::bridge::crossing::Crossing;
+use crate::bridge::era::Between;
+use crate::bridge::{going_on, meeting, rounds};
+use crate::delivery::{ServerAnswer, deliver_changed};
+use crate::relay::Relay;
 
 /// Takes the answer to a request between revisions.
-pub(in crate::mcp) async fn answered(relay: &Arc<Relay>, crossing: Crossing, answer: ServerAnswer) {
+pub(crate) async fn answered(relay: &Arc<Relay>, crossing: Crossing, answer: ServerAnswer) {
     match crossing {
         Crossing::Opening { version } => meeting::opened(relay, version, answer).await,
         Crossing::Repeatable(again) => rounds::of_new_server(relay, again, answer).await,
@@ -21,7 +18,7 @@ pub(in crate::mcp) async fn answered(relay: &Arc<Relay>, crossing: Crossing, ans
 }
 
 /// Hands over the answer to any other request.
-pub(in crate::mcp) async fn passed(relay: &Arc<Relay>, answer: ServerAnswer) {
+pub(crate) async fn passed(relay: &Arc<Relay>, answer: ServerAnswer) {
     let is_newer = relay.bridge.between(answer.from.era()) == Some(Between::OldClient);
     let answer = if is_newer { rounds::without_new(answer) } else { answer };
     deliver_changed(relay, answer, Vec::new(), "").await;

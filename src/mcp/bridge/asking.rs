@@ -4,30 +4,19 @@ use std::sync::Arc;
 
 use tokio::time::sleep;
 
-use crate::mcp::bridge::client_said::Ask;
-use crate::mcp::bridge::crossing::BatchInputs;
-use crate::mcp::bridge::crossing::Carrier;
-use crate::mcp::bridge::crossing::Carries;
-use crate::mcp::bridge::crossing::Crossing;
-use crate::mcp::bridge::era::Era;
-use crate::mcp::bridge::held::EarlyQuestion;
-use crate::mcp::bridge::held::HeldCall;
-use crate::mcp::bridge::held::HeldQuestion;
-use crate::mcp::bridge::holding;
-use crate::mcp::bridge::holding::CROWDED;
-use crate::mcp::envelope;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::Kind;
-use crate::mcp::message::Message;
-use crate::mcp::origin;
-use crate::mcp::pending::PendingRequests;
-use crate::mcp::raw_object::quoted;
-use crate::mcp::relay::INTERNAL_ERROR;
-use crate::mcp::relay::INVALID_PARAMS;
-use crate::mcp::relay::METHOD_NOT_FOUND;
-use crate::mcp::relay::Refusal;
-use crate::mcp::relay::Relay;
-use crate::mcp::upstream::Upstream;
+use crate::bridge::client_said::Ask;
+use crate::bridge::crossing::{BatchInputs, Carrier, Carries, Crossing};
+use crate::bridge::era::Era;
+use crate::bridge::held::{EarlyQuestion, HeldCall, HeldQuestion};
+use crate::bridge::holding;
+use crate::bridge::holding::CROWDED;
+use crate::envelope::{Envelope, Kind};
+use crate::message::Message;
+use crate::pending::PendingRequests;
+use crate::raw_object::quoted;
+use crate::relay::{INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Refusal, Relay};
+use crate::upstream::Upstream;
+use crate::{envelope, origin};
 
 /// The most bytes of a question.
 const MOST_BYTES: usize = 16 << 20;
@@ -47,13 +36,13 @@ enum QuestionTaker {
 
 /// Returns true if requests of a server are not for the client, as that takes none. What a server of
 /// the same revision sends passes, where it talks to the client itself.
-pub(in crate::mcp) fn takes_requests(relay: &Relay, from: &Upstream) -> bool {
+pub(crate) fn takes_requests(relay: &Relay, from: &Upstream) -> bool {
     relay.bridge.client() == Some(Era::Modern)
         && (relay.hub.is_some() || from.era() != Some(Era::Modern))
 }
 
 /// Takes a request of a server to a new client, which takes none.
-pub(in crate::mcp) async fn asked(
+pub(crate) async fn asked(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,
     head: &Envelope,

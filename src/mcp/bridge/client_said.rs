@@ -3,11 +3,9 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::mcp::bridge::era::MODERN;
-use crate::mcp::meta;
-use crate::mcp::raw_object;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::quoted;
+use crate::bridge::era::MODERN;
+use crate::raw_object::{RawObject, quoted};
+use crate::{meta, raw_object};
 
 /// The keys of `_meta` by which a request says it.
 pub(super) const REQUEST_KEYS: [&str; 4] =
@@ -18,14 +16,14 @@ const NOBODY: &str = r#"{"name":"ctxfs","version":"1"}"#;
 
 /// The words of a client, as it wrote them.
 #[derive(Debug, Clone)]
-pub(in crate::mcp) struct ClientSaid {
+pub(crate) struct ClientSaid {
     info: String,
     capabilities: String,
 }
 
 /// A kind of request of a server to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::mcp) enum Ask {
+pub(crate) enum Ask {
     Form,
     Url,
     Sampling,
@@ -34,7 +32,7 @@ pub(in crate::mcp) enum Ask {
 
 /// The kinds of requests that a client answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::mcp) struct Abilities([bool; 4]);
+pub(crate) struct Abilities([bool; 4]);
 
 impl Default for ClientSaid {
     fn default() -> Self {
@@ -44,19 +42,19 @@ impl Default for ClientSaid {
 
 impl ClientSaid {
     /// Returns what the parameters of `initialize` say.
-    pub(in crate::mcp) fn of_initialize(params: Option<&RawValue>) -> Self {
+    pub(crate) fn of_initialize(params: Option<&RawValue>) -> Self {
         let params = params.and_then(RawObject::parse).unwrap_or_default();
         Self::of(params.get("clientInfo"), params.get("capabilities"))
     }
 
     /// Returns what the parameters of a request say in `_meta`.
-    pub(in crate::mcp) fn of_request(params: Option<&RawValue>) -> Self {
+    pub(crate) fn of_request(params: Option<&RawValue>) -> Self {
         let said = params.and_then(meta::of).unwrap_or_default();
         Self::of(said.get(meta::CLIENT), said.get(meta::CAPABILITIES))
     }
 
     /// Returns what the `_meta` of a request says.
-    pub(in crate::mcp) fn of_meta(meta: &Value) -> Self {
+    pub(crate) fn of_meta(meta: &Value) -> Self {
         let raw = |key: &str| serde_json::value::to_raw_value(&meta[key]).ok();
         Self::of(raw(meta::CLIENT).as_deref(), raw(meta::CAPABILITIES).as_deref())
     }
@@ -69,7 +67,7 @@ impl ClientSaid {
     }
 
     /// Returns the parameters of `initialize` that say it in revision `version`.
-    pub(in crate::mcp) fn initialize(&self, version: &str) -> String {
+    pub(crate) fn initialize(&self, version: &str) -> String {
         let Self { info, capabilities } = self;
         format!(
             r#"{{"protocolVersion":{},"capabilities":{capabilities},"clientInfo":{info}}}"#,
@@ -78,7 +76,7 @@ impl ClientSaid {
     }
 
     /// Returns the members of `_meta` that say it.
-    pub(in crate::mcp) fn meta(&self) -> String {
+    pub(crate) fn meta(&self) -> String {
         let capabilities = self.without_old_members();
         format!(
             r#""{}":"{MODERN}","{}":{},"{}":{capabilities}"#,
@@ -100,7 +98,7 @@ impl ClientSaid {
         raw_object::object(object.0.iter().filter_map(member))
     }
 
-    pub(in crate::mcp) fn abilities(&self) -> Abilities {
+    pub(crate) fn abilities(&self) -> Abilities {
         let said = RawObject::of(&self.capabilities).unwrap_or_default();
         let has = |name: &str| said.get(name).is_some_and(|json| json.get() != "null");
         let modes = said.get("elicitation").and_then(RawObject::parse);
@@ -112,14 +110,14 @@ impl ClientSaid {
 }
 
 impl Abilities {
-    pub(in crate::mcp) fn has(self, ask: Ask) -> bool {
+    pub(crate) fn has(self, ask: Ask) -> bool {
         self.0[ask as usize]
     }
 }
 
 impl Ask {
     /// Returns the kind of a request; `None` if no client takes such.
-    pub(in crate::mcp) fn of(method: &str, params: Option<&RawValue>) -> Option<Self> {
+    pub(crate) fn of(method: &str, params: Option<&RawValue>) -> Option<Self> {
         match method {
             "sampling/createMessage" => Some(Self::Sampling),
             "roots/list" => Some(Self::Roots),
@@ -133,7 +131,7 @@ impl Ask {
 }
 
 /// Returns the key of `_meta` that a request of 2026-07-28 must have, and does not.
-pub(in crate::mcp) fn lacking(params: Option<&RawValue>) -> Option<&'static str> {
+pub(crate) fn lacking(params: Option<&RawValue>) -> Option<&'static str> {
     let said = params.and_then(meta::of).unwrap_or_default();
     let is_object = |json: &RawValue| json.get().starts_with('{');
     if said.text(meta::REVISION).is_none() {
@@ -143,7 +141,7 @@ pub(in crate::mcp) fn lacking(params: Option<&RawValue>) -> Option<&'static str>
 }
 
 /// Returns the revision that a request names itself.
-pub(in crate::mcp) fn revision_of(params: Option<&RawValue>) -> Option<String> {
+pub(crate) fn revision_of(params: Option<&RawValue>) -> Option<String> {
     Some(meta::of(params?)?.text(meta::REVISION)?.into_owned())
 }
 

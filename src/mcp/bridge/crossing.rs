@@ -1,15 +1,14 @@
 //! The notes on a request that goes from one revision to the other.
 
 use serde_json::Value;
-use tokio::sync::mpsc;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
-use crate::mcp::bridge::client_said::Abilities;
-use crate::mcp::message::Outgoing;
+use crate::bridge::client_said::Abilities;
+use crate::message::Outgoing;
 
 /// A request on its way.
 #[derive(Debug)]
-pub(in crate::mcp) enum Crossing {
+pub(crate) enum Crossing {
     /// `initialize` of a client that asks for revision `version`, to a server of which nothing is
     /// known.
     Opening { version: String },
@@ -20,7 +19,7 @@ pub(in crate::mcp) enum Crossing {
 }
 
 /// A request that is made again with the input that its server asks for.
-pub(in crate::mcp) struct Repeatable {
+pub(crate) struct Repeatable {
     /// It, as it was sent first.
     pub(super) request: Outgoing,
     /// The times that the server has asked.
@@ -33,7 +32,7 @@ pub(in crate::mcp) struct Repeatable {
 
 /// A request that can tell its client what the server asks meanwhile.
 #[derive(Debug)]
-pub(in crate::mcp) struct Carrier {
+pub(crate) struct Carrier {
     /// The questions that its client answers.
     pub(super) abilities: Abilities,
     /// True if its client wants log messages.
@@ -49,7 +48,7 @@ pub(in crate::mcp) struct Carrier {
 
 /// The way in which questions reach the client.
 #[derive(Debug)]
-pub(in crate::mcp) enum Carries {
+pub(crate) enum Carries {
     /// They do not: the client does not expect any at this request.
     Nothing,
     /// The request ends with them, and comes again.
@@ -65,7 +64,7 @@ pub(in crate::mcp) enum Carries {
 
 /// The identity of a request, by which it is known when it comes again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::mcp) struct RequestIdentity {
+pub(crate) struct RequestIdentity {
     /// Its method, server and name.
     pub(super) name: String,
     /// A digest of its arguments.
@@ -81,25 +80,25 @@ impl RequestIdentity {
 
 /// A question of a server at a call of a batch.
 #[derive(Debug)]
-pub(in crate::mcp) struct BatchInput {
+pub(crate) struct BatchInput {
     /// The place of the call in the batch.
-    pub(in crate::mcp) place: usize,
+    pub(crate) place: usize,
     /// The members of the request.
-    pub(in crate::mcp) request: String,
+    pub(crate) request: String,
     /// Gets the result, as JSON.
-    pub(in crate::mcp) answer: oneshot::Sender<String>,
+    pub(crate) answer: oneshot::Sender<String>,
 }
 
 /// Takes the questions at one call of a batch to it.
 #[derive(Debug, Clone)]
-pub(in crate::mcp) struct BatchInputs {
-    pub(in crate::mcp) place: usize,
-    pub(in crate::mcp) sender: mpsc::UnboundedSender<BatchInput>,
+pub(crate) struct BatchInputs {
+    pub(crate) place: usize,
+    pub(crate) sender: mpsc::UnboundedSender<BatchInput>,
 }
 
 impl BatchInputs {
     /// Puts a question. Returns what waits for the answer; it hears of none if the batch ends.
-    pub(in crate::mcp) fn ask(&self, request: String) -> oneshot::Receiver<String> {
+    pub(crate) fn ask(&self, request: String) -> oneshot::Receiver<String> {
         let (answer, waiting) = oneshot::channel();
         // A batch that has ended hears nothing.
         drop(self.sender.send(BatchInput { place: self.place, request, answer }));
@@ -115,7 +114,7 @@ impl std::fmt::Debug for Repeatable {
 
 impl Crossing {
     /// Returns what is noted of a call of a batch.
-    pub(in crate::mcp) fn of_batch(abilities: Abilities, inputs: BatchInputs) -> Self {
+    pub(crate) fn of_batch(abilities: Abilities, inputs: BatchInputs) -> Self {
         Self::Carrier(Carrier {
             abilities,
             logs: false,

@@ -1,14 +1,13 @@
 //! The two ways in which revisions of the protocol work.
 
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The revision without `initialize` that the gateway speaks.
-pub(in crate::mcp) const MODERN: &str = "2026-07-28";
+pub(crate) const MODERN: &str = "2026-07-28";
 
 /// A way, by the words of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::mcp) enum Era {
+pub(crate) enum Era {
     /// Up to 2025-11-25: `initialize` begins a session, and servers send requests.
     Legacy,
     /// Since 2026-07-28: each request says all that is needed, and results ask for input.
@@ -17,11 +16,11 @@ pub(in crate::mcp) enum Era {
 
 /// The era of a peer, once it is known.
 #[derive(Debug, Default)]
-pub(in crate::mcp) struct KnownEra(AtomicU8);
+pub(crate) struct KnownEra(AtomicU8);
 
 /// Peers that speak different revisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::mcp) enum Between {
+pub(crate) enum Between {
     /// A client that speaks the older one.
     OldClient,
     /// A client that speaks the newer one.
@@ -29,7 +28,7 @@ pub(in crate::mcp) enum Between {
 }
 
 impl KnownEra {
-    pub(in crate::mcp) fn get(&self) -> Option<Era> {
+    pub(crate) fn get(&self) -> Option<Era> {
         match self.0.load(Ordering::Relaxed) {
             1 => Some(Era::Legacy),
             2 => Some(Era::Modern),
@@ -37,7 +36,7 @@ impl KnownEra {
         }
     }
 
-    pub(in crate::mcp) fn set(&self, era: Era) {
+    pub(crate) fn set(&self, era: Era) {
         let number = match era {
             Era::Legacy => 1,
             Era::Modern => 2,
@@ -48,7 +47,7 @@ impl KnownEra {
 
 impl Between {
     /// Returns `None` for peers that speak the same, or of whom one has not said what.
-    pub(in crate::mcp) fn of(client: Option<Era>, server: Option<Era>) -> Option<Self> {
+    pub(crate) fn of(client: Option<Era>, server: Option<Era>) -> Option<Self> {
         match (client?, server?) {
             (Era::Legacy, Era::Modern) => Some(Self::OldClient),
             (Era::Modern, Era::Legacy) => Some(Self::NewClient),

@@ -4,13 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::value::RawValue;
 
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::elements;
-use crate::mcp::raw_object::quoted;
-use crate::mcp::raw_object::text;
+use crate::raw_object::{RawObject, elements, quoted, text};
 
 /// The lists that change, by their names in capabilities and in filters.
-pub(in crate::mcp) const LISTS: [(&str, &str); 3] = [
+pub(crate) const LISTS: [(&str, &str); 3] = [
     ("tools", "toolsListChanged"),
     ("prompts", "promptsListChanged"),
     ("resources", "resourcesListChanged"),
@@ -19,19 +16,19 @@ pub(in crate::mcp) const LISTS: [(&str, &str); 3] = [
 /// The most resources of a subscription, and the most bytes of the name of one. Others are not
 /// honored, which the client is told.
 pub(super) const MOST_URIS: usize = 1000;
-pub(in crate::mcp) const LONGEST_URI: usize = 8 << 10;
+pub(crate) const LONGEST_URI: usize = 8 << 10;
 
 /// A filter.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(in crate::mcp) struct Filter {
+pub(crate) struct Filter {
     /// True for each of [`LISTS`] that is asked for.
-    pub(in crate::mcp) lists: [bool; LISTS.len()],
-    pub(in crate::mcp) uris: BTreeSet<String>,
+    pub(crate) lists: [bool; LISTS.len()],
+    pub(crate) uris: BTreeSet<String>,
 }
 
 impl Filter {
     /// Returns the filter in the parameters of `subscriptions/listen`.
-    pub(in crate::mcp) fn of(params: Option<&RawValue>) -> Self {
+    pub(crate) fn of(params: Option<&RawValue>) -> Self {
         let params = params.and_then(RawObject::parse).unwrap_or_default();
         let asked = params.get("notifications").and_then(RawObject::parse).unwrap_or_default();
         let is_asked =
@@ -42,17 +39,17 @@ impl Filter {
         Self { lists: LISTS.map(is_asked), uris: uris.take(MOST_URIS).collect() }
     }
 
-    pub(in crate::mcp) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.uris.is_empty() && self.lists.iter().all(|is_asked| !is_asked)
     }
 
     /// Returns true if it is about the notification that a list has changed.
-    pub(in crate::mcp) fn has(&self, notification: &str) -> bool {
+    pub(crate) fn has(&self, notification: &str) -> bool {
         place_of(notification).is_some_and(|place| self.lists[place])
     }
 
     /// Returns it as JSON.
-    pub(in crate::mcp) fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         let lists = LISTS.iter().zip(self.lists).filter(|(_, is_asked)| *is_asked);
         let mut members: Vec<String> =
             lists.map(|((_, name), _)| format!("\"{name}\":true")).collect();

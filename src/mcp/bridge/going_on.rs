@@ -4,30 +4,17 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::mcp::bridge::Bridge;
-use crate::mcp::bridge::client_said::Abilities;
-use crate::mcp::bridge::client_said::Ask;
-use crate::mcp::bridge::crossing::Carrier;
-use crate::mcp::bridge::crossing::Carries;
-use crate::mcp::bridge::crossing::Crossing;
-use crate::mcp::bridge::crossing::RequestIdentity;
-use crate::mcp::bridge::held::CallEnd;
-use crate::mcp::bridge::held::HeldCall;
-use crate::mcp::bridge::held::HeldQuestion;
-use crate::mcp::bridge::holding;
-use crate::mcp::bridge::result;
-use crate::mcp::delivery::ServerAnswer;
-use crate::mcp::delivery::deliver_changed;
-use crate::mcp::envelope;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::pending::Pending;
-use crate::mcp::pending::PendingRequests;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::relay::INTERNAL_ERROR;
-use crate::mcp::relay::INVALID_PARAMS;
-use crate::mcp::relay::Relay;
-use crate::mcp::relay::Route;
-use crate::mcp::upstream::Upstream;
+use crate::bridge::client_said::{Abilities, Ask};
+use crate::bridge::crossing::{Carrier, Carries, Crossing, RequestIdentity};
+use crate::bridge::held::{CallEnd, HeldCall, HeldQuestion};
+use crate::bridge::{Bridge, holding, result};
+use crate::delivery::{ServerAnswer, deliver_changed};
+use crate::envelope;
+use crate::envelope::Envelope;
+use crate::pending::{Pending, PendingRequests};
+use crate::raw_object::RawObject;
+use crate::relay::{INTERNAL_ERROR, INVALID_PARAMS, Relay, Route};
+use crate::upstream::Upstream;
 
 const GONE: &str = "the call was answered already, or was held too long: make it anew";
 
@@ -170,7 +157,7 @@ async fn conclude(relay: &Arc<Relay>, from: &Arc<Upstream>, outcome: CallEnd, id
 
 impl Bridge {
     /// Keeps the failure of a request for the client that makes it again.
-    pub(in crate::mcp) fn failed(&self, pending: Pending, code: i32, text: &str) {
+    pub(crate) fn failed(&self, pending: Pending, code: i32, text: &str) {
         let number = match pending.crossing.as_deref() {
             Some(Crossing::Carrier(carrier)) => carrier.held(),
             _ => None,
@@ -182,7 +169,7 @@ impl Bridge {
     }
 
     /// Notes that a server waits for no answer any more.
-    pub(in crate::mcp) fn server_ended(&self, index: usize) {
+    pub(crate) fn server_ended(&self, index: usize) {
         self.held.forget_all(index);
     }
 }

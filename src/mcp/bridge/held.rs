@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::mcp::bridge::client_said::Ask;
-use crate::mcp::bridge::question_room::QuestionPlace;
-use crate::mcp::message::Message;
-use crate::mcp::numbered::Numbered;
-use crate::mcp::pending::Pending;
+use crate::bridge::client_said::Ask;
+use crate::bridge::question_room::QuestionPlace;
+use crate::message::Message;
+use crate::numbered::Numbered;
+use crate::pending::Pending;
 
 /// The most calls that are held. The oldest is given up for a new one.
 const MOST: usize = 64;
@@ -17,7 +17,7 @@ const MOST: usize = 64;
 pub(super) const MOST_QUESTIONS: usize = 16;
 
 /// The calls, by their numbers.
-pub(in crate::mcp) struct HeldCalls(Mutex<HeldThings>);
+pub(crate) struct HeldCalls(Mutex<HeldThings>);
 
 struct HeldThings {
     calls: Numbered<HeldCall>,

@@ -1,27 +1,22 @@
 //! New clients, old servers: a call ends with what its server asks, and is held.
 
-use std::sync::Arc;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::mcp::bridge::client_said::Abilities;
-use crate::mcp::bridge::crossing::Carries;
-use crate::mcp::bridge::crossing::Crossing;
-use crate::mcp::bridge::crossing::RequestIdentity;
-use crate::mcp::bridge::held::HeldCall;
-use crate::mcp::bridge::held::HeldQuestion;
-use crate::mcp::envelope;
-use crate::mcp::manager::cancelled;
-use crate::mcp::pending::PendingRequests;
-use crate::mcp::raw_object::quoted;
-use crate::mcp::relay::INTERNAL_ERROR;
-use crate::mcp::relay::Relay;
-use crate::mcp::upstream::Upstream;
+use crate::bridge::client_said::Abilities;
+use crate::bridge::crossing::{Carries, Crossing, RequestIdentity};
+use crate::bridge::held::{HeldCall, HeldQuestion};
+use crate::envelope;
+use crate::manager::cancelled;
+use crate::pending::PendingRequests;
+use crate::raw_object::quoted;
+use crate::relay::{INTERNAL_ERROR, Relay};
+use crate::upstream::Upstream;
 
 /// The time in which questions that come together are asked together.
-pub(in crate::mcp) const SETTLE: Duration = Duration::from_millis(25);
+pub(crate) const SETTLE: Duration = Duration::from_millis(25);
 /// The time that a call is held, if its server has no time for answers.
 const HELD: Duration = Duration::from_mins(10);
 /// The most times that one call is held.

@@ -3,46 +3,43 @@
 
 use serde_json::value::RawValue;
 
-use crate::mcp::bridge::client_said::Abilities;
-use crate::mcp::bridge::client_said::Ask;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Outgoing;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::quoted;
+use crate::bridge::client_said::{Abilities, Ask};
+use crate::envelope::Envelope;
+use crate::message::{Edit, Outgoing};
+use crate::raw_object::{RawObject, quoted};
 
 /// The most requests of one result.
 const MOST: usize = 32;
 
 /// A result that asks.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::mcp) struct InputRequired {
-    pub(in crate::mcp) requests: Vec<InputRequest>,
+pub(crate) struct InputRequired {
+    pub(crate) requests: Vec<InputRequest>,
     /// The state that the server wants back, as it wrote it.
-    pub(in crate::mcp) state: Option<String>,
+    pub(crate) state: Option<String>,
 }
 
 /// A request in such a result.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::mcp) struct InputRequest {
-    pub(in crate::mcp) key: String,
-    pub(in crate::mcp) method: String,
+pub(crate) struct InputRequest {
+    pub(crate) key: String,
+    pub(crate) method: String,
     /// Its parameters, as they are written.
-    pub(in crate::mcp) params: Option<String>,
+    pub(crate) params: Option<String>,
 }
 
 /// An answer to one: its key, and the result as the client wrote it.
-pub(in crate::mcp) type InputResponse = (String, String);
+pub(crate) type InputResponse = (String, String);
 
 /// Returns true for a result that asks.
-pub(in crate::mcp) fn is_input_required(result: &RawValue) -> bool {
+pub(crate) fn is_input_required(result: &RawValue) -> bool {
     let kind = RawObject::parse(result).and_then(|result| result.text("resultType"));
     kind.as_deref() == Some("input_required")
 }
 
 impl InputRequired {
     /// Reads a result that asks. The error is about the server, and follows its name.
-    pub(in crate::mcp) fn of(result: &RawValue, client: Abilities) -> Result<Self, String> {
+    pub(crate) fn of(result: &RawValue, client: Abilities) -> Result<Self, String> {
         let result = RawObject::parse(result).unwrap_or_default();
         let state = result.get("requestState").filter(|state| state.get().starts_with('"'));
         let requests = match result.get("inputRequests") {
@@ -76,7 +73,7 @@ impl InputRequest {
     }
 
     /// Returns it as a request to an old client.
-    pub(in crate::mcp) fn request(&self, id: u64) -> Vec<u8> {
+    pub(crate) fn request(&self, id: u64) -> Vec<u8> {
         let members = self.with_elicitation_id(id).unwrap_or_else(|| self.members());
         format!(r#"{{"jsonrpc":"2.0","id":{id},{members}}}"#).into_bytes()
     }
@@ -95,14 +92,14 @@ impl InputRequest {
     }
 
     /// Returns its members.
-    pub(in crate::mcp) fn members(&self) -> String {
+    pub(crate) fn members(&self) -> String {
         let params = self.params.as_ref().map(|params| format!(",\"params\":{params}"));
         format!("\"method\":{}{}", quoted(&self.method), params.unwrap_or_default())
     }
 }
 
 /// Returns the members that the parameters of the call made again get.
-pub(in crate::mcp) fn repeated(responses: &[InputResponse], state: Option<&str>) -> String {
+pub(crate) fn repeated(responses: &[InputResponse], state: Option<&str>) -> String {
     let state = state.map(|state| format!("\"requestState\":{state}"));
     let responses = (!responses.is_empty()).then(|| {
         let each = responses.iter().map(|(key, result)| format!("{}:{result}", quoted(key)));
@@ -134,7 +131,7 @@ pub(super) fn with_members(request: &Outgoing, number: u64, members: &str) -> Ou
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::bridge::client_said::ClientSaid;
+    use crate::bridge::client_said::ClientSaid;
 
     fn raw(json: &str) -> &RawValue {
         serde_json::from_str(json).unwrap()

@@ -4,18 +4,14 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::mcp::bridge::era::MODERN;
-use crate::mcp::meta;
-use crate::mcp::raw_object;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::elements;
-use crate::mcp::raw_object::quoted;
-use crate::mcp::raw_object::text;
+use crate::bridge::era::MODERN;
+use crate::raw_object::{RawObject, elements, quoted, text};
+use crate::{meta, raw_object};
 
 /// The words of a server, as it wrote them.
 #[derive(Debug, Clone, Default)]
-pub(in crate::mcp) struct Introduction {
-    pub(in crate::mcp) capabilities: String,
+pub(crate) struct Introduction {
+    pub(crate) capabilities: String,
     info: Option<String>,
     instructions: Option<String>,
 }
@@ -50,14 +46,14 @@ impl Introduction {
     }
 
     /// Returns the text of the instructions.
-    pub(in crate::mcp) fn instructions(&self) -> Option<String> {
+    pub(crate) fn instructions(&self) -> Option<String> {
         let raw: &RawValue = serde_json::from_str(self.instructions.as_deref()?).ok()?;
         text(raw).map(Cow::into_owned)
     }
 
     /// Returns true if the capabilities have an object of this name in which `member` is true, or
     /// any if it is "".
-    pub(in crate::mcp) fn has(&self, name: &str, member: &str) -> bool {
+    pub(crate) fn has(&self, name: &str, member: &str) -> bool {
         let found = RawObject::of(&self.capabilities).and_then(|all| all.get(name));
         let Some(found) = found else { return false };
         let is_true = |json: &RawValue| json.get() == "true";

@@ -1,21 +1,16 @@
 //! Notifications for new clients, which ask for them by `subscriptions/listen`.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::mcp::bridge::era::Era;
-use crate::mcp::bridge::filter::Filter;
-use crate::mcp::bridge::filter::LISTS;
-use crate::mcp::bridge::filter::MOST_URIS;
-use crate::mcp::bridge::listening;
-use crate::mcp::hub;
-use crate::mcp::raw_object::quoted;
-use crate::mcp::relay::INVALID_REQUEST;
-use crate::mcp::relay::Relay;
-use crate::mcp::server_request;
+use crate::bridge::era::Era;
+use crate::bridge::filter::{Filter, LISTS, MOST_URIS};
+use crate::bridge::listening;
+use crate::raw_object::quoted;
+use crate::relay::{INVALID_REQUEST, Relay};
+use crate::{hub, server_request};
 
 /// The most subscriptions of a session.
 const MOST: usize = 256;
@@ -177,7 +172,7 @@ async fn subscribe(relay: &Arc<Relay>, index: usize, uri: &str, is_on: bool) -> 
 }
 
 /// Tells a new client that a list has changed, if it asked for that.
-pub(in crate::mcp) async fn changed(relay: &Relay, notification: &str) {
+pub(crate) async fn changed(relay: &Relay, notification: &str) {
     tell(relay, notification, "", |filter| filter.has(notification)).await;
 }
 

@@ -1,26 +1,20 @@
 //! Notifications of new servers: the gateway asks for them by `subscriptions/listen`, and again when
 //! the stream ends.
 
-use std::sync::Arc;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::sleep;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use crate::mcp::bridge::filter::Filter;
-use crate::mcp::bridge::filter::LISTS;
-use crate::mcp::bridge::filter::LONGEST_URI;
-use crate::mcp::bridge::filter::MOST_URIS;
-use crate::mcp::bridge::introduction::Introduction;
-use crate::mcp::relay::Relay;
-use crate::mcp::server_request;
-use crate::mcp::server_request::OpenRequest;
-use crate::mcp::server_request::OwnRequest;
-use crate::mcp::upstream::Upstream;
+use crate::bridge::filter::{Filter, LISTS, LONGEST_URI, MOST_URIS};
+use crate::bridge::introduction::Introduction;
+use crate::relay::Relay;
+use crate::server_request;
+use crate::server_request::{OpenRequest, OwnRequest};
+use crate::upstream::Upstream;
 
 /// The time for the acknowledgement of a subscription.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -51,13 +45,13 @@ impl Default for Listening {
 }
 
 /// Asks a server for the changes of the lists that it announces.
-pub(in crate::mcp) fn listen(relay: &Arc<Relay>, index: usize) {
+pub(crate) fn listen(relay: &Arc<Relay>, index: usize) {
     let known = relay.bridge.introduction.lock().clone();
     listen_to(relay, index, &known.unwrap_or_default());
 }
 
 /// The same for a server that has introduced itself.
-pub(in crate::mcp) fn listen_to(relay: &Arc<Relay>, index: usize, known: &Introduction) {
+pub(crate) fn listen_to(relay: &Arc<Relay>, index: usize, known: &Introduction) {
     {
         let mut state = relay.bridge.listening[index].state.lock();
         state.wanted.lists = LISTS.map(|(list, _)| known.has(list, "listChanged"));

@@ -1,32 +1,24 @@
 //! Which revisions a server speaks: it is asked first in the way of the client, then in the other.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::mcp::bridge::client_said::ClientSaid;
-use crate::mcp::bridge::era::Era;
-use crate::mcp::bridge::introduction::Introduction;
-use crate::mcp::bridge::listening;
-use crate::mcp::delivery::Answer;
-use crate::mcp::delivery::ServerAnswer;
-use crate::mcp::delivery::deliver;
-use crate::mcp::envelope;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::manager::INITIALIZED;
-use crate::mcp::message::Message;
-use crate::mcp::own;
-use crate::mcp::pending::Pending;
-use crate::mcp::pending::PendingKind;
-use crate::mcp::relay::Declared;
-use crate::mcp::relay::Relay;
-use crate::mcp::server_request;
-use crate::mcp::server_request::OwnRequest;
-use crate::mcp::server_request::result_of;
-use crate::mcp::upstream::Upstream;
+use crate::bridge::client_said::ClientSaid;
+use crate::bridge::era::Era;
+use crate::bridge::introduction::Introduction;
+use crate::bridge::listening;
+use crate::delivery::{Answer, ServerAnswer, deliver};
+use crate::envelope::Envelope;
+use crate::manager::INITIALIZED;
+use crate::message::Message;
+use crate::pending::{Pending, PendingKind};
+use crate::relay::{Declared, Relay};
+use crate::server_request::{OwnRequest, result_of};
+use crate::upstream::Upstream;
+use crate::{envelope, own, server_request};
 
 /// The time after which a server that does not answer `server/discover` is taken for an old one,
 /// some of which are silent before `initialize`.
@@ -60,7 +52,7 @@ impl NotMet {
 /// Asks a server what it is, of which nothing is known, and notes the revision that it speaks: by
 /// `initialize` with these parameters, or by `server/discover`. The error is that of the `first`
 /// way.
-pub(in crate::mcp) async fn introduce(
+pub(crate) async fn introduce(
     upstream: &Arc<Upstream>,
     said: &ClientSaid,
     initialize: &str,
@@ -131,14 +123,14 @@ async fn by_discover(
 }
 
 /// Returns true if a new client speaks to the only server, of which nothing is known.
-pub(in crate::mcp) fn is_to_meet(relay: &Relay) -> bool {
+pub(crate) fn is_to_meet(relay: &Relay) -> bool {
     let only = relay.upstreams.first().filter(|_| relay.hub.is_none());
     relay.bridge.client() == Some(Era::Modern) && only.is_some_and(|only| only.era().is_none())
 }
 
 /// Meets the only server for a new client. Those who come meanwhile share the outcome: if it fails,
 /// the server answers their requests itself.
-pub(in crate::mcp) async fn meet(relay: &Arc<Relay>) {
+pub(crate) async fn meet(relay: &Arc<Relay>) {
     let meetings = &relay.bridge.meetings;
     let before = meetings.done.load(Ordering::Relaxed);
     let _turn = meetings.turn.lock().await;

@@ -2,37 +2,33 @@
 
 use std::sync::Arc;
 
-use crate::mcp::bridge::crossing::Crossing;
-use crate::mcp::bridge::era::Between;
-use crate::mcp::bridge::era::Era;
-use crate::mcp::bridge::listeners;
-use crate::mcp::bridge::listening;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::raw;
-use crate::mcp::from_client::request_id;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::meta;
-use crate::mcp::pending::Pending;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::relay::Relay;
-use crate::mcp::upstream::Upstream;
+use crate::bridge::crossing::Crossing;
+use crate::bridge::era::{Between, Era};
+use crate::bridge::{listeners, listening};
+use crate::envelope::{Envelope, raw};
+use crate::from_client::request_id;
+use crate::message::{Edit, Message};
+use crate::meta;
+use crate::pending::Pending;
+use crate::raw_object::RawObject;
+use crate::relay::Relay;
+use crate::upstream::Upstream;
 
 /// Returns true if notifications of a server may have to change.
-pub(in crate::mcp) fn changes_notifications(relay: &Relay, from: &Upstream) -> bool {
+pub(crate) fn changes_notifications(relay: &Relay, from: &Upstream) -> bool {
     let era = from.era();
     relay.bridge.between(era).is_some() || (relay.hub.is_some() && era == Some(Era::Modern))
 }
 
 /// Returns true if a server takes no such notification of the client.
-pub(in crate::mcp) fn is_dropped(relay: &Relay, to: &Upstream, method: &str) -> bool {
+pub(crate) fn is_dropped(relay: &Relay, to: &Upstream, method: &str) -> bool {
     const GONE: [&str; 3] =
         ["notifications/initialized", "notifications/roots/list_changed", "notifications/progress"];
     relay.bridge.between(to.era()) == Some(Between::OldClient) && GONE.contains(&method)
 }
 
 /// Hands a notification to the client, in its revision, if it is for it.
-pub(in crate::mcp) async fn noticed(
+pub(crate) async fn noticed(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,
     method: &str,

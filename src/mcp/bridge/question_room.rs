@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The most bytes of all questions.
 const BYTES: usize = 16 << 20;
@@ -11,13 +10,13 @@ const BYTES: usize = 16 << 20;
 const LEAST: usize = 64 << 10;
 
 /// The reason why a question without room is refused.
-pub(in crate::mcp) const TOO_MUCH: &str = "asks for too much at once";
+pub(crate) const TOO_MUCH: &str = "asks for too much at once";
 
 /// The room.
 pub(super) struct QuestionRoom(Arc<Semaphore>);
 
 /// A part of it, which is free again when this is dropped.
-pub(in crate::mcp) type QuestionPlace = OwnedSemaphorePermit;
+pub(crate) type QuestionPlace = OwnedSemaphorePermit;
 
 impl Default for QuestionRoom {
     fn default() -> Self {

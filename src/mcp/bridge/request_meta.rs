@@ -1,11 +1,10 @@
 //! The `_meta` of requests: what they have to say since 2026-07-28, and did not before.
 
-use crate::mcp::bridge::client_said::REQUEST_KEYS;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::raw_object;
-use crate::mcp::raw_object::RawObject;
+use crate::bridge::client_said::REQUEST_KEYS;
+use crate::envelope::Envelope;
+use crate::message::{Edit, Message};
+use crate::raw_object;
+use crate::raw_object::RawObject;
 
 /// The request has no place for `_meta`: its parameters are no object, or too long for memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +54,7 @@ pub(super) fn stripped(envelope: &Envelope, message: &Message) -> Option<Edit> {
 }
 
 /// Returns parameters, an object, with `members` in their `_meta`, which they do not have.
-pub(in crate::mcp) fn parameters_with(parameters: &str, members: &str) -> String {
+pub(crate) fn parameters_with(parameters: &str, members: &str) -> String {
     let is_empty = |object: RawObject<'_>| object.0.is_empty();
     let comma = if RawObject::of(parameters).is_none_or(is_empty) { "" } else { "," };
     let rest = parameters.trim_start().strip_prefix('{').unwrap_or("}");

@@ -7,40 +7,22 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use crate::mcp::bridge::client_said::ClientSaid;
-use crate::mcp::bridge::client_said::revision_of;
-use crate::mcp::bridge::crossing::Carrier;
-use crate::mcp::bridge::crossing::Carries;
-use crate::mcp::bridge::crossing::Crossing;
-use crate::mcp::bridge::crossing::Repeatable;
-use crate::mcp::bridge::crossing::RequestIdentity;
-use crate::mcp::bridge::era::Between;
-use crate::mcp::bridge::era::Era;
-use crate::mcp::bridge::era::MODERN;
-use crate::mcp::bridge::filter::Filter;
-use crate::mcp::bridge::going_on;
-use crate::mcp::bridge::holding;
-use crate::mcp::bridge::inputs::with_members;
-use crate::mcp::bridge::listeners;
-use crate::mcp::bridge::listening;
-use crate::mcp::bridge::meeting;
-use crate::mcp::bridge::notices;
-use crate::mcp::bridge::request_meta;
-use crate::mcp::bridge::result;
-use crate::mcp::envelope;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::member::Member;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::message::Outgoing;
-use crate::mcp::meta;
-use crate::mcp::permission::ArgumentsDigest;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::relay::INVALID_PARAMS;
-use crate::mcp::relay::METHOD_NOT_FOUND;
-use crate::mcp::relay::Relay;
-use crate::mcp::server_request;
-use crate::mcp::upstream::Upstream;
+use crate::bridge::client_said::{ClientSaid, revision_of};
+use crate::bridge::crossing::{Carrier, Carries, Crossing, Repeatable, RequestIdentity};
+use crate::bridge::era::{Between, Era, MODERN};
+use crate::bridge::filter::Filter;
+use crate::bridge::inputs::with_members;
+use crate::bridge::{
+    going_on, holding, listeners, listening, meeting, notices, request_meta, result,
+};
+use crate::envelope::Envelope;
+use crate::member::Member;
+use crate::message::{Edit, Message, Outgoing};
+use crate::permission::ArgumentsDigest;
+use crate::raw_object::RawObject;
+use crate::relay::{INVALID_PARAMS, METHOD_NOT_FOUND, Relay};
+use crate::upstream::Upstream;
+use crate::{envelope, meta, server_request};
 
 /// The time for the answer to another level of log messages.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -52,7 +34,7 @@ const UNSUPPORTED_VERSION: i32 = -32022;
 const ASKING: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
 
 /// A request on its way to a server.
-pub(in crate::mcp) enum Crossed {
+pub(crate) enum Crossed {
     /// It is answered, or will be.
     Taken,
     /// It goes to the server, with these edits.
@@ -70,7 +52,7 @@ struct Request<'a> {
 }
 
 /// Returns true if a request is answered in place of the servers, as they do not know it.
-pub(in crate::mcp) fn answers(relay: &Relay, method: &str) -> bool {
+pub(crate) fn answers(relay: &Relay, method: &str) -> bool {
     let is_modern = relay.bridge.client() == Some(Era::Modern);
     let only = relay.upstreams.first().filter(|_| relay.hub.is_none());
     let era = only.and_then(|only| only.era());
@@ -84,7 +66,7 @@ pub(in crate::mcp) fn answers(relay: &Relay, method: &str) -> bool {
 }
 
 /// Answers such a request.
-pub(in crate::mcp) async fn answer(
+pub(crate) async fn answer(
     relay: &Arc<Relay>,
     id: String,
     method: &str,
@@ -122,7 +104,7 @@ async fn set_level(relay: &Relay, only: &Upstream, id: String, params: String) {
 }
 
 /// Returns what becomes of a request to a server.
-pub(in crate::mcp) async fn cross(
+pub(crate) async fn cross(
     relay: &Arc<Relay>,
     index: usize,
     id: &str,
@@ -313,7 +295,7 @@ fn digest_of(mut bytes: Outgoing) -> Option<String> {
 
 impl Crossing {
     /// Notes the request as it is sent, with any number.
-    pub(in crate::mcp) fn note(&mut self, request: &Outgoing) {
+    pub(crate) fn note(&mut self, request: &Outgoing) {
         if let Self::Repeatable(again) = self {
             again.request = request.clone();
         }
@@ -321,12 +303,12 @@ impl Crossing {
 }
 
 /// Returns a request with another id.
-pub(in crate::mcp) fn numbered(request: &Outgoing, number: u64) -> Outgoing {
+pub(crate) fn numbered(request: &Outgoing, number: u64) -> Outgoing {
     with_members(request, number, "")
 }
 
 /// Notes that a request between revisions was sent.
-pub(in crate::mcp) fn sent(relay: &Arc<Relay>, index: usize, number: u64) {
+pub(crate) fn sent(relay: &Arc<Relay>, index: usize, number: u64) {
     let able = relay.upstreams[index].with_requests(|requests| {
         match requests.get_mut(number)?.crossing.as_deref()? {
             Crossing::Carrier(Carrier { abilities, carries: Carries::Held { .. }, .. }) => {

@@ -4,15 +4,11 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-use crate::mcp::envelope::error_in;
-use crate::mcp::envelope::raw;
-use crate::mcp::member;
-use crate::mcp::member::Member;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::elements;
-use crate::mcp::raw_object::quoted;
+use crate::envelope::{error_in, raw};
+use crate::member;
+use crate::member::Member;
+use crate::message::{Edit, Message};
+use crate::raw_object::{RawObject, elements, quoted};
 
 /// The members that all results have since 2026-07-28, and those that may be kept.
 const COMPLETE: &str = r#""resultType":"complete","#;
@@ -30,12 +26,12 @@ const URL_REQUIRED: &str = "-32042";
 
 /// Returns the members that a result gets in front for a new client. True for `is_kept` if the
 /// client may keep it for later.
-pub(in crate::mcp) fn first(is_kept: bool) -> &'static str {
+pub(crate) fn first(is_kept: bool) -> &'static str {
     if is_kept { COMPLETE_AND_KEPT } else { COMPLETE }
 }
 
 /// Returns a result, an object, with `first` in front.
-pub(in crate::mcp) fn with_first(first: &str, result: &str) -> String {
+pub(crate) fn with_first(first: &str, result: &str) -> String {
     match result.strip_prefix('{') {
         Some(rest) if rest.starts_with('}') => format!("{{{}{rest}", first.trim_end_matches(',')),
         Some(rest) => format!("{{{first}{rest}"),
@@ -164,8 +160,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::mcp::envelope::Envelope;
-    use crate::mcp::envelope::Kind;
+    use crate::envelope::{Envelope, Kind};
 
     fn changed(result: &str, edits: impl FnOnce(&Message, &Range<usize>) -> Vec<Edit>) -> String {
         let message = Message::whole(format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#));

@@ -8,30 +8,22 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::mcp::bridge::client_said::Abilities;
-use crate::mcp::bridge::crossing::Crossing;
-use crate::mcp::bridge::crossing::Repeatable;
-use crate::mcp::bridge::inputs::InputRequest;
-use crate::mcp::bridge::inputs::InputRequired;
-use crate::mcp::bridge::inputs::InputResponse;
-use crate::mcp::bridge::inputs::is_input_required;
-use crate::mcp::bridge::inputs::repeated;
-use crate::mcp::bridge::inputs::with_members;
-use crate::mcp::bridge::question_room::TOO_MUCH;
-use crate::mcp::bridge::result;
-use crate::mcp::client_question;
-use crate::mcp::delivery::ServerAnswer;
-use crate::mcp::delivery::deliver_changed;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::raw;
-use crate::mcp::manager::cancelled;
-use crate::mcp::message::Message;
-use crate::mcp::pending::Pending;
-use crate::mcp::relay::INTERNAL_ERROR;
-use crate::mcp::relay::Relay;
-use crate::mcp::relay::Route;
-use crate::mcp::server_request::result_of;
-use crate::mcp::upstream::Upstream;
+use crate::bridge::client_said::Abilities;
+use crate::bridge::crossing::{Crossing, Repeatable};
+use crate::bridge::inputs::{
+    InputRequest, InputRequired, InputResponse, is_input_required, repeated, with_members,
+};
+use crate::bridge::question_room::TOO_MUCH;
+use crate::bridge::result;
+use crate::client_question;
+use crate::delivery::{ServerAnswer, deliver_changed};
+use crate::envelope::{Envelope, raw};
+use crate::manager::cancelled;
+use crate::message::Message;
+use crate::pending::Pending;
+use crate::relay::{INTERNAL_ERROR, Relay, Route};
+use crate::server_request::result_of;
+use crate::upstream::Upstream;
 
 /// The most times that a server asks for input at one call, as in the reference implementations.
 const MOST_ROUNDS: u32 = 10;
@@ -107,7 +99,7 @@ async fn answers(
 
 /// Refuses to go on with a call after too many rounds, and waits if no client is to answer. The error
 /// follows the name of the server.
-pub(in crate::mcp) async fn check_round(round: u32, is_alone: bool) -> Result<(), String> {
+pub(crate) async fn check_round(round: u32, is_alone: bool) -> Result<(), String> {
     if round > MOST_ROUNDS {
         return Err(format!("asked for input more than {MOST_ROUNDS} times at one call"));
     }
@@ -118,7 +110,7 @@ pub(in crate::mcp) async fn check_round(round: u32, is_alone: bool) -> Result<()
 }
 
 /// Returns what the answer to a call asks for, if it does. The error follows the name of the server.
-pub(in crate::mcp) fn input_required(
+pub(crate) fn input_required(
     message: &Message,
     client: Abilities,
 ) -> Result<Option<InputRequired>, String> {
@@ -136,7 +128,7 @@ fn result_range(message: &Message) -> Option<Range<usize>> {
 
 /// Puts requests to the client, all at once, and waits for the answers. What is not answered when
 /// this is dropped is taken back. The error follows the name of a server.
-pub(in crate::mcp) async fn put(
+pub(crate) async fn put(
     relay: &Arc<Relay>,
     requests: Vec<InputRequest>,
 ) -> Result<Vec<InputResponse>, String> {

@@ -1,13 +1,11 @@
 //! Reading typed values from the tree of a file, with the place of what is wrong.
 
-use jsonc_parser::ast::ObjectProp;
-use jsonc_parser::ast::Value;
+use jsonc_parser::ast::{ObjectProp, Value};
 use jsonc_parser::common::Ranged as _;
 
-use crate::mcp::config::expand::expand;
-use crate::mcp::config::flaw::Flaw;
-use crate::mcp::config::flaw::Severity;
-use crate::mcp::config::secret::Secret;
+use crate::config::expand::expand;
+use crate::config::flaw::{Flaw, Severity};
+use crate::config::secret::Secret;
 
 /// Reads a file, and collects its flaws.
 pub(super) struct Reader<'a> {

@@ -2,17 +2,13 @@
 
 use std::time::Duration;
 
-use jsonc_parser::ast::ObjectProp;
-use jsonc_parser::ast::Value;
+use jsonc_parser::ast::{ObjectProp, Value};
 
-use crate::mcp::config::SERVERS;
-use crate::mcp::config::Server;
-use crate::mcp::config::Transport;
-use crate::mcp::config::reader::Reader;
-use crate::mcp::config::reader::Wrong;
-use crate::mcp::config::secret::Secret;
-use crate::mcp::config::tool_filter::ToolFilter;
-use crate::model::visible;
+use crate::config::reader::{Reader, Wrong};
+use crate::config::secret::Secret;
+use crate::config::tool_filter::ToolFilter;
+use crate::config::{SERVERS, Server, Transport};
+use ctxfs_core::model::visible;
 
 /// The keys that are known, for messages.
 const KNOWN: &str = "command, args, env, cwd, type, url, headers, trust, timeout, tools, prefix, \

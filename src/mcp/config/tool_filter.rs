@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use globset::Glob;
-use globset::GlobMatcher;
+use globset::{Glob, GlobMatcher};
 
 /// Globs of the tools that are offered, and of those that are not. Without any, all are offered.
 #[derive(Clone, Default)]

@@ -2,13 +2,12 @@
 
 use std::cmp::Reverse;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::mcp::context::number;
-use crate::mcp::shelf::OpenShelf;
-use crate::model::ContextRef;
-use crate::view::context_ref;
+use crate::context::number;
+use crate::shelf::OpenShelf;
+use ctxfs_core::model::ContextRef;
+use ctxfs_view::context_ref;
 
 /// The rows of an answer, unless its caller says otherwise.
 const ROWS: u64 = 50;

@@ -3,41 +3,36 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rmcp::model::Tool;
-use rmcp::model::ToolAnnotations;
-use serde_json::Value;
-use serde_json::json;
+use rmcp::model::{Tool, ToolAnnotations};
+use serde_json::{Value, json};
 
-use crate::engine::Question;
-use crate::engine::Tree;
-use crate::extract::CallRecord;
-use crate::extract::Mode;
-use crate::extract::Stopped;
-use crate::mcp::context::locate::Location;
-use crate::mcp::shelf::OpenShelf;
-use crate::mcp::tool_name::TrueName;
+use crate::context::locate::Location;
+use crate::shelf::OpenShelf;
+use crate::tool_name::TrueName;
+use ctxfs_engine::{Question, Tree};
+use ctxfs_models::extract::{CallRecord, Mode, Stopped};
 
 /// The name of the tool.
-pub(in crate::mcp) const NAME: &str = "tool_output";
+pub(crate) const NAME: &str = "tool_output";
 /// The most outputs that one question is about.
 const MOST: usize = 32;
 const ARGUMENTS: [&str; 3] = ["handle", "extract", "mode"];
 
 /// The client that waits for an answer.
-pub(in crate::mcp) struct AnswerWaiter<'a> {
+pub(crate) struct AnswerWaiter<'a> {
     /// True once the request was cancelled.
-    pub(in crate::mcp) stopped: &'a Stopped<'a>,
+    pub(crate) stopped: &'a Stopped<'a>,
     /// Told of each call of a model that has ended.
-    pub(in crate::mcp) tell: &'a (dyn Fn(&CallRecord) + Sync),
+    pub(crate) tell: &'a (dyn Fn(&CallRecord) + Sync),
 }
 
 /// Returns its name as that of a tool of the server `ctxfs`, as limits and permissions name it.
-pub(in crate::mcp) fn true_name() -> TrueName {
+pub(crate) fn true_name() -> TrueName {
     TrueName { server: "ctxfs".to_owned(), tool: NAME.to_owned() }
 }
 
 /// Returns the tool.
-pub(in crate::mcp) fn tool() -> Tool {
+pub(crate) fn tool() -> Tool {
     let text = json!({"type": "string", "minLength": 1});
     let schema = json!({
         "type": "object",
@@ -67,7 +62,7 @@ pub(in crate::mcp) fn tool() -> Tool {
 }
 
 /// Returns the result of a call. The error is for the model.
-pub(in crate::mcp) fn answer(
+pub(crate) fn answer(
     open: &OpenShelf,
     arguments: &Value,
     waiter: &AnswerWaiter<'_>,

@@ -1,18 +1,15 @@
 //! Finding what a reference means, inside the conversation.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::engine::EngineError;
-use crate::engine::OpenedFile;
-use crate::engine::Tree;
-use crate::mcp::shelf::OpenShelf;
+use crate::shelf::OpenShelf;
+use ctxfs_engine::{EngineError, OpenedFile, Tree};
 
 /// The directories in which a bare name may be.
 const FOLDERS: [&str; 3] = ["", "artifacts/tool/", "artifacts/terminal/"];
 
 /// A file or view of the conversation.
-pub(in crate::mcp) struct Location<'a> {
+pub(crate) struct Location<'a> {
     open: &'a OpenShelf,
     /// The path in the conversation.
     path: String,
@@ -20,12 +17,12 @@ pub(in crate::mcp) struct Location<'a> {
 
 impl<'a> Location<'a> {
     /// Returns the place at `path` in the conversation, which need not exist.
-    pub(in crate::mcp) fn at(open: &'a OpenShelf, path: &str) -> Self {
+    pub(crate) fn at(open: &'a OpenShelf, path: &str) -> Self {
         Self { open, path: path.to_owned() }
     }
 
     /// Finds what a reference, a handle, the id of a call or a path of the mount means.
-    pub(in crate::mcp) fn find(open: &'a OpenShelf, reference: &str) -> Result<Self, String> {
+    pub(crate) fn find(open: &'a OpenShelf, reference: &str) -> Result<Self, String> {
         let inside = inside(open, reference.trim()).ok_or_else(|| not_found(reference))?;
         for folder in FOLDERS {
             let found = Self::at(open, &format!("{folder}{inside}"));
@@ -43,11 +40,11 @@ impl<'a> Location<'a> {
     }
 
     /// Returns the place of a view.
-    pub(in crate::mcp) fn view(&self, view: &str) -> Self {
+    pub(crate) fn view(&self, view: &str) -> Self {
         Self::at(self.open, &format!("{}.{view}", self.path))
     }
 
-    pub(in crate::mcp) fn open(&self) -> Result<OpenedFile, String> {
+    pub(crate) fn open(&self) -> Result<OpenedFile, String> {
         self.try_open().map_err(|error| {
             if is_absence(&error) {
                 format!(
@@ -62,7 +59,7 @@ impl<'a> Location<'a> {
     }
 
     /// Returns the reference.
-    pub(in crate::mcp) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("ctx://{}/{}", self.open.conversation.id(), self.path)
     }
 
@@ -71,7 +68,7 @@ impl<'a> Location<'a> {
     }
 
     /// Returns the path in the tree of the engine.
-    pub(in crate::mcp) fn in_tree(&self) -> PathBuf {
+    pub(crate) fn in_tree(&self) -> PathBuf {
         let shows_one = self.open.engine.options.only.is_some();
         let above = if shows_one {
             Path::new("")

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::mcp::context::number;
+use crate::context::number;
 
 /// Returns the name of the view that makes the search which `arguments` describe.
 pub(super) fn query(arguments: &Value) -> Result<String, String> {

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::mcp::shelf::OpenShelf;
-use crate::model::Content;
+use crate::shelf::OpenShelf;
+use ctxfs_core::model::Content;
 
 /// The most bytes, where the limits have none.
 const MOST: u64 = 1 << 20;

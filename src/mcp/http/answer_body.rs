@@ -2,17 +2,14 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::Context;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use hyper::body::Body;
-use hyper::body::Frame;
-use hyper::body::SizeHint;
+use hyper::body::{Body, Frame, SizeHint};
 
-use crate::mcp::http::event_body::EventBody;
-use crate::mcp::json_body::JsonBody;
-use crate::mcp::queue::Queued;
+use crate::http::event_body::EventBody;
+use crate::json_body::JsonBody;
+use crate::queue::Queued;
 
 pub(super) enum AnswerBody {
     Text(Option<Bytes>),

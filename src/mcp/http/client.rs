@@ -2,37 +2,27 @@
 
 use std::io;
 use std::sync::Arc;
-use std::task::Context;
-use std::task::Poll;
-use std::time::Duration;
-use std::time::Instant;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::mcp::bridge::era::Era;
-use crate::mcp::envelope;
-use crate::mcp::envelope::Kind;
-use crate::mcp::from_client::request_id;
-use crate::mcp::http::gate::Owner;
-use crate::mcp::http::streams::Asked;
-use crate::mcp::http::streams::Delivered;
-use crate::mcp::http::streams::Event;
-use crate::mcp::http::streams::Events;
-use crate::mcp::http::streams::Streams;
-use crate::mcp::line_reader::Line;
-use crate::mcp::manager::cancelled;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::parsed::Parsed;
-use crate::mcp::queue;
-use crate::mcp::queue::Receiver;
-use crate::mcp::relay::METHOD_NOT_FOUND;
-use crate::mcp::session::Gateway;
-use crate::mcp::session::Session;
-use crate::mcp::shelf::LazyShelf;
+use crate::bridge::era::Era;
+use crate::envelope::Kind;
+use crate::from_client::request_id;
+use crate::http::gate::Owner;
+use crate::http::streams::{Asked, Delivered, Event, Events, Streams};
+use crate::line_reader::Line;
+use crate::manager::cancelled;
+use crate::message::{Edit, Message};
+use crate::parsed::Parsed;
+use crate::queue::Receiver;
+use crate::relay::METHOD_NOT_FOUND;
+use crate::session::{Gateway, Session};
+use crate::shelf::LazyShelf;
+use crate::{envelope, queue};
 
 /// The time after which a client that does not read is gone.
 const STUCK: Duration = Duration::from_mins(2);

@@ -9,13 +9,11 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::mcp::http::client::Client;
-use crate::mcp::http::gate::Owner;
-use crate::mcp::http::refusal::Refusal;
-use crate::mcp::session::Gateway;
-use crate::mcp::shelf::LazyShelf;
-use crate::mcp::shelf::Shelf;
-use crate::mcp::shelf::Shelves;
+use crate::http::client::Client;
+use crate::http::gate::Owner;
+use crate::http::refusal::Refusal;
+use crate::session::Gateway;
+use crate::shelf::{LazyShelf, Shelf, Shelves};
 
 /// The most sessions. Each has servers of its own.
 const MOST: usize = 64;

@@ -1,18 +1,15 @@
 //! A stream of events, as the body of an answer.
 
 use std::io;
-use std::task::Context;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::Interval;
-use tokio::time::MissedTickBehavior;
-use tokio::time::interval;
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::mcp::http::client::OpenStream;
-use crate::mcp::http::streams::Event;
-use crate::mcp::one_line::flatten;
+use crate::http::client::OpenStream;
+use crate::http::streams::Event;
+use crate::one_line::flatten;
 
 /// The time after which a comment shows that the connection lives.
 const QUIET: Duration = Duration::from_secs(15);

@@ -6,13 +6,11 @@
 use std::net::IpAddr;
 
 use blake3::Hash;
-use hyper::HeaderMap;
-use hyper::StatusCode;
-use hyper::header;
 use hyper::header::HeaderName;
 use hyper::http::uri::Authority;
+use hyper::{HeaderMap, StatusCode, header};
 
-use crate::mcp::http::refusal::Refusal;
+use crate::http::refusal::Refusal;
 
 /// The rules.
 pub(super) struct Gate {

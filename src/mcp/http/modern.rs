@@ -4,17 +4,14 @@ use hyper::HeaderMap;
 use rmcp::model::ProtocolVersion;
 use serde_json::json;
 
-use crate::mcp::bridge::client_said::lacking;
-use crate::mcp::bridge::era::MODERN;
-use crate::mcp::envelope::Kind;
-use crate::mcp::headers::METHOD;
-use crate::mcp::headers::NAME;
-use crate::mcp::headers::VERSION;
-use crate::mcp::headers::decoded;
-use crate::mcp::http::gate::only;
-use crate::mcp::http::refusal::Refusal;
-use crate::mcp::parsed::Parsed;
-use crate::mcp::relay::INVALID_PARAMS;
+use crate::bridge::client_said::lacking;
+use crate::bridge::era::MODERN;
+use crate::envelope::Kind;
+use crate::headers::{METHOD, NAME, VERSION, decoded};
+use crate::http::gate::only;
+use crate::http::refusal::Refusal;
+use crate::parsed::Parsed;
+use crate::relay::INVALID_PARAMS;
 
 /// The code for headers that do not fit their body, and for a revision that is not known.
 pub(super) const HEADER_MISMATCH: i32 = -32020;
@@ -60,8 +57,8 @@ mod tests {
     use hyper::header::HeaderName;
 
     use super::*;
-    use crate::mcp::headers::encoded;
-    use crate::mcp::message::Message;
+    use crate::headers::encoded;
+    use crate::message::Message;
 
     fn parsed(text: &str) -> Parsed {
         Parsed::of(Message::whole(text.to_owned())).unwrap()

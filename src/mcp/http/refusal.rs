@@ -1,12 +1,10 @@
 //! The answer to a request over HTTP that is not taken.
 
-use hyper::Response;
-use hyper::StatusCode;
-use hyper::header;
 use hyper::header::HeaderValue;
+use hyper::{Response, StatusCode, header};
 use serde_json::json;
 
-use crate::mcp::relay::INVALID_REQUEST;
+use crate::relay::INVALID_REQUEST;
 
 /// A status, and an error of JSON-RPC that says why.
 #[derive(Debug)]

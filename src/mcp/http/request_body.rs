@@ -8,19 +8,16 @@ use hyper::StatusCode;
 use hyper::body::Incoming;
 use tokio::io::AsyncReadExt as _;
 
-use crate::mcp::body_reader::BodyReader;
-use crate::mcp::envelope::EnvelopeError;
-use crate::mcp::http::refusal::Refusal;
-use crate::mcp::line_reader::Line;
-use crate::mcp::line_reader::LineReader;
-use crate::mcp::message::Message;
-use crate::mcp::message_batch::is_batch;
-use crate::mcp::message_batch::messages;
-use crate::mcp::one_line::OneLine;
-use crate::mcp::parsed::Parsed;
-use crate::mcp::relay::INVALID_REQUEST;
-use crate::mcp::relay::PARSE_ERROR;
-use crate::mcp::shelf::LazyShelf;
+use crate::body_reader::BodyReader;
+use crate::envelope::EnvelopeError;
+use crate::http::refusal::Refusal;
+use crate::line_reader::{Line, LineReader};
+use crate::message::Message;
+use crate::message_batch::{is_batch, messages};
+use crate::one_line::OneLine;
+use crate::parsed::Parsed;
+use crate::relay::{INVALID_REQUEST, PARSE_ERROR};
+use crate::shelf::LazyShelf;
 
 /// The pause after which the rest of a body is not waited for, and the time for all of it.
 const PAUSE: Duration = Duration::from_secs(30);

@@ -4,27 +4,19 @@
 //! a number here, which is also the token of its progress, and messages about it get the client's
 //! own id and token back.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
-use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::Kind;
-use crate::mcp::envelope::error_in;
-use crate::mcp::envelope::raw;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::meta;
-use crate::mcp::queue::Queued;
-use crate::mcp::raw_object::RawObject;
+use crate::envelope::{Envelope, Kind, error_in, raw};
+use crate::message::{Edit, Message};
+use crate::meta;
+use crate::queue::Queued;
+use crate::raw_object::RawObject;
 
 /// The most messages, and their bytes, that wait for a stream to be opened.
 const MOST_HELD: usize = 256;

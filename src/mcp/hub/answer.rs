@@ -3,49 +3,37 @@
 use std::sync::Arc;
 
 use rmcp::model::InitializeResult;
-use serde_json::Map;
-use serde_json::Value;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
-use crate::mcp::bridge::era::Era;
-use crate::mcp::context;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::hub::Hub;
-use crate::mcp::hub::batch;
-use crate::mcp::hub::catalog::CatalogKind;
-use crate::mcp::hub::index_tools;
-use crate::mcp::hub::introduction;
-use crate::mcp::hub::listing;
-use crate::mcp::hub::names;
-use crate::mcp::message::Message;
-use crate::mcp::own;
-use crate::mcp::pending::ListKind;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::relay::INVALID_PARAMS;
-use crate::mcp::relay::METHOD_NOT_FOUND;
-use crate::mcp::relay::Refusal;
-use crate::mcp::relay::Relay;
-use crate::mcp::server_request;
+use crate::bridge::era::Era;
+use crate::envelope::Envelope;
+use crate::hub::catalog::CatalogKind;
+use crate::hub::{Hub, batch, index_tools, introduction, listing, names};
+use crate::message::Message;
+use crate::pending::ListKind;
+use crate::raw_object::RawObject;
+use crate::relay::{INVALID_PARAMS, METHOD_NOT_FOUND, Refusal, Relay};
+use crate::{context, own, server_request};
 
 /// Capabilities of servers that do not hold for several at once.
 const NOT_SHARED: [&str; 2] = ["tasks", "experimental"];
 
 /// Begins with a client whose first request is none of those that begin a session. Waits for the
 /// servers, but not long.
-pub(in crate::mcp) async fn begin(relay: &Arc<Relay>, hub: &Hub, params: Option<&RawValue>) {
+pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, params: Option<&RawValue>) {
     let params = params.map_or("{}", RawValue::get);
     let params: Value = serde_json::from_str(params).unwrap_or_default();
     introduction::begin_by_request(relay, hub, &params).await;
 }
 
 /// Returns true for a request that begins a session.
-pub(in crate::mcp) fn begins(method: &str) -> bool {
+pub(crate) fn begins(method: &str) -> bool {
     matches!(method, "initialize" | "server/discover")
 }
 
 /// Returns true if the gateway answers a request for its servers.
-pub(in crate::mcp) fn answers(hub: &Hub, method: &str, name: Option<&str>) -> bool {
+pub(crate) fn answers(hub: &Hub, method: &str, name: Option<&str>) -> bool {
     match method {
         "logging/setLevel" => true,
         method if begins(method) => true,
@@ -55,7 +43,7 @@ pub(in crate::mcp) fn answers(hub: &Hub, method: &str, name: Option<&str>) -> bo
 }
 
 /// Answers a request, as JSON.
-pub(in crate::mcp) async fn answer(
+pub(crate) async fn answer(
     relay: &Arc<Relay>,
     hub: &Hub,
     (id, method): (&str, &str),
@@ -210,7 +198,7 @@ fn set_level(relay: &Relay, hub: &Hub, params: &str) {
 }
 
 /// Returns the name of the tool that a request calls.
-pub(in crate::mcp) fn called<'a>(
+pub(crate) fn called<'a>(
     method: &str,
     envelope: &Envelope,
     message: &'a Message,

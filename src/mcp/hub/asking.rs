@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::mcp::bridge::client_said::Abilities;
-use crate::mcp::bridge::client_said::Ask;
-use crate::mcp::client_question;
-use crate::mcp::permission::Answer;
-use crate::mcp::relay::Relay;
+use crate::bridge::client_said::{Abilities, Ask};
+use crate::client_question;
+use crate::permission::Answer;
+use crate::relay::Relay;
 
 /// The way in which a client can put a question to a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

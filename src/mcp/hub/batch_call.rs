@@ -7,24 +7,20 @@ use std::time::Instant;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use crate::mcp::bridge;
-use crate::mcp::bridge::InputRequest;
-use crate::mcp::bridge::InputResponse;
-use crate::mcp::bridge::client_said::ClientSaid;
-use crate::mcp::bridge::crossing::BatchInputs;
-use crate::mcp::bridge::crossing::Crossing;
-use crate::mcp::call_id::new_call;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::message::Message;
-use crate::mcp::pending::Call;
-use crate::mcp::raw_object::quoted;
-use crate::mcp::relay::Relay;
-use crate::mcp::results;
-use crate::mcp::results::StoredPart;
-use crate::mcp::server_request;
-use crate::mcp::server_request::OwnRequest;
-use crate::mcp::tool_name::TrueName;
-use crate::mcp::upstream::Upstream;
+use crate::bridge::client_said::ClientSaid;
+use crate::bridge::crossing::{BatchInputs, Crossing};
+use crate::bridge::{InputRequest, InputResponse};
+use crate::call_id::new_call;
+use crate::envelope::Envelope;
+use crate::message::Message;
+use crate::pending::Call;
+use crate::raw_object::quoted;
+use crate::relay::Relay;
+use crate::results::StoredPart;
+use crate::server_request::OwnRequest;
+use crate::tool_name::TrueName;
+use crate::upstream::Upstream;
+use crate::{bridge, results, server_request};
 
 /// The most bytes of arguments that are recorded.
 const MOST_ARGUMENTS: usize = 64 * 1024;

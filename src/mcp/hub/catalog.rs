@@ -7,11 +7,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::elements;
-use crate::mcp::raw_object::quoted;
-use crate::mcp::server_request;
-use crate::mcp::upstream::Upstream;
+use crate::raw_object::{RawObject, elements, quoted};
+use crate::server_request;
+use crate::upstream::Upstream;
 
 /// The most pages and rows of a list, and the most bytes of them. A server that says more is cut
 /// short, and the log says so.

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::mcp::index;
-use crate::mcp::index::Index;
-use crate::mcp::relay::Relay;
-use crate::mcp::shelf::LazyShelf;
-use crate::model::Component;
+use crate::index;
+use crate::index::Index;
+use crate::relay::Relay;
+use crate::shelf::LazyShelf;
+use ctxfs_core::model::Component;
 
 /// Writes the index. A failure is logged: what a client is told does not depend on it.
 pub(super) fn write(shelf: &LazyShelf, index: &Index) {

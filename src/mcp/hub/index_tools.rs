@@ -4,38 +4,23 @@
 //! The client keeps what it is told at the start, whatever the servers do later: the list of tools
 //! is fixed. Later changes are in `catalog/index.json` and in the answers of `get_tool_details`.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use rmcp::model::Tool as ListedTool;
-use rmcp::model::ToolAnnotations;
-use serde_json::Value;
-use serde_json::json;
+use rmcp::model::{Tool as ListedTool, ToolAnnotations};
+use serde_json::{Value, json};
 
-use crate::mcp::held_state::HeldKey;
-use crate::mcp::hub::Hub;
-use crate::mcp::hub::batch::HeldBatches;
-use crate::mcp::hub::catalog::CatalogKind;
-use crate::mcp::hub::index_file;
-use crate::mcp::hub::names;
-use crate::mcp::hub::names::BATCH;
-use crate::mcp::hub::names::DETAILS;
-use crate::mcp::hub::weight;
-use crate::mcp::index;
-use crate::mcp::index::Index;
-use crate::mcp::index::OVERVIEW_BYTES;
-use crate::mcp::index::Tool;
-use crate::mcp::own;
-use crate::mcp::permission::Annotations;
-use crate::mcp::permission::Remembered;
-use crate::mcp::permission::RiskRules;
-use crate::mcp::permission::Rules;
-use crate::mcp::relay::Relay;
-use crate::mcp::relay::failure;
-use crate::mcp::tool_name::TrueName;
-use crate::model::Counts;
-use crate::model::IndexCounts;
+use crate::held_state::HeldKey;
+use crate::hub::batch::HeldBatches;
+use crate::hub::catalog::CatalogKind;
+use crate::hub::names::{BATCH, DETAILS};
+use crate::hub::{Hub, index_file, names, weight};
+use crate::index::{Index, OVERVIEW_BYTES, Tool};
+use crate::permission::{Annotations, Remembered, RiskRules, Rules};
+use crate::relay::{Relay, failure};
+use crate::tool_name::TrueName;
+use crate::{index, own};
+use ctxfs_core::model::{Counts, IndexCounts};
 
 /// The words of the instructions, before the index.
 const WORDS: &str = "The tools of several servers are called through two: get_tool_details tells \
@@ -64,7 +49,7 @@ pub struct IndexOptions {
 }
 
 /// The state of index mode.
-pub(in crate::mcp) struct IndexMode {
+pub(crate) struct IndexMode {
     pub(super) options: IndexOptions,
     /// The index as it is, by the version of the names that it was made of.
     built: Mutex<Option<(u64, Arc<Index>)>>,
@@ -76,7 +61,7 @@ pub(in crate::mcp) struct IndexMode {
 }
 
 impl IndexMode {
-    pub(in crate::mcp) fn new(options: IndexOptions, random: [u8; 32]) -> Self {
+    pub(crate) fn new(options: IndexOptions, random: [u8; 32]) -> Self {
         Self {
             options,
             built: Mutex::default(),

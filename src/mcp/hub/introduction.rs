@@ -1,21 +1,17 @@
 //! The servers are told who the client is, and say what they are: all at once, none waits for
 //! another. One that fails is tried again, with growing pauses.
 
-use std::sync::Arc;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use serde_json::Map;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use crate::mcp::bridge;
-use crate::mcp::bridge::era::Era;
-use crate::mcp::hub::Hub;
-use crate::mcp::hub::catalog::CatalogKind;
-use crate::mcp::own;
-use crate::mcp::relay::Relay;
+use crate::bridge::era::Era;
+use crate::hub::Hub;
+use crate::hub::catalog::CatalogKind;
+use crate::relay::Relay;
+use crate::{bridge, own};
 
 /// The time that the client's first answer waits for the servers.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -140,7 +136,7 @@ pub(super) async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced:
 
 /// Asks a server again for the lists that a notification is about, unless that is being done, and
 /// then tells the client.
-pub(in crate::mcp) fn changed(relay: &Arc<Relay>, server: usize, notification: &str) {
+pub(crate) fn changed(relay: &Arc<Relay>, server: usize, notification: &str) {
     let Some(hub) = &relay.hub else { return };
     for kind in CatalogKind::ALL.into_iter().filter(|kind| kind.notification() == notification) {
         if hub.servers[server].catalog.begin_renewal(kind) {

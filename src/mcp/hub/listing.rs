@@ -4,16 +4,12 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::mcp::hub::Hub;
-use crate::mcp::hub::catalog::CatalogKind;
-use crate::mcp::hub::catalog::Row;
-use crate::mcp::hub::names;
-use crate::mcp::listing;
-use crate::mcp::raw_object;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::quoted;
-use crate::mcp::relay::Relay;
-use crate::mcp::tool_name::TrueName;
+use crate::hub::catalog::{CatalogKind, Row};
+use crate::hub::{Hub, names};
+use crate::raw_object::{RawObject, quoted};
+use crate::relay::Relay;
+use crate::tool_name::TrueName;
+use crate::{listing, raw_object};
 
 /// The key of `_meta` with the name that a server gave a tool or prompt.
 const TRUE_NAME: &str = "ctxfs/tool";

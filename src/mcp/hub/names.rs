@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::mcp::context;
-use crate::mcp::hub::Hub;
-use crate::mcp::hub::catalog::CatalogKind;
-use crate::mcp::hub::catalog::Rows;
-use crate::mcp::relay::Relay;
-use crate::mcp::tool_name::ToolNames;
-use crate::mcp::tool_name::TrueName;
+use crate::context;
+use crate::hub::Hub;
+use crate::hub::catalog::{CatalogKind, Rows};
+use crate::relay::Relay;
+use crate::tool_name::{ToolNames, TrueName};
 
 /// The tools of index mode: one describes tools, the other calls them.
 pub(super) const DETAILS: &str = "get_tool_details";
@@ -75,6 +73,6 @@ pub(super) fn names(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Arc<ToolName
 }
 
 /// Returns true if a row of a list is offered to the client.
-pub(super) fn is_offered(offer: &crate::mcp::hub::Offer, kind: CatalogKind, key: &str) -> bool {
+pub(super) fn is_offered(offer: &crate::hub::Offer, kind: CatalogKind, key: &str) -> bool {
     kind != CatalogKind::Tools || offer.tools.offers(key)
 }

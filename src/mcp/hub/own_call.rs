@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-use serde_json::to_value;
+use serde_json::{Value, to_value};
 use tokio::task::spawn_blocking;
 
-use crate::mcp::context::extraction;
-use crate::mcp::context::extraction::AnswerWaiter;
-use crate::mcp::hub::batch_call::MadeCall;
-use crate::mcp::hub::batch_call::ReadyCall;
-use crate::mcp::index::Index;
-use crate::mcp::index::Tool;
-use crate::mcp::message::Message;
-use crate::mcp::pending::Call;
-use crate::mcp::permission::Risk;
-use crate::mcp::relay::Relay;
+use crate::context::extraction;
+use crate::context::extraction::AnswerWaiter;
+use crate::hub::batch_call::{MadeCall, ReadyCall};
+use crate::index::{Index, Tool};
+use crate::message::Message;
+use crate::pending::Call;
+use crate::permission::Risk;
+use crate::relay::Relay;
 
 /// Returns the index of the tools that a batch may call beside those of servers.
 pub(super) fn index() -> Index {

@@ -4,27 +4,19 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::mcp::envelope::Envelope;
-use crate::mcp::from_client::Destination;
-use crate::mcp::hub::Hub;
-use crate::mcp::hub::catalog::CatalogKind;
-use crate::mcp::hub::names;
-use crate::mcp::hub::names::lists;
-use crate::mcp::hub::template;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::raw_object;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::quoted;
-use crate::mcp::relay::INVALID_PARAMS;
-use crate::mcp::relay::METHOD_NOT_FOUND;
-use crate::mcp::relay::RESOURCE_NOT_FOUND;
-use crate::mcp::relay::Refusal;
-use crate::mcp::relay::Relay;
-use crate::mcp::upstream::Upstream;
+use crate::envelope::Envelope;
+use crate::from_client::Destination;
+use crate::hub::catalog::CatalogKind;
+use crate::hub::names::lists;
+use crate::hub::{Hub, names, template};
+use crate::message::{Edit, Message};
+use crate::raw_object;
+use crate::raw_object::{RawObject, quoted};
+use crate::relay::{INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, Refusal, Relay};
+use crate::upstream::Upstream;
 
 /// Returns where a request goes, and how it changes on the way.
-pub(in crate::mcp) fn destination(
+pub(crate) fn destination(
     relay: &Relay,
     hub: &Hub,
     method: &str,
@@ -92,7 +84,7 @@ fn of_uri(relay: &Relay, hub: &Hub, uri: &str) -> Result<Destination, Refusal> {
 }
 
 /// Returns the server of a resource.
-pub(in crate::mcp) fn server_of(relay: &Relay, hub: &Hub, uri: &str) -> Option<usize> {
+pub(crate) fn server_of(relay: &Relay, hub: &Hub, uri: &str) -> Option<usize> {
     of_uri(relay, hub, uri).ok().map(|to| to.index)
 }
 

@@ -6,17 +6,12 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::mcp::hub::Hub;
-use crate::mcp::hub::catalog::CatalogKind;
-use crate::mcp::hub::index_tools;
-use crate::mcp::hub::introduction;
-use crate::mcp::hub::weight;
-use crate::mcp::index;
-use crate::mcp::index::Index;
-use crate::mcp::index::OVERVIEW_BYTES;
-use crate::mcp::index::Tool;
-use crate::mcp::permission::Risk;
-use crate::mcp::relay::Relay;
+use crate::hub::catalog::CatalogKind;
+use crate::hub::{Hub, index_tools, introduction, weight};
+use crate::index;
+use crate::index::{Index, OVERVIEW_BYTES, Tool};
+use crate::permission::Risk;
+use crate::relay::Relay;
 
 /// The things that some servers offer.
 #[derive(Debug, Default)]
@@ -69,7 +64,7 @@ pub struct SurveyedTool {
 }
 
 /// Asks all servers what they offer, each for its time at most. The gateway has a light index.
-pub(in crate::mcp) async fn survey(relay: &Arc<Relay>) -> Survey {
+pub(crate) async fn survey(relay: &Arc<Relay>) -> Survey {
     let mut asked = JoinSet::new();
     for server in 0..relay.upstreams.len() {
         let relay = Arc::clone(relay);

@@ -1,7 +1,6 @@
 //! Whether a URI is one of those that a template of RFC 6570 stands for.
 
-use regex::Regex;
-use regex::RegexBuilder;
+use regex::{Regex, RegexBuilder};
 
 /// The longest template, and the most bytes of the program that matches it.
 const MOST_BYTES: usize = 2048;

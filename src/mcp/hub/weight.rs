@@ -1,9 +1,8 @@
 //! Tokens that tools take in the context of a model.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::materialize::token_count;
+use ctxfs_core::materialize::token_count;
 
 /// The members of a tool that a client tells its model.
 const TOLD: [&str; 3] = ["name", "description", "inputSchema"];

@@ -2,11 +2,9 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::Context;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
-use tokio::io::AsyncRead;
-use tokio::io::ReadBuf;
+use tokio::io::{AsyncRead, ReadBuf};
 
 /// A reader of pieces. No read goes beyond the end of one.
 pub(super) struct PieceReader<'a> {

@@ -1,13 +1,11 @@
 //! A server that answers every request.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::mcp::envelope;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::Kind;
-use crate::mcp::message::Message;
-use crate::mcp::raw_object::RawObject;
+use crate::envelope;
+use crate::envelope::{Envelope, Kind};
+use crate::message::Message;
+use crate::raw_object::RawObject;
 
 /// Returns the answer to a message, if that is a request.
 pub(super) fn answer(message: &[u8]) -> Option<String> {

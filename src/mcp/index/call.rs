@@ -1,15 +1,13 @@
 //! A call as a model writes it.
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::mcp::index::Index;
-use crate::mcp::index::resolve::Resolved;
-use crate::mcp::index::schema::Fitness;
-use crate::mcp::index::schema::fitness;
-use crate::mcp::index::signature::signature;
-use crate::mcp::index::tool::Tool;
-use crate::model::visible;
+use crate::index::Index;
+use crate::index::resolve::Resolved;
+use crate::index::schema::{Fitness, fitness};
+use crate::index::signature::signature;
+use crate::index::tool::Tool;
+use ctxfs_core::model::visible;
 
 /// The keys of a call that are no arguments.
 const NAME: &str = "name";

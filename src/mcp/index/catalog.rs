@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::mcp::index::Index;
-use crate::mcp::index::tool::Tool;
+use crate::index::Index;
+use crate::index::tool::Tool;
 
 /// Returns the content of `catalog/index.json`: a tool a line, so that a search finds it whole.
 pub fn index_json(index: &Index) -> String {
@@ -31,7 +31,7 @@ pub fn tool_json(tool: &Tool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::index::fixture;
+    use crate::index::fixture;
 
     #[test]
     fn the_index_has_a_line_for_each_tool() {

@@ -1,6 +1,6 @@
 //! Short descriptions.
 
-use crate::model::visible;
+use ctxfs_core::model::visible;
 
 /// The most characters.
 const MOST_CHARS: usize = 80;

@@ -1,12 +1,11 @@
 //! The answer of `get_tool_details`.
 
 use globset::Glob;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::mcp::index::Index;
-use crate::mcp::index::resolve::Resolved;
-use crate::mcp::index::tool::Tool;
+use crate::index::Index;
+use crate::index::resolve::Resolved;
+use crate::index::tool::Tool;
 
 /// The most names in one question.
 pub const MOST_NAMES: usize = 20;
@@ -60,7 +59,7 @@ fn meant<'i>(index: &'i Index, name: &str) -> Result<Vec<&'i Tool>, Vec<String>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::index::fixture;
+    use crate::index::fixture;
 
     fn ask(names: &[&str]) -> Value {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();

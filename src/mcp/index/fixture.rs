@@ -1,12 +1,11 @@
 //! A small index for tests.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::mcp::index::Index;
-use crate::mcp::index::tool::Tool;
-use crate::mcp::permission::Risk;
-use crate::mcp::tool_name::TrueName;
+use crate::index::Index;
+use crate::index::tool::Tool;
+use crate::permission::Risk;
+use crate::tool_name::TrueName;
 
 /// Returns a tool that is named after its server.
 pub(super) fn tool(server: &str, tool: &str, risk: Risk, listed: Value) -> Tool {

@@ -3,11 +3,11 @@
 //! Names come before descriptions, and every server gets its fair share of the room. What is left
 //! out is counted in the last line.
 
-use crate::mcp::budget;
-use crate::mcp::budget::Wanted;
-use crate::mcp::index::Index;
-use crate::mcp::index::tool::Tool;
-use crate::model::visible;
+use crate::budget;
+use crate::budget::Wanted;
+use crate::index::Index;
+use crate::index::tool::Tool;
+use ctxfs_core::model::visible;
 
 /// The bytes that clients keep of a text.
 pub const OVERVIEW_BYTES: usize = 2048;
@@ -159,8 +159,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::mcp::index::fixture;
-    use crate::mcp::permission::Risk;
+    use crate::index::fixture;
+    use crate::permission::Risk;
 
     fn many(servers: usize, tools: usize) -> Index {
         let tool = |n: usize| {

@@ -1,8 +1,8 @@
 //! Which tool a model means.
 
-use crate::mcp::index::Index;
-use crate::mcp::index::nearest::nearest;
-use crate::mcp::index::tool::Tool;
+use crate::index::Index;
+use crate::index::nearest::nearest;
+use crate::index::tool::Tool;
 
 /// The most names that are suggested.
 const MOST_SUGGESTED: usize = 3;
@@ -42,7 +42,7 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::index::fixture;
+    use crate::index::fixture;
 
     fn resolved(name: &str) -> Result<String, Vec<String>> {
         match fixture::index().resolve(name) {

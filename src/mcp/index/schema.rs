@@ -14,8 +14,7 @@ mod facts;
 
 use serde_json::Value;
 
-use check::Check;
-use check::Fit;
+use check::{Check, Fit};
 use facts::SchemaFacts;
 
 /// The findings about some arguments.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::model::visible;
+use ctxfs_core::model::visible;
 
 /// The most bytes of all arguments, and of one.
 const MOST_BYTES: usize = 1000;
@@ -55,7 +55,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::mcp::index::fixture;
+    use crate::index::fixture;
 
     #[test]
     fn required_arguments_come_first() {

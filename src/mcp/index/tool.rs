@@ -1,12 +1,10 @@
 //! A tool of the index.
 
-use serde_json::Map;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
-use crate::mcp::index::description::short;
-use crate::mcp::permission::Risk;
-use crate::mcp::tool_name::TrueName;
+use crate::index::description::short;
+use crate::permission::Risk;
+use crate::tool_name::TrueName;
 
 /// A tool that an upstream lists.
 #[derive(Debug, Clone, PartialEq)]

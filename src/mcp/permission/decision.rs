@@ -2,14 +2,12 @@
 
 use std::collections::HashSet;
 
-use crate::mcp::permission::question::Answer;
-use crate::mcp::permission::risk::Risk;
-use crate::mcp::permission::rule_file::pattern_of;
-use crate::mcp::permission::rules::RuleSource;
-use crate::mcp::permission::rules::Rules;
-use crate::mcp::permission::rules::Verdict;
-use crate::mcp::tool_name::TrueName;
-use crate::model::visible;
+use crate::permission::question::Answer;
+use crate::permission::risk::Risk;
+use crate::permission::rule_file::pattern_of;
+use crate::permission::rules::{RuleSource, Rules, Verdict};
+use crate::tool_name::TrueName;
+use ctxfs_core::model::visible;
 
 /// Bytes of a name in a text.
 const NAME_BYTES: usize = 200;

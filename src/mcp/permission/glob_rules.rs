@@ -1,7 +1,6 @@
 //! Globs of `server/tool`, the longest of which decides.
 
-use globset::Glob;
-use globset::GlobMatcher;
+use globset::{Glob, GlobMatcher};
 
 /// A pattern that is no glob.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

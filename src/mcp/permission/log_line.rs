@@ -2,12 +2,11 @@
 
 use serde_json::json;
 
-use crate::mcp::permission::arguments_digest::ArgumentsDigest;
-use crate::mcp::permission::decision::Decider;
-use crate::mcp::permission::decision::Decision;
-use crate::mcp::permission::risk::Risk;
-use crate::mcp::permission::rules::RuleSource;
-use crate::mcp::tool_name::TrueName;
+use crate::permission::arguments_digest::ArgumentsDigest;
+use crate::permission::decision::{Decider, Decision};
+use crate::permission::risk::Risk;
+use crate::permission::rules::RuleSource;
+use crate::tool_name::TrueName;
 
 /// A decision about a call. Arguments are logged as their digest: they may hold secrets.
 #[derive(Debug)]
@@ -71,7 +70,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::mcp::permission::question::Answer;
+    use crate::permission::question::Answer;
 
     fn line(decision: &Decision) -> Value {
         let tool = TrueName { server: "s".to_owned(), tool: "t\n\u{202e}".to_owned() };

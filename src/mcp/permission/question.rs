@@ -1,13 +1,12 @@
 //! The question that is put to a person.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::mcp::budget;
-use crate::mcp::budget::Wanted;
-use crate::mcp::permission::risk::Risk;
-use crate::mcp::tool_name::TrueName;
-use crate::model::visible;
+use crate::budget;
+use crate::budget::Wanted;
+use crate::permission::risk::Risk;
+use crate::tool_name::TrueName;
+use ctxfs_core::model::visible;
 
 /// The member of the answer that holds one of [`Answer::ALL`].
 const ANSWER: &str = "answer";

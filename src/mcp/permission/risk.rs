@@ -4,8 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::mcp::permission::glob_rules::GlobRules;
-use crate::mcp::permission::glob_rules::InvalidGlob;
+use crate::permission::glob_rules::{GlobRules, InvalidGlob};
 
 /// What a call may do, as far as that is known. The order is by how much care it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

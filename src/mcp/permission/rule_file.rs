@@ -7,14 +7,10 @@
 //! execute = "deny"
 //! ```
 
-use toml_edit::Document;
-use toml_edit::DocumentMut;
-use toml_edit::Item;
-use toml_edit::TableLike;
+use toml_edit::{Document, DocumentMut, Item, TableLike};
 
-use crate::mcp::permission::rules::Rules;
-use crate::mcp::permission::rules::Verdict;
-use crate::mcp::tool_name::TrueName;
+use crate::permission::rules::{Rules, Verdict};
+use crate::tool_name::TrueName;
 
 /// The only table of the file.
 const TABLE: &str = "permissions";

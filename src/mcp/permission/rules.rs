@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use crate::mcp::permission::glob_rules::GlobRules;
-use crate::mcp::permission::glob_rules::InvalidGlob;
-use crate::mcp::permission::risk::Risk;
+use crate::permission::glob_rules::{GlobRules, InvalidGlob};
+use crate::permission::risk::Risk;
 
 /// What a rule says of a call. Of equal rules the greatest decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

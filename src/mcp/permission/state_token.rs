@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::mcp::permission::arguments_digest::ArgumentsDigest;
+use crate::permission::arguments_digest::ArgumentsDigest;
 
 /// The version of the form, which is also the first part of a token.
 const VERSION: &str = "1";

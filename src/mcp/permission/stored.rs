@@ -1,13 +1,9 @@
 //! The rules in the store: read, and added to.
 
-use crate::mcp::permission::glob_rules::InvalidGlob;
-use crate::mcp::permission::rule_file::FileRules;
-use crate::mcp::permission::rule_file::NotToml;
-use crate::mcp::permission::rule_file::with_rule;
-use crate::mcp::permission::rules::Rules;
-use crate::mcp::permission::rules::Verdict;
-use crate::store::Store;
-use crate::store::StoreError;
+use crate::permission::glob_rules::InvalidGlob;
+use crate::permission::rule_file::{FileRules, NotToml, with_rule};
+use crate::permission::rules::{Rules, Verdict};
+use ctxfs_store::{Store, StoreError};
 
 /// Why a rule was not kept.
 #[derive(Debug, thiserror::Error)]
@@ -53,11 +49,10 @@ pub fn keep(store: &Store, key: &str, verdict: Verdict) -> Result<(), NotKept> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::thread;
+    use std::{fs, thread};
 
     use super::*;
-    use crate::mcp::permission::risk::Risk;
+    use crate::permission::risk::Risk;
 
     fn store() -> (tempfile::TempDir, Store) {
         let temporary = tempfile::tempdir().unwrap();

@@ -3,16 +3,13 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Context;
-use std::task::Poll;
-use std::task::ready;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::AsyncRead;
-use tokio::io::ReadBuf;
+use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::http_client::LineEnds;
+use ctxfs_models::http_client::LineEnds;
 
 /// Bytes that are read at once.
 const BLOCK: usize = 16 * 1024;
@@ -23,7 +20,7 @@ const LONGEST_VALUE: usize = 1024;
 
 /// The place in a stream that its server named last.
 #[derive(Default)]
-pub(in crate::mcp) struct Marks {
+pub(crate) struct Marks {
     /// The id of the last event.
     pub(super) last_id: Option<String>,
     /// The pause before the stream is asked for again.
@@ -31,7 +28,7 @@ pub(in crate::mcp) struct Marks {
 }
 
 /// A reader of the data of events. Newlines within it are spaces.
-pub(in crate::mcp) struct EventLines<R> {
+pub(crate) struct EventLines<R> {
     input: R,
     block: Box<[u8]>,
     parser: Parser,
@@ -43,7 +40,7 @@ pub(in crate::mcp) struct EventLines<R> {
 }
 
 impl<R> EventLines<R> {
-    pub(in crate::mcp) fn new(input: R, marks: Arc<Mutex<Marks>>) -> Self {
+    pub(crate) fn new(input: R, marks: Arc<Mutex<Marks>>) -> Self {
         Self {
             input,
             block: vec![0; BLOCK].into_boxed_slice(),

@@ -3,13 +3,10 @@
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
 
-use crate::mcp::envelope::Kind;
-use crate::mcp::headers::METHOD;
-use crate::mcp::headers::NAME;
-use crate::mcp::headers::VERSION;
-use crate::mcp::headers::encoded;
-use crate::mcp::message::Outgoing;
-use crate::mcp::parsed::Parsed;
+use crate::envelope::Kind;
+use crate::headers::{METHOD, NAME, VERSION, encoded};
+use crate::message::Outgoing;
+use crate::parsed::Parsed;
 
 /// The facts of a message that is sent.
 #[derive(Default)]

@@ -1,10 +1,9 @@
 //! Long messages of a server, of which several may come at once.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::mcp::line_reader::LongLines;
-use crate::mcp::upstream::Upstream;
+use crate::line_reader::LongLines;
+use crate::upstream::Upstream;
 
 /// Tells a server's requests that the long message of one stream is coming in.
 pub(super) struct Long<'a> {

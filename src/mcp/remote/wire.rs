@@ -1,24 +1,16 @@
 //! Requests over HTTP to one server.
 
-use hyper::HeaderMap;
-use hyper::Method;
-use hyper::Request;
-use hyper::Response;
-use hyper::StatusCode;
-use hyper::Uri;
 use hyper::body::Incoming;
-use hyper::header;
-use hyper::header::HeaderName;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
 
-use crate::http_client::HttpClient;
-use crate::http_client::causes;
-use crate::mcp::json_body::JsonBody;
-use crate::mcp::message::Outgoing;
-use crate::mcp::remote::address::RemoteServer;
+use crate::json_body::JsonBody;
+use crate::message::Outgoing;
+use crate::remote::address::RemoteServer;
+use ctxfs_models::http_client::{HttpClient, causes};
 
 /// The most redirections of a request.
 const REDIRECTIONS: usize = 3;

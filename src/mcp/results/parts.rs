@@ -1,8 +1,6 @@
 //! The parts of a result: its texts, its binary contents and its structured content.
 
-use std::hash::BuildHasher as _;
-use std::hash::DefaultHasher;
-use std::hash::Hasher as _;
+use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _};
 use std::io;
 use std::io::Write;
 use std::ops::Range;
@@ -12,11 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::mcp::message::Message;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::elements;
-use crate::mcp::raw_object::text;
-use crate::mcp::unescape::UnescapingWriter;
+use crate::message::Message;
+use crate::raw_object::{RawObject, elements, text};
+use crate::unescape::UnescapingWriter;
 
 /// Bytes that are read at once.
 const BLOCK: usize = 64 * 1024;

@@ -3,26 +3,15 @@
 use std::io;
 use std::io::Write as _;
 
-use crate::engine::EngineError;
-use crate::engine::NewOutput;
-use crate::engine::OutputName;
-use crate::engine::Replace;
-use crate::engine::StandInRequest;
-use crate::engine::StoredOutput;
-use crate::engine::pays;
-use crate::mcp::pending::Call;
-use crate::mcp::results::parts::Part;
-use crate::mcp::results::parts::PartKind;
-use crate::mcp::scratch::Scratch;
-use crate::mcp::shelf::LazyShelf;
-use crate::mcp::shelf::OpenShelf;
-use crate::model::Content as _;
-use crate::model::Limits;
-use crate::model::Provenance;
-use crate::view::Audience;
-use crate::view::Form;
-use crate::view::StandIn;
-use crate::view::View;
+use crate::pending::Call;
+use crate::results::parts::{Part, PartKind};
+use crate::scratch::Scratch;
+use crate::shelf::{LazyShelf, OpenShelf};
+use ctxfs_core::model::{Content as _, Limits, Provenance};
+use ctxfs_engine::{
+    EngineError, NewOutput, OutputName, Replace, StandInRequest, StoredOutput, pays,
+};
+use ctxfs_view::{Audience, Form, StandIn, View};
 
 /// The longest text that may be a stand-in already.
 const STAND_IN: u64 = 64 * 1024;
@@ -129,7 +118,7 @@ impl<'a> Keeper<'a> {
     ) -> Result<Option<Kept>, EngineError> {
         let engine = &self.open.engine;
         let text = engine.view_in_place(stored, &View::Ref)?;
-        let reference: crate::model::ContextRef =
+        let reference: ctxfs_core::model::ContextRef =
             serde_json::from_slice(&text).map_err(io::Error::from)?;
         let text = match in_place {
             InPlace::Name(replace) => {
@@ -201,7 +190,7 @@ fn provenance(call: &Call, mime: Option<String>, failed: bool) -> Provenance {
 }
 
 /// Stores the bytes of a message that cannot be read. Returns the name of the artifact.
-pub(in crate::mcp) fn keep_broken(
+pub(crate) fn keep_broken(
     shelf: &LazyShelf,
     call: &Call,
     kept: &Scratch,

@@ -2,20 +2,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use proptest::prelude::*;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::engine::Engine;
-use crate::engine::EngineOptions;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::Kind;
-use crate::mcp::shelf::OpenShelf;
-use crate::mcp::shelf::Shelf;
-use crate::model::Component;
-use crate::store::Store;
-use crate::view::Form;
+use crate::envelope::{Envelope, Kind};
+use crate::shelf::{OpenShelf, Shelf};
+use ctxfs_core::model::Component;
+use ctxfs_engine::{Engine, EngineOptions};
+use ctxfs_store::Store;
+use ctxfs_view::Form;
 
 const MAX_BINARY: u64 = 1 << 20;
 

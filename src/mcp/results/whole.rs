@@ -5,20 +5,14 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-use crate::engine::Replace;
-use crate::mcp::envelope::raw;
-use crate::mcp::message::Message;
-use crate::mcp::pending::Call;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::elements;
-use crate::mcp::results::parts::Part;
-use crate::mcp::results::parts::PartKind;
-use crate::mcp::results::parts::part;
-use crate::mcp::results::parts::parts;
-use crate::mcp::results::stored::InPlace;
-use crate::mcp::results::stored::Keeper;
-use crate::mcp::results::stored::Kept;
-use crate::mcp::shelf::LazyShelf;
+use crate::envelope::raw;
+use crate::message::Message;
+use crate::pending::Call;
+use crate::raw_object::{RawObject, elements};
+use crate::results::parts::{Part, PartKind, part, parts};
+use crate::results::stored::{InPlace, Keeper, Kept};
+use crate::shelf::LazyShelf;
+use ctxfs_engine::Replace;
 
 /// The longest text that is held to be shown whole.
 const SHOWN: u64 = 64 * 1024;
@@ -28,27 +22,27 @@ const MOST_PARTS: usize = 16;
 const PASSES: usize = 1 << 20;
 
 /// A result of a call, stored.
-pub(in crate::mcp) struct StoredResult {
+pub(crate) struct StoredResult {
     /// True if the tool says that it failed.
-    pub(in crate::mcp) failed: bool,
-    pub(in crate::mcp) parts: Vec<StoredPart>,
+    pub(crate) failed: bool,
+    pub(crate) parts: Vec<StoredPart>,
 }
 
 /// A part of a result.
 #[derive(Debug)]
-pub(in crate::mcp) struct StoredPart {
+pub(crate) struct StoredPart {
     /// The reference of what was stored; `None` for a text that is a stand-in itself.
-    pub(in crate::mcp) reference: Option<String>,
+    pub(crate) reference: Option<String>,
     /// The text, if it is short enough to be shown whole.
-    pub(in crate::mcp) text: Option<String>,
+    pub(crate) text: Option<String>,
     /// The stand-in.
-    pub(in crate::mcp) summary: String,
+    pub(crate) summary: String,
     /// One line on what was stored.
-    pub(in crate::mcp) hint: String,
+    pub(crate) hint: String,
 }
 
 /// Stores all parts of the result at `range`; one of very many parts as a whole. Waits for the disk.
-pub(in crate::mcp) fn store_all(
+pub(crate) fn store_all(
     shelf: &LazyShelf,
     call: &Call,
     message: &Message,
@@ -102,7 +96,7 @@ fn kept(
 }
 
 /// Returns the texts of a short result that cannot be stored.
-pub(in crate::mcp) fn texts(message: &Message, range: &Range<usize>) -> Option<String> {
+pub(crate) fn texts(message: &Message, range: &Range<usize>) -> Option<String> {
     if range.len() > PASSES {
         return None;
     }

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::Semaphore;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::mcp::line_reader::Line;
+use crate::line_reader::Line;
 
 /// The most events.
 const EVENTS: usize = 1024;
@@ -64,7 +62,7 @@ impl EventSender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::message::Message;
+    use crate::message::Message;
 
     fn line(bytes: usize) -> Line {
         Line::Message(Message::whole("x".repeat(bytes)))

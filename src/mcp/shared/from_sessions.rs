@@ -1,20 +1,15 @@
 //! What sessions send to a shared server.
 
-use crate::mcp::bridge::filter::LONGEST_URI;
-use crate::mcp::envelope;
-use crate::mcp::envelope::Kind;
-use crate::mcp::from_client::request_id;
-use crate::mcp::manager::cancelled;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::message::Outgoing;
-use crate::mcp::parsed::Parsed;
-use crate::mcp::pending::Pending;
-use crate::mcp::pending::PendingKind;
-use crate::mcp::pending::SharedRequest;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::shared::SharedIntroduction;
-use crate::mcp::shared::SharedServer;
+use crate::bridge::filter::LONGEST_URI;
+use crate::envelope;
+use crate::envelope::Kind;
+use crate::from_client::request_id;
+use crate::manager::cancelled;
+use crate::message::{Edit, Message, Outgoing};
+use crate::parsed::Parsed;
+use crate::pending::{Pending, PendingKind, SharedRequest};
+use crate::raw_object::RawObject;
+use crate::shared::{SharedIntroduction, SharedServer};
 
 /// The most requests of a session that wait for their answers.
 const MOST_REQUESTS: usize = 256;

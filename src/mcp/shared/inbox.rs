@@ -3,29 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::mcp::envelope;
-use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::Kind;
-use crate::mcp::line_reader::BrokenLine;
-use crate::mcp::line_reader::Line;
-use crate::mcp::line_reader::broken;
-use crate::mcp::manager::INITIALIZED;
-use crate::mcp::manager::Inbox;
-use crate::mcp::message::Edit;
-use crate::mcp::message::Message;
-use crate::mcp::message_batch::is_batch;
-use crate::mcp::message_batch::messages_of_server;
-use crate::mcp::meta;
-use crate::mcp::meta::SUBSCRIPTION;
-use crate::mcp::pending::Pending;
-use crate::mcp::pending::PendingKind;
-use crate::mcp::raw_object::RawObject;
-use crate::mcp::relay::INTERNAL_ERROR;
-use crate::mcp::shared::KnownAnswer;
-use crate::mcp::shared::SharedIntroduction;
-use crate::mcp::shared::SharedServer;
-use crate::mcp::shared::events::Event;
-use crate::mcp::upstream::Upstream;
+use crate::envelope::{Envelope, Kind};
+use crate::line_reader::{BrokenLine, Line, broken};
+use crate::manager::{INITIALIZED, Inbox};
+use crate::message::{Edit, Message};
+use crate::message_batch::{is_batch, messages_of_server};
+use crate::meta::SUBSCRIPTION;
+use crate::pending::{Pending, PendingKind};
+use crate::raw_object::RawObject;
+use crate::relay::INTERNAL_ERROR;
+use crate::shared::events::Event;
+use crate::shared::{KnownAnswer, SharedIntroduction, SharedServer};
+use crate::upstream::Upstream;
+use crate::{envelope, meta};
 
 /// The most questions of the server that wait for an answer.
 const MOST_QUESTIONS: usize = 256;

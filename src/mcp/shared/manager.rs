@@ -2,19 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::mcp::line_reader::LongLines as _;
-use crate::mcp::manager::Inbox;
-use crate::mcp::manager::Surroundings;
-use crate::mcp::manager::end_late;
-use crate::mcp::manager::until_stopped;
-use crate::mcp::queue::Receiver;
-use crate::mcp::shared::SharedServer;
-use crate::mcp::shared::events::Event;
-use crate::mcp::shared::events::Events;
-use crate::mcp::upstream::Upstream;
+use crate::line_reader::LongLines as _;
+use crate::manager::{Inbox, Surroundings, end_late, until_stopped};
+use crate::queue::Receiver;
+use crate::shared::SharedServer;
+use crate::shared::events::{Event, Events};
+use crate::upstream::Upstream;
 
 /// Stands between the upstream of a session and a shared server.
-pub(in crate::mcp) struct SharedManager<I> {
+pub(crate) struct SharedManager<I> {
     upstream: Arc<Upstream>,
     server: Arc<SharedServer>,
     queue: Receiver,
@@ -22,7 +18,7 @@ pub(in crate::mcp) struct SharedManager<I> {
 }
 
 impl<I: Inbox> SharedManager<I> {
-    pub(in crate::mcp) fn new(
+    pub(crate) fn new(
         upstream: Arc<Upstream>,
         server: Arc<SharedServer>,
         queue: Receiver,
@@ -32,7 +28,7 @@ impl<I: Inbox> SharedManager<I> {
     }
 
     /// Sends what is queued, and hands over what comes, until the session ends.
-    pub(in crate::mcp) async fn run(self) {
+    pub(crate) async fn run(self) {
         let Self { upstream, server, mut queue, around } = self;
         let mut stop = around.stop.clone();
         let (session, events) = server.join();

@@ -10,22 +10,20 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::mcp::guard::Guard;
-use crate::mcp::manager::Manager;
-use crate::mcp::manager::Surroundings;
-use crate::mcp::options::ServerOptions;
-use crate::mcp::options::ServerPlace;
-use crate::mcp::queue;
-use crate::mcp::remote::RemoteManager;
-use crate::mcp::server_log::ServerLog;
-use crate::mcp::shared::SharedServer;
-use crate::mcp::shelf::LazyShelf;
-use crate::mcp::upstream::Upstream;
+use crate::guard::Guard;
+use crate::manager::{Manager, Surroundings};
+use crate::options::{ServerOptions, ServerPlace};
+use crate::queue;
+use crate::remote::RemoteManager;
+use crate::server_log::ServerLog;
+use crate::shared::SharedServer;
+use crate::shelf::LazyShelf;
+use crate::upstream::Upstream;
 
 /// The time in which all of them end, which is more than each has.
 const ENDING: Duration = Duration::from_secs(10);
 
-pub(in crate::mcp) struct SharedServers {
+pub(crate) struct SharedServers {
     guard: Arc<Guard>,
     log: ServerLog,
     /// The most bytes of a message.
@@ -36,17 +34,13 @@ pub(in crate::mcp) struct SharedServers {
 }
 
 impl SharedServers {
-    pub(in crate::mcp) fn new(guard: Arc<Guard>, log: ServerLog, most: u64) -> Self {
+    pub(crate) fn new(guard: Arc<Guard>, log: ServerLog, most: u64) -> Self {
         let stop = watch::Sender::new(false);
         Self { guard, log, most, servers: Mutex::default(), managers: Mutex::default(), stop }
     }
 
     /// Returns a server. The disk of `shelf` takes long messages of one that begins.
-    pub(in crate::mcp) fn get(
-        &self,
-        server: &ServerOptions,
-        shelf: &Arc<LazyShelf>,
-    ) -> Arc<SharedServer> {
+    pub(crate) fn get(&self, server: &ServerOptions, shelf: &Arc<LazyShelf>) -> Arc<SharedServer> {
         let mut servers = self.servers.lock();
         if let Some(known) = servers.get(&server.name) {
             return Arc::clone(known);
@@ -82,7 +76,7 @@ impl SharedServers {
     }
 
     /// Ends all of them. No process is left.
-    pub(in crate::mcp) async fn end(&self) {
+    pub(crate) async fn end(&self) {
         self.stop.send_replace(true);
         let mut managers = std::mem::take(&mut *self.managers.lock());
         let all = async { while managers.join_next().await.is_some() {} };

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::mcp::pending::SharedRequest;
-use crate::mcp::upstream::Upstream;
+use crate::pending::SharedRequest;
+use crate::upstream::Upstream;
 
 impl Upstream {
     /// Returns the number of requests of a session.

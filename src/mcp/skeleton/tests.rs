@@ -1,10 +1,8 @@
 use proptest::prelude::*;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::materialize::json::ScanOutcome;
-use crate::materialize::json::Scanner;
+use ctxfs_core::materialize::json::{ScanOutcome, Scanner};
 
 /// The skeleton of `json`, which is scanned in pieces that end at `cuts`.
 fn skeleton(json: &[u8], cuts: &[usize]) -> Skeleton {

@@ -1,11 +1,10 @@
 //! Readers that hash the content of a member.
 
 use std::io;
-use std::io::BufReader;
-use std::io::Read;
+use std::io::{BufReader, Read};
 
-use crate::model::Content;
-use crate::store::archive::BLOCK;
+use crate::archive::BLOCK;
+use ctxfs_core::model::Content;
 
 /// A reader of exactly `length` bytes of a file, which hashes them and reports progress.
 pub(super) struct MemberContent<'a, R> {

@@ -2,18 +2,11 @@
 
 use std::fs::File;
 use std::io;
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::BufWriter;
-use std::io::Read;
-use std::io::Seek as _;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, BufWriter, Read, Seek as _, Write as _};
 
 use bstr::ByteSlice as _;
 
-use crate::store::archive::ArchiveError;
-use crate::store::archive::BLOCK;
-use crate::store::archive::Flaw;
+use crate::archive::{ArchiveError, BLOCK, Flaw};
 
 /// A list of digests that is being written to a file, as it may not fit into memory.
 pub(super) struct Digests(BufWriter<File>);

@@ -2,9 +2,8 @@
 
 use std::io;
 
-use crate::model::Component;
-use crate::model::NameError;
-use crate::store::error::StoreError;
+use crate::error::StoreError;
+use ctxfs_core::model::{Component, NameError};
 
 /// An error of export or import. A failed import leaves the store as it was.
 #[derive(Debug, thiserror::Error)]

@@ -1,26 +1,20 @@
 //! A file as an export finds it.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use rustix::fs::OFlags;
 
-use crate::model::ArtifactState;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::store::artifact::read_full_at;
-use crate::store::attributes;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::lease;
-use crate::store::lease::Lease;
-use crate::store::stat;
-use crate::store::stat::Stat;
+use crate::artifact::read_full_at;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::lease::Lease;
+use crate::stat::Stat;
+use crate::{attributes, lease, stat};
+use ctxfs_core::model::{ArtifactState, Record, RelPath};
 
 /// The longest time for which an export waits for writers, and its parts.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -3,29 +3,19 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::io::Read;
-use std::io::Write as _;
+use std::io::{Read, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::OFlags;
 
-use crate::materialize::Analyzer;
-use crate::model::Analysis;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::model::is_scratch;
-use crate::store::archive::ArchiveError;
-use crate::store::archive::BLOCK;
-use crate::store::archive::Flaw;
-use crate::store::archive::reader::MemberHeader;
-use crate::store::archive::reader::read_error;
-use crate::store::attributes;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::layout;
-use crate::store::stat;
-use crate::store::stat::Time;
-use crate::store::walk;
+use crate::archive::reader::{MemberHeader, read_error};
+use crate::archive::{ArchiveError, BLOCK, Flaw};
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::stat::Time;
+use crate::{attributes, layout, stat, walk};
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::{Analysis, Record, RelPath, is_scratch};
 
 /// The records that are appended at once.
 const BATCH: usize = 256;

@@ -1,38 +1,23 @@
 //! Making a conversation from an archive.
 
 use std::io;
-use std::io::BufRead;
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::os::unix::ffi::OsStrExt as _;
 
 use tar::Archive;
 
-use crate::model::Component;
-use crate::model::NameError;
-use crate::model::RelPath;
-use crate::store::Store;
-use crate::store::archive::ArchiveError;
-use crate::store::archive::DESCRIPTION;
-use crate::store::archive::DIGESTS;
-use crate::store::archive::Description;
-use crate::store::archive::FORMAT;
-use crate::store::archive::Flaw;
-use crate::store::archive::content::HashingReader;
-use crate::store::archive::digests::Digests;
-use crate::store::archive::extract::Extraction;
-use crate::store::archive::reader::ArchiveEntry;
-use crate::store::archive::reader::MemberHeader;
-use crate::store::archive::reader::Unpacked;
-use crate::store::archive::reader::read_entry;
-use crate::store::archive::reader::read_error;
-use crate::store::archive::records;
-use crate::store::archive::staging::Staging;
-use crate::store::conversation::Conversation;
-use crate::store::error::StoreError;
-use crate::store::layout;
-use crate::store::stat::FileType;
-use crate::store::usage::LEAST;
-use crate::store::usage::whole_blocks;
+use crate::archive::content::HashingReader;
+use crate::archive::digests::Digests;
+use crate::archive::extract::Extraction;
+use crate::archive::reader::{ArchiveEntry, MemberHeader, Unpacked, read_entry, read_error};
+use crate::archive::staging::Staging;
+use crate::archive::{ArchiveError, DESCRIPTION, DIGESTS, Description, FORMAT, Flaw, records};
+use crate::conversation::Conversation;
+use crate::error::StoreError;
+use crate::stat::FileType;
+use crate::usage::{LEAST, whole_blocks};
+use crate::{Store, layout};
+use ctxfs_core::model::{Component, NameError, RelPath};
 
 /// The most bytes of the first member.
 const MOST_DESCRIPTION: u64 = 4096;

@@ -2,19 +2,14 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::io::Read;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt as _;
 
-use tar::Builder;
-use tar::EntryType;
-use tar::Header;
+use tar::{Builder, EntryType, Header};
 
-use crate::model::RelPath;
-use crate::store::archive::pax;
-use crate::store::stat::FileType;
-use crate::store::stat::Stat;
-use crate::store::stat::Time;
+use crate::archive::pax;
+use crate::stat::{FileType, Stat, Time};
+use ctxfs_core::model::RelPath;
 
 /// The most bytes of a name that fit into a plain header.
 const NAME_BYTES: usize = 100;

@@ -3,7 +3,7 @@
 //! `tar::PaxExtensions` ends a record at a newline, but the arguments of a call may contain
 //! newlines. So records are split by their length here, as the standard says.
 
-use crate::store::stat::Time;
+use crate::stat::Time;
 
 const BILLION: i128 = 1_000_000_000;
 

@@ -1,25 +1,16 @@
 //! Reading the bytes and headers of an archive that is not trusted.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::io::BufRead;
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::os::unix::ffi::OsStrExt as _;
 
-use tar::Entry;
-use tar::EntryType;
+use tar::{Entry, EntryType};
 use zstd::Decoder;
 
-use crate::store::archive::ArchiveError;
-use crate::store::archive::Flaw;
-use crate::store::archive::MOST_HEADER;
-use crate::store::archive::WINDOW_LOG;
-use crate::store::archive::member::ATTRIBUTE;
-use crate::store::archive::member::MODE;
-use crate::store::archive::pax;
-use crate::store::stat::FileType;
-use crate::store::stat::Time;
+use crate::archive::member::{ATTRIBUTE, MODE};
+use crate::archive::{ArchiveError, Flaw, MOST_HEADER, WINDOW_LOG, pax};
+use crate::stat::{FileType, Time};
 
 /// The most zeros that may follow the last member. `tar` pads its last record.
 const MOST_PADDING: usize = 64 * 1024;

@@ -1,20 +1,12 @@
 //! Importing the manifest of an archive, with its records checked against the files.
 
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::Read;
+use std::io::{BufRead as _, BufReader, Read};
 
-use crate::model::ArtifactState;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::model::is_scratch;
-use crate::store::archive::ArchiveError;
-use crate::store::archive::BLOCK;
-use crate::store::archive::Flaw;
-use crate::store::archive::MOST_RECORD;
-use crate::store::archive::reader::read_error;
-use crate::store::conversation::Conversation;
-use crate::store::layout;
+use crate::archive::reader::read_error;
+use crate::archive::{ArchiveError, BLOCK, Flaw, MOST_RECORD};
+use crate::conversation::Conversation;
+use crate::layout;
+use ctxfs_core::model::{ArtifactState, Record, RelPath, is_scratch};
 
 /// The first generation that is refused: the limit of integers in JavaScript.
 const MOST_GENERATIONS: u64 = 1 << 53;

@@ -5,22 +5,17 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::hash::BuildHasher as _;
-use std::hash::RandomState;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
-use rustix::fs::RenameFlags;
+use rustix::fs::{OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::model::Component;
-use crate::store::dir::Dir;
-use crate::store::file_lock;
-use crate::store::file_lock::LockKind;
-use crate::store::file_lock::LockedFile;
-use crate::store::layout;
+use crate::dir::Dir;
+use crate::file_lock::{LockKind, LockedFile};
+use crate::{file_lock, layout};
+use ctxfs_core::model::Component;
 
 /// The directory of the conversation.
 const CONVERSATION: &str = "conversation";
@@ -91,7 +86,7 @@ impl Drop for Staging {
 }
 
 /// Removes what interrupted imports left behind.
-pub(in crate::store) fn clean(store: &Dir) -> io::Result<()> {
+pub(crate) fn clean(store: &Dir) -> io::Result<()> {
     let name = layout::STAGING.as_ref();
     let all = match store.open_dir(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

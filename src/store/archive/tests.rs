@@ -5,26 +5,16 @@ mod hostile;
 use std::fs;
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
 
 use super::*;
-use crate::model::ArtifactState;
-use crate::model::Component;
-use crate::model::Folder;
-use crate::model::Provenance;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::store::ArtifactWriter;
-use crate::store::Conversation;
-use crate::store::Store;
-use crate::store::attributes;
-use crate::store::mere_owner::as_mere_owner;
+use crate::mere_owner::as_mere_owner;
+use crate::{ArtifactWriter, Conversation, Store, attributes};
+use ctxfs_core::model::{ArtifactState, Component, Folder, Provenance, Record, RelPath};
 
 /// A store in a directory of its own.
 struct Place {

@@ -1,6 +1,4 @@
-use std::io::Read as _;
-use std::io::Seek as _;
-use std::io::Write as _;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Barrier;

@@ -1,14 +1,11 @@
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
 use std::time::SystemTime;
+use std::{fs, thread};
 
-use rustix::fs::CWD;
-use rustix::fs::FileType;
+use rustix::fs::{CWD, FileType};
 use tempfile::TempDir;
 
 use super::*;

@@ -1,17 +1,15 @@
 //! Directories with everything in them, however deep: nothing here recurses, and nothing holds more
 //! than three descriptors.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
-use std::hash::BuildHasher as _;
-use std::hash::RandomState;
+use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 
 use super::Dir;
-use crate::store::stat::FileType;
+use crate::stat::FileType;
 
 /// The most directories that [`Dir::height`] looks at, which takes some 100 ms.
 const MEASURED: usize = 10_000;

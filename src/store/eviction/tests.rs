@@ -5,11 +5,9 @@ use rustix::fs::OFlags;
 use tempfile::TempDir;
 
 use super::*;
-use crate::materialize::Analyzer;
-use crate::model::ArtifactState;
-use crate::model::Component;
-use crate::store::Stat;
-use crate::store::Store;
+use crate::{Stat, Store};
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::{ArtifactState, Component};
 
 const ORIGIN: &str = "0000000000000007-000000000001:3";
 const FAR: FarBytes<'_> = FarBytes { origin: ORIGIN, shortcuts: None };

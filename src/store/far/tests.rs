@@ -6,15 +6,11 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::*;
-use crate::materialize::Analyzer;
-use crate::model::ArtifactState;
-use crate::store::FarBytes;
-use crate::store::FileMark;
-use crate::store::RemovalOutcome;
-use crate::store::Store;
-use crate::store::attribute;
+use crate::{FarBytes, FileMark, RemovalOutcome, Store, attribute};
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::ArtifactState;
 
-pub(in crate::store) const MODIFIED: i64 = 1_700_000_000_123_456_000;
+pub(crate) const MODIFIED: i64 = 1_700_000_000_123_456_000;
 const ORIGIN: &str = "0000000000000007-000000000001:3";
 const FAR: FarBytes<'_> = FarBytes { origin: ORIGIN, shortcuts: None };
 
@@ -48,11 +44,7 @@ impl Scene {
 }
 
 /// Records an artifact of another host that has these bytes, if the path is free.
-pub(in crate::store) fn expected(
-    conversation: &Conversation,
-    path: &RelPath,
-    bytes: &[u8],
-) -> Option<Stat> {
+pub(crate) fn expected(conversation: &Conversation, path: &RelPath, bytes: &[u8]) -> Option<Stat> {
     let expected = Expected { path, arrived: &arrived(bytes), origin: ORIGIN.to_owned() };
     conversation.expect(&[expected]).unwrap().remove(0).unwrap()
 }

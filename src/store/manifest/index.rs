@@ -1,28 +1,22 @@
 //! An index of the last record of each path in the manifest.
 
-use std::collections::BTreeSet;
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
-use std::hash::BuildHasher as _;
-use std::hash::RandomState;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::Read;
+use std::io::{BufRead as _, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::OFlags;
 
-use crate::model::without_digits;
-use crate::store::artifact::read_full_at;
-use crate::store::dir::Dir;
-use crate::store::layout;
-use crate::store::manifest::line::IndexedRecord;
-use crate::store::stat;
-use crate::store::stat::Stat;
+use crate::artifact::read_full_at;
+use crate::dir::Dir;
+use crate::manifest::line::IndexedRecord;
+use crate::stat::Stat;
+use crate::{layout, stat};
+use ctxfs_core::model::without_digits;
 
 /// The bytes that are read at once. The first load reads all of the manifest, and later ones
 /// usually little at its end.

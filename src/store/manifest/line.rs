@@ -6,8 +6,7 @@ use std::io;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::Record;
-use crate::model::Stage;
+use ctxfs_core::model::{Record, Stage};
 
 /// The fields of a record that the index needs. All mandatory fields are here too, so that a line
 /// that lacks one is skipped by the index, and the record before it stays current.

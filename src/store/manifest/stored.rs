@@ -1,17 +1,16 @@
 //! The records of a manifest, read one at a time.
 
 use std::fs::File;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::vec;
+use std::{io, vec};
 
-use crate::model::Record;
-use crate::store::artifact::read_full_at;
-use crate::store::error::StoreError;
-use crate::store::manifest::index::RecordLine;
-use crate::store::manifest::line;
-use crate::store::manifest::line::IndexedRecord;
+use crate::artifact::read_full_at;
+use crate::error::StoreError;
+use crate::manifest::index::RecordLine;
+use crate::manifest::line;
+use crate::manifest::line::IndexedRecord;
+use ctxfs_core::model::Record;
 
 /// The bytes of lines that are read at once, unless one alone has more.
 const BLOCK: u64 = 64 << 10;
@@ -44,7 +43,7 @@ impl StoredRecords {
     }
 
     /// Returns those of them whose path `is_wanted`. Reads all of them.
-    pub(in crate::store) fn with_paths(
+    pub(crate) fn with_paths(
         mut self,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Result<Self, StoreError> {

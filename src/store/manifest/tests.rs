@@ -3,29 +3,19 @@
 mod digits;
 mod elsewhere;
 
-use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use tempfile::TempDir;
 
 use super::*;
-use crate::model::Analysis;
-use crate::model::ArtifactState;
-use crate::model::Encoding;
-use crate::model::ErrorLine;
-use crate::model::ErrorRank;
-use crate::model::Errors;
-use crate::model::Json;
-use crate::model::LocalFile;
-use crate::model::Provenance;
-use crate::model::Removal;
-use crate::model::Repeated;
-use crate::model::Section;
-use crate::model::Sections;
+use ctxfs_core::model::{
+    Analysis, ArtifactState, Encoding, ErrorLine, ErrorRank, Errors, Json, LocalFile, Provenance,
+    Removal, Repeated, Section, Sections,
+};
 
 struct Scene {
     _temporary: TempDir,
@@ -408,7 +398,7 @@ fn append_as_a_child() {
 
 fn child(dir: &Path, writer: usize) -> std::process::Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "store::manifest::tests::append_as_a_child"])
+        .args(["--exact", "manifest::tests::append_as_a_child"])
         .env(CHILD, format!("{writer} {}", dir.display()))
         .stdout(std::process::Stdio::null())
         .spawn()

@@ -1,19 +1,15 @@
-use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use tempfile::TempDir;
 
 use super::*;
-use crate::materialize::Analyzer;
-use crate::model::ArtifactState;
-use crate::model::Component;
-use crate::model::Provenance;
-use crate::store::Store;
-use crate::store::disk_clock;
+use crate::{Store, disk_clock};
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::{ArtifactState, Component, Provenance};
 
 const CHANGED: &str = "it was changed meanwhile";
 

@@ -1,10 +1,7 @@
 use std::fs;
-use std::fs::File;
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
@@ -12,7 +9,7 @@ use rustix::io::Errno;
 use tempfile::TempDir;
 
 use super::*;
-use crate::store::mere_owner::as_mere_owner;
+use crate::mere_owner::as_mere_owner;
 
 /// Returns the paths that a walk of `root` finds, and what it passed over.
 fn walked(root: &Path) -> (Vec<String>, LeftOut) {

@@ -5,14 +5,12 @@ use std::io;
 
 use rustix::fs::OFlags;
 
-use crate::model::Component;
-use crate::model::Folder;
-use crate::model::RelPath;
-use crate::store::conversation::Conversation;
-use crate::store::dir::Dir;
-use crate::store::error::StoreError;
-use crate::store::layout;
-use crate::store::naming::CallNaming;
+use crate::conversation::Conversation;
+use crate::dir::Dir;
+use crate::error::StoreError;
+use crate::layout;
+use crate::naming::CallNaming;
+use ctxfs_core::model::{Component, Folder, RelPath};
 
 /// The flags with which a writer opens its file.
 pub(super) const APPENDING: OFlags = OFlags::WRONLY.union(OFlags::APPEND);
@@ -74,7 +72,7 @@ pub(super) fn create(dir: &Dir, name: &Component) -> io::Result<File> {
 }
 
 /// Opens the directory of `folder`. Creates it if it has been removed.
-pub(in crate::store) fn open_folder(conversation: &Dir, folder: Folder) -> io::Result<Dir> {
+pub(crate) fn open_folder(conversation: &Dir, folder: Folder) -> io::Result<Dir> {
     let mut dir = None;
     for name in folder.path().split('/') {
         let at = dir.as_ref().unwrap_or(conversation);

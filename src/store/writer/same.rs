@@ -1,12 +1,9 @@
 //! Finding an earlier artifact of a call that has the same bytes.
 
-use crate::model::ArtifactState;
-use crate::model::Folder;
-use crate::model::Record;
-use crate::model::RelPath;
-use crate::store::error::StoreError;
-use crate::store::naming::CallNaming;
-use crate::store::writer::ArtifactWriter;
+use crate::error::StoreError;
+use crate::naming::CallNaming;
+use crate::writer::ArtifactWriter;
+use ctxfs_core::model::{ArtifactState, Folder, Record, RelPath};
 
 /// The numbers without an output at rest after which no more are looked at. They are those of
 /// writers that work at the same time, and of outputs that were removed.

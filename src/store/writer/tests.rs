@@ -1,14 +1,13 @@
 //! Artifacts written without a mount.
 
-use std::fs;
 use std::path::PathBuf;
-use std::thread;
+use std::{fs, thread};
 
 use tempfile::TempDir;
 
 use super::*;
-use crate::model::Removal;
-use crate::store::Store;
+use crate::Store;
+use ctxfs_core::model::Removal;
 
 struct Scene {
     _temporary: TempDir,

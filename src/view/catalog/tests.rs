@@ -2,17 +2,10 @@
 
 use std::ffi::OsStr;
 
-use crate::model::Root;
-use crate::view::Derived;
-use crate::view::RenderCost;
-use crate::view::View;
-use crate::view::ViewDir;
-use crate::view::catalog::CATALOG;
-use crate::view::filter::DIRS;
-use crate::view::ignore;
-use crate::view::listed;
-use crate::view::readings;
-use crate::view::readme;
+use crate::catalog::CATALOG;
+use crate::filter::DIRS;
+use crate::{Derived, RenderCost, View, ViewDir, ignore, listed, readings, readme};
+use ctxfs_core::model::Root;
 
 /// An argument that every directory of views takes: a pattern, a line, a filter, a page.
 const ARGUMENT: &str = "7777";

@@ -4,11 +4,8 @@ use std::io;
 
 use bstr::ByteSlice as _;
 
-use crate::model::Content;
-use crate::model::Direction;
-use crate::model::Limits;
-use crate::view::number::counted;
-use crate::view::number::grouped;
+use crate::number::{counted, grouped};
+use ctxfs_core::model::{Content, Direction, Limits};
 
 /// Bytes that a character may take after its first one.
 const REST_OF_CHAR: usize = 3;

@@ -3,16 +3,12 @@
 use std::io;
 use std::ops::Range;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::materialize::Analyzer;
-use crate::model::Content;
-use crate::model::Json;
-use crate::model::Subject;
-use crate::view::members::MemberRanges;
-use crate::view::members::members;
+use crate::members::{MemberRanges, members};
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::{Content, Json, Subject};
 
 /// Most bytes of `stats`, `context` or `error` that are carried over. A larger one is named
 /// instead.

@@ -1,13 +1,10 @@
 use proptest::prelude::*;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::model::ArtifactState;
-use crate::model::Place;
-use crate::model::Provenance;
-use crate::view::View;
-use crate::view::fixture::Fixture;
+use crate::View;
+use crate::fixture::Fixture;
+use ctxfs_core::model::{ArtifactState, Place, Provenance};
 
 fn fixture(bytes: impl Into<Vec<u8>>) -> Fixture {
     Fixture::analysed(bytes)
@@ -194,7 +191,7 @@ fn a_line_that_is_too_long_is_cut_inside() {
 #[test]
 fn a_huge_single_line_is_read_at_its_ends_only() {
     struct Endless;
-    impl crate::model::Content for Endless {
+    impl ctxfs_core::model::Content for Endless {
         fn len(&self) -> u64 {
             1 << 40
         }
@@ -254,7 +251,7 @@ fn a_huge_response_is_read_in_pieces() {
     const END: &[u8] = br#"","context":{"cwd":"/work"},"error":{"code":"TIMEOUT"}}"#;
     const LENGTH: u64 = 300 << 20;
     struct Huge;
-    impl crate::model::Content for Huge {
+    impl ctxfs_core::model::Content for Huge {
         fn len(&self) -> u64 {
             LENGTH
         }
@@ -276,7 +273,7 @@ fn a_huge_response_is_read_in_pieces() {
     let mut fixture = limited("", Direction::Head, 2000, 51_200);
     (fixture.analysis.bytes, fixture.analysis.lines) = (LENGTH, 1);
     fixture.analysis.json =
-        crate::model::Json::Document { shape: String::new(), example: None, pretty_lines: 0 };
+        ctxfs_core::model::Json::Document { shape: String::new(), example: None, pretty_lines: 0 };
     let subject = Subject { content: &Huge, ..fixture.subject() };
     let Envelope::Wrapped { text, .. } = of(&subject, &[], &|| false).unwrap() else {
         unreachable!()
@@ -352,7 +349,7 @@ fn what_is_too_large_to_carry_over_is_named() {
     let size = value["context"].to_string().len();
     let named = format!(
         "`context` ({} bytes) and `error` (400 bytes) are there only.",
-        crate::view::number::grouped(size as u64)
+        crate::number::grouped(size as u64)
     );
     let told = envelope["text"].as_str().unwrap();
     assert!(told.contains(&named), "{told}");

@@ -1,12 +1,10 @@
 //! The `text` of an envelope: what is shown, where the whole is, how to go on.
 
-use crate::model::Subject;
-use crate::view::envelope::preview::EnvelopePreview;
-use crate::view::envelope::response::Response;
-use crate::view::envelope::response::ResponseStatus;
-use crate::view::number::counted;
-use crate::view::number::portion;
-use crate::view::summary::ended;
+use crate::envelope::preview::EnvelopePreview;
+use crate::envelope::response::{Response, ResponseStatus};
+use crate::number::{counted, portion};
+use crate::summary::ended;
+use ctxfs_core::model::Subject;
 
 /// The tool that starts a subagent.
 const SUBAGENT: &str = "Task";

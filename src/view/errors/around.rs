@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::model::Content;
+use ctxfs_core::model::Content;
 
 /// Bytes read on either side of the beginning of the line.
 const BYTES: usize = 32 << 10;

@@ -2,23 +2,16 @@
 
 use std::io;
 
-use crate::materialize::Pattern;
-use crate::model::Content;
-use crate::model::ErrorLine;
-use crate::model::ErrorRank;
-use crate::model::Json;
-use crate::model::Subject;
-use crate::view::errors::handled::is_entry;
-use crate::view::errors::handled::is_handled;
-use crate::view::errors::handled::is_logged;
-use crate::view::errors::json;
-use crate::view::errors::json::ErrorRecord;
-use crate::view::errors::message::message;
-use crate::view::errors::owner::has_place;
-use crate::view::errors::owner::owner;
-use crate::view::errors::passed::is_of_passing_test;
-use crate::view::errors::quoted::is_quoted;
-use crate::view::errors::surroundings::Surroundings;
+use crate::errors::handled::{is_entry, is_handled, is_logged};
+use crate::errors::json;
+use crate::errors::json::ErrorRecord;
+use crate::errors::message::message;
+use crate::errors::owner::{has_place, owner};
+use crate::errors::passed::is_of_passing_test;
+use crate::errors::quoted::is_quoted;
+use crate::errors::surroundings::Surroundings;
+use ctxfs_core::materialize::Pattern;
+use ctxfs_core::model::{Content, ErrorLine, ErrorRank, Json, Subject};
 
 /// Lines alike from which on they did not end the program.
 const OFTEN: u64 = 3;
@@ -29,32 +22,32 @@ const NEAR: u64 = 8;
 
 /// An error with what it says and what it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::view) struct Finding {
+pub(crate) struct Finding {
     /// The line.
-    pub(in crate::view) at: ErrorLine,
+    pub(crate) at: ErrorLine,
     /// Its text in one line, with the lines that complete it.
-    pub(in crate::view) message: String,
+    pub(crate) message: String,
     /// The test, file or step that it belongs to, if another line tells that.
-    pub(in crate::view) owner: Option<String>,
+    pub(crate) owner: Option<String>,
     /// True for an exception that a program has logged.
     is_logged: bool,
 }
 
 /// The errors of an output, judged by what stands around them.
-pub(in crate::view) struct Findings {
+pub(crate) struct Findings {
     /// The most telling of them, best first.
-    pub(in crate::view) shown: Vec<Finding>,
+    pub(crate) shown: Vec<Finding>,
     /// Others, which tell nothing more.
-    pub(in crate::view) lesser: Vec<Finding>,
+    pub(crate) lesser: Vec<Finding>,
     /// The number of lines that are errors.
-    pub(in crate::view) count: u64,
+    pub(crate) count: u64,
     /// The number of lines that only mention errors.
-    pub(in crate::view) mentions: u64,
+    pub(crate) mentions: u64,
 }
 
 /// Judges the lines of an output that look like errors. In the output of a call that succeeded,
 /// only what is marked as an error is one.
-pub(in crate::view) fn findings(subject: &Subject<'_>) -> io::Result<Findings> {
+pub(crate) fn findings(subject: &Subject<'_>) -> io::Result<Findings> {
     let errors = &subject.analysis.errors;
     let is_document = matches!(subject.analysis.json, Json::Document { .. });
     let count = if is_document { 0 } else { errors.count };

@@ -1,7 +1,7 @@
 //! Errors that something dealt with: logged as a remark, ignored, tried again, caught.
 
-use crate::materialize::Pattern;
-use crate::view::errors::surroundings::Surroundings;
+use crate::errors::surroundings::Surroundings;
+use ctxfs_core::materialize::Pattern;
 
 /// Lines between a panic and the heading of the test that it is of.
 const PANIC_LINES: usize = 400;

@@ -2,18 +2,8 @@
 
 use std::io;
 
-use crate::materialize::json::CERTAIN;
-use crate::materialize::json::Events;
-use crate::materialize::json::FieldRole;
-use crate::materialize::json::Scalar;
-use crate::materialize::json::Scanner;
-use crate::materialize::json::role;
-use crate::model::Content;
-use crate::model::ErrorLine;
-use crate::model::ErrorRank;
-use crate::model::Json;
-use crate::model::Subject;
-use crate::model::TroubleRecord;
+use ctxfs_core::materialize::json::{CERTAIN, Events, FieldRole, Scalar, Scanner, role};
+use ctxfs_core::model::{Content, ErrorLine, ErrorRank, Json, Subject, TroubleRecord};
 
 /// Bytes of a record that are read.
 const RECORD: usize = 32 << 10;

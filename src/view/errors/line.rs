@@ -2,10 +2,10 @@
 
 use bstr::ByteSlice as _;
 
-use crate::view::clean::clean;
-use crate::view::errors::Finding;
-use crate::view::errors::nearby::NearbyLine;
-use crate::view::number::grouped;
+use crate::clean::clean;
+use crate::errors::Finding;
+use crate::errors::nearby::NearbyLine;
+use crate::number::grouped;
 
 /// Most bytes of the line, and most characters of what the error says.
 const BYTES: usize = 480;
@@ -14,7 +14,7 @@ const CHARS: usize = 240;
 const CUT: &str = "...";
 
 /// Returns `117: 93:16 error 'document' is not defined (x 3)  [lint/html.js]`.
-pub(in crate::view) fn error_line(finding: &Finding) -> String {
+pub(crate) fn error_line(finding: &Finding) -> String {
     let owner = finding.owner.as_deref().map(|owner| format!("  [{owner}]")).unwrap_or_default();
     let times = match finding.at.times {
         1 => String::new(),

@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::materialize::Pattern;
-use crate::materialize::is_comparison;
-use crate::materialize::is_side;
-use crate::view::errors::json_line;
-use crate::view::errors::surroundings::Surroundings;
+use crate::errors::json_line;
+use crate::errors::surroundings::Surroundings;
+use ctxfs_core::materialize::{Pattern, is_comparison, is_side};
 
 /// Most lines that complete an error line.
 const DETAILS: usize = 3;
@@ -23,7 +21,7 @@ const JOINT: &str = " | ";
 
 /// Returns the text of an error line in one line, with its details: the message below `panicked
 /// at`, the two sides of a comparison, the reason below a line that ends with a colon.
-pub(in crate::view) fn message(lines: &Surroundings) -> String {
+pub(crate) fn message(lines: &Surroundings) -> String {
     if let Some(message) = json_line::message(lines.whole()) {
         return message;
     }

@@ -2,10 +2,9 @@
 
 use std::io;
 
-use crate::model::Content;
-use crate::model::ErrorLine;
-use crate::view::errors::around::Around;
-use crate::view::errors::trace;
+use crate::errors::around::Around;
+use crate::errors::trace;
+use ctxfs_core::model::{Content, ErrorLine};
 
 /// Lines shown before an error, and after it if no more belong to it.
 const CONTEXT: usize = 3;

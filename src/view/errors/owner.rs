@@ -9,20 +9,19 @@ mod rule;
 
 use std::sync::LazyLock;
 
-use crate::materialize::Pattern;
-use crate::view::errors::json_line;
-use crate::view::errors::owner::names::NAMES;
-use crate::view::errors::owner::names::STEPS;
-use crate::view::errors::owner::places::PLACES;
-use crate::view::errors::owner::rule::OwnerRule;
-use crate::view::errors::surroundings::Surroundings;
+use crate::errors::json_line;
+use crate::errors::owner::names::{NAMES, STEPS};
+use crate::errors::owner::places::PLACES;
+use crate::errors::owner::rule::OwnerRule;
+use crate::errors::surroundings::Surroundings;
+use ctxfs_core::materialize::Pattern;
 
 /// Most characters of an owner.
 const OWNER_CHARS: usize = 160;
 
 /// Returns the owner of an error: the name of a test or step, a place in a file, or both. Returns
 /// `None` if nothing but its own line tells one.
-pub(in crate::view) fn owner(lines: &Surroundings) -> Option<String> {
+pub(crate) fn owner(lines: &Surroundings) -> Option<String> {
     let owner = json_line::owner(lines.whole()).or_else(|| told_by_others(lines))?;
     let text: String = owner.chars().take(OWNER_CHARS).collect();
     (!text.is_empty() && !lines.own().contains(&text)).then_some(text)

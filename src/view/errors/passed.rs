@@ -1,7 +1,7 @@
 //! The output of tests that passed, or that need not pass.
 
-use crate::materialize::Pattern;
-use crate::view::errors::surroundings::Surroundings;
+use crate::errors::surroundings::Surroundings;
+use ctxfs_core::materialize::Pattern;
 
 /// Most lines that a test prints between its name and its end.
 const TEST_LINES: usize = 12;

@@ -5,8 +5,8 @@ mod text;
 
 use std::collections::BTreeSet;
 
-use crate::materialize::Pattern;
-use crate::view::errors::surroundings::Surroundings;
+use crate::errors::surroundings::Surroundings;
+use ctxfs_core::materialize::Pattern;
 
 /// Neighbours of the same form that show what a line is.
 const ALIKE: usize = 3;
@@ -19,7 +19,7 @@ const HUNK_LINES: usize = 200;
 
 /// Returns true if a line stands in a text that is about something else than this call. One that
 /// `is_marked` as an error has to have more of it around.
-pub(in crate::view) fn is_quoted(lines: &Surroundings, is_marked: bool) -> bool {
+pub(crate) fn is_quoted(lines: &Surroundings, is_marked: bool) -> bool {
     let own = lines.own();
     ALWAYS.iter().any(|pattern| pattern.is_match(own))
         || is_search_result(lines)

@@ -4,17 +4,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 
-use crate::materialize::error_lines;
-use crate::model::Content;
-use crate::view::errors::Finding;
-use crate::view::errors::Findings;
-use crate::view::errors::error_line;
-use crate::view::errors::line::heading;
-use crate::view::errors::nearby;
-use crate::view::errors::nearby::Nearby;
-use crate::view::errors::nearby::NearbyLine;
-use crate::view::grep::window;
-use crate::view::position::TextPosition;
+use crate::errors::line::heading;
+use crate::errors::nearby::{Nearby, NearbyLine};
+use crate::errors::{Finding, Findings, error_line, nearby};
+use crate::grep::window;
+use crate::position::TextPosition;
+use ctxfs_core::materialize::error_lines;
+use ctxfs_core::model::Content;
 
 /// Bytes of the errors that are shown in their context, but for the first.
 const CONTEXT_BYTES: usize = 5000;

@@ -2,17 +2,16 @@
 
 use std::io;
 
-use crate::materialize::bare;
-use crate::model::Content;
-use crate::model::ErrorLine;
-use crate::view::errors::around::Around;
+use crate::errors::around::Around;
+use ctxfs_core::materialize::bare;
+use ctxfs_core::model::{Content, ErrorLine};
 
 /// Most bytes of a line that are judged.
 const LINE_BYTES: usize = 4096;
 
 /// A line of the content and its neighbours. A line that is not valid UTF-8 has U+FFFD in it, and a
 /// long one lacks its end.
-pub(in crate::view) struct Surroundings {
+pub(crate) struct Surroundings {
     /// Whole lines, without the last newline. None if there is no line above.
     above: Option<String>,
     /// The line, and whole lines below it.
@@ -21,7 +20,7 @@ pub(in crate::view) struct Surroundings {
 
 impl Surroundings {
     /// Reads the lines around `at`.
-    pub(in crate::view) fn read(content: &dyn Content, at: &ErrorLine) -> io::Result<Self> {
+    pub(crate) fn read(content: &dyn Content, at: &ErrorLine) -> io::Result<Self> {
         let Around { above, below, .. } = Around::read(content, at.offset)?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok(Self { above: above.map(text), below: text(below) })
@@ -32,28 +31,28 @@ impl Surroundings {
     pub(super) fn of(text: &str, own: &str) -> Self {
         let at = text.find(own).unwrap_or_else(|| panic!("{own:?} in {text}"));
         let offset = text[..at].rfind('\n').map_or(0, |newline| newline + 1) as u64;
-        let rank = crate::model::ErrorRank::Cause;
+        let rank = ctxfs_core::model::ErrorRank::Cause;
         let at = ErrorLine { line: 1, offset, length: 1, rank, times: 1, last: None };
         Self::read(&text.as_bytes().to_vec(), &at).unwrap()
     }
 
     /// Returns the line itself.
-    pub(in crate::view) fn own(&self) -> &str {
+    pub(crate) fn own(&self) -> &str {
         self.below.split('\n').next().map_or("", judged)
     }
 
     /// Returns the line with what other programs put around it.
-    pub(in crate::view) fn whole(&self) -> &str {
+    pub(crate) fn whole(&self) -> &str {
         self.below.split('\n').next().map_or("", cut)
     }
 
     /// Returns the lines above, the nearest first.
-    pub(in crate::view) fn above(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn above(&self) -> impl Iterator<Item = &str> {
         self.above.iter().flat_map(|above| above.rsplit('\n')).map(judged)
     }
 
     /// Returns the lines below, the nearest first.
-    pub(in crate::view) fn below(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn below(&self) -> impl Iterator<Item = &str> {
         self.below.split('\n').skip(1).map(judged)
     }
 }

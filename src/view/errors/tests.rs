@@ -1,14 +1,14 @@
 use proptest::prelude::*;
 
-use crate::view::View;
-use crate::view::fixture::Fixture;
+use crate::View;
+use crate::fixture::Fixture;
 
 /// Most bytes of the view, with its notices.
 const MOST: usize = 8 << 10;
 
 macro_rules! sample {
     ($file:literal) => {
-        include_str!(concat!("../../materialize/failure/testdata/", $file))
+        include_str!(concat!("../../core/materialize/failure/testdata/", $file))
     };
 }
 
@@ -260,7 +260,7 @@ proptest! {
     ) {
         let text = lines.join("\n").repeat(times) + if ends { "\n" } else { "" };
         let fixture = Fixture::analysed(text.clone());
-        let errors = crate::view::errors::findings(&fixture.subject()).unwrap();
+        let errors = crate::errors::findings(&fixture.subject()).unwrap();
         let printed = fixture.text(&View::Errors);
         prop_assert!(printed.len() <= MOST, "{}", printed.len());
         prop_assert_eq!(printed.is_empty(), errors.shown.is_empty());

@@ -1,13 +1,13 @@
 //! The lines after an error that belong to it: stack frames, quoted source, causes.
 
-use crate::materialize::Pattern;
+use ctxfs_core::materialize::Pattern;
 
 /// Most lines that are shown as part of the error line before them.
-pub(in crate::view) const LONGEST: usize = 60;
+pub(crate) const LONGEST: usize = 60;
 
 /// Returns how many of `lines`, which follow an error line, belong to it. A blank line belongs to
 /// it if the trace continues after it.
-pub(in crate::view) fn length<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> usize {
+pub(crate) fn length<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> usize {
     let mut length = 0;
     let mut blank = false;
     for (count, line) in (1..).zip(lines) {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::materialize::frequent::Frequent;
+use ctxfs_core::materialize::frequent::Frequent;
 
 /// Most candidates that are kept.
 const MOST: usize = 192;

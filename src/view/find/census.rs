@@ -2,19 +2,12 @@
 
 use std::io;
 
-use crate::model::Content;
-use crate::view::find::matcher::Finder;
-use crate::view::find::matcher::Hit;
-use crate::view::find::matcher::Matcher;
-use crate::view::find::scan;
-use crate::view::find::scan::Extent;
-use crate::view::find::scan::Segment;
-use crate::view::find::stream;
-use crate::view::find::stretches;
-use crate::view::find::stretches::Slice;
-use crate::view::find::stretches::Stretch;
-use crate::view::find::stretches::Stretches;
-use crate::view::find::term::Fit;
+use crate::find::matcher::{Finder, Hit, Matcher};
+use crate::find::scan::{Extent, Segment};
+use crate::find::stretches::{Slice, Stretch, Stretches};
+use crate::find::term::Fit;
+use crate::find::{scan, stream, stretches};
+use ctxfs_core::model::Content;
 
 /// Most bytes that are read: a second or so. What comes after them is taken to be the same.
 pub(super) const MOST_BYTES: u64 = 512 << 20;
@@ -194,7 +187,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::find::term::Term;
+    use crate::find::term::Term;
 
     fn lines(text: &str, most: u64) -> (Vec<u64>, bool) {
         let terms = ["disk", "rare"].iter().map(|word| Term::new(word, 0).unwrap()).collect();

@@ -1,7 +1,7 @@
 //! The words that a passage has, and what they are worth.
 
-use crate::view::find::matcher::Hit;
-use crate::view::find::term::Fit;
+use crate::find::matcher::Hit;
+use crate::find::term::Fit;
 
 /// The fits, worst first.
 const FITS: [Fit; 4] = [Fit::Inside, Fit::Begins, Fit::Form, Fit::Same];

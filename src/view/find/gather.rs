@@ -3,21 +3,15 @@
 use std::collections::VecDeque;
 use std::io;
 
-use crate::materialize::LikenessHasher;
-use crate::model::Content;
-use crate::view::find::candidate::CandidateSpan;
-use crate::view::find::candidate::LineStart;
-use crate::view::find::candidate::Pool;
-use crate::view::find::found::Found;
-use crate::view::find::matcher::Finder;
-use crate::view::find::matcher::Hit;
-use crate::view::find::question::Chosen;
-use crate::view::find::scan;
-use crate::view::find::scan::Segment;
-use crate::view::find::stream;
-use crate::view::find::stretches::Stretch;
-use crate::view::find::stretches::StretchStart;
-use crate::view::find::stretches::Stretches;
+use crate::find::candidate::{CandidateSpan, LineStart, Pool};
+use crate::find::found::Found;
+use crate::find::matcher::{Finder, Hit};
+use crate::find::question::Chosen;
+use crate::find::scan::Segment;
+use crate::find::stretches::{Stretch, StretchStart, Stretches};
+use crate::find::{scan, stream};
+use ctxfs_core::materialize::LikenessHasher;
+use ctxfs_core::model::Content;
 
 /// Bytes of a line that is shown whole, or in a window around all its words.
 const SHORT: usize = 1000;

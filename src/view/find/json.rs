@@ -10,21 +10,16 @@ mod record;
 
 use std::io;
 
-use crate::materialize::LikenessHasher;
-use crate::model::Content;
-use crate::view::find::candidate::CandidateSpan;
-use crate::view::find::candidate::LineStart;
-use crate::view::find::candidate::Pool;
-use crate::view::find::found::Found;
-use crate::view::find::gather;
-use crate::view::find::gather::Gathered;
-use crate::view::find::gather::UNIT;
-use crate::view::find::matcher::Finder;
-use crate::view::find::question::Chosen;
-use crate::view::find::scan;
-use crate::view::find::stream::Stream;
-use frame::Frame;
-use frame::Frames;
+use crate::find::candidate::{CandidateSpan, LineStart, Pool};
+use crate::find::found::Found;
+use crate::find::gather::{Gathered, UNIT};
+use crate::find::matcher::Finder;
+use crate::find::question::Chosen;
+use crate::find::stream::Stream;
+use crate::find::{gather, scan};
+use ctxfs_core::materialize::LikenessHasher;
+use ctxfs_core::model::Content;
+use frame::{Frame, Frames};
 
 pub(super) use record::of_value;
 
@@ -442,5 +437,5 @@ fn piece(rest: &[u8]) -> usize {
     while let Some(found) = memchr::memchr(b'\\', rest.get(escape..PIECE).unwrap_or_default()) {
         escape += found + 2;
     }
-    escape.max(crate::view::scan::char_floor(rest, PIECE))
+    escape.max(crate::scan::char_floor(rest, PIECE))
 }

@@ -2,44 +2,26 @@
 //! equals.
 
 use std::cmp::Reverse;
-use std::io;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
-use std::thread;
+use std::{io, thread};
 
-use crate::materialize::SNIFFED;
-use crate::materialize::is_binary;
-use crate::model::Content;
-use crate::redact::MaskCounter;
-use crate::redact::Masked;
-use crate::view::Directory;
-use crate::view::Loaded;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::find::Words;
-use crate::view::find::census;
-use crate::view::find::census::Census;
-use crate::view::find::json;
-use crate::view::find::nearest;
-use crate::view::find::nearest::NearestWords;
-use crate::view::find::notice;
-use crate::view::find::notice::Summary;
-use crate::view::find::passage::Passage;
-use crate::view::find::passage::ShownLine;
-use crate::view::find::passages::Passages;
-use crate::view::find::question::Chosen;
-use crate::view::find::question::Question;
-use crate::view::find::reply;
-use crate::view::find::reply::FromArtifact;
-use crate::view::find::reply::Reply;
-use crate::view::find::reply::Windowed;
-use crate::view::grep::corpus::MOST_THREADS;
-use crate::view::grep::corpus::left_out::LeftOut;
-use crate::view::grep::corpus::order;
-use crate::view::number::counted;
-use crate::view::number::grouped;
-use crate::view::terms;
+use crate::find::census::Census;
+use crate::find::nearest::NearestWords;
+use crate::find::notice::Summary;
+use crate::find::passage::{Passage, ShownLine};
+use crate::find::passages::Passages;
+use crate::find::question::{Chosen, Question};
+use crate::find::reply::{FromArtifact, Reply, Windowed};
+use crate::find::{Words, census, json, nearest, notice, reply};
+use crate::grep::corpus::left_out::LeftOut;
+use crate::grep::corpus::{MOST_THREADS, order};
+use crate::number::{counted, grouped};
+use crate::{Directory, Loaded, RenderError, Rendered, terms};
+use ctxfs_core::materialize::{SNIFFED, is_binary};
+use ctxfs_core::model::Content;
+use ctxfs_core::redact::{MaskCounter, Masked};
 
 /// Artifacts below this many bytes are read whole.
 const WHOLE: usize = 1 << 20;
@@ -86,7 +68,7 @@ struct Best {
 }
 
 /// Writes the passages of all artifacts in `directory` that fit `words` best.
-pub(in crate::view) fn render(
+pub(crate) fn render(
     words: &Words,
     directory: &Directory<'_>,
     expired: &(dyn Fn() -> bool + Sync),

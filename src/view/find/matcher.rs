@@ -3,12 +3,10 @@
 use std::sync::OnceLock;
 
 use memchr::memmem;
-use regex::bytes::Regex;
-use regex::bytes::RegexBuilder;
+use regex::bytes::{Regex, RegexBuilder};
 
-use crate::view::find::parts::Parts;
-use crate::view::find::term::Fit;
-use crate::view::find::term::Term;
+use crate::find::parts::Parts;
+use crate::find::term::{Fit, Term};
 
 /// Most words that are looked for at once.
 pub(super) const MOST: usize = 64;

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::model::Content;
-use crate::view::find::parts::Parts;
-use crate::view::find::words;
+use crate::find::parts::Parts;
+use crate::find::words;
+use ctxfs_core::model::Content;
 
 /// Most bytes that are read: a second or so. Of a larger content, evenly spaced samples are read.
 pub(super) const MOST_BYTES: u64 = 64 << 20;

@@ -1,9 +1,7 @@
 //! The first lines of a reply.
 
-use crate::view::find::question::Chosen;
-use crate::view::find::question::NoQuestion;
-use crate::view::number::counted;
-use crate::view::number::grouped;
+use crate::find::question::{Chosen, NoQuestion};
+use crate::number::{counted, grouped};
 
 /// Most characters of the question that are repeated.
 const QUESTION: usize = 200;
@@ -81,7 +79,7 @@ pub(super) fn no_question(why: &NoQuestion) -> String {
         NoQuestion::NoWords => "# no words to look for: a word has letters or digits\n".to_owned(),
         NoQuestion::TooLong => format!(
             "# a word is too long: at most {} bytes\n",
-            grouped(crate::view::find::parts::LONGEST as u64)
+            grouped(crate::find::parts::LONGEST as u64)
         ),
     }
 }
@@ -101,6 +99,6 @@ pub(super) fn nothing(asked: &[String], place: &str, telling: &[String], more: &
 
 /// Returns `text`, cut if it is long, in one line.
 pub(super) fn cut(text: &str) -> String {
-    let line = crate::view::cleaned(text, QUESTION);
+    let line = crate::cleaned(text, QUESTION);
     if line.chars().count() < text.chars().count() { line + "..." } else { line }
 }

@@ -2,8 +2,8 @@
 
 use bstr::ByteSlice as _;
 
-use crate::materialize::escape_length;
-use crate::view::find::fold;
+use crate::find::fold;
+use ctxfs_core::materialize::escape_length;
 
 /// Most bytes of a word. Anything longer is data.
 pub(super) const LONGEST: usize = 256;

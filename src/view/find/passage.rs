@@ -1,8 +1,8 @@
 //! A passage: some lines, or parts of lines, that belong together.
 
-use crate::view::find::found::Found;
-use crate::view::find::matcher::Hit;
-use crate::view::grep::window;
+use crate::find::found::Found;
+use crate::find::matcher::Hit;
+use crate::grep::window;
 
 /// A passage, ready to be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,21 +4,14 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::io;
 
-use crate::model::Content;
-use crate::view::find::candidate::Candidate;
-use crate::view::find::candidate::CandidateSpan;
-use crate::view::find::found::Found;
-use crate::view::find::gather;
-use crate::view::find::gather::Gathered;
-use crate::view::find::json;
-use crate::view::find::matcher::Finder;
-use crate::view::find::passage::Passage;
-use crate::view::find::passage::ShownLine;
-use crate::view::find::question::Chosen;
-use crate::view::find::record;
-use crate::view::find::stream;
-use crate::view::find::stretches;
-use crate::view::find::table;
+use crate::find::candidate::{Candidate, CandidateSpan};
+use crate::find::found::Found;
+use crate::find::gather::Gathered;
+use crate::find::matcher::Finder;
+use crate::find::passage::{Passage, ShownLine};
+use crate::find::question::Chosen;
+use crate::find::{gather, json, record, stream, stretches, table};
+use ctxfs_core::model::Content;
 
 /// Most passages of an artifact that are compared.
 const MOST: usize = 48;

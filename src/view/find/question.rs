@@ -1,15 +1,11 @@
 //! The words of a question, as far as they occur: they are looked for.
 
-use crate::view::Query;
-use crate::view::find::census::Census;
-use crate::view::find::census::Joint;
-use crate::view::find::matcher;
-use crate::view::find::matcher::Matcher;
-use crate::view::find::nearest::NearestWords;
-use crate::view::find::parts;
-use crate::view::find::term;
-use crate::view::find::term::Term;
-use crate::view::find::words;
+use crate::Query;
+use crate::find::census::{Census, Joint};
+use crate::find::matcher::Matcher;
+use crate::find::nearest::NearestWords;
+use crate::find::term::Term;
+use crate::find::{matcher, parts, term, words};
 
 /// Most words that are looked for. Of more, the first count.
 const MOST_ASKED: usize = 24;

@@ -1,13 +1,11 @@
 //! The reply: as many of the best passages as are worth reading.
 
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use crate::model::Limits;
-use crate::view::find::notice;
-use crate::view::find::passage::Passage;
-use crate::view::find::passage::ShownLine;
-use crate::view::position::TextPosition;
+use crate::find::notice;
+use crate::find::passage::{Passage, ShownLine};
+use crate::position::TextPosition;
+use ctxfs_core::model::Limits;
 
 /// Bytes of passages from which on only those follow that are as good as the best.
 const USUAL: usize = 1500;
@@ -57,7 +55,7 @@ impl Windowed {
 
 /// Returns the most bytes of a reply, with all its notices but the one on redaction.
 pub(super) fn most(redacts: bool) -> usize {
-    Limits::STAND_IN_BYTES - if redacts { crate::model::REDACTION_BYTES } else { 0 }
+    Limits::STAND_IN_BYTES - if redacts { ctxfs_core::model::REDACTION_BYTES } else { 0 }
 }
 
 impl Reply {

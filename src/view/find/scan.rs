@@ -4,9 +4,9 @@ use std::io;
 
 use bstr::ByteSlice as _;
 
-use crate::model::Content;
-use crate::view::find::matcher::Matcher;
-use crate::view::find::stream::Stream;
+use crate::find::matcher::Matcher;
+use crate::find::stream::Stream;
+use ctxfs_core::model::Content;
 
 /// Bytes of a line that are looked at together. A longer line comes in pieces.
 pub(super) const PIECE: usize = 16 << 10;
@@ -152,7 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::view::find::term::Term;
+    use crate::find::term::Term;
 
     /// Returns the lines, columns and lengths of the segments.
     fn segments(text: &[u8], word: Option<&str>, block: usize) -> (Vec<(u64, u64, Vec<u8>)>, u64) {

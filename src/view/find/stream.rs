@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::model::Content;
+use ctxfs_core::model::Content;
 
 /// Bytes read at once.
 pub(super) const BLOCK: usize = 256 << 10;

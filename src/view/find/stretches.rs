@@ -2,16 +2,13 @@
 //! are taken in order.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
-use parking_lot::Condvar;
-use parking_lot::Mutex;
-use parking_lot::MutexGuard;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::model::Content;
-use crate::view::find::scan::Extent;
+use crate::find::scan::Extent;
+use ctxfs_core::model::Content;
 
 /// Bytes of a stretch, about.
 pub(super) const STRETCH: u64 = 128 << 10;
@@ -286,13 +283,12 @@ impl<T> Drop for CloseOnPanic<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::panic::AssertUnwindSafe;
-    use std::panic::catch_unwind;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use proptest::prelude::*;
 
     use super::*;
-    use crate::view::find::scan;
+    use crate::find::scan;
 
     /// Returns the bytes of a stretch, and its extent.
     fn read(stretch: &Stretch<'_>, stop: &dyn Fn() -> bool) -> (Vec<u8>, Extent) {

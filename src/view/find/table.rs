@@ -2,10 +2,9 @@
 
 use std::io;
 
-use crate::model::Content;
-use crate::view::find::listing;
-use crate::view::find::passage::ShownLine;
-use crate::view::find::passage::SourceLine;
+use crate::find::listing;
+use crate::find::passage::{ShownLine, SourceLine};
+use ctxfs_core::model::Content;
 
 /// Bytes at the start that tell a table.
 const SNIFFED: usize = 16 << 10;

@@ -1,8 +1,7 @@
 //! A word that is looked for, and how it fits the words of a text.
 
-use crate::view::find::fold;
-use crate::view::find::parts::Part;
-use crate::view::find::parts::Parts;
+use crate::find::fold;
+use crate::find::parts::{Part, Parts};
 
 /// Most bytes between two parts of a name: `::`, `->`.
 const JOINT: usize = 2;

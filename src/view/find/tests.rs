@@ -2,14 +2,12 @@ use std::ffi::OsStr;
 
 use proptest::prelude::*;
 
-use crate::model::Limits;
-use crate::view::View;
-use crate::view::ViewDir;
-use crate::view::find::Words;
-use crate::view::find::choose;
-use crate::view::find::passages::Passages;
-use crate::view::find::question::Question;
-use crate::view::fixture::Fixture;
+use crate::find::passages::Passages;
+use crate::find::question::Question;
+use crate::find::{Words, choose};
+use crate::fixture::Fixture;
+use crate::{View, ViewDir};
+use ctxfs_core::model::Limits;
 
 fn view(words: &str) -> View {
     ViewDir::Find.view(OsStr::new(words)).unwrap()

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 
-use crate::view::argument;
+use crate::argument;
 
 /// Words that a reader looks for, as they were written.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,7 +16,7 @@ impl Words {
     }
 
     /// Returns these words.
-    pub(in crate::view) fn of(words: &str) -> Self {
+    pub(crate) fn of(words: &str) -> Self {
         Self(words.as_bytes().to_vec())
     }
 

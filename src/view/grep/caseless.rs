@@ -7,8 +7,7 @@
 
 use std::ops::Range;
 
-use crate::view::query::Case;
-use crate::view::query::Options;
+use crate::query::{Case, Options};
 
 /// The letters outside of ASCII that fold to one in it.
 const LONG_S: &[u8] = "\u{17f}".as_bytes();

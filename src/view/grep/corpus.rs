@@ -4,42 +4,35 @@
 //! appended to those in earlier ones (`report`), below the notices that the result needs
 //! (`notice`).
 
-pub(in crate::view) mod left_out;
+pub(crate) mod left_out;
 mod matches;
 mod notice;
-pub(in crate::view) mod order;
+pub(crate) mod order;
 mod report;
 mod worker;
 
-use std::io;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
+use std::{io, thread};
 
-use parking_lot::Mutex;
-use parking_lot::MutexGuard;
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::model::Content;
-use crate::model::RelPath;
-use crate::model::view_bytes;
-use crate::redact::MaskCounter;
-use crate::redact::SecretRules;
-use crate::view::Query;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::grep::corpus::matches::ArtifactOutcome;
-use crate::view::grep::corpus::report::CorpusReport;
-use crate::view::grep::corpus::worker::Worker;
-use crate::view::grep::pattern;
-use crate::view::grep::pattern::CompiledPattern;
-use crate::view::position::TextPosition;
-use crate::view::query::Options;
+use crate::grep::corpus::matches::ArtifactOutcome;
+use crate::grep::corpus::report::CorpusReport;
+use crate::grep::corpus::worker::Worker;
+use crate::grep::pattern;
+use crate::grep::pattern::CompiledPattern;
+use crate::position::TextPosition;
+use crate::query::Options;
+use crate::{Query, RenderError, Rendered};
+use ctxfs_core::model::{Content, RelPath, view_bytes};
+use ctxfs_core::redact::{MaskCounter, SecretRules};
 
 /// Threads that search at once.
-pub(in crate::view) const MOST_THREADS: usize = 4;
+pub(crate) const MOST_THREADS: usize = 4;
 /// The start of an artifact.
 const START: TextPosition = TextPosition { line: 1, column: 1 };
 
@@ -144,7 +137,7 @@ struct SearchFrom {
 /// with `-m0`.
 ///
 /// Masked secrets in the output are counted, and the first line of the notice tells the numbers.
-pub(in crate::view) fn render(
+pub(crate) fn render(
     query: &Query,
     directory: &Directory<'_>,
     expired: &(dyn Fn() -> bool + Sync),

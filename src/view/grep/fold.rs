@@ -6,17 +6,16 @@
 //! with room after it. A match that is longer than the overlap and crosses the end of a piece is
 //! missed or shortened. `^` and `$` can match inside a folded line, where a piece begins or ends.
 
-use std::cell::Cell;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::io::Read;
 
-use crate::model::Content;
-use crate::view::grep::chunk::Gap;
-use crate::view::grep::read_ahead::ReadAhead;
-use crate::view::position::TextPosition;
-use crate::view::scan;
-use crate::view::scan::NewlineCount;
+use crate::grep::chunk::Gap;
+use crate::grep::read_ahead::ReadAhead;
+use crate::position::TextPosition;
+use crate::scan;
+use crate::scan::NewlineCount;
+use ctxfs_core::model::Content;
 
 /// Bytes of a line that are searched at once.
 pub(super) const PIECE: usize = 1 << 20;
@@ -349,10 +348,9 @@ mod tests {
     use grep_regex::RegexMatcher;
 
     use super::*;
-    use crate::view::grep::prefilter;
-    use crate::view::grep::read_ahead::ReadAheadSizes;
-    use crate::view::grep::read_ahead::SearchSpec;
-    use crate::view::query::Options;
+    use crate::grep::prefilter;
+    use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
+    use crate::query::Options;
 
     #[test]
     fn few_folds_are_kept_however_much_is_left_out() {

@@ -2,17 +2,13 @@
 
 use std::io;
 
-use crate::model::Subject;
-use crate::view::Query;
-use crate::view::Rendered;
-use crate::view::grep::fold::LineMap;
-use crate::view::grep::page::CutPoint;
-use crate::view::grep::report::MatchReport;
-use crate::view::number::counted;
-use crate::view::number::grouped;
-use crate::view::number::portion;
-use crate::view::position::TextPosition;
-use crate::view::scan;
+use crate::grep::fold::LineMap;
+use crate::grep::page::CutPoint;
+use crate::grep::report::MatchReport;
+use crate::number::{counted, grouped, portion};
+use crate::position::TextPosition;
+use crate::{Query, Rendered, scan};
+use ctxfs_core::model::Subject;
 
 /// The way a search ended.
 pub(super) struct SearchOutcome {
@@ -146,7 +142,7 @@ impl SearchNotices<'_> {
     }
 }
 
-pub(in crate::view) fn long_lines(at: TextPosition) -> String {
+pub(crate) fn long_lines(at: TextPosition) -> String {
     let TextPosition { line, column } = at;
     format!("some lines are long: {line}@{column} is line {line} at byte column {column}")
 }

@@ -4,15 +4,15 @@ use std::fmt::Display;
 use std::io;
 use std::io::Write;
 
-use crate::model::Limits;
-use crate::view::position::TextPosition;
+use crate::position::TextPosition;
+use ctxfs_core::model::Limits;
 
 /// Bytes to gather before they are written, if the size has no limit.
 const CHUNK: usize = 64 << 10;
 
 /// A place where a result can end and another search can go on.
 #[derive(Clone, Copy)]
-pub(in crate::view) struct CutPoint {
+pub(crate) struct CutPoint {
     /// Bytes of the result before it.
     length: usize,
     /// The number of the artifact that holds it, of many.
@@ -20,9 +20,9 @@ pub(in crate::view) struct CutPoint {
     /// Matching lines of the artifacts before that one.
     pub(super) before: u64,
     /// The place where a search goes on.
-    pub(in crate::view) from: TextPosition,
+    pub(crate) from: TextPosition,
     /// Matching lines of its artifact before it, including one that is shown in part.
-    pub(in crate::view) shown: u64,
+    pub(crate) shown: u64,
     /// True if a match before it lacks some of its context.
     torn: bool,
 }
@@ -57,7 +57,7 @@ pub(super) fn latest(cuts: &[CutPoint], budget: usize) -> Option<CutPoint> {
 
 /// The result so far. Without a limit it is written as it comes; with one, everything beyond the
 /// limit is dropped.
-pub(in crate::view) struct Page<'a> {
+pub(crate) struct Page<'a> {
     out: &'a mut dyn Write,
     /// The prefix of each line: the path of the artifact, or nothing.
     name: &'a [u8],
@@ -70,7 +70,7 @@ pub(in crate::view) struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    pub(in crate::view) fn new(out: &'a mut dyn Write, endless: bool) -> Self {
+    pub(crate) fn new(out: &'a mut dyn Write, endless: bool) -> Self {
         let (text, cuts, most) = (Vec::new(), Vec::new(), Limits::VIEW_BYTES);
         Self { out, name: b"", text, cuts, endless, most, full: false, failed: false }
     }
@@ -96,7 +96,7 @@ impl<'a> Page<'a> {
     }
 
     /// Returns true if it drops everything from now on.
-    pub(in crate::view) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
@@ -106,7 +106,7 @@ impl<'a> Page<'a> {
     }
 
     /// Notes that the result can be cut here.
-    pub(in crate::view) fn cut(&mut self, from: TextPosition, shown: u64, torn: bool) {
+    pub(crate) fn cut(&mut self, from: TextPosition, shown: u64, torn: bool) {
         if !self.endless && !self.full {
             let length = self.text.len();
             self.cuts.push(CutPoint { length, artifact: 0, before: 0, from, shown, torn });
@@ -114,7 +114,7 @@ impl<'a> Page<'a> {
     }
 
     /// Adds a line as ripgrep prints it: `number:text`.
-    pub(in crate::view) fn push_line(
+    pub(crate) fn push_line(
         &mut self,
         number: impl Display,
         mark: u8,
@@ -134,7 +134,7 @@ impl<'a> Page<'a> {
     }
 
     /// Adds text.
-    pub(in crate::view) fn push(&mut self, text: &[u8]) -> io::Result<()> {
+    pub(crate) fn push(&mut self, text: &[u8]) -> io::Result<()> {
         if self.full {
             return Ok(());
         }
@@ -147,17 +147,17 @@ impl<'a> Page<'a> {
     }
 
     /// Returns true if it has at most `budget` bytes.
-    pub(in crate::view) fn fits(&self, budget: usize) -> bool {
+    pub(crate) fn fits(&self, budget: usize) -> bool {
         self.text.len() <= budget
     }
 
     /// Cuts a result that became too large to at most `budget` bytes. Returns the place of the cut.
-    pub(in crate::view) fn shorten(&mut self, budget: usize) -> Option<CutPoint> {
+    pub(crate) fn shorten(&mut self, budget: usize) -> Option<CutPoint> {
         if self.full { self.fit(budget) } else { None }
     }
 
     /// Cuts a result of more than `budget` bytes. Returns the place of the cut.
-    pub(in crate::view) fn fit(&mut self, budget: usize) -> Option<CutPoint> {
+    pub(crate) fn fit(&mut self, budget: usize) -> Option<CutPoint> {
         if self.fits(budget) {
             return None;
         }
@@ -167,7 +167,7 @@ impl<'a> Page<'a> {
     }
 
     /// Writes the rest.
-    pub(in crate::view) fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.write_all(&self.text).inspect_err(|_| self.failed = true)?;
         self.text.clear();
         Ok(())

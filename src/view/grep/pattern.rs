@@ -3,17 +3,13 @@
 use std::io;
 use std::str::Utf8Chunk;
 
-use grep_regex::Error;
-use grep_regex::RegexMatcher;
-use grep_regex::RegexMatcherBuilder;
+use grep_regex::{Error, RegexMatcher, RegexMatcherBuilder};
 
-use crate::view::Query;
-use crate::view::grep::caseless::CaselessFinder;
-use crate::view::grep::read_ahead;
-use crate::view::grep::read_ahead::ReadAheadSizes;
-use crate::view::grep::read_ahead::SearchSpec;
-use crate::view::query::Case;
-use crate::view::query::Options;
+use crate::Query;
+use crate::grep::caseless::CaselessFinder;
+use crate::grep::read_ahead;
+use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
+use crate::query::{Case, Options};
 
 /// Most bytes of a compiled pattern. A larger one is searched as text.
 const PATTERN_BYTES: usize = 10 << 20;

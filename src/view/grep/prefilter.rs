@@ -9,17 +9,12 @@ use std::io;
 use std::ops::Range;
 
 use grep_regex::RegexMatcher;
-use grep_searcher::BinaryDetection;
-use grep_searcher::Searcher;
-use grep_searcher::SearcherBuilder;
-use grep_searcher::Sink;
-use grep_searcher::SinkMatch;
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 
-use crate::model::Content;
-use crate::view::grep::caseless::CaselessFinder;
-use crate::view::grep::chunk::Chunk;
-use crate::view::grep::chunk::Gap;
-use crate::view::query::Options;
+use crate::grep::caseless::CaselessFinder;
+use crate::grep::chunk::{Chunk, Gap};
+use crate::query::Options;
+use ctxfs_core::model::Content;
 
 /// Bytes that are read and searched at once: so many that reading them costs more than the call,
 /// and so few that they stay in the cache of one processor.

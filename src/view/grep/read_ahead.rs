@@ -5,24 +5,20 @@
 //! to wait for a thread to wake up.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::thread::Scope;
 use std::time::Duration;
+use std::{io, thread};
 
 use grep_regex::RegexMatcher;
-use parking_lot::Condvar;
-use parking_lot::Mutex;
-use parking_lot::MutexGuard;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::model::Content;
-use crate::view::grep::caseless::CaselessFinder;
-use crate::view::grep::chunk::Chunk;
-use crate::view::grep::chunk::Gap;
-use crate::view::grep::prefilter;
-use crate::view::grep::prefilter::Prefilter;
-use crate::view::query::Options;
+use crate::grep::caseless::CaselessFinder;
+use crate::grep::chunk::{Chunk, Gap};
+use crate::grep::prefilter;
+use crate::grep::prefilter::Prefilter;
+use crate::query::Options;
+use ctxfs_core::model::Content;
 
 /// Bytes of a chunk.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -300,8 +296,7 @@ impl ChunkQueue {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::sync::atomic::AtomicBool;
-    use std::sync::atomic::Ordering;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
 

@@ -1,24 +1,17 @@
 //! The matches that the searcher finds, printed as ripgrep prints them.
 
-use std::fmt;
-use std::io;
-use std::mem;
 use std::ops::Range;
+use std::{fmt, io, mem};
 
 use grep_matcher::Matcher as _;
 use grep_regex::RegexMatcher;
-use grep_searcher::Searcher;
-use grep_searcher::Sink;
-use grep_searcher::SinkContext;
-use grep_searcher::SinkContextKind;
-use grep_searcher::SinkMatch;
+use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkMatch};
 
-use crate::view::grep::fold::LineMap;
-use crate::view::grep::fold::Piece;
-use crate::view::grep::page::Page;
-use crate::view::grep::window;
-use crate::view::position::TextPosition;
-use crate::view::query::Options;
+use crate::grep::fold::{LineMap, Piece};
+use crate::grep::page::Page;
+use crate::grep::window;
+use crate::position::TextPosition;
+use crate::query::Options;
 
 /// Writes lines to a page, and counts them.
 pub(super) struct MatchReport<'a> {

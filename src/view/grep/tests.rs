@@ -9,12 +9,9 @@ use proptest::prelude::*;
 use super::fold;
 use super::prefilter::PrefilterSizes;
 use super::read_ahead::ReadAheadSizes;
-use crate::model::Limits;
-use crate::view::Query;
-use crate::view::Rendered;
-use crate::view::View;
-use crate::view::ViewDir;
-use crate::view::fixture::Fixture;
+use crate::fixture::Fixture;
+use crate::{Query, Rendered, View, ViewDir};
+use ctxfs_core::model::Limits;
 
 fn grep(query: &str) -> View {
     ViewDir::Grep.view(OsStr::new(query)).unwrap()

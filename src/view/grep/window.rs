@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use crate::model::Limits;
-use crate::view::scan::continues;
-use crate::view::scan::forward;
+use crate::scan::{continues, forward};
+use ctxfs_core::model::Limits;
 
 /// Marks text that was left out.
 const CUT: &[u8] = b"...";
@@ -14,24 +13,19 @@ const BEFORE: usize = 120;
 const WIDTH: usize = Limits::LINE_CHARS - 2 * CUT.len();
 
 /// Returns true if `line` is too long to be shown whole.
-pub(in crate::view) fn is_long(line: &[u8]) -> bool {
+pub(crate) fn is_long(line: &[u8]) -> bool {
     line.len() > Limits::LINE_CHARS && forward(line, 0, Limits::LINE_CHARS) < line.len()
 }
 
 /// Returns the bytes to show around a match at `at`.
-pub(in crate::view) fn around(line: &[u8], at: usize) -> Range<usize> {
+pub(crate) fn around(line: &[u8], at: usize) -> Range<usize> {
     let start = back(line, at, BEFORE);
     let end = forward(line, start, WIDTH);
     if end < line.len() { start..end } else { back(line, line.len(), WIDTH).min(start)..line.len() }
 }
 
 /// Returns `range` of `line`, with a mark where the line continues.
-pub(in crate::view) fn shown(
-    line: &[u8],
-    range: &Range<usize>,
-    inside: bool,
-    ends: bool,
-) -> Vec<u8> {
+pub(crate) fn shown(line: &[u8], range: &Range<usize>, inside: bool, ends: bool) -> Vec<u8> {
     let mut text = Vec::with_capacity(range.len() + 2 * CUT.len());
     if inside || range.start > 0 {
         text.extend_from_slice(CUT);

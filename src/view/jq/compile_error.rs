@@ -1,8 +1,7 @@
 //! The errors of a filter that does not compile, in words.
 
-use jaq_core::compile;
 use jaq_core::compile::Undefined;
-use jaq_core::load;
+use jaq_core::{compile, load};
 
 /// Characters of the filter that are quoted.
 const QUOTED: usize = 40;

@@ -1,15 +1,11 @@
 //! The first lines of a result that is incomplete.
 
-use crate::model::FilterOutcome;
-use crate::model::Subject;
-use crate::view::Filter;
-use crate::view::jq::MEMORY;
-use crate::view::jq::results::Results;
-use crate::view::jq::results::ResultsCut;
-use crate::view::jq::sender::LARGEST;
-use crate::view::number::counted;
-use crate::view::number::grouped;
-use crate::view::number::portion;
+use crate::Filter;
+use crate::jq::MEMORY;
+use crate::jq::results::{Results, ResultsCut};
+use crate::jq::sender::LARGEST;
+use crate::number::{counted, grouped, portion};
+use ctxfs_core::model::{FilterOutcome, Subject};
 
 /// The notices of one run.
 pub(super) struct FilterNotices<'a> {

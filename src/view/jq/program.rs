@@ -1,36 +1,19 @@
 //! The filter itself, in a process of its own.
 
-use std::cell::Cell;
-use std::cell::OnceCell;
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
-use std::io::BufRead;
-use std::io::Write;
+use std::io::{BufRead, Write};
 
-use jaq_core::Compiler;
-use jaq_core::Ctx;
-use jaq_core::DataT;
-use jaq_core::Exn;
-use jaq_core::Lut;
-use jaq_core::Vars;
 use jaq_core::data::HasLut;
-use jaq_core::load;
-use jaq_core::load::Arena;
-use jaq_core::load::Loader;
-use jaq_core::native;
-use jaq_json::Val;
-use jaq_json::read;
+use jaq_core::load::{Arena, Loader};
+use jaq_core::{Compiler, Ctx, DataT, Exn, Lut, Vars, load, native};
 use jaq_json::write::Pp;
-use jaq_std::input::HasInputs;
-use jaq_std::input::Inputs;
-use jaq_std::input::RcIter;
+use jaq_json::{Val, read};
+use jaq_std::input::{HasInputs, Inputs, RcIter};
 
-use crate::view::clean;
-use crate::view::jq::compile_error;
-use crate::view::jq::protocol;
-use crate::view::jq::protocol::FilterInput;
-use crate::view::jq::protocol::Request;
-use crate::view::jq::protocol::Tag;
+use crate::clean;
+use crate::jq::protocol::{FilterInput, Request, Tag};
+use crate::jq::{compile_error, protocol};
 
 /// Named filters that are not available, since a view depends on its artifact alone.
 const MISSING: [&str; 2] = ["env", "now"];

@@ -7,11 +7,9 @@
 //! depend on how far ahead the sender was.
 
 use std::io;
-use std::io::BufRead;
-use std::io::Write;
+use std::io::{BufRead, Write};
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The filter to run, and its options.
 #[derive(Debug, Serialize, Deserialize)]

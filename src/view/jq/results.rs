@@ -3,10 +3,10 @@
 use std::io;
 use std::io::Write;
 
-use crate::model::Limits;
-use crate::view::jq::protocol;
-use crate::view::jq::protocol::Tag;
-use crate::view::scan;
+use crate::jq::protocol;
+use crate::jq::protocol::Tag;
+use crate::scan;
+use ctxfs_core::model::Limits;
 
 /// Bytes to gather before they are written, if the size has no limit.
 const CHUNK: usize = 64 << 10;

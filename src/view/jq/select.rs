@@ -1,9 +1,7 @@
 //! Follows a path through a value as a scanner passes it.
 
-use crate::materialize::json::Events;
-use crate::materialize::json::Scalar;
-use crate::view::jq::path::PathStep;
-use crate::view::jq::path::StepTarget;
+use crate::jq::path::{PathStep, StepTarget};
+use ctxfs_core::materialize::json::{Events, Scalar};
 
 /// A value that a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -201,8 +199,8 @@ fn is_key(written: &[u8], wanted: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::materialize::json::Scanner;
-    use crate::view::jq::path::leading;
+    use crate::jq::path::leading;
+    use ctxfs_core::materialize::json::Scanner;
 
     /// Returns what a path finds in `text`, wherever the text is cut.
     fn find(path: &str, text: &str) -> Vec<String> {

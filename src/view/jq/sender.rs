@@ -6,17 +6,12 @@
 use std::io;
 use std::io::Write;
 
-use crate::materialize::json::Events;
-use crate::materialize::json::Scalar;
-use crate::materialize::json::ScanOutcome;
-use crate::materialize::json::Scanner;
-use crate::model::Content;
-use crate::view::jq::path::PathStep;
-use crate::view::jq::protocol;
-use crate::view::jq::select::PathSelector;
-use crate::view::jq::select::SelectedRange;
-use crate::view::jq::select::Selection;
-use crate::view::scan;
+use crate::jq::path::PathStep;
+use crate::jq::protocol;
+use crate::jq::select::{PathSelector, SelectedRange, Selection};
+use crate::scan;
+use ctxfs_core::materialize::json::{Events, Scalar, ScanOutcome, Scanner};
+use ctxfs_core::model::Content;
 
 /// Most bytes of a value that is sent. In memory it can be thirty times as large.
 pub(super) const LARGEST: u64 = 16 << 20;
@@ -262,8 +257,8 @@ impl Events for IgnoredEvents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::jq::path::leading;
-    use crate::view::jq::protocol::FilterInput;
+    use crate::jq::path::leading;
+    use crate::jq::protocol::FilterInput;
 
     /// Returns what is sent for `filter`, from `line` on.
     fn feed(filter: &str, text: &str, line: u64) -> Vec<FilterInput> {

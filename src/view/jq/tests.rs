@@ -1,12 +1,10 @@
 use std::ffi::OsStr;
 use std::io::Write as _;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use crate::model::Limits;
-use crate::view::View;
-use crate::view::ViewDir;
-use crate::view::fixture::Fixture;
+use crate::fixture::Fixture;
+use crate::{View, ViewDir};
+use ctxfs_core::model::Limits;
 
 fn jq(name: &str) -> View {
     ViewDir::Jq.view(OsStr::new(&name.replace('/', "%2F"))).unwrap()

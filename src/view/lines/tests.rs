@@ -5,10 +5,9 @@ use std::process::Command;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::Limits;
-use crate::view::View;
-use crate::view::ViewDir;
-use crate::view::fixture::Fixture;
+use crate::fixture::Fixture;
+use crate::{View, ViewDir};
+use ctxfs_core::model::Limits;
 
 fn lines(name: &str) -> View {
     ViewDir::Lines.view(OsStr::new(name)).unwrap()

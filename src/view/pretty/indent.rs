@@ -1,6 +1,6 @@
 //! Lines and indentation between the tokens of JSON.
 
-use crate::materialize::json::Events;
+use ctxfs_core::materialize::json::Events;
 
 /// Levels to which lines are indented. Beyond them, deeply nested brackets alone would make a text
 /// that grows with the square of their depth.

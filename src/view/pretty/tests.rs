@@ -2,9 +2,9 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::materialize::analyze;
-use crate::view::View;
-use crate::view::fixture::Fixture;
+use crate::View;
+use crate::fixture::Fixture;
+use ctxfs_core::materialize::analyze;
 
 /// Uses the real analysis, since its verdict on JSON decides here.
 fn fixture(bytes: impl Into<Vec<u8>>) -> Fixture {

@@ -1,9 +1,8 @@
 //! A stream as a sequence of JSON values, with lines between them that are not JSON.
 
-use crate::materialize::json::ScanOutcome;
-use crate::materialize::json::Scanner;
-use crate::view::position::TextPosition;
-use crate::view::pretty::indent::Indenter;
+use crate::position::TextPosition;
+use crate::pretty::indent::Indenter;
+use ctxfs_core::materialize::json::{ScanOutcome, Scanner};
 
 /// Most bytes of white space that are kept for text that is not JSON.
 const MOST_BLANKS: usize = 4096;

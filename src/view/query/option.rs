@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-use crate::view::position::TextPosition;
-use crate::view::query::ResumePoint;
-use crate::view::range;
+use crate::position::TextPosition;
+use crate::query::ResumePoint;
+use crate::range;
 
 /// Most lines of context on either side. A result has no room for more.
 const MOST_CONTEXT: u64 = 10_000;
 
 /// The comparison of upper and lower case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(in crate::view) enum Case {
+pub(crate) enum Case {
     /// `-s`: distinguish them.
     #[default]
     Sensitive,
@@ -23,7 +23,7 @@ pub(in crate::view) enum Case {
 
 /// The scope of a search. Some options make sense for many artifacts only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(in crate::view) enum SearchScope {
+pub(crate) enum SearchScope {
     /// One artifact.
     #[default]
     One,
@@ -34,31 +34,31 @@ pub(in crate::view) enum SearchScope {
 /// ripgrep's options, as parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of ripgrep's switches")]
-pub(in crate::view) struct Options {
-    pub(in crate::view) scope: SearchScope,
-    pub(in crate::view) case: Case,
+pub(crate) struct Options {
+    pub(crate) scope: SearchScope,
+    pub(crate) case: Case,
     /// `-F`: the pattern is plain text.
-    pub(in crate::view) fixed: bool,
+    pub(crate) fixed: bool,
     /// `-w`: match whole words.
-    pub(in crate::view) word: bool,
+    pub(crate) word: bool,
     /// `-x`: match whole lines.
-    pub(in crate::view) line: bool,
+    pub(crate) line: bool,
     /// `-v`: show the lines that do not match.
-    pub(in crate::view) invert: bool,
+    pub(crate) invert: bool,
     /// `-c`: show the number of matching lines.
-    pub(in crate::view) count: bool,
+    pub(crate) count: bool,
     /// `-l`: show the names of the artifacts with a match. For many artifacts only.
-    pub(in crate::view) names: bool,
+    pub(crate) names: bool,
     /// `-o`: show only the matching text.
-    pub(in crate::view) only_matching: bool,
-    pub(in crate::view) before: u64,
-    pub(in crate::view) after: u64,
+    pub(crate) only_matching: bool,
+    pub(crate) before: u64,
+    pub(crate) after: u64,
     /// `-m`: stop after this many matching lines. 0 lifts the limit on the size of the result.
-    pub(in crate::view) max: Option<u64>,
+    pub(crate) max: Option<u64>,
     /// `--from`: search from this place on. For one artifact.
-    pub(in crate::view) from: Option<TextPosition>,
+    pub(crate) from: Option<TextPosition>,
     /// `--from`: search from this place on. For many artifacts.
-    pub(in crate::view) resume: Option<ResumePoint>,
+    pub(crate) resume: Option<ResumePoint>,
 }
 
 /// The meaning of one word of a query.
@@ -208,7 +208,7 @@ fn short_of(long: &str) -> Option<u8> {
 }
 
 /// Returns the text up to the first space, and the text after that space.
-pub(in crate::view) fn next_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn next_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = memchr::memchr(b' ', text)?;
     Some((&text[..space], &text[space + 1..]))
 }

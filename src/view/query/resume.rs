@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-use crate::model::RelPath;
-use crate::view::position::TextPosition;
-use crate::view::range;
+use crate::position::TextPosition;
+use crate::range;
+use ctxfs_core::model::RelPath;
 
 /// A place in one of many artifacts: `x.txt:5821`, `x.txt:5821@77`.
 ///
 /// The path is the text of a `RelPath`, with `%20` for a blank and `%25` for `%`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::view) struct ResumePoint {
+pub(crate) struct ResumePoint {
     /// The path from the directory that is searched.
-    pub(in crate::view) artifact: RelPath,
-    pub(in crate::view) at: TextPosition,
+    pub(crate) artifact: RelPath,
+    pub(crate) at: TextPosition,
     /// Matching lines of the artifact that were shown before and count for `-m`: `x.txt:5821+3`.
-    pub(in crate::view) shown: u64,
+    pub(crate) shown: u64,
 }
 
 impl ResumePoint {

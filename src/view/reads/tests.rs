@@ -1,8 +1,7 @@
 use super::*;
-use crate::model::Shortcuts;
-use crate::view::fixture::Fixture;
-use crate::view::shortcuts;
-use crate::view::summary;
+use crate::fixture::Fixture;
+use crate::{shortcuts, summary};
+use ctxfs_core::model::Shortcuts;
 
 /// Returns an output with shortcuts, whose three views say the same without them.
 #[track_caller]

@@ -3,10 +3,9 @@
 //! The tree has a node for each path: the root, each key of an object, the items of an array.
 //! Memory is bounded by the constants here, for any values.
 
-use crate::materialize::json::Events;
-use crate::materialize::json::Scalar;
-use crate::view::shape::extremes::Extremes;
-use crate::view::shape::samples::Samples;
+use crate::shape::extremes::Extremes;
+use crate::shape::samples::Samples;
+use ctxfs_core::materialize::json::{Events, Scalar};
 
 /// Levels that have nodes. Deeper values are left out.
 pub(super) const LEVELS: usize = 16;
@@ -358,7 +357,7 @@ mod tests {
     use std::fmt::Write as _;
 
     use super::*;
-    use crate::materialize::json::JsonReader;
+    use ctxfs_core::materialize::json::JsonReader;
 
     fn outline(text: &str) -> Outline {
         let mut reader = JsonReader::<Outline>::default();

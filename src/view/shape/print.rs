@@ -1,10 +1,8 @@
 //! The outline as text: one line for each path.
 
-use crate::view::number::grouped;
-use crate::view::shape::KEY_BYTES;
-use crate::view::shape::outline::LEVELS;
-use crate::view::shape::outline::Outline;
-use crate::view::shape::outline::PathNode;
+use crate::number::grouped;
+use crate::shape::KEY_BYTES;
+use crate::shape::outline::{LEVELS, Outline, PathNode};
 
 /// Most columns that paths are padded to.
 const PATH_COLUMN: usize = 48;

@@ -1,8 +1,7 @@
 //! A few of the values at a path.
 
-use crate::view::clean;
-use crate::view::clean::Cleaned;
-use crate::view::scan;
+use crate::clean::Cleaned;
+use crate::{clean, scan};
 
 /// Most samples at a path.
 const MOST: usize = 3;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::model::Limits;
-use crate::view::View;
-use crate::view::fixture::Fixture;
+use crate::View;
+use crate::fixture::Fixture;
+use ctxfs_core::model::Limits;
 
 fn shape(text: &str) -> String {
     let view = Fixture::new(text).text(&View::Shape);

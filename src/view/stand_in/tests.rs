@@ -1,11 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::ArtifactState;
-use crate::model::Limits;
-use crate::model::Place;
-use crate::model::Provenance;
-use crate::view::fixture::Fixture;
+use crate::fixture::Fixture;
+use ctxfs_core::model::{ArtifactState, Limits, Place, Provenance};
 
 const FORMS: [Form; 4] = [Form::Summary, Form::Envelope, Form::Handle, Form::Preview];
 
@@ -56,7 +53,7 @@ fn an_output_goes_unchanged_up_to_each_limit() {
 #[test]
 fn a_limit_that_never_triggers_reads_no_more_than_a_stand_in_has() {
     struct Huge;
-    impl crate::model::Content for Huge {
+    impl ctxfs_core::model::Content for Huge {
         fn len(&self) -> u64 {
             1 << 40
         }
@@ -113,7 +110,7 @@ fn a_handle_is_the_text_of_the_format() {
     let session = "session-01890a5d-ac96-774b-bcce-b302099a8057";
     let call = "0190163d-8694-739b-aea5-966c26f8ad91";
     let path = format!("artifacts/tool/{call}.txt");
-    fixture.place = Place::new("/ctx", session, &crate::model::RelPath::new(&path).unwrap());
+    fixture.place = Place::new("/ctx", session, &ctxfs_core::model::RelPath::new(&path).unwrap());
     fixture.record.provenance.call = Some(call.to_owned());
     let want = format!(
         "Tool output is too large (123455 bytes, 789 lines, 45678 tokens).\n\
@@ -182,7 +179,9 @@ fn comes_back(form: Form, original: &Fixture, stored: &str) -> (String, StandIn)
         ..Limits::default()
     };
     let is_stored = |reference: &str| {
-        crate::model::readings(reference).iter().any(|(id, path)| format!("{id}/{path}") == stored)
+        ctxfs_core::model::readings(reference)
+            .iter()
+            .any(|(id, path)| format!("{id}/{path}") == stored)
     };
     let audience = Audience { tools: &[], is_stored: &is_stored };
     (text, stand_in(form, &back.subject(), &audience).unwrap())

@@ -1,9 +1,8 @@
 //! The lines on the command, and on other outputs of its name.
 
-use super::tests::fact;
-use super::tests::print;
-use crate::model::Provenance;
-use crate::view::fixture::Fixture;
+use super::tests::{fact, print};
+use crate::fixture::Fixture;
+use ctxfs_core::model::Provenance;
 
 fn summary(bytes: &[u8], names: &[&str]) -> String {
     let mut fixture = Fixture::analysed(bytes);

@@ -2,20 +2,16 @@
 
 use std::io;
 
-use crate::model::Json;
-use crate::model::Limits;
-use crate::model::Subject;
-use crate::view::clean::Cleaned;
-use crate::view::clean::clean;
-use crate::view::errors::Findings;
-use crate::view::errors::error_line;
-use crate::view::number::grouped;
-use crate::view::scan;
-use crate::view::summary::fold;
-use crate::view::summary::fold::Fold;
+use crate::clean::{Cleaned, clean};
+use crate::errors::{Findings, error_line};
+use crate::number::grouped;
+use crate::scan;
+use crate::summary::fold;
+use crate::summary::fold::Fold;
+use ctxfs_core::model::{Json, Limits, Subject};
 
 /// Bytes read at either end: more than fit into an excerpt, however much cleaning leaves out.
-pub(in crate::view) const READ: usize = 64 << 10;
+pub(crate) const READ: usize = 64 << 10;
 /// Characters kept free for the words that mark a cut.
 const MARK_CHARS: usize = 48;
 /// Most bytes of all error lines.

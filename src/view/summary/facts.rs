@@ -2,24 +2,11 @@
 
 use std::io;
 
-use crate::model::Json;
-use crate::model::Limits;
-use crate::model::Subject;
-use crate::view::Filter;
-use crate::view::Title;
-use crate::view::errors::Findings;
-use crate::view::image;
-use crate::view::kind;
-use crate::view::number::counted;
-use crate::view::number::grouped;
-use crate::view::number::rounded;
-use crate::view::query;
-use crate::view::summary::capped;
-use crate::view::summary::parts;
-use crate::view::summary::steps;
-use crate::view::summary::table;
-use crate::view::summary::trouble;
-use crate::view::summary::unlike;
+use crate::errors::Findings;
+use crate::number::{counted, grouped, rounded};
+use crate::summary::{capped, parts, steps, table, trouble, unlike};
+use crate::{Filter, Title, image, kind, query};
+use ctxfs_core::model::{Json, Limits, Subject};
 
 /// Bytes that the facts may take. Beyond them, less important lines are left out.
 const MOST_BYTES: usize = 3400;
@@ -157,7 +144,7 @@ fn opening(subject: &Subject<'_>) -> String {
 }
 
 /// Tells how the call ended, and that it need not be repeated.
-pub(in crate::view) fn ended(subject: &Subject<'_>) -> String {
+pub(crate) fn ended(subject: &Subject<'_>) -> String {
     let exit = subject.record.provenance.exit_code;
     let ended = exit.map(|code| {
         let failed = if code == 0 { "" } else { " (failed)" };
@@ -192,7 +179,7 @@ fn identity(subject: &Subject<'_>) -> String {
 }
 
 /// Returns a line on the other outputs of its name, if there are any.
-pub(in crate::view) fn also(others: &[String]) -> Option<String> {
+pub(crate) fn also(others: &[String]) -> Option<String> {
     let shown = others.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
     match others.len() {
         0 => None,

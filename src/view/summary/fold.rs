@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::materialize::LikenessHasher;
-use crate::view::number::grouped;
+use crate::number::grouped;
+use ctxfs_core::materialize::LikenessHasher;
 
 /// Lines of one form that are shown, and rows of a table, of which the first is its header.
 const SHOWN: u32 = 2;

@@ -5,11 +5,10 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 
-use crate::materialize::analyze;
-use crate::model::Provenance;
-use crate::view::View;
-use crate::view::ViewDir;
-use crate::view::fixture::Fixture;
+use crate::fixture::Fixture;
+use crate::{View, ViewDir};
+use ctxfs_core::materialize::analyze;
+use ctxfs_core::model::Provenance;
 
 fn analysed(text: &str, exit_code: Option<i32>) -> Fixture {
     let mut fixture = Fixture::new(text).provenance(Provenance { exit_code, ..<_>::default() });

@@ -3,15 +3,10 @@
 use std::cmp::Reverse;
 use std::io;
 
-use crate::model::Json;
-use crate::model::Repeated;
-use crate::model::Section;
-use crate::model::Sections;
-use crate::model::Subject;
-use crate::view::clean;
-use crate::view::number::grouped;
-use crate::view::number::rounded;
-use crate::view::summary::excerpt::span;
+use crate::clean;
+use crate::number::{grouped, rounded};
+use crate::summary::excerpt::span;
+use ctxfs_core::model::{Json, Repeated, Section, Sections, Subject};
 
 /// Most characters of all sections that are named, and of the name of one.
 const SECTIONS_CHARS: usize = 360;

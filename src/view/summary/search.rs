@@ -6,14 +6,11 @@ use std::sync::LazyLock;
 use bstr::ByteSlice as _;
 use regex::bytes::Regex;
 
-use crate::model::ErrorRank;
-use crate::model::Subject;
-use crate::view::Query;
-use crate::view::errors::Finding;
-use crate::view::errors::Findings;
-use crate::view::number::counted;
-use crate::view::summary::tried::Trials;
-use crate::view::summary::tried::can_be_searched;
+use crate::Query;
+use crate::errors::{Finding, Findings};
+use crate::number::counted;
+use crate::summary::tried::{Trials, can_be_searched};
+use ctxfs_core::model::{ErrorRank, Subject};
 
 /// Most lines that a search shows, and those up to which the lines around each are shown too.
 const LINES: u64 = 40;

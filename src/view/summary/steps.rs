@@ -5,19 +5,12 @@
 
 use std::io;
 
-use crate::model::ErrorLine;
-use crate::model::ErrorRank;
-use crate::model::Json;
-use crate::model::Subject;
-use crate::model::TriedView;
-use crate::view::PageNumber;
-use crate::view::Words;
-use crate::view::errors::Findings;
-use crate::view::number::counted;
-use crate::view::summary::search;
-use crate::view::summary::tried::STEP_BYTES;
-use crate::view::summary::tried::Trials;
-use crate::view::summary::tried::can_be_found;
+use crate::errors::Findings;
+use crate::number::counted;
+use crate::summary::search;
+use crate::summary::tried::{STEP_BYTES, Trials, can_be_found};
+use crate::{PageNumber, Words};
+use ctxfs_core::model::{ErrorLine, ErrorRank, Json, Subject, TriedView};
 
 /// Lines to show on either side of the line that a part is shown around.
 const PART_LINES: u64 = 10;

@@ -2,10 +2,9 @@
 
 use std::io;
 
-use crate::model::Subject;
-use crate::view::clean;
-use crate::view::number::counted;
-use crate::view::number::grouped;
+use crate::clean;
+use crate::number::{counted, grouped};
+use ctxfs_core::model::Subject;
 
 /// Bytes at the start that are examined.
 const START: usize = 16 << 10;

@@ -1,14 +1,8 @@
 use proptest::prelude::*;
 
-use crate::model::ArtifactState;
-use crate::model::ErrorLine;
-use crate::model::ErrorRank;
-use crate::model::Errors;
-use crate::model::Json;
-use crate::model::Limits;
-use crate::model::Provenance;
-use crate::view::View;
-use crate::view::fixture::Fixture;
+use crate::View;
+use crate::fixture::Fixture;
+use ctxfs_core::model::{ArtifactState, ErrorLine, ErrorRank, Errors, Json, Limits, Provenance};
 
 fn provenance(exit_code: Option<i32>) -> Provenance {
     let text = |text: &str| Some(text.to_owned());

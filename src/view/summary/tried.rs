@@ -5,14 +5,8 @@ use std::io;
 
 use bstr::ByteSlice as _;
 
-use crate::model::Subject;
-use crate::model::TriedView;
-use crate::view::Query;
-use crate::view::RenderError;
-use crate::view::Rendered;
-use crate::view::Words;
-use crate::view::find;
-use crate::view::grep;
+use crate::{Query, RenderError, Rendered, Words, find, grep};
+use ctxfs_core::model::{Subject, TriedView};
 
 /// Most bytes that a step shows.
 pub(super) const STEP_BYTES: usize = 8 << 10;

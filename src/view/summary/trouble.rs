@@ -1,8 +1,7 @@
 //! The fields by which the records of JSON tell of trouble.
 
-use crate::model::Subject;
-use crate::model::Trouble;
-use crate::view::number::grouped;
+use crate::number::grouped;
+use ctxfs_core::model::{Subject, Trouble};
 
 /// Most characters of all fields.
 const CHARS: usize = 400;

@@ -2,14 +2,11 @@
 
 use std::io;
 
-use crate::model::Json;
-use crate::model::Limits;
-use crate::model::Subject;
-use crate::model::Unlike;
-use crate::view::clean;
-use crate::view::errors::Findings;
-use crate::view::summary::excerpt::span;
-use crate::view::summary::parts::INSERT;
+use crate::clean;
+use crate::errors::Findings;
+use crate::summary::excerpt::span;
+use crate::summary::parts::INSERT;
+use ctxfs_core::model::{Json, Limits, Subject, Unlike};
 
 /// Most passages that are named, and most characters of one.
 const PASSAGES: usize = 5;

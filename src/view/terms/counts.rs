@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::materialize::frequent::Frequent;
-use crate::model::Content;
-use crate::view::terms::words;
+use crate::terms::words;
+use ctxfs_core::materialize::frequent::Frequent;
+use ctxfs_core::model::Content;
 
 /// Most words that are counted at a time: about 10 MB.
 pub(super) const MOST_WORDS: usize = 1 << 16;
@@ -69,7 +69,7 @@ impl WordCounts {
 
     /// Returns the number of words, including names, or none if there are more than [`MOST_WORDS`].
     pub(super) fn words(&self) -> Option<u64> {
-        self.words.is_complete().then_some(self.words.len() as u64)
+        self.words.is_complete().then_some(self.words.key_count() as u64)
     }
 
     /// Returns all that are counted, in no order.

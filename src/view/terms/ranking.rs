@@ -3,9 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::view::terms::counts::Term;
-use crate::view::terms::counts::WordCounts;
-use crate::view::terms::words;
+use crate::terms::counts::{Term, WordCounts};
+use crate::terms::words;
 
 /// Parts of words that suggest trouble.
 const TROUBLE: [&[u8]; 12] = [

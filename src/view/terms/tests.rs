@@ -3,10 +3,9 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use crate::model::Json;
-use crate::model::Limits;
-use crate::view::View;
-use crate::view::fixture::Fixture;
+use crate::View;
+use crate::fixture::Fixture;
+use ctxfs_core::model::{Json, Limits};
 
 fn terms(text: impl Into<Vec<u8>>) -> String {
     Fixture::new(text).text(&View::Terms)

@@ -1,18 +1,15 @@
 //! The outputs that messages name, so that the others can be shown among them.
 
-use std::collections::HashSet;
-use std::collections::VecDeque;
-use std::time::Duration;
-use std::time::Instant;
+use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::engine::Engine;
-use crate::engine::MessageRange;
-use crate::message::MessageEntry;
-use crate::model::Component;
-use crate::web::catalog::outputs::OutputRow;
-use crate::web::error::WebError;
+use crate::catalog::outputs::OutputRow;
+use crate::error::WebError;
+use ctxfs_core::model::Component;
+use ctxfs_engine::{Engine, MessageRange};
+use ctxfs_store::message::MessageEntry;
 
 /// Messages that are read at a time, and the time for reading on.
 const MESSAGES: usize = 500;

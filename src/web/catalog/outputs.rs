@@ -1,56 +1,53 @@
 //! The outputs of a conversation as a list shows them.
 
-use crate::engine::Engine;
-use crate::engine::ListedArtifact;
-use crate::model::ArtifactState;
-use crate::model::Component;
-use crate::model::visible;
-use crate::web::error::WebError;
+use crate::error::WebError;
+use ctxfs_core::model::{ArtifactState, Component, visible};
+use ctxfs_engine::{Engine, ListedArtifact};
 
 /// The most bytes of the arguments of a call that a list keeps.
 const ARGUMENTS: usize = 300;
 
 /// An output in a list.
 #[derive(Debug, Clone)]
-pub(in crate::web) struct OutputRow {
+pub(crate) struct OutputRow {
     /// Its path in the conversation, as text.
-    pub(in crate::web) path: String,
+    pub(crate) path: String,
     /// The id of its call.
-    pub(in crate::web) call: String,
+    pub(crate) call: String,
     /// The tool, with its server; empty if it is not known.
-    pub(in crate::web) tool: String,
+    pub(crate) tool: String,
     /// The beginning of the arguments.
-    pub(in crate::web) arguments: String,
+    pub(crate) arguments: String,
     /// Its bytes.
-    pub(in crate::web) size: u64,
+    pub(crate) size: u64,
     /// Its lines; `None` if it was not analysed.
-    pub(in crate::web) lines: Option<u64>,
+    pub(crate) lines: Option<u64>,
     /// Its first and its last change, in milliseconds since the epoch.
-    pub(in crate::web) created: i64,
-    pub(in crate::web) modified: i64,
+    pub(crate) created: i64,
+    pub(crate) modified: i64,
     /// The exit code of a command.
-    pub(in crate::web) exit: Option<i32>,
+    pub(crate) exit: Option<i32>,
     /// The duration of the call, in milliseconds.
-    pub(in crate::web) duration: Option<u64>,
+    pub(crate) duration: Option<u64>,
     /// True while it is written.
-    pub(in crate::web) is_live: bool,
+    pub(crate) is_live: bool,
     /// True if its end is missing.
-    pub(in crate::web) is_incomplete: bool,
+    pub(crate) is_incomplete: bool,
     /// True if it is over the limits for outputs that a model gets whole.
-    pub(in crate::web) is_long: bool,
+    pub(crate) is_long: bool,
     /// The lines that look like errors, and the most telling of them.
-    pub(in crate::web) errors: u64,
-    pub(in crate::web) error_line: Option<u64>,
+    pub(crate) errors: u64,
+    pub(crate) error_line: Option<u64>,
 }
 
 /// All outputs of a conversation, newest first.
 #[derive(Debug, Default)]
-pub(in crate::web) struct Outputs {
-    pub(in crate::web) rows: Vec<OutputRow>,
+pub(crate) struct Outputs {
+    pub(crate) rows: Vec<OutputRow>,
     /// The indexes of the rows in the order of their paths.
     by_path: Vec<usize>,
     /// The places that could not be read.
-    pub(in crate::web) unread: u64,
+    pub(crate) unread: u64,
 }
 
 impl Outputs {
@@ -65,12 +62,12 @@ impl Outputs {
     }
 
     /// Returns true if one of them is being written.
-    pub(in crate::web) fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         self.rows.iter().any(|row| row.is_live)
     }
 
     /// Returns the output at `path`.
-    pub(in crate::web) fn at(&self, path: &str) -> Option<&OutputRow> {
+    pub(crate) fn at(&self, path: &str) -> Option<&OutputRow> {
         let at = self.by_path.binary_search_by(|at| self.rows[*at].path.as_str().cmp(path)).ok()?;
         Some(&self.rows[self.by_path[at]])
     }
@@ -78,12 +75,12 @@ impl Outputs {
 
 impl OutputRow {
     /// Returns true if its call failed, as far as its record tells.
-    pub(in crate::web) fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.exit.is_some_and(|code| code != 0) || self.is_incomplete
     }
 
     /// Returns its name.
-    pub(in crate::web) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 

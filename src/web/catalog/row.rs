@@ -1,37 +1,35 @@
 //! A conversation as the list of all shows it.
 
-use crate::engine::Engine;
-use crate::model::Component;
-use crate::model::Counts;
-use crate::web::catalog::outputs::OutputRow;
-use crate::web::catalog::outputs::Outputs;
-use crate::web::error::WebError;
+use crate::catalog::outputs::{OutputRow, Outputs};
+use crate::error::WebError;
+use ctxfs_core::model::{Component, Counts};
+use ctxfs_engine::Engine;
 
 /// A conversation in the list.
 #[derive(Debug)]
-pub(in crate::web) struct ConversationRow {
+pub(crate) struct ConversationRow {
     /// Its id.
-    pub(in crate::web) id: Component,
+    pub(crate) id: Component,
     /// Its id as text.
-    pub(in crate::web) name: String,
+    pub(crate) name: String,
     /// The time of its last output or message, in milliseconds since the epoch.
-    pub(in crate::web) used: i64,
+    pub(crate) used: i64,
     /// Its outputs, and their bytes.
-    pub(in crate::web) outputs: u64,
-    pub(in crate::web) bytes: u64,
+    pub(crate) outputs: u64,
+    pub(crate) bytes: u64,
     /// Outputs that are over the limits, so that a model gets a stand-in.
-    pub(in crate::web) long: u64,
+    pub(crate) long: u64,
     /// Tokens that were stored, handed out, and saved.
-    pub(in crate::web) stored: u64,
-    pub(in crate::web) handed: u64,
-    pub(in crate::web) saved: i64,
+    pub(crate) stored: u64,
+    pub(crate) handed: u64,
+    pub(crate) saved: i64,
     /// Calls that failed, and the last of them.
-    pub(in crate::web) errors: u64,
-    pub(in crate::web) last_failure: Option<OutputRow>,
+    pub(crate) errors: u64,
+    pub(crate) last_failure: Option<OutputRow>,
     /// Outputs that are being written.
-    pub(in crate::web) live: u64,
+    pub(crate) live: u64,
     /// True if only other hosts have it, so that nothing else is known of it.
-    pub(in crate::web) is_elsewhere: bool,
+    pub(crate) is_elsewhere: bool,
 }
 
 impl ConversationRow {

@@ -1,20 +1,16 @@
 //! A call of a tool: what is known of it, and what the model was given.
 
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::model::Component;
-use crate::view::View;
-use crate::web::address;
-use crate::web::catalog::OutputRow;
-use crate::web::error::WebError;
-use crate::web::quantity;
-use crate::web::shown;
-use crate::web::site::Site;
+use crate::catalog::OutputRow;
+use crate::error::WebError;
+use crate::site::Site;
+use crate::{address, quantity, shown};
+use ctxfs_core::model::Component;
+use ctxfs_view::View;
 
 /// The time for the stand-in of one output.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -86,11 +82,7 @@ pub(super) fn outcome(row: &OutputRow) -> Markup {
 }
 
 /// Returns the summary of an output, which a model gets in its place.
-pub(in crate::web) fn stand_in(
-    site: &Arc<Site>,
-    id: &Component,
-    path: &str,
-) -> Result<Markup, WebError> {
+pub(crate) fn stand_in(site: &Arc<Site>, id: &Component, path: &str) -> Result<Markup, WebError> {
     let look = site.look(id, path)?;
     let began = Instant::now();
     let text = look.view(&View::Summary, &|| began.elapsed() > PATIENCE)?;

@@ -3,21 +3,15 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::model::Component;
-use crate::web::address;
-use crate::web::catalog::OutputRow;
-use crate::web::conversation::ConversationQuery;
-use crate::web::conversation::call;
-use crate::web::error::WebError;
-use crate::web::quantity;
-use crate::web::shown;
-use crate::web::site::Site;
-use crate::web::table;
-use crate::web::table::Column;
-use crate::web::table::Order;
+use crate::catalog::OutputRow;
+use crate::conversation::{ConversationQuery, call};
+use crate::error::WebError;
+use crate::site::Site;
+use crate::table::{Column, Order};
+use crate::{address, quantity, shown, table};
+use ctxfs_core::model::Component;
 
 /// Rows of a page.
 const ROWS: usize = 100;

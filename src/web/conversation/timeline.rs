@@ -1,28 +1,21 @@
 //! The messages of a conversation in their order, with the calls that no message names among them.
 
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::engine::LoggedMessage;
-use crate::engine::MessagePage;
-use crate::engine::MessageRange;
-use crate::message::MessageCall;
-use crate::message::MessageEntry;
-use crate::message::MessageTime;
-use crate::model::Component;
-use crate::web::catalog::OutputRow;
-use crate::web::conversation::call;
-use crate::web::conversation::call::Given;
-use crate::web::error::WebError;
-use crate::web::quantity;
-use crate::web::shown;
-use crate::web::site::Site;
-use crate::web::work::Sink;
+use crate::catalog::OutputRow;
+use crate::conversation::call;
+use crate::conversation::call::Given;
+use crate::error::WebError;
+use crate::site::Site;
+use crate::work::Sink;
+use crate::{quantity, shown};
+use ctxfs_core::model::Component;
+use ctxfs_engine::{LoggedMessage, MessagePage, MessageRange};
+use ctxfs_store::message::{MessageCall, MessageEntry, MessageTime};
 
 /// Messages of a page, or calls where there are no messages.
 const MOST: usize = 40;
@@ -33,7 +26,7 @@ const LONG: usize = 6000;
 
 /// A page of the timeline.
 #[derive(Debug)]
-pub(in crate::web) struct Timeline {
+pub(crate) struct Timeline {
     page: MessagePage,
     /// The calls that no message of the page names, oldest first.
     others: Vec<OutputRow>,
@@ -45,7 +38,7 @@ pub(in crate::web) struct Timeline {
 impl Timeline {
     /// Reads a page. Without a log of messages, the range counts calls: the newest has the highest
     /// number.
-    pub(in crate::web) fn read(
+    pub(crate) fn read(
         site: &Arc<Site>,
         id: &Component,
         range: MessageRange,
@@ -89,7 +82,7 @@ impl Timeline {
     }
 
     /// Writes it as a section of articles.
-    pub(in crate::web) fn write(
+    pub(crate) fn write(
         &self,
         site: &Arc<Site>,
         id: &Component,
@@ -215,7 +208,7 @@ fn time(message: &MessageEntry) -> Markup {
 }
 
 /// Returns the time of a message, in milliseconds since the epoch.
-pub(in crate::web) fn time_of(logged: &LoggedMessage) -> Option<i64> {
+pub(crate) fn time_of(logged: &LoggedMessage) -> Option<i64> {
     match logged.message.as_ref().ok()?.created_at()? {
         MessageTime::Millis(millis) => Some(millis),
         MessageTime::Text(text) => Some(text.parse::<Timestamp>().ok()?.as_millisecond()),

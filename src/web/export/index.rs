@@ -1,25 +1,19 @@
 //! The first page of an export: the list of outputs, and all messages with the calls among them.
 
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::sync::Arc;
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::engine::LoggedMessage;
-use crate::engine::MessageRange;
-use crate::model::Component;
-use crate::web::conversation::time_of;
-use crate::web::error::WebError;
-use crate::web::export::Shelf;
-use crate::web::export::message;
-use crate::web::export::output::ExportedOutput;
-use crate::web::export::page;
-use crate::web::quantity;
-use crate::web::shown;
-use crate::web::site::Site;
+use crate::conversation::time_of;
+use crate::error::WebError;
+use crate::export::output::ExportedOutput;
+use crate::export::{Shelf, message, page};
+use crate::site::Site;
+use crate::{quantity, shown};
+use ctxfs_core::model::Component;
+use ctxfs_engine::{LoggedMessage, MessageRange};
 
 /// Messages that are read at a time.
 const MESSAGES: usize = 200;

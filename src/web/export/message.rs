@@ -1,13 +1,11 @@
 //! A message in an export.
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::engine::LoggedMessage;
-use crate::web::conversation::time_of;
-use crate::web::export::output::ExportedOutput;
-use crate::web::quantity;
-use crate::web::shown;
+use crate::conversation::time_of;
+use crate::export::output::ExportedOutput;
+use crate::{quantity, shown};
+use ctxfs_engine::LoggedMessage;
 
 /// Returns a message, with its output if that is stored.
 pub(super) fn article(logged: &LoggedMessage, output: Option<&ExportedOutput<'_>>) -> Markup {

@@ -2,26 +2,19 @@
 
 use std::io::Write;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::engine::LineRow;
-use crate::engine::Look;
-use crate::materialize::is_binary;
-use crate::materialize::is_for_terminal;
-use crate::materialize::strip_escapes;
-use crate::model::Component;
-use crate::view::View;
-use crate::web::catalog::OutputRow;
-use crate::web::error::WebError;
-use crate::web::export::Shelf;
-use crate::web::export::page;
-use crate::web::quantity;
-use crate::web::shown;
-use crate::web::site::Site;
+use crate::catalog::OutputRow;
+use crate::error::WebError;
+use crate::export::{Shelf, page};
+use crate::site::Site;
+use crate::{quantity, shown};
+use ctxfs_core::materialize::{is_binary, is_for_terminal, strip_escapes};
+use ctxfs_core::model::Component;
+use ctxfs_engine::{LineRow, Look};
+use ctxfs_view::View;
 
 /// Lines of a page, and its bytes unless a few lines have more.
 const LINES: u64 = 5000;

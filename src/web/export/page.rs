@@ -1,9 +1,8 @@
 //! What the pages of an export have in common.
 
-use maud::DOCTYPE;
-use maud::html;
+use maud::{DOCTYPE, html};
 
-use crate::model::visible;
+use ctxfs_core::model::visible;
 
 /// Nothing but the style and the images beside it.
 const POLICY: &str =

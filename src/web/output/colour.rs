@@ -1,7 +1,6 @@
 //! The colours of a terminal, as the names of styles.
 
-use avt::Color;
-use avt::Pen;
+use avt::{Color, Pen};
 
 /// The sixteen colours of a terminal as red, green and blue.
 const SIXTEEN: [(u8, u8, u8); 16] = [

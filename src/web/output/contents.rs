@@ -1,18 +1,14 @@
 //! The sections and errors of an output, as a table of contents.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::materialize::strip_escapes;
-use crate::web::address;
-use crate::web::error::WebError;
-use crate::web::output::Output;
-use crate::web::output::window::offset_of;
-use crate::web::quantity;
-use crate::web::shown;
+use crate::error::WebError;
+use crate::output::Output;
+use crate::output::window::offset_of;
+use crate::{address, quantity, shown};
+use ctxfs_core::materialize::strip_escapes;
 
 /// Errors that are listed.
 const ERRORS: usize = 24;

@@ -1,15 +1,12 @@
 //! What is known of an output, and what of it can be copied.
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::engine::LookFacts;
-use crate::model::Analysis;
-use crate::web::address;
-use crate::web::address::query;
-use crate::web::output::Output;
-use crate::web::quantity;
-use crate::web::shown;
+use crate::address::query;
+use crate::output::Output;
+use crate::{address, quantity, shown};
+use ctxfs_core::model::Analysis;
+use ctxfs_engine::LookFacts;
 
 /// The most bytes of the arguments of a call that are shown at first.
 const ARGUMENTS: usize = 400;

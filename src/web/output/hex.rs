@@ -1,12 +1,11 @@
 //! The bytes of an output.
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::web::address::query;
-use crate::web::error::WebError;
-use crate::web::output::Output;
-use crate::web::quantity;
+use crate::address::query;
+use crate::error::WebError;
+use crate::output::Output;
+use crate::quantity;
 
 /// Bytes of a row, and rows of a window.
 const ROW: usize = 16;

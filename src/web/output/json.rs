@@ -1,25 +1,16 @@
 //! JSON as a tree that opens node by node, each in windows.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::materialize::json::Scalar;
-use crate::model::Json;
-use crate::view::JSON_WINDOW;
-use crate::view::JsonMember;
-use crate::view::JsonMembers;
-use crate::view::JsonNode;
-use crate::view::JsonStep;
-use crate::view::JsonType;
-use crate::web::address::query;
-use crate::web::error::WebError;
-use crate::web::output::Output;
-use crate::web::output::path;
-use crate::web::quantity;
-use crate::web::shown;
+use crate::address::query;
+use crate::error::WebError;
+use crate::output::{Output, path};
+use crate::{quantity, shown};
+use ctxfs_core::materialize::json::Scalar;
+use ctxfs_core::model::Json;
+use ctxfs_view::{JSON_WINDOW, JsonMember, JsonMembers, JsonNode, JsonStep, JsonType};
 
 /// The time for finding the members of a node.
 const PATIENCE: Duration = Duration::from_millis(1500);

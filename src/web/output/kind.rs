@@ -2,22 +2,21 @@
 
 use std::path::Path;
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::engine::LookFacts;
-use crate::materialize;
-use crate::materialize::SNIFFED;
-use crate::model::Json;
-use crate::web::address::query;
-use crate::web::output::Output;
+use crate::address::query;
+use crate::output::Output;
+use ctxfs_core::materialize;
+use ctxfs_core::materialize::SNIFFED;
+use ctxfs_core::model::Json;
+use ctxfs_engine::LookFacts;
 
 /// Images that browsers show, and that cannot hold scripts.
 const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// A way to look at an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::web) enum View {
+pub(crate) enum View {
     /// Its lines.
     Text,
     /// Its lines as a terminal shows them.
@@ -50,7 +49,7 @@ impl View {
     }
 
     /// Returns its name in addresses.
-    pub(in crate::web) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
             Self::Screen => "screen",
@@ -104,7 +103,7 @@ pub(super) fn links(output: &Output<'_>, now: View) -> Markup {
 }
 
 /// Returns the type of an image that is shown.
-pub(in crate::web) fn image_type(facts: &LookFacts) -> Option<&'static str> {
+pub(crate) fn image_type(facts: &LookFacts) -> Option<&'static str> {
     let mime = &facts.analysis.as_ref()?.mime;
     IMAGES.iter().find(|known| *known == mime).copied()
 }

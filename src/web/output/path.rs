@@ -1,6 +1,6 @@
 //! The path of a node of JSON, as the filter of `.jq/` that leads to it.
 
-use crate::view::JsonStep;
+use ctxfs_view::JsonStep;
 
 /// The most steps of a path, and its most bytes.
 pub(super) const DEEPEST: usize = 64;

@@ -4,22 +4,14 @@
 //! A terminal is emulated from some lines before the window to some lines after it, so that memory
 //! and time do not depend on the length of the log. A row belongs to the line that began on it.
 
-use avt::Line;
-use avt::Observation;
-use avt::Observer;
-use avt::ScreenKind;
-use avt::Terminal;
-use maud::Markup;
-use maud::PreEscaped;
-use maud::html;
+use avt::{Line, Observation, Observer, ScreenKind, Terminal};
+use maud::{Markup, PreEscaped, html};
 
-use crate::engine::LineRow;
-use crate::web::error::WebError;
-use crate::web::output::Output;
-use crate::web::output::colour;
-use crate::web::output::window::ShownRow;
-use crate::web::output::window::Window;
-use crate::web::shown;
+use crate::error::WebError;
+use crate::output::window::{ShownRow, Window};
+use crate::output::{Output, colour};
+use crate::shown;
+use ctxfs_engine::LineRow;
 
 /// The size of the terminal. It is wide, so that programs that counted on a wide one find the
 /// columns that they go to; lines that it folds are joined again.

@@ -1,20 +1,15 @@
 //! A window over the lines of an output, with the number of each.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::engine::LineRow;
-use crate::engine::LineWindow;
-use crate::materialize::strip_escapes;
-use crate::web::address::query;
-use crate::web::error::WebError;
-use crate::web::output::Output;
-use crate::web::output::View;
-use crate::web::quantity;
-use crate::web::shown;
+use crate::address::query;
+use crate::error::WebError;
+use crate::output::{Output, View};
+use crate::{quantity, shown};
+use ctxfs_core::materialize::strip_escapes;
+use ctxfs_engine::{LineRow, LineWindow};
 
 /// The time for finding a line whose place is not known.
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -23,7 +18,7 @@ const MOMENT: Duration = Duration::from_millis(8);
 
 /// The place that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::web) enum Place {
+pub(crate) enum Place {
     /// From the row that begins at this offset on.
     From(u64),
     /// From the row that shows this byte on.
@@ -38,14 +33,14 @@ pub(in crate::web) enum Place {
 
 /// A window.
 #[derive(Debug)]
-pub(in crate::web) struct Window {
-    pub(in crate::web) rows: Vec<LineRow>,
-    pub(in crate::web) start: u64,
-    pub(in crate::web) end: u64,
+pub(crate) struct Window {
+    pub(crate) rows: Vec<LineRow>,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
     /// The number of the line of the first row, if it is known.
     first: Option<u64>,
     /// The lines of the whole output, if they are known.
-    pub(in crate::web) lines: Option<u64>,
+    pub(crate) lines: Option<u64>,
     size: u64,
     /// What the reader is to know of it.
     pub(super) notice: Option<String>,

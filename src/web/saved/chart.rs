@@ -1,11 +1,9 @@
 //! Plots of what was saved, as drawings in the page.
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use crate::model::Counts;
-use crate::model::visible;
-use crate::web::quantity;
+use crate::quantity;
+use ctxfs_core::model::{Counts, visible};
 
 /// The size of a plot, in units of its drawing.
 const WIDTH: u64 = 720;
@@ -136,7 +134,7 @@ fn short(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Amount;
+    use ctxfs_core::model::Amount;
 
     fn counts(stored: u64, handed: u64) -> Counts {
         Counts {

@@ -1,11 +1,10 @@
 //! The lines that a search prints, taken apart: they are those of ripgrep.
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 use serde_json::json;
 
-use crate::engine::LookText;
-use crate::web::shown;
+use crate::shown;
+use ctxfs_engine::LookText;
 
 /// The kind of a line of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,22 +1,13 @@
 //! A command that is killed, and the checks that must hold wherever that was.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::crash::SAMPLE;
-use crate::crash::chosen_of;
 use crate::crash::sound::sound;
-use crate::crash::stops::Call;
-use crate::crash::stops::calls;
-use crate::crash::stops::calls_by_thread;
-use crate::crash::stops::each_once;
-use crate::crash::stops::traced;
-use crate::crash::stops::was_killed;
-use crate::support::Command;
-use crate::support::Output;
-use crate::support::TestStore;
+use crate::crash::stops::{Call, calls, calls_by_thread, each_once, traced, was_killed};
+use crate::crash::{SAMPLE, chosen_of};
+use crate::support::{Command, Output, TestStore};
 
 /// A command that is killed.
 pub(super) struct Case {

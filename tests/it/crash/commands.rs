@@ -4,11 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::crash::case::Case;
-use crate::crash::case::Ground;
-use crate::support::Output;
-use crate::support::TestStore;
-use crate::support::log;
+use crate::crash::case::{Case, Ground};
+use crate::support::{Output, TestStore, log};
 
 /// The number of lines of the output.
 const LINES: usize = 300;

@@ -1,27 +1,16 @@
 //! `ctxfs mcp`, killed before any of its calls while it stores results.
 
 use std::fs;
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
-use std::process::Child;
-use std::process::ChildStdin;
-use std::process::ChildStdout;
-use std::process::Stdio;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::crash::chosen;
 use crate::crash::sound::sound;
-use crate::crash::stops::attach_to_all;
-use crate::crash::stops::calls_by_thread;
-use crate::crash::stops::each_once;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::listing;
-use crate::support::need;
+use crate::crash::stops::{attach_to_all, calls_by_thread, each_once};
+use crate::support::{TestStore, eventually, listing, need};
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/server.py");
 const LINE: &str = "2026-01-13 12:00:00 INFO request took 97 ms\n";

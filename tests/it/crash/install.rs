@@ -3,13 +3,9 @@
 
 use std::path::Path;
 
-use crate::crash::stops::Call;
-use crate::crash::stops::calls;
-use crate::crash::stops::traced;
-use crate::crash::stops::was_killed;
+use crate::crash::stops::{Call, calls, traced, was_killed};
 use crate::install::Home;
-use crate::support::Command;
-use crate::support::Output;
+use crate::support::{Command, Output};
 
 const CONFIG: &str = ".codex/config.toml";
 /// The servers of the host are in it too.

@@ -2,32 +2,19 @@
 //! before or what is after, and the next run ends it.
 
 use std::collections::BTreeMap;
-use std::env;
-use std::fs;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
+use std::{env, fs};
 
-use ctxfs::store::RemovalOutcome;
+use ctxfs_store::RemovalOutcome;
 
-use crate::crash::SAMPLE;
-use crate::crash::case::Case;
-use crate::crash::case::Ground;
-use crate::crash::chosen_of;
-use crate::crash::stops::calls_by_thread;
-use crate::crash::stops::each_once;
-use crate::crash::stops::traced_program;
-use crate::crash::stops::was_killed;
-use crate::remote::ending;
-use crate::remote::files;
-use crate::remote::host::Host;
-use crate::remote::host::Sharing;
-use crate::remote::noise;
-use crate::remote::outputs;
-use crate::support::Command;
-use crate::support::Output;
-use crate::support::TestStore;
-use crate::support::eventually;
+use crate::crash::case::{Case, Ground};
+use crate::crash::stops::{calls_by_thread, each_once, traced_program, was_killed};
+use crate::crash::{SAMPLE, chosen_of};
+use crate::remote::host::{Host, Sharing};
+use crate::remote::{ending, files, noise, outputs};
+use crate::support::{Command, Output, TestStore, eventually};
 
 /// The bytes of an output that has an object of its own.
 const LARGE: usize = 300_000;

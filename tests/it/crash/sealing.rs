@@ -8,14 +8,8 @@ use std::sync::Arc;
 
 use crate::crash::chosen;
 use crate::crash::sound::sound;
-use crate::crash::stops::attach;
-use crate::crash::stops::calls;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::comes_true;
-use crate::support::eventually;
-use crate::support::log;
+use crate::crash::stops::{attach, calls};
+use crate::support::{Mode, TestMount, TestStore, comes_true, eventually, log};
 
 #[test]
 fn sealing() {

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::TestStore;
-use crate::support::listing;
+use crate::support::{TestStore, listing};
 
 /// Checks that every reference of every conversation opens its artifact, that every record
 /// describes the stored bytes, and that every log can be read.

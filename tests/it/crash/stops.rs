@@ -1,18 +1,12 @@
 //! Killing a program before a certain system call, by strace.
 
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fmt;
-use std::fs;
 use std::path::Path;
-use std::process::Child;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
+use std::{fmt, fs};
 
-use crate::support::Command;
-use crate::support::Output;
-use crate::support::eventually;
-use crate::support::need;
+use crate::support::{Command, Output, eventually, need};
 
 /// The system calls that change a file, a name or metadata.
 const CHANGING: &[&str] = &[

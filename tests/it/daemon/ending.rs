@@ -1,20 +1,13 @@
 //! Every end leaves the directory as it was.
 
-use std::fs;
 use std::fs::File;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use rustix::process::Signal;
 
 use super::waiting::lock;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::eventually;
-use crate::support::is_mounted;
-use crate::support::processes_of;
-use crate::support::server_of;
-use crate::support::signal;
+use crate::support::{Mode, TestMount, eventually, is_mounted, processes_of, server_of, signal};
 
 #[test]
 fn signals_unmount() {

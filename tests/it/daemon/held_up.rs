@@ -6,17 +6,8 @@ use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use super::waiting::MESSAGE;
-use super::waiting::Waiting;
-use super::waiting::Work;
-use super::waiting::lock;
-use super::waiting::serves_others;
-use crate::support::Fault;
-use crate::support::FaultyDisk;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
+use super::waiting::{MESSAGE, Waiting, Work, lock, serves_others};
+use crate::support::{Fault, FaultyDisk, Mode, TestMount, TestStore, eventually};
 
 /// A disk that is mended when this is dropped: a server that waits for it would not end.
 struct Mended<'a>(&'a FaultyDisk);

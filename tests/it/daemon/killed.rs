@@ -1,28 +1,16 @@
 //! Clients that are told to end while they wait for what another process holds.
 
-use std::fs;
 use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::Child;
-use std::process::ExitStatus;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use rustix::process::Signal;
 
-use super::waiting::MESSAGE;
-use super::waiting::lease;
-use super::waiting::lock;
-use super::waiting::manifest;
-use super::waiting::sealed;
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::eventually;
-use crate::support::signal;
+use super::waiting::{MESSAGE, lease, lock, manifest, sealed};
+use crate::support::{Command, Mode, TestMount, eventually, signal};
 
 /// The longest time from a signal to the end of the process.
 const AT_ONCE: Duration = Duration::from_secs(5);

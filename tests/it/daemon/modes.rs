@@ -7,12 +7,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::log;
-use crate::support::server_of;
-use crate::support::signal;
-use crate::support::within;
+use crate::support::{Mode, TestMount, log, server_of, signal, within};
 
 /// As root on a kernel that can, readers do not wait for the daemon.
 #[test]

@@ -5,12 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::listing;
-use crate::support::log;
+use crate::support::{Mode, TestMount, TestStore, eventually, listing, log};
 
 /// A store with the conversations `c7` and `c8`, and a mount of the former alone.
 fn alone(mode: Mode) -> TestMount {

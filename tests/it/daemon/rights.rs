@@ -2,8 +2,7 @@
 //! asking.
 
 use crate::daemon::users::shared;
-use crate::support::Command;
-use crate::support::TestMount;
+use crate::support::{Command, TestMount};
 
 /// One process that acts as several users. Each of them is held by modes, as the process has no
 /// capabilities while it is not root.

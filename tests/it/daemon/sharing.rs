@@ -1,20 +1,14 @@
 //! Several processes on one store see each other's work.
 
-use std::fs;
 use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use rustix::fs::FlockOperation;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::listing;
-use crate::support::log;
+use crate::support::{Mode, TestMount, TestStore, eventually, listing, log};
 
 #[test]
 fn what_put_stores_shows_in_the_mount_at_once() {

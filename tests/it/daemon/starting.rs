@@ -5,14 +5,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::Output;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::is_mounted;
-use crate::support::processes_of;
+use crate::support::{
+    Command, Mode, Output, TestMount, TestStore, eventually, is_mounted, processes_of,
+};
 
 /// `ctxfs mount DIR`, which leaves its log beside the mountpoint.
 fn mount(dir: &Path, store: &Path) -> Command {

@@ -2,18 +2,11 @@
 
 use std::fs;
 use std::fs::Permissions;
-use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::Output;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::need;
+use crate::support::{Command, Mode, Output, TestMount, TestStore, eventually, need};
 
 const ANN: u32 = 12_345;
 const BOB: u32 = 12_346;

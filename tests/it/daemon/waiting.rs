@@ -1,32 +1,22 @@
 //! Requests that wait for another process or for the disk: nobody else waits for them.
 
-use std::fs;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc;
-use std::thread;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use std::{fs, thread};
 
-use rustix::fs::FlockOperation;
-use rustix::fs::XattrFlags;
+use rustix::fs::{FlockOperation, XattrFlags};
 use rustix::process::Signal;
 
-use crate::support::Client;
-use crate::support::Fault;
-use crate::support::FaultyDisk;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::listing;
-use crate::support::within;
+use crate::support::{
+    Client, Fault, FaultyDisk, Mode, TestMount, TestStore, eventually, listing, within,
+};
 
 /// The time after which whoever is not served counts as held up.
 const PATIENCE: Duration = Duration::from_secs(30);

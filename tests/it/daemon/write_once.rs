@@ -7,18 +7,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::CWD;
-use rustix::fs::RenameFlags;
+use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::errno;
-use crate::support::eventually;
-use crate::support::truncate_errno;
+use crate::support::{Mode, TestMount, TestStore, errno, eventually, truncate_errno};
 
 #[test]
 fn sealed_content_cannot_change() {

@@ -6,15 +6,8 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::ctxfs;
-use super::log_below;
-use super::message;
-use super::mounted;
-use super::recorded;
-use crate::support::Mode;
-use crate::support::TestStore;
-use crate::support::errno;
-use crate::support::eventually;
+use super::{ctxfs, log_below, message, mounted, recorded};
+use crate::support::{Mode, TestStore, errno, eventually};
 
 /// A limit that an output of 1 MB passes: its setting, what the kernel's callers get, and what is
 /// said of it.

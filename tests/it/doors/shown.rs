@@ -3,14 +3,8 @@
 use std::fs;
 use std::sync::Arc;
 
-use super::ctxfs;
-use super::long_json;
-use super::long_text;
-use super::message;
-use super::mounted;
-use crate::support::Mode;
-use crate::support::TestStore;
-use crate::support::eventually;
+use super::{ctxfs, long_json, long_text, message, mounted};
+use crate::support::{Mode, TestStore, eventually};
 
 /// Files and views below `c7/` that are there.
 const THERE: &[&str] = &[

@@ -6,21 +6,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Intake;
-use super::ctxfs;
-use super::log_below;
-use super::long_json;
-use super::long_text;
-use super::message;
-use super::mounted;
-use super::record;
-use super::sealed;
-use super::set_tool;
-use super::view;
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
+use super::{
+    Intake, ctxfs, log_below, long_json, long_text, message, mounted, record, sealed, set_tool,
+    view,
+};
+use crate::support::{Command, Mode, TestMount, TestStore};
 
 /// The stand-ins, as `put` calls them and as views.
 const STAND_INS: [(&str, &str); 4] = [

@@ -5,12 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::extract::LOG;
-use crate::extract::endpoint::Endpoint;
-use crate::extract::endpoint::Reply;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
+use crate::extract::endpoint::{Endpoint, Reply};
+use crate::support::{Mode, TestMount, TestStore, eventually};
 
 /// A mount whose views ask the model of an endpoint, and an output in it.
 struct ViewedMount {

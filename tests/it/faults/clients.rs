@@ -1,26 +1,18 @@
 //! Programs that are interrupted, close a file that others read, or are killed, and a daemon that
 //! is stopped.
 
-use std::fs;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::process::Stdio;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::disk::first_line;
-use super::disk::view;
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::eventually;
-use crate::support::log;
-use crate::support::signal;
-use crate::support::within;
+use super::disk::{first_line, view};
+use crate::support::{Command, Mode, TestMount, eventually, log, signal, within};
 
 /// Writes to `$1` and reads `$2` under a signal every millisecond, without restarted calls. Prints
 /// the acknowledged bytes.

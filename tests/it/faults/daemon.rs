@@ -6,23 +6,12 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use rustix::process::Pid;
-use rustix::process::Resource;
-use rustix::process::Rlimit;
-use rustix::process::Signal;
-use rustix::process::prlimit;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
-use super::disk::first_line;
-use super::disk::view;
-use crate::support::FaultyDisk;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::log;
+use super::disk::{first_line, view};
+use crate::support::{FaultyDisk, Mode, TestMount, TestStore, eventually, log};
 
 /// Limits the daemon to so many descriptors. Returns the limit before.
 fn allow_descriptors(mount: &TestMount, count: Option<u64>) -> Option<u64> {

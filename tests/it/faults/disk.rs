@@ -1,25 +1,16 @@
 //! Failures of the disk while artifacts are written and read.
 
-use std::fs;
 use std::fs::File;
-use std::io;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
+use std::{fs, io};
 
 use rustix::io::Errno;
 
-use crate::support::Call;
-use crate::support::Command;
-use crate::support::Fault;
-use crate::support::FaultyDisk;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::disk_clock_moves_on;
-use crate::support::errno;
-use crate::support::eventually;
-use crate::support::log;
+use crate::support::{
+    Call, Command, Fault, FaultyDisk, Mode, TestMount, TestStore, disk_clock_moves_on, errno,
+    eventually, log,
+};
 
 /// A mount of a store on a disk that can fail. The mount is dropped first.
 pub(super) struct Ground {

@@ -7,17 +7,9 @@ use std::io::Write as _;
 use std::path::Path;
 
 use rustix::io::Errno;
-use rustix::process::Pid;
-use rustix::process::Resource;
-use rustix::process::Rlimit;
-use rustix::process::prlimit;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::Output;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::errno;
+use crate::support::{Command, Mode, Output, TestMount, TestStore, errno};
 
 const LIMIT: u64 = 1 << 20;
 /// The bit of SIGXFSZ in the masks of `/proc/PID/status`.

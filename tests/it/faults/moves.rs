@@ -8,10 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
+use crate::support::{Mode, TestMount, TestStore, eventually};
 
 /// Returns the last record of a path in a conversation, or null.
 fn record(mount: &TestMount, conversation: &str, path: &str) -> Value {

@@ -4,11 +4,10 @@
 //! at all, an error has the disk's errno, and views show only these bytes. Once the disk works
 //! again, so does everything else, and all artifacts are sealed.
 
-use std::fs;
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
+use std::{fs, io};
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -17,10 +16,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::disk::Ground;
-use crate::support::Call;
-use crate::support::Fault;
-use crate::support::Mode;
-use crate::support::eventually;
+use crate::support::{Call, Fault, Mode, eventually};
 
 const NAMES: [&str; 2] = ["a.txt", "b.txt"];
 const MANIFEST: &str = "manifest.jsonl";

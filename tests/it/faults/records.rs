@@ -9,16 +9,8 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::disk::Ground;
-use super::disk::first_line;
-use super::disk::view;
-use crate::support::Call;
-use crate::support::Fault;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::errno;
-use crate::support::eventually;
-use crate::support::log;
+use super::disk::{Ground, first_line, view};
+use crate::support::{Call, Fault, Mode, TestMount, errno, eventually, log};
 
 const MANIFEST: &str = "manifest.jsonl";
 

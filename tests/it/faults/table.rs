@@ -1,7 +1,6 @@
 //! Checks that docs/FAULTS.md names only tests that exist, and all tests of `faults`.
 
-use crate::semantics::is_among;
-use crate::semantics::tests;
+use crate::semantics::{is_among, tests};
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/FAULTS.md"));
 

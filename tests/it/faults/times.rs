@@ -6,10 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::disk::view;
-use crate::support::FaultyDisk;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::eventually;
+use crate::support::{FaultyDisk, Mode, TestMount, eventually};
 
 const LINES: usize = 300;
 

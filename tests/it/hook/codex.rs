@@ -2,12 +2,9 @@
 
 use std::fs;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::Machine;
-use super::SESSION;
-use super::long;
+use super::{Machine, SESSION, long};
 
 fn event(name: &str) -> Value {
     json!({

@@ -4,19 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::Machine;
-use super::SESSION;
-use super::long;
-use crate::support::Command;
-use crate::support::Fault;
-use crate::support::FaultyDisk;
+use super::{Machine, SESSION, long};
+use crate::support::{Command, Fault, FaultyDisk};
 
 const HOSTS: [&str; 6] = ["claude-code", "codex", "opencode", "gemini-cli", "copilot", "pi"];
 

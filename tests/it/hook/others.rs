@@ -4,9 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::Machine;
-use super::SESSION;
-use super::long;
+use super::{Machine, SESSION, long};
 
 #[test]
 fn gemini_cli() {

@@ -1,10 +1,8 @@
 //! Which outputs are replaced: those that the host would cut.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::Machine;
-use super::SESSION;
+use super::{Machine, SESSION};
 
 const LONG: &[(&str, &str)] = &[("CTXFS_HOOKS_REPLACE", "long")];
 

@@ -1,10 +1,8 @@
 //! What a model is told when its conversation goes on.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::Machine;
-use super::SESSION;
+use super::{Machine, SESSION};
 
 fn begun(source: &str) -> Value {
     json!({ "session_id": SESSION, "cwd": "/p", "hook_event_name": "SessionStart", "source": source })

@@ -1,23 +1,15 @@
 //! Writers and daemons that are killed in the middle of a write.
 
-use std::fs;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, thread};
 
 use rustix::process::Signal;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::listing;
-use crate::support::need;
+use crate::support::{Command, Mode, TestMount, TestStore, eventually, listing, need};
 
 /// Writes `part` lines to `$1`, reports that, and waits to be killed.
 const WRITER: &str = "

@@ -5,8 +5,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use crate::support::Mode;
-use crate::support::TestMount;
+use crate::support::{Mode, TestMount};
 
 /// All views, with the most bytes that each may have.
 const VIEWS: &[(&str, usize)] = &[

@@ -3,9 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
+use crate::support::{Mode, TestMount, TestStore};
 
 #[test]
 fn a_long_call_id_is_shortened_and_kept() {

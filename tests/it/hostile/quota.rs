@@ -6,10 +6,7 @@ use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
+use crate::support::{Command, Mode, TestMount, TestStore};
 
 const QUOTA: u64 = 8 << 20;
 

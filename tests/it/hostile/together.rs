@@ -1,14 +1,9 @@
 //! Many clients at the same moment.
 
-use std::fs;
 use std::sync::Barrier;
-use std::thread;
+use std::{fs, thread};
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::listing;
-use crate::support::log;
+use crate::support::{Mode, TestMount, TestStore, listing, log};
 
 const WRITERS: usize = 40;
 

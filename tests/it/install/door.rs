@@ -3,15 +3,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::install::Home;
-use crate::support::Command;
-use crate::support::Output;
+use crate::support::{Command, Output};
 
 const SETTINGS: &str = ".claude/settings.json";
 const CONFIG: &str = ".codex/config.toml";

@@ -2,10 +2,7 @@
 
 use std::fs;
 use std::fs::Permissions;
-use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::fs::chown;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 
 use crate::install::Home;
 

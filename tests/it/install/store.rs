@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::install::Home;
 use crate::support::Command;

@@ -3,10 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::Command;
-use crate::support::TestStore;
-use crate::support::listing;
-use crate::support::need;
+use crate::support::{Command, TestStore, listing, need};
 
 /// The system calls by which a sweep changes the disk.
 const CALLS: [&str; 6] = ["flock", "write", "fdatasync", "renameat", "renameat2", "unlinkat"];

@@ -4,12 +4,8 @@ use std::fs;
 
 use serde_json::json;
 
-use super::messages;
-use super::plain_log;
-use super::result;
-use crate::support::Command;
-use crate::support::Terminal;
-use crate::support::TestStore;
+use super::{messages, plain_log, result};
+use crate::support::{Command, Terminal, TestStore};
 
 /// A log with one message of each kind.
 fn talked() -> TestStore {

@@ -8,16 +8,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::log_in;
-use super::messages;
-use super::plain_log;
-use super::result;
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::listing;
-use crate::support::need;
+use super::{log_in, messages, plain_log, result};
+use crate::support::{Command, Mode, TestMount, TestStore, listing, need};
 
 /// The system calls by which a message changes the disk.
 const CHANGES: &str = "openat,openat2,mkdirat,write,pwrite64,pwritev2,fsync,fdatasync,fsetxattr,\

@@ -8,12 +8,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::log_in;
-use super::plain_log;
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
+use super::{log_in, plain_log};
+use crate::support::{Command, Mode, TestMount, TestStore};
 
 const MANY: usize = 100_000;
 

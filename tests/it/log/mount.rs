@@ -1,29 +1,16 @@
 //! The log as a file: the writes that it accepts and refuses, and the bytes that readers see.
 
-use std::fs;
 use std::fs::File;
-use std::io::Read as _;
-use std::io::Seek as _;
-use std::io::SeekFrom;
-use std::io::Write as _;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
-use std::path::PathBuf;
-use std::thread;
+use std::path::{Path, PathBuf};
+use std::{fs, thread};
 
 use rustix::io::Errno;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::log_in;
-use super::messages;
-use super::result;
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::errno;
-use crate::support::eventually;
-use crate::support::truncate_errno;
+use super::{log_in, messages, result};
+use crate::support::{Command, Mode, TestMount, errno, eventually, truncate_errno};
 
 const HELLO: &[u8] = b"{\"role\":\"user\",\"content\":\"hello\"}\n";
 

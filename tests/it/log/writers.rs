@@ -5,14 +5,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::thread;
 
-use super::log_in;
-use super::messages;
-use super::plain_log;
-use super::result;
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
+use super::{log_in, messages, plain_log, result};
+use crate::support::{Command, Mode, TestMount, TestStore};
 
 /// Messages of each writer.
 const EACH: u64 = 30;

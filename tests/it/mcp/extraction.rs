@@ -1,8 +1,7 @@
 //! `tool_output`: the gateway has a model read a stored output.
 
 use super::*;
-use crate::extract::endpoint::Endpoint;
-use crate::extract::endpoint::Reply;
+use crate::extract::endpoint::{Endpoint, Reply};
 use crate::support::eventually;
 
 fn asked(endpoint: &Endpoint) -> (Arc<TestStore>, Gateway) {

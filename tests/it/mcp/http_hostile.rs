@@ -4,10 +4,7 @@ use std::time::Instant;
 
 use super::http_client::*;
 use super::*;
-use crate::support::CROWD;
-use crate::support::crowd;
-use crate::support::eventually;
-use crate::support::is_open;
+use crate::support::{CROWD, crowd, eventually, is_open};
 
 #[test]
 fn a_body_over_the_limit_is_refused() {

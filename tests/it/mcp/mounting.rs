@@ -3,11 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::support::eventually;
-use crate::support::is_mounted;
-use crate::support::processes_of;
-use crate::support::server_of;
-use crate::support::signal;
+use crate::support::{eventually, is_mounted, processes_of, server_of, signal};
 
 /// A mountpoint that is free again with the test, and a place for the logs of its servers.
 struct Place {

@@ -1,8 +1,7 @@
 //! Long results: stored whole, a stand-in in their place, in bounded memory.
 
 use super::*;
-use crate::support::Mode;
-use crate::support::TestMount;
+use crate::support::{Mode, TestMount};
 
 /// The most memory of a gateway, in KiB. A build for tests needs more than a release.
 const MOST_MEMORY: u64 = 64 << 10;

@@ -4,43 +4,23 @@
 //! the kernel refuses, and reports a close at any time. It still passes on the calls that it
 //! refuses, as the filesystem must refuse them, too.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::sync::mpsc;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use ctxfs::engine::Engine;
-use ctxfs::engine::EngineOptions;
-use ctxfs::fs::Attr;
-use ctxfs::fs::Caller;
-use ctxfs::fs::ContextFs;
-use ctxfs::fs::Entry;
-use ctxfs::fs::Fh;
-use ctxfs::fs::FileKind;
-use ctxfs::fs::FsError;
-use ctxfs::fs::FsOptions;
-use ctxfs::fs::Ino;
-use ctxfs::fs::NewTime;
-use ctxfs::fs::OpenMode;
-use ctxfs::fs::Opened;
-use ctxfs::fs::RenameMode;
-use ctxfs::fs::SetAttr;
-use ctxfs::store::Store;
+use ctxfs_engine::{Engine, EngineOptions};
+use ctxfs_fuse::{
+    Attr, Caller, ContextFs, Entry, Fh, FileKind, FsError, FsOptions, Ino, NewTime, OpenMode,
+    Opened, RenameMode, SetAttr,
+};
+use ctxfs_store::Store;
 use tempfile::TempDir;
 
-use super::harness;
-use super::harness::Stat;
-use super::harness::Subject;
-use super::operations;
-use super::operations::How;
-use super::operations::Mode;
-use super::operations::Op;
-use super::reference::Answer;
-use super::reference::name_of;
-use super::reference::parent_of;
+use super::harness::{Stat, Subject};
+use super::operations::{How, Mode, Op};
+use super::reference::{Answer, name_of, parent_of};
+use super::{harness, operations};
 
 #[test]
 fn the_core_agrees_with_the_model() {

@@ -5,11 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::harness::Run;
-use super::harness::Subject;
-use super::harness::same;
-use super::reference::Node;
-use super::reference::is_artifact;
+use super::harness::{Run, Subject, same};
+use super::reference::{Node, is_artifact};
 
 impl<S: Subject> Run<S> {
     /// Checks the store on disk after the end of the server: plain bytes, and a sealed record of

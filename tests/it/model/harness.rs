@@ -1,20 +1,9 @@
 //! One run: every operation is done on the model and on the tree, and must give equal answers.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::operations::Ask;
-use super::operations::How;
-use super::operations::Mode;
-use super::operations::Op;
-use super::operations::Text;
-use super::reference::Answer;
-use super::reference::FileId;
-use super::reference::Found;
-use super::reference::Handle;
-use super::reference::Node;
-use super::reference::Tree;
-use super::reference::name_of;
+use super::operations::{Ask, How, Mode, Op, Text};
+use super::reference::{Answer, FileId, Found, Handle, Node, Tree, name_of};
 
 /// A tree that can be changed by system calls, or by a substitute for them.
 pub(crate) trait Subject {

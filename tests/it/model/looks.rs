@@ -4,17 +4,9 @@ use serde_json::Value;
 
 use super::expected;
 use super::expected::Expected;
-use super::harness::Generation;
-use super::harness::Held;
-use super::harness::Run;
-use super::harness::Subject;
-use super::harness::same;
+use super::harness::{Generation, Held, Run, Subject, same};
 use super::operations::Ask;
-use super::reference::Answer;
-use super::reference::FileId;
-use super::reference::Found;
-use super::reference::Node;
-use super::reference::is_artifact;
+use super::reference::{Answer, FileId, Found, Node, is_artifact};
 
 /// The most views that one run holds.
 const HELD: usize = 12;

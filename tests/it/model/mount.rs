@@ -2,32 +2,18 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 
-use rustix::fs::AtFlags;
-use rustix::fs::CWD;
-use rustix::fs::OFlags;
-use rustix::fs::RenameFlags;
-use rustix::fs::Timespec;
-use rustix::fs::Timestamps;
-use rustix::fs::XattrFlags;
+use rustix::fs::{AtFlags, CWD, OFlags, RenameFlags, Timespec, Timestamps, XattrFlags};
 use rustix::process::Signal;
 
 use super::core::flags;
-use super::harness;
-use super::harness::Stat;
-use super::harness::Subject;
-use super::operations;
-use super::operations::How;
-use super::operations::Mode;
-use super::operations::Op;
+use super::harness::{Stat, Subject};
+use super::operations::{How, Mode, Op};
 use super::reference::Answer;
-use crate::support::Mode as Kind;
-use crate::support::TestMount;
+use super::{harness, operations};
+use crate::support::{Mode as Kind, TestMount};
 
 #[test]
 fn a_mount_with_passthrough_agrees_with_the_model() {

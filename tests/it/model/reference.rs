@@ -2,19 +2,11 @@
 //!
 //! Errors are those of the system calls. Views are here only as names; `expected` has their bytes.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use libc::EEXIST;
-use libc::EINVAL;
-use libc::EISDIR;
-use libc::ENOENT;
-use libc::ENOTDIR;
-use libc::ENOTEMPTY;
-use libc::EPERM;
+use libc::{EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, ENOTEMPTY, EPERM};
 
-use super::operations::How;
-use super::operations::Mode;
+use super::operations::{How, Mode};
 
 /// The result of a call, or its errno.
 pub(crate) type Answer<T> = Result<T, i32>;

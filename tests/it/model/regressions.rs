@@ -5,30 +5,13 @@ use std::fs::File;
 use std::io::Write as _;
 use std::time::Duration;
 
-use super::core;
-use super::mount;
-use super::operations::Ask;
-use super::operations::How;
-use super::operations::Mode::Exchange;
-use super::operations::Mode::Replace;
-use super::operations::Op;
-use super::operations::Op::Close;
-use super::operations::Op::Exit;
-use super::operations::Op::Forget;
-use super::operations::Op::Hold;
-use super::operations::Op::Mkdir;
-use super::operations::Op::Open;
-use super::operations::Op::Rename;
-use super::operations::Op::Settle;
-use super::operations::Op::TruncatePath;
-use super::operations::Op::Utimes;
-use super::operations::Op::View;
-use super::operations::Op::Write;
-use super::operations::Text;
-use crate::support::Command;
-use crate::support::Mode as Kind;
-use crate::support::TestMount;
-use crate::support::within;
+use super::operations::Mode::{Exchange, Replace};
+use super::operations::Op::{
+    Close, Exit, Forget, Hold, Mkdir, Open, Rename, Settle, TruncatePath, Utimes, View, Write,
+};
+use super::operations::{Ask, How, Op, Text};
+use super::{core, mount};
+use crate::support::{Command, Mode as Kind, TestMount, within};
 
 const A: &str = "c1/artifacts/tool/a";
 const B: &str = "c1/artifacts/tool/b.txt";

@@ -5,13 +5,8 @@ use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use crate::moving::export;
-use crate::moving::import;
-use crate::support::Mode;
-use crate::support::Terminal;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::log;
+use crate::moving::{export, import};
+use crate::support::{Mode, Terminal, TestMount, TestStore, log};
 
 #[test]
 fn a_live_artifact_is_taken_as_far_as_it_is() {

@@ -3,15 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::moving::export;
-use crate::moving::import;
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::listing;
-use crate::support::log;
-use crate::support::need;
+use crate::moving::{export, import};
+use crate::support::{Command, Mode, TestMount, TestStore, listing, log, need};
 
 /// Returns all names in a store, with the lengths of files.
 fn all(store: &TestStore) -> Vec<(String, u64)> {

@@ -2,19 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::moving::export;
-use crate::moving::import;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::log;
+use crate::moving::{export, import};
+use crate::support::{Mode, TestMount, TestStore, eventually, log};
 
 /// Returns a mount with a conversation `c7` that has files of all kinds.
 fn filled() -> TestMount {

@@ -1,14 +1,11 @@
 //! Appending, again and again and by several processes at once.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::fs::File;
 use std::io::Write as _;
-use std::thread;
+use std::{fs, thread};
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
+use crate::support::{Command, Mode, TestMount};
 
 #[test]
 fn again_and_again() {

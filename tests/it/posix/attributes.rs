@@ -2,19 +2,13 @@
 
 use std::fs;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::disk_clock_moves_on;
-use crate::support::need;
+use crate::support::{Command, Mode, TestMount, disk_clock_moves_on, need};
 
 #[test]
 fn modes() {

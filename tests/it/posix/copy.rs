@@ -6,10 +6,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
+use crate::support::{Command, Mode, TestMount, TestStore};
 
 /// Copies up to `length` bytes, with as few calls as the kernel needs.
 fn copy(from: (&File, u64), to: (&File, u64), length: usize) -> Result<usize, Errno> {

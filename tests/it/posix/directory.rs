@@ -5,9 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::listing;
+use crate::support::{Mode, TestMount, listing};
 
 #[test]
 fn views_stand_before_their_artifact() {

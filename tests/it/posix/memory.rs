@@ -2,10 +2,7 @@
 
 use std::fs;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::eventually;
+use crate::support::{Command, Mode, TestMount, eventually};
 
 #[test]
 fn a_shared_store_is_read_back_everywhere() {

@@ -1,8 +1,7 @@
 //! Descriptors that other processes get: by fork, by exec, by a shell's redirection.
 
 use std::fs;
-use std::fs::File;
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
@@ -10,9 +9,7 @@ use std::process::Stdio;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
+use crate::support::{Command, Mode, TestMount};
 
 /// The descriptor closes in the middle of exec, where the process may hardly be looked at.
 #[test]

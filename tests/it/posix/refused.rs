@@ -6,14 +6,10 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixListener;
 
-use rustix::fs::CWD;
-use rustix::fs::FileType;
+use rustix::fs::{CWD, FileType};
 use rustix::io::Errno;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::errno;
-use crate::support::listing;
+use crate::support::{Mode, TestMount, errno, listing};
 
 #[test]
 fn links_and_devices() {

@@ -2,14 +2,10 @@
 
 use std::fs;
 use std::fs::File;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::errno;
-use crate::support::listing;
+use crate::support::{Mode, TestMount, errno, listing};
 
 #[test]
 fn an_artifact_takes_its_views_with_it() {

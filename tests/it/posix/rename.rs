@@ -2,15 +2,11 @@
 
 use std::fs;
 use std::fs::File;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 
-use rustix::fs::CWD;
-use rustix::fs::RenameFlags;
+use rustix::fs::{CWD, RenameFlags};
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::listing;
+use crate::support::{Mode, TestMount, listing};
 
 #[test]
 fn a_scratch_file_becomes_an_artifact() {

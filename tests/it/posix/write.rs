@@ -2,16 +2,10 @@
 
 use std::fs;
 use std::fs::File;
-use std::io::Read as _;
-use std::io::Seek as _;
-use std::io::SeekFrom;
-use std::io::Write as _;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::errno;
-use crate::support::log;
+use crate::support::{Mode, TestMount, errno, log};
 
 #[test]
 fn in_place() {

@@ -3,11 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::listing;
-use crate::support::log;
+use crate::support::{Mode, TestMount, TestStore, listing, log};
 
 /// Returns the handle in the text of a stand-in.
 fn handle_in(text: &[u8]) -> String {

@@ -2,15 +2,10 @@
 
 use std::fs;
 use std::fs::File;
-use std::path::Path;
-use std::path::PathBuf;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use crate::support::Command;
-use crate::support::TestStore;
-use crate::support::listing;
-use crate::support::log;
+use crate::support::{Command, TestStore, listing, log};
 
 const DAY: Duration = Duration::from_hours(24);
 

@@ -6,14 +6,7 @@ use std::sync::Arc;
 
 use rustix::process::Signal;
 
-use crate::support::Call;
-use crate::support::Command;
-use crate::support::Fault;
-use crate::support::FaultyDisk;
-use crate::support::Mode;
-use crate::support::Output;
-use crate::support::TestMount;
-use crate::support::TestStore;
+use crate::support::{Call, Command, Fault, FaultyDisk, Mode, Output, TestMount, TestStore};
 
 fn put(store: &TestStore, call: &str, output: &[u8]) -> Command {
     store.ctxfs("put", &["-c", "c7", "--call", call]).stdin(output)

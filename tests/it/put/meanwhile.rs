@@ -3,13 +3,9 @@
 use std::fs;
 use std::fs::File;
 use std::io::Write as _;
-use std::process::Child;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::eventually;
-use crate::support::listing;
+use crate::support::{Mode, TestMount, eventually, listing};
 
 /// Begins to put a JSON array, and waits until its file is there.
 fn begin(mount: &TestMount) -> Child {

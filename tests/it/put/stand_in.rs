@@ -2,11 +2,7 @@
 
 use std::fs;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::listing;
-use crate::support::log;
+use crate::support::{Mode, TestMount, TestStore, listing, log};
 
 /// The formats that stand in for an output, and the views that print the same.
 const FORMATS: [(&str, &str); 4] = [

@@ -3,9 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::remote::Pair;
-use crate::remote::large;
-use crate::remote::outputs;
+use crate::remote::{Pair, large, outputs};
 use crate::support::Command;
 
 /// The pauses after which a process is killed, in milliseconds: from before it has begun to after

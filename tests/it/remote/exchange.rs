@@ -3,18 +3,11 @@
 use std::fs;
 use std::fs::File;
 
-use ctxfs::store::RemovalOutcome;
+use ctxfs_store::RemovalOutcome;
 
-use crate::remote::Pair;
-use crate::remote::assert_told;
-use crate::remote::ending;
 use crate::remote::host::Sharing;
-use crate::remote::large;
-use crate::remote::outputs;
-use crate::support::TestStore;
-use crate::support::comes_true;
-use crate::support::eventually;
-use crate::support::while_none_starts;
+use crate::remote::{Pair, assert_told, ending, large, outputs};
+use crate::support::{TestStore, comes_true, eventually, while_none_starts};
 
 #[test]
 fn outputs_go_from_one_store_to_another() {

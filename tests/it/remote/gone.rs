@@ -6,10 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use crate::remote::Pair;
-use crate::remote::assert_told;
-use crate::remote::ending;
-use crate::remote::outputs;
+use crate::remote::{Pair, assert_told, ending, outputs};
 
 /// What is told of a bucket that is not there.
 const LOST: &str = "has no ctxfs.json";

@@ -1,30 +1,16 @@
 //! A host whose store is used from the process of the test, where its clock can be wrong.
 
 use std::ops::Deref;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctxfs::bucket::Bucket;
-use ctxfs::bucket::BucketId;
-use ctxfs::bucket::BucketUrl;
-use ctxfs::bucket::Deadline;
-use ctxfs::model::Component;
-use ctxfs::model::RelPath;
-use ctxfs::remote::FarArtifacts;
-use ctxfs::remote::Home;
-use ctxfs::remote::Moment;
-use ctxfs::remote::PATIENCE;
-use ctxfs::remote::PushLock;
-use ctxfs::remote::Sync;
-use ctxfs::remote::standing;
-use ctxfs::store::Conversation;
-use ctxfs::store::RemovalOutcome;
-use ctxfs::store::Store;
+use ctxfs_core::model::{Component, RelPath};
+use ctxfs_store::{Conversation, RemovalOutcome, Store};
+use ctxfs_sync::bucket::{Bucket, BucketId, BucketUrl, Deadline};
+use ctxfs_sync::remote::{FarArtifacts, Home, Moment, PATIENCE, PushLock, Sync, standing};
 
-use crate::support::TestStore;
-use crate::support::eventually;
+use crate::support::{TestStore, eventually};
 
 /// The bytes of blocks that a host keeps.
 const CACHE: u64 = 64 << 20;

@@ -10,38 +10,24 @@ mod met;
 mod steps;
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::fs::File;
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::Write as _;
-use std::os::unix::fs::FileExt as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+use std::{fs, thread};
 
 use proptest::test_runner::Config;
-use rustix::fs::CWD;
-use rustix::fs::RenameFlags;
-use rustix::fs::XattrFlags;
+use rustix::fs::{CWD, RenameFlags, XattrFlags};
 use tempfile::TempDir;
 
-use crate::remote::host::Host;
-use crate::remote::host::path;
+use crate::remote::host::{Host, path};
 use crate::remote::noise;
-use crate::support::holds;
-use crate::support::while_none_starts;
+use crate::support::{holds, while_none_starts};
 
 use met::NOTE;
-use steps::DIRECTORIES;
-use steps::NAMES;
-use steps::SKEWS;
-use steps::Step;
-use steps::step;
+use steps::{DIRECTORIES, NAMES, SKEWS, Step, step};
 
 /// Every so many files one is large enough for an object of its own.
 const LARGE_EVERY: usize = 5;

@@ -1,40 +1,24 @@
 //! Two mounts that share a directory: each sends by itself, and asks when it is asked.
 
-use std::fs;
-use std::fs::File;
-use std::fs::Permissions;
-use std::io::ErrorKind;
-use std::io::Read as _;
-use std::io::Seek as _;
-use std::io::Write as _;
+use std::fs::{File, Permissions};
+use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
+use std::{fs, process, thread};
 
-use ctxfs::remote::pieces;
-use ctxfs::store::RemovalOutcome;
+use ctxfs_store::RemovalOutcome;
+use ctxfs_sync::remote::pieces;
 use rustix::fs::XattrFlags;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::ending;
-use super::files;
 use super::host::Sharing;
-use super::large;
-use crate::support::Call;
-use crate::support::Fault;
-use crate::support::FaultyDisk;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::signal;
-use crate::support::while_none_starts;
+use super::{ending, files, large};
+use crate::support::{
+    Call, Fault, FaultyDisk, Mode, TestMount, TestStore, eventually, signal, while_none_starts,
+};
 
 /// A store that shares `bucket`. It sends within a second, and an answer of it is as old at most.
 pub(super) fn store(bucket: &Path) -> Arc<TestStore> {

@@ -1,17 +1,12 @@
 //! A bucket that a newer ctxfs made, things in it that no ctxfs wrote, and hosts that were copied.
 
-use std::fs;
 use std::fs::File;
-use std::io;
 use std::io::Read as _;
 use std::path::Path;
+use std::{fs, io};
 
-use crate::remote::Pair;
-use crate::remote::assert_told;
-use crate::remote::ending;
-use crate::remote::outputs;
-use crate::support::Command;
-use crate::support::TestStore;
+use crate::remote::{Pair, assert_told, ending, outputs};
+use crate::support::{Command, TestStore};
 
 /// The bytes of a segment from which on nobody reads it, and some more.
 const TOO_LARGE: u64 = 65 << 20;

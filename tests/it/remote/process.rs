@@ -1,43 +1,25 @@
 //! `ctxfs-remote`, started by a watchdog as for a mount.
 
-use std::fs;
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::IoSlice;
+use std::io::{BufRead as _, BufReader, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use bytes::Bytes;
-use ctxfs::bucket::BucketError;
-use ctxfs::bucket::Created;
-use ctxfs::bucket::Deadline;
-use ctxfs::remote::Line;
-use ctxfs::remote::Objects as _;
-use ctxfs::remote::ProcessObjects;
+use ctxfs_sync::bucket::{BucketError, Created, Deadline};
+use ctxfs_sync::remote::{Line, Objects as _, ProcessObjects};
 use parking_lot::Mutex;
-use rustix::net::SendAncillaryBuffer;
-use rustix::net::SendAncillaryMessage;
-use rustix::net::SendFlags;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::processes_of;
-use crate::support::server_of;
-use crate::support::signal;
+use crate::support::{TestStore, eventually, processes_of, server_of, signal};
 
 /// A watchdog that may start a process for a bucket, and the socket to that.
 struct Watched {

@@ -3,20 +3,13 @@
 //! Each request has a connection of its own, and is read whole before it is handed on. So what
 //! becomes of it can be chosen by what it is.
 
-use std::io;
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::Read as _;
-use std::io::Write as _;
-use std::net::SocketAddr;
-use std::net::TcpListener;
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use std::{io, thread};
 
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;

@@ -2,24 +2,17 @@
 //!
 //! `CTXFS_READERS_BYTES` and `CTXFS_READERS_ROUNDS` set its size and how often it goes.
 
-use std::env;
-use std::fs;
-use std::process::Child;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{env, fs};
 
-use ctxfs::remote::PATIENCE;
-use ctxfs::store::RemovalOutcome;
+use ctxfs_store::RemovalOutcome;
+use ctxfs_sync::remote::PATIENCE;
 use tempfile::TempDir;
 
 use super::host::Sharing;
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::while_none_starts;
+use crate::support::{Command, Mode, TestMount, TestStore, eventually, while_none_starts};
 
 /// The processes that read at once.
 const READERS: usize = 8;

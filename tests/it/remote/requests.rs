@@ -3,22 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use ctxfs::bucket::RequestCounts;
-use ctxfs::model::FarStore as _;
-use ctxfs::store::RemovalOutcome;
+use ctxfs_core::model::FarStore as _;
+use ctxfs_store::RemovalOutcome;
+use ctxfs_sync::bucket::RequestCounts;
 use serde_json::Value;
 
-use crate::remote::Pair;
-use crate::remote::host::Host;
-use crate::remote::host::path;
-use crate::remote::noise;
-use crate::remote::outputs;
-use crate::remote::proxy::Kind;
-use crate::remote::proxy::Proxy;
-use crate::support::Command;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::while_none_starts;
+use crate::remote::host::{Host, path};
+use crate::remote::proxy::{Kind, Proxy};
+use crate::remote::{Pair, noise, outputs};
+use crate::support::{Command, TestStore, eventually, while_none_starts};
 
 /// The most bytes of an artifact that goes with its record.
 const SMALL: usize = 256 << 10;

@@ -1,18 +1,14 @@
 //! Two hosts write one name while parted: the summaries of both outputs say so.
 
-use std::fs;
 use std::fs::File;
-use std::io;
 use std::io::Read as _;
 use std::sync::Arc;
+use std::{fs, io};
 
 use tempfile::TempDir;
 
 use super::mounts::store;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
+use crate::support::{Mode, TestMount, TestStore, eventually};
 
 /// Two mounts that share a bucket. Each store had an output `x.txt` before they met.
 struct Met {

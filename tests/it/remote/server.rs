@@ -6,17 +6,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http_body_util::BodyExt as _;
-use hyper::Method;
-use hyper::Request;
 use hyper::body::Incoming;
+use hyper::{Method, Request};
 use parking_lot::Mutex;
 use s3s::service::S3Service;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::support::Command;
-use s3::Answer;
-use s3::Failure;
+use s3::{Answer, Failure};
 
 const KEY_ID: &str = "AKTESTTESTTEST";
 pub(crate) const SECRET: &str = "SECRETTESTTEST";

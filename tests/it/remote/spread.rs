@@ -6,19 +6,14 @@
 
 mod shown;
 
-use std::array;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::env;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write as _;
-use std::mem;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{array, env, fs, mem};
 
-use ctxfs::store::RemovalOutcome;
+use ctxfs_store::RemovalOutcome;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 use rustix::fs::XattrFlags;
@@ -28,14 +23,9 @@ use tempfile::TempDir;
 
 use crate::remote::host::Sharing;
 use crate::remote::mounts::store;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::errno;
-use crate::support::eventually;
-use crate::support::holds;
-use crate::support::need;
-use crate::support::while_none_starts;
+use crate::support::{
+    Mode, TestMount, TestStore, errno, eventually, holds, need, while_none_starts,
+};
 
 const HOSTS: usize = 3;
 /// The names of artifacts. Each is also seen in the directory [`MOVED`].

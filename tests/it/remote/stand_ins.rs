@@ -1,19 +1,13 @@
 //! `.summary`, `.tail` and `.head` of what is elsewhere cost a request at most, whatever the output
 //! is, and say what they say where it was written.
 
-use ctxfs::store::RemovalOutcome;
+use ctxfs_store::RemovalOutcome;
 
-use crate::remote::Pair;
-use crate::remote::host::Host;
-use crate::remote::host::path;
-use crate::remote::noise;
-use crate::remote::proxy::Kind;
-use crate::remote::proxy::Proxy;
+use crate::remote::host::{Host, path};
+use crate::remote::proxy::{Kind, Proxy};
 use crate::remote::requests::settle;
-use crate::support::Command;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::while_none_starts;
+use crate::remote::{Pair, noise};
+use crate::support::{Command, TestStore, eventually, while_none_starts};
 
 const VIEWS: [&str; 3] = ["summary", "tail", "head"];
 

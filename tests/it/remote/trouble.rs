@@ -1,21 +1,10 @@
 //! Bad weather: no network, wrong keys, keys that may not write, a full disk.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::remote::Pair;
-use crate::remote::assert_told;
-use crate::remote::ending;
-use crate::remote::large;
-use crate::remote::outputs;
-use crate::remote::server::Rights;
-use crate::remote::server::Server;
-use crate::support::Call;
-use crate::support::Command;
-use crate::support::Fault;
-use crate::support::FaultyDisk;
-use crate::support::Terminal;
-use crate::support::TestStore;
+use crate::remote::server::{Rights, Server};
+use crate::remote::{Pair, assert_told, ending, large, outputs};
+use crate::support::{Call, Command, Fault, FaultyDisk, Terminal, TestStore};
 
 #[test]
 fn an_object_store_works_as_a_directory_does() {

@@ -2,20 +2,12 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::path::Path;
-use std::path::PathBuf;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use crate::remote::Pair;
-use crate::remote::assert_told;
-use crate::remote::ending;
-use crate::remote::files;
-use crate::remote::large;
-use crate::remote::noise;
-use crate::remote::outputs;
+use crate::remote::{Pair, assert_told, ending, files, large, noise, outputs};
 use crate::support::Command;
 
 fn status(pair: &Pair) -> Value {

@@ -4,17 +4,9 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::remote::assert_told;
-use crate::remote::large;
-use crate::remote::noise;
-use crate::remote::outputs;
-use crate::remote::proxy::Kind;
-use crate::remote::proxy::Proxy;
-use crate::remote::proxy::Seen;
-use crate::remote::proxy::Weather;
-use crate::support::Output;
-use crate::support::TestStore;
-use crate::support::eventually;
+use crate::remote::proxy::{Kind, Proxy, Seen, Weather};
+use crate::remote::{assert_told, large, noise, outputs};
+use crate::support::{Output, TestStore, eventually};
 
 /// All requests that a test makes.
 const ALWAYS: usize = usize::MAX;

@@ -5,8 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-use crate::support::Mode;
-use crate::support::TestMount;
+use crate::support::{Mode, TestMount};
 
 /// Appends a line, as `>>` does, and returns its length.
 fn append(log: &Path, number: usize) -> u64 {

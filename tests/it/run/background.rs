@@ -1,22 +1,12 @@
 //! Processes in the background that a command leaves behind.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use rustix::process::Pid;
-use rustix::process::Signal;
-use rustix::process::getsid;
+use rustix::process::{Pid, Signal, getsid};
 
-use super::plain;
-use super::record;
-use super::run;
-use super::says;
-use crate::support::Command;
-use crate::support::Output;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::signal;
+use super::{plain, record, run, says};
+use crate::support::{Command, Output, TestStore, eventually, signal};
 
 /// Waits for a file of this name.
 const WAIT: &str = "while [ ! -e go ]; do sleep 0.02; done";

@@ -6,9 +6,7 @@ use std::path::Path;
 
 use rustix::fs::FlockOperation;
 
-use crate::support::Command;
-use crate::support::Output;
-use crate::support::TestStore;
+use crate::support::{Command, Output, TestStore};
 
 const SCRIPT: &str = "cat; echo out; echo err >&2; exit 3";
 

@@ -3,13 +3,8 @@
 use std::fs;
 use std::io::Write as _;
 
-use super::plain;
-use super::record;
-use super::run;
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
+use super::{plain, record, run};
+use crate::support::{Command, Mode, TestMount, TestStore};
 
 const CAP: u64 = 100_000;
 

@@ -5,12 +5,8 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use super::plain;
-use super::run;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
+use super::{plain, run};
+use crate::support::{Mode, TestMount, TestStore, eventually};
 
 /// Views that show nothing but the text.
 const VIEWS: &[&str] = &[

@@ -3,20 +3,11 @@
 use std::fs;
 use std::fs::File;
 use std::io::Write as _;
-use std::process::Child;
-use std::process::ChildStdin;
-use std::process::Stdio;
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Arc;
 
-use super::plain;
-use super::record;
-use super::run;
-use super::says;
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
+use super::{plain, record, run, says};
+use crate::support::{Command, Mode, TestMount, TestStore, eventually};
 
 /// Runs `cat` with the log `x`. Returns it with its standard input.
 fn cat(store: &TestStore) -> (Child, ChildStdin) {

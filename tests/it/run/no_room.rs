@@ -2,16 +2,8 @@
 
 use std::fs;
 
-use super::plain;
-use super::record;
-use super::run;
-use crate::support::Call;
-use crate::support::Command;
-use crate::support::Fault;
-use crate::support::FaultyDisk;
-use crate::support::Output;
-use crate::support::TestStore;
-use crate::support::eventually;
+use super::{plain, record, run};
+use crate::support::{Call, Command, Fault, FaultyDisk, Output, TestStore, eventually};
 
 /// The last line of a command that fails, and its exit code.
 const REASON: &str = "the real reason\n";

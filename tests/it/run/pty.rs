@@ -1,10 +1,7 @@
 //! Commands on a terminal of their own, and users at a terminal.
 
-use super::plain;
-use super::run;
-use crate::support::Terminal;
-use crate::support::TestStore;
-use crate::support::eventually;
+use super::{plain, run};
+use crate::support::{Terminal, TestStore, eventually};
 
 fn lines(output: &[u8]) -> Vec<&str> {
     std::str::from_utf8(output).unwrap().lines().collect()

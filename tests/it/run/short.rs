@@ -4,13 +4,8 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use super::plain;
-use super::record;
-use super::run;
-use super::says;
-use super::start;
-use crate::support::TestStore;
-use crate::support::signal;
+use super::{plain, record, run, says, start};
+use crate::support::{TestStore, signal};
 
 const DISCARD: &str = "--discard-short";
 

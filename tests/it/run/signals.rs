@@ -2,14 +2,8 @@
 
 use rustix::process::Signal;
 
-use super::plain;
-use super::run;
-use super::says;
-use super::start;
-use crate::support::Terminal;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::signal;
+use super::{plain, run, says, start};
+use crate::support::{Terminal, TestStore, eventually, signal};
 
 /// Counts the signals of each kind. Ends a moment after the last one of the kind that `argv[1]`
 /// names.

@@ -1,10 +1,7 @@
 //! Exit statuses, the stand-in and the record.
 
-use super::plain;
-use super::record;
-use super::run;
-use crate::support::TestStore;
-use crate::support::log;
+use super::{plain, record, run};
+use crate::support::{TestStore, log};
 
 #[test]
 fn the_exit_status_is_the_commands() {

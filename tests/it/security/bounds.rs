@@ -1,17 +1,13 @@
 //! Clients that do their worst: the server stays small, and others are served.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::thread;
+use std::{fs, thread};
 
 use serde_json::Value;
 
-use crate::support::Client;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::eventually;
+use crate::support::{Client, Mode, TestMount, eventually};
 
 pub(super) fn status(mount: &TestMount) -> Value {
     serde_json::from_slice(&fs::read(mount.path().join(".ctxfs/status.json")).unwrap()).unwrap()

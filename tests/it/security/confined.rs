@@ -7,11 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
+use crate::support::{Command, Mode, TestMount, TestStore, eventually};
 
 fn status(mount: &TestMount) -> Value {
     serde_json::from_slice(&fs::read(mount.path().join(".ctxfs/status.json")).unwrap()).unwrap()

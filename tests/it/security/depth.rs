@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
+use crate::support::{Command, Mode, TestMount};
 
 /// As deep as a server that recursed would not survive.
 const DEEP: usize = 20_000;

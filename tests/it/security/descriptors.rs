@@ -6,12 +6,7 @@ use std::path::Path;
 use rustix::fs::FlockOperation;
 use serde_json::Value;
 
-use crate::support::Client;
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::eventually;
-use crate::support::log;
+use crate::support::{Client, Command, Mode, TestMount, eventually, log};
 
 /// The descriptors of the server in these tests.
 const MOST: u64 = 256;

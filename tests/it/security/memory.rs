@@ -2,23 +2,15 @@
 //! others meanwhile, and is as small as before afterwards.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
-use std::thread;
+use std::{fs, thread};
 
 use rustix::fs::XattrFlags;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::bounds::memory;
-use super::bounds::peak;
-use super::bounds::status;
-use crate::support::Client;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::eventually;
-use crate::support::listing;
+use super::bounds::{memory, peak, status};
+use crate::support::{Client, Mode, TestMount, eventually, listing};
 
 /// What a client may add to the memory of the server, in MiB: the share of one conversation, which
 /// is 32, and as much again for what the server holds while it works.

@@ -6,14 +6,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::CWD;
-use rustix::fs::FileType;
-use rustix::fs::Mode as Bits;
+use rustix::fs::{CWD, FileType, Mode as Bits};
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
+use crate::support::{Command, Mode, TestMount, TestStore};
 
 /// Returns the options of the mount at `dir`, as the kernel has them.
 fn options(dir: &Path) -> Vec<String> {

@@ -1,27 +1,18 @@
 //! Links, fifos and disks in the store, planted before or while it is used: nothing outside is
 //! read, and nothing outside changes.
 
-use std::fs;
-use std::io;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
+use std::{fs, io, thread};
 
-use rustix::fs::CWD;
-use rustix::fs::RenameFlags;
-use rustix::mount::MountFlags;
-use rustix::mount::UnmountFlags;
+use rustix::fs::{CWD, RenameFlags};
+use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::listing;
+use crate::support::{Mode, TestMount, TestStore, listing};
 
 const SECRET: &str = "the secret of somebody else";
 

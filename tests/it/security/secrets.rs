@@ -6,10 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
+use crate::support::{Command, Mode, TestMount, TestStore};
 
 /// Secrets of every kind, each marked by one word.
 const USE: &str = r#"

@@ -4,20 +4,13 @@ use std::fs;
 use std::fs::Permissions;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
 
 use crate::security::mounted::options_in;
-use crate::support::Command;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::need;
-use crate::support::processes_of;
-use crate::support::signal;
+use crate::support::{Command, TestStore, eventually, need, processes_of, signal};
 
 const ANN: &str = "12345";
 const BOB: &str = "12346";

@@ -1,9 +1,8 @@
 //! Checks that every promise without an example names the tests that show it, and that these exist.
 
-use std::env;
 use std::ffi::OsStr;
-use std::fs;
 use std::path::Path;
+use std::{env, fs};
 
 use super::pages;
 use crate::support::Command;
@@ -90,13 +89,14 @@ pub(crate) fn is_among(name: &str, tests: &[String]) -> bool {
     tests.iter().any(is_below)
 }
 
-/// Returns all tests of the library, of this program, and of the program `layering`.
+/// Returns all tests of the crates, each below its name without `ctxfs-`, of this program, and of the program `layering`.
 pub(crate) fn tests() -> Vec<String> {
     let listing = Command::new(env::current_exe().unwrap()).args(["--list"]).stdout();
     let listing = String::from_utf8(listing).unwrap();
     let mut tests: Vec<String> =
         listing.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect();
     of_sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), "", &mut tests);
+    of_sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/src")), "fuzz::", &mut tests);
     of_file(include_str!("../../layering.rs"), "layering::", &mut tests);
     tests
 }
@@ -105,7 +105,10 @@ pub(crate) fn tests() -> Vec<String> {
 fn of_sources(directory: &Path, module: &str, tests: &mut Vec<String>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        let inner = format!("{module}{}::", path.file_stem().unwrap().to_str().unwrap());
+        let inner = match path.file_stem().unwrap().to_str().unwrap() {
+            "lib" => module.to_owned(),
+            name => format!("{module}{name}::"),
+        };
         if path.is_dir() {
             of_sources(&path, &inner, tests);
         } else if path.extension() == Some(OsStr::new("rs")) {

@@ -2,18 +2,13 @@
 //! for.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::XattrFlags;
 
-use super::KEY;
-use super::of_user;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::eventually;
+use super::{KEY, of_user};
+use crate::support::{Mode, TestMount, TestStore, eventually};
 
 const PASSWORD: &str = "correct-horse-battery-staple";
 /// What is asked of each file, as the end of its name.

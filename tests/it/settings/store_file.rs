@@ -6,13 +6,9 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::KEY;
-use super::told;
-use crate::extract::endpoint::Endpoint;
-use crate::extract::endpoint::Reply;
-use crate::support::Command;
-use crate::support::Output;
-use crate::support::TestStore;
+use super::{KEY, told};
+use crate::extract::endpoint::{Endpoint, Reply};
+use crate::support::{Command, Output, TestStore};
 
 fn file(store: &TestStore) -> PathBuf {
     store.path().join("ctxfs.toml")

@@ -2,8 +2,7 @@
 
 use std::io::Read as _;
 use std::path::Path;
-use std::process::Child;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use crate::support::Command;
 

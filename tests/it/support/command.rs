@@ -1,23 +1,16 @@
 //! Programs with a deadline: a hung mount fails a test instead of hanging the run.
 
-use std::env;
 use std::ffi::OsStr;
-use std::fmt;
-use std::io::Read;
-use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
-use std::os::unix::process::ExitStatusExt as _;
+use std::io::{Read, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process;
 use std::process::Stdio;
 use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{env, fmt, process, thread};
 
 use parking_lot::RwLock;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 use crate::support::TestStore;
 

@@ -1,12 +1,9 @@
 //! More connections than a server holds.
 
-use std::io::ErrorKind;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 
-use rustix::process::Resource;
-use rustix::process::Rlimit;
+use rustix::process::{Resource, Rlimit};
 
 /// More connections than a server over HTTP holds.
 pub(crate) const CROWD: usize = 520;

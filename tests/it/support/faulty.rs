@@ -12,16 +12,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fuser::BackgroundSession;
-use fuser::Config;
-use fuser::MountOption;
+use fuser::{BackgroundSession, Config, MountOption};
 use rustix::mount::UnmountFlags;
 
-pub(crate) use fault::Call;
-pub(crate) use fault::Fault;
 use fault::Faults;
-use mirror::Mirror;
-use mirror::Times;
+pub(crate) use fault::{Call, Fault};
+use mirror::{Mirror, Times};
 
 use crate::support::TestStore;
 

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 /// Returns true if the kernel lists a mount at `dir`, live or dead. Never touches the mount.
 pub(crate) fn is_mounted(dir: &Path) -> bool {

@@ -1,30 +1,21 @@
 //! A real mount that a test owns.
 
-use std::fs;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use std::{fs, thread};
 
 use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::Command;
-use crate::support::TestStore;
-use crate::support::comes_true;
-use crate::support::eventually;
-use crate::support::is_mounted;
-use crate::support::is_trying;
-use crate::support::processes_of;
-use crate::support::signal;
-use crate::support::while_none_starts;
+use crate::support::{
+    Command, TestStore, comes_true, eventually, is_mounted, is_trying, processes_of, signal,
+    while_none_starts,
+};
 
 /// The longest life of a mount. After it, a hung call of a test gets an error. Beside twenty busy
 /// processes, the longest test took more than five minutes.

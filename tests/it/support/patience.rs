@@ -2,9 +2,7 @@
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// The longest wait for an event. Only a test that fails waits that long: beside twenty busy
 /// processes, 1,500 outputs were not sealed within a minute.

@@ -4,9 +4,7 @@ use std::cell::Cell;
 use std::fmt::Debug;
 
 use proptest::strategy::Strategy;
-use proptest::test_runner::Config;
-use proptest::test_runner::RngSeed;
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
 
 thread_local! {
     /// True while failures are tried and made smaller.

@@ -1,14 +1,9 @@
 //! A terminal for programs that need one: tmux, with a server of its own.
 
-use std::path::Path;
-use std::path::PathBuf;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::support::Command;
-use crate::support::comes_true;
-use crate::support::eventually;
-use crate::support::need;
+use crate::support::{Command, comes_true, eventually, need};
 
 /// One program on a screen of 100 by 30.
 pub(crate) struct Terminal {

@@ -4,12 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::process::Stdio;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::Terminal;
-use crate::support::TestMount;
-use crate::support::eventually;
-use crate::support::log;
+use crate::support::{Command, Mode, Terminal, TestMount, eventually, log};
 
 #[test]
 fn tail_follows_a_live_artifact() {

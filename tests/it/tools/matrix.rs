@@ -5,16 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::Output;
-use crate::support::TestMount;
-use crate::support::lines_of;
-use crate::support::log;
-use crate::support::need;
+use crate::support::{Command, Mode, Output, TestMount, lines_of, log, need};
 
 /// A tool.
 pub(crate) struct Row {

@@ -5,9 +5,7 @@ use std::path::Path;
 
 use super::matrix;
 use super::matrix::Subject;
-use crate::support::Mode;
-use crate::support::Terminal;
-use crate::support::need;
+use crate::support::{Mode, Terminal, need};
 
 /// The lines to find on the screen.
 const LINES: usize = 8;

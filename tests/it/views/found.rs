@@ -7,11 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use rustix::io::Errno;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::errno;
-use crate::support::listing;
-use crate::support::log;
+use crate::support::{Mode, TestMount, errno, listing, log};
 
 const VIEWS: &[&str] = &[
     "summary",

@@ -1,20 +1,14 @@
 //! One inode per view and generation: it changes with the content, and only with it.
 
-use std::fs;
 use std::fs::File;
-use std::io::Read as _;
-use std::io::Seek as _;
-use std::io::Write as _;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use std::{fs, thread};
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::log;
+use crate::support::{Mode, TestMount, log};
 
 /// The milliseconds after which a file that nobody changes is at rest, and some.
 const AT_REST: u64 = 80;

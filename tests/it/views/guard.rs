@@ -5,11 +5,7 @@ use std::fs::File;
 
 use rustix::io::Errno;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::errno;
-use crate::support::listing;
-use crate::support::truncate_errno;
+use crate::support::{Mode, TestMount, errno, listing, truncate_errno};
 
 const VIEWS: &[&str] = &[
     "x.txt.summary",

@@ -6,10 +6,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::need;
+use crate::support::{Command, Mode, TestMount, need};
 
 const DEEP: &str = "# the filter recurses too deeply";
 const LARGE: &str = "# the filter needs more than the 256 MiB of memory that it may have";

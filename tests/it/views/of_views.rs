@@ -3,16 +3,10 @@
 use std::fs;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::listing;
-use crate::support::need;
+use crate::support::{Command, Mode, TestMount, TestStore, listing, need};
 
 /// Returns a document of `items` items on one line, and its form as `jq .` prints it.
 fn document(items: usize) -> (String, String) {

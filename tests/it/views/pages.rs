@@ -5,12 +5,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::errno;
-use crate::support::listing;
-use crate::support::log;
+use crate::support::{Command, Mode, TestMount, errno, listing, log};
 
 /// Returns three megabytes of lines, some of them long and some not ASCII.
 fn large() -> Vec<u8> {

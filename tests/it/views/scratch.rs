@@ -2,9 +2,7 @@
 
 use std::fs;
 
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::listing;
+use crate::support::{Mode, TestMount, listing};
 
 #[test]
 fn scratch_files_have_no_views() {

@@ -9,14 +9,9 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::TestStore;
-use crate::support::disk_clock_moves_on;
-use crate::support::errno;
-use crate::support::listing;
-use crate::support::log;
+use crate::support::{
+    Command, Mode, TestMount, TestStore, disk_clock_moves_on, errno, listing, log,
+};
 
 /// Creates artifacts of several sizes, in all directories. Returns their paths in the conversation,
 /// newest first.

@@ -3,11 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::Command;
-use crate::support::Mode;
-use crate::support::TestMount;
-use crate::support::log;
-use crate::support::need;
+use crate::support::{Command, Mode, TestMount, log, need};
 
 #[test]
 fn a_search_is_what_ripgrep_prints() {

@@ -9,11 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use super::*;
-use crate::support::CROWD;
-use crate::support::TestStore;
-use crate::support::crowd;
-use crate::support::eventually;
-use crate::support::is_open;
+use crate::support::{CROWD, TestStore, crowd, eventually, is_open};
 
 fn page() -> Served {
     let store = Arc::new(TestStore::new());

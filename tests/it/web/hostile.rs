@@ -4,12 +4,10 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::*;
-use crate::support::TestStore;
-use crate::support::eventually;
+use crate::support::{TestStore, eventually};
 
 /// Texts that would do something if they were markup.
 const PAYLOADS: &[&str] = &[

@@ -2,19 +2,14 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use super::*;
 use crate::remote::large;
-use crate::remote::server::SECRET;
-use crate::remote::server::Server;
-use crate::support::Command;
-use crate::support::TestStore;
-use crate::support::eventually;
-use crate::support::signal;
+use crate::remote::server::{SECRET, Server};
+use crate::support::{Command, TestStore, eventually, signal};
 
 /// A store that has sent the conversation `c7`, and another one with a page.
 struct Scene {

@@ -3,11 +3,9 @@
 use std::fs;
 use std::sync::Arc;
 
-use super::served::Lines;
-use super::served::append_slowly;
+use super::served::{Lines, append_slowly};
 use super::*;
-use crate::support::TestStore;
-use crate::support::eventually;
+use crate::support::{TestStore, eventually};
 
 #[test]
 fn a_growing_output_is_told_and_shown() {

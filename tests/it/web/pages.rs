@@ -6,9 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::*;
-use crate::support::Command;
-use crate::support::TestStore;
-use crate::support::eventually;
+use crate::support::{Command, TestStore, eventually};
 
 fn failing(store: &TestStore) {
     let script = "seq 300; echo 'error: cannot find the config' >&2; seq 40; exit 3";

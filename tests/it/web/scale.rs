@@ -5,9 +5,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use super::*;
-use crate::support::TestStore;
-use crate::support::comes_true;
-use crate::support::eventually;
+use crate::support::{TestStore, comes_true, eventually};
 
 /// Lines of a large log.
 const LINES: u64 = 3_000_000;

@@ -1,25 +1,18 @@
 //! A page that is served, and a browser that is nothing but HTTP.
 
 use std::fmt::Write as _;
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::Child;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::Pid;
-use rustix::process::Signal;
-use rustix::process::kill_process;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::Command;
-use crate::support::TestStore;
+use crate::support::{Command, TestStore};
 
 /// The time after which a connection on which nothing comes fails.
 const PATIENCE: Duration = Duration::from_mins(2);

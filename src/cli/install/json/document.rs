@@ -1,13 +1,9 @@
 //! A JSON file as a tree that keeps every byte: comments, trailing commas and all.
 
-use jsonc_parser::cst::CstArray;
-use jsonc_parser::cst::CstNode;
-use jsonc_parser::cst::CstObject;
-use jsonc_parser::cst::CstObjectProp;
-use jsonc_parser::cst::CstRootNode;
+use jsonc_parser::cst::{CstArray, CstNode, CstObject, CstObjectProp, CstRootNode};
 
-use crate::cli::install::shape::WrongShape;
-use crate::mcp::config::AS_CLIENTS_HAVE_IT;
+use crate::install::shape::WrongShape;
+use ctxfs_mcp::config::AS_CLIENTS_HAVE_IT;
 
 /// The mark that some editors put before the text.
 const BYTE_ORDER_MARK: &str = "\u{feff}";

@@ -1,17 +1,11 @@
 //! The calls of the hook below `hooks`, where each event has a list.
 
-use jsonc_parser::cst::CstArray;
-use jsonc_parser::cst::CstInputValue;
-use jsonc_parser::cst::CstNode;
-use jsonc_parser::cst::CstObject;
-use jsonc_parser::cst::CstStringLit;
+use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstStringLit};
 
-use crate::cli::install::command_line;
-use crate::cli::install::entry::HookDialect;
-use crate::cli::install::entry::HookEntry;
-use crate::cli::install::json::document::Document;
-use crate::cli::install::json::document::text_of;
-use crate::cli::install::shape::WrongShape;
+use crate::install::command_line;
+use crate::install::entry::{HookDialect, HookEntry};
+use crate::install::json::document::{Document, text_of};
+use crate::install::shape::WrongShape;
 
 const HOOKS: &str = "hooks";
 const MATCHER: &str = "matcher";

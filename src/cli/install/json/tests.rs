@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::cli::install::entry::HookDialect;
-use crate::hook::Host;
+use crate::hooks::Host;
+use crate::install::entry::HookDialect;
 
 const GROUPED: HookDialect =
     HookDialect { command: "command", timeout: "timeout", minute: 60, grouped: true };

@@ -2,13 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::cli::env::Environment;
-use crate::cli::install::place::Scope;
-use crate::cli::install::place::SettingsDir;
-use crate::cli::install::servers::ServersDialect;
-use crate::cli::install::servers::ServersForm;
-use crate::cli::outcome::Failure;
-use crate::hook::Host;
+use crate::env::Environment;
+use crate::hooks::Host;
+use crate::install::place::{Scope, SettingsDir};
+use crate::install::servers::{ServersDialect, ServersForm};
+use crate::outcome::Failure;
 
 /// A file that may have servers.
 #[derive(Debug)]
@@ -41,8 +39,7 @@ pub(super) fn of(
     scope: Scope,
     environment: &Environment,
 ) -> Result<Vec<ServersFile>, Failure> {
-    use FileDir::Base;
-    use FileDir::Settings;
+    use FileDir::{Base, Settings};
     let ((path, form), names): (ServersRow, &[(FileDir, &str)]) = match (host, scope) {
         (Host::ClaudeCode, Scope::User) if environment.hosts.claude_config.is_some() => {
             (USUAL, &[(Settings, ".claude.json")])

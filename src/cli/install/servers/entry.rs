@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::cli::install::shape::WrongShape;
+use crate::install::shape::WrongShape;
 
 /// A part of the text, in bytes.
 pub(super) type Span = Range<usize>;

@@ -1,24 +1,17 @@
 //! Servers in JSON.
 
-use jsonc_parser::CollectOptions;
-use jsonc_parser::ast::Array;
-use jsonc_parser::ast::Object;
-use jsonc_parser::ast::ObjectProp;
-use jsonc_parser::ast::Value;
+use jsonc_parser::ast::{Array, Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged as _;
-use jsonc_parser::parse_to_ast;
+use jsonc_parser::{CollectOptions, parse_to_ast};
 use serde_json::json;
 
-use crate::cli::install::servers::ServersForm;
-use crate::cli::install::servers::entry::CommandPlace;
-use crate::cli::install::servers::entry::ListPlace;
-use crate::cli::install::servers::entry::ListRoom;
-use crate::cli::install::servers::entry::ServerEntry;
-use crate::cli::install::servers::entry::ServerKind;
-use crate::cli::install::servers::entry::Word;
-use crate::cli::install::servers::wrapping::gap_before;
-use crate::cli::install::shape::WrongShape;
-use crate::mcp::config::AS_CLIENTS_HAVE_IT;
+use crate::install::servers::ServersForm;
+use crate::install::servers::entry::{
+    CommandPlace, ListPlace, ListRoom, ServerEntry, ServerKind, Word,
+};
+use crate::install::servers::wrapping::gap_before;
+use crate::install::shape::WrongShape;
+use ctxfs_mcp::config::AS_CLIENTS_HAVE_IT;
 
 const COMMAND: &str = "command";
 const ARGUMENTS: &str = "args";

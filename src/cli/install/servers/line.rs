@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use crate::cli::install::command_line::NAME;
-use crate::cli::install::command_line::STORE;
+use crate::install::command_line::{NAME, STORE};
 
 const COMMAND: &str = "mcp";
 const SERVER: &str = "--name";

@@ -1,20 +1,11 @@
 //! Servers in TOML.
 
-use toml_edit::Array;
-use toml_edit::Document;
-use toml_edit::Item;
-use toml_edit::Key;
-use toml_edit::TableLike;
-use toml_edit::Value;
+use toml_edit::{Array, Document, Item, Key, TableLike, Value};
 
-use crate::cli::install::servers::entry::CommandPlace;
-use crate::cli::install::servers::entry::ListPlace;
-use crate::cli::install::servers::entry::ListRoom;
-use crate::cli::install::servers::entry::ServerEntry;
-use crate::cli::install::servers::entry::ServerKind;
-use crate::cli::install::servers::entry::Span;
-use crate::cli::install::servers::entry::Word;
-use crate::cli::install::shape::WrongShape;
+use crate::install::servers::entry::{
+    CommandPlace, ListPlace, ListRoom, ServerEntry, ServerKind, Span, Word,
+};
+use crate::install::shape::WrongShape;
 
 const COMMAND: &str = "command";
 const ARGUMENTS: &str = "args";

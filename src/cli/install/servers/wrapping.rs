@@ -1,10 +1,6 @@
 //! Words put before a command in a text, and taken out again.
 
-use crate::cli::install::servers::entry::CommandPlace;
-use crate::cli::install::servers::entry::ListPlace;
-use crate::cli::install::servers::entry::ListRoom;
-use crate::cli::install::servers::entry::Span;
-use crate::cli::install::servers::entry::Word;
+use crate::install::servers::entry::{CommandPlace, ListPlace, ListRoom, Span, Word};
 
 /// Returns `text` with `words` before the command. The command's own words stay as they are
 /// written.

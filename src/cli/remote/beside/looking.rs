@@ -7,25 +7,18 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::REMOTE;
-use super::starting;
-use crate::cli::args::BesideArgs;
-use crate::cli::confine;
-use crate::cli::confine::Needs;
-use crate::cli::inherited;
-use crate::cli::logging;
-use crate::cli::remote::process;
-use crate::cli::remote::process::line::ProcessLine;
-use crate::cli::remote::process::serving;
-use crate::remote::Limits;
-use crate::remote::ProcessObjects;
-use crate::remote::Tier;
-use crate::remote::TierOptions;
-use crate::remote::answer_look;
-use crate::store::Store;
+use super::{REMOTE, starting};
+use crate::args::BesideArgs;
+use crate::confine::Needs;
+use crate::remote::process;
+use crate::remote::process::line::ProcessLine;
+use crate::remote::process::serving;
+use crate::{confine, inherited, logging};
+use ctxfs_store::Store;
+use ctxfs_sync::remote::{Limits, ProcessObjects, Tier, TierOptions, answer_look};
 
 /// Looks for the page at the other end of standard input, until that ends.
-pub(in crate::cli) fn run(args: &BesideArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &BesideArgs) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-look");
     inherited::close_others()?;
     process::leave_signals()?;

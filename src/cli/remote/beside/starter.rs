@@ -3,26 +3,20 @@
 //! socket.
 
 use std::io;
-use std::os::fd::AsFd as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::Child;
-use std::process::Command;
+use std::process::{Child, Command};
 
-use super::LOOK;
-use super::LOOK_NAME;
-use super::REMOTE;
-use super::words;
-use crate::cli::args::BesideArgs;
-use crate::cli::kept::Kept;
-use crate::cli::logging;
-use crate::cli::passing;
-use crate::cli::remote::process;
-use crate::cli::remote::process::Use;
+use super::{LOOK, LOOK_NAME, REMOTE, words};
+use crate::args::BesideArgs;
+use crate::kept::Kept;
+use crate::remote::process;
+use crate::remote::process::Use;
+use crate::{logging, passing};
 
 /// Starts processes for the page at the other end of standard input, until that ends.
-pub(in crate::cli) fn run(args: &BesideArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &BesideArgs) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-start");
     process::leave_signals()?;
     logging::start("warn", false)?;

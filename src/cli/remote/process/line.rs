@@ -1,22 +1,17 @@
 //! The way to the process, and when it is started again.
 
-use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use parking_lot::Mutex;
-use rustix::event::PollFd;
-use rustix::event::PollFlags;
-use rustix::event::Timespec;
-use rustix::event::poll;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::cli::passing;
-use crate::cli::remote::process::Starter;
-use crate::remote::Line;
+use crate::passing;
+use crate::remote::process::Starter;
+use ctxfs_sync::remote::Line;
 
 /// The pause after the process has ended, and the longest one: each is twice the one before, unless
 /// the process lived as long as the longest.
@@ -29,7 +24,7 @@ const SILENT: Duration = Duration::from_secs(10);
 const REQUEST: &[u8] = b"q";
 
 /// The way to a process that is started when it is needed.
-pub(in crate::cli::remote) struct ProcessLine(Arc<Supervised>);
+pub(crate) struct ProcessLine(Arc<Supervised>);
 
 struct Supervised {
     starter: Starter,
@@ -57,7 +52,7 @@ struct State {
 
 impl ProcessLine {
     /// Returns the way to the process `name`, as its warnings call it.
-    pub(in crate::cli::remote) fn new(name: &'static str, starter: Starter) -> Self {
+    pub(crate) fn new(name: &'static str, starter: Starter) -> Self {
         let now = Instant::now();
         let state = State {
             name,
@@ -218,10 +213,8 @@ fn has_ended(control: &Arc<UnixStream>) -> bool {
 }
 
 /// Returns true if an error of a socket means that nobody has the other end.
-pub(in crate::cli::remote) fn is_end(error: &io::Error) -> bool {
-    use io::ErrorKind::BrokenPipe;
-    use io::ErrorKind::ConnectionReset;
-    use io::ErrorKind::NotConnected;
+pub(crate) fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
     matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
 }
 

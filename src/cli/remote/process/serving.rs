@@ -1,21 +1,16 @@
 //! The work of the process: it answers requests, each in a thread.
 
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
+use std::{io, thread};
 
-use parking_lot::Condvar;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
-use crate::bucket::Bucket;
-use crate::bucket::BucketError;
-use crate::bucket::BucketUrl;
-use crate::cli::passing;
-use crate::remote::Objects;
+use crate::passing;
+use ctxfs_sync::bucket::{Bucket, BucketError, BucketUrl};
+use ctxfs_sync::remote::Objects;
 
 /// The requests at a time. More wait in the socket, which takes some hundred; after that the server
 /// is told at once.
@@ -71,7 +66,7 @@ pub(super) fn serve(
 
 /// Has `answer` answer what comes over `control`, each request in a thread, until that ends, or
 /// `goes_on` says no.
-pub(in crate::cli::remote) fn answer_each(
+pub(crate) fn answer_each(
     control: &UnixStream,
     goes_on: impl Fn() -> bool,
     answer: impl Fn(&UnixStream) -> io::Result<()> + Send + Sync + 'static,

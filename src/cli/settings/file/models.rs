@@ -2,24 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use toml::de::DeTable;
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
-use crate::cli::outcome::Failure;
-use crate::cli::settings::file::SettingsFile;
-use crate::cli::settings::file::SettingsReader;
-use crate::cli::settings::file::SpannedKey;
-use crate::cli::settings::file::SpannedValue;
-use crate::cli::settings::file::in_order;
-use crate::cli::settings::models::ModelTables;
-use crate::cli::settings::models::Provider;
-use crate::cli::settings::models::ProviderModel;
-use crate::cli::settings::origin::Setting;
-use crate::cli::settings::row::Group;
-use crate::cli::settings::value::Value;
-use crate::cli::settings::value::ValueKind;
-use crate::extract::ProviderKind;
-use crate::extract::ToolUse;
+use crate::outcome::Failure;
+use crate::settings::file::{SettingsFile, SettingsReader, SpannedKey, SpannedValue, in_order};
+use crate::settings::models::{ModelTables, Provider, ProviderModel};
+use crate::settings::origin::Setting;
+use crate::settings::row::Group;
+use crate::settings::value::{Value, ValueKind};
+use ctxfs_models::extract::{ProviderKind, ToolUse};
 
 const TARGETS: &str = "targets";
 const PROVIDER: &str = "provider";

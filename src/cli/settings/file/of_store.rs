@@ -4,28 +4,19 @@
 //! for example. So nothing in it sends data, names a key or a program, grants a right or reaches
 //! outside of the store, and no content of it ends a command.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::{fs, io};
 
-use crate::cli::outcome::Failure;
-use crate::cli::settings::calls::PERMISSIONS;
-use crate::cli::settings::calls::RISK;
-use crate::cli::settings::file::EXTRACT;
-use crate::cli::settings::file::REDACT;
-use crate::cli::settings::file::REMOTE;
-use crate::cli::settings::file::SettingsFile;
-use crate::cli::settings::file::SettingsReader;
-use crate::cli::settings::file::in_order;
-use crate::cli::settings::file::is_absent;
-use crate::cli::settings::file::text_of;
-use crate::cli::settings::file::unreadable;
-use crate::model::visible;
+use crate::outcome::Failure;
+use crate::settings::calls::{PERMISSIONS, RISK};
+use crate::settings::file::{
+    EXTRACT, REDACT, REMOTE, SettingsFile, SettingsReader, in_order, is_absent, text_of, unreadable,
+};
+use ctxfs_core::model::visible;
 
 /// The tables that count from other files alone.
-pub(in crate::cli::settings) const USER_TABLES: [&str; 5] =
-    [EXTRACT, REMOTE, PERMISSIONS, RISK, REDACT];
+pub(crate) const USER_TABLES: [&str; 5] = [EXTRACT, REMOTE, PERMISSIONS, RISK, REDACT];
 /// Maximum bytes of the file: a hostile one must not take a hook its time.
 const MOST_BYTES: u64 = 64 << 10;
 /// Maximum bytes of a notice about what is wrong in it.
@@ -33,8 +24,8 @@ const NOTICE: usize = 300;
 
 /// The store's own file, as far as it counts.
 #[derive(Debug)]
-pub(in crate::cli::settings) struct StoreFile {
-    pub(in crate::cli::settings) file: SettingsFile,
+pub(crate) struct StoreFile {
+    pub(crate) file: SettingsFile,
     /// Settings in it that do not count, as in `[extract]` and `mountpoint`.
     left_out: Vec<String>,
     /// The first thing in it that is wrong.
@@ -43,7 +34,7 @@ pub(in crate::cli::settings) struct StoreFile {
 
 impl StoreFile {
     /// Reads the file. Returns `None` if it does not exist.
-    pub(in crate::cli::settings) fn read(path: &Path) -> Option<Self> {
+    pub(crate) fn read(path: &Path) -> Option<Self> {
         // A FIFO is not waited for.
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -108,7 +99,7 @@ impl StoreFile {
     }
 
     /// Returns what to tell about the file. `users` is the file that counts in its place.
-    pub(in crate::cli::settings) fn notices(&self, users: Option<&Path>) -> Vec<String> {
+    pub(crate) fn notices(&self, users: Option<&Path>) -> Vec<String> {
         let wrong = self.wrong.as_ref().map(|wrong| format!("{wrong}; this does not count"));
         let left_out = (!self.left_out.is_empty()).then(|| {
             let (names, path) = (self.left_out.join(", "), self.file.path.display());
@@ -124,7 +115,7 @@ impl StoreFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::settings::row::Key;
+    use crate::settings::row::Key;
 
     fn parse(text: &str) -> StoreFile {
         StoreFile::parse(Path::new("/s/ctxfs.toml"), text)

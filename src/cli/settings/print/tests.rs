@@ -2,7 +2,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::cli::settings::file::SettingsFile;
+use crate::settings::file::SettingsFile;
 
 const FILE: &str = "max_lines = 5\nadvertise = \"/a \\\"b\\\"\\n\"\nquota = \"3 GiB\"\n\
     redact.sets = [\"aws\"]\nredact.rules = [{ name = \"r\", regex = 'a\\d\"{3,}' }]\n\

@@ -3,9 +3,7 @@ use std::fs;
 use tempfile::TempDir;
 
 use super::*;
-use crate::model::Direction;
-use crate::model::Limits;
-use crate::model::LimitsByTool as _;
+use ctxfs_core::model::{Direction, Limits, LimitsByTool as _};
 
 /// A home directory with settings files.
 struct Home {

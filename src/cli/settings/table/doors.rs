@@ -1,10 +1,8 @@
 //! The settings of the gateway, of hooks, of extraction and of the remote tier, in tables of their own.
 
-use crate::cli::env;
-use crate::cli::settings::row::Group;
-use crate::cli::settings::row::Key;
-use crate::cli::settings::row::Row;
-use crate::cli::settings::value::ValueKind;
+use crate::env;
+use crate::settings::row::{Group, Key, Row};
+use crate::settings::value::ValueKind;
 
 /// The settings in the tables `[mcp]`, `[hooks]`, `[extract]` and `[remote]`.
 pub(super) const ROWS: &[Row] = &[

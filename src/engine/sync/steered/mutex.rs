@@ -1,37 +1,36 @@
 //! Shuttle's mutex with the interface of `parking_lot`.
 
 use std::fmt;
-use std::ops::Deref;
-use std::ops::DerefMut;
+use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 
 type InnerGuard<'a, T> = shuttle::sync::MutexGuard<'a, T>;
 
 /// As `parking_lot::Mutex`.
 #[derive(Default)]
-pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+pub struct Mutex<T>(shuttle::sync::Mutex<T>);
 
 /// As `parking_lot::MutexGuard`. Refers to its mutex, so that a wait can unlock and lock it.
-pub(crate) struct MutexGuard<'a, T> {
+pub struct MutexGuard<'a, T> {
     /// `None` only while a wait has unlocked it.
     inner: Option<InnerGuard<'a, T>>,
     of: &'a Mutex<T>,
 }
 
 impl<T> Mutex<T> {
-    pub(crate) fn new(value: T) -> Self {
+    pub fn new(value: T) -> Self {
         Self(shuttle::sync::Mutex::new(value))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+    pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard { inner: Some(self.lock_inner()), of: self }
     }
 
-    pub(crate) fn get_mut(&mut self) -> &mut T {
+    pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let inner = self.0.try_lock().ok()?;
         Some(MutexGuard { inner: Some(inner), of: self })
     }

@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-pub(crate) use shuttle::thread::Builder;
-pub(crate) use shuttle::thread::JoinHandle;
-pub(crate) use shuttle::thread::current;
-pub(crate) use shuttle::thread::spawn;
+pub use shuttle::thread::{Builder, JoinHandle, current, spawn};
 
-pub(crate) fn sleep(time: Duration) {
+pub fn sleep(time: Duration) {
     super::pass(time);
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::mcp::queue;
+use crate::queue;
 
 struct Fixture {
     streams: Streams,

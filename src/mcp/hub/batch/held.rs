@@ -7,25 +7,23 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::mcp::bridge::crossing::BatchInput;
-use crate::mcp::hub::IndexMode;
-use crate::mcp::hub::batch::ANSWER_TIME;
-use crate::mcp::hub::batch::Batch;
-use crate::mcp::hub::names::BATCH;
-use crate::mcp::numbered::Numbered;
-use crate::mcp::permission::Answer;
-use crate::mcp::raw_object::quoted;
-use crate::mcp::relay::Relay;
+use crate::bridge::crossing::BatchInput;
+use crate::hub::IndexMode;
+use crate::hub::batch::{ANSWER_TIME, Batch};
+use crate::hub::names::BATCH;
+use crate::numbered::Numbered;
+use crate::permission::Answer;
+use crate::raw_object::quoted;
+use crate::relay::Relay;
 
 /// The most batches that wait. The oldest is given up for a new one.
 const MOST: usize = 64;
 
 /// The batches that wait, by their numbers.
-pub(in crate::mcp::hub) struct HeldBatches(Mutex<Numbered<Batch>>);
+pub(crate) struct HeldBatches(Mutex<Numbered<Batch>>);
 
 impl Default for HeldBatches {
     fn default() -> Self {

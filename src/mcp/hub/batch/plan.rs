@@ -2,44 +2,27 @@
 
 use std::cell::LazyCell;
 use std::sync::Arc;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::Map;
-use serde_json::Value;
 use serde_json::value::to_raw_value;
+use serde_json::{Map, Value};
 use tokio::task::spawn_blocking;
 
-use crate::mcp::batch_plan::Gate;
-use crate::mcp::batch_plan::PlannedCall;
-use crate::mcp::hub::Hub;
-use crate::mcp::hub::IndexMode;
-use crate::mcp::hub::asking::Channel;
-use crate::mcp::hub::batch::MOST_PARALLEL;
-use crate::mcp::hub::batch::PARALLEL;
-use crate::mcp::hub::batch_call::ReadyCall;
-use crate::mcp::hub::index_tools;
-use crate::mcp::hub::own_call;
-use crate::mcp::index::Call;
-use crate::mcp::index::Index;
-use crate::mcp::index::calls_of;
-use crate::mcp::permission::Answer;
-use crate::mcp::permission::ArgumentsDigest;
-use crate::mcp::permission::Decision;
-use crate::mcp::permission::LogLine;
-use crate::mcp::permission::Question;
-use crate::mcp::permission::Risk;
-use crate::mcp::permission::Rules;
-use crate::mcp::permission::Verdict;
-use crate::mcp::permission::add_stored;
-use crate::mcp::permission::decide;
-use crate::mcp::permission::keep;
-use crate::mcp::permission::pattern_of;
-use crate::mcp::references;
-use crate::mcp::references::Resolver;
-use crate::mcp::relay::Relay;
-use crate::mcp::tool_name::TrueName;
-use crate::model::visible;
+use crate::batch_plan::{Gate, PlannedCall};
+use crate::hub::asking::Channel;
+use crate::hub::batch::{MOST_PARALLEL, PARALLEL};
+use crate::hub::batch_call::ReadyCall;
+use crate::hub::{Hub, IndexMode, index_tools, own_call};
+use crate::index::{Call, Index, calls_of};
+use crate::permission::{
+    Answer, ArgumentsDigest, Decision, LogLine, Question, Risk, Rules, Verdict, add_stored, decide,
+    keep, pattern_of,
+};
+use crate::references;
+use crate::references::Resolver;
+use crate::relay::Relay;
+use crate::tool_name::TrueName;
+use ctxfs_core::model::visible;
 
 /// The most calls of a batch.
 const MOST_CALLS: usize = 200;
@@ -47,36 +30,36 @@ const MOST_CALLS: usize = 200;
 const NAME_BYTES: usize = 200;
 
 /// The calls of a batch, and how they are to be made.
-pub(in crate::mcp::hub) struct PlannedBatch {
-    pub(in crate::mcp::hub) calls: Vec<DecidedCall>,
-    pub(in crate::mcp::hub) parallel: usize,
-    pub(in crate::mcp::hub) stops_on_error: bool,
+pub(crate) struct PlannedBatch {
+    pub(crate) calls: Vec<DecidedCall>,
+    pub(crate) parallel: usize,
+    pub(crate) stops_on_error: bool,
 }
 
 /// A call, and what was decided about it.
-pub(in crate::mcp::hub) struct DecidedCall {
+pub(crate) struct DecidedCall {
     /// The name, as it is offered if that is known.
-    pub(in crate::mcp::hub) name: String,
+    pub(crate) name: String,
     /// The call, or why it cannot be made.
-    pub(in crate::mcp::hub) call: Result<CheckedCall, String>,
+    pub(crate) call: Result<CheckedCall, String>,
 }
 
 /// A call that fits its tool.
-pub(in crate::mcp::hub) struct CheckedCall {
+pub(crate) struct CheckedCall {
     ready: Arc<ReadyCall>,
-    pub(in crate::mcp::hub) risk: Risk,
-    pub(in crate::mcp::hub) decision: Decision,
+    pub(crate) risk: Risk,
+    pub(crate) decision: Decision,
 }
 
 impl CheckedCall {
-    pub(in crate::mcp::hub) fn tool(&self) -> &TrueName {
+    pub(crate) fn tool(&self) -> &TrueName {
         &self.ready.tool
     }
 }
 
 impl DecidedCall {
     /// Returns the call as the plan needs it.
-    pub(in crate::mcp::hub) fn planned(&self) -> PlannedCall {
+    pub(crate) fn planned(&self) -> PlannedCall {
         let Ok(call) = &self.call else { return PlannedCall { reads: false, gate: Gate::Invalid } };
         let gate = match call.decision {
             Decision::Allowed(_) => Gate::Open,

@@ -1,16 +1,14 @@
 //! The reply to a batch: its results in their order, within a budget that they share.
 
-use serde_json::Map;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
-use crate::mcp::batch_plan::NotMade;
-use crate::mcp::budget;
-use crate::mcp::budget::Wanted;
-use crate::mcp::hub::batch::Batch;
-use crate::mcp::hub::batch_call::MadeCall;
-use crate::mcp::permission::Decision;
-use crate::mcp::results::StoredPart;
+use crate::batch_plan::NotMade;
+use crate::budget;
+use crate::budget::Wanted;
+use crate::hub::batch::Batch;
+use crate::hub::batch_call::MadeCall;
+use crate::permission::Decision;
+use crate::results::StoredPart;
 
 /// Bytes that a result takes beside its text.
 const FRAME_BYTES: usize = 80;

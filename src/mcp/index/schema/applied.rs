@@ -1,13 +1,10 @@
 //! The keywords that apply schemas: to the value itself, to its members, to its elements.
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::mcp::index::nearest::nearest;
-use crate::mcp::index::schema::check::Check;
-use crate::mcp::index::schema::check::Fit;
-use crate::mcp::index::schema::check::SHOWN_BYTES;
-use crate::model::visible;
+use crate::index::nearest::nearest;
+use crate::index::schema::check::{Check, Fit, SHOWN_BYTES};
+use ctxfs_core::model::visible;
 
 type Keywords = Map<String, Value>;
 

@@ -2,12 +2,9 @@
 
 use serde_json::Value;
 
-use crate::mcp::index::schema::check::Check;
-use crate::mcp::index::schema::check::Fit;
-use crate::mcp::index::schema::check::SHOWN_BYTES;
-use crate::mcp::index::schema::equal::equal;
-use crate::mcp::index::schema::equal::is_integer;
-use crate::model::visible;
+use crate::index::schema::check::{Check, Fit, SHOWN_BYTES};
+use crate::index::schema::equal::{equal, is_integer};
+use ctxfs_core::model::visible;
 
 /// Bytes of the values that an enumeration allows.
 const ENUM_BYTES: usize = 300;

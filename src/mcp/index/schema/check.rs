@@ -3,13 +3,11 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use regex::Regex;
-use regex::RegexBuilder;
-use serde_json::Map;
-use serde_json::Value;
+use regex::{Regex, RegexBuilder};
+use serde_json::{Map, Value};
 
-use crate::mcp::index::schema::facts::SchemaFacts;
-use crate::model::visible;
+use crate::index::schema::facts::SchemaFacts;
+use ctxfs_core::model::visible;
 
 /// The most steps. A step is a keyword, a value that is compared, or some bytes that are searched.
 const MOST_STEPS: u32 = 100_000;

@@ -1,7 +1,6 @@
 //! Equality of JSON values, as JSON Schema has it.
 
-use serde_json::Number;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// Returns true if both are the same value: 1 and 1.0 are.
 pub(super) fn equal(a: &Value, b: &Value) -> bool {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::mcp::permission::risk::Risk;
+use crate::permission::risk::Risk;
 
 fn rules(text: &str) -> Vec<(String, Verdict)> {
     let parsed = FileRules::parse(text);

@@ -1,22 +1,18 @@
 //! The stream of messages of a server that answer no request.
 
-use std::sync::Arc;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use hyper::Response;
-use hyper::StatusCode;
 use hyper::body::Incoming;
+use hyper::{Response, StatusCode};
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use super::Handling;
-use super::Link;
-use super::is_type;
-use crate::mcp::headers::EVENTS;
-use crate::mcp::manager::Inbox;
-use crate::mcp::remote::event_lines::Marks;
-use crate::mcp::remote::head::Head;
+use super::{Handling, Link, is_type};
+use crate::headers::EVENTS;
+use crate::manager::Inbox;
+use crate::remote::event_lines::Marks;
+use crate::remote::head::Head;
 
 /// The pause after the stream has ended, if the server names none. It doubles while it fails.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -5,16 +5,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::Handling;
-use super::Link;
-use super::Outcome;
-use super::TELLING;
-use crate::mcp::manager::HANDSHAKE;
-use crate::mcp::manager::Inbox;
-use crate::mcp::manager::own_request;
-use crate::mcp::manager::request;
-use crate::mcp::message::Outgoing;
-use crate::mcp::remote::head::Head;
+use super::{Handling, Link, Outcome, TELLING};
+use crate::manager::{HANDSHAKE, Inbox, own_request, request};
+use crate::message::Outgoing;
+use crate::remote::head::Head;
 
 impl<I: Inbox> Link<I> {
     /// Begins the session again that was lost when `before` others were.

@@ -7,25 +7,17 @@ use std::io;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::Export;
-use super::if_there;
-use crate::model::Component;
-use crate::model::Content;
-use crate::model::FarFile;
-use crate::model::FarStore;
-use crate::model::RelPath;
-use crate::store::archive::ArchiveError;
-use crate::store::archive::BLOCK;
-use crate::store::archive::content::ContentReader;
-use crate::store::archive::exported_file::ExportedFile;
-use crate::store::archive::exported_file::FileState;
-use crate::store::archive::member::Member;
-use crate::store::conversation::Conversation;
-use crate::store::error::StoreError;
-use crate::store::far::FarArtifact;
+use super::{Export, if_there};
+use crate::archive::content::ContentReader;
+use crate::archive::exported_file::{ExportedFile, FileState};
+use crate::archive::member::Member;
+use crate::archive::{ArchiveError, BLOCK};
+use crate::conversation::Conversation;
+use crate::error::StoreError;
+use crate::far::FarArtifact;
+use ctxfs_core::model::{Component, Content, FarFile, FarStore, RelPath};
 
 /// The directory below which all artifacts are.
 const ARTIFACTS: &str = "artifacts";

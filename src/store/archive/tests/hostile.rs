@@ -3,21 +3,12 @@
 use std::fmt::Write as _;
 use std::io::Read as _;
 
-use tar::EntryType;
-use tar::Header;
+use tar::{EntryType, Header};
 
-use super::Members;
-use super::Place;
-use super::anything;
-use super::id;
-use super::members;
-use super::put;
-use crate::model::Provenance;
-use crate::store::ArchiveError;
-use crate::store::ImportOptions;
-use crate::store::archive::DIGESTS;
-use crate::store::archive::MOST_HEADER;
-use crate::store::walk;
+use super::{Members, Place, anything, id, members, put};
+use crate::archive::{DIGESTS, MOST_HEADER};
+use crate::{ArchiveError, ImportOptions, walk};
+use ctxfs_core::model::Provenance;
 
 fn header(name: &[u8], kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_ustar();

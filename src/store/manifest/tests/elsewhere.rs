@@ -1,7 +1,7 @@
 //! Artifacts whose bytes are not on this disk.
 
 use super::*;
-use crate::model::Far;
+use ctxfs_core::model::Far;
 
 #[test]
 fn what_is_elsewhere_is_found_by_directory() {

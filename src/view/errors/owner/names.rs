@@ -2,10 +2,8 @@
 
 use std::sync::LazyLock;
 
-use crate::view::errors::owner::rule::OwnerRules;
-use crate::view::errors::owner::rule::Side::Above;
-use crate::view::errors::owner::rule::Side::Below;
-use crate::view::errors::owner::rule::rule;
+use crate::errors::owner::rule::Side::{Above, Below};
+use crate::errors::owner::rule::{OwnerRules, rule};
 
 /// The rules for names.
 pub(super) static NAMES: OwnerRules = LazyLock::new(|| {

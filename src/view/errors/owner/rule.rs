@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
-use crate::materialize::Pattern;
-use crate::view::errors::surroundings::Surroundings;
+use crate::errors::surroundings::Surroundings;
+use ctxfs_core::materialize::Pattern;
 
 /// A form in which a line tells the owner of an error near it.
 #[derive(Debug)]

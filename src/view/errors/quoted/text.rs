@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use crate::materialize::Pattern;
-use crate::view::errors::quoted::COMPILER;
-use crate::view::errors::surroundings::Surroundings;
+use crate::errors::quoted::COMPILER;
+use crate::errors::surroundings::Surroundings;
+use ctxfs_core::materialize::Pattern;
 
 /// Lines on either side that are judged.
 const LINES: usize = 80;

@@ -1,11 +1,9 @@
 //! The objects and arrays that are open.
 
-use std::hash::BuildHasher as _;
-use std::hash::BuildHasherDefault;
-use std::hash::DefaultHasher;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 
-use crate::view::find::candidate::LineStart;
-use crate::view::find::found::Found;
+use crate::find::candidate::LineStart;
+use crate::find::found::Found;
 
 /// Most values inside each other. JSON that is nested deeper is treated as text.
 const MOST: usize = 128;

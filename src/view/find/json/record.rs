@@ -3,23 +3,17 @@
 use std::io;
 use std::ops::Range;
 
-use super::RECORD;
-use super::leaves;
 use super::leaves::Leaf;
-use crate::model::Content;
-use crate::view::find::candidate::LineStart;
-use crate::view::find::found::Found;
-use crate::view::find::gather;
-use crate::view::find::matcher::Finder;
-use crate::view::find::matcher::Hit;
-use crate::view::find::passage;
-use crate::view::find::passage::Passage;
-use crate::view::find::passage::ShownLine;
-use crate::view::find::passage::SourceLine;
-use crate::view::find::question::Chosen;
-use crate::view::find::record;
-use crate::view::grep::window;
-use crate::view::scan;
+use super::{RECORD, leaves};
+use crate::find::candidate::LineStart;
+use crate::find::found::Found;
+use crate::find::matcher::{Finder, Hit};
+use crate::find::passage::{Passage, ShownLine, SourceLine};
+use crate::find::question::Chosen;
+use crate::find::{gather, passage, record};
+use crate::grep::window;
+use crate::scan;
+use ctxfs_core::model::Content;
 
 /// Bytes around a value in which its lines may begin and end.
 const MARGIN: u64 = 256;
@@ -56,7 +50,7 @@ struct ShownPart {
 }
 
 /// Returns the passage of the value between two bytes of JSON.
-pub(in crate::view::find) fn of_value(
+pub(crate) fn of_value(
     content: &dyn Content,
     of: LineStart,
     (start, end): (u64, u64),

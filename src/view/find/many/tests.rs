@@ -3,10 +3,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::*;
-use crate::model::RelPath;
-use crate::redact::Rule;
-use crate::redact::SecretRules;
-use crate::view::Corpus;
+use crate::Corpus;
+use ctxfs_core::model::RelPath;
+use ctxfs_core::redact::{Rule, SecretRules};
 
 /// Artifacts in memory, newest first.
 struct Memory(Vec<(RelPath, Vec<u8>)>);

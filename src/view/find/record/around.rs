@@ -1,7 +1,7 @@
 //! The lines around a line, and those that belong to it by indentation or as a paragraph.
 
-use crate::view::find::candidate::LineStart;
-use crate::view::find::passage::SourceLine;
+use crate::find::candidate::LineStart;
+use crate::find::passage::SourceLine;
 
 /// Most lines of a passage.
 pub(super) const MOST: usize = 7;

@@ -1,12 +1,9 @@
 //! The words in the lines around a place.
 
-use std::cell::OnceCell;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 
-use crate::view::find::matcher::Finder;
-use crate::view::find::matcher::Hit;
-use crate::view::find::matcher::Matcher;
-use crate::view::find::passage::SourceLine;
+use crate::find::matcher::{Finder, Hit, Matcher};
+use crate::find::passage::SourceLine;
 
 /// The words in some lines, each of which is searched when it is asked for: of hundreds of lines
 /// around a place, a passage looks at a few.

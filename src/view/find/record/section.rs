@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::materialize::error_lines;
-use crate::view::find::record::around::Around;
+use crate::find::record::around::Around;
+use ctxfs_core::materialize::error_lines;
 
 /// Most lines of a section that are looked at.
 const LONGEST: usize = 120;

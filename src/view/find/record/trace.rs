@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use crate::view::errors::trace;
-use crate::view::find::record::around::Around;
-use crate::view::find::record::around::MOST;
-use crate::view::find::record::line_hits::LineHits;
+use crate::errors::trace;
+use crate::find::record::around::{Around, MOST};
+use crate::find::record::line_hits::LineHits;
 
 /// Most lines with words that are shown of a trace, beside those that tell most.
 const WITH_WORDS: usize = 2;

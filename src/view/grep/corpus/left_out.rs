@@ -1,44 +1,44 @@
 //! The artifacts that a search of many leaves out, and the first lines that say so.
 
-use crate::view::ClosedToReader;
-use crate::view::grep::corpus::Corpus;
-use crate::view::number::counted;
+use crate::ClosedToReader;
+use crate::grep::corpus::Corpus;
+use crate::number::counted;
 
 /// Most bytes of artifact names in one notice.
 const NAMES_BYTES: usize = 1000;
 
 /// The artifacts that are left out.
 #[derive(Default)]
-pub(in crate::view) struct LeftOut {
+pub(crate) struct LeftOut {
     /// Artifacts that the reader may not read. They have no names here.
-    pub(in crate::view) closed: u64,
-    pub(in crate::view) binary: NameList,
-    pub(in crate::view) unreadable: NameList,
+    pub(crate) closed: u64,
+    pub(crate) binary: NameList,
+    pub(crate) unreadable: NameList,
     closed_directories: u64,
     unlisted: NameList,
 }
 
 /// A list of artifacts: their number, and the first of their names.
 #[derive(Default)]
-pub(in crate::view) struct NameList {
+pub(crate) struct NameList {
     count: u64,
     shown: Vec<String>,
 }
 
 impl LeftOut {
     /// Adds the places that `corpus` leaves out itself.
-    pub(in crate::view) fn of(self, corpus: &dyn Corpus) -> Self {
+    pub(crate) fn of(self, corpus: &dyn Corpus) -> Self {
         let unlisted = NameList::of(corpus.unlisted());
         Self { closed_directories: corpus.closed_directories(), unlisted, ..self }
     }
 
     /// Returns true if another try would leave out the same.
-    pub(in crate::view) fn is_final(&self) -> bool {
+    pub(crate) fn is_final(&self) -> bool {
         self.unreadable.count() == 0 && self.unlisted.count() == 0
     }
 
     /// Returns the lines that say what is left out.
-    pub(in crate::view) fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let lines =
             [self.closed_line(), self.binary_line(), self.unreadable_line(), self.unlisted_line()];
         lines.into_iter().flatten().collect()
@@ -76,7 +76,7 @@ fn some(names: &NameList) -> Option<&NameList> {
 
 impl NameList {
     /// Creates a list of `count` names, of which the first are given.
-    pub(in crate::view) fn of((count, first): (u64, Vec<String>)) -> Self {
+    pub(crate) fn of((count, first): (u64, Vec<String>)) -> Self {
         let mut names = Self::default();
         for name in first {
             names.push(name);
@@ -84,7 +84,7 @@ impl NameList {
         Self { count, ..names }
     }
 
-    pub(in crate::view) fn push(&mut self, name: String) {
+    pub(crate) fn push(&mut self, name: String) {
         self.count += 1;
         let bytes: usize = self.shown.iter().map(String::len).sum();
         if bytes + name.len() <= NAMES_BYTES && self.shown.len() as u64 == self.count - 1 {
@@ -92,12 +92,12 @@ impl NameList {
         }
     }
 
-    pub(in crate::view) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// Returns `a, b and 3 more`.
-    pub(in crate::view) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let shown = self.shown.join(", ");
         match self.count - self.shown.len() as u64 {
             0 => shown,

@@ -3,11 +3,11 @@
 use std::io;
 use std::io::Write as _;
 
-use crate::model::Content;
-use crate::view::grep::page::CutPoint;
-use crate::view::grep::report::MatchReport;
-use crate::view::position::TextPosition;
-use crate::view::query::Options;
+use crate::grep::page::CutPoint;
+use crate::grep::report::MatchReport;
+use crate::position::TextPosition;
+use crate::query::Options;
+use ctxfs_core::model::Content;
 
 /// The weight of an open file, in bytes of waiting text. It is high, so that few files are open.
 const OPEN_WEIGHT: usize = 1 << 20;

@@ -2,18 +2,14 @@
 
 use std::io;
 
-use crate::view::Query;
-use crate::view::Rendered;
-use crate::view::grep::corpus::Search;
-use crate::view::grep::corpus::left_out::LeftOut;
-use crate::view::grep::corpus::report::CorpusReport;
-use crate::view::grep::corpus::report::SearchTotals;
-use crate::view::grep::corpus::report::StopPoint;
-use crate::view::grep::page::CutPoint;
-use crate::view::number::counted;
-use crate::view::number::grouped;
-use crate::view::position::TextPosition;
-use crate::view::query::ResumePoint;
+use crate::grep::corpus::Search;
+use crate::grep::corpus::left_out::LeftOut;
+use crate::grep::corpus::report::{CorpusReport, SearchTotals, StopPoint};
+use crate::grep::page::CutPoint;
+use crate::number::{counted, grouped};
+use crate::position::TextPosition;
+use crate::query::ResumePoint;
+use crate::{Query, Rendered};
 
 /// The notices of one search.
 struct CorpusNotices<'a> {

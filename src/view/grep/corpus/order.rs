@@ -8,8 +8,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::thread;
 
-use parking_lot::Condvar;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 /// Outcomes that may wait for an earlier one.
 const WAITING: usize = 16 << 10;
@@ -18,7 +17,7 @@ const WAITING_BYTES: usize = 16 << 20;
 
 /// Does `work` for each number below `count` on `threads` threads, each with a state of its own
 /// from `start`, and hands the outcomes to `take` in order, until that breaks.
-pub(in crate::view) fn in_order<S, T: Send>(
+pub(crate) fn in_order<S, T: Send>(
     count: usize,
     threads: usize,
     start: impl Fn() -> S + Sync,
@@ -140,8 +139,7 @@ impl<T, F> Drop for StopOnPanic<'_, T, F> {
 
 #[cfg(test)]
 mod tests {
-    use std::panic::AssertUnwindSafe;
-    use std::panic::catch_unwind;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::time::Duration;
 
     use super::*;

@@ -3,18 +3,14 @@
 use std::io;
 use std::io::Write;
 
-use crate::view::grep::corpus::START;
-use crate::view::grep::corpus::Search;
-use crate::view::grep::corpus::left_out::LeftOut;
-use crate::view::grep::corpus::left_out::NameList;
-use crate::view::grep::corpus::matches::ArtifactMatches;
-use crate::view::grep::corpus::matches::ArtifactOutcome;
-use crate::view::grep::corpus::matches::SearchEnd;
-use crate::view::grep::corpus::worker::Worker;
-use crate::view::grep::page;
-use crate::view::grep::page::CutPoint;
-use crate::view::number::grouped;
-use crate::view::position::TextPosition;
+use crate::grep::corpus::left_out::{LeftOut, NameList};
+use crate::grep::corpus::matches::{ArtifactMatches, ArtifactOutcome, SearchEnd};
+use crate::grep::corpus::worker::Worker;
+use crate::grep::corpus::{START, Search};
+use crate::grep::page;
+use crate::grep::page::CutPoint;
+use crate::number::grouped;
+use crate::position::TextPosition;
 
 /// The result so far. Without a limit it is written as it comes; with one, everything beyond the
 /// limit is dropped.

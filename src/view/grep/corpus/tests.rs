@@ -6,12 +6,9 @@ use std::sync::atomic::AtomicUsize;
 use proptest::prelude::*;
 
 use super::*;
-use crate::redact::Rule;
-use crate::view::grep::fold;
-use crate::view::grep::tests::QUERIES;
-use crate::view::grep::tests::corpus;
-use crate::view::grep::tests::log;
-use crate::view::grep::tests::split_notice;
+use crate::grep::fold;
+use crate::grep::tests::{QUERIES, corpus, log, split_notice};
+use ctxfs_core::redact::Rule;
 
 /// Artifacts in memory, by name.
 #[derive(Default)]

@@ -1,33 +1,24 @@
 //! The search of artifacts one by one.
 
-use std::io;
 use std::io::Write;
-use std::mem;
 use std::sync::atomic::Ordering::Relaxed;
+use std::{io, mem};
 
 use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
 
-use crate::materialize::SNIFFED;
-use crate::materialize::is_binary;
-use crate::model::Content;
-use crate::redact::Masked;
-use crate::view::grep;
-use crate::view::grep::BOM;
-use crate::view::grep::SearchStart;
-use crate::view::grep::corpus::Loaded;
-use crate::view::grep::corpus::START;
-use crate::view::grep::corpus::Search;
-use crate::view::grep::corpus::matches::ArtifactMatches;
-use crate::view::grep::corpus::matches::ArtifactOutcome;
-use crate::view::grep::corpus::matches::SearchEnd;
-use crate::view::grep::fold;
-use crate::view::grep::fold::LineMap;
-use crate::view::grep::page::Page;
-use crate::view::grep::read_ahead::ReadAheadSizes;
-use crate::view::grep::read_ahead::SearchSpec;
-use crate::view::grep::report::MatchReport;
-use crate::view::query::Options;
+use crate::grep;
+use crate::grep::corpus::matches::{ArtifactMatches, ArtifactOutcome, SearchEnd};
+use crate::grep::corpus::{Loaded, START, Search};
+use crate::grep::fold::LineMap;
+use crate::grep::page::Page;
+use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
+use crate::grep::report::MatchReport;
+use crate::grep::{BOM, SearchStart, fold};
+use crate::query::Options;
+use ctxfs_core::materialize::{SNIFFED, is_binary};
+use ctxfs_core::model::Content;
+use ctxfs_core::redact::Masked;
 
 /// Artifacts below this many bytes are read whole: no line of theirs has to be searched in pieces.
 const WHOLE: usize = fold::PIECE;

@@ -1,6 +1,6 @@
 //! The words and names of a line of ASCII, as the patterns of the parent find them, but faster.
 
-use crate::view::terms::words::JOINTS;
+use crate::terms::words::JOINTS;
 
 /// Calls `each` with every word or name of `line`, and its offset. Passes over the colours of a
 /// terminal, and if `escaped`, over a backslash and what it escapes.
@@ -74,8 +74,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::view::terms::words::ESCAPED;
-    use crate::view::terms::words::PLAIN;
+    use crate::terms::words::{ESCAPED, PLAIN};
 
     proptest! {
         #[test]

@@ -1,9 +1,7 @@
 //! Servers of both revisions behind one gateway, in batches, and clients over HTTP.
 
 use super::*;
-use crate::mcp::http_client::Answer;
-use crate::mcp::http_client::Client;
-use crate::mcp::http_client::Served;
+use crate::mcp::http_client::{Answer, Client, Served};
 
 /// Starts a gateway before an old and a new server, where every call is allowed.
 fn both(options: &[&str]) -> Gateway {

@@ -1,22 +1,17 @@
 //! The state of hosts that have met.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::World;
-use super::digest;
+use super::{World, digest};
 use crate::model::expected;
 use crate::model::expected::Expected;
 use crate::model::operations::Ask;
 use crate::remote::files;
-use crate::remote::host::Host;
-use crate::remote::host::path;
-use crate::support::eventually;
-use crate::support::while_none_starts;
+use crate::remote::host::{Host, path};
+use crate::support::{eventually, while_none_starts};
 
 /// The views that depend on bytes alone: records of files that were written by hand differ.
 const VIEWS: [Ask; 4] = [Ask::Tail, Ask::Head, Ask::Lines, Ask::Grep];

@@ -1,21 +1,13 @@
 //! The artifacts and views of each host, beside what standard tools print of copies outside.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::Artifact;
-use super::HOSTS;
-use super::MOVED;
-use super::NAMES;
-use super::WORD;
-use super::World;
-use crate::support::Command;
-use crate::support::comes_true;
-use crate::support::eventually;
+use super::{Artifact, HOSTS, MOVED, NAMES, WORD, World};
+use crate::support::{Command, comes_true, eventually};
 
 /// The views of which a standard tool prints the text, and how.
 const PRINTED: [(&str, &str); 4] = [

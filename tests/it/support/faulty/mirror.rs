@@ -7,60 +7,27 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd as _;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use fuser::BsdFileFlags;
-use fuser::Errno;
-use fuser::FileAttr;
-use fuser::FileHandle;
-use fuser::FileType;
-use fuser::Filesystem;
-use fuser::FopenFlags;
-use fuser::Generation;
-use fuser::INodeNo;
-use fuser::LockOwner;
-use fuser::OpenFlags;
-use fuser::RenameFlags;
-use fuser::ReplyAttr;
-use fuser::ReplyCreate;
-use fuser::ReplyData;
-use fuser::ReplyDirectory;
-use fuser::ReplyEmpty;
-use fuser::ReplyEntry;
-use fuser::ReplyOpen;
-use fuser::ReplyStatfs;
-use fuser::ReplyWrite;
-use fuser::ReplyXattr;
-use fuser::Request;
-use fuser::TimeOrNow;
-use fuser::WriteFlags;
+use fuser::{
+    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
+};
 use parking_lot::Mutex;
-use rustix::fs::AtFlags;
-use rustix::fs::CWD;
-use rustix::fs::FallocateFlags;
-use rustix::fs::Gid;
-use rustix::fs::Mode;
-use rustix::fs::OFlags;
-use rustix::fs::Timespec;
-use rustix::fs::Timestamps;
-use rustix::fs::UTIME_NOW;
-use rustix::fs::UTIME_OMIT;
-use rustix::fs::Uid;
-use rustix::fs::XattrFlags;
+use rustix::fs::{
+    AtFlags, CWD, FallocateFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT,
+    Uid, XattrFlags,
+};
 
-use super::fault::Call;
-use super::fault::Faults;
-use super::fault::Verdict;
+use super::fault::{Call, Faults, Verdict};
 
 /// The kernel asks each time.
 const NEVER: Duration = Duration::ZERO;

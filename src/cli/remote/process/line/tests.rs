@@ -1,7 +1,6 @@
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 

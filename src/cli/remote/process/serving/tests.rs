@@ -1,14 +1,11 @@
 use std::os::fd::AsFd as _;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use super::*;
-use crate::bucket::Deadline;
-use crate::remote::Line;
-use crate::remote::ProcessObjects;
-use crate::remote::answer_request;
+use ctxfs_sync::bucket::Deadline;
+use ctxfs_sync::remote::{Line, ProcessObjects, answer_request};
 
 /// A line to a process that is a thread.
 struct Threaded(UnixStream);

@@ -4,15 +4,10 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::*;
-use crate::model::Record;
-use crate::store::ExportParts;
-use crate::store::Exported;
-use crate::store::ImportOptions;
-use crate::store::Store;
-use crate::store::archive::bytes_to_export;
-use crate::store::archive::export_with;
-use crate::store::far::tests::MODIFIED;
-use crate::store::far::tests::expected;
+use crate::archive::{bytes_to_export, export_with};
+use crate::far::tests::{MODIFIED, expected};
+use crate::{ExportParts, Exported, ImportOptions, Store};
+use ctxfs_core::model::Record;
 
 /// The text of an artifact is its path, where the store has it as it should be.
 #[derive(Debug)]

@@ -1,0 +1,73 @@
+//! Names of tools, and calls as a model writes them.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use ctxfs_mcp::index;
+use ctxfs_mcp::index::{Call, Index, OVERVIEW_BYTES, Resolved, Tool, calls_of};
+use ctxfs_mcp::permission::Risk;
+use ctxfs_mcp::tool_name::{Naming, ToolNames, TrueName, fits};
+
+const SERVERS: [&str; 3] = ["a", "A", "a__b"];
+const OURS: [&str; 2] = ["context_read", "run_tool_batch"];
+/// The most lines that are names.
+const MOST: usize = 200;
+
+/// Asserts that tools of these names have names that every client takes, each of its own, also if
+/// case is ignored; that each is found by its name; that the index keeps to its bound; and that
+/// whatever is called is a call or an error.
+pub(super) fn names(stream: &[u8]) {
+    let lines: Vec<String> = stream
+        .split(|byte| *byte == b'\n')
+        .map(|line| String::from_utf8_lossy(line).into_owned())
+        .take(MOST)
+        .collect();
+    let naming = |server: &str| Naming::with_prefix(if server == "A" { "" } else { server });
+    let true_names: Vec<TrueName> = lines
+        .iter()
+        .zip(SERVERS.iter().cycle())
+        .map(|(line, server)| TrueName { server: (*server).to_owned(), tool: line.clone() })
+        .collect();
+    let named = true_names.iter().map(|name| (name.clone(), naming(&name.server)));
+    let names = ToolNames::new(named, &OURS);
+    let mut seen = BTreeSet::new();
+    let mut tools = Vec::new();
+    for true_name in &true_names {
+        let name = names.name_of(true_name).expect("each tool has a name");
+        assert!(fits(name) && !OURS.contains(&&*name.to_lowercase()), "{name}");
+        assert_eq!(names.tool_of(name), Some(true_name));
+        seen.insert(name.to_lowercase());
+        tools.push(tool(name, true_name));
+    }
+    assert_eq!(seen.len(), names.all().count());
+    are_found(&Index::new(tools), &lines);
+}
+
+fn tool(name: &str, true_name: &TrueName) -> Tool {
+    let text = &true_name.tool;
+    let schema = json!({"type": "object", "properties": {text: {"type": "string"}}});
+    let listed = json!({"name": text, "description": text, "inputSchema": schema});
+    Tool { name: name.to_owned(), true_name: true_name.clone(), risk: Risk::Unknown, listed }
+}
+
+fn are_found(known: &Index, lines: &[String]) {
+    for tool in known.tools() {
+        assert_eq!(known.resolve(&tool.name), Resolved::Tool(tool));
+    }
+    for bytes in [500, OVERVIEW_BYTES] {
+        assert!(index::overview(known, bytes).len() <= bytes);
+    }
+    assert!(serde_json::from_str::<Value>(&index::index_json(known)).is_ok());
+    let asked: Vec<String> = lines.iter().take(index::MOST_NAMES).cloned().collect();
+    index::details(known, &asked).expect("they are not too many");
+    for line in lines {
+        let value = serde_json::from_str(line).unwrap_or_else(|_| Value::from(line.as_str()));
+        for call in calls_of(&value).unwrap_or_else(|| vec![value]) {
+            match Call::read(known, &call) {
+                Ok(call) => drop(call.check()),
+                Err(error) => assert!(!error.to_string().is_empty()),
+            }
+        }
+    }
+}

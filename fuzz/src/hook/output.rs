@@ -1,0 +1,99 @@
+//! The output in an event, read without the adapters.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::hook::SPILLED;
+use ctxfs_cli::hooks::Host;
+
+/// Returns true if `stored` are the bytes of the output of `event`.
+pub(super) fn is_of(host: Host, event: &Value, stored: &[u8]) -> bool {
+    match host {
+        Host::ClaudeCode if event["hook_event_name"] == "PostToolUseFailure" => {
+            stored == SPILLED.as_bytes()
+        }
+        Host::ClaudeCode => of_claude_code(&event["tool_response"]) == stored,
+        Host::Codex => texts(&event["tool_response"]["content"]) == stored,
+        Host::GeminiCli => {
+            let texts = texts(&event["tool_response"]["llmContent"]);
+            is_framed(&texts, stored, &["<untrusted_context>\n", "Output: "])
+        }
+        Host::Copilot => {
+            let text = &event["toolResult"]["textResultForLlm"];
+            let text = text.as_str().unwrap_or_default();
+            match text.lines().next().and_then(|line| line.split_once("Saved to: ")) {
+                Some((said, path)) if said.starts_with("Output too large to read at once") => {
+                    file(path.trim_end()) == stored
+                }
+                _ => is_framed(text.as_bytes(), stored, &[]),
+            }
+        }
+        Host::Opencode | Host::Pi => match event["path"].as_str() {
+            Some(path) => file(path) == stored,
+            None => event["text"].as_str().unwrap_or_default().as_bytes() == stored,
+        },
+    }
+}
+
+fn file(path: &str) -> Vec<u8> {
+    fs::read(path).unwrap_or_default()
+}
+
+fn of_claude_code(response: &Value) -> Vec<u8> {
+    let text = |name: &str| response[name].as_str().unwrap_or_default();
+    match (response["persistedOutputPath"].as_str(), text("stderr")) {
+        (Some(path), _) => file(path),
+        _ if !response.is_object() => texts(response),
+        (None, "") => text("stdout").into(),
+        (None, stderr) => format!("{}\n{stderr}", text("stdout")).into(),
+    }
+}
+
+/// Returns the texts of a list of blocks, or of one.
+fn texts(blocks: &Value) -> Vec<u8> {
+    let text = |block: &Value| {
+        let is_text = block.get("type").is_none_or(|kind| kind == "text");
+        block["text"].as_str().filter(|_| is_text).map(str::to_owned)
+    };
+    match blocks {
+        Value::String(text) => text.clone().into(),
+        Value::Array(blocks) => {
+            blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n").into()
+        }
+        block => text(block).unwrap_or_default().into(),
+    }
+}
+
+/// Returns true if `text` is `stored`, perhaps after `openings` and before lines that the host
+/// adds.
+fn is_framed(text: &[u8], stored: &[u8], openings: &[&str]) -> bool {
+    let mut rest = text;
+    loop {
+        if rest.strip_prefix(stored).is_some_and(is_added) {
+            return true;
+        }
+        let mut shorter =
+            openings.iter().filter_map(|opening| rest.strip_prefix(opening.as_bytes()));
+        match shorter.next() {
+            Some(shorter) => rest = shorter,
+            None => return false,
+        }
+    }
+}
+
+/// Returns true if these are nothing but lines of the host.
+fn is_added(rest: &[u8]) -> bool {
+    let beginnings: [&[u8]; 7] = [
+        b"</untrusted_context>",
+        b"<shellId: ",
+        b"Error: ",
+        b"Exit Code: ",
+        b"Signal: ",
+        b"Background PIDs: ",
+        b"Process Group PGID: ",
+    ];
+    let lines = rest.trim_ascii().split(|byte| *byte == b'\n');
+    let is_of_host = |line: &[u8]| beginnings.iter().any(|beginning| line.starts_with(beginning));
+    lines.filter(|line| !line.is_empty()).all(is_of_host)
+}

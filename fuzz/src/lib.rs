@@ -1,0 +1,124 @@
+//! The targets of the fuzzers in `fuzz/`. They are also built for tests, which replay
+//! `fuzz/corpus`.
+//!
+//! Each function takes any bytes, and panics if a promise does not hold.
+
+mod archive;
+mod client;
+mod gateway;
+mod hook;
+mod json;
+mod manifest;
+mod messages;
+mod names;
+#[cfg(feature = "remote")]
+mod object;
+#[cfg(feature = "remote")]
+mod segment;
+mod subject;
+mod upstream;
+
+pub use archive::archive;
+pub use client::client;
+pub use ctxfs_cli::fuzz_settings as settings;
+pub use hook::hook;
+pub use json::json;
+pub use manifest::manifest;
+pub use messages::messages;
+pub use names::names;
+#[cfg(feature = "remote")]
+pub use object::object;
+#[cfg(feature = "remote")]
+pub use segment::segment;
+pub use upstream::upstream;
+
+use tempfile::TempDir;
+
+use ctxfs_store::Store;
+
+/// Returns an empty store, which is removed with its directory. It is in memory if the machine has
+/// `/dev/shm`.
+fn empty_store() -> (TempDir, Store) {
+    let place = ["/dev/shm", "/tmp"].into_iter().find(|place| std::path::Path::new(place).is_dir());
+    let dir = TempDir::with_prefix_in("ctxfs-fuzz-", place.expect("a place for files"));
+    let dir = dir.expect("a directory for files");
+    let store = Store::open(&dir.path().join("store")).expect("a new store opens");
+    (dir, store)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    /// Asserts that the target keeps its promises for every file of its corpus.
+    #[expect(clippy::print_stderr, reason = "it names the file of a failure")]
+    fn replay(name: &str, target: fn(&[u8])) {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+        let mut files = 0;
+        for entry in fs::read_dir(&corpus).unwrap() {
+            let path = entry.unwrap().path();
+            eprintln!("{}", path.display());
+            target(&fs::read(path).unwrap());
+            files += 1;
+        }
+        assert!(files > 0, "nothing in {}", corpus.display());
+    }
+
+    #[test]
+    fn archives() {
+        replay("archive", super::archive);
+    }
+
+    #[test]
+    fn clients_of_the_gateway() {
+        replay("client", super::client);
+    }
+
+    #[test]
+    fn hook_events() {
+        replay("hook", super::hook);
+    }
+
+    #[test]
+    fn json() {
+        replay("json", super::json);
+    }
+
+    #[test]
+    fn manifests() {
+        replay("manifest", super::manifest);
+    }
+
+    #[test]
+    fn messages() {
+        replay("messages", super::messages);
+    }
+
+    #[test]
+    fn names() {
+        replay("names", super::names);
+    }
+
+    #[cfg(feature = "remote")]
+    #[test]
+    fn objects_of_a_bucket() {
+        replay("object", super::object);
+    }
+
+    #[cfg(feature = "remote")]
+    #[test]
+    fn segments_of_a_bucket() {
+        replay("segment", super::segment);
+    }
+
+    #[test]
+    fn settings() {
+        replay("settings", super::settings);
+    }
+
+    #[test]
+    fn upstreams_of_the_gateway() {
+        replay("upstream", super::upstream);
+    }
+}

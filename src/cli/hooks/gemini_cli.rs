@@ -1,0 +1,157 @@
+//! Gemini CLI. Contracts: version 0.61.0.
+//!
+//! The host hands over all of an output. Another result reaches the model as an error, so it is the
+//! stand-in that says whether the call succeeded.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::hooks::HookError;
+use crate::hooks::content_blocks::MOST_BLOCKS;
+use crate::hooks::event_text::Text;
+use crate::hooks::keeper::Keeper;
+use crate::hooks::policy::ResultKind;
+use crate::hooks::tool_result::{Output, ToolResult, call_at};
+use ctxfs_core::model::ShortList;
+
+/// The frame around the output of a tool.
+const OPENING: &str = "<untrusted_context>\n";
+const CLOSING: &str = "\n</untrusted_context>";
+/// The beginnings of the lines that follow the output of a command.
+const FACTS: [&str; 5] =
+    ["Error: ", "Exit Code: ", "Signal: ", "Background PIDs: ", "Process Group PGID: "];
+
+/// An event.
+#[derive(Deserialize)]
+pub(super) struct GeminiEvent<'a> {
+    #[serde(borrow)]
+    hook_event_name: Cow<'a, str>,
+    #[serde(borrow)]
+    session_id: Cow<'a, str>,
+    #[serde(borrow)]
+    timestamp: Option<Text<'a>>,
+    /// Why a session begins.
+    #[serde(borrow)]
+    source: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    tool_name: Cow<'a, str>,
+    #[serde(borrow)]
+    tool_input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_response: Option<ToolResponse<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolResponse<'a> {
+    /// The result for the model: a text, a part, or parts.
+    #[serde(borrow)]
+    llm_content: &'a RawValue,
+}
+
+/// The text of a result.
+struct ResultText {
+    text: String,
+    /// True if there is nothing else. Images are lost where the result is replaced.
+    is_all: bool,
+    /// True if the result has one part.
+    is_one: bool,
+}
+
+#[derive(Deserialize)]
+struct GeminiPart<'a> {
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+}
+
+/// Returns the answer to an event.
+pub(super) fn answer(
+    event: &GeminiEvent<'_>,
+    keeper: &Keeper<'_>,
+) -> Result<Option<Value>, HookError> {
+    match (&*event.hook_event_name, &event.tool_response) {
+        ("SessionStart", _) => {
+            let text = keeper.pointers(&event.session_id, event.source.as_ref())?;
+            Ok(text.map(|text| added(event, &text)))
+        }
+        ("AfterTool", Some(response)) => of_tool(event, response, keeper),
+        _ => Ok(None),
+    }
+}
+
+fn of_tool(
+    event: &GeminiEvent<'_>,
+    response: &ToolResponse<'_>,
+    keeper: &Keeper<'_>,
+) -> Result<Option<Value>, HookError> {
+    let ResultText { text, is_all, is_one } = text_of(response.llm_content)?;
+    let is_shell = event.tool_name == "run_shell_command";
+    let (output, exit_code) = if is_shell { output_and_code(&text) } else { (&*text, None) };
+    let kind = match is_one {
+        _ if is_shell => ResultKind::of_command(exit_code),
+        true => ResultKind::Text,
+        false => ResultKind::Mixed,
+    };
+    let text = keeper.stand_in(ToolResult {
+        conversation: &event.session_id,
+        call: Cow::Owned(call_at(&event.tool_name, event.timestamp.as_ref().map(|at| &*at.0))),
+        agent: None,
+        server: None,
+        tool: &event.tool_name,
+        args: event.tool_input,
+        exit_code,
+        duration_ms: None,
+        kind,
+        output: Output::Text(Cow::Borrowed(output)),
+    })?;
+    Ok(text.map(|text| {
+        if is_all { json!({ "decision": "deny", "reason": text }) } else { added(event, &text) }
+    }))
+}
+
+/// Returns the answer that adds a text to what the model gets.
+fn added(event: &GeminiEvent<'_>, text: &str) -> Value {
+    let name = &event.hook_event_name;
+    json!({ "hookSpecificOutput": { "hookEventName": name, "additionalContext": text } })
+}
+
+/// Returns the text of what the model would get.
+fn text_of(content: &RawValue) -> Result<ResultText, HookError> {
+    let json = content.get();
+    let parts: Vec<GeminiPart<'_>> = match json.as_bytes().first() {
+        Some(b'"') => vec![GeminiPart { text: Some(serde_json::from_str(json)?) }],
+        Some(b'[') => serde_json::from_str::<ShortList<_, MOST_BLOCKS>>(json)?.0,
+        _ => vec![serde_json::from_str(json)?],
+    };
+    let texts = parts.iter().filter_map(|part| part.text.as_ref());
+    let texts: Vec<&str> = texts.map(|text| without_frame(&text.0)).collect();
+    let (is_all, is_one) = (texts.len() == parts.len(), parts.len() == 1);
+    Ok(ResultText { text: texts.join("\n"), is_all, is_one })
+}
+
+fn without_frame(text: &str) -> &str {
+    let inner = text.strip_prefix(OPENING).and_then(|inner| inner.strip_suffix(CLOSING));
+    inner.unwrap_or(text)
+}
+
+/// Returns the output of a command and its exit code. Without one the command succeeded, if nothing
+/// else is said.
+fn output_and_code(text: &str) -> (&str, Option<i32>) {
+    let Some(mut output) = text.strip_prefix("Output: ") else { return (text, None) };
+    let mut code = Some(0);
+    while let Some((before, line)) = output.rsplit_once('\n') {
+        if !FACTS.iter().any(|fact| line.starts_with(fact)) {
+            break;
+        }
+        if let Some(said) = line.strip_prefix("Exit Code: ") {
+            code = said.trim().parse().ok();
+        } else if line.starts_with("Signal: ") || line.starts_with("Error: ") {
+            code = code.filter(|code| *code != 0);
+        }
+        output = before;
+    }
+    (output, code)
+}

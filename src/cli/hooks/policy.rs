@@ -1,0 +1,176 @@
+//! What each host shows its model whole, and which outputs are replaced because of that.
+
+use crate::hooks::host::Host;
+use ctxfs_core::model::Limits;
+
+/// Bytes of the longest character.
+pub(super) const CHAR_BYTES: u64 = '\u{10ffff}'.len_utf8() as u64;
+
+/// The outputs that are replaced in a host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Replaced {
+    /// Those that the host would cut.
+    #[default]
+    Cut,
+    /// Also those that pass the limits, and have a stand-in of at most a third of their tokens.
+    Long,
+}
+
+/// The settings on which an output is replaced in a host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReplacePolicy {
+    /// The outputs that are replaced.
+    pub replaced: Replaced,
+    /// `$BASH_MAX_OUTPUT_LENGTH`: the most characters that Claude Code shows of a command.
+    pub bash_chars: Option<u64>,
+}
+
+/// The kinds of results that hosts cut at different lengths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultKind {
+    /// The output of a command that succeeded, or whose exit code is not known.
+    Command,
+    /// The output of a command that failed.
+    FailedCommand,
+    /// The result of another tool: one text.
+    Text,
+    /// The result of another tool: texts, or a text beside something else.
+    Mixed,
+}
+
+/// The most that a host shows its model whole. It cuts an output that has more of any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShownWhole {
+    chars: u64,
+    bytes: u64,
+    lines: u64,
+}
+
+/// The length of an output, as hosts count it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutputLength {
+    /// Characters. A byte that begins none does not count.
+    pub chars: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Newlines.
+    pub newlines: u64,
+}
+
+impl ReplacePolicy {
+    /// Returns what `host` shows whole of a result: the table in `docs/HOSTS.md`. A host that is not
+    /// known to cut such a result shows all of it.
+    pub fn shown_whole(&self, host: Host, kind: ResultKind) -> ShownWhole {
+        match (host, kind) {
+            (Host::ClaudeCode, ResultKind::Command) => {
+                ShownWhole::chars(self.bash_chars.unwrap_or(30_000))
+            }
+            (Host::ClaudeCode, ResultKind::FailedCommand) => ShownWhole::chars(10_040),
+            (Host::ClaudeCode, ResultKind::Text) => ShownWhole::chars(50_000),
+            (Host::ClaudeCode, ResultKind::Mixed) => ShownWhole::chars(100_000),
+            (Host::Codex, _) => ShownWhole::chars(10_000),
+            (Host::GeminiCli | Host::Pi, ResultKind::Mixed) | (Host::Pi, ResultKind::Text) => {
+                ShownWhole::ALL
+            }
+            (Host::GeminiCli, _) => ShownWhole::chars(40_000),
+            (Host::Copilot, _) => ShownWhole { bytes: 20 << 10, ..ShownWhole::ALL },
+            (Host::Opencode, _) | (Host::Pi, ResultKind::Command | ResultKind::FailedCommand) => {
+                ShownWhole { bytes: 50 << 10, lines: 2000, ..ShownWhole::ALL }
+            }
+        }
+    }
+}
+
+impl ResultKind {
+    /// Returns the kind of a command's output.
+    pub fn of_command(exit_code: Option<i32>) -> Self {
+        if exit_code.is_some_and(|code| code != 0) { Self::FailedCommand } else { Self::Command }
+    }
+}
+
+impl ShownWhole {
+    /// Everything.
+    const ALL: Self = Self { chars: Limits::NEVER, bytes: Limits::NEVER, lines: Limits::NEVER };
+
+    fn chars(chars: u64) -> Self {
+        Self { chars, ..Self::ALL }
+    }
+
+    /// Returns true if an output is shown whole.
+    pub fn holds(&self, length: OutputLength) -> bool {
+        let OutputLength { chars, bytes, newlines } = length;
+        chars <= self.chars && bytes <= self.bytes && newlines <= self.lines
+    }
+
+    /// Returns the most bytes of an output that is shown whole.
+    pub fn most_bytes(&self) -> u64 {
+        self.bytes.min(self.chars.saturating_mul(CHAR_BYTES))
+    }
+}
+
+impl OutputLength {
+    /// Returns the length of `bytes`.
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut length = Self::default();
+        length.add(bytes);
+        length
+    }
+
+    /// Adds bytes at the end.
+    pub fn add(&mut self, bytes: &[u8]) {
+        let count = |is: fn(&u8) -> bool| bytes.iter().filter(|byte| is(byte)).count() as u64;
+        self.bytes += bytes.len() as u64;
+        self.chars += count(|byte| byte & 0xC0 != 0x80);
+        self.newlines += count(|byte| *byte == b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns what is shown whole, in words.
+    fn shown(host: Host, kind: ResultKind) -> String {
+        let ShownWhole { chars, bytes, lines } = ReplacePolicy::default().shown_whole(host, kind);
+        let named = [(chars, "characters"), (bytes, "bytes"), (lines, "lines")];
+        let parts: Vec<String> = named
+            .into_iter()
+            .filter(|(most, _)| *most < Limits::NEVER)
+            .map(|(most, what)| {
+                let thousands = most / 1000;
+                format!("{thousands},{:03} {what}", most % 1000)
+            })
+            .collect();
+        if parts.is_empty() { "all".to_owned() } else { parts.join(" and ") }
+    }
+
+    #[test]
+    fn the_table_in_the_documents_is_the_one_here() {
+        let kinds =
+            [ResultKind::Command, ResultKind::FailedCommand, ResultKind::Text, ResultKind::Mixed];
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/HOSTS.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for host in Host::ALL {
+            let cells: Vec<String> = kinds.into_iter().map(|kind| shown(host, kind)).collect();
+            let row = format!("| `{host}` | {} |", cells.join(" | "));
+            assert!(page.contains(&row), "docs/HOSTS.md lacks {row}");
+        }
+    }
+
+    #[test]
+    fn a_host_cuts_what_has_one_more_of_anything() {
+        let policy = ReplacePolicy::default();
+        let claude = policy.shown_whole(Host::ClaudeCode, ResultKind::Command);
+        // Characters, not bytes.
+        assert!(claude.holds(OutputLength::of("\u{e9}".repeat(30_000).as_bytes())));
+        assert!(!claude.holds(OutputLength::of("\u{e9}".repeat(30_001).as_bytes())));
+        let opencode = policy.shown_whole(Host::Opencode, ResultKind::Text);
+        assert!(opencode.holds(OutputLength::of(&b"x\n".repeat(2000))));
+        assert!(!opencode.holds(OutputLength::of(&b"x\n".repeat(2001))));
+        assert!(!opencode.holds(OutputLength::of("\u{e9}".repeat(25_601).as_bytes())));
+        let raised = ReplacePolicy { bash_chars: Some(90_000), ..policy };
+        let raised = raised.shown_whole(Host::ClaudeCode, ResultKind::Command);
+        assert!(raised.holds(OutputLength::of("x".repeat(90_000).as_bytes())));
+        assert_eq!(raised.most_bytes(), 360_000);
+    }
+}

@@ -1,0 +1,329 @@
+//! The analysis of an output in one pass over its bytes.
+//!
+//! [`Analyzer`] drives small state machines over a stream, one per file: each takes bytes with
+//! `push` and can report its findings at any time. Their law: the result does not depend on where
+//! the stream was cut. Their bound: none keeps more than its named constants allow, so an analyzer
+//! stays below [`MEMORY_BYTES`] whatever the input.
+//!
+//! | module | finds |
+//! |---|---|
+//! | `text` | characters, invalid UTF-8, NUL bytes |
+//! | `lines` | lines and the longest of them |
+//! | `magic` | known binary formats, MIME type |
+//! | [`tokens`] | an estimate of language-model tokens |
+//! | [`json`] | JSON, JSON Lines, and their shape |
+//! | `failure` | the lines that look like errors, most telling first |
+//! | `repeated` | the lines that are repeated often, and those that are not |
+//! | `prose` | little prose in what is none |
+//! | `sections` | the sections of the output |
+//! | `terminal` | if the output was made for a terminal |
+//! | `frames` | progress that is drawn over |
+//! | `plain` | the text of a terminal, which the others then analyse |
+//!
+//! A `Block` has the places of its newlines, which are looked for once. `side_by_side` runs parts
+//! of the analysis on several threads.
+
+mod block;
+mod escapes;
+mod facts;
+mod failure;
+mod forms;
+mod fragments;
+mod frames;
+pub mod frequent;
+pub mod json;
+mod likeness;
+mod lines;
+mod magic;
+mod open_line;
+mod pattern;
+mod plain;
+mod prose;
+mod repeated;
+mod scanned_piece;
+mod sections;
+pub mod side_by_side;
+mod terminal;
+mod text;
+pub mod tokens;
+
+use std::io;
+
+use parking_lot::Mutex;
+
+use crate::materialize::block::Block;
+use crate::materialize::facts::TextFacts;
+use crate::materialize::failure::FailureDetector;
+use crate::materialize::forms::LineForms;
+use crate::materialize::plain::TextExtractor;
+use crate::materialize::scanned_piece::ScannedPiece;
+use crate::materialize::side_by_side::Part;
+use crate::model::{Analysis, Content, Encoding, Errors, Sections};
+
+pub use crate::materialize::escapes::escape_length;
+pub use crate::materialize::failure::{ErrorMatch, bare, error_lines, is_comparison, is_side};
+pub use crate::materialize::likeness::LikenessHasher;
+pub use crate::materialize::pattern::Pattern;
+pub use crate::materialize::plain::{Checkpoints, PlainText, strip_escapes, text_ranges};
+pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
+
+/// The most memory that an analyzer holds. The largest parts are the shape of JSON, some 450 KB
+/// with what it counts, and the open brackets, at most 128 KB.
+pub const MEMORY_BYTES: usize = 2 << 20;
+/// Bytes that [`analyze`] reads at a time: so many that a read costs little compared with the
+/// analysis, so few that they stay in the second-level cache.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Bytes that are searched for error lines on one thread at a time: so few that all threads end
+/// together.
+const SCANNED_BYTES: usize = 128 << 10;
+/// Bytes that are pushed to the analysers at a time. The places of their newlines take at most four
+/// times as many.
+const PUSHED_BYTES: usize = 64 << 10;
+
+/// Bytes at the start of content by which [`is_binary`] tells text from other content.
+pub const SNIFFED: usize = 64 << 10;
+
+/// The analysers of one stream.
+///
+/// A new one costs next to nothing, and a clone continues independently of the original.
+#[derive(Clone)]
+pub struct Analyzer {
+    seen: u64,
+    digest: blake3::Hasher,
+    is_of_log: bool,
+    /// The first bytes, while the next may show that all were made for a terminal.
+    start: Option<Vec<u8>>,
+    /// Present for what was made for a terminal.
+    extractor: Option<Box<TextExtractor>>,
+    facts: TextFacts,
+    failures: FailureDetector,
+    forms: LineForms,
+    /// Room for the places of the newlines of a block.
+    newlines: Vec<u32>,
+}
+
+impl Analyzer {
+    /// Returns an analyzer of any output but the log of a terminal. If its first [`SNIFFED`] bytes
+    /// show that it was made for a terminal, it is analysed as such a log.
+    pub fn new() -> Self {
+        Self {
+            seen: 0,
+            digest: blake3::Hasher::new(),
+            is_of_log: false,
+            start: Some(Vec::new()),
+            extractor: None,
+            facts: TextFacts::default(),
+            failures: FailureDetector::default(),
+            forms: LineForms::default(),
+            newlines: Vec::new(),
+        }
+    }
+
+    /// Returns an analyzer of the log of a terminal: size and digest are those of the bytes, and
+    /// all other facts describe the text.
+    pub fn of_log() -> Self {
+        Self { is_of_log: true, start: None, extractor: Some(Box::default()), ..Self::new() }
+    }
+
+    /// Returns true if this analyzer is for the log of a terminal.
+    pub fn is_of_log(&self) -> bool {
+        self.is_of_log
+    }
+
+    /// Returns the checkpoints of the log, as far as it has been seen.
+    pub fn checkpoints(&self) -> Checkpoints {
+        self.extractor.as_ref().map(|extractor| extractor.checkpoints()).unwrap_or_default()
+    }
+
+    /// Takes the next bytes of the stream.
+    pub fn push(&mut self, bytes: &[u8]) {
+        blocks(bytes).for_each(|block| self.push_block(block));
+    }
+
+    /// Returns the number of bytes pushed so far.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Returns the facts about the bytes so far. More may be pushed afterwards.
+    pub fn finish(&self) -> Analysis {
+        match self.extractor.as_ref().map(|extractor| extractor.tail()) {
+            Some(tail) if !tail.is_empty() => {
+                let mut ended = self.clone();
+                ended.push_text(&tail);
+                ended.report()
+            }
+            _ => self.report(),
+        }
+    }
+
+    fn report(&self) -> Analysis {
+        let Self { facts, failures, forms, .. } = self;
+        let encoding = facts.encoding();
+        let lines = facts.lines.count();
+        let (json, trouble) = facts.json.finish(facts.read, lines);
+        let is_text = encoding != Encoding::Binary;
+        Analysis {
+            bytes: self.seen,
+            chars: facts.text.chars(),
+            lines,
+            longest_line: facts.lines.longest(),
+            encoding,
+            tokens: facts.tokens.count(),
+            mime: facts.magic.mime(encoding, &json).to_owned(),
+            json,
+            trouble,
+            errors: if is_text { failures.finish() } else { Errors::default() },
+            digest: self.digest.finalize().to_hex().to_string(),
+            repeated: if is_text { forms.repeated.finish(lines) } else { Vec::new() },
+            unlike: if is_text { forms.unlike() } else { Vec::new() },
+            statuses: if is_text { forms.sections.statuses(lines) } else { Vec::new() },
+            sections: if is_text { forms.sections.finish(lines) } else { Sections::default() },
+            plain: self.extractor.as_ref().map(|extractor| extractor.length()),
+            shortcuts: None,
+            version: Analysis::VERSION,
+        }
+    }
+
+    fn push_block(&mut self, block: &[u8]) {
+        self.digest.update(block);
+        self.seen += block.len() as u64;
+        if self.start.is_some() {
+            self.look_for_terminal(block);
+        }
+        self.push_raw(block);
+    }
+
+    /// Looks at the first bytes of the stream. If `block` shows that they were made for a terminal,
+    /// begins again with those before it.
+    fn look_for_terminal(&mut self, block: &[u8]) {
+        let Some(mut start) = self.start.take() else { return };
+        let before = start.len();
+        start.extend_from_slice(&block[..block.len().min(SNIFFED - before)]);
+        if is_for_terminal(&start) {
+            let (seen, digest) = (self.seen, self.digest.clone());
+            let extractor = Some(Box::default());
+            *self = Self { seen, digest, start: None, extractor, ..Self::new() };
+            self.push_raw(&start[..before]);
+        } else if start.len() < SNIFFED {
+            self.start = Some(start);
+        }
+    }
+
+    fn push_raw(&mut self, block: &[u8]) {
+        let Some(extractor) = &mut self.extractor else { return self.push_text(block) };
+        let mut text = Vec::with_capacity(block.len());
+        extractor.push(block, &mut text);
+        self.push_text(&text);
+    }
+
+    /// Pushes bytes to every analyser while they are in the cache.
+    fn push_text(&mut self, bytes: &[u8]) {
+        let block = Block::new(bytes, &mut self.newlines);
+        self.facts.push(block);
+        self.failures.push(block);
+        self.forms.push(block);
+        self.newlines.clear();
+    }
+
+    /// Takes the next bytes of the stream, as [`push`](Self::push) does, on several threads. This
+    /// is worth while for a megabyte or more.
+    pub fn push_side_by_side(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while self.start.is_some() && !rest.is_empty() {
+            let (block, after) = rest.split_at(rest.len().min(PUSHED_BYTES));
+            self.push_block(block);
+            rest = after;
+        }
+        self.seen += rest.len() as u64;
+        let mut shown = Vec::new();
+        let text = match &mut self.extractor {
+            None => rest,
+            Some(extractor) => {
+                blocks(rest).for_each(|block| extractor.push(block, &mut shown));
+                &shown
+            }
+        };
+        let Self { digest, facts, failures, forms, .. } = self;
+        let mut pieces: Vec<ScannedPiece<'_>> =
+            text.chunks(SCANNED_BYTES).map(ScannedPiece::new).collect();
+        let scanners = Mutex::new(Vec::new());
+        let scans = pieces.iter_mut().map(|piece| Box::new(|| piece.scan(&scanners)) as Part<'_>);
+        let others: [Part<'_>; 3] = [
+            Box::new(|| blocks(rest).for_each(|block| _ = digest.update(block))),
+            Box::new(|| each_block(text, |block| forms.push(block))),
+            Box::new(|| each_block(text, |block| facts.push(block))),
+        ];
+        side_by_side::run(scans.chain(others).collect());
+        for piece in &pieces {
+            failures.push_scanned(piece.block(), &piece.errors);
+        }
+    }
+}
+
+fn blocks(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.chunks(PUSHED_BYTES)
+}
+
+fn each_block(bytes: &[u8], mut push: impl FnMut(Block<'_>)) {
+    let mut newlines = Vec::new();
+    blocks(bytes).for_each(|bytes| push(Block::new(bytes, &mut newlines)));
+}
+
+impl Default for Analyzer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Analyzer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Analyzer").field("seen", &self.seen).finish_non_exhaustive()
+    }
+}
+
+/// Analyses the whole of `content`.
+pub fn analyze(content: &dyn Content) -> io::Result<Analysis> {
+    analyze_by(Analyzer::new(), content)
+}
+
+/// Analyses the whole of `content`, which is the log of a terminal whatever its first bytes.
+pub fn analyze_log(content: &dyn Content) -> io::Result<Analysis> {
+    analyze_by(Analyzer::of_log(), content)
+}
+
+fn analyze_by(mut analyzer: Analyzer, content: &dyn Content) -> io::Result<Analysis> {
+    let length = usize::try_from(content.len()).unwrap_or(usize::MAX);
+    let mut block = vec![0; length.min(BLOCK_BYTES)];
+    loop {
+        let got = content.read_at(analyzer.seen(), &mut block)?;
+        if got == 0 {
+            return Ok(analyzer.finish());
+        }
+        analyzer.push(&block[..got]);
+    }
+}
+
+/// Estimates the tokens of a text.
+pub fn token_count(text: &[u8]) -> u64 {
+    let mut tokens = tokens::TokenCounter::default();
+    tokens.push(text);
+    tokens.count()
+}
+
+/// Returns true if content that begins with `bytes` was made for a terminal, judged by its first
+/// [`SNIFFED`] bytes: it has escape sequences, or progress that overwrites itself. [`Analyzer`]
+/// judges the same.
+pub fn is_for_terminal(bytes: &[u8]) -> bool {
+    terminal::is_for_terminal(&bytes[..bytes.len().min(SNIFFED)])
+}
+
+/// Returns true if content that begins with `bytes` is binary, judged by its first [`SNIFFED`]
+/// bytes. The result is that of [`analyze`] for these bytes, at a small part of the cost.
+pub fn is_binary(bytes: &[u8]) -> bool {
+    let start = &bytes[..bytes.len().min(SNIFFED)];
+    memchr::memchr(0, start).is_some() || magic::begins_binary(start)
+}
+
+#[cfg(test)]
+mod tests;

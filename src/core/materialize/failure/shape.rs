@@ -1,0 +1,236 @@
+//! The shape of a line: the line with `x` for words that no rule knows, and `1` for numbers.
+//!
+//! The rules judge the shape. What most lines of an output share is so decided once, whatever
+//! names, paths and numbers are in it.
+
+use crate::materialize::failure::vocabulary;
+use crate::materialize::failure::vocabulary::SHORT;
+use crate::materialize::likeness::{exact, mixed, word};
+
+/// The fewest digits of a hexadecimal number.
+const HEX_DIGITS: usize = 4;
+/// The most letters or digits in a row that are kept: as many as a rule counts.
+const RUN: usize = 20;
+/// Words whose shapes are remembered; a power of two.
+const WORDS: usize = 2048;
+
+/// Makes the shapes of lines. Keeps its buffers from one line to the next.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ShapeBuilder {
+    shape: Vec<u8>,
+    /// The shapes of words. The last word of each place, by its hash.
+    words: Vec<KnownWord>,
+}
+
+/// A word by its hash, and a hash of its shape.
+#[derive(Debug, Clone, Copy, Default)]
+struct KnownWord {
+    word: u64,
+    shape: u64,
+}
+
+/// A part of a line.
+enum LinePart<'l> {
+    /// A byte that is no letter and no digit.
+    Other(u8),
+    /// A part that has this shape.
+    Is(&'static [u8]),
+    /// A word that is its own shape.
+    Itself(&'l [u8]),
+    /// A number with its unit, such as `240ms`.
+    Quantity(&'l [u8]),
+    /// A word that a rule may know, and true if the line begins with it.
+    Word(&'l [u8], bool),
+}
+
+impl ShapeBuilder {
+    /// Returns the shape of `line`.
+    pub(super) fn of(&mut self, line: &[u8]) -> &[u8] {
+        let shape = &mut self.shape;
+        shape.clear();
+        let mut at = 0;
+        while let Some(part) = next_part(line, &mut at) {
+            match part {
+                LinePart::Other(byte) => shape.push(byte),
+                LinePart::Is(text) | LinePart::Itself(text) => shape.extend_from_slice(text),
+                LinePart::Quantity(unit) => {
+                    shape.push(b'1');
+                    shape.extend_from_slice(unit);
+                }
+                LinePart::Word(word, at_start) => add_word(word, at_start, shape),
+            }
+        }
+        shape
+    }
+
+    /// Returns a hash of the shape of `line`, at a small part of the cost.
+    pub(super) fn hash(&mut self, line: &[u8]) -> u64 {
+        if self.words.is_empty() {
+            self.words.resize(WORDS, KnownWord::default());
+        }
+        let Self { shape, words } = self;
+        let (mut hash, mut at) = (0, 0);
+        while let Some(part) = next_part(line, &mut at) {
+            hash = match part {
+                LinePart::Other(byte) => mixed(hash, u64::from(byte)),
+                LinePart::Is(text) | LinePart::Itself(text) => mixed(hash, packed(text)),
+                LinePart::Quantity(unit) => mixed(hash, 1 << 32 | packed(unit)),
+                LinePart::Word(word, at_start) => {
+                    mixed(hash, shape_of_word(word, at_start, words, shape))
+                }
+            };
+        }
+        hash
+    }
+}
+
+/// Returns the part of `line` at `at`, and moves that behind it.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "the kind of the part is known where it is returned")]
+fn next_part<'l>(line: &'l [u8], at: &mut usize) -> Option<LinePart<'l>> {
+    let start = *at;
+    let first = *line.get(start)?;
+    let (length, class) = word(&line[start..]);
+    if length == 0 {
+        *at += 1;
+        return Some(LinePart::Other(first));
+    }
+    let end = start + length;
+    *at = end;
+    let word = &line[start..end];
+    Some(if class.is_decimal() {
+        let before = start.checked_sub(1).map(|before| line[before]);
+        LinePart::Is(number(word, before, line.get(end)))
+    } else if length <= SHORT {
+        LinePart::Itself(word)
+    } else if let Some(unit) = unit(word) {
+        LinePart::Quantity(unit)
+    } else if class.is_hex() && length >= HEX_DIGITS && !first.is_ascii_uppercase() {
+        LinePart::Is(b"1x")
+    } else {
+        LinePart::Word(word, line[..start].iter().all(u8::is_ascii_whitespace))
+    })
+}
+
+/// Returns the shape of a number that stands between two bytes. Rules tell 0, 500 to 599, and the
+/// two digits of a time from other numbers.
+fn number(digits: &[u8], before: Option<u8>, after: Option<&u8>) -> &'static [u8] {
+    let is_of_time = before == Some(b':') || after == Some(&b':');
+    match digits {
+        b"0" if before != Some(b'.') => b"0",
+        [b'5', _, _] => b"511",
+        [_, _] if is_of_time => b"11",
+        _ => b"1",
+    }
+}
+
+/// Adds the shape of a word, with which the line begins or not.
+fn add_word(word: &[u8], at_start: bool, shape: &mut Vec<u8>) {
+    if vocabulary::has(word, at_start) {
+        shape.extend_from_slice(word);
+    } else {
+        add_unknown(word, shape);
+    }
+}
+
+/// Adds a word by its capitals and its digits. A row of small letters is one letter. A word
+/// without small letters, such as `E0382` or `EISDIR`, keeps its first letter.
+fn add_unknown(word: &[u8], shape: &mut Vec<u8>) {
+    let mut last = 0;
+    let has_small = word.iter().any(u8::is_ascii_lowercase);
+    let mut run = 0;
+    for byte in word {
+        let kind = match byte {
+            b'0'..=b'9' => b'1',
+            b'A'..=b'Z' => b'X',
+            _ => b'x',
+        };
+        run = if kind == last { run + 1 } else { 0 };
+        if last == 0 && !has_small {
+            shape.push(*byte);
+        } else if run == 0 || (kind != b'x' && run < RUN) {
+            shape.push(kind);
+        }
+        last = kind;
+    }
+}
+
+/// Returns a hash of the shape of a word, which `words` may have.
+#[inline]
+fn shape_of_word(
+    word: &[u8],
+    at_start: bool,
+    words: &mut [KnownWord],
+    buffer: &mut Vec<u8>,
+) -> u64 {
+    let hash = (exact(word) ^ u64::from(at_start) << 40) | 1;
+    let known = &mut words[hash as usize / 2 % WORDS];
+    if known.word != hash {
+        buffer.clear();
+        add_word(word, at_start, buffer);
+        *known = KnownWord { word: hash, shape: exact(buffer) };
+    }
+    known.shape
+}
+
+/// Returns at most four bytes as a number.
+#[inline]
+fn packed(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(1, |sum, byte| sum << 8 | u64::from(*byte))
+}
+
+/// Returns the letters after the digits of `word`, if those are short enough for a unit.
+fn unit(word: &[u8]) -> Option<&[u8]> {
+    let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let unit = &word[digits..];
+    let is_unit = digits > 0 && unit.len() <= SHORT && unit.iter().all(u8::is_ascii_alphabetic);
+    is_unit.then_some(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_no_rule_tells_apart_have_one_shape() {
+        for (line, shape) in [
+            (
+                r#"10.0.3.7 - - [23/Nov/2026:10:07:59] "GET /v1/items/72 HTTP/1.1" 503 9"#,
+                r#"1.1.1.1 - - [1/Nov/1:11:11:11] "GET /v1/x/1 HTTP/1.1" 511 1"#,
+            ),
+            (
+                "ERROR batch 0 failed: ConnectionError at 0x7f3c",
+                "ERROR x 0 failed: ConnectionError at 1x1x1x",
+            ),
+            ("app.rs: E0425 in commit 9fceb02d0ae598e95", "app.rs: E1111 in x 1x"),
+            ("caf\u{e9} 0 00 05 5 50 5000 1.0", "caf\u{e9} 0 1 1 1 1 1 1.1"),
+            ("Build failed in 242ms", "Build failed in 1ms"),
+            ("", ""),
+        ] {
+            let mut shapes = ShapeBuilder::default();
+            for _ in 0..2 {
+                let found = String::from_utf8(shapes.of(line.as_bytes()).to_vec()).unwrap();
+                assert_eq!(found, shape, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_of_one_shape_have_one_hash() {
+        let mut shapes = ShapeBuilder::default();
+        let lines = [
+            "ERROR batch 17 failed in 240ms",
+            "ERROR customer 9 failed in 100ms",
+            "ERROR customer 0 failed in 100ms",
+            "ERROR Customer 9 failed in 100ms",
+            "ERROR customer 9: failed in 100ms",
+            "ERROR customer failed in 100ms",
+            "",
+        ];
+        let hashes = lines.map(|line| shapes.hash(line.as_bytes()));
+        assert_eq!(hashes[0], hashes[1]);
+        for (at, hash) in hashes.iter().enumerate().skip(1) {
+            assert!(!hashes[..at].contains(hash) || at == 1, "{}", lines[at]);
+        }
+    }
+}

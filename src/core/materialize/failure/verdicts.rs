@@ -1,0 +1,129 @@
+//! The verdicts of the rules, remembered by the shapes of lines.
+
+use crate::materialize::failure::expectation::{Expected, announced_by};
+use crate::materialize::failure::rules::Rank;
+use crate::materialize::failure::shape::ShapeBuilder;
+use crate::materialize::failure::{names, rules, search_terms};
+
+/// The shapes that are remembered at first, and at most; powers of two. Few outputs have many, but
+/// source code has tens of thousands.
+const FEWEST: usize = 256;
+const MOST: usize = 32 << 10;
+
+/// The verdict of the rules on a line that looks like an error.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RankedLine {
+    pub(super) rank: Rank,
+    pub(super) told: Told,
+}
+
+/// The meaning of an error line besides its rank.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Told {
+    /// The lines that it announces.
+    pub(super) announces: Option<Expected>,
+    /// The search terms in it, a bit each.
+    pub(super) terms: u32,
+}
+
+/// The verdicts on the lines of a stream. They depend on nothing but the line.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Verdicts {
+    shapes: ShapeBuilder,
+    /// The last shape of each place by its hash, which is not 0.
+    known: Vec<(u64, Option<RankedLine>)>,
+    /// The shapes that were judged.
+    judged: usize,
+}
+
+impl Verdicts {
+    /// Returns the verdict on `line`, if it looks like an error.
+    pub(super) fn on(&mut self, line: &[u8]) -> Option<RankedLine> {
+        let hash = self.shapes.hash(line) | 1;
+        if let Some((_, verdict)) = self.known(hash) {
+            return *verdict;
+        }
+        let verdict = judge(self.shapes.of(line));
+        self.judged += 1;
+        if self.known.len() < MOST.min(self.judged * 2) {
+            self.grow();
+        }
+        let place = self.place(hash);
+        self.known[place] = (hash, verdict);
+        verdict
+    }
+
+    /// Returns true if a line of the shape of `line` is known not to look like an error.
+    pub(super) fn is_harmless(&mut self, line: &[u8]) -> bool {
+        let hash = self.shapes.hash(line) | 1;
+        self.known(hash).is_some_and(|(_, verdict)| verdict.is_none())
+    }
+
+    /// Returns the verdict on lines whose shape has this hash, if it is known.
+    fn known(&self, hash: u64) -> Option<&(u64, Option<RankedLine>)> {
+        self.known.get(self.place(hash)).filter(|known| known.0 == hash)
+    }
+
+    fn place(&self, hash: u64) -> usize {
+        (hash as usize / 2) & self.known.len().wrapping_sub(1)
+    }
+
+    fn grow(&mut self) {
+        let room = (self.known.len() * 4).clamp(FEWEST, MOST);
+        let before = std::mem::replace(&mut self.known, vec![(0, None); room]);
+        for known in before.into_iter().filter(|known| known.0 != 0) {
+            let place = self.place(known.0);
+            self.known[place] = known;
+        }
+    }
+
+    /// Returns what `line` tells, which looks like an error only to those that know the line that
+    /// announced it.
+    pub(super) fn told_by(&mut self, line: &[u8]) -> Told {
+        told_by(self.shapes.of(line))
+    }
+}
+
+/// Asks the rules about a shape.
+fn judge(shape: &[u8]) -> Option<RankedLine> {
+    let rank = rules::rank(&names::blanked(shape))?;
+    Some(RankedLine { rank, told: told_by(shape) })
+}
+
+fn told_by(shape: &[u8]) -> Told {
+    let terms = search_terms::in_line(&names::blanked(shape));
+    Told { announces: announced_by(shape), terms }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::materialize::bare;
+    use crate::materialize::failure::prefilter;
+
+    /// The rules say the same about nearly all lines and their shapes.
+    #[test]
+    fn a_shape_has_what_the_rules_ask_for() {
+        let outputs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/outputs");
+        let mut verdicts = Verdicts::default();
+        let (mut lines, mut other) = (0, Vec::new());
+        for output in fs::read_dir(outputs).unwrap() {
+            let text = fs::read(output.unwrap().path().join("output")).unwrap();
+            for line in text.split(|byte| *byte == b'\n') {
+                let line = bare(line.strip_suffix(b"\r").unwrap_or(line));
+                if !prefilter::is_in(line, line.len()) {
+                    continue;
+                }
+                lines += 1;
+                let found = verdicts.on(line).map(|verdict| verdict.rank);
+                if found != rules::rank(&names::blanked(line)) {
+                    other.push(String::from_utf8_lossy(line).into_owned());
+                }
+            }
+        }
+        assert!(lines > 5000 && other.len() <= lines / 1000, "of {lines} lines: {other:#?}");
+    }
+}

@@ -1,0 +1,242 @@
+//! Detection of JSON and its shape.
+//!
+//! One value is a document; two or more values, each on a line of its own, are JSON Lines. The
+//! first value must be an object, an array or a string, the values of JSON Lines objects or arrays:
+//! a lone number or word is text to any reader.
+//!
+//! A stream that begins with a bracket and is not JSON is *broken* JSON only if it was JSON for a
+//! while (`EVIDENCE_BYTES`, `EVIDENCE_TOKENS`) or ends inside a value. So `[INFO] starting` and
+//! `[12] done` are text. After the first error nothing more is scanned.
+
+mod events;
+mod example;
+mod nesting;
+mod number;
+mod reader;
+mod record;
+mod render;
+mod roles;
+mod scan;
+mod shape;
+mod steps;
+mod tally;
+mod trouble;
+mod words;
+
+pub use events::{Events, Scalar};
+pub use reader::JsonReader;
+pub use render::{KEY_CHARS, KEY_CUT};
+pub use roles::{CERTAIN, FieldRole, role};
+pub use scan::{ScanOutcome, Scanner};
+
+use crate::materialize::json::shape::Shape;
+use crate::model::{Json, Trouble};
+
+/// The bytes of valid JSON before an error that make a stream broken JSON rather than text. The
+/// bracketed prefix of a log line (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
+const EVIDENCE_BYTES: u64 = 64;
+/// The keys, values and closing brackets that such a stream must also have: `{"k": v}` has three.
+const EVIDENCE_TOKENS: u64 = 3;
+
+/// The kind of JSON that a stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JsonKind {
+    /// No JSON.
+    No,
+    /// One value.
+    Document,
+    /// Two or more values, one per line.
+    Lines {
+        /// The number of values.
+        documents: u64,
+    },
+    /// Broken JSON, as `model::Json::Broken`.
+    Broken {
+        /// Byte offset of the first byte that cannot be JSON; the length, if the end is missing.
+        offset: u64,
+        /// The line of that byte, from 1.
+        line: u64,
+    },
+}
+
+/// Scans a stream as long as it is JSON.
+#[derive(Debug, Clone, Default)]
+pub(super) struct JsonDetector<E = Shape> {
+    state: DetectorState,
+    scanner: Scanner,
+    events: E,
+    documents: u64,
+    /// Offset of the first byte that is not white space.
+    start: u64,
+    /// True if a newline has come since the last value.
+    newline_since: bool,
+}
+
+/// The position of a detector in its stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum DetectorState {
+    /// Only white space so far.
+    #[default]
+    Before,
+    /// In a value. A string is a document only if it is the whole stream.
+    Inside { string: bool },
+    /// After a value.
+    After { string: bool },
+    /// Past the end of scanning, with the result.
+    Off(JsonKind),
+}
+
+impl JsonDetector {
+    /// Returns the result for a stream of `length` bytes in `lines` lines, and the fields that tell
+    /// of trouble.
+    pub(super) fn finish(&self, length: u64, lines: u64) -> (Json, Vec<Trouble>) {
+        let shape = &self.events;
+        match self.kind(length, lines) {
+            JsonKind::No => (Json::No, Vec::new()),
+            JsonKind::Document => {
+                let (trouble, filter) = trouble::of(shape, false);
+                let json = Json::Document {
+                    shape: render::document(shape),
+                    example: filter.or_else(|| example::of_document(shape)),
+                    pretty_lines: self.pretty_lines(),
+                };
+                (json, trouble)
+            }
+            JsonKind::Lines { documents } => {
+                let (trouble, filter) = trouble::of(shape, true);
+                let json = Json::Lines {
+                    documents,
+                    shape: render::lines(shape, documents),
+                    example: filter.or_else(|| example::of_lines(shape)),
+                    pretty_lines: self.pretty_lines(),
+                };
+                (json, trouble)
+            }
+            JsonKind::Broken { offset, line } => (Json::Broken { offset, line }, Vec::new()),
+        }
+    }
+}
+
+impl<E: Events> JsonDetector<E> {
+    /// Takes the next bytes. `offset` and `newlines` are the bytes and newlines before them;
+    /// `invalid` is the offset of the first sequence that is not UTF-8, if there is one, which is
+    /// in `bytes` or at most three bytes before them.
+    pub(super) fn push(&mut self, bytes: &[u8], offset: u64, newlines: u64, invalid: Option<u64>) {
+        if self.is_off() {
+            return;
+        }
+        let valid = invalid.map_or(bytes.len(), |at| distance(offset, at).min(bytes.len()));
+        let wrong = match self.scan(&bytes[..valid], offset) {
+            Err(at) => Some(offset + at as u64),
+            Ok(()) => invalid,
+        };
+        if let Some(at) = wrong {
+            let before = &bytes[..distance(offset, at)];
+            let line = newlines + memchr::memchr_iter(b'\n', before).count() as u64 + 1;
+            self.turn_off(at, line);
+        }
+    }
+
+    fn is_off(&self) -> bool {
+        matches!(self.state, DetectorState::Off(_))
+    }
+
+    fn kind(&self, length: u64, lines: u64) -> JsonKind {
+        match &self.state {
+            DetectorState::Before | DetectorState::Inside { string: true } => JsonKind::No,
+            DetectorState::Inside { string: false } => {
+                JsonKind::Broken { offset: length, line: lines }
+            }
+            DetectorState::After { .. } if self.documents == 1 => JsonKind::Document,
+            DetectorState::After { .. } => JsonKind::Lines { documents: self.documents },
+            DetectorState::Off(kind) => *kind,
+        }
+    }
+
+    /// Returns the lines of the values that have ended, when indented.
+    fn pretty_lines(&self) -> u64 {
+        self.documents + self.scanner.breaks()
+    }
+
+    fn scan(&mut self, bytes: &[u8], offset: u64) -> Result<(), usize> {
+        let mut at = 0;
+        while at < bytes.len() {
+            if let DetectorState::Inside { string } = self.state {
+                self.events.block(offset + at as u64);
+                match self.scanner.push(&bytes[at..], &mut self.events) {
+                    ScanOutcome::More => return Ok(()),
+                    ScanOutcome::Wrong(more) => return Err(at + more),
+                    ScanOutcome::Done(more) => at += more,
+                }
+                self.documents += 1;
+                self.newline_since = false;
+                self.state = DetectorState::After { string };
+            } else {
+                self.begin(bytes[at]).ok_or(at)?;
+                self.note_start(offset + at as u64);
+                at += usize::from(!matches!(self.state, DetectorState::Inside { .. }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Examines a byte between values: white space, or the first byte of a value, which the scanner
+    /// takes.
+    fn begin(&mut self, byte: u8) -> Option<()> {
+        match (byte, &self.state) {
+            (b' ' | b'\t' | b'\r', _) => {}
+            (b'\n', _) => {
+                self.newline_since = true;
+                self.events.newline();
+            }
+            (b'"', DetectorState::Before) => self.state = DetectorState::Inside { string: true },
+            (b'{' | b'[', DetectorState::Before) => {
+                self.state = DetectorState::Inside { string: false }
+            }
+            (b'{' | b'[', DetectorState::After { string: false }) if self.may_follow() => {
+                self.scanner.one_line();
+                self.state = DetectorState::Inside { string: false };
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Returns true if another value may follow, as in JSON Lines.
+    fn may_follow(&self) -> bool {
+        self.newline_since && self.scanner.newlines() == 0
+    }
+
+    fn note_start(&mut self, offset: u64) {
+        if self.state == DetectorState::Before {
+            self.start = offset + 1;
+        }
+    }
+
+    fn turn_off(&mut self, offset: u64, line: u64) {
+        let string = matches!(
+            self.state,
+            DetectorState::Before
+                | DetectorState::Inside { string: true }
+                | DetectorState::After { string: true }
+        );
+        let evident = offset - self.start >= EVIDENCE_BYTES
+            && self.scanner.tokens() >= EVIDENCE_TOKENS
+            && !string;
+        self.state = DetectorState::Off(if evident {
+            JsonKind::Broken { offset, line }
+        } else {
+            JsonKind::No
+        });
+        self.events.broken();
+        self.scanner = Scanner::default();
+    }
+}
+
+/// Returns the distance from `offset` to `at`, or 0 if `at` is before it.
+fn distance(offset: u64, at: u64) -> usize {
+    usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! A filter of jq whose result shows something of JSON: the largest array or map.
+
+use crate::materialize::json::events::Events as _;
+use crate::materialize::json::record;
+use crate::materialize::json::record::Projection;
+use crate::materialize::json::shape::{Shape, ShapeNode};
+use crate::materialize::json::steps::{ShapePath, is_map, key};
+use crate::materialize::json::trouble::{RESULT_BYTES, RESULTS};
+
+/// Levels that are searched.
+const LEVELS: usize = 6;
+/// Bytes of a number or a word.
+const WORD: u64 = 24;
+/// Keys that are listed, and the length from which on one is cut.
+const KEYS: usize = 20;
+const KEY_BYTES: u64 = Shape::KEY_BYTES as u64;
+/// Items up to which those inside of them tell more.
+const FEW: u64 = 10;
+/// Characters of a string in a list.
+const TEXT_CHARS: u64 = 80;
+
+/// An array or map.
+struct Collection<'s> {
+    path: ShapePath,
+    /// Its items, or values.
+    item: &'s ShapeNode,
+    is_map: bool,
+    /// The array or map.
+    node: &'s ShapeNode,
+    count: u64,
+    /// Values in it, at all levels.
+    weight: u64,
+}
+
+/// Returns a filter for a document. None if it is a lone string or empty.
+pub(super) fn of_document(shape: &Shape) -> Option<String> {
+    let root = shape.root()?;
+    if root.seen == 0 || (root.items == 0 && root.keys == 0) {
+        return None;
+    }
+    let mut found = Vec::new();
+    collections(shape, root, &ShapePath::root(), LEVELS, &mut found);
+    let largest =
+        found.into_iter().reduce(|best, next| if next.weight > best.weight { next } else { best });
+    Some(match largest {
+        Some(largest) => largest.filter(shape),
+        None => keys(".", root),
+    })
+}
+
+/// Returns a filter for JSON Lines.
+pub(super) fn of_lines(shape: &Shape) -> Option<String> {
+    let root = shape.root()?;
+    if size(shape, root, 0) <= RESULT_BYTES {
+        return Some("-m1 .".to_owned());
+    }
+    let made = Projection::of_any(&record::fields(shape, root));
+    let is_object = root.objects == root.seen && !made.is_empty();
+    Some(if is_object { printed("", &made) } else { "-m1 keys[:20]".to_owned() })
+}
+
+/// Finds the outermost arrays and maps.
+fn collections<'s>(
+    shape: &'s Shape,
+    node: &'s ShapeNode,
+    path: &ShapePath,
+    levels: usize,
+    found: &mut Vec<Collection<'s>>,
+) {
+    let weight = || weight(shape, node, LEVELS);
+    if levels == 0 || node.arrays + node.objects != node.seen {
+        return;
+    }
+    if node.objects == 0 {
+        let item = node.item.map(|item| shape.node(item));
+        found.extend(item.map(|item| Collection {
+            path: path.clone(),
+            item,
+            is_map: false,
+            node,
+            count: node.items,
+            weight: weight(),
+        }));
+    } else if node.arrays == 0 && node.keys > 1 && is_map(shape, node) {
+        let value = node.fields.first().map(|field| shape.node(field.node));
+        found.extend(value.map(|item| Collection {
+            path: path.clone(),
+            item,
+            is_map: true,
+            node,
+            count: node.keys,
+            weight: weight(),
+        }));
+    } else if node.arrays == 0 {
+        for field in &node.fields {
+            if let Some(step) = key(&field.key) {
+                collections(shape, shape.node(field.node), &path.key(&step), levels - 1, found);
+            }
+        }
+    }
+}
+
+impl<'s> Collection<'s> {
+    fn filter(self, shape: &'s Shape) -> String {
+        let path = self.path.filter(1);
+        if self.is_map {
+            return keys(&path, self.node);
+        }
+        if let Some(inner) = self.inner(shape) {
+            return inner.filter(shape);
+        }
+        let item = self.item;
+        let first = format!("{}[0]", self.path.text());
+        if self.path.depth() == 0 && size(shape, item, 0) <= RESULT_BYTES && item.seen > 0 {
+            return if item.objects > 0 || item.arrays > 0 { first } else { list(&path, item) };
+        }
+        let made = Projection::of_any(&record::fields(shape, item));
+        if item.objects == item.seen && !made.is_empty() {
+            return printed(&format!("{}|", self.path.each().filter(1)), &made);
+        }
+        let is_object = item.objects == item.seen && item.seen > 0;
+        if is_object { keys(&first, item) } else { list(&path, item) }
+    }
+
+    /// Returns the collection inside of each item that has nearly all of this one.
+    fn inner(&self, shape: &'s Shape) -> Option<Self> {
+        let mut found = Vec::new();
+        if self.item.objects == 0 || self.count > FEW {
+            return None;
+        }
+        collections(shape, self.item, &self.path.each(), LEVELS, &mut found);
+        let most = |inner: &Self| 10 * inner.weight >= 7 * self.weight;
+        found.retain(|inner| !inner.is_map && most(inner) && inner.count >= 4 * self.count);
+        found.pop()
+    }
+}
+
+/// Returns `.items[]|{id,name}` with as many results as fit.
+fn printed(path: &str, made: &Projection) -> String {
+    let most = (RESULT_BYTES / (made.bytes + 4)).clamp(1, RESULTS);
+    format!("-c -m{most} {path}{}", made.text())
+}
+
+/// Returns a filter for the first keys of an object.
+fn keys(path: &str, object: &ShapeNode) -> String {
+    let path = if path == "." { String::new() } else { format!("{path}|") };
+    let long = object.fields.iter().any(|field| field.key.len() as u64 >= KEY_BYTES);
+    let cut = if long { format!("|map(.[:{KEY_BYTES}])") } else { String::new() };
+    format!("-c {path}keys[:{KEYS}]{cut}")
+}
+
+/// Returns a filter for the first items of an array that are no records.
+fn list(path: &str, item: &ShapeNode) -> String {
+    let dot = if path == "." { "." } else { path };
+    if item.longest <= TEXT_CHARS && item.objects + item.arrays == 0 {
+        return format!("-c {dot}[:{KEYS}]");
+    }
+    format!("-c {dot}[:{KEYS}]|map(tostring[:{TEXT_CHARS}])")
+}
+
+/// Returns the most bytes that a value takes when it is printed with `indent`.
+fn size(shape: &Shape, node: &ShapeNode, indent: u64) -> u64 {
+    let inside = indent + 2;
+    let array = node.item.map_or(0, |item| {
+        let item = size(shape, shape.node(item), inside);
+        node.most.saturating_mul(item.saturating_add(inside + 2))
+    });
+    let field = |key: usize, value: usize| {
+        size(shape, shape.node(value), inside).saturating_add(inside + key as u64 + 6)
+    };
+    let named = node.fields.iter().map(|known| field(known.key.len(), known.node));
+    let named = named.fold(0, u64::saturating_add);
+    let rest = node.rest.map_or(0, |rest| node.most.saturating_mul(field(64, rest)));
+    let hidden = if node.hidden { u64::MAX } else { 0 };
+    let values = [node.longest + 2, WORD, array, named.saturating_add(rest), hidden];
+    values.iter().max().copied().unwrap_or(0).saturating_add(indent + 3)
+}
+
+/// Returns the number of values at a node and below it.
+fn weight(shape: &Shape, node: &ShapeNode, levels: usize) -> u64 {
+    if levels == 0 {
+        return node.seen;
+    }
+    let fields = node.fields.iter().map(|field| field.node);
+    let below = fields.chain(node.item).chain(node.rest);
+    node.seen + below.map(|below| weight(shape, shape.node(below), levels - 1)).sum::<u64>()
+}

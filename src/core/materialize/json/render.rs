@@ -1,0 +1,182 @@
+//! The shape as one line of text: `{total: int, items: [1240 of {id: str, tags?: [str]}]}`.
+//!
+//! | text | means |
+//! |---|---|
+//! | `key?` | some of the objects lack it |
+//! | `int\|str` | values of both types |
+//! | `[3 of {...}]`, `[str]` | an array; the items of a single array of objects are counted |
+//! | `{5000 keys of int}` | an object used as a map |
+//! | `str up to 18 kB` | the longest is over 1 kB, as written |
+//! | `...` | omitted, because it is too deep or too long |
+
+use std::fmt::Write as _;
+
+use crate::materialize::json::shape::{Shape, ShapeNode};
+
+/// The most characters of a shape: the line of a stand-in, 500, less the text around it.
+const CHARS: usize = 400;
+/// Strings longer than this are shown with their length: the reader may not want them whole.
+const LONG_TEXT: u64 = 1000;
+/// Characters of a key.
+pub const KEY_CHARS: usize = 40;
+/// The end of a key that is cut.
+pub const KEY_CUT: &str = "...";
+/// The levels and the keys per object that are tried, most detailed first, until the shape fits.
+const DETAIL: [(usize, usize); 9] =
+    [(8, 64), (5, 64), (4, 64), (3, 64), (3, 16), (2, 32), (2, 12), (1, 24), (1, 8)];
+
+/// Returns the shape of a document.
+pub(super) fn document(shape: &Shape) -> String {
+    fitted(shape, "")
+}
+
+/// Returns the shape of JSON Lines.
+pub(super) fn lines(shape: &Shape, documents: u64) -> String {
+    fitted(shape, &format!("{documents} lines of "))
+}
+
+fn fitted(shape: &Shape, prefix: &str) -> String {
+    let mut text = String::new();
+    for (levels, keys) in DETAIL {
+        text.clear();
+        text.push_str(prefix);
+        let mut printer = ShapePrinter { shape, keys, text };
+        if let Some(root) = shape.root() {
+            printer.node(root, levels);
+        }
+        text = printer.text;
+        if text.chars().count() <= CHARS {
+            return text;
+        }
+    }
+    let cut = text.char_indices().nth(CHARS - 3).map_or(text.len(), |(at, _)| at);
+    text.truncate(cut);
+    text.push_str("...");
+    text
+}
+
+struct ShapePrinter<'a> {
+    shape: &'a Shape,
+    keys: usize,
+    text: String,
+}
+
+impl ShapePrinter<'_> {
+    /// Writes the types of the values at a node, separated by `|`.
+    fn node(&mut self, node: &ShapeNode, levels: usize) {
+        let before = self.text.len();
+        let [null, boolean, int, float] = node.scalars;
+        self.word("bool", boolean, before);
+        self.word(if float { "float" } else { "int" }, int || float, before);
+        self.word("str", node.texts > 0, before);
+        if node.longest > LONG_TEXT {
+            let _ = write!(self.text, " up to {}", bytes(node.longest));
+        }
+        self.word("", node.arrays > 0, before);
+        if node.arrays > 0 {
+            self.array(node, levels);
+        }
+        self.word("", node.objects > 0, before);
+        if node.objects > 0 {
+            self.object(node, levels);
+        }
+        self.word("null", null, before);
+        if self.text.len() == before {
+            self.text.push_str("...");
+        }
+    }
+
+    fn word(&mut self, word: &str, is_there: bool, before: usize) {
+        if is_there {
+            let bar = if self.text.len() > before { "|" } else { "" };
+            self.text.push_str(bar);
+            self.text.push_str(word);
+        }
+    }
+
+    fn array(&mut self, node: &ShapeNode, levels: usize) {
+        self.text.push('[');
+        let item = node.item.map(|index| self.shape.node(index));
+        if let Some(item) = item {
+            if node.arrays == 1 && item.objects > 0 {
+                let _ = write!(self.text, "{} of ", node.items);
+            }
+            self.inner(item, levels);
+        } else if node.items > 0 || node.hidden {
+            self.text.push_str("...");
+        }
+        self.text.push(']');
+    }
+
+    fn object(&mut self, node: &ShapeNode, levels: usize) {
+        self.text.push('{');
+        if let Some(rest) = node.rest {
+            self.map(node, self.shape.node(rest), levels);
+        } else if levels > 0 {
+            self.fields(node, levels);
+        } else if node.keys > 0 || node.hidden {
+            self.text.push_str("...");
+        }
+        self.text.push('}');
+    }
+
+    fn map(&mut self, node: &ShapeNode, value: &ShapeNode, levels: usize) {
+        if node.objects == 1 {
+            let _ = write!(self.text, "{} keys of ", node.keys);
+        } else {
+            self.text.push_str("many keys of ");
+        }
+        self.inner(value, levels);
+    }
+
+    fn fields(&mut self, node: &ShapeNode, levels: usize) {
+        for (index, field) in node.fields.iter().take(self.keys).enumerate() {
+            let value = self.shape.node(field.node);
+            self.text.push_str(if index > 0 { ", " } else { "" });
+            self.text.push_str(&key(&field.key));
+            self.text.push_str(if value.seen < node.objects { "?: " } else { ": " });
+            self.inner(value, levels);
+        }
+        let printed = node.fields.iter().take(self.keys);
+        let known: u64 = printed.map(|field| self.shape.node(field.node).seen).sum();
+        if known < node.keys || node.hidden {
+            self.text.push_str(if node.fields.is_empty() { "..." } else { ", ..." });
+        }
+    }
+
+    fn inner(&mut self, node: &ShapeNode, levels: usize) {
+        self.node(node, levels.saturating_sub(1));
+    }
+}
+
+/// Formats a key: bare if it is an identifier, else in quotes. A long key is cut.
+fn key(bytes: &[u8]) -> String {
+    let whole = String::from_utf8_lossy(bytes);
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !whole.is_empty()
+        && whole.chars().all(bare)
+        && !whole.starts_with(|c: char| c.is_ascii_digit())
+    {
+        return short(&whole);
+    }
+    format!("\"{}\"", short(&whole))
+}
+
+fn short(key: &str) -> String {
+    match key.char_indices().nth(KEY_CHARS) {
+        Some((at, _)) => format!("{}{KEY_CUT}", &key[..at]),
+        None => key.to_owned(),
+    }
+}
+
+/// Formats a size, rounded up: `18 kB`, `2.2 MB`.
+fn bytes(count: u64) -> String {
+    const KILO: u64 = 1000;
+    if count < 1000 * KILO {
+        return format!("{} kB", count.div_ceil(KILO));
+    }
+    let (unit, name) =
+        if count < 1_000_000 * KILO { (1_000_000, "MB") } else { (1_000_000_000, "GB") };
+    let tenths = count.div_ceil(unit / 10);
+    format!("{}.{} {name}", tenths / 10, tenths % 10)
+}

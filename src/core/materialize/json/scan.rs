@@ -1,0 +1,424 @@
+//! A JSON scanner that takes a value in pieces of any size.
+//!
+//! It accepts what RFC 8259 does. Bytes above 0x7F are accepted in strings unchecked: the caller
+//! makes sure that they are UTF-8.
+
+use crate::materialize::json::events::{Events, Scalar};
+use crate::materialize::json::nesting::Nesting;
+use crate::materialize::json::number::NumberState;
+
+/// The reason why the scanner stopped.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ScanOutcome {
+    /// The bytes are used up inside the value.
+    More,
+    /// The value has ended after this many bytes.
+    Done(usize),
+    /// The byte at this index cannot be JSON.
+    Wrong(usize),
+}
+
+/// The position of a scanner in a value.
+#[derive(Debug, Clone, Default)]
+pub struct Scanner {
+    state: ScannerState,
+    nesting: Nesting,
+    /// True if the current string is a key.
+    in_key: bool,
+    /// Bytes of the current string so far.
+    length: u64,
+    /// The beginning of a key, string or number that continues from an earlier block.
+    kept: Vec<u8>,
+    tokens: u64,
+    /// One for each comma, and two for each array or object that is not empty.
+    breaks: u64,
+    newlines: u64,
+    one_line: bool,
+}
+
+/// The state of a scanner: the next thing it expects, or is in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum ScannerState {
+    #[default]
+    Value,
+    ValueOrEnd,
+    Key,
+    KeyOrEnd,
+    Colon,
+    CommaOrEnd,
+    Text,
+    Escape,
+    /// Hexadecimal digits still to come.
+    Hex(u8),
+    Number(NumberState),
+    /// A word, and the number of its bytes so far.
+    Word(&'static [u8], usize, Scalar),
+}
+
+impl Scanner {
+    /// Forbids newlines in values from now on.
+    pub(super) fn one_line(&mut self) {
+        self.one_line = true;
+    }
+
+    /// Returns the number of newlines inside values so far.
+    pub fn newlines(&self) -> u64 {
+        self.newlines
+    }
+
+    /// Returns the number of newlines that the values so far have when indented: one after each
+    /// opening bracket and each comma, one before each closing bracket, none in an empty array or
+    /// object.
+    pub(super) fn breaks(&self) -> u64 {
+        self.breaks
+    }
+
+    /// Returns the number of keys, values and closing brackets so far.
+    pub(super) fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// Returns the number of open brackets.
+    pub fn depth(&self) -> usize {
+        self.nesting.depth()
+    }
+
+    /// Returns true if the nesting is as deep as the scanner supports.
+    pub fn is_too_deep(&self) -> bool {
+        self.nesting.is_full()
+    }
+
+    /// Returns true inside a string, a number or a word, and between the colon of a key and its
+    /// value.
+    pub fn is_in_pair(&self) -> bool {
+        match self.state {
+            ScannerState::Text
+            | ScannerState::Escape
+            | ScannerState::Hex(_)
+            | ScannerState::Number(_)
+            | ScannerState::Word(..) => true,
+            ScannerState::Value => self.nesting.in_object(),
+            _ => false,
+        }
+    }
+
+    /// Takes the next bytes and passes the events to `events`.
+    pub fn push<E: Events>(&mut self, bytes: &[u8], events: &mut E) -> ScanOutcome {
+        let mut at = 0;
+        while at < bytes.len() {
+            let step = match self.state {
+                ScannerState::Text => self.text(bytes, at, events),
+                ScannerState::Escape => self.escape(bytes[at], events).then_some(1),
+                ScannerState::Hex(left) => self.hex(bytes[at], left, events).then_some(1),
+                ScannerState::Number(number) => self.number(bytes, at, number, events),
+                ScannerState::Word(word, read, scalar) => {
+                    self.word(bytes, (word, read, scalar), at, events)
+                }
+                _ => self.structure(bytes, at, events),
+            };
+            let Some(step) = step else {
+                return ScanOutcome::Wrong(at);
+            };
+            at += step;
+            if self.state == ScannerState::CommaOrEnd && self.nesting.is_empty() {
+                self.state = ScannerState::Value;
+                return ScanOutcome::Done(at);
+            }
+        }
+        ScanOutcome::More
+    }
+
+    /// Takes one byte between strings, numbers and words, or a run of white space.
+    #[inline]
+    fn structure<E: Events>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Option<usize> {
+        let byte = bytes[at];
+        match byte {
+            b' ' | b'\t' | b'\r' => return Some(1 + spaces(&bytes[at + 1..])),
+            b'\n' if self.one_line => return None,
+            b'\n' => {
+                self.newlines += 1;
+                events.newline();
+            }
+            _ => match self.state {
+                ScannerState::Colon if byte == b':' => {
+                    events.colon();
+                    self.state = ScannerState::Value;
+                }
+                ScannerState::CommaOrEnd => self.comma_or_end(byte, at, events)?,
+                ScannerState::Key | ScannerState::KeyOrEnd if byte == b'"' => {
+                    self.begin_text(true, events);
+                }
+                ScannerState::KeyOrEnd if byte == b'}' => self.end(b'}', at, events)?,
+                ScannerState::ValueOrEnd if byte == b']' => self.end(b']', at, events)?,
+                ScannerState::Value | ScannerState::ValueOrEnd => self.value(byte, at, events)?,
+                _ => return None,
+            },
+        }
+        Some(1)
+    }
+
+    #[inline]
+    fn value<E: Events>(&mut self, byte: u8, at: usize, events: &mut E) -> Option<()> {
+        events.begins(at);
+        self.state = match byte {
+            b'"' => {
+                self.begin_text(false, events);
+                return Some(());
+            }
+            b'{' => {
+                self.nesting.push(true)?;
+                events.bracket(byte);
+                events.begin_object();
+                ScannerState::KeyOrEnd
+            }
+            b'[' => {
+                self.nesting.push(false)?;
+                events.bracket(byte);
+                events.begin_array();
+                ScannerState::ValueOrEnd
+            }
+            b'-' => self.begin_number(byte, events, NumberState::Minus),
+            b'0' => self.begin_number(byte, events, NumberState::Zero),
+            b'1'..=b'9' => self.begin_number(byte, events, NumberState::Integer),
+            b't' => ScannerState::Word(b"true", 1, Scalar::Bool),
+            b'f' => ScannerState::Word(b"false", 1, Scalar::Bool),
+            b'n' => ScannerState::Word(b"null", 1, Scalar::Null),
+            _ => return None,
+        };
+        if !matches!(byte, b'{' | b'[') {
+            events.piece(&[byte]);
+        }
+        Some(())
+    }
+
+    #[inline]
+    fn begin_number<E: Events>(
+        &mut self,
+        byte: u8,
+        events: &E,
+        number: NumberState,
+    ) -> ScannerState {
+        self.kept.clear();
+        if E::TEXT_BYTES > 0 && events.reads_numbers() {
+            self.kept.push(byte);
+        }
+        ScannerState::Number(number)
+    }
+
+    #[inline]
+    fn comma_or_end<E: Events>(&mut self, byte: u8, at: usize, events: &mut E) -> Option<()> {
+        if byte != b',' {
+            self.end(byte, at, events)?;
+            self.breaks += 2;
+            return Some(());
+        }
+        events.comma();
+        self.breaks += 1;
+        self.state = if self.nesting.in_object() { ScannerState::Key } else { ScannerState::Value };
+        Some(())
+    }
+
+    #[inline]
+    fn end<E: Events>(&mut self, byte: u8, at: usize, events: &mut E) -> Option<()> {
+        if byte != (if self.nesting.in_object() { b'}' } else { b']' }) {
+            return None;
+        }
+        self.nesting.pop();
+        events.bracket(byte);
+        events.end();
+        events.ends(at + 1);
+        self.tokens += 1;
+        self.state = ScannerState::CommaOrEnd;
+        Some(())
+    }
+
+    #[inline]
+    fn begin_text<E: Events>(&mut self, in_key: bool, events: &mut E) {
+        events.piece(b"\"");
+        self.in_key = in_key;
+        self.length = 0;
+        self.kept.clear();
+        self.state = ScannerState::Text;
+    }
+
+    /// Takes a run of a string without escapes, and the closing quote or backslash after it.
+    #[inline]
+    fn text<E: Events>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Option<usize> {
+        let plain = plain_run(&bytes[at..]);
+        let run = &bytes[at..at + plain];
+        match bytes.get(at + plain) {
+            Some(b'"') => {
+                events.piece(&bytes[at..=at + plain]);
+                self.end_text(run, events);
+                if !self.in_key {
+                    events.ends(at + plain + 1);
+                }
+                return Some(plain + 1);
+            }
+            Some(b'\\') => self.state = ScannerState::Escape,
+            Some(_) if plain == 0 => return None,
+            _ => {
+                events.piece(run);
+                self.keep::<E>(run);
+                return Some(plain);
+            }
+        }
+        events.piece(&bytes[at..=at + plain]);
+        self.keep::<E>(run);
+        self.keep::<E>(b"\\");
+        Some(plain + 1)
+    }
+
+    #[inline]
+    fn end_text<E: Events>(&mut self, run: &[u8], events: &mut E) {
+        self.tokens += 1;
+        let length = self.length + run.len() as u64;
+        let most = if self.in_key { E::KEY_BYTES } else { E::TEXT_BYTES };
+        let start = if self.length == 0 {
+            &run[..run.len().min(most)]
+        } else {
+            self.keep::<E>(run);
+            &self.kept
+        };
+        if self.in_key {
+            events.key(start);
+            self.state = ScannerState::Colon;
+        } else {
+            events.text(start, length);
+            self.state = ScannerState::CommaOrEnd;
+        }
+    }
+
+    #[inline]
+    fn keep<E: Events>(&mut self, run: &[u8]) {
+        self.length += run.len() as u64;
+        if self.in_key {
+            self.keep_start(run, E::KEY_BYTES);
+        } else if E::TEXT_BYTES > 0 {
+            self.keep_start(run, E::TEXT_BYTES);
+        }
+    }
+
+    #[inline]
+    fn keep_start(&mut self, run: &[u8], most: usize) {
+        let room = most - self.kept.len();
+        self.kept.extend_from_slice(&run[..run.len().min(room)]);
+    }
+
+    fn escape<E: Events>(&mut self, byte: u8, events: &mut E) -> bool {
+        self.state = match byte {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => ScannerState::Text,
+            b'u' => ScannerState::Hex(4),
+            _ => return false,
+        };
+        events.piece(&[byte]);
+        self.keep::<E>(&[byte]);
+        true
+    }
+
+    fn hex<E: Events>(&mut self, byte: u8, left: u8, events: &mut E) -> bool {
+        if !byte.is_ascii_hexdigit() {
+            return false;
+        }
+        self.state = if left == 1 { ScannerState::Text } else { ScannerState::Hex(left - 1) };
+        events.piece(&[byte]);
+        self.keep::<E>(&[byte]);
+        true
+    }
+
+    /// Takes as much of a word as there is.
+    #[inline]
+    fn word<E: Events>(
+        &mut self,
+        bytes: &[u8],
+        (word, read, scalar): (&'static [u8], usize, Scalar),
+        at: usize,
+        events: &mut E,
+    ) -> Option<usize> {
+        let left = &word[read..];
+        if bytes[at..].starts_with(left) {
+            events.piece(left);
+            events.scalar(scalar, word);
+            self.end_scalar(at + left.len(), events);
+            return Some(left.len());
+        }
+        if bytes[at] != left[0] {
+            return None;
+        }
+        events.piece(&left[..1]);
+        self.state = ScannerState::Word(word, read + 1, scalar);
+        Some(1)
+    }
+
+    /// Takes as much of a number as there is. It ends before a byte that does not belong to it; if
+    /// it cannot end there, that byte is an error.
+    #[inline]
+    fn number<E: Events>(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        mut number: NumberState,
+        events: &mut E,
+    ) -> Option<usize> {
+        let mut read = 0;
+        while let Some(next) = bytes.get(at + read).and_then(|byte| number.next(*byte)) {
+            number = next;
+            read += 1;
+            if number.takes_digits() {
+                read += bytes[at + read..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            }
+        }
+        let written = &bytes[at..at + read];
+        if read > 0 {
+            events.piece(written);
+        }
+        if E::TEXT_BYTES > 0 && events.reads_numbers() {
+            self.keep_start(written, E::TEXT_BYTES);
+        }
+        self.state = ScannerState::Number(number);
+        if at + read == bytes.len() {
+            return Some(read);
+        }
+        match number.ended() {
+            Some(scalar) => {
+                events.scalar(scalar, &self.kept);
+                self.end_scalar(at + read, events);
+            }
+            None if read == 0 => return None,
+            None => {}
+        }
+        Some(read)
+    }
+
+    #[inline]
+    fn end_scalar<E: Events>(&mut self, at: usize, events: &mut E) {
+        self.tokens += 1;
+        events.ends(at);
+        self.state = ScannerState::CommaOrEnd;
+    }
+}
+
+fn spaces(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| **byte == b' ').count()
+}
+
+/// Returns the number of bytes before the first quote, backslash or control character. Examines
+/// eight bytes at a time.
+#[inline]
+fn plain_run(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let zero_in = |x: u64| x.wrapping_sub(ONES) & !x & HIGH;
+        let below_space = word.wrapping_sub(ONES * 0x20) & !word & HIGH;
+        let quote = zero_in(word ^ (ONES * u64::from(b'"')));
+        let found = below_space | quote | zero_in(word ^ (ONES * u64::from(b'\\')));
+        if found != 0 {
+            return index * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let plain = |byte: &&u8| !matches!(**byte, b'"' | b'\\' | 0..0x20);
+    words.len() * 8 + rest.iter().take_while(plain).count()
+}

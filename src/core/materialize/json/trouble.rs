@@ -1,0 +1,216 @@
+//! The fields by which the records of a stream tell of trouble, from its shape.
+
+use crate::materialize::json::record;
+use crate::materialize::json::record::Projection;
+use crate::materialize::json::roles::FieldRole;
+use crate::materialize::json::shape::{Shape, ShapeNode};
+use crate::materialize::json::steps::{ShapePath, is_map, key};
+use crate::materialize::json::tally::Tally;
+use crate::materialize::json::words::{HARMLESS, Word};
+use crate::model::Trouble;
+
+/// Most fields that are reported, and most values of one.
+const REPORTED: usize = 3;
+const COUNTS: usize = 8;
+/// Most values that a filter selects.
+const SELECTED: usize = 3;
+/// Bytes that the results of a filter have, and most results.
+pub(super) const RESULT_BYTES: u64 = 1900;
+pub(super) const RESULTS: u64 = 10;
+/// Levels of the tree that are searched.
+const LEVELS: usize = 24;
+
+/// A field that tells of trouble: the values at all nodes with one path.
+struct TroubleGroup<'s> {
+    path: ShapePath,
+    /// The record that has the field, and the one outside of it.
+    records: [Option<&'s ShapeNode>; 2],
+    /// Records at other nodes.
+    others: Vec<&'s ShapeNode>,
+    tally: Tally,
+    of: u64,
+    /// True if some of the records are no objects.
+    mixed: bool,
+    worst: u8,
+    has_message: bool,
+}
+
+/// Fields by path.
+struct Search<'s> {
+    shape: &'s Shape,
+    groups: Vec<TroubleGroup<'s>>,
+}
+
+/// Returns the fields that tell of trouble, worst first, and a filter that selects the records with
+/// the worst values of the first one. If `lines`, each line is a record.
+pub(super) fn of(shape: &Shape, lines: bool) -> (Vec<Trouble>, Option<String>) {
+    let mut search = Search { shape, groups: Vec::new() };
+    if let Some(root) = shape.root() {
+        search.visit(root, &ShapePath::root(), [lines.then_some(root), None], LEVELS);
+    }
+    let mut groups = search.groups;
+    for group in &mut groups {
+        group.judge(shape);
+    }
+    groups.retain(|group| group.worst < HARMLESS);
+    groups.sort_by_key(|group| (group.worst, !group.has_message, group.path.depth()));
+    let filter = groups.first().map(|worst| worst.filter(shape, lines));
+    let trouble = groups.iter().take(REPORTED).map(|group| group.trouble(shape)).collect();
+    (trouble, filter)
+}
+
+impl<'s> Search<'s> {
+    fn visit(
+        &mut self,
+        node: &'s ShapeNode,
+        path: &ShapePath,
+        records: [Option<&'s ShapeNode>; 2],
+        levels: usize,
+    ) {
+        if levels == 0 {
+            return;
+        }
+        if let (Some(tally), [Some(_), _]) = (self.shape.tally(node), records) {
+            self.add(path, records, tally, node.seen);
+        }
+        let [inner, _] = records;
+        let each = |node: &'s ShapeNode| [Some(node), inner];
+        if let Some(item) = node.item.map(|item| self.shape.node(item)) {
+            self.visit(item, &path.each(), each(item), levels - 1);
+        }
+        let is_map = is_map(self.shape, node);
+        for field in &node.fields {
+            let value = self.shape.node(field.node);
+            if is_map {
+                self.visit(value, &path.each_value(), each(value), levels - 1);
+            } else if let Some(step) = key(&field.key) {
+                self.visit(value, &path.key(&step), records, levels - 1);
+            }
+        }
+        if let Some(rest) = node.rest.map(|rest| self.shape.node(rest)) {
+            self.visit(rest, &path.each_value(), each(rest), levels - 1);
+        }
+    }
+
+    fn add(
+        &mut self,
+        path: &ShapePath,
+        records: [Option<&'s ShapeNode>; 2],
+        tally: &Tally,
+        of: u64,
+    ) {
+        let mixed = records[0].is_some_and(|record| record.objects < record.seen);
+        let Some(known) = self.groups.iter_mut().find(|group| group.path == *path) else {
+            let (path, tally) = (path.clone(), tally.clone());
+            let (worst, has_message) = (HARMLESS, false);
+            let others = Vec::new();
+            self.groups.push(TroubleGroup {
+                path,
+                records,
+                others,
+                tally,
+                of,
+                mixed,
+                worst,
+                has_message,
+            });
+            return;
+        };
+        known.tally.add(tally);
+        known.of += of;
+        known.mixed |= mixed;
+        let keys = |record: Option<&ShapeNode>| record.map_or(0, |record| record.fields.len());
+        if keys(records[0]) > keys(known.records[0]) {
+            known.others.extend(known.records[0]);
+            known.records = records;
+        } else {
+            known.others.extend(records[0]);
+        }
+    }
+}
+
+impl TroubleGroup<'_> {
+    /// Sets what the order depends on.
+    fn judge(&mut self, shape: &Shape) {
+        let fields = self.records[0].map(|node| record::fields(shape, node)).unwrap_or_default();
+        let of_lint = !self.tally.is_lint() || record::best(&fields, FieldRole::Kind).is_some();
+        let worst = self.tally.counts().first().map_or(HARMLESS, |(word, _)| word.rank());
+        self.worst = if of_lint { worst } else { HARMLESS };
+        self.has_message = record::best(&fields, FieldRole::Message).is_some();
+    }
+
+    fn trouble(&self, shape: &Shape) -> Trouble {
+        let counts = self.tally.counts().into_iter().take(COUNTS);
+        Trouble {
+            path: self.path.text(),
+            of: self.of,
+            least: shape.partial,
+            counts: counts.map(|(word, count)| (word.text(), count)).collect(),
+            records: self.tally.records(),
+        }
+    }
+
+    /// Returns `-c -m10 .[]|select(.errorCount>0)|{filePath,errorCount}`.
+    fn filter(&self, shape: &Shape, lines: bool) -> String {
+        let [mut inner, outer] = self
+            .records
+            .map(|node| node.map(|node| record::fields(shape, node)).unwrap_or_default());
+        for other in &self.others {
+            record::add(&mut inner, &record::fields(shape, other));
+        }
+        let told = (!self.selects_one()).then(|| self.path.field());
+        let made = Projection::of_trouble(&inner, told);
+        let certain = usize::from(!lines);
+        let vague = self.is_vague();
+        let steps = self.path.split().filter(|_| !vague && !made.has(&inner, FieldRole::Place));
+        let place = Projection::of_place(&outer).zip(steps);
+        let chosen = format!("{}{}", if vague { "objects|" } else { "" }, self.condition());
+        let printed =
+            if made.is_empty() { "|keys[:20]".to_owned() } else { format!("|{}", made.text()) };
+        let bytes = made.bytes + place.as_ref().map_or(0, |(place, _)| place.bytes);
+        let program = match place {
+            Some((place, (to_outer, to_inner))) => {
+                let (to_outer, to_inner) = (to_outer.filter(certain), to_inner.filter(0));
+                format!("{to_outer}|{}+({to_inner}|{chosen}{printed})", place.text())
+            }
+            None if self.path.depth() == 0 => format!("{chosen}{printed}"),
+            None if vague => format!("{}|{chosen}{printed}", self.path.record().vague_filter()),
+            None => format!("{}|{chosen}{printed}", self.path.record().filter(certain)),
+        };
+        let most = (RESULT_BYTES / (bytes + 4)).clamp(1, RESULTS);
+        format!("-c -m{most} {program}")
+    }
+
+    /// Returns true if some values on the path may be of other kinds.
+    fn is_vague(&self) -> bool {
+        let is_mixed = |node: &ShapeNode| node.objects < node.seen;
+        self.mixed || self.path.is_vague() || self.records[1].is_some_and(is_mixed)
+    }
+
+    /// Returns the values that the filter selects.
+    fn selected(&self) -> Vec<Word> {
+        let counts = self.tally.counts();
+        let worst = counts.iter().filter(|(word, _)| word.rank() == self.worst);
+        worst.take(SELECTED).map(|(word, _)| *word).collect()
+    }
+
+    /// Returns true if all records that the filter selects have the same value.
+    fn selects_one(&self) -> bool {
+        matches!(self.selected().as_slice(), [word] if !word.is_range())
+    }
+
+    /// Returns `select(.severity=="CRITICAL")`.
+    fn condition(&self) -> String {
+        let value = self.path.field();
+        let value = if value.is_empty() { "." } else { value };
+        // The first key is that of an object.
+        let value = match value.matches('.').count() {
+            0 | 1 => value.to_owned(),
+            2 => format!("{value}?"),
+            _ => format!("({value})?"),
+        };
+        let selected = self.selected();
+        let is = selected.iter().map(|word| word.condition(&value)).collect::<Vec<String>>();
+        format!("select({})", is.join(" or "))
+    }
+}

@@ -1,0 +1,101 @@
+//! Patterns of lines, compiled when they are first needed.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use memchr::memmem;
+use regex::bytes::{Captures, Regex, RegexBuilder};
+
+/// A regular expression for lines. Its classes are those of ASCII, which compiles several times as
+/// fast; a byte of another character is no letter and no space.
+pub struct Pattern {
+    text: &'static str,
+    /// Occurs in every line that matches.
+    literal: &'static str,
+    compiled: OnceLock<Regex>,
+}
+
+impl Pattern {
+    /// Returns a pattern that is compiled for the first line.
+    pub const fn new(text: &'static str) -> Self {
+        Self::with("", text)
+    }
+
+    /// Returns a pattern that is compiled for the first line with `literal`. No line without it
+    /// matches.
+    pub const fn with(literal: &'static str, text: &'static str) -> Self {
+        Self { text, literal, compiled: OnceLock::new() }
+    }
+
+    /// Returns false for a line that lacks the literal.
+    pub fn may_match(&self, line: impl AsRef<[u8]>) -> bool {
+        let line = line.as_ref();
+        self.literal.is_empty() || memmem::find(line, self.literal.as_bytes()).is_some()
+    }
+
+    /// Returns true if the pattern occurs in `line`.
+    pub fn is_match(&self, line: impl AsRef<[u8]>) -> bool {
+        let line = line.as_ref();
+        self.may_match(line) && self.regex().is_match(line)
+    }
+
+    /// Returns the offset of the first occurrence.
+    pub fn start(&self, line: impl AsRef<[u8]>) -> Option<usize> {
+        self.range(line.as_ref()).map(|found| found.start)
+    }
+
+    /// Returns the offset of the end of the first occurrence.
+    pub fn end(&self, line: impl AsRef<[u8]>) -> Option<usize> {
+        self.range(line.as_ref()).map(|found| found.end)
+    }
+
+    fn range(&self, line: &[u8]) -> Option<Range<usize>> {
+        let found = self.may_match(line).then(|| self.regex().find(line)).flatten();
+        found.map(|found| found.range())
+    }
+
+    /// Returns the text of a group of the first occurrence.
+    pub fn group<'l>(&self, line: &'l str, number: usize) -> Option<&'l str> {
+        let groups = self.groups(line.as_bytes())?;
+        let range = groups.get(number)?.range();
+        line.get(line.floor_char_boundary(range.start)..line.floor_char_boundary(range.end))
+    }
+
+    fn groups<'l>(&self, line: &'l [u8]) -> Option<Captures<'l>> {
+        if self.may_match(line) { self.regex().captures(line) } else { None }
+    }
+
+    fn regex(&self) -> &Regex {
+        self.compiled.get_or_init(|| {
+            let built = RegexBuilder::new(self.text).unicode(false).build();
+            built.expect("a pattern of the source")
+        })
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pattern").field(&self.text).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_whole_characters() {
+        let frame = Pattern::with("\u{276f}", r"\u{276f} (.*?)(\S)$");
+        assert_eq!(frame.group("\u{276f} gr\u{fc}\u{df}e: \u{e4}", 1), Some("gr\u{fc}\u{df}e: "));
+        assert_eq!(frame.group("> x", 1), None);
+        assert_eq!(frame.start("ab \u{276f} x"), Some(3));
+    }
+
+    #[test]
+    fn lines_without_the_literal_do_not_compile_it() {
+        let pattern = Pattern::with("-->", r"^\s*--> (\S+)");
+        assert!(!pattern.is_match("error: x") && pattern.compiled.get().is_none());
+        assert!(pattern.is_match("  --> src/a.rs:1:2") && pattern.compiled.get().is_some());
+    }
+}

@@ -1,0 +1,291 @@
+//! The lines that are repeated often, apart from numbers in them.
+//!
+//! All lines that begin in the first 2 MiB are counted. After that only those that begin in the
+//! first 8 KiB of each 256 KiB, by absolute offset, are counted, and each stands for 32. Counting
+//! every line would take longer than all other analysers together.
+
+mod unlike;
+
+use crate::materialize::frequent::{Count, Frequent};
+use crate::materialize::likeness::{LikenessHasher, exact};
+use crate::model::Repeated;
+
+/// The offset before which all lines are counted.
+const EXACT_BYTES: u64 = 2 << 20;
+/// The distance between samples after that.
+const STRIDE_BYTES: u64 = 256 << 10;
+/// The bytes at the start of each stride in which a line that is counted begins.
+const SAMPLE_BYTES: u64 = 8 << 10;
+/// The longest line that is counted: a longer one says more than one thing.
+const LINE_BYTES: usize = 1024;
+/// The groups that are counted at a time: they fill a hash table of 4,096 slots, some 300 KB.
+const ROOM: usize = 3584;
+/// The fewest occurrences of a line that is reported.
+const FEWEST: u64 = 5;
+/// Such a line must also be at least one in so many.
+const SHARE: u64 = 50;
+/// The shortest line that is counted.
+const SHORTEST: usize = 4;
+/// The most lines that are reported.
+const REPORTED: usize = 8;
+
+/// Counts the repeated lines of a stream.
+#[derive(Debug, Clone)]
+pub(super) struct RepeatedLines {
+    /// Offset of the next byte.
+    offset: u64,
+    /// Lines that have ended.
+    line: u64,
+    inside: SamplingState,
+    counts: LineGroups,
+}
+
+/// The position of the next byte.
+#[derive(Debug, Clone)]
+enum SamplingState {
+    /// At the start of a line.
+    Nothing,
+    /// In a line that is counted, which begins with these bytes.
+    Line(Vec<u8>),
+    /// In a gap between samples, which ends with the first line that ends after so many bytes.
+    Gap(u64),
+}
+
+/// The groups of lines that are alike, by likeness.
+#[derive(Debug, Clone)]
+struct LineGroups {
+    likeness: LikenessHasher,
+    table: Frequent<u64, LineGroup>,
+}
+
+/// A group of lines that are alike.
+#[derive(Debug, Clone, Copy)]
+struct LineGroup {
+    /// A hash of the first line, and one of its beginning without numbers.
+    exact: u64,
+    head: u64,
+    /// True if all lines are equal to it.
+    equal: bool,
+    /// True if some were counted by samples.
+    about: bool,
+    first: u64,
+    last: u64,
+    offset: u64,
+    length: u32,
+}
+
+impl RepeatedLines {
+    pub(super) fn new() -> Self {
+        let counts = LineGroups { likeness: LikenessHasher::default(), table: Frequent::new(ROOM) };
+        Self { offset: 0, line: 0, inside: SamplingState::Nothing, counts }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let used = match std::mem::replace(&mut self.inside, SamplingState::Nothing) {
+                SamplingState::Nothing => self.begin(rest),
+                SamplingState::Line(line) => self.go_on(line, rest),
+                SamplingState::Gap(length) => self.pass(length, rest),
+            };
+            self.offset += used as u64;
+            rest = &rest[used..];
+        }
+    }
+
+    /// Returns the repeated lines, most frequent first, including the line that has not ended.
+    /// There are `lines` lines in all.
+    pub(super) fn finish(&self, lines: u64) -> Vec<Repeated> {
+        self.ended().map_or_else(|| self.counts.best(lines), |counts| counts.best(lines))
+    }
+
+    /// Returns the groups with the line that has not ended, if there is one.
+    fn ended(&self) -> Option<LineGroups> {
+        let SamplingState::Line(line) = &self.inside else { return None };
+        let mut counts = self.counts.clone();
+        counts.add(line, self.line + 1, self.offset - line.len() as u64);
+        Some(counts)
+    }
+
+    /// Continues at the start of a line. Returns how many of `bytes` were used.
+    fn begin(&mut self, bytes: &[u8]) -> usize {
+        let wait = wait(self.offset);
+        if wait > 0 {
+            // The byte before the next sample may be a newline.
+            self.inside = SamplingState::Gap(wait - 1);
+            return 0;
+        }
+        let Some(end) = memchr::memchr(b'\n', bytes) else {
+            self.inside = SamplingState::Line(start(bytes).to_vec());
+            return bytes.len();
+        };
+        self.counts.add(&bytes[..end], self.line + 1, self.offset);
+        self.line += 1;
+        end + 1
+    }
+
+    fn go_on(&mut self, mut line: Vec<u8>, bytes: &[u8]) -> usize {
+        let end = memchr::memchr(b'\n', bytes);
+        let before = line.len() as u64;
+        line.extend_from_slice(start(&bytes[..end.unwrap_or(bytes.len())]));
+        line.truncate(LINE_BYTES + 1);
+        let Some(end) = end else {
+            self.inside = SamplingState::Line(line);
+            return bytes.len();
+        };
+        // A line that is too long is not held whole, and not counted.
+        self.counts.add(&line, self.line + 1, self.offset.saturating_sub(before));
+        self.line += 1;
+        end + 1
+    }
+
+    fn pass(&mut self, length: u64, bytes: &[u8]) -> usize {
+        let gap = usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len());
+        self.line += memchr::memchr_iter(b'\n', &bytes[..gap]).count() as u64;
+        let Some(end) = memchr::memchr(b'\n', &bytes[gap..]) else {
+            self.inside = SamplingState::Gap(length - gap as u64);
+            return bytes.len();
+        };
+        self.line += 1;
+        gap + end + 1
+    }
+}
+
+/// Returns the bytes from `offset` to the next sample, or 0 in a sample.
+fn wait(offset: u64) -> u64 {
+    let into = offset % STRIDE_BYTES;
+    if offset < EXACT_BYTES || into < SAMPLE_BYTES { 0 } else { STRIDE_BYTES - into }
+}
+
+/// Returns the beginning of a line, up to the byte that makes it too long.
+fn start(line: &[u8]) -> &[u8] {
+    &line[..line.len().min(LINE_BYTES + 1)]
+}
+
+impl LineGroups {
+    /// Counts a whole line.
+    fn add(&mut self, line: &[u8], number: u64, offset: u64) {
+        let text = line.trim_ascii();
+        let tells = text.iter().any(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii());
+        if line.len() > LINE_BYTES || text.len() < SHORTEST || !tells {
+            return;
+        }
+        let sampled = offset >= EXACT_BYTES;
+        let exact = exact(text);
+        let at = offset + (line.len() - line.trim_ascii_start().len()) as u64;
+        let likeness = self.likeness.of(text);
+        let hasher = &self.likeness;
+        let kind = || LineGroup {
+            exact,
+            head: hasher.head(),
+            equal: true,
+            about: sampled,
+            first: number,
+            last: number,
+            offset: at,
+            length: u32::try_from(text.len()).unwrap_or(u32::MAX),
+        };
+        let times = if sampled { STRIDE_BYTES / SAMPLE_BYTES } else { 1 };
+        let Count { value, .. } = self.table.add(&likeness, times, kind);
+        value.equal &= value.exact == exact;
+        value.about |= sampled;
+        value.last = number;
+    }
+
+    fn best(&self, lines: u64) -> Vec<Repeated> {
+        let fewest = FEWEST.max(lines.div_ceil(SHARE));
+        let counts = self.table.iter().map(|(_, count)| count);
+        let mut best: Vec<Repeated> =
+            counts.filter(|count| count.times >= fewest).map(Count::repeated).collect();
+        best.sort_by_key(|repeated| (u64::MAX - repeated.count, repeated.first));
+        best.truncate(REPORTED);
+        best
+    }
+}
+
+impl Count<LineGroup> {
+    fn repeated(&self) -> Repeated {
+        let LineGroup { equal, about, first, last, offset, length, .. } = self.value;
+        let about = about || self.missed > 0;
+        Repeated { count: self.times, about, equal, first, last, offset, length }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    fn found(text: &str, step: usize) -> Vec<Repeated> {
+        let mut lines = RepeatedLines::new();
+        text.as_bytes().chunks(step).for_each(|part| lines.push(part));
+        lines.finish(text.lines().count() as u64)
+    }
+
+    /// Returns count, first and last line, and the text of the first line of each group.
+    fn told(text: &str) -> Vec<(u64, u64, u64, &str)> {
+        let text_of = |repeated: &Repeated| {
+            let start = usize::try_from(repeated.offset).unwrap();
+            &text[start..start + repeated.length as usize]
+        };
+        let tell = |repeated: &Repeated| {
+            (repeated.count, repeated.first, repeated.last, text_of(repeated))
+        };
+        found(text, text.len()).iter().map(tell).collect()
+    }
+
+    #[test]
+    fn repeated_lines_have_positions() {
+        let mut text = String::from("start of it\n");
+        for n in 0..100 {
+            text += "GET /health 200\r\n";
+            if n % 4 == 0 {
+                writeln!(text, "  took {n} ms\n\n}}").unwrap();
+            }
+        }
+        assert_eq!(told(&text), [(100, 2, 176, "GET /health 200"), (25, 3, 171, "took 0 ms")]);
+        let found = found(&text, 1000);
+        assert!(found[0].equal && !found[1].equal);
+        assert!(!found[0].about && !found[1].about);
+    }
+
+    #[test]
+    fn rare_lines_are_not_reported() {
+        let word = |n: usize| char::from(b'a' + (n % 26) as u8).to_string().repeat(4 + n / 26);
+        let many = (0..400).map(word).collect::<Vec<_>>().join("\n") + "\n";
+        assert_eq!(told(&many), []);
+        assert_eq!(told(&format!("{many}{}", "same\n".repeat(8))), []);
+        assert_eq!(told("same\nsame\nsame\nsame\n"), []);
+        assert_eq!(told("same\nsame\nsame\nsame\nsame"), [(5, 1, 5, "same")]);
+        assert_eq!(told(&"}\n----\n\n12345\n".repeat(50)), []);
+    }
+
+    #[test]
+    fn a_long_line_is_not_counted() {
+        let line = |length: usize| format!("{}\n", "x".repeat(length)).repeat(9);
+        assert_eq!(told(&line(LINE_BYTES)).len(), 1);
+        assert_eq!(told(&line(LINE_BYTES + 1)), []);
+    }
+
+    #[test]
+    fn a_large_stream_is_sampled_wherever_it_is_cut() {
+        let line = |n: u64| {
+            format!(
+                "{n:07} {} some text to fill the line up\n",
+                if n.is_multiple_of(3) { "a" } else { "b" }
+            )
+        };
+        let text: String = (0..700_000).map(line).collect();
+        let whole = found(&text, text.len());
+        assert_eq!(whole.len(), 2);
+        for (repeated, share) in whole.iter().zip([2, 1]) {
+            let real = 700_000 * share / 3;
+            assert!(repeated.about);
+            assert!(repeated.count.abs_diff(real) < real / 50, "{} of {real}", repeated.count);
+        }
+        for step in [1 << 18, 70_001, 9] {
+            assert_eq!(found(&text, step), whole, "{step}");
+        }
+    }
+}

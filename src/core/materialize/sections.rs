@@ -1,0 +1,150 @@
+//! The sections of an output: files of a diff, modules of a test run, headings.
+//!
+//! A line is a candidate if it begins with one of a few dozen fragments; [`kinds`] decides if it
+//! begins a section, and of which kind. Sections of each kind are recorded separately. Of the kinds
+//! that divide most of the output, the most telling one is reported. [`outline`] finds those that
+//! need more than one line.
+
+mod group;
+mod kinds;
+mod outline;
+mod statuses;
+
+use std::sync::LazyLock;
+
+use crate::materialize::block::Block;
+use crate::materialize::open_line::OpenLine;
+use crate::materialize::sections::group::SectionGroup;
+use crate::materialize::sections::kinds::Heading;
+use crate::materialize::sections::outline::OutlineDetector;
+use crate::model::{Section, Sections};
+
+/// Bytes of a line that are examined, and of the longest name.
+const LINE_BYTES: usize = 256;
+
+/// Finds the sections of a stream.
+#[derive(Debug, Clone)]
+pub(super) struct SectionDetector {
+    open: OpenLine<LINE_BYTES>,
+    /// True if the open line follows a blank line or is the first.
+    apart: bool,
+    found: [SectionGroup; kinds::KINDS],
+    outline: OutlineDetector,
+}
+
+impl SectionDetector {
+    pub(super) fn new() -> Self {
+        let outline = OutlineDetector::default();
+        Self { open: OpenLine::default(), apart: true, found: <_>::default(), outline }
+    }
+
+    pub(super) fn push(&mut self, block: Block<'_>) {
+        let Block { bytes, newlines } = block;
+        self.outline.push(bytes);
+        let [first, ..] = newlines else {
+            return self.open.push(bytes);
+        };
+        self.open.push(&bytes[..*first as usize]);
+        self.end_open();
+        self.whole_lines(block);
+        self.open.push(&bytes[block.last_line()..]);
+    }
+
+    /// Returns the sections so far, including the line that has not ended. There are `lines` lines
+    /// in all.
+    pub(super) fn finish(&self, lines: u64) -> Sections {
+        let outline = self.outline.finish(lines);
+        if outline.is_search {
+            return outline.sections;
+        }
+        let mut ended = self.clone();
+        if !self.open.is_empty() {
+            ended.end_open();
+        }
+        let sections = best(&ended.found, lines);
+        if sections.is_empty() { outline.sections } else { sections }
+    }
+
+    /// Returns the statuses of an access log with their counts. There are `lines` lines in all.
+    pub(super) fn statuses(&self, lines: u64) -> Vec<(u16, u64)> {
+        self.outline.finish(lines).statuses
+    }
+
+    /// Ends the open line.
+    fn end_open(&mut self) {
+        let (found, apart) = (&mut self.found, &mut self.apart);
+        self.open.end(|line, number, offset| {
+            look(found, line, number, offset, *apart);
+            *apart = matches!(line, b"" | b"\r");
+        });
+    }
+
+    /// Takes the whole lines of a block after its first newline. The line that this ends has been
+    /// examined.
+    fn whole_lines(&mut self, block: Block<'_>) {
+        let Block { bytes, newlines } = block;
+        let before = self.apart;
+        let first = newlines[0] as usize;
+        for (index, pair) in newlines.windows(2).enumerate() {
+            let (start, end) = (pair[0] as usize + 1, pair[1] as usize);
+            let line = &bytes[start..end];
+            if !FRAGMENTS.begin(line) {
+                continue;
+            }
+            let apart = if index == 0 { before } else { ends_blank(&bytes[first..start]) };
+            let offset = self.open.offset + (start - first) as u64 - 1;
+            let number = self.open.lines + index as u64 + 1;
+            look(&mut self.found, &line[..line.len().min(LINE_BYTES)], number, offset, apart);
+        }
+        self.open.lines += newlines.len() as u64 - 1;
+        self.open.offset += (block.last_line() - first) as u64 - 1;
+        let rest = &bytes[first..block.last_line()];
+        self.apart = if rest.len() == 1 { before } else { ends_blank(rest) };
+    }
+}
+
+fn look(found: &mut [SectionGroup], line: &[u8], number: u64, offset: u64, apart: bool) {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    match kinds::heading(line, apart, number == 1) {
+        Some(Heading::Begins(kind, name)) => {
+            let length = u32::try_from(name.len()).unwrap_or(u32::MAX);
+            let offset = offset + name.start as u64;
+            found[kind].begin(Section { line: number, last: number, offset, length });
+        }
+        Some(Heading::Ends(kind)) => found[kind].end(number),
+        None => {}
+    }
+}
+
+/// Returns true if the last line in `bytes`, which is not their first, is blank.
+fn ends_blank(bytes: &[u8]) -> bool {
+    bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n")
+}
+
+fn best(kinds: &[SectionGroup], lines: u64) -> Sections {
+    let mut ended = kinds.iter().map(|kind| kind.ended(lines));
+    ended.find(|kind| kind.divides(lines)).map(SectionGroup::into_sections).unwrap_or_default()
+}
+
+/// Beginnings of lines, by their first bytes.
+struct LineStarts([Vec<&'static [u8]>; 256]);
+
+impl LineStarts {
+    /// Returns true if `line` begins with one of them.
+    #[inline]
+    fn begin(&self, line: &[u8]) -> bool {
+        let Some(first) = line.first() else { return false };
+        self.0[usize::from(*first)].iter().any(|start| line.starts_with(start))
+    }
+}
+
+static FRAGMENTS: LazyLock<LineStarts> = LazyLock::new(|| {
+    let starting = |first| {
+        let all = kinds::FRAGMENTS.iter().map(|fragment| fragment.as_bytes());
+        all.filter(|fragment| usize::from(fragment[0]) == first).collect()
+    };
+    LineStarts(std::array::from_fn(starting))
+});
+
+#[cfg(test)]
+mod tests;

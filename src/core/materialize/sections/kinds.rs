@@ -1,0 +1,152 @@
+//! Lines that begin a section, by the program that prints them.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+
+/// The position of a line that begins a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HeadingPosition {
+    Anywhere,
+    /// Below a blank line, or the first line.
+    Apart,
+    /// The first line.
+    First,
+}
+
+/// The number of kinds of sections, which are numbered from the most telling one.
+pub(super) const KINDS: usize = 18;
+
+/// A line that divides an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Heading {
+    /// It begins a section of a kind. The range is that of its name in the line.
+    Begins(usize, Range<usize>),
+    /// It is the last line of a section of a kind.
+    Ends(usize),
+}
+
+/// The rules: kind, position and pattern. The first group of the pattern is the section's name. If
+/// there is none, the line ends a section.
+///
+/// Only lines that begin with one of [`FRAGMENTS`] are matched.
+const RULES: [(usize, HeadingPosition, &str); 31] = [
+    // git log; then diffs.
+    (0, HeadingPosition::Anywhere, r"^commit ([0-9a-f]{7,12})"),
+    (1, HeadingPosition::Anywhere, r#"^diff --git "?a/.+ "?b/([^"]+)"?$"#),
+    (1, HeadingPosition::Anywhere, r"^diff -\w\S* .*?(\S+)$"),
+    (1, HeadingPosition::Anywhere, r"^Index: (\S.*)$"),
+    // Test runners: cargo, jest, unittest, pytest and others with rules, go.
+    (2, HeadingPosition::Anywhere, r"^     Running (?:unittests )?(\S+) \("),
+    (2, HeadingPosition::Anywhere, r"^   (Doc-tests \S+)$"),
+    (3, HeadingPosition::Anywhere, r"^(?:PASS|FAIL) (\S+\.[cm]?[jt]sx?)\b"),
+    (4, HeadingPosition::Anywhere, r"^(?:FAIL|ERROR): (\w+ \([\w.]+\))"),
+    (5, HeadingPosition::Anywhere, r"^={3,} ([A-Za-z].*?) ={3,}$"),
+    (5, HeadingPosition::Anywhere, r"^_{3,} (\S.*?) _{3,}$"),
+    (5, HeadingPosition::Anywhere, r"^-{3,} ([A-Za-z][^{]*?) -{3,}$"),
+    (5, HeadingPosition::Anywhere, r"^={3,} (?:\d+ [a-z]+(?:, )?)+ in [\d.]+s.* ={3,}$"),
+    (6, HeadingPosition::Anywhere, r"^=== RUN +(\S+)$"),
+    (7, HeadingPosition::Anywhere, r"^--- (?:FAIL|PASS|SKIP): (\S+) "),
+    // Builds: Maven, Gradle, npm, Ansible, containers, make, CMake.
+    (8, HeadingPosition::Anywhere, r"^\[INFO\] -+< (\S+) >-+$"),
+    (8, HeadingPosition::Anywhere, r"^\[INFO\] --- (\S+) .*---$"),
+    (8, HeadingPosition::Anywhere, r"^\[INFO\] Running (\S+)$"),
+    (9, HeadingPosition::Anywhere, r"^> Task (:\S+)"),
+    (9, HeadingPosition::Anywhere, r"^> (\S+@\d\S* \S.*)$"),
+    (10, HeadingPosition::Anywhere, r"^((?:PLAY|TASK|RUNNING HANDLER) \[.*?\]|PLAY RECAP) \*+$"),
+    (11, HeadingPosition::Anywhere, r"^#[1-9]\d* (\[.+)$"),
+    (11, HeadingPosition::Anywhere, r"^Step (\d+/\d+ : .+)$"),
+    (12, HeadingPosition::Anywhere, r"^(?:##\[group\]|::group::)(.+)$"),
+    (13, HeadingPosition::Anywhere, r"^g?make(?:\[\d+\])?: Entering directory ['`](.+)'$"),
+    (
+        14,
+        HeadingPosition::Anywhere,
+        r"^\[(?: {1,2}\d{1,2}|100)%\] (?:Building \w+ object |Built target )?(\S.*)$",
+    ),
+    // Several files in one output, directories, headings.
+    (15, HeadingPosition::Anywhere, r"^==> (\S.*?)(?: <==)?$"),
+    (15, HeadingPosition::Apart, r"^(\.{1,2}(?:/[^:]*)?):$"),
+    (16, HeadingPosition::Apart, r"^#{2,4} (\S.*?)(?: #+)?$"),
+    (16, HeadingPosition::First, r"^# (\S.*?)(?: #+)?$"),
+    // Tables of a dump.
+    (
+        17,
+        HeadingPosition::Anywhere,
+        r#"^CREATE TABLE (?:IF NOT EXISTS )?["`\[]?([\w.]+)["`\]]? *\("#,
+    ),
+    (17, HeadingPosition::Anywhere, r"^COPY ([\w.]+) .*FROM stdin;$"),
+];
+
+/// The beginnings of lines that are matched.
+pub(super) const FRAGMENTS: [&str; 40] = [
+    "commit ",
+    "diff -",
+    "Index: ",
+    "     Running ",
+    "   Doc-tests ",
+    "PASS ",
+    "FAIL",
+    "ERROR: ",
+    "===",
+    "___",
+    "---",
+    "[INFO] -",
+    "[INFO] Running ",
+    "> Task ",
+    "> ",
+    "PLAY ",
+    "TASK [",
+    "RUNNING HANDLER",
+    "#1",
+    "#2",
+    "#3",
+    "#4",
+    "#5",
+    "#6",
+    "#7",
+    "#8",
+    "#9",
+    "Step ",
+    "##",
+    "::group::",
+    "make",
+    "gmake",
+    "[ ",
+    "[100%]",
+    "==> ",
+    ".:",
+    "./",
+    "..",
+    "CREATE TABLE ",
+    "COPY ",
+];
+
+/// Returns how a line divides the output, if it does.
+pub(super) fn heading(line: &[u8], apart: bool, first: bool) -> Option<Heading> {
+    let allowed = |position: HeadingPosition| match position {
+        HeadingPosition::Anywhere => true,
+        HeadingPosition::Apart => apart,
+        HeadingPosition::First => first,
+    };
+    if !SET.is_match(line) {
+        return None;
+    }
+    let rule = SET.matches(line).into_iter().find(|rule| allowed(RULES[*rule].1))?;
+    let kind = RULES[rule].0;
+    Some(match PATTERNS[rule].captures(line)?.get(1) {
+        Some(name) => Heading::Begins(kind, name.range()),
+        None => Heading::Ends(kind),
+    })
+}
+
+static SET: LazyLock<RegexSet> = LazyLock::new(|| {
+    let patterns = RULES.map(|(.., pattern)| pattern);
+    let set = RegexSetBuilder::new(patterns).unicode(false).build();
+    set.expect("the patterns of this file")
+});
+
+static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    let pattern = |pattern: &str| RegexBuilder::new(pattern).unicode(false).build();
+    RULES.iter().map(|(.., text)| pattern(text).expect("a pattern of this file")).collect()
+});

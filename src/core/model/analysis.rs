@@ -1,0 +1,313 @@
+//! The facts that one pass over an output finds.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::Shortcuts;
+
+/// The facts about some bytes, as found by `materialize::Analyzer`.
+///
+/// All of it can be derived from the bytes again. The manifest keeps it to save that work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Analysis {
+    /// Bytes seen. All other fields describe exactly these.
+    pub bytes: u64,
+    /// Unicode scalar values. Each sequence that is not UTF-8 counts as one, as in
+    /// `String::from_utf8_lossy`.
+    pub chars: u64,
+    /// Lines: the newlines, plus one if the last line has none.
+    pub lines: u64,
+    /// Characters of the longest line, without its newline.
+    pub longest_line: u64,
+    /// The encoding of the bytes.
+    pub encoding: Encoding,
+    /// Estimated language-model tokens; see `materialize::tokens` for the method and its error.
+    pub tokens: u64,
+    /// The kind of JSON that the bytes are, and its shape.
+    pub json: Json,
+    /// The fields of JSON that tell of trouble, worst first; at most 3.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trouble: Vec<Trouble>,
+    /// The lines that look like errors.
+    pub errors: Errors,
+    /// BLAKE3 of the bytes, in lower-case hexadecimal.
+    pub digest: String,
+    /// MIME type by content: `text/plain`, `application/json`, `image/png` and others.
+    pub mime: String,
+    /// The lines that are repeated often, most frequent first; at most 8.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeated: Vec<Repeated>,
+    /// The passages that are unlike the rest, in order; at most 12.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unlike: Vec<Unlike>,
+    /// The sections of the output.
+    #[serde(default, skip_serializing_if = "Sections::is_empty")]
+    pub sections: Sections,
+    /// The statuses of the responses in an access log with their counts, in order; at most 24.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub statuses: Vec<(u16, u64)>,
+    /// Bytes of the text without escape sequences, if this was made for a terminal. Then `bytes`
+    /// and `digest` describe what is stored, and all other fields describe the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain: Option<u64>,
+    /// Facts that spare reading all bytes. Records of larger outputs that are in a bucket have
+    /// them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortcuts: Option<Box<Shortcuts>>,
+    /// The [`Analysis::VERSION`] that found this; 0 in records without a version.
+    #[serde(default)]
+    pub version: u32,
+}
+
+impl Analysis {
+    /// The version of the analysis, raised whenever its result changes. The result of another
+    /// version is valid, but may differ from what this one would find.
+    pub const VERSION: u32 = 5;
+
+    /// Returns the analysis of the text alone, which is what views show.
+    #[must_use]
+    pub fn of_text(&self) -> Self {
+        Self { bytes: self.plain.unwrap_or(self.bytes), ..self.clone() }
+    }
+
+    /// Returns true if the text is shorter than what is stored.
+    pub fn has_escapes(&self) -> bool {
+        self.plain.is_some_and(|plain| plain != self.bytes)
+    }
+
+    /// Returns true if the bytes are not text. Views describe such an artifact but never print it.
+    pub fn is_binary(&self) -> bool {
+        self.encoding == Encoding::Binary
+    }
+}
+
+/// The encoding of bytes as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Encoding {
+    /// Every byte is below 0x80. Also that of an empty output.
+    Ascii,
+    /// Valid UTF-8.
+    Utf8,
+    /// Text in which some bytes are not UTF-8. Views show those as U+FFFD.
+    Broken,
+    /// Not text: it holds NUL bytes, or begins like a known binary format.
+    Binary,
+}
+
+/// The kind of JSON that bytes are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Json {
+    /// No JSON.
+    No,
+    /// One JSON value, with optional white space around it.
+    Document {
+        /// The structure in one line, as `formats.md` shows it: `{total: int, items: [3 of
+        /// {...}]}`.
+        shape: String,
+        /// A filter of jq whose result shows something of it: `.items[0]`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        example: Option<String>,
+        /// Lines of the indented value; 0 in records that did not count them.
+        #[serde(default)]
+        pretty_lines: u64,
+    },
+    /// Two or more JSON values, one per line.
+    Lines {
+        /// The number of values.
+        documents: u64,
+        /// The merged structure of the values.
+        shape: String,
+        /// A filter of jq whose results show something of them: `select(.level=="error")|{msg}`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        example: Option<String>,
+        /// Lines of the indented values; 0 in records that did not count them.
+        #[serde(default)]
+        pretty_lines: u64,
+    },
+    /// Begins as JSON, with `{` or `[`, but does not continue as JSON.
+    Broken {
+        /// Byte offset of the first byte that cannot be JSON; the length, if the end is missing.
+        offset: u64,
+        /// The line of that byte, from 1.
+        line: u64,
+    },
+}
+
+/// A field of the records in JSON by which they tell of trouble.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// Its path in jq's syntax: `.items[].severity`.
+    pub path: String,
+    /// Its values.
+    pub of: u64,
+    /// True if there may be more than were counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub least: bool,
+    /// The values that tell of trouble, with their counts, worst first; at most 8. Only known words
+    /// are among them.
+    pub counts: Vec<(String, u64)>,
+    /// Records with an error, each the first of its kind, most telling first; at most 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<TroubleRecord>,
+}
+
+/// A record in JSON: an item of an array, or an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TroubleRecord {
+    /// The line of its first byte, from 1.
+    pub line: u64,
+    /// Byte offset of its first byte.
+    pub offset: u64,
+    /// That of the object that has it among its items.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outer: Option<u64>,
+    /// The number of records of its kind.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub times: u64,
+}
+
+/// The lines of an output that look like errors.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Errors {
+    /// The number of lines in the whole output that look like errors.
+    pub count: u64,
+    /// The most telling of them, best first; at most 48. Of lines that differ only in numbers, one.
+    pub shown: Vec<ErrorLine>,
+    /// Search terms that occur in this output, such as `Error`, `Exception` and `panicked`, as
+    /// regular expressions, best first; at most 6.
+    pub words: Vec<String>,
+}
+
+/// An error line, and how many are like it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorLine {
+    /// Line number, from 1.
+    pub line: u64,
+    /// Byte offset of the line's first byte.
+    pub offset: u64,
+    /// Bytes of the line without its newline, at most 4,096.
+    pub length: u32,
+    /// The weight of what the line tells, as far as it shows by itself.
+    #[serde(default)]
+    pub rank: ErrorRank,
+    /// The number of lines that differ from it only in numbers, with itself.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub times: u64,
+    /// The last of them, if it is not this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<LinePosition>,
+}
+
+/// The beginning of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinePosition {
+    /// Line number, from 1.
+    pub line: u64,
+    /// Byte offset of its first byte.
+    pub offset: u64,
+}
+
+/// The weight of what an error line tells, as far as it shows by itself; most telling first.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorRank {
+    /// The reason for a failure: an innermost cause, a failed assertion, a panic.
+    Cause,
+    /// An error that a tool marks as one, at a place where only errors are marked: a compiler's
+    /// error, a fatal message.
+    Error,
+    /// The exit of a program.
+    Exit,
+    /// An entry of a log whose level or status says error.
+    Logged,
+    /// A remark about something that went wrong on the way.
+    #[default]
+    Report,
+    /// Names and counts of failures, headings, progress.
+    Tally,
+    /// An exception that is explained by another one.
+    Outer,
+}
+
+impl ErrorRank {
+    /// The number of ranks.
+    pub const COUNT: usize = 7;
+}
+
+fn one() -> u64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_one(times: &u64) -> bool {
+    *times == 1
+}
+
+/// A group of lines that are equal or differ only in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeated {
+    /// The number of lines.
+    pub count: u64,
+    /// True if `count` is an estimate: only samples of a large output are examined.
+    pub about: bool,
+    /// True if all are equal, apart from white space at their ends; else they differ in numbers.
+    pub equal: bool,
+    /// Line number of the first one seen, from 1.
+    pub first: u64,
+    /// Line number of the last one seen.
+    pub last: u64,
+    /// Byte offset of the text of the first one.
+    pub offset: u64,
+    /// Bytes of that text, without white space at its ends; at most 1,024.
+    pub length: u32,
+}
+
+/// A passage that is unlike the rest of an output: lines that fit no repeated shape, or prose in
+/// what is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unlike {
+    /// Its first line, from 1.
+    pub line: u64,
+    /// Its last line.
+    pub last: u64,
+    /// The byte column of its beginning, from 1, if that is in a line that is shown nowhere whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u64>,
+    /// Byte offset of its text.
+    pub offset: u64,
+    /// Bytes of that text; at most 400.
+    pub length: u32,
+}
+
+/// The parts of an output that each begin with a line that names them: the files of a diff, the
+/// modules of a test run, the sections of a document.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sections {
+    /// The number of sections.
+    pub count: u64,
+    /// The first 16, then the 16 largest of the others, each in the order of the output.
+    pub shown: Vec<Section>,
+}
+
+impl Sections {
+    /// Returns true if the output has no sections.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// A section of an output. It ends where the next one begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Section {
+    /// Its first line, from 1.
+    pub line: u64,
+    /// Its last line.
+    pub last: u64,
+    /// Byte offset of its name.
+    pub offset: u64,
+    /// Bytes of its name; at most 256.
+    pub length: u32,
+}

@@ -1,0 +1,234 @@
+//! The interface between a view and the artifact that it shows.
+
+use std::io;
+
+use crate::model::{Analysis, Filters, Limits, Place, Record, Redactor};
+
+/// Bytes that can be read at any offset: an artifact on disk, or a slice in a test.
+///
+/// An implementation is a snapshot: `len` does not change, and neither do the bytes below it, as
+/// far as the implementation can know.
+pub trait Content: Send + Sync {
+    /// Returns the number of bytes.
+    fn len(&self) -> u64;
+
+    /// Returns true if there are no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads into `buffer` from `offset` on. Returns fewer bytes than requested only at the end.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Returns up to `length` bytes from `offset` on.
+    fn bytes(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        let left = self.len().saturating_sub(offset);
+        let mut buffer = vec![0; length.min(usize::try_from(left).unwrap_or(usize::MAX))];
+        let got = self.read_at(offset, &mut buffer)?;
+        buffer.truncate(got);
+        Ok(buffer)
+    }
+
+    /// Returns the last place at or before `offset` of which is known, without reading the bytes
+    /// before it, how many lines end there. Most contents know this of their beginning alone.
+    fn lines_before(&self, _offset: u64) -> io::Result<LinesBefore> {
+        Ok(LinesBefore::default())
+    }
+
+    /// Returns where the last line begins, if that is known without reading.
+    fn last_line(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// Returns true once the time of its reader is up for good: then reading fails with
+    /// [`io::ErrorKind::TimedOut`]. Who works long on what was read asks now and then.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+/// A place in a content, and the newlines before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinesBefore {
+    /// The bytes before the place.
+    pub offset: u64,
+    /// The newlines in them.
+    pub newlines: u64,
+}
+
+/// Returns the last place that `content` knows with fewer than `newlines` newlines before it: who
+/// looks for the end of so many lines can begin there. It is the beginning if there is no other.
+pub fn place_before_line(content: &dyn Content, newlines: u64) -> io::Result<LinesBefore> {
+    let (mut found, mut low, mut high) = (LinesBefore::default(), 0, content.len());
+    if content.lines_before(high)?.offset == 0 {
+        return Ok(found);
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let known = content.lines_before(middle)?;
+        if known.newlines < newlines {
+            (found, low) = (known, middle + 1);
+        } else {
+            // All from the known place on have so many.
+            high = known.offset;
+        }
+    }
+    Ok(found)
+}
+
+impl<C: Content + ?Sized> Content for &C {
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        (**self).read_at(offset, buffer)
+    }
+
+    fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
+        (**self).lines_before(offset)
+    }
+
+    fn last_line(&self) -> io::Result<Option<u64>> {
+        (**self).last_line()
+    }
+
+    fn is_over(&self) -> bool {
+        (**self).is_over()
+    }
+}
+
+impl Content for Vec<u8> {
+    fn len(&self) -> u64 {
+        <[u8] as Content>::len(self)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        <[u8] as Content>::read_at(self, offset, buffer)
+    }
+}
+
+impl Content for [u8] {
+    fn len(&self) -> u64 {
+        <[u8]>::len(self) as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let start = usize::try_from(offset).map_or(self.len(), |at| at.min(self.len()));
+        let count = buffer.len().min(self.len() - start);
+        buffer[..count].copy_from_slice(&self[start..start + count]);
+        Ok(count)
+    }
+}
+
+/// Implements [`Content::read_at`] for content of `length` bytes that is produced in pieces.
+///
+/// `copy` copies into a buffer what it has from an offset on: at least one byte, or none if the
+/// content has become shorter.
+pub fn read_pieces(
+    length: u64,
+    offset: u64,
+    buffer: &mut [u8],
+    mut copy: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() && offset + (done as u64) < length {
+        match copy(offset + done as u64, &mut buffer[done..])? {
+            0 => break,
+            count => done += count,
+        }
+    }
+    Ok(done)
+}
+
+/// Everything that a view is made from.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    /// The bytes.
+    pub content: &'a dyn Content,
+    /// The analysis of `content`, or of its first `analysis.bytes` bytes if there was no time to
+    /// read all of it.
+    pub analysis: &'a Analysis,
+    /// The record of the artifact in the manifest.
+    pub record: &'a Record,
+    /// The names of the artifact for its reader.
+    pub place: &'a Place,
+    /// The limits for its stand-ins.
+    pub limits: &'a Limits,
+    /// The names of other outputs of its name, which other hosts wrote.
+    pub same_name: &'a [String],
+    /// The redactor that masked the secrets in `content`. None if secrets are shown.
+    pub redacts: Option<&'a dyn Redactor>,
+    /// The runner of jq filters.
+    pub filters: &'a dyn Filters,
+}
+
+/// Bytes of a view that are reserved for the notice that secrets are redacted.
+pub const REDACTION_BYTES: usize = 256;
+
+impl<'a> Subject<'a> {
+    /// Returns the names that masks in `content` can have; none if secrets are shown.
+    pub fn mask_names(&self) -> &'a [String] {
+        self.redacts.map_or(&[], |redactor| redactor.names())
+    }
+
+    /// Returns the number of bytes that are stored, which for the log of a terminal is more than
+    /// `content` has.
+    pub fn size(&self) -> u64 {
+        if self.analysis.plain.is_some() { self.record.size } else { self.content.len() }
+    }
+
+    /// Returns the most bytes of a view, with all its notices but the one on redaction.
+    pub fn view_bytes(&self) -> usize {
+        view_bytes(self.redacts.is_some())
+    }
+}
+
+/// Returns what [`Subject::view_bytes`] does, given whether secrets are masked.
+pub fn view_bytes(masked: bool) -> usize {
+    Limits::VIEW_BYTES - if masked { REDACTION_BYTES } else { 0 }
+}
+
+impl std::fmt::Debug for Subject<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subject").field("place", self.place).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Knows the lines before each tenth byte.
+    struct Marked(Vec<u8>);
+
+    impl Content for Marked {
+        fn len(&self) -> u64 {
+            self.0.len() as u64
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read_at(offset, buffer)
+        }
+
+        fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
+            let offset = offset.min(self.len()) / 10 * 10;
+            let before = &self.0[..offset as usize];
+            let newlines = memchr::memchr_iter(b'\n', before).count() as u64;
+            Ok(LinesBefore { offset, newlines })
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_line_is_the_last_one_before_it() {
+        let content = Marked(b"a\nb\n".repeat(25));
+        for newlines in 1..=50 {
+            let place = place_before_line(&content, newlines).unwrap();
+            assert!(place.newlines < newlines, "{newlines}: {place:?}");
+            let next = content.lines_before(place.offset + 10).unwrap();
+            assert!(next.newlines >= newlines || next == place, "{newlines}: {place:?}");
+        }
+        let plain = content.0;
+        assert_eq!(place_before_line(&plain, 7).unwrap(), LinesBefore::default());
+    }
+}

@@ -1,0 +1,99 @@
+//! The limits on what goes into a conversation: outputs and stand-ins.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The limits of `formats.md`, with their defaults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// The most characters of an output that its summary shows whole.
+    pub max_inline_chars: u64,
+    /// As `max_inline_chars`, in bytes; the stricter limit decides.
+    pub max_inline_bytes: u64,
+    /// Lines of head, and of tail, in a summary.
+    pub snippet_lines: usize,
+    /// Bytes of head, and of tail, in a summary.
+    pub snippet_bytes: usize,
+    /// The most lines of an output that an envelope shows.
+    pub max_lines: u64,
+    /// As `max_lines`, in bytes; both apply.
+    pub max_bytes: u64,
+    /// The part of an output that an envelope shows.
+    pub direction: Direction,
+    /// The directory of the tool-output layout, relative to the program's current directory.
+    pub dir: PathBuf,
+    /// Days after which files of the tool-output layout are removed.
+    pub retention_days: u32,
+    /// The most bytes of an output that the message log holds whole.
+    pub message_threshold: u64,
+    /// Characters of a longer output that the message log holds.
+    pub message_preview: usize,
+    /// The most bytes of an output that a host with the `tool_output` tool is given whole.
+    pub tool_response_max_bytes: u64,
+    /// As `tool_response_max_bytes`, in tokens, if that is limited too; either one triggers.
+    pub token_budget: Option<u64>,
+    /// True if an output within the limits is stored as well: some limit is `mirror`.
+    pub mirror: bool,
+}
+
+/// The part of an output that is shown if not all of it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// The first lines.
+    #[default]
+    Head,
+    /// The last lines.
+    Tail,
+    /// Half of each.
+    HeadTail,
+}
+
+impl Limits {
+    /// A limit that never triggers. Sums with it do not overflow.
+    pub const NEVER: u64 = i64::MAX as u64;
+    /// Bytes of a stand-in. Hosts cut outputs at 8 to 50 KB, and it must pass through them whole.
+    pub const STAND_IN_BYTES: usize = 6 * 1024;
+    /// Lines of a stand-in.
+    pub const STAND_IN_LINES: usize = 200;
+    /// Characters of a line in a stand-in or a search result; longer lines are cut.
+    pub const LINE_CHARS: usize = 500;
+    /// Bytes of any other view. Every host that was measured reads as much whole.
+    pub const VIEW_BYTES: usize = 48 * 1024;
+    /// Lines of `.tail` and `.head`.
+    pub const TAIL_LINES: u64 = 200;
+}
+
+impl Limits {
+    /// Returns true if there is an output that they do not let through.
+    pub fn may_replace(&self) -> bool {
+        self.max_inline_bytes < Self::NEVER || self.max_inline_chars < Self::NEVER
+    }
+
+    /// Returns true if a model is given an output of `bytes` and `chars` as it is.
+    pub fn are_kept_by(&self, bytes: u64, chars: u64) -> bool {
+        chars <= self.max_inline_chars && bytes <= self.max_inline_bytes
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_inline_chars: 8000,
+            max_inline_bytes: 16384,
+            snippet_lines: 40,
+            snippet_bytes: 2048,
+            max_lines: 2000,
+            max_bytes: 51200,
+            direction: Direction::Head,
+            dir: PathBuf::from("tool-output"),
+            retention_days: 7,
+            message_threshold: 51200,
+            message_preview: 500,
+            tool_response_max_bytes: 12288,
+            token_budget: None,
+            mirror: false,
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Names of conversations and files: which are valid, and what they say of a file.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+
+use crate::model::text;
+
+/// Bytes of the longest name that the store's filesystem accepts (`NAME_MAX`).
+pub const NAME_MAX: usize = 255;
+/// The most directories inside each other below a conversation. It lets every tool create what it
+/// likes: the longest path that a system call takes has 16 bytes for each of so many names.
+pub const MAX_DEPTH: usize = 256;
+/// The prefix of names that the filesystem uses itself.
+const RESERVED: &[u8] = b".ctxfs";
+
+/// The reason why a name is not valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Empty, `.` or `..`.
+    #[error("a name cannot be empty, `.` or `..`")]
+    Empty,
+    /// Holds `/`, NUL or another control character.
+    #[error("a name cannot hold `/` or a control character")]
+    Control,
+    /// Begins with `.ctxfs`.
+    #[error("names that begin with `.ctxfs` are reserved")]
+    Reserved,
+    /// More than 255 bytes.
+    #[error("a name has at most 255 bytes")]
+    TooLong,
+    /// A directory inside more than [`MAX_DEPTH`] others.
+    #[error("at most {MAX_DEPTH} directories of a conversation lie inside each other")]
+    TooDeep,
+}
+
+/// One checked path component: the name of a conversation, an artifact or a directory.
+///
+/// It is not empty, `.` or `..`, holds no `/` and no control character, is not reserved and has at
+/// most 255 bytes. It need not be UTF-8. Joining one to a directory never leaves that directory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Component(OsString);
+
+impl Component {
+    /// Checks `name` and returns it as a component.
+    pub fn new(name: impl AsRef<OsStr>) -> Result<Self, NameError> {
+        Self::check(name.as_ref())?;
+        Ok(Self(name.as_ref().to_owned()))
+    }
+
+    /// Checks that `name` can be a component.
+    pub fn check(name: &OsStr) -> Result<(), NameError> {
+        let bytes = name.as_bytes();
+        if matches!(bytes, b"" | b"." | b"..") {
+            return Err(NameError::Empty);
+        }
+        if bytes.iter().any(|byte| byte.is_ascii_control() || *byte == b'/') {
+            return Err(NameError::Control);
+        }
+        if bytes.starts_with(RESERVED) {
+            return Err(NameError::Reserved);
+        }
+        if bytes.len() > NAME_MAX {
+            return Err(NameError::TooLong);
+        }
+        Ok(())
+    }
+
+    /// Returns the name for system calls.
+    pub fn as_os_str(&self) -> &OsStr {
+        &self.0
+    }
+
+    /// Returns the name as text, with `\xff` for a byte that is not UTF-8. Different names have
+    /// different texts.
+    pub fn to_text(&self) -> String {
+        text::encode(self.0.as_bytes())
+    }
+
+    /// Returns the name whose text is `text`.
+    pub fn from_text(text: &str) -> Result<Self, NameError> {
+        Self::new(OsStr::from_bytes(&text::decode(text)))
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_text())
+    }
+}
+
+impl AsRef<OsStr> for Component {
+    fn as_ref(&self) -> &OsStr {
+        &self.0
+    }
+}
+
+/// A path inside a conversation: one component or more, such as `artifacts/tool/9f3k.txt`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RelPath(OsString);
+
+impl RelPath {
+    /// Checks every component of `path`, which has no leading, trailing or doubled `/`.
+    pub fn new(path: impl AsRef<OsStr>) -> Result<Self, NameError> {
+        let path = path.as_ref();
+        for part in path.as_bytes().split(|byte| *byte == b'/') {
+            Component::check(OsStr::from_bytes(part))?;
+        }
+        Ok(Self(path.to_owned()))
+    }
+
+    /// Returns the path of `name` in the directory `parent`, or in the conversation itself.
+    pub fn below(parent: Option<&Self>, name: &OsStr) -> Result<Self, NameError> {
+        Component::check(name)?;
+        let Some(Self(parent)) = parent else { return Ok(Self(name.to_owned())) };
+        let mut path = OsString::with_capacity(parent.len() + 1 + name.len());
+        path.push(parent);
+        path.push("/");
+        path.push(name);
+        Ok(Self(path))
+    }
+
+    /// Returns the path of an artifact: `artifacts/tool/<name>` or `artifacts/terminal/<name>`.
+    pub fn artifact(folder: Folder, name: &Component) -> Self {
+        let mut path = OsString::from(folder.path());
+        path.push("/");
+        path.push(name);
+        Self(path)
+    }
+
+    /// Returns the path for system calls.
+    pub fn as_os_str(&self) -> &OsStr {
+        &self.0
+    }
+
+    /// Returns the path as text, which is made of the texts of its components.
+    pub fn to_text(&self) -> String {
+        text::encode(self.0.as_bytes())
+    }
+
+    /// Returns the path whose text is `text`.
+    pub fn from_text(text: &str) -> Result<Self, NameError> {
+        Self::new(OsStr::from_bytes(&text::decode(text)))
+    }
+
+    /// Returns the last component.
+    pub fn file_name(&self) -> &OsStr {
+        let bytes = self.0.as_bytes();
+        let start = memchr::memrchr(b'/', bytes).map_or(0, |at| at + 1);
+        OsStr::from_bytes(&bytes[start..])
+    }
+
+    /// Returns the directory of the file, or none if that is the conversation itself.
+    pub fn parent(&self) -> Option<Self> {
+        let bytes = self.0.as_bytes();
+        let end = memchr::memrchr(b'/', bytes)?;
+        Some(Self(OsStr::from_bytes(&bytes[..end]).to_owned()))
+    }
+
+    /// Returns true if the file is an artifact: it is under `artifacts/`, and its name is no
+    /// scratch name.
+    pub fn is_artifact(&self) -> bool {
+        self.0.as_bytes().starts_with(b"artifacts/") && !is_scratch(self.file_name())
+    }
+
+    /// Returns true if the file is the log of a command: it is under `artifacts/terminal`.
+    pub fn is_terminal(&self) -> bool {
+        self.0.as_bytes().starts_with(b"artifacts/terminal/")
+    }
+}
+
+impl fmt::Display for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_text())
+    }
+}
+
+/// The directory of an artifact, one for each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Folder {
+    /// `artifacts/tool`: the result of a tool call.
+    Tool,
+    /// `artifacts/terminal`: the log of a command.
+    Terminal,
+}
+
+impl Folder {
+    /// Returns the directory's path in the conversation.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Tool => "artifacts/tool",
+            Self::Terminal => "artifacts/terminal",
+        }
+    }
+}
+
+/// Returns true if a file of this name is scratch: stored like any other, never sealed, and without
+/// views.
+///
+/// These are names that begin with a dot or end in `~`, `.tmp`, `.part`, `.swp` or `.<random>.tmp`:
+/// editors, rsync and servers write such files before they rename them.
+pub fn is_scratch(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    let ends = |end: &[u8]| name.len() > end.len() && name.ends_with(end);
+    name.starts_with(b".") || ends(b"~") || ends(b".tmp") || ends(b".part") || ends(b".swp")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invalid_names() {
+        let cases: [(&[u8], NameError); 9] = [
+            (b"", NameError::Empty),
+            (b".", NameError::Empty),
+            (b"..", NameError::Empty),
+            (b"a/b", NameError::Control),
+            (b"a\nb", NameError::Control),
+            (b"\x7f", NameError::Control),
+            (b".ctxfs", NameError::Reserved),
+            (b".ctxfs-x", NameError::Reserved),
+            (&[b'a'; 256], NameError::TooLong),
+        ];
+        for (name, error) in cases {
+            assert_eq!(Component::new(OsStr::from_bytes(name)), Err(error), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn valid_names() {
+        for name in [&b"9f3k.txt"[..], b".x", b"a b", b"\xff\xfe", &[b'a'; 255]] {
+            assert!(Component::new(OsStr::from_bytes(name)).is_ok(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn scratch_names() {
+        for name in [".x", "a~", "a.tmp", "a.part", "a.swp", "a.0123abcd.tmp", ".a.txt.Xy12"] {
+            assert!(is_scratch(OsStr::new(name)), "{name}");
+        }
+        for name in ["a.txt", "tmp", "~a", "a.tmp.txt", "part"] {
+            assert!(!is_scratch(OsStr::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn artifacts_are_kept_names_under_artifacts() {
+        let is = |path: &str| RelPath::new(path).unwrap().is_artifact();
+        assert!(is("artifacts/tool/x.txt"));
+        assert!(is("artifacts/terminal/x.log"));
+        assert!(!is("artifacts/tool/x.tmp"));
+        assert!(!is("history/messages.jsonl"));
+        let is = |path: &str| RelPath::new(path).unwrap().is_terminal();
+        assert!(is("artifacts/terminal/x.log") && !is("artifacts/tool/x.txt"));
+    }
+
+    #[test]
+    fn paths_are_checked_by_component() {
+        let path = |path| RelPath::new(path).unwrap();
+        assert_eq!(RelPath::below(None, OsStr::new("a")), Ok(path("a")));
+        assert_eq!(RelPath::below(Some(&path("a/b")), OsStr::new("c")), Ok(path("a/b/c")));
+        assert_eq!(RelPath::below(Some(&path("a")), OsStr::new("..")), Err(NameError::Empty));
+        for path in ["", "/a", "a/", "a//b", "a/../b", "a/.ctxfs"] {
+            assert!(RelPath::new(path).is_err(), "{path}");
+        }
+    }
+}

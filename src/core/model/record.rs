@@ -1,0 +1,228 @@
+//! The record of an artifact in the manifest.
+
+mod raw;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::record::raw::RawRecord;
+use crate::model::{Analysis, LocalFile, ViewSizes};
+
+pub use raw::Stage;
+
+/// One line of the manifest. The last line for a path wins.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "RawRecord")]
+pub struct Record {
+    /// The path inside the conversation, as `RelPath::to_text` writes it:
+    /// `artifacts/tool/9f3k.txt`.
+    pub path: String,
+    /// The generation, from 1. It grows when the sealed artifact is opened for writing again.
+    pub generation: u64,
+    /// The state in the artifact's life.
+    #[serde(flatten)]
+    pub state: ArtifactState,
+    /// Bytes at the time of recording.
+    pub size: u64,
+    /// Last modification at the time of recording, in nanoseconds since the epoch. `analysis` is
+    /// valid as long as the file has this time and `size`.
+    pub modified: i64,
+    /// The file that was analysed. It has the record's digest as long as it is as this says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<LocalFile>,
+    /// Time when it was first seen, in milliseconds since the epoch.
+    pub created: i64,
+    /// The process that will seal the artifact, while it is live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
+    /// The call that produced it, as its writer described that.
+    #[serde(flatten)]
+    pub provenance: Provenance,
+    /// The result of analysis; absent while it is live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub analysis: Option<Analysis>,
+    /// The sizes of the views that directories list beside it, if it is small.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub view_sizes: Option<ViewSizes>,
+    /// True if its content is never to change: it was sealed where that was asked for.
+    #[serde(skip_serializing_if = "is_false")]
+    pub once: bool,
+    /// Present if the content was removed, or is about to be. The other fields then describe what
+    /// it was. It counts only if the file is gone; see `Conversation::record`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Removal>,
+    /// Present if its bytes are not on this disk, and where they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub far: Option<Far>,
+}
+
+/// Where bytes are that are not on this disk: in the bucket that hosts share.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Far {
+    /// The artifact in the bucket, `<segment>:<place>`.
+    pub origin: String,
+    /// The permission bits of its file.
+    #[serde(default = "far_mode")]
+    pub mode: u32,
+    /// True if the bytes came to this disk since: the file has them, and goes with its name.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub here: bool,
+}
+
+/// Returns the permission bits of a file of which no record tells them.
+fn far_mode() -> u32 {
+    0o600
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// A removal of content: by a rule, or, where content never changes, by anybody.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removal {
+    /// Time, in milliseconds since the epoch.
+    pub at: i64,
+    /// The setting that caused it, such as `keep_age`; `unlink` or `rename` if somebody did it.
+    pub rule: String,
+    /// The reason, in words that follow `because`.
+    pub why: String,
+    /// True if the line stays in the manifest for good, even if a later one for the path follows.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stays: bool,
+}
+
+impl Removal {
+    /// The rule of a removal by somebody.
+    pub const UNLINK: &str = "unlink";
+    /// The rule of a renaming: the content has another path.
+    pub const RENAME: &str = "rename";
+
+    /// Returns the removal at the time `at` of content that never changes, whose trace stays.
+    pub fn unlinked(at: i64) -> Self {
+        let why = "somebody removed it".to_owned();
+        Self { at, rule: Self::UNLINK.to_owned(), why, stays: true }
+    }
+
+    /// Returns the renaming of such content to the reference `to`.
+    pub fn renamed(at: i64, to: &str) -> Self {
+        let why = format!("it is {to} now");
+        Self { at, rule: Self::RENAME.to_owned(), why, stays: true }
+    }
+}
+
+/// A process, identified so that no later one is mistaken for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Its process id.
+    pub pid: u32,
+    /// Its start time, in clock ticks since boot (`proc_pid_stat(5)`, field 22).
+    pub started: u64,
+}
+
+/// The state of an artifact.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "state", content = "why")]
+pub enum ArtifactState {
+    /// A writer has it open, or had it open when it was last recorded.
+    #[default]
+    Live,
+    /// The last writer has closed it.
+    Sealed,
+    /// Its end may be missing, because its writer or the daemon died or there was no room. The text
+    /// says why.
+    Incomplete(String),
+    /// It was removed. Readers of the manifest treat the path as unknown.
+    Gone,
+}
+
+/// The provenance of an artifact: the call that produced it, as its writer described that by
+/// extended attributes or by options.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Provenance {
+    /// The id of the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// The id of the sub-agent that called, where several share a conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The kind of that sub-agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_type: Option<String>,
+    /// The tool that was called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The server that provides the tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The arguments of the call as they were given, usually JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args: Option<String>,
+    /// The exit code of a command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The duration of the call, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// The MIME type of the output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mime: Option<String>,
+}
+
+impl Provenance {
+    /// Returns `server/tool`, or the tool alone.
+    pub fn tool_name(&self) -> Option<String> {
+        match (&self.server, &self.tool) {
+            (Some(server), Some(tool)) => Some(format!("{server}/{tool}")),
+            (_, tool) => tool.clone(),
+        }
+    }
+
+    /// Takes the fields that are present in `newer`, and keeps the others.
+    pub fn update(&mut self, newer: &Self) {
+        fn take<T: Clone>(mine: &mut Option<T>, newer: Option<&T>) {
+            if let Some(newer) = newer {
+                *mine = Some(newer.clone());
+            }
+        }
+        take(&mut self.call, newer.call.as_ref());
+        take(&mut self.agent, newer.agent.as_ref());
+        take(&mut self.agent_type, newer.agent_type.as_ref());
+        take(&mut self.tool, newer.tool.as_ref());
+        take(&mut self.server, newer.server.as_ref());
+        take(&mut self.args, newer.args.as_ref());
+        take(&mut self.exit_code, newer.exit_code.as_ref());
+        take(&mut self.duration_ms, newer.duration_ms.as_ref());
+        take(&mut self.mime, newer.mime.as_ref());
+    }
+}
+
+impl Record {
+    /// Returns the call's id: the one that the writer gave, else the file's name without its
+    /// extension.
+    pub fn call(&self) -> &str {
+        let name = self.path.rsplit('/').next().unwrap_or(&self.path);
+        let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+        self.provenance.call.as_deref().unwrap_or(stem)
+    }
+
+    /// Returns it as the trace of content that had `size` and `modified`, and went as `removal`
+    /// says.
+    #[must_use]
+    pub fn retired(&self, size: u64, modified: i64, removal: Removal) -> Self {
+        Self { size, modified, owner: None, removed: Some(removal), ..self.clone() }
+    }
+
+    /// Returns the tokens of the content, or a quarter of its bytes if it was not analysed.
+    pub fn tokens(&self) -> u64 {
+        self.analysis.as_ref().map_or(self.size / 4, |found| found.tokens)
+    }
+
+    /// Returns the reason why the artifact is incomplete, if it is.
+    pub fn incomplete(&self) -> Option<&str> {
+        match &self.state {
+            ArtifactState::Incomplete(why) => Some(why),
+            ArtifactState::Live | ArtifactState::Sealed | ArtifactState::Gone => None,
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Redaction of secrets.
+//!
+//! A secret is replaced by a mask of the same length, `[redacted:jwt]*****`, so that offsets,
+//! sizes, lines and columns stay as they are, and views work on masked content as on any other.
+//!
+//! | module | has |
+//! |---|---|
+//! | `sets` | the patterns of well-known keys and tokens |
+//! | `known` | the patterns of the sets, tried where one may begin |
+//! | `rules` | the rules, compiled, and the secrets that they find |
+//! | `rendition` | what readers may see in place of bytes: without escape sequences, decoded |
+//! | `search` | the search for secrets in all renditions |
+//! | `mask` | the text of a mask |
+//! | `block` | the masking of content block by block, independent of who reads it |
+//! | `masked` | content with its secrets masked |
+//! | `masking_writer` | a writer that masks the bytes on their way to the disk |
+//! | `mask_counts` | a count of the masks in a text |
+
+mod block;
+mod known;
+mod mask;
+mod mask_counts;
+mod masked;
+mod masking_writer;
+mod rendition;
+mod rules;
+#[cfg(any(test, feature = "testing"))]
+pub mod samples;
+mod search;
+mod sets;
+
+pub use block::{BLOCK, masks, read_to_mask, settled};
+pub use mask_counts::{MaskCounter, MaskCounts};
+pub use masked::Masked;
+pub use masking_writer::MaskingWriter;
+pub use rules::{Rule, RuleError, SecretRules};
+pub use sets::{PatternSet, SETS};

@@ -1,0 +1,242 @@
+//! The patterns of the sets, each tried where one of its beginnings stands.
+//!
+//! One automaton looks for all beginnings; only there a regex is run, which is short. So the time
+//! of a search does not depend on what was searched before, and hostile text costs a limited number
+//! of times as much as other text. One regex of all patterns, run by lazy automata, is slower by hundreds of
+//! times for text that makes it build new states with each byte, such as base64 of JSON, and stays
+//! so for later text.
+
+use std::ops::Range;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input as Text};
+use regex_automata::meta::Regex;
+use regex_automata::{Anchored, Input, PatternID};
+
+use crate::redact::rules::{Match, RuleError, compile, group};
+use crate::redact::sets::{Before, SecretPattern, Tail};
+
+/// Most characters of the first and of the second part of a JSON Web Token.
+const JWT_HEADER: usize = 1000;
+const JWT_CLAIMS: usize = 4000;
+/// Fewest characters of its parts, without those that each begins with.
+const JWT_PART: usize = 10;
+/// What the first two parts begin with, in base64: an object.
+const JWT_OBJECT: &[u8] = b"eyJ";
+/// Fewest and most bytes of an assigned value.
+const VALUE_LEAST: usize = 8;
+const VALUE: usize = 1000;
+/// Most characters of the scheme of a URL.
+const SCHEME: usize = 21;
+
+/// Compiled patterns of the sets.
+pub(super) struct KnownPatterns {
+    /// Finds the beginnings of all patterns. None if there are no patterns.
+    beginnings: Option<AhoCorasick>,
+    /// The index of the pattern that each of these belongs to.
+    owners: Vec<usize>,
+    patterns: Vec<KnownPattern>,
+}
+
+struct KnownPattern {
+    before: Before,
+    regex: Regex,
+    /// The group that is the secret, if `tail` is none.
+    group: Option<usize>,
+    tail: Tail,
+}
+
+/// A place where a pattern may match. In order, the first that does is the next match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PatternStart {
+    pub(super) start: usize,
+    /// The index of the pattern.
+    pub(super) pattern: usize,
+}
+
+/// Runs of bytes that were looked at, so that they are not again from each beginning in them.
+#[derive(Debug, Default)]
+pub(super) struct KnownRuns {
+    value: Run,
+    /// The parts of a JSON Web Token.
+    jwt: [Run; 3],
+    /// Bytes in which no last line of a private key begins.
+    pub(super) keyless: Run,
+}
+
+/// Bytes that need not be looked at again.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    pub(super) range: Range<usize>,
+    /// The bytes that were looked at for it and those before it.
+    #[cfg(test)]
+    pub(super) looked: usize,
+}
+
+impl KnownPatterns {
+    pub(super) fn new(patterns: &[&SecretPattern]) -> Result<Self, RuleError> {
+        let mut compiled = Vec::new();
+        let mut beginnings: Vec<&str> = Vec::new();
+        let mut owners = Vec::new();
+        for (index, pattern) in patterns.iter().enumerate() {
+            let regex = compile(&[pattern.regex])?;
+            let group = group(&regex, PatternID::ZERO);
+            let SecretPattern { before, tail, .. } = **pattern;
+            compiled.push(KnownPattern { before, regex, group, tail });
+            beginnings.extend(pattern.beginnings);
+            owners.resize(beginnings.len(), index);
+        }
+        let finder = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .kind(Some(AhoCorasickKind::DFA))
+            .build(&beginnings)
+            .map_err(|_| RuleError::TooLarge)?;
+        let beginnings = (!owners.is_empty()).then_some(finder);
+        Ok(Self { beginnings, owners, patterns: compiled })
+    }
+
+    /// Returns the places in `bytes`, from `from` on, where a pattern may match, in order.
+    pub(super) fn candidates(&self, bytes: &[u8], from: usize) -> Vec<PatternStart> {
+        let mut candidates = Vec::new();
+        let Some(beginnings) = self.beginnings.as_ref().filter(|_| from <= bytes.len()) else {
+            return candidates;
+        };
+        for found in beginnings.find_overlapping_iter(Text::new(bytes).range(from..)) {
+            let pattern = self.owners[found.pattern().as_usize()];
+            let mut add = |start: usize| candidates.push(PatternStart { start, pattern });
+            match self.patterns[pattern].before {
+                Before::Anything => add(found.start()),
+                Before::Break => starts_after_break(bytes, found.start()).into_iter().for_each(add),
+                Before::Scheme => starts_of_scheme(bytes, found.start()).for_each(&mut add),
+            }
+        }
+        candidates.sort_unstable();
+        candidates.dedup();
+        candidates
+    }
+
+    /// Returns the match of the pattern of `candidate` there, if there is one.
+    pub(super) fn find(
+        &self,
+        bytes: &[u8],
+        candidate: PatternStart,
+        runs: &mut KnownRuns,
+    ) -> Option<Match> {
+        let KnownPattern { regex, group, tail, .. } = &self.patterns[candidate.pattern];
+        let input = Input::new(bytes).range(candidate.start..).anchored(Anchored::Yes);
+        let found = regex.search(&input)?.range();
+        // What a tail follows is the end of the match, and always has the same length.
+        let (inner, end) = match tail {
+            Tail::None => (secret(regex, *group, &input, &found), found.end),
+            Tail::Jwt => {
+                let start = found.end - JWT_OBJECT.len() - JWT_PART;
+                let end = runs.jwt_end(bytes, start)?;
+                (start..end, end)
+            }
+            Tail::Value => {
+                let start = found.end - VALUE_LEAST;
+                let (value, end) = runs.value_end(bytes, start)?;
+                (start..value, end)
+            }
+        };
+        Some(Match { rule: candidate.pattern, start: found.start, inner, end })
+    }
+}
+
+/// Returns the range of the secret in a match, which `found` is.
+fn secret(
+    regex: &Regex,
+    group: Option<usize>,
+    input: &Input<'_>,
+    found: &Range<usize>,
+) -> Range<usize> {
+    let Some(group) = group else { return found.clone() };
+    let mut groups = regex.create_captures();
+    regex.search_captures(&input.clone().range(found.clone()), &mut groups);
+    groups.get_group(group).map_or(found.clone(), |span| span.range())
+}
+
+impl KnownRuns {
+    /// Returns the end of the value that begins at `start`, and of the byte that ends it.
+    fn value_end(&mut self, bytes: &[u8], start: usize) -> Option<(usize, usize)> {
+        let end = self.value.end(bytes, start, is_in_value);
+        let is_ended = bytes.get(end).is_none_or(|byte| !b"({[".contains(byte));
+        (end - start <= VALUE && is_ended).then_some((end, bytes.len().min(end + 1)))
+    }
+
+    /// Returns the end of the JSON Web Token that begins at `start`.
+    fn jwt_end(&mut self, bytes: &[u8], start: usize) -> Option<usize> {
+        let [header, claims, signature] = &mut self.jwt;
+        let first = start + JWT_OBJECT.len();
+        let header_end = header.end(bytes, first, is_in_token);
+        bytes[header_end..].strip_prefix(b".")?.strip_prefix(JWT_OBJECT)?;
+        let second = header_end + 1 + JWT_OBJECT.len();
+        let claims_end = claims.end(bytes, second, is_in_token);
+        bytes[claims_end..].strip_prefix(b".")?;
+        let third = claims_end + 1;
+        let end = signature.end(bytes, third, is_in_token);
+        let is_whole = header_end - first <= JWT_HEADER
+            && (JWT_PART..=JWT_CLAIMS).contains(&(claims_end - second))
+            && end - third >= JWT_PART;
+        is_whole.then_some(end)
+    }
+
+    /// Returns the number of bytes that were looked at for all runs.
+    #[cfg(test)]
+    pub(super) fn looked(&self) -> usize {
+        [&self.value, &self.keyless].into_iter().chain(&self.jwt).map(|run| run.looked).sum()
+    }
+}
+
+impl Run {
+    /// Returns the end of the bytes of one kind from `start` on.
+    fn end(&mut self, bytes: &[u8], start: usize, is_in: impl Fn(u8) -> bool) -> usize {
+        if !self.range.contains(&start) {
+            let length = bytes[start..].iter().position(|byte| !is_in(*byte));
+            self.set(start..length.map_or(bytes.len(), |length| start + length));
+        }
+        self.range.end
+    }
+
+    /// Keeps a range that was looked at.
+    pub(super) fn set(&mut self, range: Range<usize>) {
+        #[cfg(test)]
+        {
+            self.looked += range.len();
+        }
+        self.range = range;
+    }
+}
+
+fn is_in_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+fn is_in_value(byte: u8) -> bool {
+    !matches!(byte, b'\t'..=b'\r' | b' ') && !b"\"'<>\\,;(){}[]".contains(&byte)
+}
+
+/// Returns where a match starts whose text begins at `at` after a word boundary or an escape.
+fn starts_after_break(bytes: &[u8], at: usize) -> Option<usize> {
+    match bytes[..at] {
+        [.., b'\\', b'n' | b'r' | b't'] => Some(at - 2),
+        [.., before] if is_word(before) => None,
+        _ => Some(at),
+    }
+}
+
+/// Returns where a URL may start whose scheme ends before `end`.
+fn starts_of_scheme(bytes: &[u8], end: usize) -> impl Iterator<Item = usize> {
+    let is_in_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte);
+    let starts = (end.saturating_sub(SCHEME)..end).rev();
+    starts.take_while(move |at| is_in_scheme(bytes[*at])).filter(move |at| {
+        let is_first = *at == 0 || !is_word(bytes[*at - 1]);
+        is_first && end - at > 1 && bytes[*at].is_ascii_alphabetic()
+    })
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+#[cfg(test)]
+mod tests;

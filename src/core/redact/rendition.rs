@@ -1,0 +1,313 @@
+//! The renditions of a text: what its readers may see in place of its bytes.
+//!
+//! A terminal shows no escape sequences, a summary leaves them out, and a filter prints the text
+//! of a string of JSON without its escapes. A secret must be found in each of these, and masked in
+//! the bytes that it was made from. So a rendition knows the place of each of its bytes.
+//!
+//! Escapes are decoded wherever they stand, since a text may hold JSON anywhere, and repeatedly,
+//! since a string of JSON may hold JSON.
+
+use std::ops::Range;
+
+use crate::materialize::{escape_length, text_ranges};
+
+/// The most times that the escapes of JSON are decoded: a message holds the output of a tool, which
+/// holds a response, which holds a document.
+const LEVELS: usize = 5;
+const ESCAPE: u8 = 0x1b;
+/// Bytes that are looked at together for a control character.
+const CHUNK: usize = 64;
+
+/// A text that is made of another one by leaving out and decoding parts of it.
+pub(super) struct Rendition {
+    /// The text.
+    pub(super) text: Vec<u8>,
+    /// For each byte of the text, the bytes of the original that it was made from.
+    places: Vec<Place>,
+}
+
+/// A range of the original. A window of content is far smaller than 4 GiB.
+#[derive(Clone, Copy)]
+struct Place {
+    start: u32,
+    end: u32,
+}
+
+/// A way to leave out what a reader does not see. `None` where nothing is to be left out.
+type Strip = fn(&Rendition) -> Option<Rendition>;
+
+/// Passes each rendition of `bytes` that differs from them to `visit`: at most 17, none of them
+/// longer than `bytes`.
+pub(super) fn each_rendition(bytes: &[u8], visit: &mut dyn FnMut(&Rendition)) {
+    let strips: [Strip; 2] = [Rendition::cleaned, Rendition::on_terminal];
+    let mut left = strips.to_vec();
+    let mut decoded = Rendition::of(bytes);
+    for level in 0..=LEVELS {
+        left.retain(|strip| {
+            let Some(stripped) = strip(&decoded) else { return true };
+            stripped.each_stripped(level, *strip, visit);
+            false
+        });
+        match decoded.decoded().filter(|_| level < LEVELS) {
+            Some(next) => decoded = next,
+            None => break,
+        }
+        visit(&decoded);
+    }
+}
+
+impl Rendition {
+    fn of(bytes: &[u8]) -> Self {
+        let places = (0..bytes.len() as u32).map(|at| Place { start: at, end: at + 1 });
+        Self { text: bytes.to_vec(), places: places.collect() }
+    }
+
+    /// Returns the bytes of the original from which a part of the text was made. The part is not
+    /// empty.
+    pub(super) fn original(&self, part: &Range<usize>) -> Range<usize> {
+        self.places[part.start].start as usize..self.places[part.end - 1].end as usize
+    }
+
+    /// Passes this text, which is `stripped` of a text decoded `level` times, to `visit`, and then
+    /// what is decoded and stripped of it.
+    fn each_stripped(&self, level: usize, strip: Strip, visit: &mut dyn FnMut(&Self)) {
+        visit(self);
+        let Some(decoded) = self.decoded().filter(|_| level < LEVELS) else { return };
+        let stripped = strip(&decoded).unwrap_or(decoded);
+        stripped.each_stripped(level + 1, strip, visit);
+    }
+
+    /// Returns the text without escape sequences, as a view cleans it.
+    fn cleaned(&self) -> Option<Self> {
+        let mut cleaned = Self::empty();
+        let (mut at, mut kept, mut line_end) = (0, 0, 0);
+        while let Some(escape) = memchr::memchr(ESCAPE, &self.text[at..]).map(|next| at + next) {
+            if line_end <= escape {
+                let rest = &self.text[escape..];
+                line_end = escape + memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            }
+            let length = escape_length(&self.text[escape..line_end]);
+            if length > 0 {
+                cleaned.copy(self, kept..escape);
+                kept = escape + length;
+            }
+            at = escape + length.max(1);
+        }
+        cleaned.unless_same(self, kept)
+    }
+
+    /// Returns the text that a terminal shows: without control characters and overwritten text.
+    fn on_terminal(&self) -> Option<Self> {
+        if !self.is_more_than_coloured() {
+            return None;
+        }
+        let parts = text_ranges(&self.text);
+        let kept: usize = parts.iter().map(ExactSizeIterator::len).sum();
+        (kept < self.text.len()).then(|| {
+            let mut shown = Self::empty();
+            for part in parts {
+                shown.copy(self, part);
+            }
+            shown
+        })
+    }
+
+    /// Returns true if a terminal may leave out more of the text than a view that cleans it:
+    /// control characters besides those of plain sequences and of line ends.
+    fn is_more_than_coloured(&self) -> bool {
+        let mut at = 0;
+        while let Some(control) = next_control(&self.text[at..]) {
+            let length = plain_length(&self.text[at + control..]);
+            if length == 0 {
+                return true;
+            }
+            at += control + length;
+        }
+        false
+    }
+
+    /// Returns the text with the escapes of JSON decoded.
+    fn decoded(&self) -> Option<Self> {
+        let mut decoded = Self::empty();
+        let (mut at, mut kept) = (0, 0);
+        while let Some(escape) = memchr::memchr(b'\\', &self.text[at..]).map(|next| at + next) {
+            // This one ends a sequence of a terminal. JSON has no such character.
+            let is_terminator = escape > 0 && self.text[escape - 1] == ESCAPE;
+            let Some((character, length)) =
+                escaped(&self.text[escape..]).filter(|_| !is_terminator)
+            else {
+                at = escape + 1;
+                continue;
+            };
+            decoded.copy(self, kept..escape);
+            let (start, end) = (self.places[escape], self.places[escape + length - 1]);
+            let place = Place { start: start.start, end: end.end };
+            decoded.text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            decoded.places.resize(decoded.text.len(), place);
+            at = escape + length;
+            kept = at;
+        }
+        decoded.unless_same(self, kept)
+    }
+
+    fn empty() -> Self {
+        Self { text: Vec::new(), places: Vec::new() }
+    }
+
+    fn copy(&mut self, of: &Self, part: Range<usize>) {
+        self.text.extend_from_slice(&of.text[part.clone()]);
+        self.places.extend_from_slice(&of.places[part]);
+    }
+
+    /// Returns the text with what follows `kept` in `of`. Returns `None` if nothing comes before.
+    fn unless_same(mut self, of: &Self, kept: usize) -> Option<Self> {
+        (kept > 0).then(|| {
+            self.copy(of, kept..of.text.len());
+            self
+        })
+    }
+}
+
+/// Returns the index of the first control character that is no blank and ends no line.
+fn next_control(text: &[u8]) -> Option<usize> {
+    let is_control =
+        |byte: &u8| *byte == 0x7f || (*byte < b' ' && !matches!(*byte, b'\n' | b'\t' | 0));
+    let mut at = 0;
+    for chunk in text.chunks(CHUNK) {
+        // Without a branch for each byte, this takes a few instructions for 32 bytes.
+        if chunk.iter().fold(false, |has, byte| has | is_control(byte)) {
+            return chunk.iter().position(is_control).map(|control| at + control);
+        }
+        at += chunk.len();
+    }
+    None
+}
+
+/// Returns the length of the line end or the sequence that `text` begins with, if that is whole and
+/// any reader leaves out all of it. Returns 0 otherwise.
+fn plain_length(text: &[u8]) -> usize {
+    if text.starts_with(b"\r\n") {
+        return 1;
+    }
+    let length = if text.starts_with(b"\x1b[") { escape_length(text) } else { 0 };
+    let is_whole = length > 2 && matches!(text[length - 1], b'@'..=b'~');
+    if is_whole { length } else { 0 }
+}
+
+/// Returns the character that `text`, which begins with a backslash, begins with, and the length of
+/// its escape. Returns `None` if that is no escape of JSON.
+fn escaped(text: &[u8]) -> Option<(char, usize)> {
+    let character = match *text.get(1)? {
+        byte @ (b'"' | b'\\' | b'/') => byte as char,
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'u' => return escaped_unit(text),
+        _ => return None,
+    };
+    Some((character, 2))
+}
+
+/// Returns the character of one or two UTF-16 code units, `\u0041` or `\ud83d\ude00`. Half of a
+/// pair is U+FFFD.
+fn escaped_unit(text: &[u8]) -> Option<(char, usize)> {
+    let first = unit(text)?;
+    let second = unit(&text[UNIT..]).filter(|_| (0xd800..0xdc00).contains(&first));
+    let pair = second.and_then(|second| char::decode_utf16([first, second]).next()?.ok());
+    let single = || char::from_u32(first.into()).unwrap_or(char::REPLACEMENT_CHARACTER);
+    Some(pair.map_or_else(|| (single(), UNIT), |pair| (pair, 2 * UNIT)))
+}
+
+/// Bytes of `\u0041`.
+const UNIT: usize = 6;
+
+/// Returns the code unit that `text` begins with.
+fn unit(text: &[u8]) -> Option<u16> {
+    let digits = text.get(..UNIT)?.strip_prefix(b"\\u")?;
+    let is_number = digits.iter().all(u8::is_ascii_hexdigit);
+    u16::from_str_radix(str::from_utf8(digits).ok().filter(|_| is_number)?, 16).ok()
+}
+
+/// Returns the escape of JSON in `bytes` that begins before `at` and ends after it.
+pub(super) fn escape_around(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+    let starts = at.saturating_sub(2 * UNIT - 1)..at;
+    starts.filter(|start| bytes[*start] == b'\\').find_map(|start| {
+        let before = bytes[..start].iter().rev();
+        let backslashes = before.take_while(|byte| **byte == b'\\').count();
+        let (_, length) = escaped(&bytes[start..]).filter(|_| backslashes % 2 == 0)?;
+        (start + length > at).then(|| start..start + length)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(bytes: &[u8]) -> Vec<String> {
+        let mut texts = Vec::new();
+        each_rendition(bytes, &mut |rendition| {
+            assert_eq!(rendition.text.len(), rendition.places.len());
+            assert!(rendition.text.len() <= bytes.len());
+            texts.push(String::from_utf8_lossy(&rendition.text).into_owned());
+        });
+        texts
+    }
+
+    #[test]
+    fn a_text_that_all_readers_see_alike_has_no_rendition() {
+        for text in ["", "plain\n\ttext", "\u{20ac}", r"C:\Windows\q"] {
+            assert_eq!(texts(text.as_bytes()), Vec::<String>::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn escapes_of_json_are_decoded_to_some_depth() {
+        assert_eq!(texts(br#""a\/\u0041\n\"\u00e9""#), ["\"a/A\n\"\u{e9}\""]);
+        assert_eq!(
+            texts(br"\ud83d\ude00 \ud83d \u12 \ude00"),
+            ["\u{1f600} \u{fffd} \\u12 \u{fffd}"]
+        );
+        let nested = ["\\\\/", "\\/", "/"];
+        assert_eq!(texts(br"\\\/"), &nested[1..]);
+        assert_eq!(texts(&b"\\".repeat(15)).len(), 4);
+    }
+
+    #[test]
+    fn escape_sequences_are_left_out() {
+        // A view that cleans colours and a terminal show the same; of other sequences, each may
+        // leave out more.
+        assert_eq!(texts(b"a\x1b[1mb\x1b[0m\r\n"), ["ab\r\n"]);
+        assert_eq!(texts(b"\x1b]8;;u\x1b\\/a\n"), ["/a\n", "/a\n"]);
+        assert_eq!(texts(b"10%\rcd\n"), ["cd\n"]);
+        assert!(texts(b"ab\rcd\n").is_empty(), "no progress is drawn over");
+        assert_eq!(texts(b"a\x08\x07b\r\n"), ["ab\n"]);
+    }
+
+    #[test]
+    fn one_may_hold_the_other() {
+        assert!(texts(br"a\u001b[1mb").contains(&"ab".to_owned()));
+        assert!(texts(b"a\\\x1b[1m/b").contains(&"a/b".to_owned()));
+        assert!(texts(b"\\\\\x1b[1mu0041\\u001b[0mB").contains(&"AB".to_owned()));
+    }
+
+    #[test]
+    fn places_are_those_of_the_original() {
+        let bytes = b"x\x1b[1m\\u0041\x1b[0mB\\/";
+        each_rendition(bytes, &mut |rendition| {
+            let Some(at) = memchr::memmem::find(&rendition.text, b"AB/") else { return };
+            assert_eq!(rendition.original(&(at..at + 3)), 5..bytes.len());
+            assert_eq!(rendition.original(&(at..at + 1)), 5..11);
+        });
+    }
+
+    #[test]
+    fn renditions_are_few_and_no_longer_than_the_text() {
+        for piece in
+            [&b"\\"[..], b"\x1b", b"\x1b[m", b"\x1b]", b"\\u001b", b"\\u005c", b"\r", b"\\\x1b[m"]
+        {
+            assert!(texts(&piece.repeat(10_000)).len() <= 17);
+        }
+    }
+}

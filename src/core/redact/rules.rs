@@ -1,0 +1,358 @@
+//! Rules: compiled patterns, and the secrets that they find.
+
+use std::iter::Peekable;
+use std::ops::Range;
+use std::sync::LazyLock;
+use std::vec;
+
+use regex::bytes::Regex;
+use regex_automata::util::syntax;
+use regex_automata::{Anchored, Input, PatternID, meta};
+
+use crate::redact::block::REACH;
+use crate::redact::known::{KnownPatterns, KnownRuns, PatternStart, Run};
+use crate::redact::mask;
+use crate::redact::sets::{PatternSet, SecretCheck};
+
+/// Memory of the compiled patterns.
+const PATTERN_BYTES: usize = 10 << 20;
+/// Bytes of the longest name of a rule, which appears in every mask.
+const NAME_BYTES: usize = 32;
+/// Bytes of the longest last line of a private key.
+const KEY_END_BYTES: usize = 71;
+/// The name of the group in a user's pattern that is the secret.
+const SECRET: &str = "secret";
+
+/// A rule of the user's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// The name in its masks.
+    pub name: String,
+    /// A regular expression. Its group `secret` is masked, else its first group, else the whole
+    /// match.
+    pub regex: String,
+}
+
+/// The reason why rules are not valid. The number is that of the rule, from 0.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    /// A name that cannot appear in a mask.
+    #[error("a rule's name is 1 to 32 letters, digits, `-` and `_`")]
+    Name(usize),
+    /// A regular expression that does not parse, or is too large.
+    #[error("the regex is not valid: {1}")]
+    Regex(usize, String),
+    /// A regular expression that matches the empty text.
+    #[error("the regex matches the empty text")]
+    Empty(usize),
+    /// Rules that together are too large.
+    #[error("the rules together are too large")]
+    TooLarge,
+}
+
+impl RuleError {
+    /// Returns the number of the invalid rule, or none if all of them together are too large.
+    pub fn rule(&self) -> Option<usize> {
+        match self {
+            Self::Name(rule) | Self::Regex(rule, _) | Self::Empty(rule) => Some(*rule),
+            Self::TooLarge => None,
+        }
+    }
+}
+
+/// Compiled rules that find secrets.
+pub struct SecretRules {
+    /// The user's own rules, which come before all others.
+    own: Option<meta::Regex>,
+    known: KnownPatterns,
+    /// The number of own rules.
+    own_count: usize,
+    patterns: Vec<CompiledRule>,
+    names: Vec<String>,
+}
+
+/// A rule whose pattern is compiled.
+struct CompiledRule {
+    name: String,
+    check: SecretCheck,
+    /// The group of an own rule that is the secret.
+    group: Option<usize>,
+}
+
+/// A match of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Match {
+    pub(super) rule: usize,
+    pub(super) start: usize,
+    /// The range of the secret.
+    pub(super) inner: Range<usize>,
+    pub(super) end: usize,
+}
+
+/// A secret that was found.
+pub(super) struct Secret<'a> {
+    pub(super) name: &'a str,
+    pub(super) range: Range<usize>,
+}
+
+impl SecretRules {
+    /// Compiles the user's `own` rules and the patterns of `sets`, in this order.
+    pub fn new(sets: &[&PatternSet], own: &[Rule]) -> Result<Self, RuleError> {
+        for (number, rule) in own.iter().enumerate() {
+            check(number, rule)?;
+        }
+        let known: Vec<_> = sets.iter().flat_map(|set| set.patterns).collect();
+        let regexes: Vec<&str> = own.iter().map(|rule| rule.regex.as_str()).collect();
+        let regex = if own.is_empty() { None } else { Some(compile(&regexes)?) };
+        let mut patterns = Vec::new();
+        for (number, rule) in own.iter().enumerate() {
+            let group = regex.as_ref().and_then(|regex| group(regex, PatternID::must(number)));
+            let name = rule.name.clone();
+            patterns.push(CompiledRule { name, check: SecretCheck::None, group });
+        }
+        patterns.extend(known.iter().map(|pattern| CompiledRule {
+            name: pattern.label.to_owned(),
+            check: pattern.check,
+            group: None,
+        }));
+        let mut names: Vec<String> = Vec::new();
+        for CompiledRule { name, .. } in &patterns {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        let (known, own_count) = (KnownPatterns::new(&known)?, own.len());
+        Ok(Self { own: regex, known, own_count, patterns, names })
+    }
+
+    /// Returns the names that masks can have.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Returns the secrets that begin in `bytes` from `from` on, in order, as far as they are seen
+    /// in the bytes themselves; see [`SecretRules::secrets`].
+    pub(super) fn find<'a, 'b>(
+        &'a self,
+        bytes: &'b [u8],
+        from: usize,
+    ) -> impl Iterator<Item = Secret<'a>> + use<'a, 'b> {
+        let mut matches = Matches::new(self, bytes, from);
+        let mut at = from;
+        std::iter::from_fn(move || {
+            loop {
+                let found = matches.next(at)?;
+                let (secret, next) = self.secret(bytes, &found, &mut matches.runs);
+                at = next;
+                if secret.is_some() {
+                    return secret;
+                }
+            }
+        })
+    }
+
+    /// Returns the secret of a match, if it is one, and the index to continue from.
+    fn secret(
+        &self,
+        bytes: &[u8],
+        found: &Match,
+        runs: &mut KnownRuns,
+    ) -> (Option<Secret<'_>>, usize) {
+        let CompiledRule { name, check, .. } = &self.patterns[found.rule];
+        let Some(end) = accepted(bytes, &found.inner, *check, runs) else {
+            return (None, found.inner.start.max(found.start + 1));
+        };
+        let range = widened(found.inner.start..end, found.start);
+        (Some(Secret { name, range }), end.max(found.end).max(found.start + 1))
+    }
+}
+
+/// The matches in a text, as if all patterns were alternatives of one regex.
+struct Matches<'r, 'b> {
+    rules: &'r SecretRules,
+    bytes: &'b [u8],
+    candidates: Peekable<vec::IntoIter<PatternStart>>,
+    runs: KnownRuns,
+    /// The states of the regex of own rules. No other search gets them: text may make it slow.
+    own_cache: Option<meta::Cache>,
+    own: NextOwn,
+}
+
+/// The next match of an own rule.
+enum NextOwn {
+    Unknown,
+    None,
+    At(Match),
+}
+
+impl<'r, 'b> Matches<'r, 'b> {
+    fn new(rules: &'r SecretRules, bytes: &'b [u8], from: usize) -> Self {
+        Self {
+            rules,
+            bytes,
+            candidates: rules.known.candidates(bytes, from).into_iter().peekable(),
+            runs: KnownRuns::default(),
+            own_cache: rules.own.as_ref().map(meta::Regex::create_cache),
+            own: NextOwn::Unknown,
+        }
+    }
+
+    /// Finds the first match that starts at `at` or later, which is not before the last one.
+    fn next(&mut self, at: usize) -> Option<Match> {
+        let own = self.next_own(at);
+        loop {
+            let candidate = self.candidates.peek().copied();
+            let is_first = |candidate: &PatternStart| {
+                own.as_ref().is_none_or(|own| candidate.start < own.start)
+            };
+            let Some(candidate) = candidate.filter(is_first) else { return own };
+            self.candidates.next();
+            if candidate.start >= at
+                && let Some(mut found) =
+                    self.rules.known.find(self.bytes, candidate, &mut self.runs)
+            {
+                found.rule += self.rules.own_count;
+                return Some(found);
+            }
+        }
+    }
+
+    fn next_own(&mut self, at: usize) -> Option<Match> {
+        let (regex, cache) = (self.rules.own.as_ref()?, self.own_cache.as_mut()?);
+        match &self.own {
+            NextOwn::At(own) if own.start >= at => return Some(own.clone()),
+            NextOwn::None => return None,
+            NextOwn::At(_) | NextOwn::Unknown => {}
+        }
+        let is_inside = at <= self.bytes.len();
+        let found = is_inside
+            .then(|| own_match(regex, cache, &self.rules.patterns, self.bytes, at))
+            .flatten();
+        self.own = found.clone().map_or(NextOwn::None, NextOwn::At);
+        found
+    }
+}
+
+fn own_match(
+    regex: &meta::Regex,
+    cache: &mut meta::Cache,
+    rules: &[CompiledRule],
+    bytes: &[u8],
+    at: usize,
+) -> Option<Match> {
+    let found = regex.search_with(cache, &Input::new(bytes).range(at..))?;
+    let (rule, range) = (found.pattern().as_usize(), found.range());
+    let inner = rules[rule].group.and_then(|group| {
+        let mut groups = regex.create_captures();
+        let anchored = Anchored::Pattern(found.pattern());
+        let input = Input::new(bytes).range(range.clone()).anchored(anchored);
+        regex.search_captures_with(cache, &input, &mut groups);
+        groups.get_group(group).map(|span| span.range())
+    });
+    Some(Match { rule, start: range.start, inner: inner.unwrap_or(range.clone()), end: range.end })
+}
+
+impl std::fmt::Debug for SecretRules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SecretRules").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+fn check(number: usize, rule: &Rule) -> Result<(), RuleError> {
+    let name = rule.name.as_bytes();
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if name.is_empty() || name.len() > NAME_BYTES || !name.iter().all(plain) {
+        return Err(RuleError::Name(number));
+    }
+    let regex = Regex::new(&rule.regex).map_err(|error| {
+        let message = error.to_string();
+        // The message begins with the pattern and ends with the error.
+        let last = message.lines().last().unwrap_or_default();
+        RuleError::Regex(number, last.trim_start_matches("error: ").trim().to_owned())
+    })?;
+    if regex.is_match(b"") { Err(RuleError::Empty(number)) } else { Ok(()) }
+}
+
+/// Compiles `regexes` into one.
+pub(super) fn compile(regexes: &[&str]) -> Result<meta::Regex, RuleError> {
+    meta::Regex::builder()
+        .configure(meta::Config::new().nfa_size_limit(Some(PATTERN_BYTES)).utf8_empty(false))
+        .syntax(syntax::Config::new().utf8(false).multi_line(true))
+        .build_many(regexes)
+        .map_err(|_| RuleError::TooLarge)
+}
+
+/// Returns the group of a pattern that is the secret.
+pub(super) fn group(regex: &meta::Regex, pattern: PatternID) -> Option<usize> {
+    let info = regex.group_info();
+    let first = (info.group_len(pattern) > 1).then_some(1);
+    info.to_index(pattern, SECRET).or(first)
+}
+
+/// Returns the end of the secret that begins with `inner`, or none if that is no secret.
+fn accepted(
+    bytes: &[u8],
+    inner: &Range<usize>,
+    check: SecretCheck,
+    runs: &mut KnownRuns,
+) -> Option<usize> {
+    let value = &bytes[inner.clone()];
+    match check {
+        SecretCheck::None => Some(inner.end),
+        SecretCheck::Literal => is_literal(value).then_some(inner.end),
+        SecretCheck::Mixed => {
+            // Folds without an early exit compile to vector instructions.
+            let letters = value.iter().fold(false, |has, byte| has | byte.is_ascii_alphabetic());
+            let digits = value.iter().fold(false, |has, byte| has | byte.is_ascii_digit());
+            let mixed = letters && digits;
+            (mixed && is_literal(value)).then_some(inner.end)
+        }
+        SecretCheck::Key => key_end(bytes, inner, &mut runs.keyless),
+    }
+}
+
+/// Returns true if a value is no placeholder and no mask.
+fn is_literal(value: &[u8]) -> bool {
+    !matches!(value.first(), Some(b'$' | b'{' | b'%' | b'*' | b'[' | b'<'))
+}
+
+/// Extends a short secret to the left, into the match that begins at `start`, so that its mask can
+/// be recognised.
+fn widened(secret: Range<usize>, start: usize) -> Range<usize> {
+    let wanted = secret.end.saturating_sub(mask::LEAST);
+    secret.start.min(wanted.max(start))..secret.end
+}
+
+/// Returns the end of the private key whose first line is `first`: that of its last line, if there
+/// is one, else that of the last line that looks like part of a key. First lines come in order, and
+/// no last line begins before the end of `keyless`.
+fn key_end(bytes: &[u8], first: &Range<usize>, keyless: &mut Run) -> Option<usize> {
+    let farthest = bytes.len().min(first.start + REACH);
+    let start = first.end.min(farthest);
+    let from = start.max(keyless.range.end);
+    if let Some(last) = KEY_END.find(&bytes[from..farthest]) {
+        return Some(from + last.end());
+    }
+    keyless.set(from..from.max(farthest.saturating_sub(KEY_END_BYTES)));
+    let body = KEY_BODY.find(&bytes[start..farthest])?;
+    (!body.is_empty()).then_some(start + body.end())
+}
+
+static KEY_END: LazyLock<Regex> = LazyLock::new(|| {
+    let regex = r"(?-u)-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----";
+    Regex::new(regex).expect("it is tested")
+});
+
+static KEY_BODY: LazyLock<Regex> = LazyLock::new(|| {
+    let gap = r"(?:\s|\\[nrt])+";
+    let line = "[A-Za-z0-9+/=]{32,}";
+    let header = r"(?:Proc-Type|DEK-Info|Version|Comment): [^\n\\]{0,100}";
+    let last = format!("{gap}[A-Za-z0-9+/=]{{1,31}}");
+    // More headers than any key has are not looked at again from each first line among them.
+    let headers = format!("(?:{gap}{header}){{0,8}}");
+    let regex = format!(r"(?-u)\A(?:{headers}(?:{gap}{line})+(?:{last})?)?");
+    Regex::new(&regex).expect("it is tested")
+});
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! Attributes of nodes, in the filesystem's own types.
+
+use std::time::{Duration, SystemTime};
+
+use ctxfs_store::{FileType, Stat, Time};
+
+/// The number of a node. No number is used twice while a mount lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ino(pub u64);
+
+impl Ino {
+    /// The root, as FUSE fixes it.
+    pub const ROOT: Self = Self(1);
+    /// The directory of all conversations on a mount whose root is a single conversation. No name
+    /// leads there.
+    pub(crate) const ABOVE: Self = Self(0);
+}
+
+/// The number of an open file or directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fh(pub u64);
+
+/// The type of a node, as the kernel sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+}
+
+impl FileKind {
+    pub(crate) fn of(kind: FileType) -> Self {
+        match kind {
+            FileType::Directory => Self::Directory,
+            FileType::File | FileType::Other => Self::File,
+        }
+    }
+}
+
+/// The attributes of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attr {
+    /// Its number.
+    pub ino: Ino,
+    /// File or directory.
+    pub kind: FileKind,
+    /// Bytes.
+    pub size: u64,
+    /// Blocks of 512 bytes on disk.
+    pub blocks: u64,
+    /// Permission bits, with set-id and sticky bits.
+    pub perm: u16,
+    /// Links.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Last access.
+    pub atime: SystemTime,
+    /// Last modification.
+    pub mtime: SystemTime,
+    /// Last change of the attributes.
+    pub ctime: SystemTime,
+}
+
+/// The attributes that something computed takes over from its origin. A mount holds one for each
+/// view that the kernel knows, so it is half as large as a `Stat`.
+pub(crate) struct Inherited {
+    pub(crate) rights: Rights,
+    atime: Time,
+    mtime: Time,
+    ctime: Time,
+}
+
+impl Inherited {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        let Stat { atime, mtime, ctime, .. } = *stat;
+        Self { rights: Rights::of(stat), atime, mtime, ctime }
+    }
+}
+
+/// The rights to something computed, which it has from its origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Rights {
+    /// The read bits of those who may read it.
+    readers: u16,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+impl Rights {
+    /// Returns the rights to what is computed from a file or directory. Files computed from a
+    /// directory are for its owner alone: a search reads every file in the directory.
+    pub(crate) fn of(stat: &Stat) -> Self {
+        let readers = match FileKind::of(stat.kind()) {
+            FileKind::File => stat.mode as u16 & READ,
+            FileKind::Directory => OWNER & READ,
+        };
+        Self { readers, uid: stat.uid, gid: stat.gid }
+    }
+
+    pub(crate) fn is_open_to_owner(&self) -> bool {
+        self.readers & OWNER != 0
+    }
+
+    pub(crate) fn is_open_to_group(&self) -> bool {
+        self.readers & GROUP != 0
+    }
+
+    pub(crate) fn is_open_to_others(&self) -> bool {
+        self.readers & OTHERS != 0
+    }
+}
+
+/// Permission bits: those of all readers, those of each class of users, and the distance from a
+/// read bit to its search bit.
+const READ: u16 = 0o444;
+const OWNER: u16 = 0o700;
+const GROUP: u16 = 0o070;
+const OTHERS: u16 = 0o007;
+const READ_TO_SEARCH: u16 = 2;
+
+impl Attr {
+    /// Returns the attributes of something on disk.
+    pub(crate) fn of_disk(ino: Ino, stat: &Stat) -> Self {
+        Self {
+            ino,
+            kind: FileKind::of(stat.kind()),
+            size: stat.size,
+            blocks: stat.blocks,
+            perm: (stat.mode & 0o7777) as u16,
+            nlink: stat.nlink,
+            uid: stat.uid,
+            gid: stat.gid,
+            atime: system_time(stat.atime),
+            mtime: system_time(stat.mtime),
+            ctime: system_time(stat.ctime),
+        }
+    }
+
+    /// Returns the attributes of something computed: `size` bytes, with the times and owner `from`
+    /// its origin, and readable by everyone who may read that.
+    pub(crate) fn of_computed(ino: Ino, kind: FileKind, size: u64, from: &Inherited) -> Self {
+        let rights = from.rights;
+        let (perm, nlink) = match kind {
+            FileKind::File => (rights.readers, 1),
+            FileKind::Directory => (rights.readers | rights.readers >> READ_TO_SEARCH, 2),
+        };
+        let Rights { uid, gid, .. } = rights;
+        let [atime, mtime, ctime] = [from.atime, from.mtime, from.ctime].map(system_time);
+        let blocks = size.div_ceil(512);
+        Self { ino, kind, size, blocks, perm, nlink, uid, gid, atime, mtime, ctime }
+    }
+
+    /// Makes the attributes readable by everyone, for content that is no secret.
+    pub(crate) fn for_all(self) -> Self {
+        Self { perm: READ, ..self }
+    }
+}
+
+/// Converts a time of the disk. A time out of range becomes the epoch.
+pub(crate) fn system_time(time: Time) -> SystemTime {
+    let seconds = Duration::from_secs(time.seconds.unsigned_abs());
+    let nanos = Duration::from_nanos(time.nanos.into());
+    let whole = if time.seconds < 0 {
+        SystemTime::UNIX_EPOCH.checked_sub(seconds)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_add(seconds)
+    };
+    whole.and_then(|whole| whole.checked_add(nanos)).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Attributes, and the time for which the kernel may cache them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimedAttr {
+    /// The attributes.
+    pub attr: Attr,
+    /// The time for which the kernel may cache them.
+    pub ttl: Duration,
+}
+
+/// The answer to a look-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// The node.
+    pub attr: Attr,
+    /// The time for which the kernel may cache the attributes.
+    pub attr_ttl: Duration,
+    /// The time for which the kernel may cache the name.
+    pub entry_ttl: Duration,
+    /// True if the name is that of a view or another computed file, which no file on disk has.
+    pub is_computed: bool,
+}
+
+/// The attributes to change. Those that are `None` stay as they are.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SetAttr {
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Length in bytes: truncates, or extends with zeros.
+    pub size: Option<u64>,
+    /// Access time.
+    pub atime: Option<NewTime>,
+    /// Modification time.
+    pub mtime: Option<NewTime>,
+}
+
+/// A time to set.
+#[derive(Debug, Clone, Copy)]
+pub enum NewTime {
+    /// The moment of the call.
+    Now,
+    /// This time.
+    At(SystemTime),
+}
+
+/// The caller of an operation.
+#[derive(Debug, Clone, Copy)]
+pub struct Caller {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Thread.
+    pub pid: u32,
+}

@@ -1,0 +1,251 @@
+//! One reply for each kind of result: the value, or the errno of the error.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+
+use fuser::{
+    BackingId, Errno, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyCreate,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr,
+};
+use rustix::fs::StatVfs;
+
+use crate::kernel::convert;
+use crate::kernel::convert::ino;
+use crate::kernel::operation::Operation;
+use crate::kernel::passthrough::PassthroughFiles;
+use crate::{Entry, Fh, FsError, Opened, Pages, Result, TimedAttr};
+
+impl Operation {
+    /// Replies that the operation is done.
+    pub(super) fn empty(self, reply: ReplyEmpty, done: Result<()>) {
+        match done {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(self.error(&error)),
+        }
+    }
+
+    /// Replies with a directory entry and its lifetimes.
+    pub(super) fn entry(self, reply: ReplyEntry, found: Result<Entry>) {
+        match found {
+            Ok(entry) => {
+                let attr = convert::attr(&entry.attr);
+                reply.entry_with_ttls(&entry.attr_ttl, &entry.entry_ttl, &attr, Generation(0));
+            }
+            Err(error) => reply.error(self.error(&error)),
+        }
+    }
+
+    /// Replies with attributes and their lifetime.
+    pub(super) fn attr(self, reply: ReplyAttr, got: Result<TimedAttr>) {
+        match got {
+            Ok(timed) => reply.attr(&timed.ttl, &convert::attr(&timed.attr)),
+            Err(error) => reply.error(self.error(&error)),
+        }
+    }
+
+    /// Replies with the handle of an open directory.
+    pub(super) fn opened_directory(self, reply: ReplyOpen, opened: Result<Fh>) {
+        match opened {
+            Ok(fh) => reply.opened(FileHandle(fh.0), FopenFlags::empty()),
+            Err(error) => reply.error(self.error(&error)),
+        }
+    }
+
+    /// Replies with the entries that were added to `reply`.
+    pub(super) fn directory(self, reply: ReplyDirectory, read: Result<()>) {
+        match read {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(self.error(&error)),
+        }
+    }
+
+    /// Replies with the entries that were added to `reply`.
+    pub(super) fn directory_plus(self, reply: ReplyDirectoryPlus, read: Result<()>) {
+        match read {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(self.error(&error)),
+        }
+    }
+
+    /// Replies with the number of bytes that were written.
+    pub(super) fn written(self, reply: ReplyWrite, written: Result<u32>) {
+        match written {
+            Ok(count) => reply.written(count),
+            Err(error) => reply.error(self.error(&error)),
+        }
+    }
+
+    /// Replies with an offset.
+    pub(super) fn offset(self, reply: ReplyLseek, found: Result<i64>) {
+        match found {
+            Ok(offset) => reply.offset(offset),
+            Err(error) => reply.error(self.error(&error)),
+        }
+    }
+
+    /// Replies with the space of the store's filesystem. Names may have 255 bytes.
+    pub(super) fn statfs(self, reply: ReplyStatfs, space: Result<StatVfs>) {
+        match space {
+            Ok(space) => reply.statfs(
+                space.f_blocks,
+                space.f_bfree,
+                space.f_bavail,
+                space.f_files,
+                space.f_ffree,
+                u32::try_from(space.f_bsize).unwrap_or(4096),
+                255,
+                u32::try_from(space.f_frsize).unwrap_or(4096),
+            ),
+            Err(error) => reply.error(self.error(&error)),
+        }
+    }
+
+    /// Replies with the bytes of an extended attribute, or with their number if `size` is 0.
+    pub(super) fn xattr(self, reply: ReplyXattr, size: u32, got: Result<Vec<u8>>) {
+        match got {
+            Ok(bytes) if size == 0 => reply.size(u32::try_from(bytes.len()).unwrap_or(u32::MAX)),
+            Ok(bytes) if bytes.len() > size as usize => {
+                reply.error(self.error(&FsError::BufferTooSmall));
+            }
+            Ok(bytes) => reply.data(&bytes),
+            Err(error) => reply.error(self.error(&error)),
+        }
+    }
+
+    /// Replies with the handle of an open file, with split passthrough where it is available:
+    /// readers then read in the kernel, and every write still comes to us. Elsewhere pages are
+    /// cached and writes come through.
+    pub(super) fn opened(
+        self,
+        passthrough: &PassthroughFiles,
+        node: INodeNo,
+        opened: Result<Opened>,
+        reply: ReplyOpen,
+    ) {
+        match opened {
+            Ok(opened) => reply_opened(passthrough, node, &opened, reply),
+            Err(error) => reply.error(self.error(&error)),
+        }
+    }
+
+    /// Replies with the entry and handle of a new file, which is opened as by
+    /// [`opened`](Self::opened).
+    pub(super) fn created(
+        self,
+        passthrough: &PassthroughFiles,
+        created: Result<(Entry, Opened)>,
+        reply: ReplyCreate,
+    ) {
+        match created {
+            Ok((entry, opened)) => reply_created(passthrough, &entry, &opened, reply),
+            Err(error) => reply.error(self.error(&error)),
+        }
+    }
+}
+
+fn reply_opened(passthrough: &PassthroughFiles, node: INodeNo, opened: &Opened, reply: ReplyOpen) {
+    let fh = FileHandle(opened.fh.0);
+    if opened.direct {
+        return reply.opened(fh, FopenFlags::FOPEN_DIRECT_IO);
+    }
+    let Some(file) = &opened.file else {
+        return reply_without_file(passthrough, node, opened, reply);
+    };
+    let reply = Cell::new(Some(reply));
+    let register = |file: &File| register(&reply, |reply| reply.open_backing(file));
+    let file = backing_file(opened, file);
+    passthrough.open(ino(node), opened.fh, file, register, |backing| {
+        let Some(reply) = reply.take() else { return };
+        match backing {
+            Some(id) => reply.opened_passthrough(fh, passthrough_flags(opened), id),
+            None => reply.opened(fh, cached_flags(opened)),
+        }
+    });
+}
+
+/// Replies with the handle of a computed file, or of an artifact whose bytes are elsewhere. Whoever
+/// opened the latter before its file went may still have the kernel read that.
+fn reply_without_file(
+    passthrough: &PassthroughFiles,
+    node: INodeNo,
+    opened: &Opened,
+    reply: ReplyOpen,
+) {
+    let fh = FileHandle(opened.fh.0);
+    if opened.pages == Pages::Kept {
+        return reply.opened(fh, cached_flags(opened));
+    }
+    passthrough.join(ino(node), opened.fh, |backing| match backing {
+        Some(id) => reply.opened_passthrough(fh, passthrough_flags(opened), id),
+        None => reply.opened(fh, cached_flags(opened)),
+    });
+}
+
+fn reply_created(
+    passthrough: &PassthroughFiles,
+    entry: &Entry,
+    opened: &Opened,
+    reply: ReplyCreate,
+) {
+    let fh = FileHandle(opened.fh.0);
+    let attr = convert::attr(&entry.attr);
+    let (ttl, generation) = (entry.attr_ttl, Generation(0));
+    if opened.direct {
+        return reply.created(&ttl, &attr, generation, fh, FopenFlags::FOPEN_DIRECT_IO);
+    }
+    let Some(file) = &opened.file else { return reply.error(Errno::EIO) };
+    let reply = Cell::new(Some(reply));
+    let register = |file: &File| register(&reply, |reply| reply.open_backing(file));
+    let file = backing_file(opened, file);
+    passthrough.open(entry.attr.ino, opened.fh, file, register, |backing| {
+        let Some(reply) = reply.take() else { return };
+        match backing {
+            Some(id) => {
+                let flags = passthrough_flags(opened);
+                reply.created_passthrough(&ttl, &attr, generation, fh, flags, id);
+            }
+            None => reply.created(&ttl, &attr, generation, fh, cached_flags(opened)),
+        }
+    });
+}
+
+/// Returns the file that the kernel may read and map, if it may: with passthrough, what is written
+/// to mapped pages would not come here.
+fn backing_file<'a>(opened: &Opened, file: &'a File) -> Option<&'a File> {
+    (!opened.counts_mapped).then_some(file)
+}
+
+/// Registers a backing file through a reply that is not yet sent.
+fn register<R>(
+    reply: &Cell<Option<R>>,
+    open: impl FnOnce(&R) -> io::Result<BackingId>,
+) -> io::Result<BackingId> {
+    let held = reply.take();
+    let opened =
+        held.as_ref().map_or_else(|| Err(io::Error::other("the reply was already sent")), open);
+    reply.set(held);
+    opened
+}
+
+/// Returns the flags of an open with passthrough. Readers need not flush when they close.
+fn passthrough_flags(opened: &Opened) -> FopenFlags {
+    if opened.writes { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_NOFLUSH }
+}
+
+/// Returns the flags of an open without passthrough.
+///
+/// Writers bypass the pages, so that one write(2) is one request: the kernel would split it at page
+/// boundaries, and a reader could see half a line.
+fn cached_flags(opened: &Opened) -> FopenFlags {
+    if opened.writes {
+        return FopenFlags::FOPEN_DIRECT_IO;
+    }
+    let pages = match opened.pages {
+        Pages::Kept => FopenFlags::FOPEN_KEEP_CACHE,
+        Pages::New => FopenFlags::empty(),
+        Pages::None => FopenFlags::FOPEN_DIRECT_IO,
+    };
+    pages | FopenFlags::FOPEN_NOFLUSH
+}

@@ -1,0 +1,133 @@
+//! A limit on the workers that wait for the kernel at a time.
+//!
+//! The kernel hands its requests to waiting workers in turn, the one that has waited longest first.
+//! So with many of them each request wakes a thread that has long been asleep, often on another
+//! processor: with four, a round trip takes about twice as long as with two. But if there were only
+//! two, and both were busy with the disk, every client would have to wait. So two wait, and the
+//! others are parked: one is unparked when no worker is left to wait, and parks again when that has
+//! not happened for a while.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+/// Workers that wait for the kernel while there is little to do.
+const WAITING: usize = 2;
+/// Requests in a row that left a waiting worker, after which a worker may park.
+const CALM_REQUESTS: usize = 64;
+/// The longest time that a worker parks. It then waits for one request, which is how it learns that
+/// the mount has ended.
+const PARK_TIME: Duration = Duration::from_millis(50);
+
+/// The workers of a session.
+#[derive(Debug)]
+pub(super) struct Workers {
+    /// Workers that wait for the kernel, or are about to.
+    waiting: AtomicUsize,
+    /// Requests since no worker was left to wait.
+    calm_requests: AtomicUsize,
+    /// Workers that are parked.
+    parked: AtomicUsize,
+    /// Parked workers that are to continue.
+    unparked: Mutex<usize>,
+    wake: Condvar,
+    park_time: Duration,
+}
+
+impl Workers {
+    /// Begins with `workers` workers, all of which wait.
+    pub(super) fn new(workers: usize) -> Self {
+        Self {
+            waiting: AtomicUsize::new(workers),
+            calm_requests: AtomicUsize::default(),
+            parked: AtomicUsize::default(),
+            unparked: Mutex::default(),
+            wake: Condvar::new(),
+            park_time: PARK_TIME,
+        }
+    }
+
+    /// Handles a request on the calling worker, which then parks if enough others wait.
+    pub(super) fn run(&self, handle: impl FnOnce()) {
+        if self.waiting.fetch_sub(1, SeqCst) == 1 {
+            self.calm_requests.store(0, Relaxed);
+            self.unpark_one();
+        } else {
+            self.calm_requests.fetch_add(1, Relaxed);
+        }
+        handle();
+        if self.calm_requests.load(Relaxed) >= CALM_REQUESTS && self.waiting.load(SeqCst) >= WAITING
+        {
+            self.park();
+        }
+        self.waiting.fetch_add(1, SeqCst);
+    }
+
+    /// Unparks a worker, if any is parked.
+    fn unpark_one(&self) {
+        if self.parked.load(SeqCst) > 0 {
+            *self.unparked.lock() += 1;
+            self.wake.notify_one();
+        }
+    }
+
+    fn park(&self) {
+        self.parked.fetch_add(1, SeqCst);
+        // A worker that took a request before this may not have seen a parked one to wake.
+        if self.waiting.load(SeqCst) >= WAITING {
+            let mut unparked = self.unparked.lock();
+            self.wake.wait_while_for(&mut unparked, |unparked| *unparked == 0, self.park_time);
+            *unparked = unparked.saturating_sub(1);
+        }
+        self.parked.fetch_sub(1, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    /// Returns workers that stay parked until they are woken.
+    fn patient(workers: usize) -> Arc<Workers> {
+        Arc::new(Workers { park_time: Duration::from_hours(1), ..Workers::new(workers) })
+    }
+
+    #[test]
+    fn two_workers_never_park() {
+        let workers = patient(2);
+        for _ in 0..10 * CALM_REQUESTS {
+            workers.run(|| {});
+        }
+        assert_eq!(workers.waiting.load(SeqCst), 2);
+    }
+
+    #[test]
+    fn a_third_worker_parks_until_none_is_left_to_wait() {
+        let workers = patient(3);
+        let third = Arc::clone(&workers);
+        let third = thread::spawn(move || (0..=CALM_REQUESTS).for_each(|_| third.run(|| {})));
+        while workers.parked.load(SeqCst) == 0 {
+            thread::yield_now();
+        }
+        workers.run(|| {
+            assert_eq!((workers.waiting.load(SeqCst), workers.parked.load(SeqCst)), (1, 1));
+            workers.run(|| third.join().unwrap());
+        });
+        assert_eq!((workers.waiting.load(SeqCst), workers.parked.load(SeqCst)), (3, 0));
+    }
+
+    #[test]
+    fn no_worker_parks_while_requests_come_faster_than_they_are_handled() {
+        let workers = patient(3);
+        for _ in 0..10 {
+            (0..CALM_REQUESTS - 1).for_each(|_| workers.run(|| {}));
+            workers.run(|| workers.run(|| workers.run(|| {})));
+        }
+        assert_eq!(workers.waiting.load(SeqCst), 3);
+    }
+}

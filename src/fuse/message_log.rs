@@ -1,0 +1,194 @@
+//! The message log of a conversation: a file that accepts messages only and shows whole lines only.
+
+use std::sync::Arc;
+
+use crate::handle::{FileHandle, PendingLine};
+use crate::key::{Key, SharedLogKey};
+use crate::node::file::FileNode;
+use crate::node::{Link, Node};
+use crate::{FsError, OpenMode, Result, Shared};
+use ctxfs_core::model::Content as _;
+use ctxfs_engine::patience::allow_slow;
+use ctxfs_engine::sync::MutexGuard;
+use ctxfs_engine::{Engine, FileId, SharedLog, SourceFile, messages, names};
+use ctxfs_store::message::{Batch, LockedLog, Log, Published};
+use ctxfs_store::{Artifact, Conversation, Stat, message, stat_file};
+
+/// Takes bytes that were written to the log: whole lines are messages and are appended, and what
+/// follows them waits for its end.
+pub(super) fn write(
+    fs: &Shared,
+    handle: &FileHandle,
+    offset: u64,
+    bytes: &[u8],
+    mode: OpenMode,
+    owner: Option<u64>,
+) -> Result<()> {
+    let mut pending = pending_line(fs, handle)?;
+    let shown = log(fs, handle)?.len();
+    if !mode.appends() && offset != shown && pending.next != Some(offset) {
+        return Err(FsError::AppendOnly);
+    }
+    let file = handle.node.as_file()?;
+    let conversation = conversation_of(&fs.engine, file)?;
+    let append = |batch: &Batch| append(fs, handle, batch, &conversation);
+    fs.engine.take_messages(&conversation, &mut pending.unfinished, bytes, append)?;
+    pending.next = Some(offset + bytes.len() as u64);
+    pending.owner = owner;
+    Ok(())
+}
+
+/// Ends the last line when the process that wrote it closes the file. Another process that
+/// inherited the open file does not end the line by closing it.
+pub(super) fn flush(fs: &Shared, handle: &FileHandle, owner: Option<u64>) -> Result<()> {
+    let written = pending_line(fs, handle)?.owner;
+    let is_another = written.zip(owner).is_some_and(|(written, closed)| written != closed);
+    if is_another { Ok(()) } else { finish(fs, handle) }
+}
+
+/// Appends a last line that lacks nothing but its newline. Fails with EINVAL if it is not a
+/// message.
+fn finish(fs: &Shared, handle: &FileHandle) -> Result<()> {
+    let mut pending = pending_line(fs, handle)?;
+    if pending.unfinished.is_empty() {
+        return Ok(());
+    }
+    let conversation = conversation_of(&fs.engine, handle.node.as_file()?)?;
+    let append = |batch: &Batch| append(fs, handle, batch, &conversation);
+    fs.engine.finish_messages(&conversation, &mut pending.unfinished, append)
+}
+
+/// Ends a handle that is gone. A last line that is not a message is kept beside the log.
+pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
+    let mut pending = pending_line(fs, handle)?;
+    if pending.unfinished.is_empty() {
+        return Ok(());
+    }
+    let conversation = conversation_of(&fs.engine, handle.node.as_file()?)?;
+    let append = |batch: &Batch| append(fs, handle, batch, &conversation);
+    let line = &mut pending.unfinished;
+    fs.engine.leave_messages(&conversation, line, append, FsError::comes_back)
+}
+
+/// Locks the line that is not ended. Fails with EAGAIN where somebody else has it, who may be
+/// waiting for the disk.
+fn pending_line<'a>(fs: &Shared, handle: &'a FileHandle) -> Result<MutexGuard<'a, PendingLine>> {
+    if fs.is_ending() {
+        return Ok(handle.line.lock());
+    }
+    handle.line.try_lock().ok_or(FsError::Held("the line is being written"))
+}
+
+/// Appends messages. Fails with EAGAIN while another process holds the log, unless the mount has
+/// ended.
+fn append(
+    fs: &Shared,
+    handle: &FileHandle,
+    batch: &Batch,
+    conversation: &Conversation,
+) -> Result<()> {
+    let file = handle.node.as_file()?;
+    let log = if fs.is_ending() {
+        LockedLog::wait(&handle.file)?
+    } else {
+        LockedLog::now(&handle.file)?.ok_or(FsError::Held("another process holds the log"))?
+    };
+    let stat = stat_file(&handle.file)?;
+    if stat.nlink == 0 {
+        // The conversation was removed meanwhile.
+        return Err(FsError::Stale);
+    }
+    if log.is_torn()? {
+        allow_slow()?;
+    }
+    let mut life = file.life();
+    life.noticed(&stat, fs.engine.store.clock());
+    let end = log.repair(conversation)?;
+    let appended = log.append(batch, end);
+    life.written(end, &stat_file(&handle.file)?);
+    fs.engine.changed(conversation.id(), None);
+    Ok(appended?)
+}
+
+/// Returns the attributes of the file `node`, of which the disk says `stat`, as readers see it: a
+/// log has whole lines only, and those of other hosts, which are returned, too.
+pub(super) fn shown_with(
+    engine: &Engine,
+    node: &Node,
+    stat: Stat,
+) -> Result<(Stat, Option<Arc<Published>>)> {
+    let file = node.as_file()?;
+    if stat.is_far() && file.far_stat() == Some(stat) {
+        // It has a name, though not on this disk, and its bytes take room, though not here: `tar`
+        // and others take a file with fewer blocks than bytes for one with holes.
+        return Ok((Stat { nlink: 1, blocks: blocks_of(stat.size), ..stat }, None));
+    }
+    let own = messages::shown(engine, &**file, stat, || Ok(file.reader()?))?;
+    let published = published(engine, node, &own)?;
+    let Some(others) = &published else { return Ok((own, None)) };
+    let size = others.shown_length(own.size);
+    let blocks = own.blocks.max(blocks_of(size));
+    Ok((Stat { size, blocks, ..own }, published))
+}
+
+/// Returns the blocks that `size` bytes without holes take at least.
+fn blocks_of(size: u64) -> u64 {
+    size.div_ceil(512)
+}
+
+/// Returns what stands in front of the log `node`, of which the disk says `own`: as it is now or,
+/// where a message came that belongs before others, as it was.
+fn published(engine: &Engine, node: &Node, own: &Stat) -> Result<Option<Arc<Published>>> {
+    let Key::SharedLog(key) = &node.key else { return Ok(None) };
+    if !node.is_message_log() {
+        return Ok(None);
+    }
+    let now = messages::published(engine, &**node.as_file()?, own)?;
+    Ok(Some(key.follow(now)))
+}
+
+/// Returns the log that is open, as it is now.
+pub(super) fn log(fs: &Shared, handle: &FileHandle) -> Result<Log> {
+    let stat = stat_file(&handle.file)?;
+    let end = message::whole(&handle.file, stat.size)?;
+    let published = published(&fs.engine, &handle.node, &stat)?;
+    Ok(Log::new(Artifact::new(Arc::clone(&handle.file), end), published))
+}
+
+/// Returns the key of the file that `link` names, of which the disk says `stat`.
+pub(super) fn key(engine: &Engine, link: &Link, stat: &Stat) -> Result<Key> {
+    let id = FileId::of(stat);
+    let Some(others) = &engine.options.other_messages else { return Ok(Key::Disk(id)) };
+    if !names::is_message_log(&**link.parent.as_dir()?, &link.name) {
+        return Ok(Key::Disk(id));
+    }
+    let conversation = link.conversation().ok_or(FsError::Stale)?;
+    let published = others.published(&conversation, stat)?;
+    let shared = |published| Key::SharedLog(Arc::new(SharedLogKey::new(id, published)));
+    Ok(published.map_or(Key::Disk(id), shared))
+}
+
+/// Returns the log of which `file` has this host's part, as the source of its views. `None` for any
+/// other file.
+pub(super) fn source(
+    engine: &Engine,
+    file: &Arc<FileNode>,
+    stat: &Stat,
+) -> Result<Option<Arc<SharedLog>>> {
+    let own = Arc::clone(file) as Arc<dyn SourceFile>;
+    Ok(SharedLog::of(engine, &own, stat)?)
+}
+
+/// Returns the length that the pages of `file` divide.
+pub(super) fn text_length(engine: &Engine, file: &Arc<FileNode>) -> Result<u64> {
+    Ok(match source(engine, file, &file.stat()?)? {
+        Some(log) => engine.text_length(&*log)?,
+        None => engine.text_length(&**file)?,
+    })
+}
+
+/// Returns the conversation that the log `file` belongs to.
+fn conversation_of(engine: &Engine, file: &FileNode) -> Result<Arc<Conversation>> {
+    let link = file.link.get().ok_or(FsError::Stale)?;
+    Ok(engine.conversation(&link.conversation().ok_or(FsError::Stale)?)?)
+}

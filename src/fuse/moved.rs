@@ -1,0 +1,185 @@
+//! Files that another process moves in the store while they are written here: their records follow.
+//!
+//! Nothing tells the mount of such a move. A look-up that finds the file under its new name notices
+//! it, and so does closing the file. The record goes to the new name by the next job of the sealing
+//! thread; see [`settle`].
+
+use std::io;
+use std::sync::Arc;
+
+use crate::key::Key;
+use crate::life::Home;
+use crate::move_records::{Manifests, MoveOptions, Mover};
+use crate::node::file::FileNode;
+use crate::node::{Linked, Node};
+use crate::{FsError, Ino, Result, Shared, lookup};
+use ctxfs_core::model::{ArtifactState, Component, Record, RelPath};
+use ctxfs_engine::{FileId, names};
+use ctxfs_store::{Conversation, this_process};
+
+/// The record under a name that a file of this mount had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OldRecord {
+    /// The file still has the name.
+    InUse,
+    /// Its record, or none.
+    ItsOwn,
+    /// The record of another file, which has the name now.
+    Others,
+}
+
+/// Notes where `node` is, if that is not where it was, as its open descriptor tells. Returns true
+/// if it has another place in the store now.
+pub(super) fn find(fs: &Shared, node: &Arc<Node>, open: &std::fs::File) -> Result<bool> {
+    let before = node.place();
+    if before.as_ref().is_some_and(|(id, path)| is_at(fs, node, (id, path))) {
+        return Ok(false);
+    }
+    let Some(mut names) = fs.engine.store.context().names_of(open)? else { return Ok(false) };
+    let Some(name) = names.pop() else { return Ok(false) };
+    let mut names = names.iter();
+    let top = fs.nodes.get(Ino::ROOT)?;
+    let only = top.link().and_then(Linked::get);
+    if only.is_some_and(|only| names.next() != Some(&only.name)) {
+        return Ok(false);
+    }
+    // Looking a directory up notes where it leads. The kernel may have forgotten the file already.
+    let mut way = vec![top];
+    let walked = names.try_for_each(|name| {
+        let parent = &way[way.len() - 1];
+        let next = lookup::find_real(fs, parent, parent.as_dir()?, name)?;
+        way.push(next);
+        Ok(())
+    });
+    if walked.is_ok() {
+        lookup::relink(node, &way[way.len() - 1], &name);
+    }
+    way[1..].iter().for_each(|node| fs.nodes.forget(node.ino, 1));
+    match walked {
+        Err(FsError::NotFound | FsError::NotADirectory | FsError::Stale) => Ok(false),
+        walked => walked.map(|()| node.place() != before),
+    }
+}
+
+/// Has what the manifest knows of `node` follow to its present place, if another process has moved
+/// it there. Fails with EAGAIN while another process has locked a manifest.
+pub(super) fn settle(fs: &Shared, node: &Arc<Node>) -> Result<()> {
+    let file = node.as_file()?;
+    let Some(home) = file.life().home() else { return Ok(()) };
+    match node.place() {
+        Some((id, path)) if (&id, &path) == (&home.conversation, &home.path) => Ok(()),
+        Some(here) => follow(fs, node, &home, here),
+        None => forget(fs, node, &home),
+    }
+}
+
+/// Does what [`settle`] does for a file that does not have the name by which it is known. If it has
+/// none in the store, the manifest forgets it.
+pub(super) fn settle_lost(fs: &Shared, node: &Arc<Node>) -> Result<()> {
+    settle(fs, node)?;
+    let home = node.as_file()?.life().home();
+    match home {
+        Some(home) if !is_at(fs, node, (&home.conversation, &home.path)) => forget(fs, node, &home),
+        _ => Ok(()),
+    }
+}
+
+/// Returns true if the `path` in the conversation leads to `node`.
+fn is_at(fs: &Shared, node: &Node, (id, path): (&Component, &RelPath)) -> bool {
+    let stat = fs.engine.conversation(id).map(|conversation| conversation.dir().stat_at(path));
+    stat.is_ok_and(|stat| stat.is_ok_and(|stat| node.is_at(&stat)))
+}
+
+fn follow(fs: &Shared, node: &Arc<Node>, home: &Home, here: (Component, RelPath)) -> Result<()> {
+    let Some(source) = fs.engine.store.conversation(&home.conversation)? else {
+        return moved(node, Some(here), None);
+    };
+    let target = fs.engine.conversation(&here.0)?;
+    let manifests = Manifests::hold(fs, source, target)?;
+    let places = fs.places.read();
+    let followed = follow_held(fs, node, &manifests, (home, here));
+    drop(places);
+    manifests.release(fs);
+    followed
+}
+
+fn follow_held(
+    fs: &Shared,
+    node: &Arc<Node>,
+    manifests: &Manifests,
+    (home, here): (&Home, (Component, RelPath)),
+) -> Result<()> {
+    if node.place().as_ref() != Some(&here) {
+        return Err(FsError::Held("it is being moved"));
+    }
+    let mut generation = None;
+    match old_record(fs, node.as_file()?, &manifests.source, home)? {
+        OldRecord::InUse => return Ok(()),
+        OldRecord::Others => {}
+        OldRecord::ItsOwn => {
+            let options = MoveOptions { swapped: false, traced: fs.options.write_once };
+            // A file that it has replaced there has the record of the new name.
+            let from = Mover { node, path: &home.path, before: None };
+            let over = Mover { path: &here.1, ..from };
+            manifests.move_records(from, (Some(over), &here.1), options)?;
+            let record = manifests.target.record(&here.1)?;
+            generation = record.map(|record| record.generation);
+        }
+    }
+    fs.engine.space.freed(&home.conversation);
+    fs.engine.space.freed(&here.0);
+    moved(node, Some(here), generation)
+}
+
+/// Has the manifest forget a file that has lost its name in the store.
+fn forget(fs: &Shared, node: &Arc<Node>, home: &Home) -> Result<()> {
+    if let Some(conversation) = fs.engine.store.conversation(&home.conversation)? {
+        let manifest = fs.lock_manifest(&conversation)?;
+        let places = fs.places.read();
+        if old_record(fs, node.as_file()?, &conversation, home)? == OldRecord::ItsOwn
+            && conversation.record(&home.path)?.is_some()
+        {
+            conversation.forget_locked(&manifest, &home.path)?;
+        }
+        drop((places, manifest));
+        fs.compact(&conversation);
+    }
+    moved(node, None, None)
+}
+
+fn moved(node: &Node, here: Option<(Component, RelPath)>, generation: Option<u64>) -> Result<()> {
+    let here = here.filter(|(_, path)| path.is_artifact());
+    node.as_file()?.life().moved(here, generation);
+    Ok(())
+}
+
+/// Finds out whose record the manifest has at `home`, where `file` was.
+fn old_record(
+    fs: &Shared,
+    file: &FileNode,
+    conversation: &Conversation,
+    home: &Home,
+) -> Result<OldRecord> {
+    let id = match conversation.dir().stat_at(&home.path) {
+        Err(error) if is_gone(&error) => return Ok(OldRecord::ItsOwn),
+        stat => FileId::of(&stat?),
+    };
+    if id == file.id() {
+        return Ok(OldRecord::InUse);
+    }
+    let there = fs.nodes.find(&Key::Disk(id));
+    let is_written =
+        there.is_some_and(|node| node.as_file().is_ok_and(|file| file.life().is_unsealed()));
+    let is_noted = |record: Record| {
+        record.state == ArtifactState::Live
+            && record.owner == this_process()
+            && home.noted == Some(record.generation)
+    };
+    let is_own = !is_written && conversation.record(&home.path)?.is_some_and(is_noted);
+    Ok(if is_own { OldRecord::ItsOwn } else { OldRecord::Others })
+}
+
+/// Returns true if the error says that no file is there.
+fn is_gone(error: &io::Error) -> bool {
+    names::is_absent(error) || error.kind() == io::ErrorKind::NotADirectory
+}

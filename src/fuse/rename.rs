@@ -1,0 +1,407 @@
+//! Renaming: names move, and the records of artifacts follow.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use rustix::fs::{OFlags, RenameFlags};
+
+use crate::life::AfterRename;
+use crate::move_records::{Manifests, MoveOptions, Mover};
+use crate::node::dir::DirNode;
+use crate::node::{Link, Linked, Node};
+use crate::seal_queue::SealJob;
+use crate::{FsError, Ino, Result, Shared, dir, far, lookup, move_records, remove, write_once};
+use ctxfs_core::model::{Component, MAX_DEPTH, NameError, RelPath};
+use ctxfs_engine::names::is_message_log;
+use ctxfs_engine::patience::allow_slow;
+use ctxfs_engine::{DirPlace, Reservation, SourceDir as _};
+use ctxfs_store::message::MessageError;
+use ctxfs_store::{Stat, message};
+
+/// The treatment of a new name that is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RenameMode {
+    /// The file with that name is removed.
+    Replace,
+    /// The rename fails.
+    KeepExisting,
+    /// The two files exchange their names.
+    Exchange,
+}
+
+impl RenameMode {
+    fn flags(self) -> RenameFlags {
+        match self {
+            Self::Replace => RenameFlags::empty(),
+            Self::KeepExisting => RenameFlags::NOREPLACE,
+            Self::Exchange => RenameFlags::EXCHANGE,
+        }
+    }
+}
+
+/// One end of a rename.
+struct End<'a> {
+    parent: &'a Arc<Node>,
+    dir: &'a Arc<DirNode>,
+    name: &'a OsStr,
+}
+
+impl End<'_> {
+    /// Returns the conversation that the name is in, or is.
+    fn conversation(&self) -> Option<Component> {
+        if self.parent.is_root() {
+            return Component::new(self.name).ok();
+        }
+        self.parent.conversation()
+    }
+
+    /// Returns true if `node` holds artifacts under this name, if it held some before.
+    fn keeps_artifacts(&self, node: &Node) -> bool {
+        let Ok(place) = self.dir.place() else { return false };
+        let Ok(path) = RelPath::below(place.path(), self.name) else { return false };
+        match node.as_file() {
+            Ok(_) => path.is_artifact(),
+            Err(_) => place
+                .conversation()
+                .is_some_and(|id| DirPlace::Below(id.clone(), path.clone()).holds_artifacts()),
+        }
+    }
+}
+
+/// A rename whose nodes are known.
+struct Rename<'a> {
+    node: &'a Arc<Node>,
+    /// The node that has the new name now.
+    target: Option<&'a Arc<Node>>,
+    from: &'a End<'a>,
+    to: &'a End<'a>,
+    mode: RenameMode,
+}
+
+pub(super) fn rename(
+    fs: &Shared,
+    (parent, name): (Ino, &OsStr),
+    (new_parent, new_name): (Ino, &OsStr),
+    mode: RenameMode,
+) -> Result<()> {
+    let parent = fs.nodes.get(parent)?;
+    let new_parent = fs.nodes.get(new_parent)?;
+    let from = End { parent: &parent, dir: parent.as_dir()?, name };
+    let to = End { parent: &new_parent, dir: new_parent.as_dir()?, name: new_name };
+    let node = source(fs, &from)?;
+    let done = rename_node(fs, &node, &from, &to, mode);
+    if node.as_dir().is_ok() || mode == RenameMode::Exchange {
+        fs.promises.end_all();
+    } else {
+        fs.promises.end(from.dir.id(), name);
+        fs.promises.end(to.dir.id(), new_name);
+    }
+    fs.nodes.forget(node.ino, 1);
+    for end in [&from, &to] {
+        if let Some(id) = end.conversation() {
+            fs.engine.changed(&id, None);
+        }
+    }
+    done
+}
+
+/// Finds the node to rename. Only a node on disk can be renamed.
+fn source(fs: &Shared, from: &End<'_>) -> Result<Arc<Node>> {
+    match lookup::find_real(fs, from.parent, from.dir, from.name) {
+        Err(FsError::NotFound) => {
+            dir::check_not_computed(fs, from.parent, from.dir, from.name)?;
+            Err(FsError::NotFound)
+        }
+        found => found,
+    }
+}
+
+fn rename_node(
+    fs: &Shared,
+    node: &Arc<Node>,
+    from: &End<'_>,
+    to: &End<'_>,
+    mode: RenameMode,
+) -> Result<()> {
+    Component::new(to.name)?;
+    dir::check_not_computed(fs, to.parent, to.dir, to.name)?;
+    if from.parent.is_root() != to.parent.is_root() {
+        return Err(FsError::RootHoldsConversations);
+    }
+    let target = match lookup::find_real(fs, to.parent, to.dir, to.name) {
+        Ok(target) => Some(target),
+        Err(FsError::NotFound) => None,
+        Err(error) => return Err(error),
+    };
+    let done = check_log(node, to)
+        .and_then(|()| match &target {
+            Some(target) if mode == RenameMode::Exchange => check_log(target, from),
+            _ => Ok(()),
+        })
+        .and_then(|()| {
+            let rename = Rename { node, target: target.as_ref(), from, to, mode };
+            rename.check_depth()?;
+            rename.check_conversations(fs)?;
+            rename.check_write_once(fs)?;
+            if rename.without_bytes(fs)? { Ok(()) } else { rename.on_disk(fs) }
+        });
+    if let Some(target) = target {
+        fs.nodes.forget(target.ino, 1);
+    }
+    done
+}
+
+/// Checks that no directory lies too deep after `node` has moved. One that moves up, or stays as
+/// deep as it is, is not looked at.
+fn check_depth(node: &Node, from: &End<'_>, to: &End<'_>) -> Result<()> {
+    let (before, after) = (from.dir.depth()?, to.dir.depth()?);
+    if node.as_dir().is_err() || after <= before {
+        return Ok(());
+    }
+    let left = MAX_DEPTH.checked_sub(after + 1).ok_or(NameError::TooDeep)?;
+    match from.dir.open()?.height(from.name, left)? {
+        Some(height) if height <= left => Ok(()),
+        Some(_) => Err(NameError::TooDeep.into()),
+        None => Err(FsError::TooManyDirectories),
+    }
+}
+
+impl<'a> Rename<'a> {
+    /// Returns the node of another file that has the new name.
+    fn other(&self) -> Option<&'a Arc<Node>> {
+        self.target.filter(|target| target.ino != self.node.ino)
+    }
+
+    /// Returns the node that gets the old name.
+    fn swapped(&self) -> Option<&'a Arc<Node>> {
+        self.other().filter(|_| self.mode == RenameMode::Exchange)
+    }
+
+    /// Where hosts share the conversations, refuses to move anything to another one: they know it
+    /// as a part of the one that it is in. For the same reason no conversation is renamed that has
+    /// artifacts whose bytes are elsewhere, and none of these is lost in what replaces it.
+    fn check_conversations(&self, fs: &Shared) -> Result<()> {
+        let Self { from, to, .. } = *self;
+        if from.parent.is_root() {
+            let check = |end: &End<'_>| far::check_empty(fs, &Component::new(end.name)?, None);
+            check(from).map_err(|error| match error {
+                FsError::NotEmpty => FsError::ElsewhereInPart,
+                error => error,
+            })?;
+            return self.target.map_or(Ok(()), |_| check(to));
+        }
+        let crosses = from.parent.conversation() != to.parent.conversation();
+        if crosses && fs.engine.options.far.is_some() {
+            return Err(FsError::OtherConversation);
+        }
+        Ok(())
+    }
+
+    /// On a write-once mount, refuses to put another file in the place of a sealed artifact, and to
+    /// take one away from the names of artifacts. Prepares the rest for their traces.
+    fn check_write_once(&self, fs: &Shared) -> Result<()> {
+        let Self { node, to, mode, .. } = *self;
+        if !fs.options.write_once {
+            return Ok(());
+        }
+        if to.parent.is_root() {
+            return self
+                .target
+                .map_or(Ok(()), |_| write_once::check_conversation(fs, &Component::new(to.name)?));
+        }
+        let replaced = match self.other() {
+            Some(other) if mode == RenameMode::Exchange || other.as_file().is_ok() => {
+                write_once::holds_sealed(fs, other)?
+            }
+            _ => false,
+        };
+        let leaves = || mode == RenameMode::Exchange || !to.keeps_artifacts(node);
+        if replaced || (write_once::holds_sealed(fs, node)? && leaves()) {
+            return Err(FsError::WriteOnce);
+        }
+        if node.as_dir().is_ok() {
+            allow_slow()?;
+            fs.sealer.settle(fs.engine.options.view_deadline);
+        }
+        write_once::await_record(fs, node).map(|_| ())
+    }
+
+    /// Checks that no directory lies too deep afterwards.
+    fn check_depth(&self) -> Result<()> {
+        check_depth(self.node, self.from, self.to)?;
+        self.swapped().map_or(Ok(()), |swapped| check_depth(swapped, self.to, self.from))
+    }
+
+    /// Renames an artifact whose bytes are not on this disk by its record alone, and returns true.
+    /// Where that cannot be, its bytes come here, as do those of what it meets.
+    fn without_bytes(&self, fs: &Shared) -> Result<bool> {
+        let Self { node, from, to, mode, .. } = *self;
+        let away = |node: &'a Arc<Node>| node.as_file().ok().filter(|file| far::is_away(file));
+        if let Some(target) = self.other()
+            && let Some(file) = away(target)
+        {
+            match mode {
+                RenameMode::KeepExisting => return Err(FsError::Exists),
+                RenameMode::Exchange => far::bring_here(fs, target, file)?,
+                RenameMode::Replace => {}
+            }
+        }
+        let Some(file) = away(node) else { return Ok(false) };
+        let is_alone = self.target.is_none() && !from.parent.is_root();
+        if is_alone && far::rename(fs, file, &Link::new(to.parent, to.name))? {
+            return Ok(true);
+        }
+        far::bring_here(fs, node, file)?;
+        Ok(false)
+    }
+
+    /// Renames on disk, with manifests and places locked.
+    fn on_disk(&self, fs: &Shared) -> Result<()> {
+        let _room = self.reserve_room(fs)?;
+        let manifests = self.hold_manifests(fs)?;
+        let places = fs.places.write();
+        let done = self.with_held(fs, manifests.as_ref());
+        drop(places);
+        if let Some(manifests) = manifests {
+            manifests.release(fs);
+        }
+        done
+    }
+
+    fn with_held(&self, fs: &Shared, manifests: Option<&Manifests>) -> Result<()> {
+        let Self { node, target, from, to, mode } = *self;
+        let before = node.place();
+        let stats = [Some(node), self.other()];
+        let stats = stats.map(|node| move_records::on_disk(node?.as_file().ok()?));
+        // A conversation without any file counts as empty, as for rmdir.
+        if from.parent.is_root() && mode == RenameMode::Replace && target.is_some() {
+            fs.engine.store.remove_conversation(&Component::new(to.name)?)?;
+        }
+        self.move_names(from, to, mode.flags())?;
+        let (other, swapped) = (self.other(), self.swapped());
+        if swapped.is_none()
+            && let Some(Ok(replaced)) = other.map(|other| other.as_file())
+        {
+            remove::note_unlinked(fs, replaced, to.parent.conversation());
+        }
+        if from.parent.is_root() {
+            return Ok(());
+        }
+        let after = node.place();
+        if let (Some((_, before)), Some((_, after)), Some(held)) = (before, after, manifests) {
+            self.move_records(fs, held, (&before, &after), &stats)?;
+        }
+        seal_renamed(fs, node)?;
+        swapped.map_or(Ok(()), |swapped| seal_renamed(fs, swapped))
+    }
+
+    /// Has the records follow. The disk said `stats` of the two files before the rename.
+    fn move_records(
+        &self,
+        fs: &Shared,
+        held: &Manifests,
+        (before, after): (&RelPath, &RelPath),
+        stats: &[Option<Stat>; 2],
+    ) -> Result<()> {
+        fs.engine.space.freed(held.source.id());
+        fs.engine.space.freed(held.target.id());
+        let from = Mover { node: self.node, path: before, before: stats[0].as_ref() };
+        let over = |node| Mover { node, path: after, before: stats[1].as_ref() };
+        let swapped = self.swapped().is_some();
+        let options = MoveOptions { swapped, traced: fs.options.write_once };
+        let moved = held.move_records(from, (self.other().map(over), after), options);
+        moved.inspect_err(|_| self.take_back(fs))
+    }
+
+    /// Renames on disk, and notes the new names. Locks the links meanwhile: a thread that opens a
+    /// directory by names that it read before the rename reads them again.
+    fn move_names(&self, from: &End<'_>, to: &End<'_>, flags: RenameFlags) -> Result<()> {
+        let (from_dir, to_dir) = (from.dir.open()?, to.dir.open()?);
+        let mut link = self.node.link().map(Linked::lock);
+        let mut others = self.other().and_then(|other| other.link()).map(Linked::lock);
+        from_dir.rename(from.name, &to_dir, to.name, flags)?;
+        if let Some(link) = &mut link {
+            **link = Some(Link::new(to.parent, to.name));
+        }
+        if let Some(others) = &mut others {
+            **others = self.swapped().map(|_| Link::new(from.parent, from.name));
+        }
+        Ok(())
+    }
+
+    /// Takes back a rename whose records could not follow, unless it has replaced something. The
+    /// files are recorded again once the disk works.
+    fn take_back(&self, fs: &Shared) {
+        let Self { node, from, to, .. } = *self;
+        let swapped = self.swapped();
+        let back = if swapped.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+        let replaced = self.other().is_some() && swapped.is_none();
+        if !replaced && let Err(error) = self.move_names(to, from, back) {
+            tracing::warn!(%error, "a rename could not be taken back");
+        }
+        let again = |node: &Node| node.as_file().is_ok_and(|file| file.life().lost_record());
+        for node in [Some(node), swapped].into_iter().flatten().filter(|node| again(node)) {
+            fs.sealer.submit(SealJob::Seal(Arc::clone(node)));
+        }
+    }
+
+    /// Reserves room in the conversations that something moves to from another one.
+    fn reserve_room(&self, fs: &Shared) -> Result<Vec<Reservation>> {
+        let Self { node, from, to, .. } = *self;
+        let mut reserved = Vec::new();
+        let ends = (from.parent.conversation(), to.parent.conversation());
+        let (Some(source), Some(target)) = ends else { return Ok(reserved) };
+        let moved = [(Some(node), &source, &target), (self.swapped(), &target, &source)];
+        for (node, from, to) in moved {
+            if let Some((_, path)) = node.and_then(|node| node.place()) {
+                reserved.push(fs.engine.reserve_for_move(from, &path, to)?);
+            }
+        }
+        Ok(reserved)
+    }
+
+    /// Locks the manifests in which it changes records. Returns `None` if it changes none.
+    fn hold_manifests(&self, fs: &Shared) -> Result<Option<Manifests>> {
+        let Self { node, from, to, .. } = *self;
+        let records = [from, to].iter().any(|end| end.parent.holds_artifacts());
+        let (Some(source), Some(target)) = (from.parent.conversation(), to.parent.conversation())
+        else {
+            return Ok(None);
+        };
+        if !records && node.as_file().is_ok() {
+            return Ok(None);
+        }
+        let (source, target) = (fs.engine.conversation(&source)?, fs.engine.conversation(&target)?);
+        Manifests::hold(fs, source, target).map(Some)
+    }
+}
+
+/// Submits the jobs that a file needs under its new name. One that has just got an artifact's name
+/// is materialized, now or when it is closed. One that had such a name before needs nothing.
+fn seal_renamed(fs: &Shared, node: &Arc<Node>) -> Result<()> {
+    let Ok(file) = node.as_file() else { return Ok(()) };
+    let Some((id, path)) = file.place().filter(|(_, path)| path.is_artifact()) else {
+        return Ok(());
+    };
+    let record = fs.engine.conversation(&id)?.record(&path)?;
+    let after = file.life().renamed(record.as_ref());
+    match after {
+        AfterRename::Nothing => {}
+        AfterRename::Seal => fs.sealer.submit(SealJob::Seal(Arc::clone(node))),
+        AfterRename::NoteLive => fs.sealer.submit(SealJob::NoteLive(Arc::clone(node))),
+    }
+    Ok(())
+}
+
+/// Checks that a file that would become a message log has nothing but messages.
+fn check_log(node: &Node, to: &End<'_>) -> Result<()> {
+    match node.as_file() {
+        Ok(file) if is_message_log(&**to.dir, to.name) && !node.is_message_log() => {
+            message::check(&Arc::new(file.open(OFlags::RDWR)?)).map_err(|error| match error {
+                MessageError::NotAMessage(why) => FsError::NotALog(why),
+                error => error.into(),
+            })
+        }
+        _ => Ok(()),
+    }
+}

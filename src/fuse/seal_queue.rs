@@ -1,0 +1,296 @@
+//! The queue of the sealing thread.
+//!
+//! Conversations take turns of one step each, so that none holds up another, whatever it has
+//! written. Within one, a job that has not begun yet comes before those that one step was not
+//! enough for: small outputs need not wait for large ones. While another process has a manifest
+//! locked, the jobs of that conversation pause, and no other.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::mem::{Discriminant, discriminant};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::node::Node;
+use crate::{FsError, Ino, Result};
+use ctxfs_engine::sync::atomic::Ordering::Relaxed;
+use ctxfs_engine::sync::{Condvar, Mutex, now, thread};
+use ctxfs_engine::worker::Worker;
+use ctxfs_engine::workers::Beneficiary;
+
+/// The time for which the thread lets jobs gather: an output that is written at once is opened,
+/// written and closed before the thread looks at it, and wakes it only once.
+const GATHER: Duration = Duration::from_millis(5);
+/// The jobs of a conversation that begin in a row before one goes on that had begun.
+const BEGIN: u32 = 16;
+/// The jobs of a conversation that wait, above which no more of its files are opened for writing. A
+/// node and a job take less than a kilobyte.
+const MOST: usize = 16_384;
+
+/// A job of the sealing thread.
+#[derive(Clone)]
+pub(crate) enum SealJob {
+    /// Records a file that got its first writer as live, so that a crash is noticed.
+    NoteLive(Arc<Node>),
+    /// Continues the analysis of a growing file.
+    Follow(Arc<Node>),
+    /// Seals a file whose last writer has gone.
+    Seal(Arc<Node>),
+    /// Completes the analysis of a sealed file.
+    Analyse(Arc<Node>),
+}
+
+/// The identity of a job: two jobs of one kind for one file are the same.
+type JobKey = (Ino, Discriminant<SealJob>);
+
+impl SealJob {
+    pub(super) fn node(&self) -> &Arc<Node> {
+        match self {
+            Self::NoteLive(node) | Self::Follow(node) | Self::Seal(node) | Self::Analyse(node) => {
+                node
+            }
+        }
+    }
+
+    fn key(&self) -> JobKey {
+        (self.node().ino, discriminant(self))
+    }
+
+    fn seals(&self) -> bool {
+        matches!(self, Self::Seal(_))
+    }
+}
+
+/// The jobs of the sealing thread, and the thread.
+#[derive(Default)]
+pub(crate) struct Sealer {
+    queue: Mutex<SealQueue>,
+    changed: Condvar,
+    /// Separate from `changed`, so that jobs do not wake a thread that lets them gather.
+    ended: Condvar,
+    pub(super) thread: Worker,
+}
+
+#[derive(Default)]
+struct SealQueue {
+    jobs: HashMap<Beneficiary, ConversationJobs>,
+    /// The conversations that have jobs. The one whose turn is next comes first.
+    turns: VecDeque<Beneficiary>,
+    /// The jobs in `jobs`.
+    known: HashSet<JobKey>,
+    /// The jobs that are due at some time, with a number that tells apart those of one time.
+    later: BTreeMap<(Instant, u64), (Beneficiary, SealJob)>,
+    known_later: HashSet<JobKey>,
+    number: u64,
+    /// The jobs in `jobs` that seal.
+    seals: usize,
+    /// True while a job that was taken is not done; while that is one that seals.
+    busy: bool,
+    sealing: bool,
+    closed: bool,
+}
+
+/// The jobs of one conversation.
+#[derive(Default)]
+struct ConversationJobs {
+    new: VecDeque<SealJob>,
+    /// Jobs that one step was not enough for.
+    begun: VecDeque<SealJob>,
+    /// New jobs that were taken since the last one that had begun.
+    in_a_row: u32,
+    /// The end of a pause.
+    held: Option<Instant>,
+}
+
+impl Sealer {
+    /// Adds a job, unless it is there already.
+    pub(crate) fn submit(&self, job: SealJob) {
+        self.add(job, |jobs| &mut jobs.new);
+    }
+
+    /// Adds a job that one step was not enough for.
+    pub(super) fn submit_again(&self, job: SealJob) {
+        self.add(job, |jobs| &mut jobs.begun);
+    }
+
+    fn add(&self, job: SealJob, list: fn(&mut ConversationJobs) -> &mut VecDeque<SealJob>) {
+        let whom = job.node().conversation();
+        if self.queue.lock().add(whom, job, list) {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Adds a job that is due after a pause, unless it is there already.
+    pub(super) fn submit_later(&self, pause: Duration, job: SealJob) {
+        let whom = job.node().conversation();
+        self.queue.lock().add_later(now() + pause, whom, job);
+    }
+
+    /// Takes a job back that needs what another process has. Its conversation pauses.
+    pub(super) fn hold(&self, pause: Duration, job: SealJob) {
+        let whom = job.node().conversation();
+        let mut queue = self.queue.lock();
+        queue.add(whom.clone(), job, |jobs| &mut jobs.begun);
+        if let Some(jobs) = queue.jobs.get_mut(&whom) {
+            jobs.held = Some(now() + pause);
+        }
+    }
+
+    /// Returns true once the mount is ending.
+    pub(super) fn is_ending(&self) -> bool {
+        self.queue.lock().closed
+    }
+
+    /// Returns the number of jobs that are not done.
+    pub(crate) fn waiting(&self) -> usize {
+        let queue = self.queue.lock();
+        queue.known.len() + queue.later.len() + usize::from(queue.busy)
+    }
+
+    /// Fails with EAGAIN if so many jobs of a conversation wait that no more of its files should be
+    /// written.
+    pub(super) fn check_backlog(&self, whom: &Beneficiary) -> Result<()> {
+        let queue = self.queue.lock();
+        let waiting = queue.jobs.get(whom).map_or(0, |jobs| jobs.new.len() + jobs.begun.len());
+        match waiting {
+            MOST.. => Err(FsError::Held("too many outputs of the conversation are to be sealed")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until no file is left to seal whose writers have gone, for at most `most`. Files that
+    /// are being written, and what is to be analysed, do not matter.
+    pub(crate) fn settle(&self, most: Duration) {
+        let started = now();
+        let is_sealing = || {
+            let queue = self.queue.lock();
+            queue.sealing || queue.seals > 0
+        };
+        while is_sealing() && now() - started < most {
+            thread::sleep(GATHER);
+        }
+    }
+
+    /// Ends the thread once its queue is empty.
+    pub(crate) fn finish(&self) {
+        self.queue.lock().closed = true;
+        self.changed.notify_all();
+        self.ended.notify_all();
+        self.thread.join();
+    }
+
+    /// Waits for the next job that is due. Returns it with true if the mount is ending, or `None`
+    /// at the end.
+    pub(super) fn next(&self) -> Option<(SealJob, bool)> {
+        let mut queue = self.queue.lock();
+        loop {
+            queue.wake_due();
+            let next = queue.take();
+            queue.busy = next.is_some();
+            queue.sealing = next.as_ref().is_some_and(SealJob::seals);
+            if let Some(job) = next {
+                return Some((job, queue.closed));
+            }
+            if queue.closed {
+                return None;
+            }
+            let pause = queue.due().map_or(Duration::from_hours(1), |due| due - now().min(due));
+            self.changed.wait_for(&mut queue, pause);
+            self.ended.wait_while_for(&mut queue, |queue| !queue.closed, GATHER);
+        }
+    }
+}
+
+impl SealQueue {
+    /// Adds a job to a list of its conversation. Returns false if it is there already.
+    fn add(
+        &mut self,
+        whom: Beneficiary,
+        job: SealJob,
+        list: fn(&mut ConversationJobs) -> &mut VecDeque<SealJob>,
+    ) -> bool {
+        if !self.known.insert(job.key()) {
+            return false;
+        }
+        keep_known(&job);
+        let jobs = self.jobs.entry(whom.clone()).or_insert_with(|| {
+            self.turns.push_back(whom);
+            ConversationJobs::default()
+        });
+        self.seals += usize::from(job.seals());
+        list(jobs).push_back(job);
+        true
+    }
+
+    fn add_later(&mut self, due: Instant, whom: Beneficiary, job: SealJob) {
+        if self.known_later.insert(job.key()) {
+            keep_known(&job);
+            self.number += 1;
+            self.later.insert((due, self.number), (whom, job));
+        }
+    }
+
+    /// Takes a job of the first conversation that does not pause.
+    fn take(&mut self) -> Option<SealJob> {
+        let now = now();
+        let closed = self.closed;
+        let may = |jobs: &ConversationJobs| closed || jobs.held.is_none_or(|end| end <= now);
+        let next = self.turns.iter().position(|whom| self.jobs.get(whom).is_some_and(may))?;
+        let whom = self.turns.remove(next)?;
+        let jobs = self.jobs.get_mut(&whom)?;
+        let job = jobs.take()?;
+        self.known.remove(&job.key());
+        self.seals -= usize::from(job.seals());
+        jobs.held = None;
+        if jobs.is_empty() {
+            self.jobs.remove(&whom);
+        } else {
+            self.turns.push_back(whom);
+        }
+        Some(job)
+    }
+
+    /// Moves the jobs that are due to the others; at the end, all of them.
+    fn wake_due(&mut self) {
+        let now = now();
+        while let Some(first) = self.later.first_entry()
+            && (self.closed || first.key().0 <= now)
+        {
+            let (whom, job) = first.remove();
+            self.known_later.remove(&job.key());
+            let kept = Arc::clone(job.node());
+            self.add(whom, job, |jobs| &mut jobs.begun);
+            // It was kept for later, and is kept anew if it was added.
+            kept.lookups.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Returns the time at which something is due.
+    fn due(&self) -> Option<Instant> {
+        let held = self.jobs.values().filter_map(|jobs| jobs.held);
+        held.chain(self.later.keys().map(|(due, _)| *due).next()).min()
+    }
+}
+
+impl ConversationJobs {
+    /// Takes a new job, or now and then one that had begun.
+    fn take(&mut self) -> Option<SealJob> {
+        let list = if self.new.is_empty() || self.in_a_row >= BEGIN && !self.begun.is_empty() {
+            self.in_a_row = 0;
+            &mut self.begun
+        } else {
+            self.in_a_row += 1;
+            &mut self.new
+        };
+        list.pop_front()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.new.is_empty() && self.begun.is_empty()
+    }
+}
+
+/// Keeps the node in the table until the job is done: a new node of the same file would not know
+/// that it is about to be sealed.
+fn keep_known(job: &SealJob) {
+    job.node().lookups.fetch_add(1, Relaxed);
+}

@@ -1,0 +1,118 @@
+//! Write-once mounts: the content of a sealed artifact cannot change, by any name.
+//!
+//! A sealed artifact is one by its name, so it keeps the name of an artifact: it cannot be renamed
+//! to scratch, or out of `artifacts/`. Removing or renaming it leaves a trace in the manifest.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::node::file::FileNode;
+use crate::node::{Node, NodeKind};
+use crate::seal_queue::SealJob;
+use crate::{FsError, Result, Shared};
+use ctxfs_core::model::{ArtifactState, Component};
+use ctxfs_engine::patience::waited;
+use ctxfs_engine::sync::{now, thread};
+use ctxfs_engine::{DirPlace, SourceDir as _};
+use ctxfs_store::Artifacts;
+
+/// The longest time that an open for writing waits for the release of the file after the close of a
+/// descriptor. Another descriptor may have been left, so that there is no release. On a busy
+/// machine the thread that serves the release may get no processor for a good part of it.
+const CLOSING: Duration = Duration::from_secs(1);
+/// The steps in which one waits for a close or a record.
+const STEP: Duration = Duration::from_millis(1);
+
+/// On a write-once mount, refuses to change a sealed artifact.
+pub(super) fn check(fs: &Shared, file: &FileNode) -> Result<()> {
+    if is_sealed(fs, file)? { Err(FsError::WriteOnce) } else { Ok(()) }
+}
+
+/// Returns true for a sealed artifact on a write-once mount. Fails with EAGAIN while a close may be
+/// under way, since the user of the file believes that it is closed.
+fn is_sealed(fs: &Shared, file: &FileNode) -> Result<bool> {
+    if !fs.options.write_once || !file.is_artifact() {
+        return Ok(false);
+    }
+    let waited = waited();
+    let life = file.life();
+    match (waited, life.last_close()) {
+        _ if !life.has_writers() => Ok(true),
+        (Some(waited), Some(closed)) if waited < CLOSING && now() - closed < waited + CLOSING => {
+            Err(FsError::Held("it is being closed"))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Returns true if `node` is a sealed artifact or a directory with artifacts, on a write-once
+/// mount.
+pub(super) fn holds_sealed(fs: &Shared, node: &Node) -> Result<bool> {
+    match &node.kind {
+        _ if !fs.options.write_once => Ok(false),
+        NodeKind::File(file) => is_sealed(fs, file),
+        NodeKind::Dir(dir) => match dir.place()? {
+            place @ DirPlace::Below(..) if place.holds_artifacts() => {
+                let conversation = place.conversation().ok_or(FsError::Stale)?;
+                let conversation = fs.engine.conversation(conversation)?;
+                let found = Artifacts::below(&conversation, place.path(), |_| Ok(true))?;
+                Ok(!found.is_empty() || !found.unread().is_empty())
+            }
+            _ => Ok(false),
+        },
+        NodeKind::Computed(_) | NodeKind::ViewDir { .. } | NodeKind::Control => Ok(false),
+    }
+}
+
+/// On a write-once mount, refuses to remove a conversation in which artifacts were removed or
+/// renamed: their traces would go with it.
+pub(super) fn check_conversation(fs: &Shared, id: &Component) -> Result<()> {
+    if !fs.options.write_once {
+        return Ok(());
+    }
+    match fs.engine.store.conversation(id)? {
+        Some(conversation) if conversation.manifest().has_traces()? => Err(FsError::WriteOnce),
+        _ => Ok(()),
+    }
+}
+
+/// Prepares a sealed artifact for a trace: waits until it is recorded with its digest, or fails
+/// with EAGAIN on a thread that must not wait. Returns false if it needs no trace. Fails with
+/// [`FsError::NotSealedYet`] if that takes too long.
+///
+/// One that cannot be read has no digest, and is not waited for.
+pub(super) fn await_record(fs: &Shared, node: &Arc<Node>) -> Result<bool> {
+    let Ok(file) = node.as_file() else { return Ok(false) };
+    if !is_sealed(fs, file)? {
+        return Ok(false);
+    }
+    let (started, most) = (Instant::now(), fs.engine.options.view_deadline);
+    let mut asked = false;
+    while !is_recorded(fs, file)? {
+        if !std::mem::replace(&mut asked, true) {
+            let job = if file.life().is_unsealed() { SealJob::Seal } else { SealJob::Analyse };
+            fs.sealer.submit(job(Arc::clone(node)));
+        }
+        match file.reader() {
+            Err(error) if error.must_wait() => return Err(error),
+            Err(_) => break,
+            Ok(_) if waited().unwrap_or(started.elapsed()) >= most => {
+                return Err(FsError::NotSealedYet);
+            }
+            Ok(_) if waited().is_some() => return Err(FsError::Held("it is being sealed")),
+            Ok(_) => thread::sleep(STEP),
+        }
+    }
+    Ok(true)
+}
+
+/// Returns true if the manifest has the artifact as it is, with its digest.
+fn is_recorded(fs: &Shared, file: &FileNode) -> Result<bool> {
+    let (id, path) = file.place().ok_or(FsError::Stale)?;
+    let record = fs.engine.conversation(&id)?.record(&path)?;
+    let end = file.stat()?.size;
+    Ok(record.is_some_and(|record| {
+        record.state != ArtifactState::Live
+            && record.analysis.is_some_and(|analysis| analysis.bytes == end)
+    }))
+}

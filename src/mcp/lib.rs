@@ -1,0 +1,132 @@
+//! The MCP gateway: it stands between a client and its servers. Long results of tools are stored,
+//! and the client gets stand-ins; all else passes.
+//!
+//! What passes is never parsed into values: a message is its bytes, of which ids are replaced
+//! (`message`, `envelope`). A message that is too long for memory is a file and a skeleton
+//! (`line_reader`, `skeleton`), and the texts in it go from the file to the store.
+//!
+//! Each server has a task that starts it, writes to it and ends it (`manager`), and one that reads
+//! (`from_upstream`). All queues are bounded: who is too fast waits, and nobody else.
+//!
+//! A client speaks at standard input and output (`stdio`) or over HTTP (`http`), and so does a server
+//! (`process`, `remote`). Each client has a session of its own, with servers of its own (`session`).
+//!
+//! The public modules decide about several servers behind one gateway: their configuration, names of
+//! tools, the light index, permissions, batches. They take and return values alone, without sockets,
+//! processes or a clock.
+
+pub mod batch_plan;
+pub mod budget;
+pub mod config;
+pub mod index;
+pub mod permission;
+pub mod tool_name;
+
+mod backlog;
+mod body_reader;
+mod bridge;
+mod call_id;
+mod client_question;
+mod context;
+mod delivery;
+mod envelope;
+mod from_client;
+mod from_upstream;
+mod guard;
+mod headers;
+mod held_state;
+mod http;
+mod hub;
+#[cfg(any(test, feature = "testing"))]
+pub mod in_memory;
+mod json_body;
+mod line_reader;
+mod listing;
+mod manager;
+mod member;
+mod message;
+mod message_batch;
+mod meta;
+mod numbered;
+mod one_line;
+mod options;
+mod origin;
+mod own;
+mod parsed;
+mod pending;
+mod process;
+mod queue;
+mod raw_object;
+mod references;
+mod relay;
+mod remote;
+mod results;
+mod scratch;
+mod server_log;
+mod server_request;
+mod session;
+mod shared;
+mod shelf;
+mod signals;
+mod skeleton;
+mod stdio;
+mod unescape;
+mod upstream;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use guard::end_servers;
+pub use hub::{IndexOptions, Offer, Survey, SurveyedOffer, SurveyedServer, SurveyedTool};
+pub use options::{GatewayOptions, HttpOptions, OfferMode, ServerOptions, ServerPlace};
+pub use process::ServerCommand;
+pub use remote::RemoteServer;
+pub use shelf::{OpenShelf, Shelf, Shelves};
+
+use session::{Gateway, Session};
+use shelf::LazyShelf;
+
+/// The time that the client has to read what was sent last.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Serves the client at standard input and output until that ends, or a signal asks to stop. No
+/// process of a server is left.
+pub fn serve(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let gateway = Gateway::new(options)?;
+    let shelf = Arc::new(LazyShelf::new(shelf));
+    let written = runtime.block_on(stdio::serve(&gateway, &shelf));
+    // Reading standard input cannot be interrupted.
+    runtime.shutdown_background();
+    let served = written.map(|written| {
+        written.recv_timeout(LAST_WORDS).ok();
+    });
+    shelf.finish();
+    served
+}
+
+/// Serves clients over HTTP until a signal asks to stop. No process of a server is left.
+pub fn serve_http(
+    options: GatewayOptions,
+    http: HttpOptions,
+    shelves: Arc<dyn Shelves>,
+) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let gateway = Gateway::new(options)?;
+    let served = runtime.block_on(http::serve(gateway, http, shelves));
+    runtime.shutdown_background();
+    served
+}
+
+/// Starts the servers, asks what they offer, and ends them. No process of a server is left. The
+/// options have a light index.
+pub fn survey(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<Survey> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let gateway = Gateway::new(options)?;
+    let shelf = Arc::new(LazyShelf::new(shelf));
+    let surveyed = runtime.block_on(Session::survey(&gateway, &shelf));
+    runtime.shutdown_background();
+    shelf.finish();
+    surveyed
+}

@@ -1,0 +1,241 @@
+//! The agent without tool calls: one JSON object a turn, whose form a schema prescribes.
+//!
+//! Small models keep to this if the program keeps the rules: the numbers of lines are an
+//! enumeration of those that were shown, no answer is offered before there are any, an action that
+//! repeats is not offered in the next turn, and the last turn offers the answer alone. After a look
+//! that shows nothing new comes the last turn: from then on a small model only repeats itself. Lines
+//! that it has passed over are not sent again before that: each turn sends all that is before it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::extract::agent::{AgentAnswer, LookLog, make_room};
+use crate::extract::asking::CallKind;
+use crate::extract::first_look::FirstLook;
+use crate::extract::inquiry::Inquiry;
+use crate::extract::look::{LineForm, Look, LookResult, NumberedLine};
+use crate::extract::mode_error::ModeError;
+use crate::extract::prompt::Prompt;
+use crate::extract::request_size::needed;
+use crate::extract::wrapper::{NOTHING, Wrapper, is_nothing};
+use crate::extract::{ModelRequest, ReplyEnd, Turn};
+
+/// The most lines that an answer can choose from: those that were shown last.
+const CHOICE: usize = 200;
+/// The most characters of the words of a look.
+const WORDS: usize = 80;
+/// What a model is told that replies with something else.
+const NO_OBJECT: &str = "The reply is no JSON object of the required form.";
+/// What an answer says after [`NOTHING`] if no look has shown a line.
+const NO_LINE: &str = "No look has shown a line.";
+/// What stands for lines that the model has passed over.
+const PASSED: &str = "(lines none of which holds the answer)";
+/// The looks, in the order in which they are offered.
+const LOOKS: [&str; 3] = ["find", "grep", "read"];
+
+/// A reply.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum ActionReply {
+    Answer {
+        found: Option<bool>,
+        #[serde(default)]
+        lines: Vec<u64>,
+        text: String,
+    },
+    Find {
+        words: String,
+    },
+    Grep {
+        pattern: String,
+        #[serde(default)]
+        ignore_case: bool,
+    },
+    Read {
+        from: u64,
+        to: u64,
+    },
+}
+
+/// A look, and what it showed.
+struct Seen {
+    look: String,
+    shown: LookResult,
+    /// True once the model has said that no line of it holds the answer.
+    is_passed: bool,
+}
+
+/// Answers by actions. The first look is there as if the model had taken it: where its lines stand in
+/// the question, a small model does not answer from them.
+pub(super) fn answer(
+    inquiry: &Inquiry<'_>,
+    form: LineForm,
+    first: &FirstLook,
+) -> Result<AgentAnswer, ModeError> {
+    let profile = inquiry.model.profile();
+    let mut looks = LookLog::new(first);
+    let wrapper = inquiry.wrapper();
+    let words: String = inquiry.question.chars().take(WORDS).collect();
+    let look = json!({"found": false, "look": "find", "words": words}).to_string();
+    let mut seen = vec![Seen { look, shown: first.seen.clone(), is_passed: false }];
+    // Most models would do what was done for them once more.
+    let mut repeated = Some(first.look.name());
+    let steps = inquiry.settings.max_steps.max(1);
+    let mut is_cut = false;
+    for step in 1..=steps {
+        let is_last = step == steps || looks.is_exhausted();
+        if is_last && looks.shown.is_empty() {
+            if is_cut {
+                return Err(inquiry.no_answer(is_cut));
+            }
+            return Ok(nothing(NO_LINE, &looks));
+        }
+        let mut request = if is_last {
+            last_request(inquiry, &wrapper, &seen)
+        } else {
+            let offered = LOOKS.iter().filter(|name| repeated != Some(**name));
+            request(inquiry, &wrapper, &seen, &offered.copied().collect::<Vec<_>>())
+        };
+        make_room(&mut request, profile.context_tokens);
+        let reply = inquiry.asking.ask(CallKind::Agent, inquiry.model, &request)?;
+        let action = action(&reply.text);
+        is_cut = action.is_none() && reply.end == ReplyEnd::Length;
+        let shown = match action {
+            // Not every endpoint keeps a model to the schema.
+            Some(ActionReply::Answer { .. }) if looks.shown.is_empty() => {
+                return Ok(nothing(NO_LINE, &looks));
+            }
+            Some(ActionReply::Answer { found: Some(false), text, .. }) if !is_nothing(&text) => {
+                return Ok(nothing(&text, &looks));
+            }
+            Some(ActionReply::Answer { lines, text, .. }) => {
+                return Ok(AgentAnswer { text, lines, looks: looks.named(), is_cut });
+            }
+            Some(action) => {
+                let look = action.look().ok_or_else(|| inquiry.no_answer(is_cut))?;
+                repeated = looks.taken.contains(&look).then(|| look.name());
+                for seen in &mut seen {
+                    seen.is_passed = true;
+                }
+                looks.take(inquiry, form, look)?
+            }
+            None => LookResult { notes: vec![NO_OBJECT.to_owned()], ..LookResult::default() },
+        };
+        seen.push(Seen { look: reply.text, shown, is_passed: false });
+    }
+    if is_cut {
+        return Err(inquiry.no_answer(is_cut));
+    }
+    Err(ModeError::Steps { target: profile.target.clone(), steps })
+}
+
+/// Returns the answer that nothing was found, and why.
+fn nothing(why: &str, looks: &LookLog) -> AgentAnswer {
+    let text = format!("{NOTHING}. {why}");
+    AgentAnswer { text, looks: looks.named(), ..AgentAnswer::default() }
+}
+
+/// Returns the request of a turn in which the model may look on.
+fn request(
+    inquiry: &Inquiry<'_>,
+    wrapper: &Wrapper,
+    seen: &[Seen],
+    offered: &[&str],
+) -> ModelRequest {
+    let mut request = inquiry.request((Prompt::ActionSystem, Prompt::ActionFirst), wrapper, &[]);
+    for Seen { look, shown, is_passed } in seen {
+        request.turns.push(Turn::Model { text: look.clone(), calls: Vec::new() });
+        request.turns.push(Turn::User(if *is_passed {
+            PASSED.to_owned()
+        } else {
+            inquiry.filled(Prompt::Action, wrapper, &[("text", &shown.text())])
+        }));
+    }
+    let lines = distinct(seen.iter().filter(|seen| !seen.is_passed));
+    request.schema = Some(schema(&lines, offered));
+    request
+}
+
+/// Returns the request of the last turn: the model has to choose from all lines that it has seen. If
+/// these do not fit into its context, from those of the latest looks that showed any.
+fn last_request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[Seen]) -> ModelRequest {
+    let fits = |request: &ModelRequest| needed(request) <= inquiry.model.profile().context_tokens;
+    let latest = (0..seen.len()).map(|from| &seen[from..]);
+    let with_lines = latest.filter(|seen| seen.iter().any(|seen| !seen.shown.lines.is_empty()));
+    let mut requests = with_lines.map(|seen| choosing_from(inquiry, wrapper, seen));
+    let all = requests.next().unwrap_or_default();
+    if fits(&all) { all } else { requests.find(fits).unwrap_or(all) }
+}
+
+fn choosing_from(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[Seen]) -> ModelRequest {
+    let lines = distinct(seen.iter());
+    let schema = schema(&lines, &[]);
+    let lines = lines.into_values().cloned().collect();
+    let shown = LookResult { lines, ..LookResult::default() };
+    let more = [("text", &*shown.text())];
+    let request = inquiry.request((Prompt::ActionSystem, Prompt::ActionLast), wrapper, &more);
+    ModelRequest { schema: Some(schema), ..request }
+}
+
+/// Returns the lines that looks showed, by their numbers.
+fn distinct<'a>(seen: impl Iterator<Item = &'a Seen>) -> BTreeMap<u64, &'a NumberedLine> {
+    seen.flat_map(|seen| &seen.shown.lines).map(|line| (line.number, line)).collect()
+}
+
+impl ActionReply {
+    fn look(self) -> Option<Look> {
+        match self {
+            Self::Answer { .. } => None,
+            Self::Find { words } => Some(Look::Find { words }),
+            Self::Grep { pattern, ignore_case } => Some(Look::Grep { pattern, ignore_case }),
+            Self::Read { from, to } => Some(Look::Read { from, to }),
+        }
+    }
+}
+
+/// Reads a reply: the object in it, whatever stands around it.
+fn action(reply: &str) -> Option<ActionReply> {
+    let (start, end) = (reply.find('{')?, reply.rfind('}')?);
+    serde_json::from_str(reply.get(start..=end)?).ok()
+}
+
+/// Returns the schema of the next reply.
+fn schema(lines: &BTreeMap<u64, &NumberedLine>, offered: &[&str]) -> Value {
+    let object = |properties: Value| {
+        let required: Vec<String> =
+            properties.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        json!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        })
+    };
+    let text = |most: usize| json!({"type": "string", "maxLength": most});
+    let line = json!({"type": "integer"});
+    let no = json!({"const": false});
+    let mut forms = Vec::new();
+    let choice: Vec<u64> = lines.keys().rev().take(CHOICE).rev().copied().collect();
+    if !choice.is_empty() {
+        let lines =
+            json!({"type": "array", "items": {"enum": choice}, "minItems": 1, "maxItems": 3});
+        forms.push(object(json!({"found": {"const": true}, "lines": lines, "text": text(400)})));
+    }
+    // Whether something is found comes first in the order of keys: a model decides that before it
+    // says how to look on.
+    for name in offered {
+        forms.push(object(match *name {
+            "find" => json!({"found": no, "look": {"const": name}, "words": text(WORDS)}),
+            "grep" => json!({
+                "found": no,
+                "ignore_case": {"type": "boolean"},
+                "look": {"const": name},
+                "pattern": text(60),
+            }),
+            _ => json!({"found": no, "from": line, "look": {"const": name}, "to": line}),
+        }));
+    }
+    json!({"oneOf": forms})
+}

@@ -1,0 +1,182 @@
+//! Asking a model within what one question may cost, with a record of each call.
+
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::extract::request_size::estimate;
+use crate::extract::{
+    LanguageModel, ModelFailure, ModelFailureKind, ModelReply, ModelRequest, ReplyEnd, Stopped,
+    TokenUsage,
+};
+
+/// The part that a call plays in an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallKind {
+    /// Reading a chunk.
+    Map,
+    /// Putting findings together.
+    Reduce,
+    /// A turn of the reading agent.
+    Agent,
+}
+
+/// A call of a model that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallRecord {
+    /// Its part.
+    pub kind: CallKind,
+    /// The target, as in `local/qwen`.
+    pub target: String,
+    /// The tokens that the endpoint counted.
+    pub usage: TokenUsage,
+    /// Its price in billionths of a dollar.
+    pub nanodollars: u64,
+    /// Its time in milliseconds.
+    pub millis: u64,
+    /// Its end: `done`, `length`, `refused`, or the kind of failure.
+    pub ended: &'static str,
+}
+
+/// The calls of one question.
+pub(super) struct Asking<'a> {
+    /// True once nobody waits.
+    pub(super) stopped: &'a Stopped<'a>,
+    /// The most tokens of all calls.
+    most_tokens: u64,
+    /// Told of each call that ended.
+    tell: &'a (dyn Fn(&CallRecord) + Sync),
+    so_far: Mutex<SoFar>,
+}
+
+#[derive(Default)]
+struct SoFar {
+    calls: Vec<CallRecord>,
+    /// Tokens of the calls, and estimates for those under way.
+    tokens: u64,
+}
+
+/// A request that was not answered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// The model has no reply.
+    #[error("{0}")]
+    Model(ModelFailure),
+    /// The model, or its provider, will not answer.
+    #[error("`{target}` refuses to answer: ask in other words, or add a second target")]
+    Refused {
+        /// Who refuses.
+        target: String,
+    },
+    /// The question has cost as much as it may.
+    #[error(
+        "the question has cost {used} tokens, of at most {most} (`max_tokens_per_question`): ask a \
+         narrower one, or raise the limit"
+    )]
+    Spent {
+        /// Tokens so far, with those of the request that was not made.
+        used: u64,
+        /// The limit.
+        most: u64,
+    },
+}
+
+impl<'a> Asking<'a> {
+    pub(super) fn new(
+        stopped: &'a Stopped<'a>,
+        most_tokens: u64,
+        tell: &'a (dyn Fn(&CallRecord) + Sync),
+    ) -> Self {
+        Self { stopped, most_tokens, tell, so_far: Mutex::default() }
+    }
+
+    /// Asks `model`, if the question may cost so much more.
+    pub(super) fn ask(
+        &self,
+        kind: CallKind,
+        model: &dyn LanguageModel,
+        request: &ModelRequest,
+    ) -> Result<ModelReply, AskError> {
+        let expected = estimate(request);
+        self.reserve(expected)?;
+        let began = Instant::now();
+        let asked = model.ask(request, self.stopped);
+        let (usage, ended) = match &asked {
+            Ok(reply) => (reply.usage, reply.end.name()),
+            Err(failure) => (failure.usage, failure.kind.name()),
+        };
+        let profile = model.profile();
+        let record = CallRecord {
+            kind,
+            target: profile.target.clone(),
+            usage,
+            nanodollars: profile.nanodollars(usage),
+            millis: began.elapsed().as_millis() as u64,
+            ended,
+        };
+        // An endpoint that counts nothing is counted by the estimate.
+        let counted = usage.total();
+        let cost = if counted == 0 && asked.is_ok() { expected } else { counted };
+        self.ended(record, expected, cost);
+        match asked {
+            Ok(ModelReply { end: ReplyEnd::Refused, .. }) => {
+                Err(AskError::Refused { target: profile.target.clone() })
+            }
+            asked => asked.map_err(AskError::Model),
+        }
+    }
+
+    /// Returns the calls so far.
+    pub(super) fn calls(&self) -> Vec<CallRecord> {
+        self.so_far.lock().calls.clone()
+    }
+
+    fn reserve(&self, tokens: u64) -> Result<(), AskError> {
+        let mut so_far = self.so_far.lock();
+        let (used, most) = (so_far.tokens.saturating_add(tokens), self.most_tokens);
+        if used > most {
+            return Err(AskError::Spent { used, most });
+        }
+        so_far.tokens = used;
+        Ok(())
+    }
+
+    fn ended(&self, record: CallRecord, expected: u64, cost: u64) {
+        (self.tell)(&record);
+        let mut so_far = self.so_far.lock();
+        so_far.tokens = (so_far.tokens - expected).saturating_add(cost);
+        so_far.calls.push(record);
+    }
+}
+
+impl CallKind {
+    /// Returns its name, as records have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Map => "map",
+            Self::Reduce => "reduce",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+impl AskError {
+    /// Returns true if another model may answer.
+    pub(super) fn is_of_target(&self) -> bool {
+        match self {
+            Self::Model(failure) => failure.kind != ModelFailureKind::Stopped,
+            Self::Refused { .. } => true,
+            Self::Spent { .. } => false,
+        }
+    }
+
+    /// Returns true if nobody waits for a reply any more.
+    pub(super) fn is_stop(&self) -> bool {
+        matches!(self, Self::Model(failure) if failure.kind == ModelFailureKind::Stopped)
+    }
+
+    /// Returns true if a shorter request may be answered.
+    pub(super) fn is_overflow(&self) -> bool {
+        matches!(self, Self::Model(failure) if failure.kind == ModelFailureKind::Overflow)
+    }
+}

@@ -1,0 +1,322 @@
+//! Looks of the reading agent into a document.
+
+use std::fmt;
+use std::fmt::Write as _;
+
+use crate::extract::{Document, DocumentError};
+
+/// The most lines of a result of Find.
+const FIND: usize = 4;
+/// The most lines of a result of Grep.
+const GREP: usize = 5;
+/// The most lines of a result of Read.
+const READ: u64 = 8;
+/// The most words of which it is counted how many lines have them.
+const WORDS: usize = 24;
+/// The most characters of a line in a result.
+const LINE: usize = 400;
+
+/// One look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Look {
+    /// The passages that fit some words best.
+    Find {
+        /// The words.
+        words: String,
+    },
+    /// The first lines that match.
+    Grep {
+        /// A regular expression.
+        pattern: String,
+        /// True if case does not count.
+        ignore_case: bool,
+    },
+    /// Lines, which count from 1.
+    Read {
+        /// The first.
+        from: u64,
+        /// The last.
+        to: u64,
+    },
+}
+
+/// A line that was shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NumberedLine {
+    /// From 1 on.
+    pub(super) number: u64,
+    /// Its text, or the part of it around a match.
+    pub(super) text: String,
+}
+
+/// The result of a look.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct LookResult {
+    pub(super) lines: Vec<NumberedLine>,
+    /// What the result says besides: what was not found, and where more is.
+    pub(super) notes: Vec<String>,
+}
+
+/// The form in which lines of a document are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LineForm {
+    /// As they are.
+    Plain,
+    /// JSON, an element a line: `X.pretty`.
+    Pretty,
+    /// Long lines, in pieces: `X.wrap`.
+    Wrapped,
+}
+
+impl LineForm {
+    /// Returns the form in which the lines of a document are of a length to read. `long` is the
+    /// average number of bytes from which they are not.
+    pub(super) fn of(document: &dyn Document, long: u64) -> Self {
+        if document.facts().line_bytes() < long {
+            Self::Plain
+        } else if document.view("pretty.lines/1").is_ok() {
+            Self::Pretty
+        } else {
+            Self::Wrapped
+        }
+    }
+
+    /// Returns the beginning of the names of its views.
+    pub(super) fn prefix(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Pretty => "pretty.",
+            Self::Wrapped => "wrap.",
+        }
+    }
+}
+
+impl Look {
+    /// Returns its name in records and to models without tools.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Find { .. } => "find",
+            Self::Grep { .. } => "grep",
+            Self::Read { .. } => "read",
+        }
+    }
+
+    /// Looks into a document. What a model asks for wrongly is a note.
+    pub(super) fn at(
+        &self,
+        document: &dyn Document,
+        form: LineForm,
+    ) -> Result<LookResult, DocumentError> {
+        let seen = match self {
+            Self::Find { words } => find(document, form, words),
+            Self::Grep { pattern, ignore_case } => grep(document, form, pattern, *ignore_case),
+            Self::Read { from, to } => read(document, form, *from, *to),
+        };
+        match seen {
+            Err(DocumentError::View { why, .. }) => {
+                Ok(LookResult { notes: vec![why], ..LookResult::default() })
+            }
+            seen => seen,
+        }
+    }
+
+    /// Returns the look that goes on where this one was cut. `None` if it was not.
+    pub(super) fn next(&self) -> Option<Self> {
+        match self {
+            Self::Read { from, to } if to.saturating_sub(*from) >= READ => {
+                Some(Self::Read { from: from + READ, to: *to })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Find { words } => write!(f, "find {words}"),
+            Self::Grep { pattern, .. } => write!(f, "grep {pattern}"),
+            Self::Read { from, to } => write!(f, "read {from}-{to}"),
+        }
+    }
+}
+
+fn find(document: &dyn Document, form: LineForm, words: &str) -> Result<LookResult, DocumentError> {
+    if form != LineForm::Plain {
+        // Only lines as they are can be ranked.
+        let word = rarest(document, form, words)?;
+        return grep(document, form, &regex_syntax::escape(word.unwrap_or(words)), true);
+    }
+    let text = document.view(&format!("find/{}", spelt(words)))?;
+    Ok(LookResult::of(&text, FIND))
+}
+
+/// Returns the word that the fewest lines have, of those that any has.
+fn rarest<'a>(
+    document: &dyn Document,
+    form: LineForm,
+    words: &'a str,
+) -> Result<Option<&'a str>, DocumentError> {
+    let mut found: Option<(u64, &str)> = None;
+    for word in each_word(words).take(WORDS) {
+        let query = format!("-c -i -e {}", spelt(&regex_syntax::escape(word)));
+        let text = document.view(&format!("{}grep/{query}", form.prefix()))?;
+        let count: u64 = text.trim().parse().unwrap_or_default();
+        if count > 0 && found.is_none_or(|(fewest, _)| count < fewest) {
+            found = Some((count, word));
+        }
+    }
+    Ok(found.map(|(_, word)| word))
+}
+
+fn grep(
+    document: &dyn Document,
+    form: LineForm,
+    pattern: &str,
+    ignore_case: bool,
+) -> Result<LookResult, DocumentError> {
+    let case = if ignore_case { "-i " } else { "" };
+    let query = format!("{case}-m{} -e {}", GREP + 1, spelt(pattern));
+    let text = document.view(&format!("{}grep/{query}", form.prefix()))?;
+    let mut seen = LookResult::of(&text, GREP);
+    if seen.lines.is_empty() && form == LineForm::Plain {
+        seen = find(document, form, &words_of(pattern))?;
+        seen.notes.insert(0, "No line matches. The passages that fit its words best:".to_owned());
+    } else if seen.lines.is_empty() {
+        seen.notes.push("No line matches.".to_owned());
+    }
+    Ok(seen)
+}
+
+fn read(
+    document: &dyn Document,
+    form: LineForm,
+    from: u64,
+    to: u64,
+) -> Result<LookResult, DocumentError> {
+    let from = from.max(1);
+    let last = to.max(from).min(from.saturating_add(READ - 1));
+    let text = document.view(&format!("{}lines/{from}-{last}", form.prefix()))?;
+    let mut seen = LookResult::default();
+    for (number, line) in (from..=last).zip(text.lines()) {
+        seen.lines.push(NumberedLine { number, text: cut(line) });
+    }
+    if seen.lines.is_empty() {
+        seen.notes.push(format!(
+            "There is no line {from}: the output has {} lines.",
+            document.facts().lines
+        ));
+    } else if last < to {
+        seen.notes.push(format!("Lines {}-{to} are not shown: read on from there.", last + 1));
+    }
+    Ok(seen)
+}
+
+impl LookResult {
+    /// Reads what a search printed: lines with their numbers, as `rg -n` prints them, and notices.
+    fn of(text: &str, most: usize) -> Self {
+        let mut seen = Self::default();
+        let mut left = 0;
+        for line in text.lines() {
+            if let Some(shown) = NumberedLine::of(line) {
+                if seen.lines.len() < most {
+                    seen.lines.push(shown);
+                } else {
+                    left += 1;
+                }
+            } else if let Some(notice) = line.strip_prefix("# ").filter(|_| seen.lines.is_empty()) {
+                seen.notes.push(without_paths(notice).to_owned());
+            }
+        }
+        if left > 0 {
+            seen.notes.push("There are more.".to_owned());
+        }
+        seen
+    }
+
+    /// Returns the text that a model sees.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        for line in &self.lines {
+            let _ = writeln!(text, "{}: {}", line.number, line.text);
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "({note})");
+        }
+        text.trim_end().to_owned()
+    }
+}
+
+impl NumberedLine {
+    /// Reads `12:text`, `12-text` or `12@345:text`, of a line of which a part is shown.
+    fn of(line: &str) -> Option<Self> {
+        let digits = line.len() - line.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let number = line[..digits].parse().ok()?;
+        let rest = &line[digits..];
+        let rest = match rest.strip_prefix('@') {
+            Some(column) => column.trim_start_matches(|c: char| c.is_ascii_digit()),
+            None => rest,
+        };
+        let text = rest.strip_prefix([':', '-'])?;
+        Some(Self { number, text: cut(text) })
+    }
+}
+
+/// Returns a line as far as there is room for it. Says how much is cut.
+pub(super) fn cut(line: &str) -> String {
+    match line.char_indices().nth(LINE) {
+        None => line.to_owned(),
+        Some((end, _)) => format!("{}... ({} more bytes)", &line[..end], line.len() - end),
+    }
+}
+
+/// Returns a notice without the paths of other views.
+fn without_paths(notice: &str) -> &str {
+    let end = [" All lines: ", " lines as in "].iter().filter_map(|mark| notice.find(mark)).min();
+    notice[..end.unwrap_or(notice.len())].trim_end_matches([' ', ';', ',', '.'])
+}
+
+/// Returns an argument as a path spells it.
+pub(super) fn spelt(argument: &str) -> String {
+    argument.replace('%', "%25").replace('/', "%2F")
+}
+
+/// Returns the words of a pattern.
+fn words_of(pattern: &str) -> String {
+    each_word(pattern).collect::<Vec<_>>().join(" ")
+}
+
+fn each_word(text: &str) -> impl Iterator<Item = &str> {
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    text.split(move |c| !is_word(c)).filter(|word| word.len() > 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_searches_are_read() {
+        let text = "# a b: 2 of 2 words; the only passage follows, lines as in X.grep/. All lines: \
+                    /ctx/c/x\n12:one: two\n13-three\n1@99:...part...\n--\n";
+        let seen = LookResult::of(text, 9);
+        let numbers: Vec<u64> = seen.lines.iter().map(|line| line.number).collect();
+        assert_eq!(numbers, [12, 13, 1]);
+        assert_eq!(seen.lines[0].text, "one: two");
+        assert_eq!(seen.notes, ["a b: 2 of 2 words; the only passage follows"]);
+        assert_eq!(seen.text().lines().next(), Some("12: one: two"));
+    }
+
+    #[test]
+    fn a_read_that_was_cut_goes_on() {
+        let look = Look::Read { from: 10, to: 30 };
+        assert_eq!(look.next(), Some(Look::Read { from: 18, to: 30 }));
+        assert_eq!(Look::Read { from: 10, to: 17 }.next(), None);
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_say_so() {
+        assert_eq!(cut("short"), "short");
+        assert!(cut(&"\u{e9}".repeat(500)).ends_with("\u{e9}... (200 more bytes)"));
+    }
+}

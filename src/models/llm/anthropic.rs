@@ -1,0 +1,224 @@
+//! Requests and replies of `POST /v1/messages`.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::extract::{ModelRequest, ReplyEnd, ToolCall, ToolSpec, Turn};
+use crate::llm::complaint::Complaint;
+use crate::llm::dialect::{Dialect, SchemaUse};
+use crate::llm::fault::Fault;
+use crate::llm::reply::{MOST_ENTRIES, Reply, tokens};
+use ctxfs_core::model::ShortList;
+
+/// Returns the body of a request. The form has no `temperature` any more: version 2.14 of the SDK
+/// does not know it.
+pub(super) fn body(model: &str, request: &ModelRequest, tokens: u64, dialect: Dialect) -> Value {
+    let messages: Vec<Value> = request.turns.iter().filter_map(message).collect();
+    let mut body =
+        json!({ "model": model, "messages": messages, "max_tokens": tokens, "stream": true });
+    if !request.system.is_empty() {
+        body["system"] = request.system.as_str().into();
+    }
+    if !request.tools.is_empty() {
+        body["tools"] = request.tools.iter().map(tool).collect();
+    }
+    // The form knows no schema that is advice.
+    if let Some(schema) = request.schema.as_ref().filter(|_| dialect.schema == SchemaUse::Strict) {
+        body["output_config"] = json!({ "format": { "type": "json_schema", "schema": schema } });
+    }
+    body
+}
+
+/// Returns the message of a turn. A turn without content has none, as the form allows no empty one.
+fn message(turn: &Turn) -> Option<Value> {
+    let message = match turn {
+        Turn::User(text) => json!({ "role": "user", "content": text }),
+        Turn::Model { text, calls } => {
+            let said = Some(json!({ "type": "text", "text": text })).filter(|_| !text.is_empty());
+            let content: Vec<Value> = said.into_iter().chain(calls.iter().map(call)).collect();
+            if content.is_empty() {
+                return None;
+            }
+            json!({ "role": "assistant", "content": content })
+        }
+        Turn::Results(results) => {
+            let content = results.iter().map(|result| {
+                json!({ "type": "tool_result", "tool_use_id": result.id, "content": result.text })
+            });
+            json!({ "role": "user", "content": content.collect::<Vec<_>>() })
+        }
+    };
+    Some(message)
+}
+
+/// A call that was. Arguments that are no object, which the form requires, are empty.
+fn call(call: &ToolCall) -> Value {
+    let input: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let input = if input.is_object() { input } else { json!({}) };
+    json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": input })
+}
+
+fn tool(tool: &ToolSpec) -> Value {
+    json!({
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": tool.parameters,
+    })
+}
+
+/// The data of an event.
+#[derive(Deserialize)]
+struct Event<'a> {
+    r#type: String,
+    #[serde(borrow)]
+    message: Option<Message<'a>>,
+    index: Option<usize>,
+    #[serde(borrow)]
+    content_block: Option<Block<'a>>,
+    delta: Option<Delta>,
+    usage: Option<Usage>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// A message: the frame of a stream, or the whole answer of an endpoint that does not stream.
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    content: Option<ShortList<Block<'a>, MOST_ENTRIES>>,
+    stop_reason: Option<String>,
+    usage: Option<Usage>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// A block of content, or its start. A block of thinking has no `text`.
+#[derive(Deserialize)]
+struct Block<'a> {
+    r#type: String,
+    text: Option<String>,
+    id: Option<String>,
+    name: Option<String>,
+    /// An empty object where the parts follow.
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Delta {
+    r#type: Option<String>,
+    text: Option<String>,
+    partial_json: Option<String>,
+    stop_reason: Option<String>,
+}
+
+/// The counts up to here. Tokens that a cache held count as well.
+#[derive(Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the form")]
+struct Usage {
+    input_tokens: Option<f64>,
+    cache_creation_input_tokens: Option<f64>,
+    cache_read_input_tokens: Option<f64>,
+    output_tokens: Option<f64>,
+}
+
+/// Adds the data of an event to `reply`.
+pub(super) fn event(data: &str, reply: &mut Reply) -> Result<(), Fault> {
+    let no_event = |_| Fault::broken("sent an event that is none of a reply");
+    let event: Event<'_> = serde_json::from_str(data).map_err(no_event)?;
+    if let Some(error) = event.error {
+        return Err(Fault::in_reply(Complaint::read(error.get().as_bytes())));
+    }
+    count(event.usage.as_ref(), reply);
+    match &*event.r#type {
+        "message_start" => {
+            reply.has_begun = true;
+            count(event.message.and_then(|message| message.usage).as_ref(), reply);
+        }
+        "content_block_start" => {
+            event.content_block.map_or(Ok(()), |block| add_block(&block, event.index, reply))?;
+        }
+        "content_block_delta" => {
+            event.delta.map_or(Ok(()), |delta| add_delta(&delta, event.index, reply))?;
+        }
+        "message_delta" => {
+            ends(event.delta.and_then(|delta| delta.stop_reason).as_deref(), reply);
+        }
+        "message_stop" => {
+            reply.is_complete = true;
+            reply.is_over = true;
+        }
+        // `ping`, `content_block_stop`, and what may be added to the form.
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Reads the answer of an endpoint that does not stream.
+pub(super) fn document(text: &str, reply: &mut Reply) -> Result<(), Fault> {
+    let no_reply = || Fault::no_reply("answered with JSON that is no reply");
+    let message: Message<'_> = serde_json::from_str(text).map_err(|_| no_reply())?;
+    if let Some(error) = message.error {
+        return Err(Fault::in_reply(Complaint::read(error.get().as_bytes())));
+    }
+    count(message.usage.as_ref(), reply);
+    for (at, block) in message.content.ok_or_else(no_reply)?.0.iter().enumerate() {
+        add_block(block, Some(at), reply)?;
+    }
+    ends(message.stop_reason.as_deref(), reply);
+    reply.is_complete = true;
+    Ok(())
+}
+
+fn add_block(block: &Block<'_>, at: Option<usize>, reply: &mut Reply) -> Result<(), Fault> {
+    match &*block.r#type {
+        "text" => reply.add_text(block.text.as_deref().unwrap_or_default())?,
+        "tool_use" => {
+            let call = reply.call(at, block.id.as_deref())?;
+            call.is_named(block.name.as_deref().unwrap_or_default())?;
+            if let Some(input) = block.input.filter(|input| !is_empty(input)) {
+                call.add_arguments(input.get())?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn add_delta(delta: &Delta, at: Option<usize>, reply: &mut Reply) -> Result<(), Fault> {
+    match delta.r#type.as_deref() {
+        Some("text_delta") => reply.add_text(delta.text.as_deref().unwrap_or_default())?,
+        Some("input_json_delta") => {
+            let part = delta.partial_json.as_deref().unwrap_or_default();
+            reply.call(at, None)?.add_arguments(part)?;
+        }
+        // `thinking_delta`, `signature_delta`, and others.
+        _ => {}
+    }
+    Ok(())
+}
+
+fn is_empty(input: &RawValue) -> bool {
+    input.get().trim_start_matches('{').trim() == "}"
+}
+
+fn ends(stop_reason: Option<&str>, reply: &mut Reply) {
+    match stop_reason {
+        Some("max_tokens" | "model_context_window_exceeded") => reply.ends(ReplyEnd::Length),
+        Some("refusal") => reply.ends(ReplyEnd::Refused),
+        _ => {}
+    }
+}
+
+/// Notes what was counted. Each count holds those before it, and some servers give a part of it 0
+/// in one of their events.
+fn count(usage: Option<&Usage>, reply: &mut Reply) {
+    let Some(usage) = usage else { return };
+    let input =
+        [usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens];
+    let input = tokens(input.iter().flatten().sum());
+    reply.usage.input = reply.usage.input.max(input);
+    let output = tokens(usage.output_tokens.unwrap_or_default());
+    reply.usage.output = reply.usage.output.max(output);
+}

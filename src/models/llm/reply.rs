@@ -1,0 +1,199 @@
+//! A reply, put together from its parts.
+
+use crate::extract::{ModelReply, ReplyEnd, TokenUsage, ToolCall};
+use crate::llm::fault::Fault;
+
+/// The most bytes of a text: five times that of 200,000 tokens, which no model of today says at once.
+const MOST_TEXT: usize = 4 * 1024 * 1024;
+/// The most entries of a list in an answer: more than any has, and few enough that one of empty
+/// entries takes no more memory than its text.
+pub(super) const MOST_ENTRIES: usize = 1024;
+/// The most calls of tools in a reply.
+pub(super) const MOST_CALLS: usize = 64;
+/// The most bytes of the arguments of a call.
+pub(super) const MOST_ARGUMENTS: usize = 256 * 1024;
+/// The most bytes of the name and of the id of a call.
+const MOST_NAME: usize = 256;
+/// More tokens than any context has. A greater number is no count.
+const MOST_TOKENS: f64 = 1e12;
+
+/// A reply so far, of bounded size.
+#[derive(Default)]
+pub(super) struct Reply {
+    text: String,
+    calls: Vec<Call>,
+    end: ReplyEnd,
+    /// What it cost so far.
+    pub(super) usage: TokenUsage,
+    /// True once a part of it, though an empty one, was there.
+    pub(super) has_begun: bool,
+    /// True once nothing that matters is missing, though its cost may follow.
+    pub(super) is_complete: bool,
+    /// True once the endpoint said that nothing follows.
+    pub(super) is_over: bool,
+}
+
+/// A call so far.
+#[derive(Default)]
+pub(super) struct Call {
+    /// The place that the endpoint gives it, by which its parts name it.
+    place: Option<usize>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl Reply {
+    pub(super) fn add_text(&mut self, text: &str) -> Result<(), Fault> {
+        if self.text.len() + text.len() > MOST_TEXT {
+            return Err(Fault::beyond(format!("sent a text of more than {MOST_TEXT} bytes")));
+        }
+        self.text += text;
+        Ok(())
+    }
+
+    /// Notes why the reply ends. A refusal stays one.
+    pub(super) fn ends(&mut self, end: ReplyEnd) {
+        if self.end != ReplyEnd::Refused {
+            self.end = end;
+        }
+    }
+
+    /// Returns the call that a part belongs to: the last one at `place`, or a new one if there is
+    /// none or if it has another `id`. Without a place, a part without an id belongs to the last
+    /// call. Some endpoints give no places, or all calls the same.
+    pub(super) fn call(
+        &mut self,
+        place: Option<usize>,
+        id: Option<&str>,
+    ) -> Result<&mut Call, Fault> {
+        let id = id.filter(|id| !id.is_empty());
+        let is_it = |call: &Call| {
+            let is_other = id.is_some_and(|id| !call.id.is_empty() && call.id != id);
+            !is_other && (call.place == place || (place.is_none() && id.is_none()))
+        };
+        let at = match self.calls.iter().rposition(is_it) {
+            Some(at) => at,
+            None if self.calls.len() == MOST_CALLS => {
+                let what = format!("sent more than {MOST_CALLS} tool calls in a reply");
+                return Err(Fault::beyond(what));
+            }
+            None => {
+                self.calls.push(Call { place, ..Call::default() });
+                self.calls.len() - 1
+            }
+        };
+        let call = &mut self.calls[at];
+        if let Some(id) = id.filter(|_| call.id.is_empty()) {
+            call.id = name(id)?;
+        }
+        Ok(call)
+    }
+
+    /// Returns the reply of the model.
+    pub(super) fn finish(self) -> ModelReply {
+        let call = |(at, call): (usize, Call)| ToolCall {
+            id: if call.id.is_empty() { format!("call_{at}") } else { call.id },
+            name: call.name,
+            arguments: if call.arguments.is_empty() { "{}".to_owned() } else { call.arguments },
+        };
+        let calls = self.calls.into_iter().enumerate().map(call).collect();
+        ModelReply { text: self.text, calls, end: self.end, usage: self.usage }
+    }
+}
+
+impl Call {
+    /// Notes the name, which some endpoints repeat with each part.
+    pub(super) fn is_named(&mut self, given: &str) -> Result<(), Fault> {
+        if self.name.is_empty() {
+            self.name = name(given)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn add_arguments(&mut self, part: &str) -> Result<(), Fault> {
+        if self.arguments.len() + part.len() > MOST_ARGUMENTS {
+            let what = format!("sent a tool call with more than {MOST_ARGUMENTS} bytes");
+            return Err(Fault::beyond(what));
+        }
+        self.arguments += part;
+        Ok(())
+    }
+}
+
+fn name(given: &str) -> Result<String, Fault> {
+    if given.len() > MOST_NAME {
+        return Err(Fault::beyond("sent a tool call with an endless name"));
+    }
+    Ok(given.to_owned())
+}
+
+/// Returns the tokens that an endpoint counted, whatever number it writes.
+pub(super) fn tokens(counted: f64) -> u64 {
+    counted.clamp(0.0, MOST_TOKENS) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(reply: &mut Reply, place: Option<usize>, id: Option<&str>, arguments: &str) {
+        let call = reply.call(place, id).ok().unwrap();
+        call.add_arguments(arguments).ok().unwrap();
+    }
+
+    #[test]
+    fn parts_find_their_calls() {
+        type Parts<'a> = &'a [(Option<usize>, Option<&'a str>, &'a str)];
+        let table: &[(Parts<'_>, &[(&str, &str)])] = &[
+            (&[(Some(0), Some("a"), "1"), (Some(0), None, "2")], &[("a", "12")]),
+            (
+                &[(Some(0), Some("a"), "1"), (Some(1), Some("b"), "2"), (Some(0), None, "3")],
+                &[("a", "13"), ("b", "2")],
+            ),
+            // All at the same place.
+            (
+                &[(Some(0), Some("a"), "1"), (Some(0), Some("b"), "2"), (Some(0), Some(""), "3")],
+                &[("a", "1"), ("b", "23")],
+            ),
+            // No places.
+            (
+                &[(None, Some("a"), "1"), (None, Some("b"), "2"), (None, None, "3")],
+                &[("a", "1"), ("b", "23")],
+            ),
+            // No ids.
+            (&[(Some(0), None, "1"), (Some(1), None, "")], &[("call_0", "1"), ("call_1", "{}")]),
+        ];
+        for (parts, calls) in table {
+            let mut reply = Reply::default();
+            for (place, id, arguments) in *parts {
+                part(&mut reply, *place, *id, arguments);
+            }
+            let reply = reply.finish();
+            let found: Vec<_> =
+                reply.calls.iter().map(|call| (&*call.id, &*call.arguments)).collect();
+            assert_eq!(found, *calls);
+        }
+    }
+
+    #[test]
+    fn calls_are_bounded() {
+        let mut reply = Reply::default();
+        for place in 0..MOST_CALLS {
+            part(&mut reply, Some(place), None, "x");
+        }
+        assert!(reply.call(Some(MOST_CALLS), None).is_err());
+        assert!(reply.call(Some(0), Some(&"x".repeat(MOST_NAME + 1))).is_err());
+        let call = reply.call(Some(0), None).ok().unwrap();
+        assert!(call.add_arguments(&"x".repeat(MOST_ARGUMENTS)).is_err());
+        assert!(call.is_named(&"x".repeat(MOST_NAME + 1)).is_err());
+    }
+
+    #[test]
+    fn any_number_is_a_count() {
+        let table = [(7.0, 7), (-1.0, 0), (f64::MAX, 1_000_000_000_000), (f64::NAN, 0)];
+        for (counted, count) in table {
+            assert_eq!(tokens(counted), count);
+        }
+    }
+}

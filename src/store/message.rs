@@ -1,0 +1,125 @@
+//! The protocol log of a conversation: a file of messages, one JSON object a line.
+//!
+//! Writers send pieces of any size, which [`UnfinishedLine`] collects to lines. Complete lines are
+//! checked, long outputs in them are stored as artifacts (`offload`), and the rest of the lines is
+//! appended in one step under a lock of the file ([`LockedLog`]). An artifact is on the disk before
+//! the line that refers to it. So a process that dies in between leaves an artifact, which is found
+//! when the message is appended again.
+//!
+//! Memory is bounded whatever is written: a line is held in memory up to [`HELD`] bytes and then in
+//! a file without a name, and it is read in blocks.
+
+mod array;
+mod batch;
+mod edited;
+mod entry;
+mod error;
+mod json_string;
+mod layout;
+mod lines;
+mod log;
+mod offload;
+mod shown_log;
+mod span;
+mod stored;
+mod unfinished;
+
+use std::io;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use crate::Conversation;
+use ctxfs_core::model::{Limits, Provenance, RelPath};
+
+pub use array::{array, check};
+pub use batch::Batch;
+pub use entry::{MessageCall, MessageEntry, MessageTime};
+pub use error::MessageError;
+pub use lines::{LogLine, LogLines, log_of, whole};
+pub use log::{LockedLog, set_aside};
+pub use shown_log::{Log, OtherMessages, Published};
+pub use stored::stored;
+pub use unfinished::UnfinishedLine;
+
+/// The longest unfinished line that is held in memory, in bytes. A longer one is in a file.
+pub const HELD: usize = 1 << 20;
+/// The longest line, in bytes.
+pub const LONGEST: u64 = 1 << 30;
+/// The bytes that are read and written at once.
+const BLOCK: usize = 256 << 10;
+
+/// The conversation that messages are appended to, and its host.
+#[derive(Clone, Copy)]
+pub struct AppendContext<'a> {
+    /// The conversation.
+    pub conversation: &'a Arc<Conversation>,
+    /// The provider of everything that this layer does not know.
+    pub host: &'a dyn Host,
+}
+
+impl std::fmt::Debug for AppendContext<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AppendContext")
+            .field("conversation", &self.conversation)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The knowledge of the layers above about limits, stand-ins and secrets.
+pub trait Host {
+    /// Returns the limits for the output of `tool`.
+    fn limits(&self, tool: Option<&str>) -> Limits;
+
+    /// Returns true if `reference`, such as a path or a handle, leads to a file of the store.
+    fn is_stored(&self, reference: &str) -> bool;
+
+    /// Returns true if `output` is a stand-in for a stored file, by the reference in it.
+    fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool>;
+
+    /// Returns true if secrets are masked in what is stored.
+    fn masks_stored(&self) -> bool;
+
+    /// Writes `output` to `sink` in the form in which it is stored.
+    fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()>;
+
+    /// Allows an output to be stored now, which may take long. An error refuses the message.
+    fn allow_storing(&self) -> Result<(), MessageError> {
+        Ok(())
+    }
+
+    /// Stores `output`, all of it or nothing, and returns its path.
+    fn take_in(&self, output: LongOutput<'_>) -> Result<RelPath, MessageError>;
+
+    /// Returns the text that replaces the artifact at `path` in the log.
+    fn preview(&self, path: &RelPath) -> Result<Preview, MessageError>;
+}
+
+/// An output that is too long for the log.
+pub struct LongOutput<'a> {
+    /// The id of its call, which names its artifact.
+    pub call: String,
+    /// The description of the call.
+    pub provenance: Provenance,
+    /// The number of bytes.
+    pub length: u64,
+    /// A reader of the bytes.
+    pub content: Box<dyn Read + 'a>,
+}
+
+impl std::fmt::Debug for LongOutput<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LongOutput").field("call", &self.call).finish_non_exhaustive()
+    }
+}
+
+/// The text of a message whose output is stored as an artifact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preview {
+    /// The first characters of the output, and the place of the whole.
+    pub text: String,
+    /// The path of the whole output, as the reader sees it.
+    pub full_output_path: String,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! A message of the log as a person reads it: who said what, and which tools it calls.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{Conversation, call_stem};
+use ctxfs_core::model::{Folder, RelPath, readings};
+
+/// The beginning of the note after the preview of a result that is stored as an artifact.
+const FULL_OUTPUT: &str = "\n\n[Full output: ";
+
+/// A message, in any of the common forms. Its members may have any type.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct MessageEntry {
+    role: Value,
+    content: Value,
+    tool_calls: Value,
+    tool_call_id: Value,
+    #[serde(rename = "toolName")]
+    tool_name: Value,
+    duration: Value,
+    #[serde(rename = "createdAt")]
+    created_at: Value,
+    mode: Value,
+    #[serde(rename = "fullOutputPath")]
+    full_output_path: Value,
+    /// The output as the message itself names it, if the members above are masked.
+    #[serde(skip)]
+    output: Option<OutputNames>,
+}
+
+/// The members of a message by which its output is found.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct OutputNames {
+    tool_call_id: Value,
+    #[serde(rename = "fullOutputPath")]
+    full_output_path: Value,
+}
+
+/// A call of a tool in a message.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MessageCall {
+    /// The id of the call.
+    pub id: String,
+    /// The name of the tool.
+    pub name: String,
+    /// Its arguments, usually JSON.
+    pub arguments: String,
+}
+
+/// The time of a message, as its writer gave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MessageTime {
+    /// Milliseconds since the epoch.
+    Millis(i64),
+    /// Any other text.
+    Text(String),
+}
+
+impl MessageEntry {
+    /// Reads a line of the log. With a `mask`, secrets are masked: first in the line as a whole,
+    /// since the name of a member may tell that its value is secret, and then in each text.
+    pub fn parse(line: &str, mask: Option<&dyn Fn(&str) -> String>) -> serde_json::Result<Self> {
+        let Some(mask) = mask else { return serde_json::from_str(line) };
+        let mut entry: Self = serde_json::from_str(&mask(line))?;
+        mask_all(&mut entry.content, mask);
+        mask_all(&mut entry.tool_calls, mask);
+        entry.output = serde_json::from_str(line).ok();
+        Ok(entry)
+    }
+
+    /// Returns who says it: `user`, `assistant`, `tool`.
+    pub fn role(&self) -> String {
+        plain(&self.role)
+    }
+
+    /// Returns its text: the text parts, and the types of other parts.
+    pub fn said(&self) -> String {
+        said(&self.content)
+    }
+
+    /// Returns its text without the note that follows the preview of a stored result.
+    pub fn preview(&self) -> String {
+        let mut said = self.said();
+        if let Some(at) = said.find(FULL_OUTPUT) {
+            said.truncate(at);
+        }
+        said
+    }
+
+    /// Returns the calls of tools in it.
+    pub fn calls(&self) -> Vec<MessageCall> {
+        self.tool_calls.as_array().into_iter().flatten().map(call_of).collect()
+    }
+
+    /// Returns the tool whose result it is.
+    pub fn tool_name(&self) -> String {
+        plain(&self.tool_name)
+    }
+
+    /// Returns the id of the call whose result it is.
+    pub fn call_id(&self) -> String {
+        plain(&self.tool_call_id)
+    }
+
+    /// Returns the mode, such as that of a sub-agent.
+    pub fn mode(&self) -> String {
+        plain(&self.mode)
+    }
+
+    /// Returns the duration of the call, in milliseconds.
+    pub fn duration(&self) -> Option<f64> {
+        self.duration.as_f64()
+    }
+
+    /// Returns the time of the message.
+    pub fn created_at(&self) -> Option<MessageTime> {
+        match &self.created_at {
+            Value::Null => None,
+            Value::Number(number) => number.as_i64().map(MessageTime::Millis),
+            other => Some(MessageTime::Text(plain(other))),
+        }
+    }
+
+    /// Returns the path and size of the artifact with the whole result, if the conversation has it.
+    pub fn artifact(&self, conversation: &Conversation) -> Option<(RelPath, u64)> {
+        let output = self.output.as_ref();
+        let path = output.map_or(&self.full_output_path, |names| &names.full_output_path);
+        let named = path.as_str().map(readings).into_iter().flatten().map(|(_, path)| path);
+        let call = output.map_or(&self.tool_call_id, |names| &names.tool_call_id);
+        let of_call = call.as_str().map(|call| call_stem(call).to_text());
+        let of_call = of_call.into_iter().flat_map(|stem| {
+            let path = |extension| format!("{}/{stem}{extension}", Folder::Tool.path());
+            [".json", ".txt"].map(path).into_iter().filter_map(|path| RelPath::new(path).ok())
+        });
+        let mut all = named.chain(of_call);
+        all.find_map(|path| {
+            let stat = conversation.dir().stat_at(&path).ok()?;
+            Some((path, stat.size))
+        })
+    }
+}
+
+fn mask_all(value: &mut Value, mask: &dyn Fn(&str) -> String) {
+    match value {
+        Value::String(text) => *text = mask(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| mask_all(item, mask)),
+        Value::Object(members) => members.values_mut().for_each(|member| mask_all(member, mask)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Returns a text or a number as text, or an empty string for null.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn said(content: &Value) -> String {
+    match content {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let part = |part: &Value| match (&part["text"], &part["type"]) {
+                (Value::String(text), _) => text.clone(),
+                (_, Value::String(kind)) => format!("[{kind}]"),
+                _ => part.to_string(),
+            };
+            parts.iter().map(part).collect::<Vec<_>>().join("\n")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Returns a call in any of the common forms.
+fn call_of(call: &Value) -> MessageCall {
+    let function = if call["function"].is_object() { &call["function"] } else { call };
+    let name = [&function["name"], &function["toolName"]].into_iter().find(|name| !name.is_null());
+    let given = [&function["arguments"], &function["input"], &function["args"]];
+    let arguments = given.into_iter().find(|arguments| !arguments.is_null());
+    let id = [&call["id"], &call["toolCallId"]].into_iter().find(|id| !id.is_null());
+    MessageCall {
+        id: id.map(plain).unwrap_or_default(),
+        name: name.map(plain).unwrap_or_default(),
+        arguments: arguments.map(plain).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,240 @@
+//! Reading the whole lines of a log.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use crate::message::{BLOCK, HELD, Log, MessageError, OtherMessages};
+use crate::{Artifact, Conversation, read_full_at, stat_file};
+use ctxfs_core::model::Content;
+
+/// One line, without its newline.
+#[derive(Debug, Clone)]
+pub enum LogLine {
+    /// A line of at most [`HELD`] bytes.
+    Bytes(Vec<u8>),
+    /// A longer line: what has it, the offset of the line in that, and its length.
+    Part(Log, u64, u64),
+}
+
+impl From<Vec<u8>> for LogLine {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl LogLine {
+    /// Returns true if the line is empty or holds only white space.
+    pub fn is_blank(&self) -> io::Result<bool> {
+        let mut offset = 0;
+        loop {
+            let block = self.bytes(offset, BLOCK)?;
+            if block.is_empty() || !block.iter().all(u8::is_ascii_whitespace) {
+                return Ok(block.is_empty());
+            }
+            offset += block.len() as u64;
+        }
+    }
+
+    /// Passes the bytes to `take`, block by block.
+    pub fn read<E: From<io::Error>>(
+        &self,
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if let Self::Bytes(bytes) = self {
+            return take(bytes);
+        }
+        let mut offset = 0;
+        while offset < self.len() {
+            let block = self.bytes(offset, BLOCK)?;
+            if block.is_empty() {
+                return Err(E::from(io::ErrorKind::UnexpectedEof.into()));
+            }
+            take(&block)?;
+            offset += block.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Content for LogLine {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Part(_, _, length) => *length,
+        }
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Bytes(bytes) => bytes[..].read_at(offset, buffer),
+            Self::Part(log, start, length) => {
+                let left = usize::try_from(length.saturating_sub(offset)).unwrap_or(usize::MAX);
+                let wanted = buffer.len().min(left);
+                log.read_at(start + offset, &mut buffer[..wanted])
+            }
+        }
+    }
+}
+
+/// An iterator over the lines of a log that end in a newline and are not blank.
+#[derive(Debug)]
+pub struct LogLines {
+    log: Log,
+    /// The offset of `block` in the log.
+    offset: u64,
+    block: Vec<u8>,
+    /// The bytes of `block` that are consumed.
+    used: usize,
+}
+
+impl LogLines {
+    /// Returns an iterator over all of `log`.
+    pub fn of(log: impl Into<Log>) -> Self {
+        Self::from(log, 0)
+    }
+
+    /// Returns an iterator over the lines of `log` from `offset` on, where one begins.
+    pub fn from(log: impl Into<Log>, offset: u64) -> Self {
+        Self { log: log.into(), offset, block: Vec::new(), used: 0 }
+    }
+
+    /// Returns the offset of what follows the last line that was returned.
+    pub fn reached(&self) -> u64 {
+        self.offset + self.used as u64
+    }
+
+    fn next_line(&mut self) -> io::Result<Option<LogLine>> {
+        let start = self.reached();
+        let mut bytes = Vec::new();
+        loop {
+            let rest = &self.block[self.used..];
+            let end = memchr::memchr(b'\n', rest);
+            let length = self.offset + (self.used + end.unwrap_or(rest.len())) as u64 - start;
+            let fits = length <= HELD as u64;
+            if fits {
+                bytes.extend_from_slice(&rest[..end.unwrap_or(rest.len())]);
+            } else {
+                bytes = Vec::new();
+            }
+            if let Some(end) = end {
+                self.used += end + 1;
+                let part = || LogLine::Part(self.log.clone(), start, length);
+                return Ok(Some(if fits { LogLine::Bytes(bytes) } else { part() }));
+            }
+            self.offset += self.block.len() as u64;
+            self.block = self.log.bytes(self.offset, BLOCK)?;
+            self.used = 0;
+            if self.block.is_empty() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+impl Iterator for LogLines {
+    type Item = io::Result<LogLine>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.next_line().transpose()? {
+                Ok(line) => match line.is_blank() {
+                    Ok(true) => {}
+                    Ok(false) => return Some(Ok(line)),
+                    Err(error) => return Some(Err(error)),
+                },
+                error @ Err(_) => return Some(error),
+            }
+        }
+    }
+}
+
+/// Returns how many of the first `size` bytes of `file` are whole lines.
+///
+/// Reads only the last byte if that ends a line, as it nearly always does.
+pub fn whole(file: &File, size: u64) -> io::Result<u64> {
+    let mut last = [b'\n'];
+    read_full_at(file, size.saturating_sub(1), &mut last)?;
+    if last == [b'\n'] {
+        return Ok(size);
+    }
+    let mut end = size;
+    let mut block = vec![0; BLOCK];
+    while end > 0 {
+        let start = end.saturating_sub(BLOCK as u64);
+        let count = read_full_at(file, start, &mut block[..(end - start) as usize])?;
+        if let Some(at) = memchr::memrchr(b'\n', &block[..count]) {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+/// Opens the whole lines of the log of `conversation`, as it is now, with what `others` have
+/// published. Returns `None` if there is no log.
+pub fn log_of(
+    conversation: &Conversation,
+    others: Option<&dyn OtherMessages>,
+) -> Result<Option<Log>, MessageError> {
+    let Some(file) = conversation.log_file()? else { return Ok(None) };
+    let stat = stat_file(&file)?;
+    let end = whole(&file, stat.size)?;
+    let published = match others {
+        Some(others) => others.published(conversation.id(), &stat)?,
+        None => None,
+    };
+    Ok(Some(Log::new(Artifact::new(file, end), published)))
+}
+
+/// Returns the whole lines of `file`, as it is now.
+pub(super) fn whole_of(file: Arc<File>) -> io::Result<Artifact> {
+    let size = file.metadata()?.len();
+    let size = whole(&file, size)?;
+    Ok(Artifact::new(file, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn lines(text: &[u8]) -> Vec<(u64, Vec<u8>)> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text).unwrap();
+        let log = Artifact::new(Arc::new(file), text.len() as u64);
+        let line = |line: io::Result<LogLine>| {
+            let line = line.unwrap();
+            (line.len(), line.bytes(0, 3).unwrap())
+        };
+        LogLines::of(log).map(line).collect()
+    }
+
+    #[test]
+    fn lines_of_any_length_are_found() {
+        assert_eq!(lines(b""), []);
+        assert_eq!(lines(b"torn"), []);
+        let few = lines(b"a\n\n \t\r\nbc\ntorn");
+        assert_eq!(few, [(1, b"a".to_vec()), (2, b"bc".to_vec())]);
+        for length in [BLOCK - 1, BLOCK, BLOCK + 1, HELD, HELD + 1, 3 * HELD] {
+            let text = [&b"x".repeat(length)[..], b"\nend\n"].concat();
+            let found = lines(&text);
+            assert_eq!(found, [(length as u64, b"xxx".to_vec()), (3, b"end".to_vec())], "{length}");
+        }
+    }
+
+    #[test]
+    fn whole_lines_end_at_the_last_newline() {
+        for (text, expected) in [(&b""[..], 0), (b"a", 0), (b"a\n", 2), (b"a\nb", 2), (b"\n\n", 2)]
+        {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(text).unwrap();
+            assert_eq!(whole(&file, text.len() as u64).unwrap(), expected);
+            let long = [text, &b"x".repeat(3 * BLOCK)[..]].concat();
+            file.write_all(&b"x".repeat(3 * BLOCK)).unwrap();
+            let end = memchr::memrchr(b'\n', &long).map_or(0, |at| at as u64 + 1);
+            assert_eq!(whole(&file, long.len() as u64).unwrap(), end);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Collecting a line that is written in pieces.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use crate::message::{HELD, LONGEST, LogLine, MessageError};
+use crate::{Artifact, Conversation};
+
+/// The beginning of a line, in memory and, once it is long, in a file without a name.
+///
+/// A clone does not change with the original: they share the file, but it is only appended to.
+#[derive(Debug, Clone)]
+pub struct UnfinishedLine {
+    held: Vec<u8>,
+    /// The most bytes that it leaves in memory.
+    most: usize,
+    /// The file, and the length of the line in it.
+    spilled: Option<(Arc<File>, u64)>,
+}
+
+impl UnfinishedLine {
+    /// Returns the length in bytes.
+    pub fn len(&self) -> u64 {
+        self.spilled.as_ref().map_or(0, |(_, length)| *length) + self.held.len() as u64
+    }
+
+    /// Returns true if the last byte ended a line.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Leaves at most `bytes` bytes in memory from the next write on, and [`HELD`] in any case.
+    pub fn hold_at_most(&mut self, bytes: usize) {
+        self.most = bytes.min(HELD);
+    }
+
+    /// Appends bytes without a newline, which may stay in memory until more come.
+    pub(super) fn push(
+        &mut self,
+        bytes: &[u8],
+        conversation: &Conversation,
+    ) -> Result<(), MessageError> {
+        self.push_within(self.most, bytes, conversation)
+    }
+
+    /// Appends the end of a line, which is taken at once.
+    pub(super) fn push_end(
+        &mut self,
+        bytes: &[u8],
+        conversation: &Conversation,
+    ) -> Result<(), MessageError> {
+        self.push_within(HELD, bytes, conversation)
+    }
+
+    fn push_within(
+        &mut self,
+        most: usize,
+        bytes: &[u8],
+        conversation: &Conversation,
+    ) -> Result<(), MessageError> {
+        if self.len() + bytes.len() as u64 > LONGEST {
+            return Err(MessageError::TooLong);
+        }
+        let length = self.held.len() + bytes.len();
+        if length <= most {
+            self.held.reserve_exact(capacity(length) - self.held.len());
+            self.held.extend_from_slice(bytes);
+            return Ok(());
+        }
+        let (file, length) = match &mut self.spilled {
+            Some(spilled) => spilled,
+            None => self.spilled.insert((Arc::new(conversation.nameless_file()?), 0)),
+        };
+        for bytes in [&self.held[..], bytes] {
+            file.write_all_at(bytes, *length)?;
+            *length += bytes.len() as u64;
+        }
+        self.held = Vec::new();
+        Ok(())
+    }
+
+    /// Returns the line, which is complete. The next bytes begin another one.
+    pub fn take(&mut self) -> io::Result<LogLine> {
+        let held = std::mem::take(&mut self.held);
+        let Some((file, length)) = self.spilled.take() else { return Ok(LogLine::Bytes(held)) };
+        file.write_all_at(&held, length)?;
+        let length = length + held.len() as u64;
+        Ok(LogLine::Part(Artifact::new(file, length).into(), 0, length))
+    }
+
+    /// Returns the bytes of memory that it holds.
+    pub fn held_bytes(&self) -> usize {
+        self.held.capacity()
+    }
+
+    /// Returns the bytes of memory that would hold what is unfinished after `bytes`.
+    pub fn needs(&self, bytes: &[u8]) -> usize {
+        match memchr::memrchr(b'\n', bytes) {
+            Some(last) => capacity(bytes.len() - last - 1),
+            None => capacity(self.held.len() + bytes.len()),
+        }
+    }
+
+    /// Returns the line so far.
+    pub(super) fn line(&self) -> io::Result<LogLine> {
+        self.clone().take()
+    }
+}
+
+/// Returns the capacity for `length` bytes, so that a line that grows byte by byte moves seldom.
+fn capacity(length: usize) -> usize {
+    if length == 0 { 0 } else { length.next_power_of_two() }
+}
+
+impl Default for UnfinishedLine {
+    fn default() -> Self {
+        Self { held: Vec::new(), most: HELD, spilled: None }
+    }
+}

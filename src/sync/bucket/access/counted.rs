@@ -1,0 +1,232 @@
+//! One request at a time, counted where it is made.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use object_store::list::{PaginatedListOptions, PaginatedListResult};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, PutMode};
+
+use super::deadline::Deadline;
+use super::fault::Fault;
+use super::retry::{LastFailure, QUIET, persist, within};
+use crate::bucket::directory::Directory;
+use crate::bucket::name::MARK;
+use crate::bucket::requests::{RequestKind, Requests};
+use crate::bucket::url::{Cloud, Opened};
+
+/// The bytes that are set aside for a body before any came, as its announced size may be a lie.
+const SET_ASIDE: u64 = 8 << 20;
+/// The keys of one turn where each is a request of its own.
+const TURN: usize = 100;
+
+/// A client whose calls are one request each, and counted.
+pub(super) struct Counted {
+    opened: Opened,
+    pub(super) requests: Requests,
+    pub(super) last_failure: LastFailure,
+}
+
+impl Counted {
+    pub(super) fn new(opened: Opened) -> Self {
+        Self { opened, requests: Requests::default(), last_failure: LastFailure::default() }
+    }
+
+    /// Returns the client as a store with pages and parts, if it is one.
+    pub(super) fn cloud(&self) -> Option<&Arc<dyn Cloud>> {
+        match &self.opened {
+            Opened::Cloud { store, .. } => Some(store),
+            Opened::Directory(_) | Opened::Memory(_) => None,
+        }
+    }
+
+    /// Returns the directory, if the bucket is one.
+    pub(super) fn directory(&self) -> Option<&Arc<Directory>> {
+        match &self.opened {
+            Opened::Directory(directory) => Some(directory),
+            Opened::Cloud { .. } | Opened::Memory(_) => None,
+        }
+    }
+
+    /// Makes `attempt` until `deadline`, as [`persist`] does.
+    pub(super) async fn persist<T, F: Future<Output = Result<T, Fault>>>(
+        &self,
+        deadline: Deadline,
+        limit: Duration,
+        attempt: impl FnMut() -> F,
+    ) -> Result<T, Fault> {
+        persist(&self.last_failure, deadline, limit, attempt).await
+    }
+
+    fn store(&self) -> Result<&dyn ObjectStore, Fault> {
+        match &self.opened {
+            Opened::Cloud { store, .. } => Ok(&**store),
+            Opened::Memory(store) => Ok(&**store),
+            Opened::Directory(directory) => match directory.client() {
+                Ok(client) => Ok(client),
+                Err(error) => Err(Fault::of(&error)),
+            },
+        }
+    }
+
+    /// Returns the client for a request about `path`. In a directory, walks there first: it is a
+    /// plain file, or nothing, and no link leads there.
+    pub(super) async fn store_of(&self, path: &Path) -> Result<&dyn ObjectStore, Fault> {
+        if let Some(directory) = self.directory() {
+            let (directory, key) = (Arc::clone(directory), path.to_string());
+            let is_mark = key == MARK;
+            on_disk(directory, key, Directory::check).await.map_err(|fault| match fault {
+                // Nobody has begun this bucket.
+                fault if is_mark && fault == Fault::no_directory() => Fault::Absent,
+                fault => fault,
+            })?;
+        }
+        self.store()
+    }
+
+    /// Reads an object, or a range of it up to its end. A body that is shorter than announced
+    /// counts as cut; one of more than `limit` bytes is not read.
+    pub(super) async fn get(
+        &self,
+        path: &Path,
+        range: Option<Range<u64>>,
+        limit: u64,
+    ) -> Result<Bytes, Fault> {
+        self.requests.count(RequestKind::Get);
+        let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
+        let store = self.store_of(path).await?;
+        let answer = call(QUIET, store.get_opts(path, options)).await?;
+        let size = answer.range.end.saturating_sub(answer.range.start);
+        if size > limit {
+            return Err(Fault::TooLarge { size, limit });
+        }
+        self.body(answer, size).await
+    }
+
+    async fn body(&self, answer: GetResult, size: u64) -> Result<Bytes, Fault> {
+        let mut bytes = BytesMut::with_capacity(size.min(SET_ASIDE) as usize);
+        let mut pieces = answer.into_stream();
+        while let Some(piece) = call(QUIET, pieces.try_next()).await? {
+            self.requests.add_bytes(RequestKind::Get, piece.len());
+            bytes.extend_from_slice(&piece);
+            if bytes.len() as u64 > size {
+                break;
+            }
+        }
+        if bytes.len() as u64 == size {
+            return Ok(bytes.freeze());
+        }
+        Err(Fault::Again(format!("{} bytes came, and {size} were announced", bytes.len())))
+    }
+
+    /// Asks for the size and time of an object.
+    pub(super) async fn head(&self, path: &Path) -> Result<ObjectMeta, Fault> {
+        self.requests.count(RequestKind::Head);
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        let store = self.store_of(path).await?;
+        Ok(call(QUIET, store.get_opts(path, options)).await?.meta)
+    }
+
+    /// Writes an object.
+    pub(super) async fn put(&self, path: &Path, bytes: Bytes, mode: PutMode) -> Result<(), Fault> {
+        self.requests.count(RequestKind::Put);
+        self.requests.add_bytes(RequestKind::Put, bytes.len());
+        let put = self.store_of(path).await?.put_opts(path, bytes.into(), mode.into());
+        match put.await.map_err(|error| Fault::of(&error)) {
+            Ok(_) => Ok(()),
+            Err(Fault::Absent) => Err(Fault::no_bucket()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Reads a page of names from a store that has pages.
+    pub(super) async fn page(
+        &self,
+        store: &Arc<dyn Cloud>,
+        prefix: &str,
+        options: PaginatedListOptions,
+    ) -> Result<PaginatedListResult, Fault> {
+        self.requests.count(RequestKind::List);
+        let prefix = (!prefix.is_empty()).then_some(prefix);
+        call(QUIET, store.list_paginated(prefix, options)).await
+    }
+
+    /// Reads the names below a prefix, from memory.
+    pub(super) async fn names(&self, prefix: &Path) -> Result<Vec<ObjectMeta>, Fault> {
+        self.requests.count(RequestKind::List);
+        call(QUIET, self.store()?.list(Some(prefix)).try_collect()).await
+    }
+
+    /// Reads the prefixes below a prefix, from memory.
+    pub(super) async fn prefixes(&self, prefix: &Path) -> Result<Vec<Path>, Fault> {
+        self.requests.count(RequestKind::List);
+        Ok(call(QUIET, self.store()?.list_with_delimiter(Some(prefix))).await?.common_prefixes)
+    }
+
+    /// Reads what `list` does of `prefix` in a directory.
+    pub(super) async fn of_directory<T: Send + 'static>(
+        &self,
+        directory: &Arc<Directory>,
+        prefix: &str,
+        list: impl FnOnce(&Directory, &str) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, Fault> {
+        self.requests.count(RequestKind::List);
+        on_disk(Arc::clone(directory), prefix.to_owned(), list).await
+    }
+
+    /// Returns how many keys `delete` takes at once.
+    pub(super) fn deletes(&self) -> usize {
+        match &self.opened {
+            Opened::Cloud { deletes, .. } if *deletes > 1 => *deletes,
+            _ => TURN,
+        }
+    }
+
+    /// Deletes keys, at most `deletes()`. Returns an outcome for each of them, in their order.
+    pub(super) async fn delete(&self, paths: Vec<Path>) -> Vec<Result<(), Fault>> {
+        let count = paths.len();
+        let is_bulk = matches!(&self.opened, Opened::Cloud { deletes, .. } if *deletes > 1);
+        for _ in 0..(if is_bulk { 1 } else { count }) {
+            self.requests.count(RequestKind::Delete);
+        }
+        let paths = stream::iter(paths.into_iter().map(Ok)).boxed();
+        let store = match self.store() {
+            Ok(store) => store,
+            Err(fault) => return vec![Err(fault); count],
+        };
+        let outcomes: Vec<Result<(), Fault>> = store
+            .delete_stream(paths)
+            .map(|outcome| outcome.map(drop).map_err(|error| Fault::of(&error)))
+            .collect()
+            .await;
+        match outcomes.as_slice() {
+            // The request as a whole failed.
+            [Err(fault)] if count != 1 => vec![Err(fault.clone()); count],
+            outcomes if outcomes.len() == count => outcomes.to_vec(),
+            _ => vec![Err(Fault::Again("the answer was cut".to_owned())); count],
+        }
+    }
+}
+
+/// Waits for one answer of the client.
+pub(super) async fn call<T>(
+    limit: Duration,
+    request: impl Future<Output = object_store::Result<T>>,
+) -> Result<T, Fault> {
+    within(limit, async { request.await.map_err(|error| Fault::of(&error)) }).await
+}
+
+/// Waits for what is done at `key` of a directory, on a thread that may wait.
+async fn on_disk<T: Send + 'static>(
+    directory: Arc<Directory>,
+    key: String,
+    work: impl FnOnce(&Directory, &str) -> io::Result<T> + Send + 'static,
+) -> Result<T, Fault> {
+    let done = move || work(&directory, &key).map_err(|error| Fault::at(&directory, &key, &error));
+    let done = tokio::task::spawn_blocking(done).await;
+    done.unwrap_or_else(|error| Err(Fault::Never(format!("a thread failed: {error}"))))
+}

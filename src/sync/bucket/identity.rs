@@ -1,0 +1,181 @@
+//! Who a bucket is: `ctxfs.json`, which its first host writes.
+
+use std::str::FromStr;
+use std::time::Duration;
+use std::{fmt, thread};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::bucket::access::{Bucket, Created, Deadline};
+use crate::bucket::error::BucketError;
+use crate::bucket::name::MARK;
+
+/// The format of the bucket that this version writes, and the newest that it reads.
+const FORMAT: u64 = 1;
+/// The pause before a mark is looked for again that another host writes.
+const AGAIN: Duration = Duration::from_millis(100);
+/// The most bytes of the mark that are read.
+const MOST: u64 = 64 << 10;
+
+/// The random id of a bucket. It is another bucket if this is another one, whatever its URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BucketId(u128);
+
+impl fmt::Display for BucketId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for BucketId {
+    type Err = BucketError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let id = u128::from_str_radix(text, 16).ok();
+        let id = id.filter(|_| text.len() == 32 && text.bytes().all(is_hex));
+        id.map(Self).ok_or_else(|| odd("its id has not 32 hexadecimal digits".to_owned()))
+    }
+}
+
+/// What the first host fixed, and what the store can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// The format of what lies in the bucket.
+    pub format: u64,
+    /// The id.
+    pub id: BucketId,
+    /// True if nobody may replace or remove anything.
+    pub write_once: bool,
+    /// True if the store was seen to refuse a second object of one key. Found out by
+    /// `Bucket::found`, and not stored.
+    pub conditional: bool,
+}
+
+/// `ctxfs.json` as it is stored. What else stands in it is ignored.
+#[derive(Serialize, Deserialize)]
+struct Mark {
+    format: u64,
+    id: String,
+    write_once: bool,
+}
+
+/// What every format will have.
+#[derive(Deserialize)]
+struct AnyMark {
+    format: u64,
+}
+
+impl Identity {
+    /// Returns it, if a host with this setting may use the bucket: all or none are write-once.
+    pub fn agreeing(self, write_once: bool) -> Result<Self, BucketError> {
+        match (self.write_once, write_once) {
+            (true, false) => Err(BucketError::WriteOnce),
+            (false, true) => Err(BucketError::NotWriteOnce),
+            (true, true) | (false, false) => Ok(self),
+        }
+    }
+}
+
+impl Bucket {
+    /// Reads who the bucket is; `None` if no host ever wrote to it. `conditional` is false.
+    pub fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
+        Ok(self.mark(deadline)?.map(|(identity, _)| identity))
+    }
+
+    /// Reads who the bucket is, and marks it first if no host did. Fails if `write_once` is not as
+    /// the first host had it.
+    ///
+    /// Of two hosts that do this at once one writes the mark, and both get the same answer. Tries
+    /// whether the store refuses a second object of one key, with the bytes that are there, so a
+    /// store that does not loses nothing. Where the keys may not write, it counts as one that
+    /// does not.
+    pub fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
+        if let Some(identity) = self.met(write_once, deadline)? {
+            return Ok(identity);
+        }
+        self.make_directory()?;
+        loop {
+            self.create(MARK, &new_mark(write_once), deadline)?;
+            if let Some(mark) = self.mark(deadline)? {
+                return self.agreed(mark, write_once, deadline);
+            }
+            // A store may refuse the second of two that write at once before the first is there.
+            if deadline.left() < AGAIN {
+                let what = format!("read `{MARK}`");
+                let why = "the store says that it is there and that it is not".to_owned();
+                return Err(BucketError::Away { what, why });
+            }
+            thread::sleep(AGAIN);
+        }
+    }
+
+    /// Does what [`Self::found`] does for a bucket that was marked before; `None` if it is not
+    /// any more. Marks nothing.
+    pub fn met(
+        &self,
+        write_once: bool,
+        deadline: Deadline,
+    ) -> Result<Option<Identity>, BucketError> {
+        let mark = self.mark(deadline)?;
+        mark.map(|mark| self.agreed(mark, write_once, deadline)).transpose()
+    }
+
+    fn agreed(
+        &self,
+        (identity, bytes): (Identity, Bytes),
+        write_once: bool,
+        deadline: Deadline,
+    ) -> Result<Identity, BucketError> {
+        let identity = identity.agreeing(write_once)?;
+        Ok(Identity { conditional: self.is_conditional(&bytes, deadline)?, ..identity })
+    }
+
+    fn is_conditional(&self, bytes: &Bytes, deadline: Deadline) -> Result<bool, BucketError> {
+        match self.create(MARK, bytes, deadline) {
+            Ok(created) => Ok(created == Created::Exists && !self.creates_in_two()),
+            Err(BucketError::Refused { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn mark(&self, deadline: Deadline) -> Result<Option<(Identity, Bytes)>, BucketError> {
+        let bytes = match self.get_small(MARK, MOST, deadline) {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_absent() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Ok(Some((read_mark(&bytes)?, bytes)))
+    }
+}
+
+/// Reads `ctxfs.json`. Its format comes first, as a newer one may look otherwise.
+fn read_mark(bytes: &[u8]) -> Result<Identity, BucketError> {
+    let any: AnyMark = serde_json::from_slice(bytes).map_err(|error| odd(error.to_string()))?;
+    if any.format > FORMAT {
+        return Err(BucketError::Newer { format: any.format });
+    }
+    if any.format == 0 {
+        return Err(odd("its format is 0".to_owned()));
+    }
+    let mark: Mark = serde_json::from_slice(bytes).map_err(|error| odd(error.to_string()))?;
+    let id = mark.id.parse()?;
+    Ok(Identity { format: mark.format, id, write_once: mark.write_once, conditional: false })
+}
+
+fn odd(why: String) -> BucketError {
+    BucketError::NotCtxfs { key: MARK.to_owned(), why }
+}
+
+fn new_mark(write_once: bool) -> Bytes {
+    let id = BucketId(Uuid::new_v4().as_u128()).to_string();
+    let mark = Mark { format: FORMAT, id, write_once };
+    let mut text = serde_json::to_vec(&mark).expect("a mark has plain fields");
+    text.push(b'\n');
+    text.into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! Objects: the bytes of one larger artifact each, packed in blocks that can be read alone.
+//!
+//! An object is a row of zstd frames, one for each block of 1 MiB of content; the last block may be
+//! shorter. `zstd -d` unpacks all of it. Beside it lies a table, 48 bytes for each block:
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 8 | where the block's frame ends in the object, little-endian |
+//! | 32 | BLAKE3 of the block's content |
+//! | 8 | newlines in the content before the block, little-endian |
+
+mod blocks;
+mod packer;
+
+use crate::bucket::{FormatError, frame};
+
+pub use blocks::Blocks;
+pub use packer::{BlockPacker, PackedObject};
+
+/// The bytes of the content of a block; the last one may have fewer.
+pub const BLOCK_BYTES: u64 = 1 << 20;
+
+/// Returns the content of block `block` of an object, whose frame is `frame`, if it has the digest
+/// that the table says.
+pub fn unpack_block(frame: &[u8], block: usize, blocks: &Blocks) -> Result<Vec<u8>, FormatError> {
+    let what = "a block of an object";
+    let Some(digest) = blocks.digest_of(block) else {
+        return Err(FormatError::damaged("there are fewer blocks"));
+    };
+    let content = frame::unpack(frame, blocks.bytes_of(block) as usize, what)?;
+    if blake3::hash(&content) != *digest {
+        return Err(FormatError::damaged(format!("{what} has another digest than it should")));
+    }
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests;

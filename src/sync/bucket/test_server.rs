@@ -1,0 +1,187 @@
+//! An S3 server for tests: a thread with a directory, and weather as a test makes it.
+
+#[path = "../../../tests/it/remote/server/s3.rs"]
+mod s3;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, stream};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::{Request, Response};
+use parking_lot::Mutex;
+use s3s::service::S3Service;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::bucket::access::Bucket;
+use crate::bucket::url::BucketUrl;
+use s3::{Answer, Failure};
+
+/// The key id and the secret that the server knows.
+pub(crate) const KEY_ID: &str = "AKTESTTESTTEST";
+pub(crate) const SECRET: &str = "SKTESTTESTTEST";
+
+/// What happens to a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Weather {
+    /// It is served.
+    Fair,
+    /// It gets this status and no service.
+    Status(u16),
+    /// It is served later.
+    Late(Duration),
+    /// It is served, and the connection is cut in the middle of the answer's body.
+    Cut,
+    /// It is served, and the answer is lost.
+    Lost,
+}
+
+/// A request that came.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    /// How many came before.
+    pub(crate) count: usize,
+    pub(crate) method: String,
+    /// Path and query.
+    pub(crate) path: String,
+    /// True if it has a condition.
+    pub(crate) is_conditional: bool,
+}
+
+type Hook = Arc<dyn Fn(&Seen) -> Weather + Send + Sync>;
+
+struct Shared {
+    service: S3Service,
+    log: Mutex<Vec<Seen>>,
+    hook: Mutex<Hook>,
+}
+
+/// A server with the bucket `bkt`. It ends when it is dropped.
+pub(crate) struct TestServer {
+    /// Before the directory, which it writes.
+    _runtime: Runtime,
+    directory: TempDir,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl TestServer {
+    pub(crate) fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("bkt")).unwrap();
+        let fair: Hook = Arc::new(|_: &Seen| Weather::Fair);
+        let shared = Arc::new(Shared {
+            service: s3::service(directory.path(), (KEY_ID, SECRET)),
+            log: Mutex::default(),
+            hook: Mutex::new(fair),
+        });
+        let runtime = s3::runtime(1);
+        let listener = s3::listen(&runtime);
+        let address = listener.local_addr().unwrap();
+        let served = Arc::clone(&shared);
+        runtime.spawn(s3::accept(listener, move |request| answer(Arc::clone(&served), request)));
+        Self { _runtime: runtime, directory, address, shared }
+    }
+
+    /// Sets the weather from now on.
+    pub(crate) fn set(&self, hook: impl Fn(&Seen) -> Weather + Send + Sync + 'static) {
+        *self.shared.hook.lock() = Arc::new(hook);
+    }
+
+    /// Returns the requests that came since the last call.
+    pub(crate) fn log(&self) -> Vec<Seen> {
+        std::mem::take(&mut *self.shared.log.lock())
+    }
+
+    /// Returns where a key of `bucket` is on the disk of the server.
+    pub(crate) fn file(&self, key: &str) -> PathBuf {
+        self.directory.path().join("bkt/pre/fix").join(key)
+    }
+
+    pub(crate) fn bucket(&self) -> Bucket {
+        self.bucket_with(SECRET)
+    }
+
+    pub(crate) fn bucket_with(&self, secret: &str) -> Bucket {
+        let environment = [
+            ("AWS_ENDPOINT_URL", format!("http://{}", self.address)),
+            ("AWS_REGION", "us-east-1".to_owned()),
+            ("AWS_ACCESS_KEY_ID", KEY_ID.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", secret.to_owned()),
+        ];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value));
+        Bucket::open(&BucketUrl::parse("s3://bkt/pre/fix").unwrap(), environment).unwrap()
+    }
+}
+
+async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Answer, Failure> {
+    let weather = shared.see(&request);
+    match weather {
+        Weather::Fair => s3::serve(&shared.service, request).await,
+        Weather::Status(status) => {
+            // The body is read, or the client may see a cut connection first.
+            drop(request.into_body().collect().await);
+            Ok(refusal(status))
+        }
+        Weather::Late(time) => {
+            tokio::time::sleep(time).await;
+            s3::serve(&shared.service, request).await
+        }
+        Weather::Cut => cut(s3::serve(&shared.service, request).await?).await,
+        Weather::Lost => {
+            drop(s3::serve(&shared.service, request).await);
+            Err("the answer is lost".into())
+        }
+    }
+}
+
+impl Shared {
+    fn see(&self, request: &Request<Incoming>) -> Weather {
+        let hook = Arc::clone(&self.hook.lock());
+        let mut log = self.log.lock();
+        let seen = Seen {
+            count: log.len(),
+            method: request.method().to_string(),
+            path: request.uri().to_string(),
+            is_conditional: request.headers().contains_key("if-none-match"),
+        };
+        let weather = hook(&seen);
+        log.push(seen);
+        weather
+    }
+}
+
+fn refusal(status: u16) -> Answer {
+    let code = match status {
+        403 => "AccessDenied",
+        501 => "NotImplemented",
+        503 => "SlowDown",
+        _ => "Odd",
+    };
+    let text = format!(
+        "<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>weather</Message>\
+         <AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId></Error>"
+    );
+    s3::xml(status, text)
+}
+
+/// Announces the whole body and sends half of it.
+async fn cut(answer: Answer) -> Result<Answer, Failure> {
+    let (mut parts, body) = answer.into_parts();
+    let bytes = body.collect().await?.to_bytes();
+    parts.headers.insert("content-length", bytes.len().into());
+    let half = bytes.slice(..bytes.len() / 2);
+    let frames = [Ok(Frame::data(half)), Err(Failure::from("cut"))];
+    let frames = stream::iter(frames).then(|frame| async move {
+        if frame.is_err() {
+            // Time for the first half to leave.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        frame
+    });
+    Ok(Response::from_parts(parts, StreamBody::new(frames).boxed_unsync()))
+}

@@ -1,0 +1,151 @@
+//! Where a bucket is: the URL of `[remote]`.
+
+mod environment;
+mod lists;
+mod open;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use percent_encoding::percent_decode_str;
+
+use crate::bucket::error::BucketError;
+
+pub(super) use open::{Cloud, Opened};
+
+/// The longest name of a bucket or container; the stores have shorter bounds of their own.
+const LONGEST_NAME: usize = 255;
+/// The longest prefix, so that a key stays below the 1024 bytes that S3 takes.
+const LONGEST_PREFIX: usize = 512;
+/// What can be written, for errors.
+const FORMS: &str = "write `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or \
+                     `file:///directory`";
+
+/// The service that has the bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Service {
+    /// S3, and what speaks S3.
+    S3 { bucket: String },
+    /// Google Cloud Storage.
+    Google { bucket: String },
+    /// Azure Blob Storage.
+    Azure { container: String },
+    /// A directory, which hosts may share.
+    Directory(PathBuf),
+    /// Memory of this process; for tests.
+    Memory,
+}
+
+/// The URL of a bucket, checked. It holds no secret, so it may be printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BucketUrl {
+    service: Service,
+    /// Without a slash at its start and end; may be empty.
+    prefix: String,
+}
+
+impl BucketUrl {
+    /// Reads a URL. Refuses one with a user, a password or a query: keys belong in the
+    /// environment.
+    pub fn parse(text: &str) -> Result<Self, BucketError> {
+        if text == "memory:" {
+            return Ok(Self { service: Service::Memory, prefix: String::new() });
+        }
+        let refuse = |why: &str| refusal(text, why);
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| refuse(FORMS))?;
+        if scheme == "file" {
+            return directory(rest).ok_or_else(|| {
+                refuse("write an absolute directory after `file://`, without `..`")
+            });
+        }
+        let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        if !is_name(name) {
+            return Err(refuse(
+                "the name of the bucket has letters, digits, `.`, `-` and `_` alone; keys and \
+                 endpoint go into the environment",
+            ));
+        }
+        let prefix = prefix.trim_end_matches('/');
+        if !is_prefix(prefix) {
+            return Err(refuse("the prefix is not a path of plain names"));
+        }
+        let service = service(scheme, name.to_owned()).ok_or_else(|| refuse(FORMS))?;
+        Ok(Self { service, prefix: prefix.to_owned() })
+    }
+
+    /// Returns the directory, if the bucket is one.
+    pub fn local_directory(&self) -> Option<&Path> {
+        match &self.service {
+            Service::Directory(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Returns what stands before every key, without a slash at its end.
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+}
+
+impl fmt::Display for BucketUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, name) = match &self.service {
+            Service::S3 { bucket } => ("s3", bucket),
+            Service::Google { bucket } => ("gs", bucket),
+            Service::Azure { container } => ("az", container),
+            Service::Directory(path) => return write!(f, "file://{}", path.display()),
+            Service::Memory => return f.write_str("memory:"),
+        };
+        write!(f, "{scheme}://{name}")?;
+        if self.prefix.is_empty() { Ok(()) } else { write!(f, "/{}", self.prefix) }
+    }
+}
+
+/// Returns the service of a scheme.
+fn service(scheme: &str, name: String) -> Option<Service> {
+    match scheme {
+        "s3" => Some(Service::S3 { bucket: name }),
+        "gs" => Some(Service::Google { bucket: name }),
+        "az" => Some(Service::Azure { container: name }),
+        _ => None,
+    }
+}
+
+/// Reads what follows `file://`.
+fn directory(rest: &str) -> Option<BucketUrl> {
+    if rest.contains(['?', '#']) {
+        return None;
+    }
+    let path = percent_decode_str(rest).decode_utf8().ok()?;
+    let is_plain = !path.contains('\0') && path.split('/').all(|part| part != "..");
+    (path.starts_with('/') && is_plain).then(|| BucketUrl {
+        service: Service::Directory(PathBuf::from(path.into_owned())),
+        prefix: String::new(),
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    (1..=LONGEST_NAME).contains(&name.len())
+        && name.bytes().all(is_plain)
+        && !name.bytes().all(|byte| byte == b'.')
+}
+
+fn is_prefix(prefix: &str) -> bool {
+    let is_part = |part: &str| !matches!(part, "" | "." | "..");
+    let is_odd = |c: char| !c.is_ascii_graphic() || "?#@\\%".contains(c);
+    prefix.len() <= LONGEST_PREFIX
+        && (prefix.is_empty() || prefix.split('/').all(is_part))
+        && !prefix.contains(is_odd)
+}
+
+/// Returns an error that shows the scheme of `text` alone, as the rest may hold a secret.
+fn refusal(text: &str, why: &str) -> BucketError {
+    let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
+    let is_scheme = scheme.len() <= 16 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let scheme = if is_scheme { scheme } else { "" };
+    BucketError::Url { url: format!("{scheme}://..."), why: why.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Comparing what the records of a conversation name with what the bucket has.
+
+mod content;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::bucket::{
+    Blocks, Deadline, Line, Listed, ObjectName, ObjectPart, ObjectPlace, Place, object_of,
+    objects_prefix,
+};
+use crate::remote::error::Unknown;
+use crate::remote::look::look;
+use crate::remote::{Looked, Notes, Objects, RemoteError, Stored, Told};
+use crate::replica::{Claim, Origin, SegmentId, State};
+
+/// The findings of a check.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// The artifacts that live.
+    pub artifacts: usize,
+    /// The segments in the bucket.
+    pub segments: usize,
+    /// What is wrong.
+    pub flaws: Vec<Flaw>,
+    /// Objects that no living artifact has. Some may be those of a push that goes on; the others
+    /// are collected once they are a week old.
+    pub unnamed: Vec<Listed>,
+}
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flaw {
+    /// The path of an artifact, or a segment.
+    pub what: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// A check of one conversation.
+pub struct Check<'a> {
+    /// The bucket.
+    pub bucket: &'a dyn Objects,
+    /// What this host keeps about the conversation.
+    pub notes: &'a Notes,
+    /// True to read all bytes, and compare their digests.
+    pub reads: bool,
+    /// Until when each request is repeated.
+    pub deadline: &'a dyn Fn() -> Deadline,
+    /// Told how many bytes of artifacts are checked since the last call.
+    pub progress: &'a dyn Fn(u64),
+}
+
+impl std::fmt::Debug for Check<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Check").field(self.notes).finish()
+    }
+}
+
+/// The objects in the bucket, by name and part.
+type Present = BTreeMap<(ObjectName, ObjectPart), Listed>;
+
+/// The artifacts whose lines one segment has.
+type Claims<'a> = Vec<(&'a Origin, &'a Claim<Stored>)>;
+
+impl Check<'_> {
+    /// Checks. Costs a look and a list; with `reads`, the bytes of all that lives. What was refused
+    /// before is asked for again.
+    ///
+    /// Fails where the bucket does not answer. What it answers, and is wrong, is in the result.
+    pub fn run(&self) -> Result<Checked, RemoteError> {
+        self.notes.forget_refusals()?;
+        let mut looked = look(self.bucket, self.notes, (self.deadline)())?;
+        let found = looked.pieces(self.notes)?;
+        let state = State::of_all(found.pieces);
+        let mut checked = Checked {
+            artifacts: state.artifacts.len(),
+            segments: looked.segments.len(),
+            flaws: flaws_of_segments(&looked, &found.refused),
+            unnamed: Vec::new(),
+        };
+        // Objects come before what names them: so the list of them comes after the look.
+        let present = self.present()?;
+        for (segment, claims) in by_segment(&state) {
+            self.check_segment(segment, &claims, &present, &state, &mut checked.flaws)?;
+        }
+        let used: BTreeSet<_> =
+            state.artifacts.values().filter_map(|c| c.artifact.object).collect();
+        let unnamed = present.into_iter().filter(|((name, _), _)| !used.contains(name));
+        checked.unnamed = unnamed.map(|(_, listed)| listed).collect();
+        Ok(checked)
+    }
+
+    fn present(&self) -> Result<Present, RemoteError> {
+        let prefix = objects_prefix(self.notes.conversation());
+        let listed = self.bucket.list(&prefix, (self.deadline)())?;
+        Ok(listed.into_iter().filter_map(|each| Some((object_of(&each.name)?, each))).collect())
+    }
+
+    fn check_segment(
+        &self,
+        id: SegmentId,
+        claims: &Claims<'_>,
+        present: &Present,
+        state: &State<Stored, Told>,
+        flaws: &mut Vec<Flaw>,
+    ) -> Result<(), RemoteError> {
+        let segment = self.notes.open_segment(id)?;
+        let bytes = if self.reads { self.segment_bytes(id, flaws)? } else { None };
+        for (origin, claim) in claims {
+            let Line::Put(put) = segment.line(&claim.artifact.line)? else { continue };
+            let mut why = missing(&put.place, present);
+            if why.is_none() && self.reads {
+                why = match (&put.place, &bytes) {
+                    (Place::Inside { .. }, Some(bytes)) => {
+                        content::wrong_inside(&segment, &put, bytes)
+                    }
+                    (Place::Object(_), bytes) => {
+                        let parts = bytes
+                            .as_ref()
+                            .and_then(|bytes| content::wrong_parts(&segment, &put, bytes));
+                        match self.wrong_object(**origin, claim, state)? {
+                            None => parts,
+                            why => why,
+                        }
+                    }
+                    _ => None,
+                };
+                (self.progress)(claim.artifact.size);
+            }
+            flaws.extend(why.map(|why| Flaw { what: claim.path.clone(), why }));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the artifacts by the segments that have their lines.
+fn by_segment(state: &State<Stored, Told>) -> BTreeMap<SegmentId, Claims<'_>> {
+    let mut by_segment: BTreeMap<SegmentId, Claims<'_>> = BTreeMap::new();
+    for (origin, claim) in &state.artifacts {
+        by_segment.entry(claim.artifact.segment).or_default().push((origin, claim));
+    }
+    by_segment
+}
+
+fn flaws_of_segments(looked: &Looked, refused: &[(SegmentId, RemoteError)]) -> Vec<Flaw> {
+    let flaw = |id: &SegmentId, why: String| Flaw { what: format!("segment {id}"), why };
+    let refused = refused.iter().chain(&looked.refused);
+    // What is refused at the look is among those that are refused, too.
+    let refused: BTreeMap<_, _> = refused.map(|(id, error)| (id, error.to_string())).collect();
+    let refused = refused.into_iter().map(|(id, why)| flaw(id, why));
+    let gone = looked.lost.iter().chain(&looked.missing);
+    let gone = gone.map(|id| flaw(id, "it is gone from the bucket, and nothing covers it".into()));
+    let absent = looked.absent.iter().map(|id| flaw(id, format!("it {}", Unknown::Absent)));
+    let gaps =
+        looked.gaps.iter().filter(|id| !looked.lost.contains(id) && !looked.missing.contains(id));
+    let gaps = gaps.map(|id| flaw(id, format!("it {}, and later ones are not", Unknown::Missing)));
+    refused.chain(gone).chain(absent).chain(gaps).collect()
+}
+
+/// Returns what is missing of an object.
+fn missing(place: &Place, present: &Present) -> Option<String> {
+    let Place::Object(ObjectPlace { name, packed, size, .. }) = place else { return None };
+    let table = Blocks::table_bytes(*size);
+    let parts = [(ObjectPart::Bytes, *packed, "zst"), (ObjectPart::Blocks, table, "blocks")];
+    parts.into_iter().find_map(|(part, size, end)| match present.get(&(*name, part)) {
+        None => Some(format!("object `{name}.{end}` is missing")),
+        Some(listed) if listed.size != size => {
+            let there = listed.size;
+            Some(format!("object `{name}.{end}` has {there} bytes, and should have {size}"))
+        }
+        Some(_) => None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

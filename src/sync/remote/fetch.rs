@@ -1,0 +1,229 @@
+//! The bytes of artifacts that are elsewhere, from first to last.
+
+mod together;
+
+use std::cell::RefCell;
+use std::io;
+use std::io::{Cursor, Read};
+use std::rc::Rc;
+
+use crate::bucket::{
+    Blocks, Deadline, Line, ObjectPlace, Place, PutLine, blocks_key, object_key, segment_key,
+    unpack_block,
+};
+use crate::remote::far::attributes_of;
+use crate::remote::fetch::together::Together;
+use crate::remote::mark::shared_path;
+use crate::remote::{
+    Fetch, Known, Notes, Objects, Parcel, RemoteError, Stored, StoredSegment, Told,
+};
+use crate::replica::{Entry, Origin, SegmentId, State};
+use ctxfs_store::Arrived;
+
+/// The blocks of one request, each of at most 1 MiB.
+const BLOCKS_AT_ONCE: usize = 8;
+
+/// Fetches artifacts of one conversation.
+pub struct Fetcher<'a> {
+    bucket: &'a dyn Objects,
+    notes: &'a Notes,
+    state: &'a State<Stored, Told>,
+    leaves: bool,
+    deadline: &'a dyn Fn() -> Deadline,
+    /// The segment that was read last.
+    last: RefCell<Option<Rc<StoredSegment>>>,
+    /// Bytes of small artifacts that were fetched together.
+    together: RefCell<Together>,
+}
+
+/// The line that published an artifact.
+struct FoundLine {
+    origin: Origin,
+    /// Its bytes.
+    bytes: usize,
+    segment: Rc<StoredSegment>,
+    put: PutLine,
+}
+
+impl std::fmt::Debug for Fetcher<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Fetcher").field(self.notes).finish()
+    }
+}
+
+impl Fetch for Fetcher<'_> {
+    /// Orders them as they are in the segments, each of which is read once then.
+    fn order(&self, entries: &mut [Entry]) {
+        entries.sort_by_cached_key(|entry| {
+            let found = self.claim(entry);
+            found.map(|(_, stored)| (stored.segment, stored.line.start))
+        });
+    }
+
+    /// Fetches small artifacts that are beside each other in the bucket with one request.
+    fn prepare(&self, entries: &[Entry]) {
+        let comes = |entry: &&Entry| !self.leaves || !is_artifact(entry);
+        let lines = entries.iter().filter(comes);
+        let lines = lines.filter_map(|entry| self.line(entry).ok().flatten());
+        let wanted = lines.filter_map(|FoundLine { segment, put, .. }| {
+            let is_here = segment.frame(&put.place).ok()?.is_some();
+            let range = segment.head.range_of(&put.place).ok()?.filter(|_| !is_here)?;
+            Some((segment.id(), range))
+        });
+        let together = Together::of(wanted);
+        *self.together.borrow_mut() = together.fetched(|wanted| {
+            let key = |id| segment_key(self.notes.conversation(), id);
+            let wanted = wanted.into_iter().map(|(id, range)| (key(id), Some(range)));
+            self.bucket.get_many(&wanted.collect::<Vec<_>>(), (self.deadline)())
+        });
+    }
+
+    fn size(&self, entry: &Entry) -> Option<u64> {
+        self.claim(entry).map(|(_, stored)| stored.size)
+    }
+
+    fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError> {
+        let Some(FoundLine { segment, put, .. }) = self.line(entry)? else { return Ok(None) };
+        let content = self.content(&segment, &put)?;
+        let PutLine { record, mode, attributes, .. } = put;
+        Ok(Some(Parcel { record, mode, attributes, content }))
+    }
+
+    fn known(&self, entry: &Entry) -> Result<Option<Known>, RemoteError> {
+        if !self.leaves {
+            return Ok(None);
+        }
+        let Some(FoundLine { origin, bytes, put, .. }) = self.line(entry)? else { return Ok(None) };
+        let attributes = attributes_of(&put.attributes);
+        let arrived = Arrived { record: put.record, mode: put.mode, attributes };
+        Ok(Some(Known { origin, arrived, bytes }))
+    }
+}
+
+impl<'a> Fetcher<'a> {
+    /// Fetches from `bucket`, where `notes` has the segments and `state` is what they say. Where
+    /// `leaves` is true, the bytes of artifacts stay where they are until somebody reads them. The
+    /// deadline of requests begins anew with each file.
+    pub fn new(
+        bucket: &'a dyn Objects,
+        (notes, state): (&'a Notes, &'a State<Stored, Told>),
+        leaves: bool,
+        deadline: &'a dyn Fn() -> Deadline,
+    ) -> Self {
+        let (last, together) = (RefCell::default(), RefCell::default());
+        Self { bucket, notes, state, leaves, deadline, last, together }
+    }
+}
+
+impl Fetcher<'_> {
+    /// Returns the first artifact of `entry` that is known.
+    fn claim(&self, entry: &Entry) -> Option<(Origin, &Stored)> {
+        let known = |origin: &Origin| Some((*origin, &self.state.artifacts.get(origin)?.artifact));
+        entry.origins.iter().find_map(known)
+    }
+
+    /// Returns the first artifact of `entry` that is known, and the line that published it.
+    fn line(&self, entry: &Entry) -> Result<Option<FoundLine>, RemoteError> {
+        let Some((origin, stored)) = self.claim(entry) else { return Ok(None) };
+        let segment = self.segment(stored.segment)?;
+        let Line::Put(put) = segment.line(&stored.line)? else { return Ok(None) };
+        Ok(Some(FoundLine { origin, bytes: stored.line.len(), segment, put: *put }))
+    }
+
+    fn segment(&self, id: SegmentId) -> Result<Rc<StoredSegment>, RemoteError> {
+        let mut last = self.last.borrow_mut();
+        if let Some(segment) = last.as_ref().filter(|segment| segment.id() == id) {
+            return Ok(Rc::clone(segment));
+        }
+        // Two would need twice the memory.
+        *last = None;
+        let segment = Rc::new(self.notes.open_segment(id)?);
+        *last = Some(Rc::clone(&segment));
+        Ok(segment)
+    }
+
+    fn content(
+        &self,
+        segment: &StoredSegment,
+        put: &PutLine,
+    ) -> Result<Box<dyn Read + '_>, RemoteError> {
+        Ok(match &put.place {
+            Place::Empty => Box::new(io::empty()),
+            Place::Inside { .. } => Box::new(Cursor::new(self.small(segment, &put.place)?)),
+            Place::Object(object) => Box::new(self.object(segment, object)?),
+        })
+    }
+
+    /// Returns the bytes of a small artifact: they came with its record, but for those of a large
+    /// segment.
+    fn small(&self, segment: &StoredSegment, place: &Place) -> Result<Vec<u8>, RemoteError> {
+        segment.bytes_or(place, |range| {
+            let id = segment.id();
+            let fetched = range.as_ref().and_then(|range| self.together.borrow().get(id, range));
+            if let Some(bytes) = fetched {
+                return Ok(bytes);
+            }
+            let key = segment_key(self.notes.conversation(), id);
+            self.bucket.get(&key, range, (self.deadline)())
+        })
+    }
+
+    fn object(
+        &self,
+        segment: &StoredSegment,
+        object: &ObjectPlace,
+    ) -> Result<ObjectReader<'_>, RemoteError> {
+        let conversation = self.notes.conversation();
+        let table = blocks_key(conversation, object.name);
+        let range = Some(0..Blocks::table_bytes(object.size));
+        let table = self.bucket.get(&table, range, (self.deadline)())?;
+        let blocks = object.read_table(&table).map_err(RemoteError::of(segment.id()))?;
+        let key = object_key(conversation, object.name);
+        let (bucket, deadline) = (self.bucket, self.deadline);
+        Ok(ObjectReader { bucket, deadline, key, blocks, next: 0, ready: Cursor::default() })
+    }
+}
+
+fn is_artifact(entry: &Entry) -> bool {
+    shared_path(&entry.path).is_some_and(|path| path.is_artifact())
+}
+
+/// Reads an object from its first block to its last one. Each is checked before it is handed out.
+struct ObjectReader<'a> {
+    bucket: &'a dyn Objects,
+    deadline: &'a dyn Fn() -> Deadline,
+    key: String,
+    blocks: Blocks,
+    /// The block after those that are ready.
+    next: usize,
+    ready: Cursor<Vec<u8>>,
+}
+
+impl ObjectReader<'_> {
+    fn fetch(&mut self) -> io::Result<()> {
+        let first = self.next;
+        let end = self.blocks.len().min(first + BLOCKS_AT_ONCE);
+        let range = self.blocks.frames_range(first..end);
+        let frames = self.bucket.get(&self.key, Some(range), (self.deadline)());
+        let frames = frames.map_err(io::Error::other)?;
+        let mut ready = Vec::new();
+        for block in first..end {
+            let frame = self.blocks.frame_in(&frames, first, block);
+            let content = frame.and_then(|frame| unpack_block(frame, block, &self.blocks));
+            ready.extend_from_slice(&content.map_err(io::Error::other)?);
+        }
+        self.next = end;
+        self.ready = Cursor::new(ready);
+        Ok(())
+    }
+}
+
+impl Read for ObjectReader<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let is_spent = self.ready.position() == self.ready.get_ref().len() as u64;
+        if is_spent && self.next < self.blocks.len() {
+            self.fetch()?;
+        }
+        self.ready.read(bytes)
+    }
+}

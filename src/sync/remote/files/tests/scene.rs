@@ -1,0 +1,138 @@
+//! A conversation of a store of its own, and what it has agreed upon with no bucket.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::{fs, thread};
+
+use tempfile::TempDir;
+
+use crate::remote::files::{Files, files};
+use crate::replica::{Base, Entry, Found, Origin, SegmentId, WriterId};
+use ctxfs_core::model::{Component, Folder, Provenance, Record, RelPath, Removal};
+use ctxfs_store::{
+    ArtifactWriter, Conversation, FileClock, RemovalCandidate, RemovalOutcome, Store,
+};
+
+/// The folder of the outputs of tools.
+pub(crate) const TOOL: &str = "artifacts/tool";
+
+pub(crate) struct Scene {
+    _temporary: TempDir,
+    pub(crate) store: Store,
+    pub(crate) conversation: Arc<Conversation>,
+    pub(crate) base: Base,
+}
+
+pub(crate) fn origin(place: u32) -> Origin {
+    Origin { segment: SegmentId { writer: WriterId(7), number: 1 }, place }
+}
+
+pub(crate) fn path(text: &str) -> RelPath {
+    RelPath::from_text(text).unwrap()
+}
+
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+/// Tries again until there is something: a process that another test starts has copies of all
+/// descriptors for a moment, as if it wrote.
+pub(crate) fn soon<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..10_000 {
+        if let Some(done) = attempt() {
+            return done;
+        }
+        thread::yield_now();
+    }
+    panic!("it did not come about");
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let store = Store::open(temporary.path()).unwrap();
+        let conversation = store.create_conversation(&Component::new("c7").unwrap()).unwrap();
+        Self { _temporary: temporary, store, conversation, base: Base::default() }
+    }
+
+    /// Returns where the file is.
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.store.root().join("context/c7").join(path)
+    }
+
+    /// Stores the output of a call.
+    pub(crate) fn put(&self, call: &str, text: &str) -> Record {
+        let mut writer = self.writer(call);
+        writer.write_all(text.as_bytes()).unwrap();
+        writer.seal().unwrap().record
+    }
+
+    pub(crate) fn writer(&self, call: &str) -> ArtifactWriter {
+        let provenance = Provenance { tool: Some("exec".to_owned()), ..Provenance::default() };
+        ArtifactWriter::create_for_call(&self.conversation, Folder::Tool, call, provenance).unwrap()
+    }
+
+    /// Removes the output of a call by a rule of keeping.
+    pub(crate) fn sweep(&self, call: &str) -> RemovalOutcome {
+        let path = path(&format!("{TOOL}/{call}.txt"));
+        let stat = self.conversation.dir().stat_at(&path).unwrap();
+        let candidate = RemovalCandidate {
+            path,
+            ino: stat.ino,
+            size: stat.size,
+            changed: stat.ctime.as_nanos(),
+            read: stat.atime.as_millis(),
+            removal: Removal { rule: "keep_age".to_owned(), ..Removal::default() },
+        };
+        self.store.lock_sweeps().unwrap().remove(&self.conversation, &[candidate]).unwrap()[0]
+    }
+
+    /// Writes a file without ctxfs.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.at(path)).unwrap()
+    }
+
+    pub(crate) fn has(&self, path: &str) -> bool {
+        fs::symlink_metadata(self.at(path)).is_ok()
+    }
+
+    pub(crate) fn record(&self, at: &str) -> Option<Record> {
+        self.conversation.record(&path(at)).unwrap()
+    }
+
+    pub(crate) fn files(&self) -> Files {
+        files(&self.conversation, &self.base, FileClock::FINE, &|_| true).unwrap()
+    }
+
+    pub(crate) fn found(&self, path: &str) -> Found {
+        self.files().found[path].clone()
+    }
+
+    /// Takes everything as agreed upon.
+    pub(crate) fn agree(&mut self) {
+        let entries = self.files().found.into_iter().zip(0..);
+        let entry = |((path, found), place): ((String, Found), _)| {
+            Entry::new(&path, &[origin(place)], &found)
+        };
+        self.base.entries = entries.map(entry).collect();
+    }
+
+    /// Returns the paths of all files, whoever they are for.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.files().found.into_keys().collect()
+    }
+
+    /// Returns what is in the conversation's directory and begins like the names of ctxfs.
+    pub(crate) fn scratch(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.at("")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with(".ctxfs-come") || name.contains("gone")).collect()
+    }
+}

@@ -1,0 +1,186 @@
+//! What this host keeps about one bucket.
+//!
+//! ```text
+//! <store>/remote/                     0700
+//!   lock                              locked by the process that pushes and looks
+//!   messages/<conversation>/          what readers find of the messages; see `published`
+//!   <32 hexadecimal digits>/          one bucket, by its id
+//!     writer.json                     who publishes from here; replaced atomically
+//!     bucket.json                     where the bucket was when it was used last
+//!     conversations/<conversation>/   what `notes` keeps
+//!     blocks/                         what `blocks` keeps
+//! ```
+//!
+//! Another bucket begins anew.
+
+mod known;
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::bucket::BucketId;
+use crate::remote::blocks::{BLOCKS, BlockCache};
+use crate::remote::{Limits, Notes, RemoteError, whole_file};
+use crate::replica::WriterId;
+use ctxfs_core::model::Component;
+use ctxfs_store::{Dir, REMOTE, REMOTE_MESSAGES, Store, file_lock};
+
+pub use known::{KnownBucket, known_bucket, known_buckets};
+
+const LOCK: &str = "lock";
+const WRITER: &str = "writer.json";
+const CONVERSATIONS: &str = "conversations";
+/// The most bytes of `writer.json` that are read.
+const MOST: u64 = 4 << 10;
+
+/// What this host keeps about one bucket.
+#[derive(Debug)]
+pub struct Home {
+    /// The directories of all buckets, and of this one.
+    remote: Dir,
+    dir: Arc<Dir>,
+    conversations: Dir,
+    path: PathBuf,
+    bucket: BucketId,
+    limits: Limits,
+}
+
+/// The right to push for a store, and to look, until it is dropped.
+#[derive(Debug)]
+pub struct PushLock(File);
+
+impl Drop for PushLock {
+    fn drop(&mut self) {
+        file_lock::unlock(&self.0);
+    }
+}
+
+/// The content of `writer.json`.
+#[derive(Serialize, Deserialize)]
+struct Writer {
+    writer: WriterId,
+}
+
+impl Home {
+    /// Opens what the store keeps about a bucket, and makes it if there is nothing.
+    pub fn open(store: &Store, bucket: BucketId) -> Result<Self, RemoteError> {
+        let path = store.root().join(REMOTE);
+        let remote = Dir::open(store.root())
+            .and_then(|root| whole_file::directory(&root, REMOTE.as_ref()))
+            .map_err(RemoteError::at("open", &path))?;
+        Self::open_in(remote, &path, bucket)
+    }
+
+    /// Does what [`Self::open`] does, for a process that has nothing but `<store>/remote`. `path`
+    /// is its path, for error messages.
+    pub fn open_in(remote: Dir, path: &Path, bucket: BucketId) -> Result<Self, RemoteError> {
+        let name = bucket.to_string();
+        let path = path.join(&name);
+        let made = whole_file::directory(&remote, name.as_ref()).and_then(|dir| {
+            let conversations = whole_file::directory(&dir, CONVERSATIONS.as_ref())?;
+            Ok((dir, conversations))
+        });
+        let (dir, conversations) = made.map_err(RemoteError::at("open", &path))?;
+        let limits = Limits::default();
+        Ok(Self { remote, dir: Arc::new(dir), conversations, path, bucket, limits })
+    }
+
+    /// Applies the limits of local writers to downloads.
+    #[must_use]
+    pub fn within(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Returns the limits of downloads.
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Returns the bucket's id.
+    pub(super) fn bucket(&self) -> BucketId {
+        self.bucket
+    }
+
+    /// Takes the right to push for this store. `None` if another process has it.
+    pub fn lock(&self) -> Result<Option<PushLock>, RemoteError> {
+        let path = self.path.with_file_name(LOCK);
+        let file = self.remote.create_file(LOCK.as_ref(), OFlags::RDWR, whole_file::FILE_MODE);
+        let locked = file.and_then(|file| Ok(file_lock::try_lock(&file)?.then_some(file)));
+        Ok(locked.map_err(RemoteError::at("lock", &path))?.map(PushLock))
+    }
+
+    /// Returns who publishes from here. It is chosen when it is first asked for.
+    pub fn writer(&self) -> Result<WriterId, RemoteError> {
+        let path = self.path.join(WRITER);
+        let text = whole_file::read(&self.dir, WRITER, MOST);
+        let Some(text) = text.map_err(RemoteError::at("read", &path))? else {
+            return self.new_writer();
+        };
+        match serde_json::from_slice(&text) {
+            Ok(Writer { writer }) => Ok(writer),
+            // Nobody else has a new one, so it is always safe.
+            Err(_) => self.new_writer(),
+        }
+    }
+
+    /// Makes this store another writer, as a copy of it publishes too.
+    pub fn new_writer(&self) -> Result<WriterId, RemoteError> {
+        // The bits of a UUID that are not random are in different places of its halves.
+        let (first, second) = Uuid::new_v4().as_u64_pair();
+        let writer = WriterId(first ^ second);
+        let text = serde_json::to_vec(&Writer { writer }).expect("a writer can be JSON");
+        let written = whole_file::write(&self.dir, WRITER, &text);
+        written.map_err(RemoteError::at("write", &self.path.join(WRITER)))?;
+        Ok(writer)
+    }
+
+    /// Returns the directory of what readers find of the messages of a conversation, whichever
+    /// bucket they came from.
+    pub(super) fn messages(&self, conversation: &Component) -> Result<Dir, RemoteError> {
+        let path = self.path.with_file_name(REMOTE_MESSAGES);
+        let dir = whole_file::directory(&self.remote, REMOTE_MESSAGES.as_ref())
+            .and_then(|messages| whole_file::directory(&messages, conversation.as_os_str()));
+        dir.map_err(RemoteError::at("open", &path.join(conversation.as_os_str())))
+    }
+
+    /// Opens the blocks that were fetched, of which at most so many bytes are kept.
+    pub(super) fn blocks(&self, most: u64) -> Result<BlockCache, RemoteError> {
+        let opened = whole_file::directory(&self.dir, BLOCKS.as_ref())
+            .and_then(|dir| BlockCache::new(dir, (most, self.limits)));
+        opened.map_err(RemoteError::at("open", &self.path.join(BLOCKS)))
+    }
+
+    /// Returns true if host and bucket agreed upon files or messages of a conversation that is not
+    /// in the store any more. Makes nothing.
+    pub fn is_removed(&self, store: &Store, id: &Component) -> Result<bool, RemoteError> {
+        let Some(notes) = self.known_conversation(id)? else { return Ok(false) };
+        Ok(!notes.agreement()?.is_new() && store.conversation(id)?.is_none())
+    }
+
+    /// Returns what is kept about a conversation, if something is. Makes nothing.
+    pub(super) fn known_conversation(&self, id: &Component) -> Result<Option<Notes>, RemoteError> {
+        let path = self.path.join(CONVERSATIONS).join(id.as_os_str());
+        match self.conversations.stat(id.as_os_str()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            found => found.map_err(RemoteError::at("look at", &path))?,
+        };
+        self.conversation(id).map(Some)
+    }
+
+    /// Returns what is kept about a conversation.
+    pub fn conversation(&self, conversation: &Component) -> Result<Notes, RemoteError> {
+        let path = self.path.join(CONVERSATIONS).join(conversation.as_os_str());
+        let dir = whole_file::directory(&self.conversations, conversation.as_os_str());
+        let dir = dir.map_err(RemoteError::at("open", &path))?;
+        Notes::open(conversation.clone(), (Arc::clone(&self.dir), self.limits), (dir, path))
+    }
+}
+
+#[cfg(test)]
+mod tests;

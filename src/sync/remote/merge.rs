@@ -1,0 +1,335 @@
+//! One segment in place of many, and the end of those that it covers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use crate::bucket::{
+    BucketError, FormatError, Line, Listed, MessageLine, MoveLine, Place, PutBytes, PutLine,
+    PutParts, RemoveLine, SegmentHead, SegmentWriter, segment_key, segment_of,
+};
+use crate::remote::collect::WEEK;
+use crate::remote::pieces::pieces;
+use crate::remote::push::MOST_REMOVED;
+use crate::remote::{
+    Intent, Looked, Piece, Push, Pushed, RemoteError, Session, Stored, StoredSegment,
+};
+use crate::replica::{Accepted, Claim, Covers, Origin, Removed, SegmentId, Stamp, merge};
+
+/// So many segments are many.
+const MANY: usize = 64;
+/// The bytes from which on a segment is large, and is left as it is.
+const LARGE: u64 = 16 << 20;
+/// The most bytes of the segments that are merged at once.
+const MOST_BYTES: u64 = 32 << 20;
+/// The bytes of records from which on a segment is large, too, and the most that a merge has.
+/// Readers take twice as many, so what gets a longer name meanwhile still has room.
+const LARGE_RECORDS: u64 = MOST_RECORDS / 2;
+const MOST_RECORDS: u64 = 16 << 20;
+/// In milliseconds.
+const DAY: u64 = 24 * 60 * 60 * 1000;
+
+/// A segment of no use any more, and what became of it.
+pub type Swept = (SegmentId, Result<(), BucketError>);
+
+/// The segments in the bucket, by name.
+type Log = BTreeMap<SegmentId, Listed>;
+
+/// The sizes of segments that say something and are in the bucket.
+type Sizes = BTreeMap<SegmentId, Size>;
+
+/// The bytes of segments in the bucket, and those of their records in a merge.
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    bytes: u64,
+    records: u64,
+}
+
+impl Size {
+    fn is_small(self) -> bool {
+        self.bytes < LARGE && self.records < LARGE_RECORDS
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { bytes: self.bytes + other.bytes, records: self.records + other.records }
+    }
+
+    fn fits(self) -> bool {
+        self.bytes <= MOST_BYTES && self.records <= MOST_RECORDS
+    }
+}
+
+impl Push<'_> {
+    /// Merges segments, if there are many, or some have bytes that were removed a week ago: as many
+    /// as fit into one. Follows a look. Does nothing while something is about to be sent, or cannot
+    /// be read.
+    pub fn merge(&self, looked: &Looked, session: &mut Session) -> Result<Pushed, RemoteError> {
+        let mut pushed = Pushed { again: self.notes.intent()?.is_some(), ..Pushed::default() };
+        let found = pieces(self.notes)?;
+        if pushed.again || !found.refused.is_empty() || !looked.refused.is_empty() {
+            return Ok(pushed);
+        }
+        let part = self.part(&found.pieces, &log(looked))?;
+        if part.is_empty() {
+            return Ok(pushed);
+        }
+        match self.merge_part(&found.pieces, &part, session, &mut pushed) {
+            // Names have grown too much meanwhile: the segments stay as they are.
+            Err(RemoteError::Segment { source: FormatError::TooLarge { .. }, .. }) => {}
+            merged => pushed.again = !merged?,
+        }
+        Ok(pushed)
+    }
+
+    /// Returns the segments that [`Self::merge`] would merge.
+    pub fn to_merge(&self, looked: &Looked) -> Result<BTreeSet<SegmentId>, RemoteError> {
+        self.part(&pieces(self.notes)?.pieces, &log(looked))
+    }
+
+    /// Returns the segments that are to be merged; none if that is not worth it.
+    fn part(&self, pieces: &[Piece], log: &Log) -> Result<BTreeSet<SegmentId>, RemoteError> {
+        let stale = stale(pieces, log);
+        if stale.is_empty() && pieces.len() < MANY {
+            return Ok(stale);
+        }
+        let there = pieces.iter().filter_map(|piece| Some((piece.id, log.get(&piece.id)?.size)));
+        let sizes = there.map(|(id, bytes)| {
+            let size = |head: SegmentHead| Size { bytes, records: head.merged_bytes() };
+            self.notes.head(id).map(|head| (id, size(head)))
+        });
+        let sizes = sizes.collect::<Result<Sizes, RemoteError>>()?;
+        Ok(fitting(stale, &sizes))
+    }
+
+    /// Returns the segments that [`Self::sweep`] would delete, with what the list says of them.
+    pub fn to_sweep(&self, looked: &Looked, now: u64) -> Result<Vec<Listed>, RemoteError> {
+        let log = log(looked);
+        let useless = useless(&log, &pieces(self.notes)?.pieces, now);
+        Ok(useless.into_iter().filter_map(|id| log.get(&id).cloned()).collect())
+    }
+
+    /// Merges some segments. Returns false if all must begin again.
+    pub(crate) fn merge_part(
+        &self,
+        all: &[Piece],
+        part: &BTreeSet<SegmentId>,
+        session: &mut Session,
+        pushed: &mut Pushed,
+    ) -> Result<bool, RemoteError> {
+        let agreement = self.notes.agreement()?;
+        let Some(segment) = self.next_id(&agreement)? else {
+            self.become_another(session, pushed)?;
+            return Ok(false);
+        };
+        let digest = |id: &SegmentId| self.notes.digest(*id).map(|digest| (*id, digest));
+        let part = part.iter().map(digest).collect::<Result<Covers, RemoteError>>()?;
+        let merged = merge(segment, &all.iter().collect::<Vec<_>>(), &part);
+        let bytes = self.write(&merged)?;
+        let digest = blake3::hash(&bytes).to_hex().to_string();
+        let (accepted, stamp, since) = (Accepted::default(), merged.latest(), (self.now)());
+        let intent = Intent { segment, accepted, messages: None, stamp, since, digest };
+        self.notes.keep_intent(&intent, &bytes)?;
+        self.finish(&intent, &bytes, session, pushed)
+    }
+
+    /// Writes a merge, with the lines and bytes of what it covers.
+    fn write(&self, merged: &Piece) -> Result<Vec<u8>, RemoteError> {
+        let refused = RemoteError::of(merged.id);
+        let mut writer = SegmentWriter::new(merged.id, merged.covers.clone());
+        let mut open: Option<StoredSegment> = None;
+        for copied in copied(merged) {
+            let segment = match open.take().filter(|open| open.id() == copied.from) {
+                Some(segment) => segment,
+                None => self.notes.open_segment(copied.from)?,
+            };
+            open = Some(self.copy(segment, &copied, &mut writer)?);
+        }
+        for (artifact, to) in &merged.moves {
+            let (artifact, to, stamp) = (*artifact, to.to.clone(), to.stamp);
+            writer.movement(MoveLine { artifact, to, stamp }).map_err(&refused)?;
+        }
+        for line in remove_lines(&merged.removed) {
+            writer.remove(line).map_err(&refused)?;
+        }
+        writer.finish().map_err(&refused)
+    }
+
+    /// Copies a line. Returns the segment that has it, with all its bytes if they were needed.
+    fn copy(
+        &self,
+        mut segment: StoredSegment,
+        copied: &Copied<'_>,
+        writer: &mut SegmentWriter,
+    ) -> Result<StoredSegment, RemoteError> {
+        let line = segment.line(&copied.line)?;
+        let (stamp, origin) = (copied.stamp, Some(copied.origin));
+        let written = match (line, copied.claim) {
+            (Line::Put(line), Some(claim)) => {
+                let mut found = frames(&segment, &line)?;
+                if found.is_none() {
+                    segment = self.whole(segment.id())?;
+                    found = frames(&segment, &line)?;
+                }
+                put(writer, *line, (copied.origin, claim), found.unwrap_or_default())
+            }
+            (Line::Message(line), _) => {
+                writer.message(MessageLine { text: line.text, stamp, origin }).map(drop)
+            }
+            _ => Ok(()),
+        };
+        written.map_err(RemoteError::of(copied.from))?;
+        Ok(segment)
+    }
+
+    /// Fetches all of a segment that was cut.
+    fn whole(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
+        let key = segment_key(self.notes.conversation(), id);
+        let bytes = self.bucket.get(&key, None, self.deadline)?;
+        self.notes.keep_segment(id, &bytes)?;
+        self.notes.open_segment(id)
+    }
+
+    /// Deletes segments that were covered a day ago, and one that says nothing and has been alone
+    /// for a week. `now` is the time of the store, in milliseconds: see `store_now`. Returns each
+    /// with its outcome.
+    ///
+    /// Not earlier: a list that comes in pages must not miss both a merge and what it covers.
+    pub fn sweep(&self, looked: &Looked, now: u64) -> Result<Vec<Swept>, RemoteError> {
+        let (log, found) = (log(looked), pieces(self.notes)?);
+        let useless = useless(&log, &found.pieces, now);
+        let conversation = self.notes.conversation();
+        let keys = useless.iter().map(|id| segment_key(conversation, *id)).collect();
+        let outcomes = self.bucket.delete(keys, self.deadline).into_iter();
+        Ok(useless.into_iter().zip(outcomes).map(|(id, (_, outcome))| (id, outcome)).collect())
+    }
+}
+
+fn log(looked: &Looked) -> Log {
+    let named = |listed: &Listed| Some((segment_of(&listed.name)?, listed.clone()));
+    looked.segments.iter().filter_map(named).collect()
+}
+
+/// Returns the stale segments, and the small ones if these are many, as far as one merge takes
+/// them. Two small ones always fit, so there are fewer after each merge.
+fn fitting(stale: BTreeSet<SegmentId>, sizes: &Sizes) -> BTreeSet<SegmentId> {
+    let small = sizes.iter().filter(|(_, size)| size.is_small());
+    let small: Vec<SegmentId> = small.map(|(id, _)| *id).collect();
+    let many = if small.len() >= MANY { small } else { Vec::new() };
+    let (mut part, mut sum) = (BTreeSet::new(), Size::default());
+    for id in stale.into_iter().chain(many) {
+        let after = sum.and(sizes.get(&id).copied().unwrap_or_default());
+        if (part.is_empty() || after.fits()) && part.insert(id) {
+            sum = after;
+        }
+    }
+    part
+}
+
+/// Returns the lines that remove as much, of which each has a bound.
+fn remove_lines(removed: &Removed) -> Vec<RemoveLine> {
+    let origins: Vec<_> = removed.origins.iter().copied().collect();
+    let segments: Vec<_> = removed.segments.iter().copied().collect();
+    let origins = origins.chunks(MOST_REMOVED).map(|some| {
+        let origins = some.iter().copied().collect();
+        RemoveLine { origins, ..RemoveLine::default() }
+    });
+    let segments = segments.chunks(MOST_REMOVED).map(|some| {
+        let segments = some.iter().copied().collect();
+        RemoveLine { segments, ..RemoveLine::default() }
+    });
+    origins.chain(segments).collect()
+}
+
+/// Returns the segments that have bytes which were removed a week ago. Now is when the latest
+/// segment was written: too early a time only makes it later.
+fn stale(pieces: &[Piece], log: &Log) -> BTreeSet<SegmentId> {
+    let now = log.values().map(|listed| listed.modified_ms).max().unwrap_or_default();
+    let is_old =
+        |id: &SegmentId| log.get(id).is_some_and(|listed| now - listed.modified_ms >= WEEK);
+    let old: Vec<_> = pieces.iter().filter(|piece| is_old(&piece.id)).collect();
+    let is_gone = |(origin, claim): (&Origin, &Claim<Stored>)| {
+        claim.artifact.small && old.iter().any(|piece| piece.removed.contains(origin))
+    };
+    let stale = pieces.iter().filter(|piece| piece.artifacts.iter().any(is_gone));
+    stale.map(|piece| piece.id).filter(|id| log.contains_key(id)).collect()
+}
+
+fn useless(log: &Log, pieces: &[Piece], now: u64) -> BTreeSet<SegmentId> {
+    let rests = |id: &SegmentId, time| {
+        log.get(id).is_some_and(|listed| now.saturating_sub(listed.modified_ms) >= time)
+    };
+    let merges = pieces.iter().filter(|piece| rests(&piece.id, DAY));
+    let covered: BTreeSet<_> = merges.flat_map(|piece| piece.covers.keys().copied()).collect();
+    let mut useless: BTreeSet<_> = log.keys().filter(|id| covered.contains(id)).copied().collect();
+    if let [piece] = pieces
+        && piece.says_nothing()
+        && log.len() == 1
+        && rests(&piece.id, WEEK)
+    {
+        useless.insert(piece.id);
+    }
+    useless
+}
+
+/// A line that a merge takes over.
+struct Copied<'a> {
+    from: SegmentId,
+    line: Range<u32>,
+    origin: Origin,
+    stamp: Stamp,
+    /// What is said of an artifact now; none for a message.
+    claim: Option<&'a Claim<Stored>>,
+}
+
+/// Returns the lines that a merge takes over, in the order in which they are stored.
+fn copied(merged: &Piece) -> Vec<Copied<'_>> {
+    let artifacts = merged.artifacts.iter().map(|(origin, claim)| {
+        let Stored { segment, line, .. } = &claim.artifact;
+        let (from, line, stamp) = (*segment, line.clone(), claim.stamp);
+        Copied { from, line, origin: *origin, stamp, claim: Some(claim) }
+    });
+    let messages = merged.messages.iter().map(|(origin, (stamp, told))| {
+        let (from, line) = (told.segment, told.line.clone());
+        Copied { from, line, origin: *origin, stamp: *stamp, claim: None }
+    });
+    let mut copied: Vec<_> = artifacts.chain(messages).collect();
+    copied.sort_by_key(|each| (each.from, each.line.start));
+    copied
+}
+
+/// The packed bytes of an artifact that are in its segment, and those of its parts. Empty where
+/// there are none.
+type Frames = (Vec<u8>, Vec<u8>);
+
+/// Returns the packed bytes of an artifact; none if they are not here.
+fn frames(segment: &StoredSegment, line: &PutLine) -> Result<Option<Frames>, RemoteError> {
+    let bytes = match &line.place {
+        Place::Inside { .. } => segment.frame(&line.place)?,
+        Place::Empty | Place::Object(_) => Some(Vec::new()),
+    };
+    let parts = match &line.parts {
+        Some(parts) => segment.parts_frame(parts)?,
+        None => Some(Vec::new()),
+    };
+    Ok(bytes.zip(parts))
+}
+
+fn put(
+    writer: &mut SegmentWriter,
+    mut line: PutLine,
+    (origin, claim): (Origin, &Claim<Stored>),
+    (bytes_frame, parts_frame): Frames,
+) -> Result<(), FormatError> {
+    line.record.path.clone_from(&claim.path);
+    (line.stamp, line.origin) = (claim.stamp, Some(origin));
+    let bytes = match std::mem::take(&mut line.place) {
+        Place::Empty => PutBytes::Empty,
+        Place::Inside { size, .. } => PutBytes::Packed { frame: &bytes_frame, size },
+        Place::Object(object) => PutBytes::Object(object),
+    };
+    let parts = line.parts.take();
+    let parts = parts.as_ref().map(|parts| PutParts::Packed { frame: &parts_frame, parts });
+    writer.put_with_parts(line, bytes, parts).map(drop)
+}
+
+#[cfg(test)]
+mod tests;

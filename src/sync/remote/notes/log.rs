@@ -1,0 +1,310 @@
+//! The segments that this host has.
+
+use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use rustix::fs::OFlags;
+
+use super::{LOG, Notes};
+use crate::bucket::{
+    BucketError, FormatError, Line, Lines, Parts, Place, SEGMENT_BYTES, SegmentHead, lines,
+    segment_of, unpack_member,
+};
+use crate::remote::{RemoteError, whole_file};
+use crate::replica::{Covered, Covers, SegmentDigest, SegmentId};
+use ctxfs_store::Dir;
+
+const REFUSED: &str = ".refused";
+/// The bytes of a reason that are read.
+const REASON: u64 = 4 << 10;
+/// The first bytes of a segment that are read for its head, and how many more the next time.
+const FIRST: u64 = 4 << 10;
+const MORE: u64 = 16;
+/// The files that are written and synced together.
+const TOGETHER: usize = 64;
+
+/// A segment that is here: its records, and the bytes of its small artifacts unless it was cut.
+#[derive(Debug)]
+pub struct StoredSegment {
+    /// What its first frame says.
+    pub head: SegmentHead,
+    /// Its records, a line each.
+    pub records: Vec<u8>,
+    file: Opened,
+}
+
+/// The bytes of a segment.
+#[derive(Debug)]
+struct Opened {
+    id: SegmentId,
+    held: Held,
+    length: u64,
+}
+
+/// A place of bytes.
+#[derive(Debug)]
+enum Held {
+    File(File, PathBuf),
+    Memory(Bytes),
+}
+
+impl Notes {
+    /// Returns the segments that are here, in their order.
+    pub fn segments(&self) -> Result<Vec<SegmentId>, RemoteError> {
+        self.named(segment_of)
+    }
+
+    /// Returns the segments that were refused when they came, in their order.
+    pub fn refused(&self) -> Result<Vec<SegmentId>, RemoteError> {
+        self.named(|name| name.strip_suffix(REFUSED)?.parse().ok())
+    }
+
+    fn named(&self, id: impl Fn(&str) -> Option<SegmentId>) -> Result<Vec<SegmentId>, RemoteError> {
+        let entries = self.log.entries().map_err(RemoteError::at("list", &self.path_of(LOG)))?;
+        let ids = entries.iter().filter_map(|entry| id(entry.name.to_str()?));
+        let ids: BTreeSet<SegmentId> = ids.collect();
+        Ok(ids.into_iter().collect())
+    }
+
+    /// Opens a segment, and reads its records.
+    pub fn open_segment(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
+        StoredSegment::read(self.opened(id)?)
+    }
+
+    /// Returns the head of a segment that is here.
+    pub fn head(&self, id: SegmentId) -> Result<SegmentHead, RemoteError> {
+        self.opened(id)?.head()
+    }
+
+    /// Returns the digest of a segment that is here.
+    pub(crate) fn digest(&self, id: SegmentId) -> Result<SegmentDigest, RemoteError> {
+        let file = self.opened(id)?;
+        let head = file.head()?;
+        let digest = head.digest(&file.read(0..head.records_end)?);
+        digest.ok_or_else(|| file.damaged("it is cut off"))
+    }
+
+    /// Returns all segments that those here cover. What cannot be read covers nothing.
+    ///
+    /// Each head is read once: this is asked before each segment that is sent.
+    pub fn covered(&self) -> Result<Covered, RemoteError> {
+        let here = self.segments()?;
+        let mut known = self.covers.lock();
+        known.retain(|id, _| here.binary_search(id).is_ok());
+        for id in here {
+            if let Entry::Vacant(place) = known.entry(id) {
+                place.insert(self.covers_of(id)?);
+            }
+        }
+        Ok(known.values().collect())
+    }
+
+    /// Returns what a segment here covers. What cannot be read covers nothing.
+    pub(crate) fn covers_of(&self, id: SegmentId) -> Result<Covers, RemoteError> {
+        match self.head(id) {
+            Ok(head) => Ok(head.covers),
+            Err(RemoteError::Segment { .. }) => Ok(Covers::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns all bytes of a segment that are here.
+    pub fn segment_bytes(&self, id: SegmentId) -> Result<Vec<u8>, RemoteError> {
+        let file = self.opened(id)?;
+        file.read(0..SEGMENT_BYTES)
+    }
+
+    /// Keeps a segment, or what is to be kept of it: its head and records at least.
+    pub fn keep_segment(&self, id: SegmentId, bytes: &[u8]) -> Result<(), RemoteError> {
+        self.covers.lock().remove(&id);
+        self.write(&file_name(id), bytes)
+    }
+
+    /// Fails with [`RemoteError::NoRoom`] if segments exceed the limits of downloads.
+    pub(crate) fn check_room(&self, segments: &[(SegmentId, Bytes)]) -> Result<(), RemoteError> {
+        let Some((first, _)) = segments.first() else { return Ok(()) };
+        let needed = segments.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        let disk = self.log.space().map_err(RemoteError::at("measure", &self.path_of(LOG)))?;
+        self.limits.check_disk(&disk, needed).map_err(|shortage| RemoteError::NoRoom {
+            why: format!("segment `{first}` and those with it have no room: {shortage}"),
+        })
+    }
+
+    /// Keeps several segments, as [`Self::keep_segment`] does.
+    pub(crate) fn keep_segments(&self, segments: &[(SegmentId, Bytes)]) -> Result<(), RemoteError> {
+        for some in segments.chunks(TOGETHER) {
+            let mut covers = self.covers.lock();
+            for (id, _) in some {
+                covers.remove(id);
+            }
+            drop(covers);
+            let files = some.iter().map(|(id, bytes)| (file_name(*id), &bytes[..]));
+            let written = whole_file::write_all(&self.log, &files.collect::<Vec<_>>());
+            written.map_err(RemoteError::at("write to", &self.path_of(LOG)))?;
+        }
+        Ok(())
+    }
+
+    /// Keeps in mind why a segment was refused.
+    pub fn refuse_segment(&self, id: SegmentId, why: &str) -> Result<(), RemoteError> {
+        self.write(&format!("{id}{REFUSED}"), why.as_bytes())
+    }
+
+    /// Returns why a segment was refused.
+    pub fn refusal(&self, id: SegmentId) -> Result<String, RemoteError> {
+        let name = format!("{id}{REFUSED}");
+        let text = whole_file::read(&self.log, &name, REASON);
+        let text = text.map_err(RemoteError::at("read", &self.segment_path(&name)))?;
+        Ok(String::from_utf8_lossy(&text.unwrap_or_default()).into_owned())
+    }
+
+    /// Forgets a segment, and that it was refused.
+    pub fn forget_segment(&self, id: SegmentId) -> Result<(), RemoteError> {
+        for name in [file_name(id), format!("{id}{REFUSED}")] {
+            let removed = whole_file::remove(&self.log, &name);
+            removed.map_err(RemoteError::at("remove", &self.segment_path(&name)))?;
+        }
+        Ok(())
+    }
+
+    /// Forgets what was refused, so that the next look asks for it again.
+    pub fn forget_refusals(&self) -> Result<(), RemoteError> {
+        self.refused()?.into_iter().try_for_each(|id| self.forget_segment(id))
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RemoteError> {
+        let written = whole_file::write(&self.log, name, bytes);
+        written.map_err(RemoteError::at("write", &self.segment_path(name)))
+    }
+
+    fn opened(&self, id: SegmentId) -> Result<Opened, RemoteError> {
+        let path = self.segment_path(&file_name(id));
+        let opened = open(&self.log, id);
+        let (file, length) = opened.map_err(RemoteError::at("open", &path))?;
+        Ok(Opened { id, held: Held::File(file, path), length })
+    }
+
+    fn segment_path(&self, name: &str) -> PathBuf {
+        self.path_of(LOG).join(name)
+    }
+}
+
+impl StoredSegment {
+    /// Reads the segment `id` of its bytes, which are not kept yet.
+    pub(crate) fn of(id: SegmentId, bytes: Bytes) -> Result<Self, RemoteError> {
+        let length = bytes.len() as u64;
+        Self::read(Opened { id, held: Held::Memory(bytes), length })
+    }
+
+    fn read(file: Opened) -> Result<Self, RemoteError> {
+        let head = file.head()?;
+        let frame = file.read(head.records_start..head.records_end)?;
+        let records = head.records(&frame).map_err(RemoteError::of(file.id))?;
+        Ok(Self { head, records, file })
+    }
+
+    /// Returns its name.
+    pub fn id(&self) -> SegmentId {
+        self.file.id
+    }
+
+    /// Returns its lines. Nothing follows an error.
+    pub fn lines(&self) -> Lines<'_> {
+        lines(&self.head, &self.records)
+    }
+
+    /// Returns the line at a range of its records.
+    pub fn line(&self, range: &Range<u32>) -> Result<Line, RemoteError> {
+        let line = self.records.get(range.start as usize..range.end as usize);
+        let what = || FormatError::Damaged { what: "there is no such line".to_owned() };
+        line.ok_or_else(what).and_then(Line::parse).map_err(RemoteError::of(self.id()))
+    }
+
+    /// Returns the packed bytes of a small artifact. `None` if they are not here.
+    pub fn frame(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
+        let range = self.head.range_of(place).map_err(RemoteError::of(self.id()))?;
+        let here = range.filter(|range| range.end <= self.file.length);
+        here.map(|range| self.file.read(range)).transpose()
+    }
+
+    /// Returns some bytes of a larger artifact, packed. `None` if they are not here.
+    pub fn parts_frame(&self, parts: &Parts) -> Result<Option<Vec<u8>>, RemoteError> {
+        let range = self.head.range_of_parts(parts).map_err(RemoteError::of(self.id()))?;
+        (range.end <= self.file.length).then(|| self.file.read(range)).transpose()
+    }
+
+    /// Returns the bytes of a small artifact. `None` if they are not here.
+    pub fn bytes(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
+        let Some(frame) = self.frame(place)? else { return Ok(None) };
+        unpack_member(&frame, place.size()).map(Some).map_err(RemoteError::of(self.id()))
+    }
+
+    /// Returns the bytes of a small artifact. `fetch` gets the range of the segment that has them,
+    /// if they are not here.
+    pub(crate) fn bytes_or(
+        &self,
+        place: &Place,
+        fetch: impl FnOnce(Option<Range<u64>>) -> Result<Bytes, BucketError>,
+    ) -> Result<Vec<u8>, RemoteError> {
+        if let Some(bytes) = self.bytes(place)? {
+            return Ok(bytes);
+        }
+        let range = self.head.range_of(place).map_err(RemoteError::of(self.id()))?;
+        unpack_member(&fetch(range)?, place.size()).map_err(RemoteError::of(self.id()))
+    }
+}
+
+impl Opened {
+    fn head(&self) -> Result<SegmentHead, RemoteError> {
+        let mut wanted = FIRST;
+        loop {
+            let bytes = self.read(0..wanted)?;
+            if let Some(head) = SegmentHead::read(&bytes).map_err(RemoteError::of(self.id))? {
+                return self.checked(head);
+            }
+            if wanted >= self.length {
+                return Err(self.damaged("it is cut off"));
+            }
+            wanted = wanted.saturating_mul(MORE);
+        }
+    }
+
+    fn checked(&self, head: SegmentHead) -> Result<SegmentHead, RemoteError> {
+        if head.id == self.id { Ok(head) } else { Err(self.damaged("it says another name")) }
+    }
+
+    /// Reads a range, as far as it is here.
+    fn read(&self, range: Range<u64>) -> Result<Vec<u8>, RemoteError> {
+        let end = range.end.min(self.length);
+        let length = end.saturating_sub(range.start) as usize;
+        match &self.held {
+            Held::Memory(bytes) => Ok(bytes[end as usize - length..end as usize].to_vec()),
+            Held::File(file, path) => {
+                let mut bytes = vec![0; length];
+                let read = file.read_exact_at(&mut bytes, range.start);
+                read.map_err(RemoteError::at("read", path))?;
+                Ok(bytes)
+            }
+        }
+    }
+
+    fn damaged(&self, what: &str) -> RemoteError {
+        RemoteError::of(self.id)(FormatError::Damaged { what: what.to_owned() })
+    }
+}
+
+fn open(log: &Dir, id: SegmentId) -> io::Result<(File, u64)> {
+    let file = log.open_file(file_name(id).as_ref(), OFlags::RDONLY)?;
+    let length = file.metadata()?.len().min(SEGMENT_BYTES);
+    Ok((file, length))
+}
+
+fn file_name(id: SegmentId) -> String {
+    format!("{id}.tar.zst")
+}

@@ -1,0 +1,250 @@
+//! The segments of a conversation as the rules take them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
+
+use crate::bucket::{Line, ObjectName, Place, PutLine};
+use crate::remote::{Notes, RemoteError, StoredSegment};
+use crate::replica::{Claim, Move, Origin, Segment, SegmentId};
+
+/// The most artifacts of a conversation.
+const MOST_ARTIFACTS: usize = 100_000;
+/// The most of what else segments say: messages, moves and removals.
+const MOST_STATEMENTS: usize = 1_000_000;
+
+/// A segment as the rules take it.
+pub type Piece = Segment<Stored, Told>;
+
+/// What is kept of an artifact: enough to find its line again, which is read when it is needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// The segment that has the line.
+    pub segment: SegmentId,
+    /// Where the line is in the segment's records.
+    pub line: Range<u32>,
+    /// The bytes of the artifact.
+    pub size: u64,
+    /// True if its bytes, or some of them, are in the segment too.
+    pub small: bool,
+    /// The object that has them otherwise; none if it is empty.
+    pub object: Option<ObjectName>,
+}
+
+/// A message, as far as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The segment that has the line.
+    pub segment: SegmentId,
+    /// Where the line is in the segment's records.
+    pub line: Range<u32>,
+}
+
+/// The segments of a conversation that are here.
+#[derive(Debug, Default)]
+pub struct Pieces {
+    /// Those that say something: nothing here covers them.
+    pub pieces: Vec<Piece>,
+    /// Those that do not count, and why. While there are any, what seems to be gone may be in them.
+    pub refused: Vec<(SegmentId, RemoteError)>,
+}
+
+/// Segments that were read a moment ago. Of more than a conversation may have the others are read
+/// again.
+#[derive(Debug, Default)]
+pub(super) struct ReadPieces {
+    pieces: BTreeMap<SegmentId, Piece>,
+    artifacts: usize,
+    statements: usize,
+}
+
+impl ReadPieces {
+    pub(super) fn keep(&mut self, piece: Piece) {
+        let artifacts = self.artifacts + piece.artifacts.len();
+        let statements = self.statements + statements(&piece);
+        if artifacts <= MOST_ARTIFACTS && statements <= MOST_STATEMENTS {
+            (self.artifacts, self.statements) = (artifacts, statements);
+            self.pieces.insert(piece.id, piece);
+        }
+    }
+}
+
+/// Reads all segments of a conversation that are here.
+///
+/// What is damaged or too much is refused, and the others count. Every host that has the same
+/// segments refuses the same.
+pub fn pieces(notes: &Notes) -> Result<Pieces, RemoteError> {
+    pieces_with(notes, ReadPieces::default())
+}
+
+/// Does that where some were `read` already.
+pub(super) fn pieces_with(notes: &Notes, read: ReadPieces) -> Result<Pieces, RemoteError> {
+    let mut reading = Reading { read, ..Reading::default() };
+    for segment in notes.refused()? {
+        let why = notes.refusal(segment)?;
+        reading.found.refused.push((segment, RemoteError::Refused { segment, why }));
+    }
+    for id in reading.order(notes)? {
+        reading.take(notes, id)?;
+    }
+    reading.found.pieces.sort_unstable_by_key(|piece| piece.id);
+    Ok(reading.found)
+}
+
+#[derive(Default)]
+struct Reading {
+    read: ReadPieces,
+    found: Pieces,
+    covered: BTreeSet<SegmentId>,
+    artifacts: HashSet<Origin>,
+    statements: usize,
+}
+
+impl Reading {
+    /// Returns the segments, those that cover most first: then what is covered need not be read.
+    fn order(&mut self, notes: &Notes) -> Result<Vec<SegmentId>, RemoteError> {
+        let mut order = Vec::new();
+        for id in notes.segments()? {
+            if let Some(head) = self.unless_refused(id, notes.head(id))? {
+                order.push((Reverse(head.covers.len()), id));
+            }
+        }
+        order.sort_unstable();
+        Ok(order.into_iter().map(|(_, id)| id).collect())
+    }
+
+    fn take(&mut self, notes: &Notes, id: SegmentId) -> Result<(), RemoteError> {
+        if self.covered.contains(&id) {
+            return Ok(());
+        }
+        let read = match self.read.pieces.remove(&id) {
+            Some(piece) => Ok(piece),
+            None => notes.open_segment(id).and_then(|segment| piece(&segment)),
+        };
+        let fitting = read.and_then(|piece| self.fitting(piece));
+        if let Some(piece) = self.unless_refused(id, fitting)? {
+            self.covered.extend(piece.covers.keys());
+            self.artifacts.extend(piece.artifacts.keys());
+            self.statements += statements(&piece);
+            self.found.pieces.push(piece);
+        }
+        Ok(())
+    }
+
+    /// Returns the piece, if there is room for it.
+    fn fitting(&self, piece: Piece) -> Result<Piece, RemoteError> {
+        let new = piece.artifacts.keys().filter(|origin| !self.artifacts.contains(origin)).count();
+        let too_many = |what, most| RemoteError::TooMany { segment: piece.id, what, most };
+        if self.artifacts.len() + new > MOST_ARTIFACTS {
+            return Err(too_many("artifacts", MOST_ARTIFACTS));
+        }
+        if self.statements + statements(&piece) > MOST_STATEMENTS {
+            return Err(too_many("messages, moves and removals", MOST_STATEMENTS));
+        }
+        Ok(piece)
+    }
+
+    fn unless_refused<T>(
+        &mut self,
+        id: SegmentId,
+        outcome: Result<T, RemoteError>,
+    ) -> Result<Option<T>, RemoteError> {
+        match outcome {
+            Ok(value) => Ok(Some(value)),
+            Err(error @ (RemoteError::Segment { .. } | RemoteError::TooMany { .. })) => {
+                self.found.refused.push((id, error));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn statements(piece: &Piece) -> usize {
+    let removed = piece.removed.origins.len() + piece.removed.segments.len();
+    piece.messages.len() + piece.moves.len() + removed
+}
+
+pub(super) fn piece(segment: &StoredSegment) -> Result<Piece, RemoteError> {
+    piece_with(segment, |_| ())
+}
+
+/// Reads a segment, and passes what it publishes to `see`. Stops where it has more than a
+/// conversation may have.
+pub(super) fn piece_with(
+    segment: &StoredSegment,
+    mut see: impl FnMut(&PutLine),
+) -> Result<Piece, RemoteError> {
+    let id = segment.id();
+    let mut piece = Piece::new(id);
+    piece.covers.clone_from(&segment.head.covers);
+    let (mut artifacts, mut said) = (Vec::new(), 0);
+    for line in segment.lines() {
+        let (origin, line, range) = line.map_err(RemoteError::of(id))?;
+        said += weight(&line);
+        if artifacts.len() > MOST_ARTIFACTS || said > MOST_STATEMENTS + MOST_ARTIFACTS {
+            let (what, most) = ("lines", MOST_STATEMENTS);
+            return Err(RemoteError::TooMany { segment: id, what, most });
+        }
+        if let Line::Put(put) = &line {
+            see(put);
+        }
+        // The records have less than 4 GiB.
+        let range = range.start as u32..range.end as u32;
+        add(&mut piece, &mut artifacts, (origin, line), range);
+    }
+    // A tree that grows in its order is half empty.
+    piece.artifacts = artifacts.into_iter().collect();
+    Ok(piece)
+}
+
+fn weight(line: &Line) -> usize {
+    match line {
+        Line::Remove(line) => line.origins.len() + line.segments.len(),
+        Line::Put(_) | Line::Move(_) | Line::Message(_) => 1,
+    }
+}
+
+fn add(
+    piece: &mut Piece,
+    artifacts: &mut Vec<(Origin, Claim<Stored>)>,
+    (origin, line): (Origin, Line),
+    range: Range<u32>,
+) {
+    match line {
+        Line::Put(put) => artifacts.push((origin, claim(piece.id, origin, *put, range))),
+        Line::Move(line) => {
+            let to = Move { stamp: line.stamp, to: line.to };
+            let known = piece.moves.entry(line.artifact).or_insert_with(|| to.clone());
+            if to > *known {
+                *known = to;
+            }
+        }
+        Line::Remove(line) => {
+            piece.removed.origins.extend(line.origins);
+            piece.removed.segments.extend(line.segments);
+            piece.removed.ends |= line.ends;
+        }
+        Line::Message(line) => {
+            let told = Told { segment: piece.id, line: range };
+            piece.messages.insert(origin, (line.stamp, told));
+        }
+    }
+}
+
+fn claim(segment: SegmentId, origin: Origin, put: PutLine, line: Range<u32>) -> Claim<Stored> {
+    let PutLine { record, stamp, place, parts, .. } = put;
+    let size = place.size();
+    let (small, object) = match place {
+        Place::Empty => (false, None),
+        Place::Inside { .. } => (true, None),
+        Place::Object(object) => (parts.is_some(), Some(object.name)),
+    };
+    // Without a digest it is like no other.
+    let digest = record.analysis.map_or_else(|| origin.to_string(), |analysis| analysis.digest);
+    let (digest, artifact) = (digest.into(), Stored { segment, line, size, small, object });
+    Claim { stamp, path: record.path, digest, artifact }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,434 @@
+//! The side that asks.
+
+use std::io::Read;
+use std::ops::Range;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{fmt, io};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::channel::{BodyError, Channel};
+use super::fault::Fault;
+use super::haste::{Got, Haste};
+use super::message::{Answer, Asked, DELETES, LARGEST, NAMES, Name, READS, Replied, Request};
+use crate::bucket::{BucketError, Created, Deadline, Identity, Listed, RequestCounts};
+use crate::remote::Objects;
+
+/// The most objects that a list has, as of a bucket.
+const MOST_LISTED: usize = 1_000_000;
+/// A request that has less time says nothing about the process if it is not answered.
+const MEANT: Duration = Duration::from_millis(500);
+/// The bytes of all names of a list.
+const NAME_BYTES: usize = 256 << 20;
+
+/// The mark of a bucket, for errors.
+const MARK: &str = "ctxfs.json";
+
+/// The way to the process that makes the requests.
+pub trait Line: Send + Sync {
+    /// Returns a socket for one request, whose other end the process has or will have; or why
+    /// there is none. Waits for nothing.
+    fn connect(&self) -> Result<UnixStream, String>;
+
+    /// Is told that the process answered, or took what it was sent.
+    fn heard(&self);
+
+    /// Is told that the process did not answer in the time of a request, which was made at `since`.
+    fn missed(&self, since: Instant);
+
+    /// Returns why no request can be made, if that is so.
+    fn trouble(&self) -> Option<String>;
+}
+
+/// A bucket that another process asks. Nobody waits longer than until the deadline of a request,
+/// whatever that process does, and what it sends is bounded by what was asked.
+pub struct ProcessObjects {
+    line: Arc<dyn Line>,
+    counted: Mutex<Counted>,
+    haste: Option<Haste>,
+}
+
+/// The requests of all processes, one after the other.
+#[derive(Debug, Default)]
+struct Counted {
+    process: u32,
+    earlier: RequestCounts,
+    latest: RequestCounts,
+}
+
+/// A reason why there is no answer.
+enum Failure {
+    Bucket(BucketError),
+    Socket(io::Error),
+}
+
+impl Failure {
+    /// Returns true if the process neither took what was asked nor answered it in time.
+    fn is_late(&self) -> bool {
+        matches!(self, Self::Socket(error) if error.kind() == io::ErrorKind::TimedOut)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Socket(error)
+    }
+}
+
+/// A body that is being sent. Whoever takes it lives.
+struct Taken<'a, R: ?Sized> {
+    source: &'a mut R,
+    line: &'a dyn Line,
+}
+
+impl<R: Read + ?Sized> Read for Taken<'_, R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.line.heard();
+        self.source.read(bytes)
+    }
+}
+
+impl fmt::Debug for ProcessObjects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessObjects").field("counted", &self.counted).finish_non_exhaustive()
+    }
+}
+
+impl ProcessObjects {
+    /// Returns the bucket at the end of `line`.
+    pub fn new(line: Arc<dyn Line>) -> Self {
+        Self { line, counted: Mutex::default(), haste: None }
+    }
+
+    /// Does what [`Self::new`] does, for those who wait in front of a page: a read takes `most` at
+    /// most, and for some seconds after one that failed all fail at once.
+    pub fn hasty(line: Arc<dyn Line>, most: Duration) -> Self {
+        Self { haste: Some(Haste::new(most)), ..Self::new(line) }
+    }
+
+    /// Makes one request. `read` takes what it needs of the answer, and fails with `InvalidData`
+    /// if that is the answer to something else.
+    fn ask<T>(
+        &self,
+        (what, key): (&str, &str),
+        deadline: Deadline,
+        (request, body): (Request, Option<&mut dyn Read>),
+        read: impl FnOnce(Answer, &mut Channel<'_>) -> io::Result<T>,
+    ) -> Result<T, BucketError> {
+        let away = |why: String| BucketError::Away { what: format!("{what} `{key}`"), why };
+        if deadline.is_past() {
+            return Err(away("there was no time".to_owned()));
+        }
+        let since = Instant::now();
+        let socket = self.line.connect().map_err(away)?;
+        let mut channel = Channel::new(&socket, Instant::now() + deadline.left());
+        let asked = Asked { left: deadline.left(), request };
+        let outcome = self
+            .exchange(&mut channel, &asked, key, body)
+            .inspect_err(|failure| {
+                if failure.is_late() && asked.left >= MEANT {
+                    self.line.missed(since);
+                }
+            })
+            .and_then(|answer| Ok(read(answer, &mut channel)?));
+        outcome.map_err(|failure| match failure {
+            Failure::Bucket(error) => error,
+            Failure::Socket(error) => away(told(&error)),
+        })
+    }
+
+    fn exchange(
+        &self,
+        channel: &mut Channel<'_>,
+        asked: &Asked,
+        key: &str,
+        body: Option<&mut dyn Read>,
+    ) -> Result<Answer, Failure> {
+        channel.write_document(asked)?;
+        let line = &*self.line;
+        match body.map_or(Ok(()), |source| channel.write_body(&mut Taken { source, line })) {
+            Err(BodyError::Source(source)) => {
+                let key = key.to_owned();
+                return Err(Failure::Bucket(BucketError::Source { key, source }));
+            }
+            Err(BodyError::Socket(error)) if error.kind() == io::ErrorKind::TimedOut => {
+                return Err(error.into());
+            }
+            // Where a request fails early its answer is there, and nobody takes the rest.
+            Ok(()) | Err(BodyError::Socket(_)) => {}
+        }
+        let Replied { process, requests, outcome } = channel.read_document()?;
+        self.line.heard();
+        self.count(process, requests);
+        outcome.map_err(|fault| Failure::Bucket(fault.into()))
+    }
+
+    pub(super) fn count(&self, process: u32, requests: RequestCounts) {
+        let mut counted = self.counted.lock();
+        if counted.process != process {
+            counted.earlier = counted.earlier + std::mem::take(&mut counted.latest);
+            counted.process = process;
+        }
+        // Answers come in any order.
+        if requests.total() >= counted.latest.total() {
+            counted.latest = requests;
+        }
+    }
+
+    /// Reads some objects with one request.
+    fn get_some(&self, wanted: &[(String, Option<Range<u64>>)], deadline: Deadline) -> Got {
+        let name = wanted.first().map_or("", |(key, _)| key.as_str());
+        let get = |deadline| self.get_named(name, wanted, deadline);
+        match &self.haste {
+            Some(haste) => haste.get(name, deadline, get),
+            None => get(deadline),
+        }
+    }
+
+    fn get_named(
+        &self,
+        name: &str,
+        wanted: &[(String, Option<Range<u64>>)],
+        deadline: Deadline,
+    ) -> Got {
+        let request = Request::Get { wanted: wanted.to_vec() };
+        self.ask(("read", name), deadline, (request, None), |answer, channel| {
+            let Answer::Got(lengths) = answer else { return Err(odd()) };
+            if lengths.len() != wanted.len() {
+                return Err(odd());
+            }
+            let each = lengths.into_iter().zip(wanted);
+            each.map(|(length, (_, range))| body(channel, length, range.as_ref())).collect()
+        })
+    }
+
+    fn mark(
+        &self,
+        what: &str,
+        request: Request,
+        deadline: Deadline,
+    ) -> Result<Option<Identity>, BucketError> {
+        let mark = self.ask((what, MARK), deadline, (request, None), |answer, _| match answer {
+            Answer::Bucket(mark) => Ok(mark),
+            _ => Err(odd()),
+        })?;
+        mark.map(Identity::try_from).transpose()
+    }
+
+    fn list_some(
+        &self,
+        prefix: &str,
+        most: usize,
+        deadline: Deadline,
+        request: Request,
+    ) -> Result<Vec<Name>, BucketError> {
+        self.ask(("list", prefix), deadline, (request, None), |answer, channel| match answer {
+            Answer::Listed(count) if count <= most => names(channel, count),
+            _ => Err(odd()),
+        })
+    }
+
+    fn delete_some(
+        &self,
+        keys: &[String],
+        deadline: Deadline,
+    ) -> Result<Vec<Option<Fault>>, BucketError> {
+        let name = keys.first().map_or("", String::as_str);
+        let request = Request::Delete { keys: keys.to_vec() };
+        self.ask(("delete", name), deadline, (request, None), |answer, _| match answer {
+            Answer::Deleted(outcomes) if outcomes.len() == keys.len() => Ok(outcomes),
+            _ => Err(odd()),
+        })
+    }
+}
+
+impl Objects for ProcessObjects {
+    fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        deadline: Deadline,
+    ) -> Result<Bytes, BucketError> {
+        let mut got = self.get_some(&[(key.to_owned(), range)], deadline)?;
+        got.pop().expect("there is an outcome for what was asked")
+    }
+
+    fn get_many(
+        &self,
+        wanted: &[(String, Option<Range<u64>>)],
+        deadline: Deadline,
+    ) -> Vec<Result<Bytes, BucketError>> {
+        let mut all = Vec::with_capacity(wanted.len());
+        for some in wanted.chunks(READS) {
+            match self.get_some(some, deadline) {
+                Ok(got) => all.extend(got),
+                Err(error) => {
+                    let fault = Fault::from(&error);
+                    all.extend(some.iter().map(|_| Err(fault.clone().into())));
+                }
+            }
+        }
+        all
+    }
+
+    fn create(&self, key: &str, bytes: &Bytes, deadline: Deadline) -> Result<Created, BucketError> {
+        let request = Request::Create { key: key.to_owned() };
+        let mut source = &bytes[..];
+        self.ask(("write", key), deadline, (request, Some(&mut source)), |answer, _| match answer {
+            Answer::Created(true) => Ok(Created::New),
+            Answer::Created(false) => Ok(Created::Exists),
+            _ => Err(odd()),
+        })
+    }
+
+    fn upload(
+        &self,
+        key: &str,
+        source: &mut (dyn Read + Send),
+        expected: u64,
+        deadline: Deadline,
+    ) -> Result<u64, BucketError> {
+        let request = Request::Upload { key: key.to_owned(), expected };
+        let mut source = source;
+        self.ask(("write", key), deadline, (request, Some(&mut source)), |answer, _| match answer {
+            Answer::Uploaded(size) => Ok(size),
+            _ => Err(odd()),
+        })
+    }
+
+    fn list(&self, prefix: &str, deadline: Deadline) -> Result<Vec<Listed>, BucketError> {
+        let request = Request::List { prefix: prefix.to_owned() };
+        Ok(listed(self.list_some(prefix, MOST_LISTED, deadline, request)?))
+    }
+
+    fn list_staged(
+        &self,
+        directories: &[String],
+        deadline: Deadline,
+    ) -> Result<Vec<Listed>, BucketError> {
+        let name = directories.first().map_or("", String::as_str);
+        let request = Request::ListStaged { directories: directories.to_vec() };
+        Ok(listed(self.list_some(name, MOST_LISTED, deadline, request)?))
+    }
+
+    fn list_dirs(
+        &self,
+        prefix: &str,
+        limit: usize,
+        deadline: Deadline,
+    ) -> Result<Vec<String>, BucketError> {
+        let request = Request::ListDirs { prefix: prefix.to_owned(), limit };
+        let names = self.list_some(prefix, limit, deadline, request)?;
+        Ok(names.into_iter().map(|(name, _, _)| name).collect())
+    }
+
+    fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError> {
+        let request = Request::Modified { key: key.to_owned() };
+        self.ask(("look at", key), deadline, (request, None), |answer, _| match answer {
+            Answer::Modified(time) => Ok(time),
+            _ => Err(odd()),
+        })
+    }
+
+    fn delete(
+        &self,
+        keys: Vec<String>,
+        deadline: Deadline,
+    ) -> Vec<(String, Result<(), BucketError>)> {
+        let mut faults = Vec::with_capacity(keys.len());
+        for some in keys.chunks(DELETES) {
+            match self.delete_some(some, deadline) {
+                Ok(outcomes) => faults.extend(outcomes),
+                Err(error) => faults.extend(some.iter().map(|_| Some(Fault::from(&error)))),
+            }
+        }
+        let outcome = |fault: Option<Fault>| fault.map_or(Ok(()), |fault| Err(fault.into()));
+        keys.into_iter().zip(faults.into_iter().map(outcome)).collect()
+    }
+
+    fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
+        self.mark("read", Request::Identity, deadline)
+    }
+
+    fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
+        let asked = (Request::Found { write_once }, None);
+        let mark = self.ask(("write", MARK), deadline, asked, |answer, _| match answer {
+            Answer::Bucket(Some(mark)) => Ok(mark),
+            _ => Err(odd()),
+        })?;
+        mark.try_into()
+    }
+
+    fn met(&self, write_once: bool, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
+        self.mark("write", Request::Met { write_once }, deadline)
+    }
+
+    fn answerer(&self) -> u32 {
+        self.counted.lock().process
+    }
+
+    fn requests(&self) -> RequestCounts {
+        let counted = self.counted.lock();
+        counted.earlier + counted.latest
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.line.trouble()
+    }
+}
+
+/// Reads the bytes of an object, no more than were asked for.
+fn body(
+    channel: &mut Channel<'_>,
+    length: Result<u64, Fault>,
+    range: Option<&Range<u64>>,
+) -> io::Result<Result<Bytes, BucketError>> {
+    let length = match length {
+        Ok(length) => length,
+        Err(fault) => return Ok(Err(fault.into())),
+    };
+    let most = range.map_or(LARGEST, |range| range.end.saturating_sub(range.start).min(LARGEST));
+    if length > most {
+        return Err(odd());
+    }
+    Ok(Ok(channel.read_bytes(length)?.into()))
+}
+
+fn listed(names: Vec<Name>) -> Vec<Listed> {
+    let listed = |(name, size, modified_ms)| Listed { name, size, modified_ms };
+    names.into_iter().map(listed).collect()
+}
+
+/// Reads as many names.
+fn names(channel: &mut Channel<'_>, count: usize) -> io::Result<Vec<Name>> {
+    let (mut all, mut bytes) = (Vec::new(), 0);
+    while all.len() < count {
+        let page: Vec<Name> = channel.read_document()?;
+        bytes += page.iter().map(|(name, ..)| name.len()).sum::<usize>();
+        let is_full = page.len() == NAMES.min(count - all.len());
+        if !is_full || bytes > NAME_BYTES {
+            return Err(odd());
+        }
+        all.extend(page);
+    }
+    Ok(all)
+}
+
+fn odd() -> io::Error {
+    io::ErrorKind::InvalidData.into()
+}
+
+/// Returns what a failure of the socket means.
+fn told(error: &io::Error) -> String {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof};
+    match error.kind() {
+        TimedOut => "the process `ctxfs-remote` did not answer in time".to_owned(),
+        UnexpectedEof | BrokenPipe | ConnectionReset => {
+            "the process `ctxfs-remote` ended meanwhile".to_owned()
+        }
+        _ => format!("the process `ctxfs-remote` answers nonsense ({error})"),
+    }
+}

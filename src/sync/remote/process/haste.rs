@@ -1,0 +1,81 @@
+//! Reads for somebody who waits in front of a page: short, and for a moment none after one that
+//! failed.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::bucket::{BucketError, Deadline};
+
+/// The time after a failure in which nothing is asked.
+const AWAY: Duration = Duration::from_secs(5);
+
+/// The objects that one request read, or why there was none.
+pub(super) type Got = Result<Vec<Result<Bytes, BucketError>>, BucketError>;
+
+/// The haste of reads.
+#[derive(Debug)]
+pub(super) struct Haste {
+    /// The longest time for one.
+    most: Duration,
+    failed: Mutex<Option<Instant>>,
+}
+
+impl Haste {
+    pub(super) fn new(most: Duration) -> Self {
+        Self { most, failed: Mutex::default() }
+    }
+
+    /// Reads what `what` names by `get`, with less time if there is more than enough. Fails at once
+    /// if the bucket did not answer a moment ago.
+    pub(super) fn get(
+        &self,
+        what: &str,
+        deadline: Deadline,
+        get: impl FnOnce(Deadline) -> Got,
+    ) -> Got {
+        let failed = *self.failed.lock();
+        if failed.is_some_and(|failed| failed.elapsed() < AWAY) {
+            let why = "the bucket did not answer a moment ago; try again in some seconds";
+            return Err(BucketError::Away { what: format!("read `{what}`"), why: why.to_owned() });
+        }
+        let got = get(deadline.min(Deadline::after(self.most)));
+        *self.failed.lock() = is_away(&got).then(Instant::now);
+        got
+    }
+}
+
+fn is_away(got: &Got) -> bool {
+    match got {
+        Ok(all) => all.iter().filter_map(|each| each.as_ref().err()).any(BucketError::may_pass),
+        Err(error) => error.may_pass(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn away() -> BucketError {
+        BucketError::Away { what: "x".to_owned(), why: "y".to_owned() }
+    }
+
+    #[test]
+    fn a_read_that_failed_is_the_last_for_a_moment() {
+        let soon = || Deadline::after(Duration::from_hours(1));
+        for failed in [Err(away()), Ok(vec![Ok(Bytes::new()), Err(away())])] {
+            let haste = Haste::new(Duration::from_secs(7));
+            let got = haste.get("x", soon(), |deadline| {
+                assert!(deadline.left() <= Duration::from_secs(7));
+                Ok(vec![Err(BucketError::Absent { key: "x".to_owned() })])
+            });
+            assert!(got.is_ok());
+            assert!(is_away(&haste.get("x", soon(), |_| failed)));
+            let error = haste.get("x", soon(), |_| panic!("it asks")).unwrap_err();
+            assert!(error.may_pass() && error.to_string().contains("a moment ago"), "{error}");
+            *haste.failed.lock() = Some(Instant::now().checked_sub(AWAY).unwrap());
+            assert!(haste.get("x", soon(), |_| Ok(Vec::new())).is_ok());
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Looks that another process makes, which may write to the store.
+//!
+//! ```text
+//! who asks                          who looks
+//!   AskedLook: where            ->
+//!                               <-  ToldLook: the outcome
+//!                               <-  the names of the conversations, if any, in documents of some
+//! ```
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{fmt, io};
+
+use serde::{Deserialize, Serialize};
+
+use super::channel::Channel;
+use super::fault::Fault;
+use super::message::NAMES;
+use crate::bucket::BucketError;
+use crate::remote::looker::MOST_CONVERSATIONS;
+use crate::remote::{Heard, Line, Looker, RemoteError};
+use ctxfs_core::model::Component;
+
+/// The longest time for a look: for who the bucket is, for the lock, and for some requests.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The place of a look: a conversation, or none for all.
+#[derive(Serialize, Deserialize)]
+struct AskedLook {
+    at: Option<String>,
+}
+
+/// The outcome of a look.
+#[derive(Serialize, Deserialize)]
+enum ToldLook {
+    /// With the number of names that follow.
+    Heard { is_answered: bool, conversations: Option<usize> },
+    /// A request failed.
+    Bucket(Fault),
+    /// Something else did.
+    Failed(String),
+}
+
+/// Has the process at the end of a line look. Nobody waits longer than half a minute, whatever that
+/// process does.
+pub struct ProcessLooks(Arc<dyn Line>);
+
+impl ProcessLooks {
+    /// Returns what asks the process at the end of `line`.
+    pub fn new(line: Arc<dyn Line>) -> Self {
+        Self(line)
+    }
+
+    fn told(&self, socket: &UnixStream, at: Option<&Component>) -> io::Result<Told> {
+        let since = Instant::now();
+        let mut channel = Channel::new(socket, since + PATIENCE);
+        channel.write_document(&AskedLook { at: at.map(Component::to_text) })?;
+        let told = channel.read_document().inspect_err(|error: &io::Error| {
+            if error.kind() == io::ErrorKind::TimedOut {
+                self.0.missed(since);
+            }
+        })?;
+        self.0.heard();
+        heard(told, &mut channel)
+    }
+}
+
+impl fmt::Debug for ProcessLooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessLooks").finish_non_exhaustive()
+    }
+}
+
+/// The answer of the other process.
+type Told = Result<Heard, RemoteError>;
+
+impl Looker for ProcessLooks {
+    fn look_now(&self, at: Option<&Component>) -> Told {
+        let away = |why: String| BucketError::Away { what: "look at other hosts".to_owned(), why };
+        let socket = self.0.connect().map_err(away)?;
+        let told = self.told(&socket, at);
+        told.map_err(|error| away(format!("the process `ctxfs-look` does not answer ({error})")))?
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.0.trouble()
+    }
+}
+
+fn heard(told: ToldLook, channel: &mut Channel<'_>) -> io::Result<Told> {
+    match told {
+        ToldLook::Heard { is_answered, conversations } => {
+            let conversations = conversations.map(|count| names(channel, count)).transpose()?;
+            Ok(Ok(Heard { is_answered, conversations }))
+        }
+        ToldLook::Bucket(fault) => Ok(Err(BucketError::from(fault).into())),
+        ToldLook::Failed(why) => Ok(Err(RemoteError::Looker { why })),
+    }
+}
+
+/// Reads as many names of conversations. One that is none is left out.
+fn names(channel: &mut Channel<'_>, count: usize) -> io::Result<Vec<Component>> {
+    if count > MOST_CONVERSATIONS {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let (mut all, mut read) = (Vec::new(), 0);
+    while read < count {
+        let some: Vec<String> = channel.read_document()?;
+        if some.len() != NAMES.min(count - read) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        read += some.len();
+        all.extend(some.iter().filter_map(|name| Component::from_text(name).ok()));
+    }
+    Ok(all)
+}
+
+/// Has `looker` make the look that is asked for over `socket`, and tells what became of it.
+pub fn answer_look(looker: &dyn Looker, socket: &UnixStream) -> io::Result<()> {
+    let mut channel = Channel::new(socket, Instant::now() + PATIENCE);
+    let AskedLook { at } = channel.read_document()?;
+    let at = at.map(|text| Component::from_text(&text)).transpose();
+    let at = at.map_err(|_| io::ErrorKind::InvalidData)?;
+    let (told, names) = outcome(looker.look_now(at.as_ref()));
+    channel.extend(Instant::now() + PATIENCE);
+    channel.write_document(&told)?;
+    for some in names.chunks(NAMES) {
+        let some: Vec<String> = some.iter().map(Component::to_text).collect();
+        channel.write_document(&some)?;
+    }
+    Ok(())
+}
+
+/// Returns what is told of a look, and the names that follow.
+fn outcome(looked: Told) -> (ToldLook, Vec<Component>) {
+    match looked {
+        Ok(Heard { is_answered, conversations }) => {
+            let count = conversations.as_ref().map(Vec::len);
+            let told = ToldLook::Heard { is_answered, conversations: count };
+            (told, conversations.unwrap_or_default())
+        }
+        Err(RemoteError::Bucket(error)) => (ToldLook::Bucket(Fault::from(&error)), Vec::new()),
+        Err(error) => (ToldLook::Failed(error.to_string()), Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::thread;
+
+    use super::*;
+
+    /// A line whose other end is a function.
+    struct TestLine(fn(UnixStream));
+
+    impl Line for TestLine {
+        fn connect(&self) -> Result<UnixStream, String> {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let end = self.0;
+            thread::spawn(move || end(theirs));
+            Ok(ours)
+        }
+
+        fn heard(&self) {}
+
+        fn missed(&self, _: Instant) {}
+
+        fn trouble(&self) -> Option<String> {
+            None
+        }
+    }
+
+    #[derive(Debug)]
+    struct TestLooker;
+
+    fn id(name: &str) -> Component {
+        Component::new(name).unwrap()
+    }
+
+    impl Looker for TestLooker {
+        fn look_now(&self, at: Option<&Component>) -> Told {
+            match at.map(Component::to_text).as_deref() {
+                None => {
+                    let all = (0..2500).map(|number| id(&format!("c{number}"))).collect();
+                    Ok(Heard { is_answered: true, conversations: Some(all) })
+                }
+                Some("c7") => Ok(Heard { is_answered: false, conversations: None }),
+                Some("away") => {
+                    let (what, why) = ("read `x`".to_owned(), "no network".to_owned());
+                    Err(BucketError::Away { what, why }.into())
+                }
+                Some(_) => Err(RemoteError::WriteOnce),
+            }
+        }
+    }
+
+    fn apart() -> ProcessLooks {
+        let end = |socket: UnixStream| drop(answer_look(&TestLooker, &socket));
+        ProcessLooks::new(Arc::new(TestLine(end)))
+    }
+
+    #[test]
+    fn a_look_of_another_process_is_one_of_this() {
+        let looks = apart();
+        let (here, there) = (TestLooker.look_now(None), looks.look_now(None));
+        assert_eq!(here.unwrap(), there.unwrap());
+        let heard = looks.look_now(Some(&id("c7"))).unwrap();
+        assert_eq!(heard, Heard { is_answered: false, conversations: None });
+        let error = looks.look_now(Some(&id("away"))).unwrap_err();
+        assert!(error.may_pass() && error.to_string().contains("no network"), "{error}");
+        let error = looks.look_now(Some(&id("refused"))).unwrap_err();
+        assert!(!error.may_pass(), "{error}");
+        assert_eq!(error.to_string(), RemoteError::WriteOnce.to_string());
+    }
+
+    #[test]
+    fn a_process_that_ends_or_answers_nonsense_is_away() {
+        let ends: [fn(UnixStream); 3] = [
+            drop,
+            |mut socket| drop(socket.write_all(b"\x02\0\0\0{}")),
+            |mut socket| {
+                let told = br#"{"Heard":{"is_answered":true,"conversations":99999999}}"#;
+                let length = u32::try_from(told.len()).unwrap().to_le_bytes();
+                drop(socket.write_all(&[&length[..], told].concat()));
+            },
+        ];
+        for end in ends {
+            let error = ProcessLooks::new(Arc::new(TestLine(end))).look_now(None).unwrap_err();
+            assert!(error.may_pass(), "{error}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Sending again what the bucket has lost: it was rolled back, emptied, or a rule deleted it.
+//!
+//! Segments are kept whole by the host that wrote them, and are sent again as they were. The bytes
+//! of larger artifacts are packed anew from files that still have them, under the names that their
+//! records give.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+
+use bytes::Bytes;
+
+use crate::bucket::{
+    BucketError, Created, Line, ObjectPlace, Place, PutLine, blocks_key, object_key,
+    objects_prefix, segment_key,
+};
+use crate::remote::push::PackedFile;
+use crate::remote::{LocalSource, Looked, Notes, RemoteError, Source as _, Sync, look};
+use crate::replica::{Base, Entry, Origin, SegmentId};
+use ctxfs_store::Conversation;
+
+/// The outcome of sending again.
+#[derive(Debug, Default)]
+pub struct Resent {
+    /// The segments.
+    pub segments: Vec<SegmentId>,
+    /// The number of objects.
+    pub objects: usize,
+    /// The paths of artifacts whose bytes this host has no more.
+    pub lost: Vec<String>,
+    /// The keys under which the bucket has something else now. They are left as they are.
+    pub taken: Vec<String>,
+}
+
+impl Sync<'_> {
+    /// Sends again what the bucket has lost, as far as this host still has it. Does nothing, and
+    /// asks nobody, if `looked` found nothing lost.
+    pub fn resend(
+        &self,
+        conversation: &Conversation,
+        looked: &Looked,
+    ) -> Result<Resent, RemoteError> {
+        let mut resent = Resent::default();
+        if looked.lost.is_empty() {
+            return Ok(resent);
+        }
+        let notes = self.home.conversation(conversation.id())?;
+        // A list that comes in pages may miss both a merge and what it covers, but hardly twice.
+        let lost = look(self.bucket, &notes, (self.deadline)())?.lost;
+        let prefix = objects_prefix(conversation.id());
+        let listed = self.bucket.list(&prefix, (self.deadline)())?;
+        let there = listed.into_iter().map(|listed| format!("{prefix}{}", listed.name)).collect();
+        let base = notes.agreement()?.base;
+        let files = LocalFiles { conversation, base: &base, there };
+        for id in lost {
+            self.resend_segment(&notes, id, &files, &mut resent)?;
+        }
+        Ok(resent)
+    }
+
+    fn resend_segment(
+        &self,
+        notes: &Notes,
+        id: SegmentId,
+        files: &LocalFiles<'_>,
+        resent: &mut Resent,
+    ) -> Result<(), RemoteError> {
+        let segment = notes.open_segment(id)?;
+        for line in segment.lines() {
+            let (origin, line, _) = line.map_err(RemoteError::of(id))?;
+            if let Line::Put(put) = line
+                && !self.resend_object(notes, origin, &put, files, resent)?
+            {
+                resent.lost.push(put.record.path.clone());
+            }
+        }
+        let bytes = Bytes::from(notes.segment_bytes(id)?);
+        if self.create_again(segment_key(notes.conversation(), id), &bytes, resent)? {
+            resent.segments.push(id);
+        }
+        Ok(())
+    }
+
+    /// Creates an object. Where it exists meanwhile, another one may have brought it back: returns
+    /// false, and notes that, if it has other bytes.
+    fn create_again(
+        &self,
+        key: String,
+        bytes: &Bytes,
+        resent: &mut Resent,
+    ) -> Result<bool, RemoteError> {
+        let created = self.bucket.create(&key, bytes, (self.deadline)())?;
+        let is_there =
+            created == Created::New || self.bucket.get(&key, None, (self.deadline)())? == *bytes;
+        if !is_there {
+            resent.taken.push(key);
+        }
+        Ok(is_there)
+    }
+
+    /// Returns false if the bytes are needed and this host does not have them.
+    fn resend_object(
+        &self,
+        notes: &Notes,
+        origin: Origin,
+        put: &PutLine,
+        files: &LocalFiles<'_>,
+        resent: &mut Resent,
+    ) -> Result<bool, RemoteError> {
+        let Place::Object(object) = &put.place else { return Ok(true) };
+        let id = notes.conversation();
+        let (key, table) = (object_key(id, object.name), blocks_key(id, object.name));
+        if files.there.contains(&key) && files.there.contains(&table) {
+            return Ok(true);
+        }
+        let Some(table_bytes) = files.table_of(origin, object)? else { return Ok(false) };
+        let Some(file) = files.open(origin)? else { return Ok(false) };
+        let mut content = PackedFile::new(file);
+        match self.bucket.upload(&key, &mut content, object.size, (self.deadline)()) {
+            Err(BucketError::Exists { key }) => resent.taken.push(key),
+            uploaded => {
+                uploaded?;
+                let is_there = self.create_again(table, &table_bytes, resent)?;
+                resent.objects += usize::from(is_there);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The files of this host, and the objects that are there.
+struct LocalFiles<'a> {
+    conversation: &'a Conversation,
+    base: &'a Base,
+    there: BTreeSet<String>,
+}
+
+impl LocalFiles<'_> {
+    /// Opens the file that has the bytes of an artifact.
+    fn open(&self, origin: Origin) -> Result<Option<File>, RemoteError> {
+        let has = |entry: &&Entry| entry.origins.contains(&origin);
+        let Some(entry) = self.base.entries.iter().find(has) else { return Ok(None) };
+        let source = LocalSource::new(self.conversation);
+        let opened = source.open(&entry.path, entry.key, entry.version)?;
+        Ok(opened.map(|opened| opened.file))
+    }
+
+    /// Returns the table of the blocks of an artifact, if its bytes are packed as they were: then
+    /// the name of its object is right again.
+    fn table_of(&self, origin: Origin, object: &ObjectPlace) -> Result<Option<Bytes>, RemoteError> {
+        let Some(file) = self.open(origin)? else { return Ok(None) };
+        let mut content = PackedFile::new(file);
+        if io::copy(&mut content, &mut io::sink()).is_err() {
+            return Ok(None);
+        }
+        let done = content.done();
+        let same =
+            done.filter(|done| done.packed == object.packed && done.blocks_digest == object.blocks);
+        Ok(same.map(|done| Bytes::from(done.blocks)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,25 @@
+//! The sum of the segments of a conversation, after a look.
+
+use std::collections::BTreeSet;
+
+use crate::remote::{Looked, Notes, Pieces, RemoteError, Stored, Told};
+use crate::replica::{SegmentId, State};
+
+/// The sum of all segments of a conversation that are here.
+pub(super) struct Said {
+    pub(super) state: State<Stored, Told>,
+    /// Those that say something, and those that they cover.
+    pub(super) ids: BTreeSet<SegmentId>,
+    /// Those that do not count, and why.
+    pub(super) refused: Vec<(SegmentId, RemoteError)>,
+}
+
+impl Said {
+    pub(super) fn of(looked: &mut Looked, notes: &Notes) -> Result<Self, RemoteError> {
+        let Pieces { pieces, refused } = looked.pieces(notes)?;
+        let mut ids: BTreeSet<_> = pieces.iter().map(|piece| piece.id).collect();
+        let state = State::of_all(pieces);
+        ids.extend(&state.covered);
+        Ok(Self { state, ids, refused })
+    }
+}

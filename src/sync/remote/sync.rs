@@ -1,0 +1,450 @@
+//! One conversation: what was done here goes out, and what others did comes in.
+
+mod fetching;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+use std::sync::Arc;
+
+use crate::bucket::{Deadline, log_prefix};
+use crate::remote::here::here_now;
+use crate::remote::look::look_for_readers;
+use crate::remote::messages::Messages;
+use crate::remote::notes::Shown;
+use crate::remote::said::Said;
+use crate::remote::{
+    Agreement, Applied, Fetcher, Files, Home, Left, LeftOut, LocalSource, Looked, MessagesAt,
+    Moment, NoSource, Notes, Objects, Pieces, Push, PushLock, Pushed, RemoteError, Session, Source,
+    Stored, Told, apply, own_log, pieces,
+};
+use crate::replica::{Base, Changes, FileVersion, Plan, SegmentId, State, Step};
+use ctxfs_core::model::Component;
+use ctxfs_store::{Conversation, Store};
+
+/// How often a push begins anew: after a segment that was about to be sent, and after a copy of
+/// this host was met.
+const ROUNDS: usize = 8;
+/// A second, in nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
+/// When files are sent that were published before, and have other bytes now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hurry {
+    /// Now.
+    Now,
+    /// Once they have rested, as a log that is opened again and again would be sent each time.
+    OnceRested,
+}
+
+/// A store and the bucket that it shares.
+pub struct Sync<'a> {
+    /// The store.
+    pub store: &'a Store,
+    /// The bucket.
+    pub bucket: &'a dyn Objects,
+    /// What the store keeps about it.
+    pub home: &'a Home,
+    /// The right to do all this, one process at a time.
+    pub lock: &'a PushLock,
+    /// The clock.
+    pub now: &'a dyn Fn() -> Moment,
+    /// Until when a request that begins now is repeated.
+    pub deadline: &'a dyn Fn() -> Deadline,
+}
+
+impl std::fmt::Debug for Sync<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Sync").field(self.store).finish()
+    }
+}
+
+/// What was sent.
+#[derive(Debug, Default)]
+pub struct Sent {
+    /// The segments that the bucket has now.
+    pub segments: Vec<SegmentId>,
+    /// What was left out, by path, and why.
+    pub left: BTreeMap<String, LeftOut>,
+    /// Files that are being written. They are sent once they are complete.
+    pub live: Vec<String>,
+    /// True if not all of the conversation could be read: what is there was neither sent nor taken
+    /// for removed.
+    pub is_partial: bool,
+}
+
+impl Sent {
+    /// Takes over what was sent before this: its segments, and what is told once.
+    pub fn follow(&mut self, before: Self) {
+        self.segments.splice(0..0, before.segments);
+        let told = before.left.into_iter().filter(|(_, why)| why.is_told_once());
+        self.left.extend(told);
+    }
+
+    /// Tells what the last push left out, and what was told once.
+    fn tell(&mut self, left: Vec<(String, LeftOut)>) {
+        self.left.retain(|_, why| why.is_told_once());
+        self.left.extend(left);
+    }
+}
+
+/// What came.
+#[derive(Debug, Default)]
+pub struct Came {
+    /// What the look found.
+    pub looked: Looked,
+    /// The segments that do not count, and why.
+    pub refused: Vec<(SegmentId, RemoteError)>,
+    /// The number of files that came, were renamed or removed.
+    pub steps: usize,
+    /// Those of them that came.
+    pub added: usize,
+    /// Those that were renamed.
+    pub renamed: usize,
+    /// Those that were removed.
+    pub removed: usize,
+    /// The files that were left as they are, and why.
+    pub left: Vec<Left>,
+    /// The error of the first of these for which the disk has no room.
+    pub no_room: Option<String>,
+    /// The error after which nothing further was tried.
+    pub error: Option<RemoteError>,
+}
+
+impl Came {
+    fn new(looked: Looked, refused: Vec<(SegmentId, RemoteError)>, applied: &mut Applied) -> Self {
+        let count = |is_it: fn(&Step) -> bool| applied.done.iter().filter(|s| is_it(s)).count();
+        Self {
+            looked,
+            refused,
+            steps: applied.done.len(),
+            added: count(|step| matches!(step, Step::Add { .. })),
+            renamed: count(|step| matches!(step, Step::Rename { .. })),
+            removed: count(|step| matches!(step, Step::Remove { .. })),
+            left: mem::take(&mut applied.left),
+            no_room: applied.no_room.take(),
+            error: applied.error.take(),
+        }
+    }
+}
+
+impl Came {
+    /// Returns true if there was nothing to do here, and will be nothing before something changes.
+    fn found_nothing(&self) -> bool {
+        let is_whole = self.refused.is_empty() && self.looked.refused.is_empty();
+        is_whole && self.steps == 0 && self.left.is_empty() && self.error.is_none()
+    }
+}
+
+impl Sync<'_> {
+    /// Publishes all that was done in a conversation since the last time.
+    pub fn push(&self, conversation: &Conversation) -> Result<Sent, RemoteError> {
+        self.push_in(conversation, &mut Session::default(), Hurry::Now)
+    }
+
+    /// Does that in the session of earlier pushes of the same conversation.
+    pub(super) fn push_in(
+        &self,
+        conversation: &Conversation,
+        session: &mut Session,
+        hurry: Hurry,
+    ) -> Result<Sent, RemoteError> {
+        let notes = self.home.conversation(conversation.id())?;
+        let mut sent = Sent::default();
+        for _ in 0..ROUNDS {
+            let is_replaced = log_is_replaced(conversation, &notes)?;
+            let (agreement, mut files) = here_now(conversation, &notes, self.store.clock())?;
+            let mut changes = Changes::since(&agreement.base, &files.found);
+            if hurry == Hurry::OnceRested && self.hold_back(&changes, &mut files) {
+                changes = Changes::since(&agreement.base, &files.found);
+            }
+            if is_replaced {
+                let Agreement { messages, writer, .. } = &agreement;
+                changes.removed.extend(own_log::replaced(&notes, messages, *writer)?);
+            }
+            let pushed = self.run(conversation, &notes, &changes, session)?;
+            sent.segments.extend(pushed.segments);
+            sent.tell(pushed.left);
+            let live = changes.puts.iter().filter(|(_, put)| put.digest.is_none());
+            sent.live = live.map(|(path, _)| path.clone()).collect();
+            sent.is_partial = files.unread.count() > 0;
+            if !pushed.again {
+                forget_replaced_log(conversation, &notes)?;
+                break;
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Takes files for live that were published before, were opened again, and have not rested for
+    /// a second for each MiB since. Returns true if there are any.
+    fn hold_back(&self, changes: &Changes, files: &mut Files) -> bool {
+        let now = (self.now)().micros().saturating_mul(1000) as i64;
+        let mut holds = false;
+        for (path, put) in &changes.puts {
+            let FileVersion { size, modified } = put.version;
+            let rested = now.saturating_sub(modified).max(0).unsigned_abs();
+            let rests = !put.replaces.is_empty() && rested < (size >> 20).saturating_mul(SECOND);
+            if rests && let Some(found) = files.found.get_mut(path) {
+                found.digest = None;
+                holds = true;
+            }
+        }
+        holds
+    }
+
+    fn run(
+        &self,
+        conversation: &Conversation,
+        notes: &Notes,
+        changes: &Changes,
+        session: &mut Session,
+    ) -> Result<Pushed, RemoteError> {
+        self.pushing(notes, &LocalSource::new(conversation)).run(changes, session)
+    }
+
+    /// Publishes that a conversation is gone from this store: all that host and bucket had agreed
+    /// upon was removed, and the messages that were seen here. What others added since stays.
+    pub fn push_removal(&self, id: &Component) -> Result<Sent, RemoteError> {
+        let notes = self.home.conversation(id)?;
+        let (mut session, mut sent) = (Session::default(), Sent::default());
+        for _ in 0..ROUNDS {
+            let before = notes.agreement()?;
+            let mut changes = Changes::since(&before.base, &BTreeMap::new());
+            changes.removed.extend(own_log::gone(&notes, before.writer)?);
+            let push = Push { ends: true, ..self.pushing(&notes, &NoSource) };
+            let pushed = push.run(&changes, &mut session)?;
+            sent.segments.extend(pushed.segments);
+            sent.tell(pushed.left);
+            if !pushed.again {
+                self.forget_log(&notes, &notes.agreement()?)?;
+                let Pieces { pieces, refused } = pieces(&notes)?;
+                notes.keep_over(refused.is_empty() && State::of_all(pieces).is_over())?;
+                break;
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Returns a push of what `source` has.
+    pub(super) fn pushing<'s>(&'s self, notes: &'s Notes, source: &'s dyn Source) -> Push<'s> {
+        let (bucket, home, now) = (self.bucket, self.home, self.now);
+        Push { bucket, home, notes, source, now, ends: false, deadline: (self.deadline)() }
+    }
+
+    /// Looks into the bucket, and does here what others did. New files come whole; artifacts that
+    /// are known already and whose bytes are elsewhere stay there. What was refused before is asked
+    /// for again, as somebody may have mended it.
+    pub fn pull(&self, conversation: &Conversation) -> Result<Came, RemoteError> {
+        self.come(conversation, false)
+    }
+
+    /// Does what [`Self::pull`] does, but the bytes of artifacts stay in the bucket until somebody
+    /// reads them.
+    pub fn hear(&self, conversation: &Conversation) -> Result<Came, RemoteError> {
+        self.come(conversation, true)
+    }
+
+    /// Does what [`Self::pull`] does for a conversation that is not in the store. `None` if nothing
+    /// of it lives in the bucket; then nothing is kept of it here.
+    pub fn pull_new(
+        &self,
+        id: &Component,
+    ) -> Result<Option<(Arc<Conversation>, Came)>, RemoteError> {
+        self.come_anew(id, false)
+    }
+
+    /// Does what [`Self::hear`] does for one that is not in the store.
+    pub fn hear_new(
+        &self,
+        id: &Component,
+    ) -> Result<Option<(Arc<Conversation>, Came)>, RemoteError> {
+        self.come_anew(id, true)
+    }
+
+    fn come_anew(
+        &self,
+        id: &Component,
+        leaves: bool,
+    ) -> Result<Option<(Arc<Conversation>, Came)>, RemoteError> {
+        let listed = self.bucket.list(&log_prefix(id), (self.deadline)())?;
+        if listed.is_empty() {
+            // A directory may be left of it.
+            self.home.known_conversation(id)?.map_or(Ok(()), |notes| notes.keep_look())?;
+            return Ok(None);
+        }
+        let notes = self.home.conversation(id)?;
+        if !leaves {
+            notes.forget_refusals()?;
+        }
+        let mut looked = look_for_readers(self.bucket, &notes, (self.deadline)(), Some(listed))?;
+        let said = Said::of(&mut looked, &notes)?;
+        // What cannot be read may live.
+        let is_refused = !said.refused.is_empty() || !looked.refused.is_empty();
+        let is_over = said.state.is_over() && !is_refused;
+        notes.keep_over(is_over)?;
+        if is_over {
+            return Ok(None);
+        }
+        let conversation = self.store.create_conversation(id)?;
+        let came = self.come_to(&conversation, &notes, (looked, Some(said)), leaves)?;
+        Ok(Some((conversation, came)))
+    }
+
+    fn come(&self, conversation: &Conversation, leaves: bool) -> Result<Came, RemoteError> {
+        let notes = self.home.conversation(conversation.id())?;
+        if !leaves {
+            notes.forget_refusals()?;
+        }
+        let looked = look_for_readers(self.bucket, &notes, (self.deadline)(), None)?;
+        self.come_to(conversation, &notes, (looked, None), leaves)
+    }
+
+    /// Does here what a look found. The caller may have read what all segments say.
+    fn come_to(
+        &self,
+        conversation: &Conversation,
+        notes: &Notes,
+        (mut looked, said): (Looked, Option<Said>),
+        leaves: bool,
+    ) -> Result<Came, RemoteError> {
+        let settled = settled(conversation, &looked);
+        if let Some(settled) = &settled
+            && notes.is_settled(settled)?
+        {
+            return Ok(Came { looked, ..Came::default() });
+        }
+        let has_sent = self.recognize(conversation, notes, &looked)?;
+        let Said { mut state, ids, refused } = match said.filter(|_| !has_sent) {
+            Some(said) => said,
+            None => Said::of(&mut looked, notes)?,
+        };
+        let is_replaced = log_is_replaced(conversation, notes)?;
+        let (agreement, files) = here_now(conversation, notes, self.store.clock())?;
+        let is_whole = refused.is_empty() && looked.refused.is_empty();
+        let plan = plan(&agreement.base, &files, &state, is_whole);
+        drop(files);
+        let fetcher = Fetcher::new(self.bucket, (notes, &state), leaves, self.deadline);
+        let (now, limits) = ((self.now)().wall as i64, self.home.limits());
+        let mut applied = apply(conversation, plan.steps, &fetcher, (now, limits));
+        let is_over = is_whole && state.is_over();
+        // Of the state, messages alone are of use any more.
+        state.artifacts.clear();
+        let mut came = Came::new(looked, refused, &mut applied);
+        let mut after = agreement.with_base(plan.base);
+        after.base.follow(applied.done);
+        // Whoever made it anew has not seen anything of it.
+        let ends =
+            is_over && state.removed.ends && (!agreement.is_new() || notes.shown()?.is_some());
+        if ends && notes.shown()?.is_none() {
+            // Tells that also after a crash.
+            notes.keep_shown(&Shown::default())?;
+        }
+        notes.save(&agreement, &after)?;
+        notes.keep_over(is_over)?;
+        // What replaced the log is shown as it is until it is published.
+        let kept = if is_replaced {
+            Ok(())
+        } else {
+            self.keep_messages(conversation, notes, (ids, &state), agreement.messages)
+        };
+        came.error = came.error.or(kept.err());
+        if ends && came.error.is_none() && came.left.is_empty() {
+            self.end_here(conversation, notes)?;
+        }
+        if let Some(settled) = settled
+            && came.found_nothing()
+            && !is_replaced
+            && !ends
+        {
+            notes.keep_settled(&settled)?;
+        }
+        Ok(came)
+    }
+
+    fn keep_messages(
+        &self,
+        conversation: &Conversation,
+        notes: &Notes,
+        (segments, state): (BTreeSet<SegmentId>, &State<Stored, Told>),
+        at: MessagesAt,
+    ) -> Result<(), RemoteError> {
+        let (home, now) = (self.home, (self.now)().micros());
+        Messages { home, notes, conversation, state, segments, at, now }.keep()
+    }
+
+    /// Hears of a segment of this host whose answer was lost. It must be agreed upon before it is
+    /// seen among those of others, or what it says would be done here as if others had done it.
+    /// Returns true if there was one: then more may be here.
+    fn recognize(
+        &self,
+        conversation: &Conversation,
+        notes: &Notes,
+        looked: &Looked,
+    ) -> Result<bool, RemoteError> {
+        let Some((intent, _)) = notes.intent()? else { return Ok(false) };
+        let id = intent.segment;
+        let name = format!("{id}.");
+        let is_there = looked.segments.iter().any(|listed| listed.name.starts_with(&name));
+        let was_sent = is_there || notes.covered()?.contains(&id);
+        if was_sent {
+            self.run(conversation, notes, &Changes::default(), &mut Session::default())?;
+        }
+        Ok(was_sent)
+    }
+}
+
+/// Returns what to do here. Unless all that came could be read, nothing is removed: what seems to be
+/// gone may be in what could not be read.
+fn plan(base: &Base, files: &Files, state: &State<Stored, Told>, is_whole: bool) -> Plan {
+    let changes = Changes::since(base, &files.found);
+    let mut plan = Plan::new(base, &files.found, state, &changes, &files.directories);
+    plan.steps.retain(|step| is_whole || !matches!(step, Step::Remove { .. }));
+    plan
+}
+
+/// Returns the state of bucket and conversation: another one whenever there may be something to do
+/// here. `None` if it cannot be read.
+fn settled(conversation: &Conversation, looked: &Looked) -> Option<String> {
+    let number = conversation.state_number().ok()?;
+    let mut names: Vec<&str> = looked.segments.iter().map(|listed| listed.name.as_str()).collect();
+    names.sort_unstable();
+    let mut hasher = blake3::Hasher::new();
+    for name in names {
+        hasher.update(name.as_bytes()).update(b"\0");
+    }
+    Some(format!("{} {number:016x}", hasher.finalize().to_hex()))
+}
+
+/// Returns true if the message log of this host is another one than was published, or is gone,
+/// and that was not published yet. Where all of the conversation is gone, it was lost.
+///
+/// A conversation of messages alone has no manifest: it is gone if its directory is younger than
+/// the log.
+fn log_is_replaced(conversation: &Conversation, notes: &Notes) -> Result<bool, RemoteError> {
+    let before = notes.agreement()?;
+    let after = match own_log::found_again(conversation, before.messages)? {
+        Some(messages) => Agreement { messages, ..before.clone() },
+        None if conversation.has_manifest()? => return Ok(true),
+        None if before.base.entries.is_empty()
+            && own_log::is_in_its_place(conversation, before.messages)? =>
+        {
+            return Ok(true);
+        }
+        None => before.without_log(MessagesAt::default()),
+    };
+    notes.save(&before, &after)?;
+    Ok(false)
+}
+
+/// Notes that nothing of the log that is here now was published, if it is another one still: it
+/// has no messages.
+fn forget_replaced_log(conversation: &Conversation, notes: &Notes) -> Result<(), RemoteError> {
+    if !log_is_replaced(conversation, notes)? {
+        return Ok(());
+    }
+    let (before, messages) = (notes.agreement()?, own_log::beginning(conversation)?);
+    notes.save(&before, &before.without_log(messages))
+}
+
+#[cfg(test)]
+pub(super) mod tests;

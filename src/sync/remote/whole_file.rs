@@ -1,0 +1,108 @@
+//! Small files of this layer, each read and written as a whole.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::io::{BufWriter, IntoInnerError, Read as _, Write as _};
+
+use rustix::fs::{OFlags, RenameFlags};
+
+use ctxfs_store::Dir;
+
+/// The mode of files.
+pub(super) const FILE_MODE: u32 = 0o600;
+/// The mode of directories.
+const DIRECTORY_MODE: u32 = 0o700;
+/// The flags of a file that is to take the place of another one.
+const NEW: OFlags = OFlags::WRONLY.union(OFlags::TRUNC);
+
+/// Writes `bytes` to the file `name`. A reader, now or after a crash, sees the old content or the
+/// new one. For one process at a time.
+pub(super) fn write(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
+    write_with(dir, name, |file| file.write_all(bytes))
+}
+
+/// Does that with several files. They are synced together, as a disk writes the changes of all with
+/// the first.
+pub(super) fn write_all(dir: &Dir, files: &[(String, &[u8])]) -> io::Result<()> {
+    let new = |(name, _): &(String, &[u8])| format!("{name}.new");
+    let write = |file: &(String, &[u8])| {
+        let mut made = dir.create_file(new(file).as_ref(), NEW, FILE_MODE)?;
+        made.write_all(file.1)?;
+        Ok(made)
+    };
+    let made: io::Result<Vec<File>> = files.iter().map(write).collect();
+    let synced = made.and_then(|made| made.iter().try_for_each(File::sync_all));
+    let written = synced.and_then(|()| {
+        let flags = RenameFlags::empty();
+        files
+            .iter()
+            .try_for_each(|file| dir.rename(new(file).as_ref(), dir, file.0.as_ref(), flags))
+    });
+    if written.is_err() {
+        for file in files {
+            dir.unlink(new(file).as_ref()).ok();
+        }
+    }
+    written.and_then(|()| dir.sync())
+}
+
+/// Does that with what `print` writes.
+pub(super) fn write_with(
+    dir: &Dir,
+    name: &str,
+    print: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
+    let new = format!("{name}.new");
+    let written = write_new(dir, &new, print)
+        .and_then(|()| dir.rename(new.as_ref(), dir, name.as_ref(), RenameFlags::empty()));
+    if written.is_err() {
+        // The first failure is the one to report.
+        dir.unlink(new.as_ref()).ok();
+    }
+    written.and_then(|()| dir.sync())
+}
+
+fn write_new(
+    dir: &Dir,
+    name: &str,
+    print: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut file = BufWriter::new(dir.create_file(name.as_ref(), NEW, FILE_MODE)?);
+    print(&mut file)?;
+    file.into_inner().map_err(IntoInnerError::into_error)?.sync_all()
+}
+
+/// Reads the file `name`, or the first `most` bytes of it. `None` if there is none.
+pub(super) fn read(dir: &Dir, name: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let Some(file) = open(dir, name, OFlags::RDONLY)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Opens the file `name`. `None` if there is none.
+pub(super) fn open(dir: &Dir, name: &str, flags: OFlags) -> io::Result<Option<File>> {
+    found(dir.open_file(name.as_ref(), flags))
+}
+
+/// Removes the file `name`, if there is one, for good.
+pub(super) fn remove(dir: &Dir, name: &str) -> io::Result<()> {
+    match found(dir.unlink(name.as_ref()))? {
+        Some(()) => dir.sync(),
+        None => Ok(()),
+    }
+}
+
+/// Opens the directory `name`, which is made if there is none.
+pub(super) fn directory(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
+    dir.ensure_synced_dir(name, DIRECTORY_MODE)?;
+    dir.open_dir(name)
+}
+
+fn found<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}

@@ -1,0 +1,45 @@
+//! One segment in place of many.
+
+use std::collections::BTreeSet;
+
+use crate::replica::{Covers, Origin, Removed, Segment, SegmentId, State};
+
+/// Returns the segment `id` that covers `part` of the segments `all`, and what these cover: what
+/// lives of it, and the moves and removals of what is not covered. Moves of what was removed say
+/// nothing any more.
+///
+/// Two hosts may merge at once, also the same segments. Where these say different digests of one
+/// name, any of them stands: whoever sent another one finds that this was not sent, and sends anew.
+pub fn merge<A: Clone, M: Clone>(
+    id: SegmentId,
+    all: &[&Segment<A, M>],
+    part: &Covers,
+) -> Segment<A, M> {
+    let parts: Vec<_> = all.iter().copied().filter(|each| part.contains_key(&each.id)).collect();
+    let (whole, said) = (State::of(all.iter().copied()), State::of(parts.iter().copied()));
+    let mut merged = Segment::new(id);
+    merged.covers = parts.iter().flat_map(|each| each.covers.clone()).collect();
+    merged.covers.extend(parts.iter().map(|each| (each.id, part[&each.id])));
+    let is_part = |origin: &Origin| parts.iter().any(|each| each.artifacts.contains_key(origin));
+    let living: BTreeSet<Origin> = whole.artifacts.keys().copied().collect();
+    let here = whole.artifacts.into_iter().filter(|(origin, _)| is_part(origin));
+    merged.artifacts = here.collect();
+    let told = |origin: &Origin| parts.iter().any(|each| each.messages.contains_key(origin));
+    let messages = whole.messages.into_iter().filter(|((_, origin), _)| told(origin));
+    merged.messages =
+        messages.map(|((stamp, origin), message)| (origin, (stamp, message))).collect();
+    let elsewhere = |segment: &SegmentId| !merged.covers.contains_key(segment);
+    let is_dead = |origin: &Origin| {
+        whole.removed.contains(origin)
+            || whole.covered.contains(&origin.segment) && !living.contains(origin)
+    };
+    let moves = said.moves.into_iter().filter(|(origin, _)| elsewhere(&origin.segment));
+    merged.moves = moves.filter(|(origin, _)| !is_dead(origin)).collect();
+    let Removed { origins, segments, .. } = said.removed;
+    merged.removed = Removed {
+        origins: origins.into_iter().filter(|origin| elsewhere(&origin.segment)).collect(),
+        segments: segments.into_iter().filter(elsewhere).collect(),
+        ends: false,
+    };
+    merged
+}

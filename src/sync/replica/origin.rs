@@ -1,0 +1,220 @@
+//! The names of writers, of segments, and of places in them; and digests of segments.
+
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Digits of a writer, of a number and of a digest in texts.
+const WRITER_DIGITS: usize = 16;
+const NUMBER_DIGITS: usize = 12;
+const DIGEST_DIGITS: usize = 32;
+/// The highest number of a segment: what twelve digits hold.
+const MAX_NUMBER: u64 = 999_999_999_999;
+
+/// The text is not an id of this kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no {kind}")]
+pub struct ParseIdError {
+    text: String,
+    kind: &'static str,
+}
+
+impl ParseIdError {
+    fn new(text: &str, kind: &'static str) -> Self {
+        Self { text: text.to_owned(), kind }
+    }
+}
+
+/// One who publishes segments, one after the other: a store, until it finds that a copy of it
+/// publishes too. A random number; its text is 16 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct WriterId(pub u64);
+
+/// The name of a segment: its writer, and its number from 1. Its text is `<writer>-<12 digits>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct SegmentId {
+    /// Who wrote it.
+    pub writer: WriterId,
+    /// Its number among the writer's segments, from 1.
+    pub number: u64,
+}
+
+/// A digest of the bytes of a segment, which tells it from another one of its name. Its text is 32
+/// hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct SegmentDigest(u128);
+
+/// The place where an artifact or a message was first published. It identifies it for ever. Its
+/// text is `<segment>:<place>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Origin {
+    /// The segment.
+    pub segment: SegmentId,
+    /// The line among the segment's records, from 0.
+    pub place: u32,
+}
+
+impl SegmentId {
+    /// Returns the id of the writer's next segment.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self { number: self.number + 1, ..self }
+    }
+}
+
+impl SegmentDigest {
+    /// Returns the digest of bytes: the first half of their BLAKE3.
+    pub fn of(bytes: &[u8]) -> Self {
+        let hash = blake3::hash(bytes);
+        Self(u128::from_be_bytes(hash.as_bytes().first_chunk().copied().unwrap_or_default()))
+    }
+}
+
+impl fmt::Display for WriterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:0width$x}", self.0, width = WRITER_DIGITS)
+    }
+}
+
+impl fmt::Display for SegmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:0width$}", self.writer, self.number, width = NUMBER_DIGITS)
+    }
+}
+
+impl fmt::Display for SegmentDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:0width$x}", self.0, width = DIGEST_DIGITS)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.segment, self.place)
+    }
+}
+
+impl FromStr for WriterId {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        let number = hexadecimal(text, WRITER_DIGITS).and_then(|number| number.try_into().ok());
+        number.map(Self).ok_or_else(|| ParseIdError::new(text, "writer"))
+    }
+}
+
+impl FromStr for SegmentDigest {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        let number = hexadecimal(text, DIGEST_DIGITS);
+        number.map(Self).ok_or_else(|| ParseIdError::new(text, "digest of a segment"))
+    }
+}
+
+impl FromStr for SegmentId {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        let wrong = || ParseIdError::new(text, "segment");
+        let (writer, number) = text.split_once('-').ok_or_else(wrong)?;
+        if number.len() != NUMBER_DIGITS {
+            return Err(wrong());
+        }
+        let number = decimal(number).map_err(|_| wrong())?;
+        let writer = writer.parse().map_err(|_| wrong())?;
+        let valid = (1..=MAX_NUMBER).contains(&number);
+        valid.then_some(Self { writer, number }).ok_or_else(wrong)
+    }
+}
+
+impl FromStr for Origin {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        let wrong = || ParseIdError::new(text, "origin");
+        let (segment, place) = text.split_once(':').ok_or_else(wrong)?;
+        let place = decimal(place).ok().and_then(|place| u32::try_from(place).ok());
+        let segment = segment.parse().map_err(|_| wrong())?;
+        Ok(Self { segment, place: place.ok_or_else(wrong)? })
+    }
+}
+
+/// Reads exactly so many digits, in lower case.
+fn hexadecimal(text: &str, digits: usize) -> Option<u128> {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let fits = text.len() == digits && text.bytes().all(is_digit);
+    fits.then(|| u128::from_str_radix(text, 16).ok()).flatten()
+}
+
+/// Reads digits alone: `parse` would take a sign too.
+fn decimal(digits: &str) -> Result<u64, ParseIntError> {
+    if digits.starts_with('+') { "".parse() } else { digits.parse() }
+}
+
+/// Makes texts of an id, and an id of its text, for serde.
+macro_rules! text_form {
+    ($($id:ty),+) => {$(
+        impl From<$id> for String {
+            fn from(id: $id) -> Self {
+                id.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $id {
+            type Error = ParseIdError;
+
+            fn try_from(text: String) -> Result<Self, ParseIdError> {
+                text.parse()
+            }
+        }
+    )+};
+}
+
+text_form!(WriterId, SegmentId, SegmentDigest, Origin);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_and_back() {
+        let segment = SegmentId { writer: WriterId(0xab), number: 7 };
+        let origin = Origin { segment, place: 3 };
+        assert_eq!(origin.to_string(), "00000000000000ab-000000000007:3");
+        assert_eq!(origin.to_string().parse(), Ok(origin));
+        assert_eq!(segment.next().number, 8);
+        let digest = SegmentDigest::of(b"");
+        assert_eq!(digest.to_string(), "af1349b9f5f9a1a6a0404dea36dcc949");
+        assert_eq!(digest.to_string().parse(), Ok(digest));
+        let json = serde_json::to_string(&origin).unwrap();
+        assert_eq!(serde_json::from_str::<Origin>(&json).unwrap(), origin);
+    }
+
+    #[test]
+    fn what_is_no_id() {
+        for text in ["", "ab", "00000000000000AB", "00000000000000ab0", "+0000000000000ab"] {
+            assert!(text.parse::<WriterId>().is_err(), "{text}");
+        }
+        let digest = SegmentDigest::of(b"").to_string();
+        for text in
+            ["", &digest[1..], &digest.to_uppercase(), &format!("{digest}0"), &"g".repeat(32)]
+        {
+            assert!(text.parse::<SegmentDigest>().is_err(), "{text}");
+        }
+        let writer = "00000000000000ab";
+        for rest in ["", "-", "-7", "-000000000000", "-+00000000007", "-0000000000007"] {
+            assert!(format!("{writer}{rest}").parse::<SegmentId>().is_err(), "{rest}");
+        }
+        for rest in ["", ":", ":+1", ":-1", ":4294967296", ":1:"] {
+            let text = format!("{writer}-000000000007{rest}");
+            assert!(text.parse::<Origin>().is_err(), "{rest}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What must hold, whatever the rules are: nothing is lost but what somebody removed who saw it, and
+//! nothing comes back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::replica::tests::host::Host;
+use crate::replica::{Entry, FileKey, Found, Origin};
+
+/// Some bytes that a user wrote once.
+pub(super) type Token = u64;
+
+/// What is under a name of a host.
+#[derive(Debug, Default)]
+pub(super) struct Under {
+    /// What the host wrote itself, or has noted as shown. That it has seen.
+    noted: BTreeSet<Token>,
+    /// What it shows, but was killed before it noted that. Whoever replaces or removes this has
+    /// not seen it, as far as his host knows: it may stay.
+    shown: Option<Token>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Checker {
+    of_file: BTreeMap<(u64, i64), Token>,
+    pub(super) of_origin: BTreeMap<Origin, Token>,
+    digests: BTreeMap<Token, Arc<str>>,
+    /// For each token, those that it was written over and that its host had noted as seen.
+    over: BTreeMap<Token, BTreeSet<Token>>,
+    acked: BTreeSet<Token>,
+    /// What a user removed or replaced, published or not.
+    maybe: BTreeSet<Token>,
+    /// What was removed in the bucket.
+    dead: BTreeSet<Token>,
+    /// What may come back: it was in a backup and unpublished.
+    loose: BTreeSet<Token>,
+    pub(super) messages: BTreeSet<u64>,
+}
+
+impl Checker {
+    pub(super) fn wrote(&mut self, found: &Found, token: Token, over: Under) {
+        self.of_file.insert(file(found), token);
+        self.digests.insert(token, found.digest.clone().unwrap_or_default());
+        self.removed(&over);
+        self.over.insert(token, over.noted);
+    }
+
+    pub(super) fn completed(&mut self, found: &Found) {
+        let token = self.of_file[&file(found)];
+        self.digests.insert(token, found.digest.clone().unwrap_or_default());
+    }
+
+    /// Notes that a file is a copy of another one.
+    pub(super) fn copied(&mut self, before: &Found, after: &Found) {
+        self.of_file.insert(file(after), self.of_file[&file(before)]);
+    }
+
+    pub(super) fn removed(&mut self, under: &Under) {
+        self.maybe.extend(under.noted.iter().chain(&under.shown));
+    }
+
+    /// Returns what is under a name of a host.
+    pub(super) fn under(&self, host: &Host, path: &str) -> Under {
+        let Some(found) = host.disk.files.get(path) else { return Under::default() };
+        let entries = &host.disk.base.entries;
+        let same = |entry: &&Entry| entry.key == found.key && entry.version == found.version;
+        let origins = entries.iter().filter(same).flat_map(|entry| &entry.origins);
+        let known = origins.filter_map(|origin| self.of_origin.get(origin)).copied();
+        let noted = known.chain(self.of_file.get(&file(found)).copied()).collect();
+        let mut under = Under { noted, shown: None };
+        if let FileKey::Elsewhere(origin) = found.key {
+            let token = self.of_origin.get(&origin).copied();
+            if entries.iter().any(|entry| entry.origins.contains(&origin)) {
+                under.noted.extend(token);
+            } else {
+                under.shown = token;
+            }
+        }
+        under
+    }
+
+    pub(super) fn published(&mut self, origin: Origin, key: FileKey, modified: i64) {
+        if let FileKey::Here { inode, .. } = key {
+            self.of_origin.insert(origin, self.of_file[&(inode, modified)]);
+        }
+    }
+
+    pub(super) fn acknowledged(&mut self, origins: &[Origin], removed: &BTreeSet<Origin>) {
+        for token in origins.iter().filter_map(|origin| self.of_origin.get(origin)) {
+            self.acked.insert(*token);
+            let over = self.over.get(token);
+            self.dead.extend(over.into_iter().flatten());
+        }
+        self.dead.extend(removed.iter().filter_map(|origin| self.of_origin.get(origin)));
+    }
+
+    pub(super) fn may_come_back(&mut self, found: impl Iterator<Item = (FileKey, i64)>) {
+        for (key, modified) in found {
+            if let FileKey::Here { inode, .. } = key {
+                self.loose.extend(self.of_file.get(&(inode, modified)));
+            }
+        }
+    }
+
+    pub(super) fn check(&self, host: &Host) {
+        let seen: BTreeSet<_> = host.sight().into_values().flatten().collect();
+        for token in self.acked.difference(&self.maybe) {
+            let digest = &self.digests[token];
+            assert!(seen.contains(digest), "{digest}, which was acknowledged, is gone");
+        }
+        for (origin, claim) in host.state().artifacts {
+            let token = self.of_origin[&origin];
+            let is_back = self.dead.contains(&token) && !self.loose.contains(&token);
+            assert!(!is_back, "{} of {origin}, removed or overwritten, is back", claim.path);
+        }
+    }
+}
+
+fn file(found: &Found) -> (u64, i64) {
+    match found.key {
+        FileKey::Here { inode, .. } => (inode, found.version.modified),
+        FileKey::Elsewhere(_) => (0, 0),
+    }
+}

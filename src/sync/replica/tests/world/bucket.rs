@@ -1,0 +1,110 @@
+//! What hosts do in the bucket beside publishing: merging, and deleting what is of no use.
+
+use std::collections::BTreeSet;
+
+use crate::replica::tests::host::{Message, Piece, Place, digest};
+use crate::replica::{Accepted, Publication, SegmentId, State, merge};
+
+use super::{DAY, World};
+
+/// In hours.
+const WEEK: u64 = 168;
+
+impl World {
+    pub(super) fn merge(&mut self, host: usize) {
+        if !self.hosts[host].is_up || self.hosts[host].disk.intent.is_some() || self.log.len() <= 2
+        {
+            return;
+        }
+        self.look(host);
+        let Some(id) = self.next_id(host) else { return };
+        let seen = self.hosts[host].disk.seen.keys().copied();
+        let ids: Vec<_> = seen.filter(|id| self.is_listed(*id)).collect();
+        let part: BTreeSet<_> = ids.into_iter().filter(|_| !self.once_in(5)).collect();
+        let now = self.now;
+        let disk = &mut self.hosts[host].disk;
+        let all: Vec<_> = disk.seen.values().collect();
+        let part = all.iter().filter(|piece| part.contains(&piece.id));
+        let part = part.map(|piece| (piece.id, digest(piece))).collect();
+        let segment = merge(id, &all, &part);
+        let after = State::of(all.iter().copied().chain([&segment]));
+        assert!(is_same(&State::of(all.iter().copied()), &after), "a merge changes what is said");
+        let made = Publication { segment, accepted: Accepted::default() };
+        disk.intent = Some((made, now, disk.published_messages));
+    }
+
+    /// Deletes segments that are of no use any more.
+    pub(super) fn sweep(&mut self, host: usize) {
+        if self.is_blind(host) {
+            return;
+        }
+        let now = self.now;
+        let covers = |id: &SegmentId| {
+            let covering =
+                |(at, piece): &(u64, Piece)| piece.covers.contains_key(id) && now - at >= DAY;
+            self.log.values().any(covering)
+        };
+        let is_alone = self.log.len() == 1;
+        let useless = |id: &SegmentId, at: u64, piece: &Piece| {
+            covers(id) || is_alone && now - at >= WEEK && piece.says_nothing()
+        };
+        let gone = self.log.iter().filter(|(id, (at, piece))| useless(id, *at, piece));
+        let gone: Vec<_> = gone.map(|(id, _)| *id).collect();
+        let before = self.said();
+        self.log.retain(|id, _| !gone.contains(id));
+        assert!(is_same(&before, &self.said()), "what is swept away said something");
+    }
+
+    /// A segment that was merged and swept appears once more: a request was sent twice, and the
+    /// second one arrived late.
+    pub(super) fn appear_again(&mut self) {
+        let covered = self.covered();
+        let is_covered = |id: &SegmentId| covered.contains(id) && !self.log.contains_key(id);
+        let late: Vec<_> = self.past.keys().copied().filter(is_covered).collect();
+        let at = self.below(late.len().max(1) as u64) as usize;
+        let Some(id) = late.get(at) else { return };
+        let before = self.said();
+        self.log.insert(*id, (self.now, self.past[id].clone()));
+        assert!(is_same(&before, &self.said()), "what is covered says something");
+    }
+
+    /// Decides what to delete, or deletes what was decided a while ago.
+    pub(super) fn collect(&mut self, host: usize) {
+        let used = self.said().artifacts.into_values().filter_map(|claim| claim.artifact);
+        let used: BTreeSet<u64> = used.collect();
+        let old = self.objects.iter().filter(|(_, at)| self.now - **at >= WEEK);
+        let old: Vec<u64> = old.map(|(object, _)| *object).collect();
+        for object in self.to_delete.iter().flatten() {
+            assert!(!used.contains(object), "collected {object}, which is referenced");
+            if old.contains(object) {
+                self.objects.remove(object);
+            }
+        }
+        if self.to_delete.take().is_some() || self.is_blind(host) {
+            return;
+        }
+        let known = State::of(self.seen_by(host).map(|(_, piece)| piece)).artifacts.into_values();
+        let known: BTreeSet<u64> = known.filter_map(|claim| claim.artifact).collect();
+        self.to_delete = Some(old.into_iter().filter(|each| !known.contains(each)).collect());
+    }
+
+    /// Reads everything, as if all that is acknowledged had been evicted.
+    pub(super) fn read(&mut self, host: usize) {
+        for claim in self.hosts[host].state().artifacts.values() {
+            let there = claim.artifact.is_none_or(|object| self.objects.contains_key(&object));
+            assert!(there, "{} cannot be read", claim.path);
+        }
+    }
+
+    /// Returns what the bucket says.
+    fn said(&self) -> Said {
+        State::of(self.log.values().map(|(_, piece)| piece))
+    }
+}
+
+type Said = State<Place, Message>;
+
+/// Returns true if the same artifacts have the same names, and the same messages are told.
+fn is_same(one: &Said, other: &Said) -> bool {
+    one.artifacts == other.artifacts && one.messages == other.messages
+}
