@@ -183,7 +183,7 @@ impl Push<'_> {
     /// Fetches all of a segment that was cut.
     fn whole(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
         let key = segment_key(self.notes.conversation(), id);
-        let bytes = self.bucket.get(&key, None, self.deadline)?;
+        let bytes = self.bucket.get(&key, None, (self.deadline)())?;
         self.notes.keep_segment(id, &bytes)?;
         self.notes.open_segment(id)
     }
@@ -198,7 +198,7 @@ impl Push<'_> {
         let useless = useless(&log, &found.pieces, now);
         let conversation = self.notes.conversation();
         let keys = useless.iter().map(|id| segment_key(conversation, *id)).collect();
-        let outcomes = self.bucket.delete(keys, self.deadline).into_iter();
+        let outcomes = self.bucket.delete(keys, (self.deadline)()).into_iter();
         Ok(useless.into_iter().zip(outcomes).map(|(id, (_, outcome))| (id, outcome)).collect())
     }
 }

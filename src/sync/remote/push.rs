@@ -60,8 +60,9 @@ pub struct Push<'a> {
     pub now: &'a dyn Fn() -> Moment,
     /// True if the conversation was removed here: what is removed says so.
     pub ends: bool,
-    /// Until when requests are repeated. An upload gets a second more for each MiB.
-    pub deadline: Deadline,
+    /// Returns until when a request that begins now is repeated, however long what came before has
+    /// taken. An upload gets a second more for each MiB.
+    pub deadline: &'a dyn Fn() -> Deadline,
 }
 
 impl fmt::Debug for Push<'_> {
@@ -147,7 +148,7 @@ impl Push<'_> {
         if session.looked.as_ref().is_some_and(|looked| now.since(looked) < DAY) {
             return Ok(());
         }
-        if look(self.bucket, self.notes, self.deadline)?.is_copied {
+        if look(self.bucket, self.notes, (self.deadline)())?.is_copied {
             self.become_another(session, pushed)?;
         }
         session.looked = Some(now);

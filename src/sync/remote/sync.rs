@@ -228,7 +228,7 @@ impl Sync<'_> {
     /// Returns a push of what `source` has.
     pub(super) fn pushing<'s>(&'s self, notes: &'s Notes, source: &'s dyn Source) -> Push<'s> {
         let (bucket, home, now) = (self.bucket, self.home, self.now);
-        Push { bucket, home, notes, source, now, ends: false, deadline: (self.deadline)() }
+        Push { bucket, home, notes, source, now, ends: false, deadline: self.deadline }
     }
 
     /// Looks into the bucket, and does here what others did. New files come whole; artifacts that

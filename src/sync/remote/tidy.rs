@@ -151,7 +151,7 @@ impl Push<'_> {
         let (mut session, mut merges) = (Session::default(), Vec::new());
         self.settle(&mut session)?;
         for _ in 0..ROUNDS {
-            let looked = look(self.bucket, self.notes, self.deadline)?;
+            let looked = look(self.bucket, self.notes, (self.deadline)())?;
             let pushed = self.merge(&looked, &mut session)?;
             let is_done = pushed.segments.is_empty() && !pushed.again;
             merges.extend(pushed.segments);

@@ -173,7 +173,7 @@ impl Push<'_> {
     }
 
     fn deadline_for(&self, bytes: u64) -> Deadline {
-        Deadline::after(self.deadline.left() + Duration::from_secs(bytes / SLOWEST))
+        Deadline::after((self.deadline)().left() + Duration::from_secs(bytes / SLOWEST))
     }
 }
 

@@ -110,7 +110,7 @@ impl Push<'_> {
             return self.outcome_of_old(intent, bytes);
         }
         let whole = Bytes::copy_from_slice(bytes);
-        match self.bucket.create(&key, &whole, self.deadline)? {
+        match self.bucket.create(&key, &whole, (self.deadline)())? {
             Created::New => Ok(Outcome::Sent),
             Created::Exists => self.compare(&key, bytes),
         }
@@ -123,7 +123,7 @@ impl Push<'_> {
             Err(RemoteError::Bucket(error)) if error.is_absent() => {}
             outcome => return outcome,
         }
-        look(self.bucket, self.notes, self.deadline)?;
+        look(self.bucket, self.notes, (self.deadline)())?;
         Ok(self.outcome_by_merges(intent, bytes)?.unwrap_or(Outcome::Old))
     }
 
@@ -146,7 +146,7 @@ impl Push<'_> {
     }
 
     fn compare(&self, key: &str, bytes: &[u8]) -> Result<Outcome, RemoteError> {
-        let there = self.bucket.get(key, None, self.deadline)?;
+        let there = self.bucket.get(key, None, (self.deadline)())?;
         Ok(if there == bytes { Outcome::Sent } else { Outcome::Copied })
     }
 

@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use super::*;
@@ -36,6 +37,25 @@ fn assert_shared(bucket: &TestBucket, host: &TestHost) {
 
 fn objects(bucket: &TestBucket, host: &TestHost) -> Vec<String> {
     bucket.names(&objects_prefix(host.notes.conversation()))
+}
+
+/// The bytes of an output can take longer than a request may.
+#[test]
+fn each_request_has_a_time_of_its_own() {
+    let bucket = TestBucket::new();
+    let mut host = filled();
+    let changes = host.changes();
+    let given = Cell::new(0);
+    let deadline = || {
+        given.set(given.get() + 1);
+        soon()
+    };
+    host.pushing(&bucket, |push, session| {
+        Push { deadline: &deadline, ..*push }.run(&changes, session).unwrap();
+    });
+    // The bytes of `large.log`, their blocks, the segment.
+    assert!(given.get() >= 3, "{}", given.get());
+    assert_shared(&bucket, &host);
 }
 
 #[test]

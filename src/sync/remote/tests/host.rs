@@ -116,7 +116,7 @@ impl TestHost {
             source: &self.source,
             now: &|| now.clone(),
             ends: false,
-            deadline: soon(),
+            deadline: &soon,
         };
         with(&push, &mut self.session)
     }
