@@ -107,7 +107,7 @@ fn figures(crates: &BTreeMap<String, Modules>) -> Vec<(&'static str, f64)> {
     let (mut docs, mut doc_lines, mut odd) = (0, 0, 0);
     let mut names = BTreeMap::<&str, BTreeSet<(&str, &str)>>::new();
     let mut methods = BTreeMap::<(&str, &str), usize>::new();
-    for (layer, modules) in crates {
+    for (unit, modules) in crates {
         let graph = graph(modules);
         circle = circle.max(largest_circle(&graph, false));
         bare = bare.max(largest_circle(&graph, true));
@@ -119,7 +119,7 @@ fn figures(crates: &BTreeMap<String, Modules>) -> Vec<(&'static str, f64)> {
             wrappers += forwards.find_iter(text).count();
             let types = regex!(r"(?m)^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type) (\w+)");
             for found in types.captures_iter(text) {
-                names.entry(found.get(1).unwrap().as_str()).or_default().insert((layer, module));
+                names.entry(found.get(1).unwrap().as_str()).or_default().insert((unit, module));
             }
             let impls =
                 regex!(r"(?ms)^impl(?:<[^{]*?>)?\s+(?:[\w:<>, ']+ for )?(\w+)[^{]*\{(.*?)^\}");
@@ -128,7 +128,7 @@ fn figures(crates: &BTreeMap<String, Modules>) -> Vec<(&'static str, f64)> {
                     regex!(r"(?m)^    (?:pub(?:\([^)]*\))? )?(?:async |const |unsafe )*fn ")
                         .find_iter(&found[2])
                         .count();
-                *methods.entry((layer, found.get(1).unwrap().as_str())).or_default() += count;
+                *methods.entry((unit, found.get(1).unwrap().as_str())).or_default() += count;
             }
             for block in doc_blocks(text) {
                 docs += 1;
@@ -182,7 +182,7 @@ fn is_read_twice(text: &str) -> bool {
 }
 
 /// Takes grouped imports apart: `use a::{b, c::{d, e}};` becomes three lines.
-fn ungrouped(text: &str) -> String {
+pub(crate) fn ungrouped(text: &str) -> String {
     fn take_apart(visibility: &str, prefix: &str, group: &str, lines: &mut Vec<String>) {
         let (mut depth, mut from) = (0, 0);
         let commas = group.char_indices().filter(|(_, c)| {

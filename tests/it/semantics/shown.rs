@@ -89,7 +89,8 @@ pub(crate) fn is_among(name: &str, tests: &[String]) -> bool {
     tests.iter().any(is_below)
 }
 
-/// Returns all tests of the crates, each below its name without `ctxfs-`, of this program, and of the program `layering`.
+/// Returns all tests of the crates, each below its name without `ctxfs-`, of this program, and of
+/// the program `layering`.
 pub(crate) fn tests() -> Vec<String> {
     let listing = Command::new(env::current_exe().unwrap()).args(["--list"]).stdout();
     let listing = String::from_utf8(listing).unwrap();
