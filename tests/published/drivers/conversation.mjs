@@ -37,6 +37,7 @@ async function hear(sdk, server, roots) {
         : sdk.stdio({ command: server.command, args: server.args, env: server.env, stderr: "ignore" });
     await client.connect(transport);
     const steps = [];
+    hearSteps(transport, steps);
     const heard = {
         revision: sdk.revision(client, transport),
         server: client.getServerVersion(),
@@ -51,8 +52,7 @@ async function hear(sdk, server, roots) {
         read: [],
     };
     for (const [name, args] of server.calls) {
-        const onprogress = ({ progress, total }) => steps.push([progress, total]);
-        const options = name.includes("long-running") ? { onprogress } : {};
+        const options = name.includes("long-running") ? { onprogress: () => {} } : {};
         heard.calls.push(await outcome(() => sdk.call(client, { name, arguments: args }, options)));
     }
     for (const [name, args] of server.prompts) {
@@ -64,6 +64,16 @@ async function hear(sdk, server, roots) {
     heard.progress = steps;
     await client.close();
     return heard;
+}
+
+// As they reach the transport: the clients drop the steps that they read together with the answer.
+function hearSteps(transport, steps) {
+    const next = transport.onmessage;
+    transport.onmessage = (message, ...more) => {
+        const { method, params } = message;
+        if (method === "notifications/progress") steps.push([params.progress, params.total]);
+        next.call(transport, message, ...more);
+    };
 }
 
 // Servers behind a gateway may come late.
