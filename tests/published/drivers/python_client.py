@@ -10,10 +10,13 @@ import sys
 import traceback
 
 import mcp
+import mcp.client.session
 from mcp import types
 from mcp.client.stdio import StdioServerParameters
 
 SECONDS = 60
+# The client takes a server that needs 10 s to start for an old one, which it may need on a machine with much to do.
+mcp.client.session.DISCOVER_TIMEOUT_SECONDS = SECONDS / 2
 
 
 async def main():
