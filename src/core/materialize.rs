@@ -20,27 +20,20 @@
 //! | `frames` | progress that is drawn over |
 //! | `plain` | the text of a terminal, which the others then analyse |
 //!
-//! A `Block` has the places of its newlines, which are looked for once. `side_by_side` runs parts
+//! A `ByteBlock` has the places of its newlines, which are looked for once. `side_by_side` runs parts
 //! of the analysis on several threads.
 
 mod block;
-mod escapes;
-mod facts;
 mod failure;
-mod forms;
-mod fragments;
-mod frames;
 pub mod frequent;
 pub mod json;
 mod likeness;
-mod lines;
 mod magic;
-mod open_line;
 mod pattern;
 mod plain;
+mod plain_text;
 mod prose;
 mod repeated;
-mod scanned_piece;
 mod sections;
 pub mod side_by_side;
 mod terminal;
@@ -51,28 +44,30 @@ use std::io;
 
 use parking_lot::Mutex;
 
-use crate::materialize::block::Block;
-use crate::materialize::facts::TextFacts;
-use crate::materialize::failure::FailureDetector;
-use crate::materialize::forms::LineForms;
-use crate::materialize::plain::TextExtractor;
-use crate::materialize::scanned_piece::ScannedPiece;
+use crate::materialize::block::ByteBlock;
+use crate::materialize::failure::{ErrorScanner, FailureDetector, FoundError};
+use crate::materialize::json::JsonDetector;
+use crate::materialize::magic::Magic;
+use crate::materialize::plain_text::{BLOCK_BYTES, TextExtractor};
+use crate::materialize::prose::ProseFinder;
+use crate::materialize::repeated::RepeatedLines;
+use crate::materialize::sections::SectionDetector;
 use crate::materialize::side_by_side::Part;
-use crate::model::{Analysis, Content, Encoding, Errors, Sections};
+use crate::materialize::text::{EncodingDetector, LineCounter};
+use crate::materialize::tokens::TokenCounter;
+use crate::model::{Analysis, Content, Encoding, Errors, Sections, Unlike};
 
-pub use crate::materialize::escapes::escape_length;
 pub use crate::materialize::failure::{ErrorMatch, bare, error_lines, is_comparison, is_side};
 pub use crate::materialize::likeness::LikenessHasher;
 pub use crate::materialize::pattern::Pattern;
-pub use crate::materialize::plain::{Checkpoints, PlainText, strip_escapes, text_ranges};
+pub use crate::materialize::plain::{strip_escapes, text_ranges};
+pub use crate::materialize::plain_text::{Checkpoints, PlainText};
+pub use crate::materialize::terminal::escape_length;
 pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
 
 /// The most memory that an analyzer holds. The largest parts are the shape of JSON, some 450 KB
 /// with what it counts, and the open brackets, at most 128 KB.
 pub const MEMORY_BYTES: usize = 2 << 20;
-/// Bytes that [`analyze`] reads at a time: so many that a read costs little compared with the
-/// analysis, so few that they stay in the second-level cache.
-const BLOCK_BYTES: usize = 256 << 10;
 /// Bytes that are searched for error lines on one thread at a time: so few that all threads end
 /// together.
 const SCANNED_BYTES: usize = 128 << 10;
@@ -219,7 +214,7 @@ impl Analyzer {
 
     /// Pushes bytes to every analyser while they are in the cache.
     fn push_text(&mut self, bytes: &[u8]) {
-        let block = Block::new(bytes, &mut self.newlines);
+        let block = ByteBlock::new(bytes, &mut self.newlines);
         self.facts.push(block);
         self.failures.push(block);
         self.forms.push(block);
@@ -265,9 +260,9 @@ fn blocks(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.chunks(PUSHED_BYTES)
 }
 
-fn each_block(bytes: &[u8], mut push: impl FnMut(Block<'_>)) {
+fn each_block(bytes: &[u8], mut push: impl FnMut(ByteBlock<'_>)) {
     let mut newlines = Vec::new();
-    blocks(bytes).for_each(|bytes| push(Block::new(bytes, &mut newlines)));
+    blocks(bytes).for_each(|bytes| push(ByteBlock::new(bytes, &mut newlines)));
 }
 
 impl Default for Analyzer {
@@ -323,6 +318,96 @@ pub fn is_for_terminal(bytes: &[u8]) -> bool {
 pub fn is_binary(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(SNIFFED)];
     memchr::memchr(0, start).is_some() || magic::begins_binary(start)
+}
+
+/// The analysers of what the text is.
+#[derive(Clone, Default)]
+struct TextFacts {
+    /// Bytes that they have seen: those of the extractor's text, if there is one.
+    read: u64,
+    text: EncodingDetector,
+    lines: LineCounter,
+    magic: Magic,
+    tokens: TokenCounter,
+    json: JsonDetector,
+}
+
+impl TextFacts {
+    fn push(&mut self, block: ByteBlock<'_>) {
+        let bytes = block.bytes;
+        let newlines = self.lines.newlines();
+        self.text.push(bytes);
+        self.magic.push(bytes);
+        self.tokens.push(bytes);
+        let invalid = self.text.first_invalid();
+        self.json.push(bytes, self.read, newlines, invalid);
+        self.lines.push(block, invalid.is_none());
+        self.read += bytes.len() as u64;
+    }
+
+    fn encoding(&self) -> Encoding {
+        if self.text.has_nul() || self.magic.is_binary() {
+            Encoding::Binary
+        } else if self.text.is_broken() {
+            Encoding::Broken
+        } else if self.text.is_ascii() {
+            Encoding::Ascii
+        } else {
+            Encoding::Utf8
+        }
+    }
+}
+
+/// The analysers of the forms of lines.
+#[derive(Clone)]
+struct LineForms {
+    repeated: RepeatedLines,
+    prose: ProseFinder,
+    sections: SectionDetector,
+}
+
+impl LineForms {
+    fn push(&mut self, block: ByteBlock<'_>) {
+        self.repeated.push(block.bytes);
+        self.prose.push(block.bytes);
+        self.sections.push(block);
+    }
+
+    fn unlike(&self) -> Vec<Unlike> {
+        let prose = self.prose.finish();
+        if prose.is_empty() { self.repeated.unlike() } else { prose }
+    }
+}
+
+impl Default for LineForms {
+    fn default() -> Self {
+        let (repeated, sections) = (RepeatedLines::new(), SectionDetector::new());
+        Self { repeated, prose: ProseFinder::default(), sections }
+    }
+}
+
+/// A part of the text that is searched for error lines on one thread.
+struct ScannedPiece<'t> {
+    text: &'t [u8],
+    newlines: Vec<u32>,
+    errors: Vec<FoundError>,
+}
+
+impl<'t> ScannedPiece<'t> {
+    fn new(text: &'t [u8]) -> Self {
+        Self { text, newlines: Vec::new(), errors: Vec::new() }
+    }
+
+    /// Searches the piece with one of `scanners`, or a new one.
+    fn scan(&mut self, scanners: &Mutex<Vec<ErrorScanner>>) {
+        let mut scanner = scanners.lock().pop().unwrap_or_default();
+        scanner.scan(ByteBlock::new(self.text, &mut self.newlines), &mut self.errors);
+        scanners.lock().push(scanner);
+    }
+
+    fn block(&self) -> ByteBlock<'_> {
+        ByteBlock { bytes: self.text, newlines: &self.newlines }
+    }
 }
 
 #[cfg(test)]

@@ -16,12 +16,9 @@
 //! | `masking_writer` | a writer that masks the bytes on their way to the disk |
 //! | `mask_counts` | a count of the masks in a text |
 
-mod block;
 mod known;
 mod mask;
-mod mask_counts;
 mod masked;
-mod masking_writer;
 mod rendition;
 mod rules;
 #[cfg(any(test, feature = "testing"))]
@@ -29,9 +26,7 @@ pub mod samples;
 mod search;
 mod sets;
 
-pub use block::{BLOCK, masks, read_to_mask, settled};
-pub use mask_counts::{MaskCounter, MaskCounts};
-pub use masked::Masked;
-pub use masking_writer::MaskingWriter;
-pub use rules::{Rule, RuleError, SecretRules};
-pub use sets::{PatternSet, SETS};
+pub use crate::redact::mask::{MaskCounter, MaskCounts};
+pub use crate::redact::masked::{BLOCK, Masked, MaskingWriter, masks, read_to_mask, settled};
+pub use crate::redact::rules::{Rule, RuleError, SecretRules};
+pub use crate::redact::sets::{PatternSet, SETS};

@@ -1,17 +1,17 @@
-//! A part of a stream, with the places of its newlines.
+//! Pieces of a stream: blocks with the positions of their newlines, and the line that a block cuts.
 
 use std::ops::Range;
 
 /// Bytes that follow each other in a stream, with the places of their newlines, which are looked
 /// for once for all analysers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Block<'b> {
+pub(super) struct ByteBlock<'b> {
     pub(super) bytes: &'b [u8],
     /// The indexes of all newlines, in order.
     pub(super) newlines: &'b [u32],
 }
 
-impl<'b> Block<'b> {
+impl<'b> ByteBlock<'b> {
     /// Returns the block of `bytes`, which are fewer than 4 GiB. Its newlines are kept in `places`.
     pub(super) fn new(bytes: &'b [u8], places: &'b mut Vec<u32>) -> Self {
         places.clear();
@@ -31,6 +31,47 @@ impl<'b> Block<'b> {
     }
 }
 
+/// The position of the line that has not ended, and its beginning.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OpenLine<const KEPT: usize> {
+    /// Lines before it.
+    pub(super) lines: u64,
+    /// Bytes before it.
+    pub(super) offset: u64,
+    /// Its first bytes, at most `KEPT`.
+    head: Vec<u8>,
+    bytes: u64,
+}
+
+impl<const KEPT: usize> OpenLine<KEPT> {
+    /// Returns true if the line has no bytes yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Returns the bytes of the line so far.
+    pub(super) fn length(&self) -> usize {
+        usize::try_from(self.bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Appends `part`, which has no newline.
+    pub(super) fn push(&mut self, part: &[u8]) {
+        let room = KEPT - self.head.len();
+        self.head.extend_from_slice(&part[..room.min(part.len())]);
+        self.bytes += part.len() as u64;
+    }
+
+    /// Ends the line at its newline or the end of the stream. Calls `look` with its beginning,
+    /// number and offset.
+    pub(super) fn end(&mut self, look: impl FnOnce(&[u8], u64, u64)) {
+        look(&self.head, self.lines + 1, self.offset);
+        self.lines += 1;
+        self.offset += self.bytes + 1;
+        self.bytes = 0;
+        self.head.clear();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,9 +79,9 @@ mod tests {
     #[test]
     fn newlines_have_places() {
         let mut places = vec![7];
-        let block = Block::new(b"a\n\nbc\nd", &mut places);
+        let block = ByteBlock::new(b"a\n\nbc\nd", &mut places);
         assert_eq!((block.newlines, block.last_line()), (&[1, 2, 5][..], 6));
         assert_eq!([0, 1, 2].map(|index| block.line(index)), [0..1, 2..2, 3..5]);
-        assert_eq!(Block::new(b"a", &mut places).last_line(), 0);
+        assert_eq!(ByteBlock::new(b"a", &mut places).last_line(), 0);
     }
 }

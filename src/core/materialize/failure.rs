@@ -9,38 +9,25 @@
 //! Only the first [`LINE_BYTES`] bytes of a line are examined.
 
 mod best;
-mod comparison;
-mod error_lines;
 mod expectation;
-mod literals;
-mod names;
-mod neighbourhood;
+mod noise;
 mod prefilter;
-mod prefix;
 mod rule_set;
 mod rules;
-mod scanner;
-mod search_terms;
 mod shape;
-mod starts;
 mod verdicts;
-mod vocabulary;
 
-use crate::materialize::block::Block;
-use crate::materialize::failure::best::BestLines;
+use crate::materialize::block::{ByteBlock, OpenLine};
+use crate::materialize::failure::best::{BestLines, SearchTerms};
 use crate::materialize::failure::expectation::Expectation;
 use crate::materialize::failure::prefilter::CONTEXT_BYTES;
 use crate::materialize::failure::rules::Rank;
-use crate::materialize::failure::search_terms::SearchTerms;
-use crate::materialize::failure::verdicts::{RankedLine, Told, Verdicts};
+use crate::materialize::failure::verdicts::{LineHints, RankedLine, Verdicts};
 use crate::materialize::likeness::LikenessHasher;
-use crate::materialize::open_line::OpenLine;
-use crate::model::{ErrorLine, Errors};
+use crate::model::{ErrorLine, ErrorRank, Errors};
 
-pub use crate::materialize::failure::comparison::{is_comparison, is_side};
-pub use crate::materialize::failure::error_lines::{ErrorMatch, error_lines};
-pub use crate::materialize::failure::prefix::bare;
-pub(super) use crate::materialize::failure::scanner::{ErrorScanner, FoundError};
+pub use crate::materialize::failure::expectation::{is_comparison, is_side};
+pub use crate::materialize::failure::noise::bare;
 
 /// Bytes of a line that are examined, and the most of `ErrorLine::length`.
 const LINE_BYTES: usize = 4096;
@@ -69,7 +56,7 @@ struct ErrorCollector {
 }
 
 impl FailureDetector {
-    pub(super) fn push(&mut self, block: Block<'_>) {
+    pub(super) fn push(&mut self, block: ByteBlock<'_>) {
         let mut scanned = std::mem::take(&mut self.scanned);
         self.scanner.scan(block, &mut scanned);
         self.push_scanned(block, &scanned);
@@ -77,8 +64,8 @@ impl FailureDetector {
     }
 
     /// Takes the next bytes with what an [`ErrorScanner`] found in them.
-    pub(super) fn push_scanned(&mut self, block: Block<'_>, scanned: &[FoundError]) {
-        let Block { bytes, newlines } = block;
+    pub(super) fn push_scanned(&mut self, block: ByteBlock<'_>, scanned: &[FoundError]) {
+        let ByteBlock { bytes, newlines } = block;
         let [first, ..] = newlines else {
             return self.open.push(bytes);
         };
@@ -105,14 +92,14 @@ impl FailureDetector {
     fn end_open(&mut self) {
         let found = &mut self.found;
         self.open.end(|line, number, offset| {
-            if found.expectation.is_waiting() || prefilter::is_in(line, LINE_BYTES) {
+            if found.expectation.is_waiting() || prefilter::has_telling(line, LINE_BYTES) {
                 found.look(line, number, offset, None);
             }
         });
     }
 
     /// Takes the whole lines of a block from that of index `first` on.
-    fn whole_lines(&mut self, block: Block<'_>, first: usize, scanned: &[FoundError]) {
+    fn whole_lines(&mut self, block: ByteBlock<'_>, first: usize, scanned: &[FoundError]) {
         let start = first.checked_sub(1).map_or(0, |before| block.newlines[before] as usize + 1);
         let mut scanned = scanned.iter().copied().peekable();
         let mut index = first;
@@ -138,7 +125,7 @@ impl FailureDetector {
 impl ErrorCollector {
     /// Judges a line, unless `known` is the verdict on it.
     fn look(&mut self, line: &[u8], number: u64, offset: u64, known: Option<RankedLine>) {
-        let is_telling = line.len() <= LINE_BYTES || prefilter::is_in(line, LINE_BYTES);
+        let is_telling = line.len() <= LINE_BYTES || prefilter::has_telling(line, LINE_BYTES);
         let was_waiting = self.expectation.is_waiting();
         let (bare, line) = examined(line);
         let announced = self.expectation.expects(bare, number);
@@ -166,10 +153,10 @@ impl ErrorCollector {
         line: &[u8],
         known: Option<RankedLine>,
         announced: Option<Rank>,
-    ) -> Option<(Rank, Told)> {
+    ) -> Option<(Rank, LineHints)> {
         match known.or_else(|| self.verdicts.on(line)) {
             Some(RankedLine { rank, told }) => Some((announced.unwrap_or(rank), told)),
-            None => announced.map(|rank| (rank, self.verdicts.told_by(line))),
+            None => announced.map(|rank| (rank, self.verdicts.hints_of(line))),
         }
     }
 
@@ -183,6 +170,89 @@ fn examined(line: &[u8]) -> (&[u8], &[u8]) {
     let head = &line[..line.len().min(LINE_BYTES)];
     let line = head.strip_suffix(b"\r").unwrap_or(head);
     (bare(line), line)
+}
+
+/// An error line among a few lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorMatch {
+    /// The index of the line, from 0.
+    pub index: usize,
+    /// The most telling ranks come first.
+    pub rank: ErrorRank,
+    /// The offset in the line, from 0, of the fragment that marks it as an error.
+    pub place: usize,
+}
+
+/// Returns the error lines among lines without their newlines.
+pub fn error_lines<'l>(lines: impl IntoIterator<Item = &'l [u8]>) -> Vec<ErrorMatch> {
+    let mut failures = FailureDetector::default();
+    failures.found.each = Some(Vec::new());
+    for line in lines {
+        failures.push(ByteBlock { bytes: line, newlines: &[] });
+        failures.push(ByteBlock { bytes: b"\n", newlines: &[0] });
+    }
+    failures.found.each.unwrap_or_default()
+}
+
+/// Harmless lines after which the next is seldom compared with those that are known.
+const IN_VAIN: u32 = 16;
+
+/// Finds the lines that look like errors. Knows nothing but the shapes of lines, so the findings
+/// depend on the block alone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ErrorScanner {
+    verdicts: Verdicts,
+    /// Harmless lines since one was followed by another that is known to be.
+    alone: u32,
+}
+
+/// A line that looks like an error.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FoundError {
+    /// The index of the line, which is that of its newline, in its block.
+    pub(super) line: usize,
+    pub(super) verdict: RankedLine,
+}
+
+impl ErrorScanner {
+    /// Sets `found` to the error lines among those that end in `block`, in order. The first line
+    /// counts as whole.
+    pub(super) fn scan(&mut self, block: ByteBlock<'_>, found: &mut Vec<FoundError>) {
+        found.clear();
+        let bytes = &block.bytes[..block.last_line()];
+        let (mut line, mut at) = (0, 0);
+        while let Some(hit) = prefilter::find(bytes, at) {
+            let rest = &block.newlines[line..];
+            line += rest.iter().take_while(|end| (**end as usize) < hit).count();
+            let (bare, _) = examined(&bytes[block.line(line)]);
+            match self.verdicts.on(bare) {
+                Some(verdict) => found.push(FoundError { line, verdict }),
+                None => line = self.last_harmless(block, line),
+            }
+            line += 1;
+            at = line.checked_sub(1).map_or(0, |before| block.newlines[before] as usize + 1);
+        }
+    }
+
+    /// Returns the index of the last of the lines from that of index `line` on, which is harmless,
+    /// that are known to be. In some outputs nearly every line has to be judged: there, to know a
+    /// line again costs less than to search it. Where that has been in vain, it is seldom tried.
+    fn last_harmless(&mut self, block: ByteBlock<'_>, mut line: usize) -> usize {
+        if self.alone >= IN_VAIN && !self.alone.is_multiple_of(IN_VAIN) {
+            self.alone = self.alone.wrapping_add(1);
+            return line;
+        }
+        let first = line;
+        while line + 1 < block.newlines.len() {
+            let (bare, _) = examined(&block.bytes[block.line(line + 1)]);
+            if !self.verdicts.is_harmless(bare) {
+                break;
+            }
+            line += 1;
+        }
+        self.alone = if line > first { 0 } else { self.alone.wrapping_add(1) };
+        line
+    }
 }
 
 #[cfg(test)]

@@ -8,29 +8,22 @@
 //! while (`EVIDENCE_BYTES`, `EVIDENCE_TOKENS`) or ends inside a value. So `[INFO] starting` and
 //! `[12] done` are text. After the first error nothing more is scanned.
 
-mod events;
 mod example;
-mod nesting;
-mod number;
-mod reader;
-mod record;
+mod filter;
 mod render;
 mod roles;
 mod scan;
 mod shape;
-mod steps;
 mod tally;
 mod trouble;
-mod words;
-
-pub use events::{Events, Scalar};
-pub use reader::JsonReader;
-pub use render::{KEY_CHARS, KEY_CUT};
-pub use roles::{CERTAIN, FieldRole, role};
-pub use scan::{ScanOutcome, Scanner};
 
 use crate::materialize::json::shape::Shape;
+use crate::materialize::text::EncodingDetector;
 use crate::model::{Json, Trouble};
+
+pub use crate::materialize::json::render::{KEY_CHARS, KEY_CUT};
+pub use crate::materialize::json::roles::{CERTAIN, FieldRole, role};
+pub use crate::materialize::json::scan::{Events, Scalar, ScanOutcome, Scanner};
 
 /// The bytes of valid JSON before an error that make a stream broken JSON rather than text. The
 /// bracketed prefix of a log line (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
@@ -236,6 +229,38 @@ impl<E: Events> JsonDetector<E> {
 /// Returns the distance from `offset` to `at`, or 0 if `at` is before it.
 fn distance(offset: u64, at: u64) -> usize {
     usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX)
+}
+
+/// Scans a stream as long as it is JSON, and passes on the events.
+#[derive(Debug, Default)]
+pub struct JsonReader<E> {
+    seen: u64,
+    newlines: u64,
+    ends_line: bool,
+    text: EncodingDetector,
+    detector: JsonDetector<E>,
+}
+
+impl<E: Events> JsonReader<E> {
+    /// Takes the next bytes of the stream.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.text.push(bytes);
+        self.detector.push(bytes, self.seen, self.newlines, self.text.first_invalid());
+        self.seen += bytes.len() as u64;
+        self.newlines += memchr::memchr_iter(b'\n', bytes).count() as u64;
+        self.ends_line = bytes.last().map_or(self.ends_line, |byte| *byte == b'\n');
+    }
+
+    /// Returns true if the stream is not JSON, whatever follows.
+    pub fn is_off(&self) -> bool {
+        self.detector.is_off()
+    }
+
+    /// Returns the kind of JSON that the bytes so far are, and the receiver of the events.
+    pub fn finish(self) -> (JsonKind, E) {
+        let lines = self.newlines + u64::from(self.seen > 0 && !self.ends_line);
+        (self.detector.kind(self.seen, lines), self.detector.events)
+    }
 }
 
 #[cfg(test)]

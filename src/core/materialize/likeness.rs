@@ -17,9 +17,9 @@ const LETTER: u8 = 4;
 
 /// The classes of the bytes of a word.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Class(u8);
+pub(super) struct WordClass(u8);
 
-impl Class {
+impl WordClass {
     /// Returns true for digits alone.
     pub(super) fn is_decimal(self) -> bool {
         self.0 == DIGIT
@@ -82,7 +82,7 @@ impl LikenessHasher {
                 rest = &rest[1..];
                 continue;
             }
-            let (length, Class(classes)) = word(rest);
+            let (length, WordClass(classes)) = word(rest);
             let (word, after) = rest.split_at(length);
             rest = after;
             joined = is_number(word, classes) || (joined && classes == HEX && length == GROUP);
@@ -136,7 +136,7 @@ fn without_numbers(line: &[u8], text: &mut Vec<u8>) {
             joined &= first == b'-' && text.ends_with(b"0-");
             continue;
         }
-        let (length, Class(classes)) = word(rest);
+        let (length, WordClass(classes)) = word(rest);
         let (word, after) = rest.split_at(length);
         rest = after;
         joined = is_number(word, classes) || (joined && classes == HEX && length == GROUP);
@@ -151,19 +151,19 @@ fn without_numbers(line: &[u8], text: &mut Vec<u8>) {
 }
 
 /// Returns the length of the run of letters and digits that `bytes` begins with, and their classes.
-pub(super) fn word(bytes: &[u8]) -> (usize, Class) {
+pub(super) fn word(bytes: &[u8]) -> (usize, WordClass) {
     let mut classes = 0;
     for (at, byte) in bytes.iter().enumerate() {
         match CLASS[usize::from(*byte)] {
-            0 => return (at, Class(classes)),
+            0 => return (at, WordClass(classes)),
             class => classes |= class,
         }
     }
-    (bytes.len(), Class(classes))
+    (bytes.len(), WordClass(classes))
 }
 
 fn is_number(word: &[u8], classes: u8) -> bool {
-    let is_hex = |(length, Class(classes))| length > 0 && classes & LETTER == 0;
+    let is_hex = |(length, WordClass(classes))| length > 0 && classes & LETTER == 0;
     match classes {
         DIGIT => true,
         classes if classes == DIGIT | HEX => word.len() >= HEX_DIGITS,

@@ -5,32 +5,21 @@
 //! Lines stay lines: no sequence continues past the end of its line, so line numbers are those of
 //! the bytes. Bytes are only removed, never changed: a text as long as the log is equal to it.
 
-mod checkpoints;
-mod content;
-mod line_starts;
-mod printer;
-mod ranges;
-mod simple_line;
-
 use std::mem;
+use std::ops::Range;
 
-use crate::materialize::frames::is_drawn_over;
+use anstream::adapter::StripBytes;
+use memchr::memchr;
 
-pub use checkpoints::Checkpoints;
-pub(super) use checkpoints::TextExtractor;
-pub use content::PlainText;
-use printer::{PlainPrinter, Print};
-pub use ranges::text_ranges;
+use crate::materialize::terminal::is_drawn_over;
 
 /// Bytes of a line that are held back because a carriage return may follow. In a longer line
 /// nothing is overwritten.
 const HELD: usize = 64 * 1024;
-/// Bytes of the log that are read at a time.
-const STEP: usize = 64 * 1024;
 
 /// Removes the sequences from a stream. The result does not depend on where the stream was cut.
 #[derive(Debug, Clone, Default)]
-struct EscapeStripper {
+pub(super) struct EscapeStripper {
     printer: PlainPrinter,
     /// True if this line has a control character.
     controlled: bool,
@@ -68,7 +57,7 @@ impl FrameStart {
 
 impl EscapeStripper {
     /// Takes the next bytes. Appends to `out` the text that cannot be overwritten any more.
-    fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+    pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut rest = bytes;
         if self.is_fresh() {
             let clean = rest.iter().position(|byte| is_control(*byte)).unwrap_or(rest.len());
@@ -77,7 +66,7 @@ impl EscapeStripper {
             rest = &rest[lines..];
         }
         while let Some(at) = memchr::memchr(b'\n', rest) {
-            if !self.is_fresh() || !simple_line::print(&rest[..at], out) {
+            if !self.is_fresh() || !print_simple(&rest[..at], out) {
                 self.inside(&rest[..at], out);
                 self.end_frame(out);
                 out.extend_from_slice(&self.before);
@@ -92,7 +81,7 @@ impl EscapeStripper {
     }
 
     /// Returns the text that is still held back, which follows at the end of the stream.
-    fn tail(&self) -> Vec<u8> {
+    pub(super) fn tail(&self) -> Vec<u8> {
         let mut tail = Vec::new();
         keep_frame(&self.before, &self.held, &mut tail);
         tail.extend_from_slice(&self.held);
@@ -100,12 +89,12 @@ impl EscapeStripper {
     }
 
     /// Returns true if it holds no text.
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.before.is_empty() && self.held.is_empty()
     }
 
     /// Returns true at the beginning of a line.
-    fn is_fresh(&self) -> bool {
+    pub(super) fn is_fresh(&self) -> bool {
         !self.controlled && !self.long && self.is_empty()
     }
 
@@ -182,6 +171,309 @@ pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
     stripper.push(bytes, &mut out);
     out.extend_from_slice(&stripper.tail());
     out
+}
+
+/// A sequence after which a line is drawn again.
+enum Redraw {
+    /// Moves the cursor to the first column (`ESC [ G`, `ESC [ 1 G`), or erases all of the line
+    /// (`ESC [ 2 K`).
+    FromStart,
+    /// Erases what follows the cursor (`ESC [ K`): in a log, the line after a carriage return.
+    EraseRest,
+}
+
+/// Finds such sequences in a stream that may be cut anywhere.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) enum RedrawScanner {
+    #[default]
+    Text,
+    Escape,
+    /// After `ESC [` and the only digit of its argument; a space if there is none yet.
+    Argument(u8),
+    /// After an argument of any other form.
+    Other,
+}
+
+impl RedrawScanner {
+    /// Passes to `each` the parts of `bytes`, each with the sequence that it ends with.
+    fn split(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8], Option<Redraw>)) {
+        let (mut from, mut at) = (0, 0);
+        while at < bytes.len() {
+            if matches!(self, Self::Text) {
+                match memchr(0x1b, &bytes[at..]) {
+                    Some(escape) => at += escape,
+                    None => break,
+                }
+            }
+            at += 1;
+            if let Some(end) = self.ends_with(bytes[at - 1]) {
+                each(&bytes[from..at], Some(end));
+                from = at;
+            }
+        }
+        each(&bytes[from..], None);
+    }
+
+    /// Takes the next byte. Returns the sequence that it ends.
+    fn ends_with(&mut self, byte: u8) -> Option<Redraw> {
+        let before = *self;
+        *self = match (before, byte) {
+            (_, 0x1b) => Self::Escape,
+            (Self::Escape, b'[') => Self::Argument(b' '),
+            (Self::Argument(b' '), b'0'..=b'9') => Self::Argument(byte),
+            (Self::Argument(_) | Self::Other, 0x20..=0x3f) => Self::Other,
+            _ => Self::Text,
+        };
+        match (before, byte) {
+            (Self::Argument(b' ' | b'0' | b'1'), b'G') | (Self::Argument(b'2'), b'K') => {
+                Some(Redraw::FromStart)
+            }
+            (Self::Argument(b' ' | b'0'), b'K') => Some(Redraw::EraseRest),
+            _ => None,
+        }
+    }
+}
+
+/// A part of a line.
+enum Print<'a> {
+    /// A carriage return, which these bytes are: text that follows may overwrite the line.
+    Return(&'a [u8]),
+    /// Text that follows overwrites the line.
+    Anew,
+    /// What follows the cursor is erased.
+    EraseRest,
+    /// Text.
+    Text(&'a [u8]),
+}
+
+/// Reads a line that may be cut anywhere.
+#[derive(Debug, Clone, Default)]
+struct PlainPrinter {
+    escapes: StripBytes,
+    starts: RedrawScanner,
+}
+
+impl PlainPrinter {
+    /// Passes to `each` what a terminal prints of `bytes`, which are part of a line.
+    pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Print<'_>)) {
+        let Self { escapes, starts } = self;
+        starts.split(bytes, |part, end| {
+            print_part(escapes, part, &mut each);
+            match end {
+                Some(Redraw::FromStart) => each(Print::Anew),
+                Some(Redraw::EraseRest) => each(Print::EraseRest),
+                None => {}
+            }
+        });
+    }
+}
+
+fn print_part(escapes: &mut StripBytes, bytes: &[u8], each: &mut impl FnMut(Print<'_>)) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        // `strip_next` takes white space inside a sequence for its end, unless the white space is
+        // passed alone.
+        let alone = rest.iter().position(|byte| matches!(byte, 0 | b'\t' | 12 | b'\r'));
+        let (run, after) = rest.split_at(alone.unwrap_or(rest.len()));
+        escapes.strip_next(run).for_each(|text| each(Print::Text(text)));
+        let (one, after) = after.split_at(after.len().min(1));
+        match one {
+            // NUL must stay: it shows that this is not text.
+            [0] => each(Print::Text(one)),
+            _ => match escapes.strip_next(one).next() {
+                Some(b"\r") => each(Print::Return(one)),
+                Some(text) => each(Print::Text(text)),
+                None => {}
+            },
+        }
+        rest = after;
+    }
+}
+
+const ESCAPE: u8 = 0x1b;
+
+/// Appends what a terminal shows of a whole line to `out`. Returns false, and appends nothing, if
+/// the line is not so simple.
+fn print_simple(line: &[u8], out: &mut Vec<u8>) -> bool {
+    let ended = line.iter().rposition(|byte| *byte != b'\r').map_or(0, |last| last + 1);
+    let text = &line[..ended];
+    if line.len() > HELD || !is_plain(text) {
+        return false;
+    }
+    match (memchr(ESCAPE, text), memchr(b'\r', text)) {
+        (None, None) => out.extend_from_slice(text),
+        (None, Some(_)) => print_frames(text, out),
+        (Some(_), None) => return print_coloured(text, out),
+        (Some(_), Some(_)) => return false,
+    }
+    true
+}
+
+/// Returns true if the line has no control characters but escape, carriage return and white space,
+/// and is UTF-8 without those above ASCII.
+fn is_plain(line: &[u8]) -> bool {
+    // A fold without an early exit, which compiles to vector instructions.
+    let has_control = line.iter().fold(false, |found, byte| found | is_other_control(*byte));
+    let is_text = || line.is_ascii() || (!line.contains(&0xc2) && str::from_utf8(line).is_ok());
+    !has_control && is_text()
+}
+
+fn is_other_control(byte: u8) -> bool {
+    matches!(byte, 1..=8 | 11 | 12 | 14..=26 | 28..=31 | 127)
+}
+
+/// Appends the frames of a line that are not drawn over.
+fn print_frames(line: &[u8], out: &mut Vec<u8>) {
+    let mut frames = line.split(|byte| *byte == b'\r').filter(|frame| !frame.is_empty());
+    let mut last = frames.next().unwrap_or_default();
+    for frame in frames {
+        keep_frame(last, frame, out);
+        last = frame;
+    }
+    out.extend_from_slice(last);
+}
+
+/// Appends a line without its colours. Returns false, and appends nothing, if it has other
+/// sequences.
+fn print_coloured(line: &[u8], out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    let mut rest = line;
+    while let Some(at) = memchr(ESCAPE, rest) {
+        out.extend_from_slice(&rest[..at]);
+        let Some(length) = colour_length(&rest[at + 1..]) else {
+            out.truncate(start);
+            return false;
+        };
+        rest = &rest[at + 1 + length..];
+    }
+    out.extend_from_slice(rest);
+    true
+}
+
+/// Returns the length of `[1;31m`, if `sequence` begins with one.
+fn colour_length(sequence: &[u8]) -> Option<usize> {
+    let arguments = sequence.strip_prefix(b"[")?;
+    let length =
+        arguments.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();
+    (arguments.get(length) == Some(&b'm')).then_some(length + 2)
+}
+
+/// Returns the parts of `log` that its text keeps, in order. No two of them touch.
+///
+/// Together they are what [`strip_escapes`](super::strip_escapes) returns.
+pub fn text_ranges(log: &[u8]) -> Vec<Range<usize>> {
+    let mut kept = Vec::new();
+    let mut start = 0;
+    while start < log.len() {
+        let newline = memchr::memchr(b'\n', &log[start..]).map(|at| start + at);
+        let end = newline.unwrap_or(log.len());
+        for part in ranges_of_line(log, start..end) {
+            keep(&mut kept, part);
+        }
+        keep(&mut kept, end..newline.map_or(end, |newline| newline + 1));
+        start = end + 1;
+    }
+    kept
+}
+
+/// The text between two carriage returns.
+#[derive(Default)]
+struct FrameParts {
+    parts: Vec<Range<usize>>,
+    text: Vec<u8>,
+}
+
+/// The parts of a line that are not overwritten.
+#[derive(Default)]
+struct LineRanges {
+    kept: Vec<Range<usize>>,
+    before: FrameParts,
+    held: FrameParts,
+    /// The carriage return after `before`, and the one after `held`.
+    returns: (usize, usize),
+    start: FrameStart,
+    long: bool,
+}
+
+/// Returns the parts of a line, without its newline, that are not overwritten: those that
+/// `EscapeStripper` keeps.
+fn ranges_of_line(log: &[u8], line: Range<usize>) -> Vec<Range<usize>> {
+    let clean = log[line.clone()].iter().position(|byte| is_control(*byte));
+    let clean = clean.map_or(line.end, |at| line.start + at);
+    let mut ranges = LineRanges::default();
+    ranges.text(log, line.start..clean);
+    let place = |bytes: &[u8]| bytes.as_ptr() as usize - log.as_ptr() as usize;
+    PlainPrinter::default().push(&log[clean..line.end], |print| match print {
+        Print::Text([]) => {}
+        Print::Text(bytes) => ranges.text(log, place(bytes)..place(bytes) + bytes.len()),
+        _ => {
+            if let (FrameStart::None, Print::Return(byte)) = (ranges.start, &print) {
+                ranges.returns.1 = place(byte);
+            }
+            ranges.start = ranges.start.after(&print);
+        }
+    });
+    ranges.end_frame();
+    ranges.kept.append(&mut ranges.before.parts);
+    ranges.kept
+}
+
+impl LineRanges {
+    fn text(&mut self, log: &[u8], part: Range<usize>) {
+        if part.is_empty() {
+            return;
+        }
+        match mem::take(&mut self.start) {
+            FrameStart::None => {}
+            FrameStart::Return if self.long => self.keep_return(self.returns.1),
+            FrameStart::Return => self.end_frame(),
+            FrameStart::Anew => {
+                self.end_frame();
+                self.before = FrameParts::default();
+            }
+        }
+        let held = self.before.text.len() + self.held.text.len();
+        if held + part.len() > HELD && !self.long {
+            self.long = true;
+            if !self.before.text.is_empty() {
+                self.keep_before();
+            }
+            self.kept.append(&mut self.held.parts);
+        }
+        if self.long {
+            keep(&mut self.kept, part);
+        } else {
+            self.held.text.extend_from_slice(&log[part.clone()]);
+            keep(&mut self.held.parts, part);
+        }
+    }
+
+    fn end_frame(&mut self) {
+        let (before, after) = (&self.before.text, &self.held.text);
+        if !before.is_empty() && !after.is_empty() && !is_drawn_over(before, after) {
+            self.keep_before();
+        }
+        self.before = mem::take(&mut self.held);
+        self.returns.0 = self.returns.1;
+    }
+
+    fn keep_before(&mut self) {
+        self.kept.append(&mut self.before.parts);
+        self.keep_return(self.returns.0);
+    }
+
+    fn keep_return(&mut self, at: usize) {
+        keep(&mut self.kept, at..at + 1);
+    }
+}
+
+/// Appends a part, to the last one if it follows that.
+fn keep(kept: &mut Vec<Range<usize>>, part: Range<usize>) {
+    match kept.last_mut() {
+        _ if part.is_empty() => {}
+        Some(last) if last.end == part.start => last.end = part.end,
+        _ => kept.push(part),
+    }
 }
 
 #[cfg(test)]

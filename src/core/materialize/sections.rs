@@ -5,17 +5,13 @@
 //! that divide most of the output, the most telling one is reported. [`outline`] finds those that
 //! need more than one line.
 
-mod group;
 mod kinds;
 mod outline;
-mod statuses;
 
 use std::sync::LazyLock;
 
-use crate::materialize::block::Block;
-use crate::materialize::open_line::OpenLine;
-use crate::materialize::sections::group::SectionGroup;
-use crate::materialize::sections::kinds::Heading;
+use crate::materialize::block::{ByteBlock, OpenLine};
+use crate::materialize::sections::kinds::{Heading, SectionGroup};
 use crate::materialize::sections::outline::OutlineDetector;
 use crate::model::{Section, Sections};
 
@@ -38,8 +34,8 @@ impl SectionDetector {
         Self { open: OpenLine::default(), apart: true, found: <_>::default(), outline }
     }
 
-    pub(super) fn push(&mut self, block: Block<'_>) {
-        let Block { bytes, newlines } = block;
+    pub(super) fn push(&mut self, block: ByteBlock<'_>) {
+        let ByteBlock { bytes, newlines } = block;
         self.outline.push(bytes);
         let [first, ..] = newlines else {
             return self.open.push(bytes);
@@ -81,8 +77,8 @@ impl SectionDetector {
 
     /// Takes the whole lines of a block after its first newline. The line that this ends has been
     /// examined.
-    fn whole_lines(&mut self, block: Block<'_>) {
-        let Block { bytes, newlines } = block;
+    fn whole_lines(&mut self, block: ByteBlock<'_>) {
+        let ByteBlock { bytes, newlines } = block;
         let before = self.apart;
         let first = newlines[0] as usize;
         for (index, pair) in newlines.windows(2).enumerate() {
@@ -127,9 +123,9 @@ fn best(kinds: &[SectionGroup], lines: u64) -> Sections {
 }
 
 /// Beginnings of lines, by their first bytes.
-struct LineStarts([Vec<&'static [u8]>; 256]);
+struct HeadingStarts([Vec<&'static [u8]>; 256]);
 
-impl LineStarts {
+impl HeadingStarts {
     /// Returns true if `line` begins with one of them.
     #[inline]
     fn begin(&self, line: &[u8]) -> bool {
@@ -138,12 +134,12 @@ impl LineStarts {
     }
 }
 
-static FRAGMENTS: LazyLock<LineStarts> = LazyLock::new(|| {
+static FRAGMENTS: LazyLock<HeadingStarts> = LazyLock::new(|| {
     let starting = |first| {
         let all = kinds::FRAGMENTS.iter().map(|fragment| fragment.as_bytes());
         all.filter(|fragment| usize::from(fragment[0]) == first).collect()
     };
-    LineStarts(std::array::from_fn(starting))
+    HeadingStarts(std::array::from_fn(starting))
 });
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-//! Characters, and detection of text.
+//! Characters, encoding and lines.
+
+use crate::materialize::block::ByteBlock;
 
 /// Longest UTF-8 sequence, in bytes.
 const LONGEST_SEQUENCE: usize = 4;
@@ -6,7 +8,7 @@ const LONGEST_SEQUENCE: usize = 4;
 /// Counts characters as in `String::from_utf8_lossy`: each maximal sequence that is not UTF-8 is
 /// one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct CharCounter {
+struct CharCounter {
     count: u64,
     /// Bytes before those in `pending`.
     seen: u64,
@@ -96,7 +98,7 @@ impl CharCounter {
 }
 
 /// Returns the number of characters of `valid`, which is UTF-8.
-pub(super) fn count_valid(valid: &[u8]) -> u64 {
+fn count_valid(valid: &[u8]) -> u64 {
     let first_of_sequence = |byte: &&u8| **byte & 0xC0 != 0x80;
     let count =
         if valid.is_ascii() { valid.len() } else { valid.iter().filter(first_of_sequence).count() };
@@ -141,6 +143,66 @@ impl EncodingDetector {
     }
 }
 
+/// Counts lines and the characters of the longest line.
+///
+/// Characters are counted only in lines with more bytes than the longest line has characters: no
+/// other line can be longer.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LineCounter {
+    newlines: u64,
+    longest: u64,
+    open_bytes: u64,
+    open: CharCounter,
+}
+
+impl LineCounter {
+    /// Takes the next bytes. `valid` is true if the whole lines in them are known to be UTF-8.
+    pub(super) fn push(&mut self, block: ByteBlock<'_>, valid: bool) {
+        let ByteBlock { bytes, newlines } = block;
+        let mut start = 0;
+        for end in newlines.iter().map(|end| *end as usize) {
+            self.end_line(&bytes[start..end], valid);
+            start = end + 1;
+        }
+        self.open_bytes += (bytes.len() - start) as u64;
+        self.open.push(&bytes[start..]);
+    }
+
+    /// Returns the number of newlines so far.
+    pub(super) fn newlines(&self) -> u64 {
+        self.newlines
+    }
+
+    /// Returns the number of lines so far. The last one counts with or without its newline.
+    pub(super) fn count(&self) -> u64 {
+        self.newlines + u64::from(self.open_bytes > 0)
+    }
+
+    /// Returns the characters of the longest line.
+    pub(super) fn longest(&self) -> u64 {
+        self.longest.max(self.open.count())
+    }
+
+    #[inline]
+    fn end_line(&mut self, rest: &[u8], valid: bool) {
+        self.newlines += 1;
+        if self.open_bytes == 0 && valid {
+            if rest.len() as u64 > self.longest {
+                self.longest = self.longest.max(count_valid(rest));
+            }
+            return;
+        }
+        if self.open_bytes + rest.len() as u64 > self.longest {
+            self.open.push(rest);
+            self.longest = self.longest.max(self.open.count());
+            self.open = CharCounter::default();
+        } else if self.open_bytes > 0 {
+            self.open = CharCounter::default();
+        }
+        self.open_bytes = 0;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,5 +238,32 @@ mod tests {
         assert_eq!(text.first_invalid(), None);
         text.push(b"\x82c\xff");
         assert_eq!(text.first_invalid(), Some(2));
+    }
+
+    #[test]
+    fn lines_and_the_longest() {
+        let cases: [(&str, u64, u64); 8] = [
+            ("", 0, 0),
+            ("\n", 1, 0),
+            ("a", 1, 1),
+            ("a\n", 1, 1),
+            ("a\nbcd", 2, 3),
+            ("abc\n\nde\n", 3, 3),
+            ("\u{e9}\u{e9}\u{e9}\nabcd\n", 2, 4),
+            ("\u{20ac}\u{20ac}\nabc\nx", 3, 3),
+        ];
+        for (text, lines, longest) in cases {
+            for step in 1..=text.len().max(1) {
+                let mut found = LineCounter::default();
+                for part in text.as_bytes().chunks(step) {
+                    found.push(ByteBlock::new(part, &mut Vec::new()), step % 2 == 0);
+                }
+                assert_eq!(
+                    (found.count(), found.longest()),
+                    (lines, longest),
+                    "{text:?} by {step}"
+                );
+            }
+        }
     }
 }

@@ -40,11 +40,11 @@ const LINES: usize = 80;
 /// The cost of a token. A cost in [`COSTS`] is a square root.
 const TOKEN: u64 = 90 * 90;
 
-/// Bits of each part of a [`Window`].
+/// Bits of each part of a [`ByteWindow`].
 const PART: u32 = 21;
 /// The places of a digit in a group of three.
 const PLACES: usize = 3;
-/// The parts of a [`Window`] that a byte adds, by the digits directly before it.
+/// The parts of a [`ByteWindow`] that a byte adds, by the digits directly before it.
 static ADDED: [[u64; 256]; PLACES] = added();
 
 /// Estimates the tokens of a stream.
@@ -62,13 +62,13 @@ pub(super) struct TokenCounter {
 #[derive(Debug, Clone, Default)]
 struct CostEstimate {
     cost: u64,
-    window: Option<Window>,
+    window: Option<ByteWindow>,
 }
 
 /// The last bytes. The lowest part is the index of a cost in [`COSTS`], to which the last three
 /// bytes add; the last two have added to the second part, and the last to the third.
 #[derive(Debug, Clone, Copy)]
-struct Window {
+struct ByteWindow {
     parts: u64,
     /// The digits at the end, modulo [`PLACES`].
     digits: usize,
@@ -111,7 +111,7 @@ impl CostEstimate {
         let mut window = match self.window {
             Some(window) => window,
             None => match rest.next() {
-                Some(first) => Window::default().next(*first),
+                Some(first) => ByteWindow::default().next(*first),
                 None => return,
             },
         };
@@ -134,14 +134,14 @@ impl CostEstimate {
     }
 }
 
-impl Default for Window {
+impl Default for ByteWindow {
     /// Returns the window after a newline.
     fn default() -> Self {
         Self { parts: ADDED[0][usize::from(b'\n')], digits: 0 }
     }
 }
 
-impl Window {
+impl ByteWindow {
     #[inline]
     fn next(self, byte: u8) -> Self {
         let parts = (self.parts >> PART) + ADDED[self.digits][usize::from(byte)];

@@ -1,8 +1,9 @@
-//! The interface between a view and the artifact that it shows.
+//! What a view reads: its subject, and the interfaces to content, filters and redaction.
 
 use std::io;
+use std::io::Write;
 
-use crate::model::{Analysis, Filters, Limits, Place, Record, Redactor};
+use crate::model::{Analysis, Limits, Place, Record};
 
 /// Bytes that can be read at any offset: an artifact on disk, or a slice in a test.
 ///
@@ -193,6 +194,81 @@ impl std::fmt::Debug for Subject<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Subject").field("place", self.place).finish_non_exhaustive()
     }
+}
+
+/// Writes the input of a filter. Ends when all is written, when writing fails because the filter
+/// has stopped reading, or when its second argument returns true.
+pub type Feed<'a> = dyn Fn(&mut dyn Write, &dyn Fn() -> bool) -> io::Result<()> + Sync + 'a;
+
+/// A runner of filters that contains their faults.
+///
+/// One line of jq can run for ever, use up all memory, or recurse until the stack overflows, and
+/// the last of these ends its process. So an implementation runs a filter in a process of its own,
+/// with limits.
+pub trait Filters: Send + Sync {
+    /// Runs one filter: passes it what `feed` writes, and its output to `take`. Ends it when `take`
+    /// returns false or `expired` returns true. Returns the errors of `feed` and `take`, and of
+    /// starting the process.
+    fn run(
+        &self,
+        feed: &Feed<'_>,
+        expired: &dyn Fn() -> bool,
+        take: &mut dyn FnMut(&[u8]) -> io::Result<bool>,
+    ) -> io::Result<FilterOutcome>;
+}
+
+/// The end of a filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FilterOutcome {
+    /// It ended by itself, at the end of its input or before.
+    Done,
+    /// It was ended because its output so far was enough.
+    Enough,
+    /// Its time was up.
+    OutOfTime,
+    /// It exceeded its memory limit.
+    OutOfMemory,
+    /// It recursed until its stack overflowed.
+    TooDeep,
+    /// It failed otherwise; the text says how.
+    Failed(String),
+    /// It was not started: no runner is available.
+    Unavailable,
+}
+
+/// A runner for subjects that run no filter.
+#[derive(Debug, Clone, Copy)]
+pub struct NoFilters;
+
+impl Filters for NoFilters {
+    fn run(
+        &self,
+        _: &Feed<'_>,
+        _: &dyn Fn() -> bool,
+        _: &mut dyn FnMut(&[u8]) -> io::Result<bool>,
+    ) -> io::Result<FilterOutcome> {
+        Ok(FilterOutcome::Unavailable)
+    }
+}
+
+/// Masks the secrets in text that a view makes itself, such as what a filter prints. The content of
+/// its subject is masked already.
+pub trait Redactor: Send + Sync {
+    /// Returns the names that masks can have.
+    fn names(&self) -> &[String];
+
+    /// Returns `text` with its secrets masked, of the same length.
+    fn text(&self, text: &str) -> String;
+
+    /// Returns a writer to `out` that masks the secrets in what it is given. It may hold bytes back
+    /// until it is finished.
+    fn writer<'a>(&'a self, out: &'a mut dyn Write) -> Box<dyn RedactingWriter + 'a>;
+}
+
+/// A writer that masks secrets.
+pub trait RedactingWriter: Write {
+    /// Writes what is held back. No byte may follow.
+    fn finish(&mut self) -> io::Result<()>;
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
-//! The names of an artifact for its reader.
+//! Names of an artifact for its readers: place, handle, reference.
 
-use crate::model::RelPath;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Component, Record, RelPath};
 
 /// The root of a tree as its readers name it, such as `/ctx`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,9 +96,78 @@ impl Place {
     }
 }
 
+/// The directories of artifacts, for names without a directory.
+const FOLDERS: [&str; 2] = ["artifacts/tool", "artifacts/terminal"];
+/// The extensions that a bare call id may stand for.
+const EXTENSIONS: [&str; 3] = ["", ".json", ".txt"];
+const SCHEME: &str = "ctx://";
+
+/// Returns the handle of an artifact (`formats.md`, section 3), a relative path.
+///
+/// It is `<conversation>/<call id>` if ctxfs made up the id of the call, a UUID;
+/// `<conversation>/<file name>` for any other output of a tool; `<conversation>/<path>` for any
+/// other file. [`readings`] resolves each of them.
+pub fn handle(record: &Record, conversation: &str, path: &str) -> String {
+    let name = path.strip_prefix("artifacts/tool/").filter(|name| !name.contains('/'));
+    let name = name.unwrap_or(path);
+    let stem = name.rsplit_once('.').map(|(stem, _)| stem);
+    let call = record.provenance.call.as_deref();
+    let made_up = stem.filter(|stem| call == Some(*stem) && uuid::Uuid::try_parse(stem).is_ok());
+    format!("{conversation}/{}", made_up.unwrap_or(name))
+}
+
+/// Returns the files that `text` may mean, the most literal first. It is a handle, a reference such
+/// as `ctx://c7/artifacts/tool/9f3k.txt`, or an absolute path that ends like one.
+///
+/// Every component is checked, so none of the paths leaves its conversation. The caller finds out
+/// which of them exist.
+pub fn readings(text: &str) -> Vec<(Component, RelPath)> {
+    if text.starts_with('/') {
+        return text.match_indices("/artifacts/").filter_map(|(at, _)| split(text, at)).collect();
+    }
+    let text = text.strip_prefix(SCHEME).unwrap_or(text);
+    let Some((conversation, rest)) = text.split_once('/') else { return Vec::new() };
+    let Ok(conversation) = Component::new(conversation) else { return Vec::new() };
+    let mut paths = vec![rest.to_owned()];
+    if Component::new(rest).is_ok() {
+        let named = |folder| EXTENSIONS.map(|extension| format!("{folder}/{rest}{extension}"));
+        paths.extend(FOLDERS.into_iter().flat_map(named));
+    }
+    let paths = paths.into_iter().filter_map(|path| RelPath::new(path).ok());
+    paths.map(|path| (conversation.clone(), path)).collect()
+}
+
+/// Splits a path into conversation and file at `at`, where `/artifacts/` begins.
+fn split(text: &str, at: usize) -> Option<(Component, RelPath)> {
+    let conversation = text[..at].rsplit('/').next()?;
+    Some((Component::new(conversation).ok()?, RelPath::new(&text[at + 1..]).ok()?))
+}
+
+/// A reference to a file of a conversation, small enough to keep in it (`formats.md`, section 5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextRef {
+    /// `ctx://<conversation>/<path>`.
+    pub id: String,
+    /// `artifact`, `history` or `catalog`; in a manifest also `closed`, for what its reader may not
+    /// read, and `unread`, for a place that could not be listed.
+    pub kind: String,
+    /// MIME type, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Bytes, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub byte_size: Option<u64>,
+    /// Time of creation, in milliseconds since the epoch.
+    pub created_at: i64,
+    /// Tool, call, size and type in a few words.
+    pub hint: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Provenance;
 
     #[test]
     fn without_files_a_path_is_the_reference() {
@@ -104,5 +175,88 @@ mod tests {
         let place = Place::new(Root::REFERENCES, "c7", &path);
         assert_eq!(place.file(), place.reference());
         assert_eq!(Place::new("/ctx/", "c7", &path).file(), "/ctx/c7/artifacts/tool/x.txt");
+    }
+
+    const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+    fn found(text: &str) -> Vec<String> {
+        readings(text).iter().map(|(id, path)| format!("{id}:{path}")).collect()
+    }
+
+    fn handle_of(call: Option<&str>, conversation: &str, path: &str) -> String {
+        let provenance = Provenance { call: call.map(str::to_owned), ..Provenance::default() };
+        handle(&Record { provenance, ..Record::default() }, conversation, path)
+    }
+
+    #[test]
+    fn a_handle_names_the_call_that_ctxfs_made_up_and_else_the_file() {
+        let path = format!("artifacts/tool/{ID}.txt");
+        let session = format!("session-{ID}");
+        assert_eq!(handle_of(Some(ID), &session, &path), format!("{session}/{ID}"));
+        assert_eq!(handle_of(None, "c7", &path), format!("c7/{ID}.txt"));
+        assert_eq!(handle_of(Some("9f3k"), "c7", "artifacts/tool/9f3k.txt"), "c7/9f3k.txt");
+        let deeper = "artifacts/tool/a/9f3k.txt";
+        assert_eq!(handle_of(None, "c7", deeper), format!("c7/{deeper}"));
+        assert_eq!(
+            handle_of(None, "c7", "artifacts/terminal/s1.log"),
+            "c7/artifacts/terminal/s1.log"
+        );
+    }
+
+    #[test]
+    fn every_handle_reads_as_its_file() {
+        for path in [
+            "artifacts/tool/9f3k.txt",
+            "artifacts/tool/9f3k",
+            "artifacts/tool/a/b.txt",
+            "artifacts/terminal/s1.log",
+            "history/messages.jsonl",
+            &format!("artifacts/tool/{ID}.json"),
+        ] {
+            for call in [None, Some(ID)] {
+                let handle = handle_of(call, "c7", path);
+                assert!(found(&handle).contains(&format!("c7:{path}")), "{handle}");
+            }
+        }
+    }
+
+    #[test]
+    fn references_and_absolute_paths_are_read_too() {
+        assert_eq!(found("ctx://c7/artifacts/tool/x"), ["c7:artifacts/tool/x"]);
+        assert_eq!(found("/home/ann/ctx/c7/artifacts/tool/x"), ["c7:artifacts/tool/x"]);
+        assert_eq!(
+            found("/a/artifacts/c7/artifacts/tool/x"),
+            ["a:artifacts/c7/artifacts/tool/x", "c7:artifacts/tool/x"]
+        );
+    }
+
+    #[test]
+    fn nothing_leaves_its_conversation() {
+        for text in [
+            "",
+            "/",
+            "..",
+            "c7",
+            "c7/",
+            "c7//x",
+            "../x",
+            "c7/../c8/x",
+            "c7/..",
+            "./x",
+            "c7/./x",
+            "ctx://../x",
+            "ctx:///x",
+            ".ctxfs/status.json",
+            "c7/.ctxfs-manifest",
+            "/etc/passwd",
+            "c7/a\0b",
+            "c7/a\nb",
+            "/x/../artifacts/tool/x",
+            "c7/artifacts/tool/../../../c8/x",
+        ] {
+            assert_eq!(found(text), <[String; 0]>::default(), "{text:?}");
+        }
+        let long = "x".repeat(256);
+        assert!(found(&format!("c7/{long}")).is_empty());
     }
 }

@@ -10,10 +10,10 @@ use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input as Text};
 use regex_automata::meta::Regex;
-use regex_automata::{Anchored, Input, PatternID};
+use regex_automata::util::syntax;
+use regex_automata::{Anchored, Input, PatternID, meta};
 
-use crate::redact::rules::{Match, RuleError, compile, group};
-use crate::redact::sets::{Before, SecretPattern, Tail};
+use crate::redact::sets::{PatternPrefix, PatternTail, SecretPattern};
 
 /// Most characters of the first and of the second part of a JSON Web Token.
 const JWT_HEADER: usize = 1000;
@@ -38,11 +38,11 @@ pub(super) struct KnownPatterns {
 }
 
 struct KnownPattern {
-    before: Before,
+    before: PatternPrefix,
     regex: Regex,
     /// The group that is the secret, if `tail` is none.
     group: Option<usize>,
-    tail: Tail,
+    tail: PatternTail,
 }
 
 /// A place where a pattern may match. In order, the first that does is the next match.
@@ -72,8 +72,18 @@ pub(super) struct Run {
     pub(super) looked: usize,
 }
 
+/// A match of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Match {
+    pub(super) rule: usize,
+    pub(super) start: usize,
+    /// The range of the secret.
+    pub(super) inner: Range<usize>,
+    pub(super) end: usize,
+}
+
 impl KnownPatterns {
-    pub(super) fn new(patterns: &[&SecretPattern]) -> Result<Self, RuleError> {
+    pub(super) fn new(patterns: &[&SecretPattern]) -> Option<Self> {
         let mut compiled = Vec::new();
         let mut beginnings: Vec<&str> = Vec::new();
         let mut owners = Vec::new();
@@ -89,9 +99,9 @@ impl KnownPatterns {
             .ascii_case_insensitive(true)
             .kind(Some(AhoCorasickKind::DFA))
             .build(&beginnings)
-            .map_err(|_| RuleError::TooLarge)?;
+            .ok()?;
         let beginnings = (!owners.is_empty()).then_some(finder);
-        Ok(Self { beginnings, owners, patterns: compiled })
+        Some(Self { beginnings, owners, patterns: compiled })
     }
 
     /// Returns the places in `bytes`, from `from` on, where a pattern may match, in order.
@@ -104,9 +114,11 @@ impl KnownPatterns {
             let pattern = self.owners[found.pattern().as_usize()];
             let mut add = |start: usize| candidates.push(PatternStart { start, pattern });
             match self.patterns[pattern].before {
-                Before::Anything => add(found.start()),
-                Before::Break => starts_after_break(bytes, found.start()).into_iter().for_each(add),
-                Before::Scheme => starts_of_scheme(bytes, found.start()).for_each(&mut add),
+                PatternPrefix::Anything => add(found.start()),
+                PatternPrefix::Break => {
+                    starts_after_break(bytes, found.start()).into_iter().for_each(add)
+                }
+                PatternPrefix::Scheme => starts_of_scheme(bytes, found.start()).for_each(&mut add),
             }
         }
         candidates.sort_unstable();
@@ -126,13 +138,13 @@ impl KnownPatterns {
         let found = regex.search(&input)?.range();
         // What a tail follows is the end of the match, and always has the same length.
         let (inner, end) = match tail {
-            Tail::None => (secret(regex, *group, &input, &found), found.end),
-            Tail::Jwt => {
+            PatternTail::None => (secret(regex, *group, &input, &found), found.end),
+            PatternTail::Jwt => {
                 let start = found.end - JWT_OBJECT.len() - JWT_PART;
                 let end = runs.jwt_end(bytes, start)?;
                 (start..end, end)
             }
-            Tail::Value => {
+            PatternTail::Value => {
                 let start = found.end - VALUE_LEAST;
                 let (value, end) = runs.value_end(bytes, start)?;
                 (start..value, end)
@@ -205,6 +217,27 @@ impl Run {
         }
         self.range = range;
     }
+}
+
+/// Memory of the compiled patterns.
+const PATTERN_BYTES: usize = 10 << 20;
+/// The name of the group in a user's pattern that is the secret.
+const SECRET: &str = "secret";
+
+/// Compiles `regexes` into one, or returns none if they are too large together.
+pub(super) fn compile(regexes: &[&str]) -> Option<Regex> {
+    Regex::builder()
+        .configure(meta::Config::new().nfa_size_limit(Some(PATTERN_BYTES)).utf8_empty(false))
+        .syntax(syntax::Config::new().utf8(false).multi_line(true))
+        .build_many(regexes)
+        .ok()
+}
+
+/// Returns the group of a pattern that is the secret.
+pub(super) fn group(regex: &Regex, pattern: PatternID) -> Option<usize> {
+    let info = regex.group_info();
+    let first = (info.group_len(pattern) > 1).then_some(1);
+    info.to_index(pattern, SECRET).or(first)
 }
 
 fn is_in_token(byte: u8) -> bool {

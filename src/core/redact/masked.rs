@@ -1,13 +1,121 @@
-//! Content with its secrets masked.
+//! The masking of content block by block. The result for a block depends only on the content and
+//! the block's position, so that all readers see the same bytes.
+//!
+//! ```text
+//!   |<- LINE ->|<------ REACH ------>|<----- BLOCK ----->|<------ REACH ------>|
+//!      the search begins at a line       the block that      the ends of secrets
+//!      that begins here                  is masked           that begin in it
+//! ```
+//!
+//! A secret of at most [`REACH`] bytes is masked whole in each block that it overlaps. Blocks in
+//! the middle of a longer one may show a part of it.
 
 use std::io;
+use std::io::Write;
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::model::{Content, LinesBefore, read_pieces};
-use crate::redact::block::Window;
-use crate::redact::{BLOCK, SecretRules};
+use crate::model::{Content, LinesBefore, RedactingWriter, Redactor, read_pieces};
+use crate::redact::rules::{LINE, REACH, SecretRules};
+
+/// Bytes of a block: so many that searching around it costs little.
+pub const BLOCK: u64 = 256 * 1024;
+/// The part of content that must be read to mask a block.
+pub(super) struct MaskWindow {
+    /// The bytes to read.
+    pub(super) bytes: Range<u64>,
+    /// The block.
+    pub(super) block: Range<u64>,
+}
+
+impl MaskWindow {
+    /// Returns the window of a block, by number, in content of `length` bytes.
+    pub(super) fn of(number: u64, length: u64) -> Self {
+        let start = (number * BLOCK).min(length);
+        let end = (start + BLOCK).min(length);
+        let from = start.saturating_sub((REACH + LINE) as u64);
+        let to = end.saturating_add(REACH as u64).min(length);
+        Self { bytes: from..to, block: start..end }
+    }
+
+    /// Returns the masked block, or none if `is_over` returns true before. `bytes` are those of the
+    /// window, or fewer if the content has become shorter.
+    pub(super) fn mask(
+        &self,
+        rules: &SecretRules,
+        bytes: &[u8],
+        is_over: &dyn Fn() -> bool,
+    ) -> Option<Vec<u8>> {
+        let block = self.inside(bytes);
+        let from = self.first(bytes, block.start);
+        let mut masked = bytes[block.clone()].to_vec();
+        for secret in rules.secrets_in_time(bytes, from..block.end, is_over)? {
+            let (start, end) =
+                (secret.range.start.max(block.start), secret.range.end.min(block.end));
+            if start < end {
+                let part = start - secret.range.start..end - secret.range.start;
+                masked[start - block.start..end - block.start]
+                    .copy_from_slice(&secret.mask(bytes)[part]);
+            }
+        }
+        Some(masked)
+    }
+
+    /// Returns the range of the block in `bytes`.
+    fn inside(&self, bytes: &[u8]) -> Range<usize> {
+        let inside = |offset: u64| ((offset - self.bytes.start) as usize).min(bytes.len());
+        inside(self.block.start)..inside(self.block.end)
+    }
+
+    /// Returns the index in `bytes` at which the search begins.
+    fn first(&self, bytes: &[u8], block: usize) -> usize {
+        if self.bytes.start == 0 {
+            return 0;
+        }
+        let latest = block.saturating_sub(REACH);
+        memchr::memrchr(b'\n', &bytes[..latest]).map_or(latest, |newline| newline + 1)
+    }
+}
+
+/// Returns the bytes that are read to mask those in `range`, which is not empty, of content of
+/// `length` bytes.
+pub fn read_to_mask(range: &Range<u64>, length: u64) -> Range<u64> {
+    let first = MaskWindow::of(range.start / BLOCK, length);
+    let last = MaskWindow::of(range.end.saturating_sub(1) / BLOCK, length);
+    first.bytes.start..last.bytes.end
+}
+
+/// Returns the masks for the secrets that begin in a block, by number, each with its offset. The
+/// content has `length` bytes, which `read` reads.
+///
+/// The masks must be written before the next block is requested: they may extend into it.
+pub fn masks<E>(
+    rules: &SecretRules,
+    number: u64,
+    length: u64,
+    read: impl FnOnce(u64, usize) -> Result<Vec<u8>, E>,
+) -> Result<Vec<(u64, Vec<u8>)>, E> {
+    let window = MaskWindow::of(number, length);
+    let bytes = read(window.bytes.start, (window.bytes.end - window.bytes.start) as usize)?;
+    let block = window.inside(&bytes);
+    let from = window.first(&bytes, block.start);
+    let secrets = rules.secrets(&bytes, from..block.end).into_iter();
+    let begin_here = secrets.filter(|secret| secret.range.start >= block.start);
+    let masks = begin_here.filter_map(|secret| {
+        let mask = secret.mask(&bytes);
+        let changes = mask != bytes[secret.range.clone()];
+        changes.then_some((window.bytes.start + secret.range.start as u64, mask))
+    });
+    Ok(masks.collect())
+}
+
+/// Returns how many bytes of content of `length` bytes have masks that stay the same when it grows.
+/// A secret at its end may yet continue.
+pub fn settled(length: u64) -> u64 {
+    length.saturating_sub(REACH as u64)
+}
 
 /// Content with its secrets masked: of the same length, and equal except for the secrets.
 ///
@@ -30,7 +138,7 @@ impl<'a> Masked<'a> {
         if let Some((_, block)) = last.filter(|(kept, _)| *kept == number) {
             return Ok(block);
         }
-        let window = Window::of(number, self.content.len());
+        let window = MaskWindow::of(number, self.content.len());
         let length = (window.bytes.end - window.bytes.start) as usize;
         let bytes = self.content.bytes(window.bytes.start, length)?;
         let masked = window.mask(self.rules, &bytes, &|| self.content.is_over());
@@ -69,6 +177,107 @@ impl Content for Masked<'_> {
 impl std::fmt::Debug for Masked<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Masked").field("rules", self.rules).finish_non_exhaustive()
+    }
+}
+
+/// A writer that passes bytes on with their secrets masked, as [`Masked`](crate::redact::Masked)
+/// shows them.
+///
+/// It holds back bytes that may be part of a secret: a block and its surroundings, some 300 KiB.
+/// `finish` writes them; flushing does not. After an error, nothing more can be written.
+pub struct MaskingWriter<'a, W> {
+    rules: &'a SecretRules,
+    out: W,
+    /// The bytes from `offset` on: those not yet written, and those before them that the search
+    /// needs.
+    held: Vec<u8>,
+    offset: u64,
+    /// The number of the next block.
+    number: u64,
+}
+
+impl<'a, W: Write> MaskingWriter<'a, W> {
+    /// Returns a writer to `out`.
+    pub fn new(rules: &'a SecretRules, out: W) -> Self {
+        Self { rules, out, held: Vec::new(), offset: 0, number: 0 }
+    }
+
+    /// Writes the rest. No byte may follow.
+    pub fn finish(&mut self) -> io::Result<()> {
+        while self.number * BLOCK < self.seen() {
+            self.emit(self.seen())?;
+        }
+        Ok(())
+    }
+
+    /// Returns the underlying writer.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
+    /// Returns the underlying writer. What is still held back is lost.
+    pub fn into_inner(self) -> W {
+        self.out
+    }
+
+    fn seen(&self) -> u64 {
+        self.offset + self.held.len() as u64
+    }
+
+    /// Writes the next block of content that is known up to `end`, and drops the bytes that no
+    /// later block needs.
+    fn emit(&mut self, end: u64) -> io::Result<()> {
+        let window = MaskWindow::of(self.number, end);
+        let inside = |offset: u64| (offset - self.offset) as usize;
+        let bytes = &self.held[inside(window.bytes.start)..inside(window.bytes.end)];
+        let masked = window.mask(self.rules, bytes, &|| false);
+        self.out.write_all(&masked.expect("it has time"))?;
+        self.number += 1;
+        let needed = MaskWindow::of(self.number, self.seen().max(self.number * BLOCK)).bytes.start;
+        let needed = needed.min(self.seen());
+        self.held.drain(..inside(needed));
+        self.offset = needed;
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for MaskingWriter<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.held.extend_from_slice(bytes);
+        while self.seen() >= (self.number + 1) * BLOCK + REACH as u64 {
+            self.emit((self.number + 1) * BLOCK + REACH as u64)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl<W: Write> RedactingWriter for MaskingWriter<'_, W> {
+    fn finish(&mut self) -> io::Result<()> {
+        MaskingWriter::finish(self)
+    }
+}
+
+impl Redactor for SecretRules {
+    fn names(&self) -> &[String] {
+        SecretRules::names(self)
+    }
+
+    fn text(&self, text: &str) -> String {
+        self.mask_text(text)
+    }
+
+    fn writer<'a>(&'a self, out: &'a mut dyn Write) -> Box<dyn RedactingWriter + 'a> {
+        Box::new(MaskingWriter::new(self, out))
+    }
+}
+
+impl<W> std::fmt::Debug for MaskingWriter<'_, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MaskingWriter").field("offset", &self.offset).finish_non_exhaustive()
     }
 }
 

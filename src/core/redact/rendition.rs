@@ -23,12 +23,12 @@ pub(super) struct Rendition {
     /// The text.
     pub(super) text: Vec<u8>,
     /// For each byte of the text, the bytes of the original that it was made from.
-    places: Vec<Place>,
+    places: Vec<SourceRange>,
 }
 
 /// A range of the original. A window of content is far smaller than 4 GiB.
 #[derive(Clone, Copy)]
-struct Place {
+struct SourceRange {
     start: u32,
     end: u32,
 }
@@ -58,7 +58,7 @@ pub(super) fn each_rendition(bytes: &[u8], visit: &mut dyn FnMut(&Rendition)) {
 
 impl Rendition {
     fn of(bytes: &[u8]) -> Self {
-        let places = (0..bytes.len() as u32).map(|at| Place { start: at, end: at + 1 });
+        let places = (0..bytes.len() as u32).map(|at| SourceRange { start: at, end: at + 1 });
         Self { text: bytes.to_vec(), places: places.collect() }
     }
 
@@ -141,7 +141,7 @@ impl Rendition {
             };
             decoded.copy(self, kept..escape);
             let (start, end) = (self.places[escape], self.places[escape + length - 1]);
-            let place = Place { start: start.start, end: end.end };
+            let place = SourceRange { start: start.start, end: end.end };
             decoded.text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
             decoded.places.resize(decoded.text.len(), place);
             at = escape + length;

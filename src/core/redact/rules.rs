@@ -6,22 +6,21 @@ use std::sync::LazyLock;
 use std::vec;
 
 use regex::bytes::Regex;
-use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, PatternID, meta};
 
-use crate::redact::block::REACH;
-use crate::redact::known::{KnownPatterns, KnownRuns, PatternStart, Run};
+use crate::redact::known::{KnownPatterns, KnownRuns, Match, PatternStart, Run, compile, group};
 use crate::redact::mask;
 use crate::redact::sets::{PatternSet, SecretCheck};
 
-/// Memory of the compiled patterns.
-const PATTERN_BYTES: usize = 10 << 20;
+/// Bytes of the longest secret, with the bytes that its pattern needs around it.
+pub(super) const REACH: usize = 16 * 1024;
+/// Bytes before [`REACH`] in which the beginning of a line is searched for. A search that begins
+/// inside a line may mistake part of a word for a whole one.
+pub(super) const LINE: usize = 4 * 1024;
 /// Bytes of the longest name of a rule, which appears in every mask.
 const NAME_BYTES: usize = 32;
 /// Bytes of the longest last line of a private key.
 const KEY_END_BYTES: usize = 71;
-/// The name of the group in a user's pattern that is the secret.
-const SECRET: &str = "secret";
 
 /// A rule of the user's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,18 +78,8 @@ struct CompiledRule {
     group: Option<usize>,
 }
 
-/// A match of a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Match {
-    pub(super) rule: usize,
-    pub(super) start: usize,
-    /// The range of the secret.
-    pub(super) inner: Range<usize>,
-    pub(super) end: usize,
-}
-
 /// A secret that was found.
-pub(super) struct Secret<'a> {
+pub(super) struct FoundSecret<'a> {
     pub(super) name: &'a str,
     pub(super) range: Range<usize>,
 }
@@ -103,7 +92,8 @@ impl SecretRules {
         }
         let known: Vec<_> = sets.iter().flat_map(|set| set.patterns).collect();
         let regexes: Vec<&str> = own.iter().map(|rule| rule.regex.as_str()).collect();
-        let regex = if own.is_empty() { None } else { Some(compile(&regexes)?) };
+        let regex =
+            if own.is_empty() { None } else { Some(compile(&regexes).ok_or(RuleError::TooLarge)?) };
         let mut patterns = Vec::new();
         for (number, rule) in own.iter().enumerate() {
             let group = regex.as_ref().and_then(|regex| group(regex, PatternID::must(number)));
@@ -121,7 +111,8 @@ impl SecretRules {
                 names.push(name.clone());
             }
         }
-        let (known, own_count) = (KnownPatterns::new(&known)?, own.len());
+        let (known, own_count) =
+            (KnownPatterns::new(&known).ok_or(RuleError::TooLarge)?, own.len());
         Ok(Self { own: regex, known, own_count, patterns, names })
     }
 
@@ -136,7 +127,7 @@ impl SecretRules {
         &'a self,
         bytes: &'b [u8],
         from: usize,
-    ) -> impl Iterator<Item = Secret<'a>> + use<'a, 'b> {
+    ) -> impl Iterator<Item = FoundSecret<'a>> + use<'a, 'b> {
         let mut matches = Matches::new(self, bytes, from);
         let mut at = from;
         std::iter::from_fn(move || {
@@ -157,13 +148,13 @@ impl SecretRules {
         bytes: &[u8],
         found: &Match,
         runs: &mut KnownRuns,
-    ) -> (Option<Secret<'_>>, usize) {
+    ) -> (Option<FoundSecret<'_>>, usize) {
         let CompiledRule { name, check, .. } = &self.patterns[found.rule];
         let Some(end) = accepted(bytes, &found.inner, *check, runs) else {
             return (None, found.inner.start.max(found.start + 1));
         };
         let range = widened(found.inner.start..end, found.start);
-        (Some(Secret { name, range }), end.max(found.end).max(found.start + 1))
+        (Some(FoundSecret { name, range }), end.max(found.end).max(found.start + 1))
     }
 }
 
@@ -271,22 +262,6 @@ fn check(number: usize, rule: &Rule) -> Result<(), RuleError> {
         RuleError::Regex(number, last.trim_start_matches("error: ").trim().to_owned())
     })?;
     if regex.is_match(b"") { Err(RuleError::Empty(number)) } else { Ok(()) }
-}
-
-/// Compiles `regexes` into one.
-pub(super) fn compile(regexes: &[&str]) -> Result<meta::Regex, RuleError> {
-    meta::Regex::builder()
-        .configure(meta::Config::new().nfa_size_limit(Some(PATTERN_BYTES)).utf8_empty(false))
-        .syntax(syntax::Config::new().utf8(false).multi_line(true))
-        .build_many(regexes)
-        .map_err(|_| RuleError::TooLarge)
-}
-
-/// Returns the group of a pattern that is the secret.
-pub(super) fn group(regex: &meta::Regex, pattern: PatternID) -> Option<usize> {
-    let info = regex.group_info();
-    let first = (info.group_len(pattern) > 1).then_some(1);
-    info.to_index(pattern, SECRET).or(first)
 }
 
 /// Returns the end of the secret that begins with `inner`, or none if that is no secret.

@@ -10,10 +10,9 @@
 
 use std::ops::Range;
 
-use crate::redact::block::{LINE, REACH};
+use crate::redact::mask;
 use crate::redact::rendition::{each_rendition, escape_around};
-use crate::redact::rules::Secret;
-use crate::redact::{SecretRules, mask};
+use crate::redact::rules::{FoundSecret, LINE, REACH, SecretRules};
 
 /// Bytes that are looked at together for an escape.
 const CHUNK: usize = 256;
@@ -21,7 +20,11 @@ const CHUNK: usize = 256;
 impl SecretRules {
     /// Returns the secrets in `bytes` that begin in `range`, in order. The search begins at its
     /// start. No two of them overlap.
-    pub(super) fn secrets<'a>(&'a self, bytes: &'a [u8], range: Range<usize>) -> Vec<Secret<'a>> {
+    pub(super) fn secrets<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        range: Range<usize>,
+    ) -> Vec<FoundSecret<'a>> {
         self.secrets_in_time(bytes, range, &|| false).unwrap_or_default()
     }
 
@@ -31,8 +34,8 @@ impl SecretRules {
         bytes: &'a [u8],
         range: Range<usize>,
         is_over: &dyn Fn() -> bool,
-    ) -> Option<Vec<Secret<'a>>> {
-        let begins = |secret: &Secret<'_>| secret.range.start < range.end;
+    ) -> Option<Vec<FoundSecret<'a>>> {
+        let begins = |secret: &FoundSecret<'_>| secret.range.start < range.end;
         let mut found: Vec<_> = self.find(bytes, range.start).take_while(begins).collect();
         let mut late = is_over();
         for part in near_escapes(bytes, &range) {
@@ -44,7 +47,7 @@ impl SecretRules {
                 for secret in self.find(&rendition.text, 0) {
                     let Range { start, end } = rendition.original(&secret.range);
                     let range = part.start + start..part.start + end;
-                    found.push(Secret { range, ..secret });
+                    found.push(FoundSecret { range, ..secret });
                 }
             });
         }
@@ -74,7 +77,7 @@ impl SecretRules {
     }
 }
 
-impl Secret<'_> {
+impl FoundSecret<'_> {
     /// Returns the text that replaces the secret in `bytes`, of the same length.
     pub(super) fn mask(&self, bytes: &[u8]) -> Vec<u8> {
         mask::mask(self.name, &bytes[self.range.clone()])

@@ -5,7 +5,7 @@
 //!
 //! A pattern is tried where one of its beginnings stands, and there alone. So it must be short but
 //! for its end, which may repeat without a limit. Where more of it may be long, its regex ends with
-//! the least that must follow, and its [`Tail`] has the rest: text that begins a match often and
+//! the least that must follow, and its [`PatternTail`] has the rest: text that begins a match often and
 //! never completes it is not scanned again from each beginning.
 
 /// A set of patterns under a name, for the setting `redact.sets`.
@@ -25,15 +25,15 @@ pub(super) struct SecretPattern {
     pub(super) label: &'static str,
     /// What each match begins with, in upper or lower case.
     pub(super) beginnings: &'static [&'static str],
-    pub(super) before: Before,
+    pub(super) before: PatternPrefix,
     pub(super) regex: &'static str,
-    pub(super) tail: Tail,
+    pub(super) tail: PatternTail,
     pub(super) check: SecretCheck,
 }
 
 /// What a match of a pattern has before one of its beginnings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Before {
+pub(super) enum PatternPrefix {
     /// Nothing, and anything may stand there.
     Anything,
     /// A word boundary, or an escaped line break or tab.
@@ -44,7 +44,7 @@ pub(super) enum Before {
 
 /// What follows the part of a match that its regex has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tail {
+pub(super) enum PatternTail {
     /// Nothing.
     None,
     /// The rest of the first part of a JSON Web Token, and the other two.
@@ -75,9 +75,9 @@ macro_rules! token {
         SecretPattern {
             label: $label,
             beginnings: &$beginnings,
-            before: Before::Break,
+            before: PatternPrefix::Break,
             regex: concat!(r"(?-u)(?:\b|\\[nrt])(", $regex, ")"),
-            tail: Tail::$tail,
+            tail: PatternTail::$tail,
             check: SecretCheck::None,
         }
     };
@@ -92,14 +92,14 @@ macro_rules! assigned {
         SecretPattern {
             label: $label,
             beginnings: &$beginnings,
-            before: Before::Anything,
+            before: PatternPrefix::Anything,
             regex: concat!(
                 r"(?-u)",
                 $name,
                 r#"\\?["']?\s{0,4}(?::=|=>|=|:)\s{0,4}\\?["']?"#,
                 $value
             ),
-            tail: Tail::$tail,
+            tail: PatternTail::$tail,
             check: SecretCheck::$check,
         }
     };
@@ -113,9 +113,9 @@ pub const SETS: &[PatternSet] = &[
         patterns: &[SecretPattern {
             label: "private-key",
             beginnings: &["-----BEGIN "],
-            before: Before::Anything,
+            before: PatternPrefix::Anything,
             regex: r"(?-u)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
-            tail: Tail::None,
+            tail: PatternTail::None,
             check: SecretCheck::Key,
         }],
     },
@@ -207,9 +207,9 @@ pub const SETS: &[PatternSet] = &[
             SecretPattern {
                 label: "slack-webhook",
                 beginnings: &["hooks.slack.com/"],
-                before: Before::Anything,
+                before: PatternPrefix::Anything,
                 regex: r"(?-u)hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_-]{20,})",
-                tail: Tail::None,
+                tail: PatternTail::None,
                 check: SecretCheck::None,
             },
         ],
@@ -269,9 +269,9 @@ pub const SETS: &[PatternSet] = &[
             SecretPattern {
                 label: "authorization",
                 beginnings: &["bearer"],
-                before: Before::Break,
+                before: PatternPrefix::Break,
                 regex: r"(?-u)\b(?i:bearer)\s{1,4}([A-Za-z0-9._~+/=-]{20,})",
-                tail: Tail::None,
+                tail: PatternTail::None,
                 check: SecretCheck::Mixed,
             },
         ],
@@ -282,9 +282,9 @@ pub const SETS: &[PatternSet] = &[
         patterns: &[SecretPattern {
             label: "url-password",
             beginnings: &["://"],
-            before: Before::Scheme,
+            before: PatternPrefix::Scheme,
             regex: r#"(?-u)\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@"'<>\\]{0,100}:([^\s/@"'<>\\]{3,200})@"#,
-            tail: Tail::None,
+            tail: PatternTail::None,
             check: SecretCheck::Literal,
         }],
     },

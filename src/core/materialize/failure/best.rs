@@ -1,4 +1,8 @@
-//! The best of the error lines, in bounded memory.
+//! What is reported of the error lines, in bounded memory: the best lines, and search terms.
+
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
 
 use crate::materialize::failure::rules::Rank;
 use crate::model::{ErrorLine, ErrorRank, LinePosition};
@@ -20,19 +24,19 @@ const TRACE_LINES: u64 = 300;
 pub(super) struct BestLines {
     ranks: [RankLines; ErrorRank::COUNT],
     /// The last line of a stack trace that may have a deeper cause.
-    trace: Option<Candidate>,
+    trace: Option<ErrorCandidate>,
 }
 
 /// The first and the last lines of one rank.
 #[derive(Debug, Clone, Default)]
 struct RankLines {
-    first: Vec<Candidate>,
-    last: Vec<Candidate>,
+    first: Vec<ErrorCandidate>,
+    last: Vec<ErrorCandidate>,
 }
 
 /// A line that may be shown.
 #[derive(Debug, Clone, Copy)]
-struct Candidate {
+struct ErrorCandidate {
     at: ErrorLine,
     /// A hash of the text without its numbers.
     likeness: u64,
@@ -41,7 +45,7 @@ struct Candidate {
 impl BestLines {
     /// Adds a line. In a chain of causes only the innermost is kept as a cause.
     pub(super) fn add(&mut self, likeness: u64, rank: Rank, at: ErrorLine) {
-        let line = Candidate { at, likeness };
+        let line = ErrorCandidate { at, likeness };
         match rank {
             Rank::Trace if self.goes_on(at) => self.end_trace(ErrorRank::Outer),
             Rank::Heading | Rank::Trace => self.end_trace(ErrorRank::Cause),
@@ -54,7 +58,7 @@ impl BestLines {
     pub(super) fn best(&self) -> Vec<ErrorLine> {
         let mut ended = self.clone();
         ended.end_trace(ErrorRank::Cause);
-        let ranks: Vec<Vec<Candidate>> = ended.ranks.iter().map(RankLines::lines).collect();
+        let ranks: Vec<Vec<ErrorCandidate>> = ended.ranks.iter().map(RankLines::lines).collect();
         let mut counts: Vec<usize> =
             ranks.iter().zip(SHARE).map(|(lines, share)| lines.len().min(share)).collect();
         let mut room = SHOWN.saturating_sub(counts.iter().sum());
@@ -78,7 +82,7 @@ impl BestLines {
     }
 
     /// Keeps a line under its rank. The last exit line is the one that counts.
-    fn keep(&mut self, mut line: Candidate, rank: ErrorRank) {
+    fn keep(&mut self, mut line: ErrorCandidate, rank: ErrorRank) {
         line.at.rank = rank;
         self.ranks[rank as usize].add(line, rank == ErrorRank::Exit);
     }
@@ -86,7 +90,7 @@ impl BestLines {
 
 impl RankLines {
     /// Adds a line. Of lines that look alike the first is kept, or with `newest` the last.
-    fn add(&mut self, mut line: Candidate, newest: bool) {
+    fn add(&mut self, mut line: ErrorCandidate, newest: bool) {
         if let Some(kept) = self.like(&line) {
             kept.at.times += line.at.times;
             if !newest {
@@ -94,7 +98,7 @@ impl RankLines {
                 return;
             }
             line.at.times = kept.at.times;
-            let other = |kept: &Candidate| kept.likeness != line.likeness;
+            let other = |kept: &ErrorCandidate| kept.likeness != line.likeness;
             self.first.retain(other);
             self.last.retain(other);
         }
@@ -108,21 +112,90 @@ impl RankLines {
         }
     }
 
-    fn like(&mut self, line: &Candidate) -> Option<&mut Candidate> {
-        let alike = |kept: &&mut Candidate| kept.likeness == line.likeness;
+    fn like(&mut self, line: &ErrorCandidate) -> Option<&mut ErrorCandidate> {
+        let alike = |kept: &&mut ErrorCandidate| kept.likeness == line.likeness;
         self.first.iter_mut().chain(&mut self.last).find(alike)
     }
 
-    fn lines(&self) -> Vec<Candidate> {
-        let mut lines: Vec<Candidate> = self.first.iter().chain(&self.last).copied().collect();
+    fn lines(&self) -> Vec<ErrorCandidate> {
+        let mut lines: Vec<ErrorCandidate> = self.first.iter().chain(&self.last).copied().collect();
         lines.sort_by_key(|line| line.at.line);
         lines
     }
 }
 
 /// Returns `count` of `lines`: three quarters from the beginning, the rest from the end.
-fn ends(lines: &[Candidate], count: usize) -> impl Iterator<Item = Candidate> {
+fn ends(lines: &[ErrorCandidate], count: usize) -> impl Iterator<Item = ErrorCandidate> {
     let tail = if count < lines.len() { count / 4 } else { 0 };
     let (head, rest) = lines.split_at(count - tail);
     head.iter().chain(&rest[rest.len() - tail..]).copied().collect::<Vec<_>>().into_iter()
 }
+
+/// The most terms that are offered.
+const MOST_TERMS: usize = 6;
+/// The terms that may be offered, better ones first. As regular expressions they match themselves.
+pub(super) const SEARCH_TERMS: [&str; 26] = [
+    "Caused by",
+    "panicked",
+    "Traceback",
+    "Exception",
+    "Error",
+    "ERROR",
+    "FATAL",
+    "fatal",
+    "panic",
+    "FAILED",
+    "FAIL",
+    "error",
+    "assert",
+    "Expected:",
+    "ERR!",
+    "Killed",
+    "Segmentation fault",
+    "out of memory",
+    "timeout",
+    "timed out",
+    "refused",
+    "Permission denied",
+    "No such file",
+    "not found",
+    "failed",
+    "exit code",
+];
+
+/// Returns the candidates that occur on a line, a bit each.
+pub(super) fn terms_in(line: &[u8]) -> u32 {
+    let found = TERM_SEARCHER.find_overlapping_iter(line);
+    found.fold(0, |terms, found| terms | 1 << found.pattern().as_u32())
+}
+
+/// The candidates that occurred on the lines of each rank, a bit each.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SearchTerms {
+    occurred: [u32; ErrorRank::COUNT],
+}
+
+impl SearchTerms {
+    /// Adds the terms of a line, a bit each.
+    pub(super) fn add(&mut self, terms: u32, rank: Rank) {
+        self.occurred[rank.kept() as usize] |= terms;
+    }
+
+    /// Returns the terms, those on the most telling lines first. If one term contains another, only
+    /// one of them is returned.
+    pub(super) fn best(&self) -> Vec<String> {
+        let mut best: Vec<&str> = Vec::new();
+        for occurred in self.occurred {
+            for (index, word) in SEARCH_TERMS.iter().enumerate() {
+                let told = best.iter().any(|chosen| chosen.contains(word) || word.contains(chosen));
+                if occurred >> index & 1 == 1 && !told && best.len() < MOST_TERMS {
+                    best.push(word);
+                }
+            }
+        }
+        best.into_iter().map(str::to_owned).collect()
+    }
+}
+
+static TERM_SEARCHER: LazyLock<AhoCorasick> =
+    LazyLock::new(|| AhoCorasick::new(SEARCH_TERMS).expect("the candidates are few and short"));

@@ -1,6 +1,5 @@
-//! Error lines that announce what follows them.
+//! Error lines that announce the lines after them.
 
-use crate::materialize::failure::comparison::{is_comparison, is_side};
 use crate::materialize::failure::rules::Rank;
 use crate::materialize::pattern::Pattern;
 use crate::model::ErrorRank;
@@ -19,12 +18,12 @@ const CAUSE: Rank = Rank::Is(ErrorRank::Cause);
 /// The line that earlier lines announced, and the last line number where it may be.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Expectation {
-    expected: Option<(Expected, u64)>,
+    expected: Option<(AnnouncedKind, u64)>,
 }
 
 /// A kind of line that was announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expected {
+pub(super) enum AnnouncedKind {
     /// The message of a panic, on the next line.
     Message,
     /// The exception that ends a Python traceback, on the first line that is not indented.
@@ -52,25 +51,25 @@ impl Expectation {
         }
         let indented = line.first().is_none_or(u8::is_ascii_whitespace);
         match expected {
-            Expected::Message => (!line.is_empty()).then_some(CAUSE),
-            Expected::Sides => is_side(line).then_some(CAUSE),
-            Expected::Causes if !indented || line.is_empty() || STATUS.is_match(line) => {
+            AnnouncedKind::Message => (!line.is_empty()).then_some(CAUSE),
+            AnnouncedKind::Sides => is_side(line).then_some(CAUSE),
+            AnnouncedKind::Causes if !indented || line.is_empty() || STATUS.is_match(line) => {
                 self.end(None)
             }
-            Expected::Causes => Some(Rank::Trace),
-            Expected::Exception if indented => None,
-            Expected::Exception => self.end(PYTHON.is_match(line).then_some(CAUSE)),
+            AnnouncedKind::Causes => Some(Rank::Trace),
+            AnnouncedKind::Exception if indented => None,
+            AnnouncedKind::Exception => self.end(PYTHON.is_match(line).then_some(CAUSE)),
         }
     }
 
     /// Notes what the error line `number` announces.
-    pub(super) fn expect(&mut self, announced: Option<Expected>, number: u64) {
+    pub(super) fn expect(&mut self, announced: Option<AnnouncedKind>, number: u64) {
         let Some(expected) = announced else { return };
         let lines = match expected {
-            Expected::Message => 1,
-            Expected::Exception => TRACEBACK_LINES,
-            Expected::Sides => SIDES_LINES,
-            Expected::Causes => CAUSES_LINES,
+            AnnouncedKind::Message => 1,
+            AnnouncedKind::Exception => TRACEBACK_LINES,
+            AnnouncedKind::Sides => SIDES_LINES,
+            AnnouncedKind::Causes => CAUSES_LINES,
         };
         self.expected = Some((expected, number + lines));
     }
@@ -82,20 +81,20 @@ impl Expectation {
 }
 
 /// Returns what an error line announces.
-pub(super) fn announced_by(line: &[u8]) -> Option<Expected> {
+pub(super) fn announced_by(line: &[u8]) -> Option<AnnouncedKind> {
     if line.starts_with(TRACEBACK.as_bytes()) {
-        Some(Expected::Exception)
+        Some(AnnouncedKind::Exception)
     } else if line == CAUSED_BY.as_bytes() {
-        Some(Expected::Causes)
+        Some(AnnouncedKind::Causes)
     } else if PANICKED.is_match(line) {
-        Some(Expected::Message)
+        Some(AnnouncedKind::Message)
     } else {
-        is_comparison(line).then_some(Expected::Sides)
+        is_comparison(line).then_some(AnnouncedKind::Sides)
     }
 }
 
 /// The texts of lines that announce others.
-pub(super) const TEXTS: [&str; 3] = [TRACEBACK, CAUSED_BY, "panicked at"];
+pub(super) const ANNOUNCEMENTS: [&str; 3] = [TRACEBACK, CAUSED_BY, "panicked at"];
 const TRACEBACK: &str = "Traceback (most recent call last)";
 const CAUSED_BY: &str = "Caused by:";
 
@@ -104,3 +103,48 @@ static PANICKED: Pattern = Pattern::with("panicked at", r"panicked at \S+:\d+:\d
 static STATUS: Pattern =
     Pattern::new(r"^ {2,}(Running `|(Compiling|Checking|Dirty|Fresh) \S+ v\d)");
 static PYTHON: Pattern = Pattern::new(r"^[A-Za-z_][\w.]*(:|$)");
+
+/// Returns true for a line that tells that two values differ. Their lines follow.
+pub fn is_comparison(line: impl AsRef<[u8]>) -> bool {
+    COMPARISON.is_match(line)
+}
+
+/// Returns true for a line with a value that was compared.
+pub fn is_side(line: impl AsRef<[u8]>) -> bool {
+    SIDE.is_match(line)
+}
+
+/// The patterns of such lines.
+pub(super) const COMPARISON_PATTERNS: [&str; 2] = [
+    r"assertion `.*` failed|assertion failed: `\(|^\s*(Error:\s+)?(expect\(.*\)\.|Not equal)|AssertionError|Error Trace|^\s*Failure/Error: ",
+    r"^\s*(left|right|(?i:expected|received|actual|got|want)( .{0,20})?)\s?: ?\S",
+];
+
+static COMPARISON: Pattern = Pattern::new(COMPARISON_PATTERNS[0]);
+static SIDE: Pattern = Pattern::new(COMPARISON_PATTERNS[1]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comparisons_and_their_sides_are_told_from_other_lines() {
+        for line in [
+            "assertion `left == right` failed: the sum is off",
+            "    expect(received).toBe(expected) // Object.is equality",
+            "        \tError:      \tNot equal: ",
+            "AssertionError: expected 7 to equal 8",
+        ] {
+            assert!(is_comparison(line), "{line}");
+        }
+        for line in ["error: expected `;`", "assert!(a == b);", "the sides are not equal"] {
+            assert!(!is_comparison(line), "{line}");
+        }
+        for line in ["  left: 41", "    Expected: 8", "got value : 7", "\texpected: \"a\""] {
+            assert!(is_side(line), "{line}");
+        }
+        for line in ["the left: side", "expected:", "right of way", "- Expected  - 1"] {
+            assert!(!is_side(line), "{line}");
+        }
+    }
+}

@@ -4,10 +4,8 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use crate::materialize::failure::neighbourhood;
-use crate::materialize::fragments::Fragments;
-
-pub(super) use crate::materialize::failure::neighbourhood::CONTEXT_BYTES;
+use aho_corasick::{AhoCorasick, Input, MatchKind, Span, packed};
+use memchr::{memchr, memmem, memrchr};
 
 /// At most 64 fragments, so that they are searched for with vector instructions, and of at least
 /// four bytes: a shorter one halves the speed. The first letter is left out where it may be a
@@ -81,14 +79,14 @@ pub(super) const FRAGMENTS: [&str; 63] = [
 /// Returns the offset of the first fragment from `at` on that tells something where it stands.
 /// `bytes` are whole lines, or one line with [`CONTEXT_BYTES`] after what is examined of it.
 pub(super) fn find(bytes: &[u8], at: usize) -> Option<usize> {
-    telling(bytes, at).map(|found| found.start)
+    find_telling(bytes, at).map(|found| found.start)
 }
 
 /// Returns true if a fragment that tells something is in the first `length` bytes of a line, which
 /// has [`CONTEXT_BYTES`] after them or ends.
-pub(super) fn is_in(line: &[u8], length: usize) -> bool {
+pub(super) fn has_telling(line: &[u8], length: usize) -> bool {
     let seen = &line[..line.len().min(length + CONTEXT_BYTES)];
-    telling(seen, 0).is_some_and(|found| found.end <= length)
+    find_telling(seen, 0).is_some_and(|found| found.end <= length)
 }
 
 /// Returns true if a fragment is in `word`.
@@ -96,10 +94,10 @@ pub(super) fn has_fragment(word: &[u8]) -> bool {
     SEARCHER.find(word, 0).is_some()
 }
 
-fn telling(bytes: &[u8], mut at: usize) -> Option<Range<usize>> {
+fn find_telling(bytes: &[u8], mut at: usize) -> Option<Range<usize>> {
     loop {
         let found = SEARCHER.find(bytes, at)?;
-        if neighbourhood::tells(bytes, &found) {
+        if is_telling(bytes, &found) {
             return Some(found);
         }
         at = found.start + 1;
@@ -108,6 +106,101 @@ fn telling(bytes: &[u8], mut at: usize) -> Option<Range<usize>> {
 
 static SEARCHER: LazyLock<Fragments> = LazyLock::new(|| Fragments::new(&FRAGMENTS));
 
+/// Bytes after a fragment that are looked at.
+pub(super) const CONTEXT_BYTES: usize = 48;
+/// Bytes before a fragment that are looked at: `exited with error status`.
+const BEFORE_BYTES: usize = 24;
+/// Values that say that there was no error.
+const NO_ERROR_VALUES: [&[u8]; 7] = [b"null", b"false", b"0", b"\"\"", b"[]", b"{}", b"none"];
+
+/// Returns true if the fragment at `found` tells something about its line. `bytes` has whole lines,
+/// or one with at least [`CONTEXT_BYTES`] after the fragment.
+pub(super) fn is_telling(bytes: &[u8], found: &Range<usize>) -> bool {
+    match &bytes[found.clone()] {
+        b"HTTP" => has_server_error(after(bytes, found.end)),
+        b"tatus" => {
+            has_server_error(after(bytes, found.end)) || is_of_exit(before(bytes, found.start))
+        }
+        b"rror" => !is_none(after(bytes, found.end)),
+        _ => true,
+    }
+}
+
+/// Returns what follows on the line.
+fn after(bytes: &[u8], end: usize) -> &[u8] {
+    let near = &bytes[end..bytes.len().min(end + CONTEXT_BYTES)];
+    &near[..memchr(b'\n', near).unwrap_or(near.len())]
+}
+
+/// Returns what comes before on the line.
+fn before(bytes: &[u8], start: usize) -> &[u8] {
+    let near = &bytes[start.saturating_sub(BEFORE_BYTES)..start];
+    &near[memrchr(b'\n', near).map_or(0, |newline| newline + 1)..]
+}
+
+/// Returns true if `text` has a number from 500 to 599.
+fn has_server_error(text: &[u8]) -> bool {
+    let mut from = 0;
+    while let Some(found) = memchr(b'5', &text[from..]) {
+        let at = from + found;
+        let is_start = at == 0 || !text[at - 1].is_ascii_alphanumeric();
+        let digits = text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        // A number that goes on behind the text may be one.
+        if is_start && (digits == 3 || (digits < 3 && at + digits == CONTEXT_BYTES)) {
+            return true;
+        }
+        from = at + digits;
+    }
+    false
+}
+
+fn is_of_exit(text: &[u8]) -> bool {
+    memmem::find(text, b"xit").is_some()
+}
+
+/// Returns true for `":null` and the like, which follows a key.
+fn is_none(text: &[u8]) -> bool {
+    let text = text.strip_prefix(b"s").unwrap_or(text);
+    let Some(value) = text.strip_prefix(b"\":") else { return false };
+    let value = value.strip_prefix(b" ").unwrap_or(value);
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    NO_ERROR_VALUES.iter().any(|none| {
+        let rest = value.strip_prefix(*none);
+        rest.is_some_and(|rest| !rest.first().is_some_and(is_word))
+    })
+}
+
+/// A searcher for several fragments at once.
+pub(super) enum Fragments {
+    Packed(packed::Searcher),
+    /// The fallback for machines without the vector instructions.
+    Automaton(AhoCorasick),
+}
+
+impl Fragments {
+    /// Compiles the fragments: at most 64, so that they are searched for with vector instructions,
+    /// and none shorter than three bytes. If several match at one offset, the first in the list is
+    /// found.
+    pub(super) fn new(fragments: &[&str]) -> Self {
+        if let Some(packed) = packed::Searcher::new(fragments) {
+            return Self::Packed(packed);
+        }
+        let automaton =
+            AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(fragments);
+        Self::Automaton(automaton.expect("the fragments are few and short"))
+    }
+
+    /// Returns the range of the first fragment from `at` on.
+    pub(super) fn find(&self, bytes: &[u8], at: usize) -> Option<Range<usize>> {
+        let span = Span::from(at..bytes.len());
+        let found = match self {
+            Self::Packed(packed) => packed.find_in(bytes, span),
+            Self::Automaton(automaton) => automaton.find(Input::new(bytes).span(span)),
+        };
+        found.map(|found| found.start()..found.end())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,5 +208,42 @@ mod tests {
     #[test]
     fn no_fragment_is_so_short_that_it_slows_the_search() {
         assert!(FRAGMENTS.iter().all(|fragment| fragment.len() >= 4));
+    }
+
+    fn telling(line: &str, fragment: &str) -> bool {
+        let text = format!("HTTP 500\n{line}\n 503\n");
+        let start = text.find(line).unwrap() + line.find(fragment).unwrap();
+        is_telling(text.as_bytes(), &(start..start + fragment.len()))
+    }
+
+    #[test]
+    fn the_neighbours_of_a_fragment_say_if_it_tells_something() {
+        for (line, fragment, tells) in [
+            ("\"GET / HTTP/1.1\" 502 1 status=502", "HTTP", true),
+            ("\"GET / HTTP/1.1\" 200 1502 status=200", "HTTP", false),
+            ("\"GET / HTTP/1.1\" 200 1 status=200", "tatus", false),
+            ("\"GET / HTTP/1.1\" 200 1 status=", "tatus", false),
+            ("{\"status\": 503}", "tatus", true),
+            ("{\"status\": \"x503\"}", "tatus", false),
+            ("exit status 2", "tatus", true),
+            ("exited with error status: 2", "tatus", true),
+            ("{\"error\":null}", "rror", false),
+            ("{\"errors\": [], \"a\": 1}", "rror", false),
+            ("{\"errors\":0}", "rror", false),
+            ("{\"errors\":\"\"}", "rror", false),
+            ("{\"errors\":05}", "rror", true),
+            ("{\"error\":nullable}", "rror", true),
+            ("{\"error\":\"no\"}", "rror", true),
+            ("error: x", "rror", true),
+            ("panicked", "anic", true),
+        ] {
+            assert_eq!(telling(line, fragment), tells, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_number_at_the_end_of_what_is_seen_may_be_one() {
+        let line = format!("HTTP{}5031", " ".repeat(CONTEXT_BYTES - 2));
+        assert!(is_telling(line.as_bytes(), &(0..4)));
     }
 }

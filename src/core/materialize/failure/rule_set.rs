@@ -5,18 +5,22 @@
 //! are tried, and compiled when they are first tried. A single automaton for these, too, would have
 //! more states than any cache can hold: each combination of words is another state.
 
+use std::fmt;
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::bytes::{Regex, RegexBuilder};
-
-use crate::materialize::failure::starts::LinePatterns;
-use crate::materialize::failure::{literals, starts};
+use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::util::pool::Pool;
+use regex_automata::util::syntax;
+use regex_automata::{Anchored, Input, MatchKind, PatternSet};
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 /// Bytes of the states of a pattern's automaton that a thread keeps.
 const AUTOMATON_BYTES: usize = 256 << 10;
 /// Words of a set of patterns.
-const WORDS: usize = 2;
+const BIT_WORDS: usize = 2;
 
 /// Patterns in their order.
 pub(super) struct RuleSet {
@@ -39,21 +43,21 @@ struct RulePattern {
 
 /// A set of patterns, a bit each.
 #[derive(Debug, Clone, Copy, Default)]
-struct RuleBits([u64; WORDS]);
+struct RuleBits([u64; BIT_WORDS]);
 
 impl RuleSet {
     /// Prepares at most 128 patterns.
     pub(super) fn new(patterns: impl IntoIterator<Item = &'static str>) -> Self {
         let pattern = |text| RulePattern { text, compiled: OnceLock::new() };
         let patterns: Vec<RulePattern> = patterns.into_iter().map(pattern).collect();
-        assert!(patterns.len() <= u64::BITS as usize * WORDS, "patterns without a bit");
+        assert!(patterns.len() <= u64::BITS as usize * BIT_WORDS, "patterns without a bit");
         let (mut texts, mut called): (Vec<Vec<u8>>, Vec<RuleBits>) = Default::default();
         let mut always = RuleBits::default();
-        let is_start = |index: &usize| starts::is_of_start(patterns[*index].text);
+        let is_start = |index: &usize| is_of_start(patterns[*index].text);
         let (of_start, others): (Vec<usize>, Vec<usize>) = (0..patterns.len()).partition(is_start);
         for index in others {
             let pattern = &patterns[index];
-            let Some(literals) = literals::of(pattern.text) else {
+            let Some(literals) = required_literals(pattern.text) else {
                 always.add(index);
                 continue;
             };
@@ -124,6 +128,136 @@ impl RuleBits {
     }
 }
 
+/// The length from which on more bytes of a literal make little difference.
+const LONG_LITERAL: usize = 6;
+
+/// Returns texts in lower case, one of which occurs, in any case, in whatever matches `pattern`.
+/// Returns `None` if the pattern has no such texts.
+fn required_literals(pattern: &str) -> Option<Vec<Vec<u8>>> {
+    let parsed = ParserBuilder::new().unicode(false).utf8(false).build().parse(pattern);
+    required(&parsed.ok()?)
+}
+
+fn required(hir: &Hir) -> Option<Vec<Vec<u8>>> {
+    match hir.kind() {
+        HirKind::Literal(_) | HirKind::Class(_) => only(hir).map(|text| vec![text]),
+        HirKind::Capture(capture) => required(&capture.sub),
+        HirKind::Repetition(repetition) if repetition.min > 0 => required(&repetition.sub),
+        HirKind::Alternation(parts) => {
+            let all: Option<Vec<_>> = parts.iter().map(required).collect();
+            all.map(|texts| texts.concat())
+        }
+        HirKind::Concat(parts) => required_in_turn(parts),
+        _ => None,
+    }
+}
+
+/// Returns the most telling literals of parts that follow each other.
+fn required_in_turn(parts: &[Hir]) -> Option<Vec<Vec<u8>>> {
+    let mut all: Vec<Vec<Vec<u8>>> = Vec::new();
+    let mut run: Vec<u8> = Vec::new();
+    for part in parts.iter().filter(|part| !matches!(part.kind(), HirKind::Look(_))) {
+        if let Some(text) = only(part) {
+            run.extend(text);
+            continue;
+        }
+        all.push(vec![std::mem::take(&mut run)]);
+        all.extend(required(part));
+    }
+    all.push(vec![run]);
+    all.into_iter()
+        .filter(|texts| texts.iter().all(|text| !text.is_empty()))
+        .max_by_key(|texts| telling(texts))
+}
+
+/// Returns how well `texts` tell lines apart: long ones do, and few.
+fn telling(texts: &[Vec<u8>]) -> (usize, usize) {
+    let shortest = texts.iter().map(Vec::len).min().unwrap_or(0);
+    (shortest.min(LONG_LITERAL), usize::MAX - texts.len())
+}
+
+/// Returns the only text that `hir` matches, apart from its case.
+fn only(hir: &Hir) -> Option<Vec<u8>> {
+    match hir.kind() {
+        HirKind::Literal(literal) => Some(literal.0.to_ascii_lowercase()),
+        HirKind::Class(Class::Bytes(class)) => {
+            let mut ranges = class.ranges().iter().map(|range| (range.start(), range.end()));
+            let (first, end) = ranges.next()?;
+            let letter = first.to_ascii_lowercase();
+            let is_same = |(start, end): (u8, u8)| start == end && start == letter;
+            (first == end && ranges.all(is_same)).then(|| vec![letter])
+        }
+        HirKind::Capture(capture) => only(&capture.sub),
+        HirKind::Concat(parts) => {
+            let texts: Option<Vec<_>> = parts.iter().map(only).collect();
+            texts.map(|texts| texts.concat())
+        }
+        _ => None,
+    }
+}
+
+/// Bytes of the automaton's states that a thread keeps.
+const CACHE_BYTES: usize = 1 << 20;
+/// The most repetitions of a part that count as few.
+const COUNTED: u32 = 8;
+
+/// Patterns that match only at the start of a line.
+struct LinePatterns {
+    automaton: DFA,
+    caches: Pool<Cache, Box<dyn Fn() -> Cache + Send + Sync>>,
+}
+
+impl LinePatterns {
+    /// Compiles patterns that [`is_of_start`] holds for.
+    pub(super) fn new(patterns: &[&str]) -> Self {
+        let config = DFA::config().match_kind(MatchKind::All).cache_capacity(CACHE_BYTES);
+        let automaton = DFA::builder()
+            .configure(config)
+            .syntax(syntax::Config::new().unicode(false).utf8(false))
+            .build_many(patterns)
+            .expect("the patterns of the source");
+        let copy = automaton.clone();
+        let caches = Pool::new(Box::new(move || copy.create_cache()) as Box<_>);
+        Self { automaton, caches }
+    }
+
+    /// Passes the indexes of the patterns that match `line` to `each`, in no particular order.
+    pub(super) fn matching(&self, line: &[u8], each: impl FnMut(usize)) {
+        let mut found = PatternSet::new(self.automaton.pattern_len());
+        let input = Input::new(line).anchored(Anchored::Yes);
+        let mut cache = self.caches.get();
+        self.automaton
+            .try_which_overlapping_matches(&mut cache, &input, &mut found)
+            .expect("the automaton never gives up");
+        found.iter().map(|pattern| pattern.as_usize()).for_each(each);
+    }
+}
+
+impl fmt::Debug for LinePatterns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinePatterns").finish_non_exhaustive()
+    }
+}
+
+/// Returns true if `pattern` matches only at the start of a line. Not if it counts bytes: each
+/// count would be another state.
+fn is_of_start(pattern: &str) -> bool {
+    let parsed = ParserBuilder::new().unicode(false).utf8(false).build().parse(pattern);
+    parsed
+        .is_ok_and(|hir| hir.properties().look_set_prefix().contains(Look::Start) && !counts(&hir))
+}
+
+fn counts(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Repetition(repetition) => {
+            repetition.max.is_some_and(|most| most > COUNTED) || counts(&repetition.sub)
+        }
+        HirKind::Capture(capture) => counts(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().any(counts),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,5 +285,54 @@ mod tests {
             bits.add(index);
         }
         assert_eq!(bits.iter().collect::<Vec<_>>(), members);
+    }
+
+    #[test]
+    fn one_literal_occurs_in_whatever_matches() {
+        for (pattern, literals) in [
+            ("^error: x", Some(vec!["error: x"])),
+            (r"^\s*([Ee]rror|Fatal): \S", Some(vec!["error", "fatal"])),
+            (r"(?i)\bgave up\b", Some(vec!["gave up"])),
+            (r"a{2,}b? timed? ?out", Some(vec![" time"])),
+            (r"x\d+(yes|no)long enough", Some(vec!["long enough"])),
+            (r"[ab]|c", None),
+            (r"^\d+$", None),
+            (r"(a|\d)", None),
+            (r"\xe2\x9c\x93|ok", Some(vec!["\u{2713}", "ok"])),
+        ] {
+            let found = required_literals(pattern);
+            let found: Option<Vec<&str>> = found
+                .as_ref()
+                .map(|texts| texts.iter().map(|text| str::from_utf8(text).unwrap()).collect());
+            assert_eq!(found, literals, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn patterns_of_a_start_are_told_from_others() {
+        for pattern in ["^a", "^a|^b", "(^a|^b)c", r"^\s*(x|y)$"] {
+            assert!(is_of_start(pattern), "{pattern}");
+        }
+        for pattern in ["a", "^a|b", "(^|x)a", "a$", "^.{0,60}a"] {
+            assert!(!is_of_start(pattern), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn all_patterns_that_match_are_found() {
+        let patterns = LinePatterns::new(&[r"^a.*\bc", "^a", r"^\s*b$", r"^\xe2\x97"]);
+        for (line, matching) in [
+            (&b"a b c"[..], &[0, 1][..]),
+            (b"abc", &[1]),
+            (b"  b", &[2]),
+            (b" a", &[]),
+            (b"\xe2\x97\xff", &[3]),
+            (b"", &[]),
+        ] {
+            let mut found = Vec::new();
+            patterns.matching(line, |index| found.push(index));
+            found.sort_unstable();
+            assert_eq!(found, matching, "{}", line.escape_ascii());
+        }
     }
 }

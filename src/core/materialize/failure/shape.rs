@@ -3,8 +3,13 @@
 //! The rules judge the shape. What most lines of an output share is so decided once, whatever
 //! names, paths and numbers are in it.
 
-use crate::materialize::failure::vocabulary;
-use crate::materialize::failure::vocabulary::SHORT;
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
+use crate::materialize::failure::best::SEARCH_TERMS;
+use crate::materialize::failure::expectation::{ANNOUNCEMENTS, COMPARISON_PATTERNS};
+use crate::materialize::failure::{noise, prefilter, rules};
 use crate::materialize::likeness::{exact, mixed, word};
 
 /// The fewest digits of a hexadecimal number.
@@ -12,7 +17,7 @@ const HEX_DIGITS: usize = 4;
 /// The most letters or digits in a row that are kept: as many as a rule counts.
 const RUN: usize = 20;
 /// Words whose shapes are remembered; a power of two.
-const WORDS: usize = 2048;
+const REMEMBERED_WORDS: usize = 2048;
 
 /// Makes the shapes of lines. Keeps its buffers from one line to the next.
 #[derive(Debug, Clone, Default)]
@@ -66,7 +71,7 @@ impl ShapeBuilder {
     /// Returns a hash of the shape of `line`, at a small part of the cost.
     pub(super) fn hash(&mut self, line: &[u8]) -> u64 {
         if self.words.is_empty() {
-            self.words.resize(WORDS, KnownWord::default());
+            self.words.resize(REMEMBERED_WORDS, KnownWord::default());
         }
         let Self { shape, words } = self;
         let (mut hash, mut at) = (0, 0);
@@ -126,7 +131,7 @@ fn number(digits: &[u8], before: Option<u8>, after: Option<&u8>) -> &'static [u8
 
 /// Adds the shape of a word, with which the line begins or not.
 fn add_word(word: &[u8], at_start: bool, shape: &mut Vec<u8>) {
-    if vocabulary::has(word, at_start) {
+    if is_known_word(word, at_start) {
         shape.extend_from_slice(word);
     } else {
         add_unknown(word, shape);
@@ -164,7 +169,7 @@ fn shape_of_word(
     buffer: &mut Vec<u8>,
 ) -> u64 {
     let hash = (exact(word) ^ u64::from(at_start) << 40) | 1;
-    let known = &mut words[hash as usize / 2 % WORDS];
+    let known = &mut words[hash as usize / 2 % REMEMBERED_WORDS];
     if known.word != hash {
         buffer.clear();
         add_word(word, at_start, buffer);
@@ -185,6 +190,72 @@ fn unit(word: &[u8]) -> Option<&[u8]> {
     let unit = &word[digits..];
     let is_unit = digits > 0 && unit.len() <= SHORT && unit.iter().all(u8::is_ascii_alphabetic);
     is_unit.then_some(unit)
+}
+
+/// The longest word that counts as known, whatever it is.
+const SHORT: usize = 3;
+
+/// Returns true if a word of more than [`SHORT`] letters that a rule knows is in `word`, whatever
+/// its case. Some words are known only at the start of a line.
+fn is_known_word(word: &[u8], at_start: bool) -> bool {
+    KNOWN_WORDS.is_match(word)
+        || (at_start && START_WORDS.is_match(word))
+        || word.iter().all(|byte| PERMISSIONS.contains(byte))
+}
+
+/// The letters of permissions, as `ls -l` prints them.
+const PERMISSIONS: &[u8] = b"-bcdlprwxstST";
+
+static KNOWN_WORDS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    let texts = rules::patterns()
+        .map(|pattern| start_words(pattern).1)
+        .chain(COMPARISON_PATTERNS)
+        .chain(ANNOUNCEMENTS)
+        .chain(noise::known_words())
+        .chain(prefilter::FRAGMENTS)
+        .chain(SEARCH_TERMS);
+    searcher(texts)
+});
+
+static START_WORDS: LazyLock<AhoCorasick> =
+    LazyLock::new(|| searcher(rules::patterns().map(|pattern| start_words(pattern).0)));
+
+fn searcher<'t>(texts: impl Iterator<Item = &'t str>) -> AhoCorasick {
+    let words: Vec<String> = texts.flat_map(words_of_pattern).collect();
+    let built = AhoCorasick::builder().ascii_case_insensitive(true).build(words);
+    built.expect("the words are few and short")
+}
+
+/// Returns the words of a pattern that match at the start of a line alone, and the rest of it.
+fn start_words(pattern: &str) -> (&str, &str) {
+    let group = pattern.strip_prefix(r"^\s*(").and_then(|rest| rest.split_once(')'));
+    match group {
+        Some((first, rest)) if rest.starts_with(r"\b") && !first.contains(['(', '[', '?']) => {
+            (first, rest)
+        }
+        _ => ("", pattern),
+    }
+}
+
+/// Returns the words of a pattern: letters in a row, without those that may be missing.
+fn words_of_pattern(pattern: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut rest = pattern.chars();
+    while let Some(next) = rest.next() {
+        if next.is_ascii_alphabetic() {
+            words.last_mut().expect("never empty").push(next);
+            continue;
+        }
+        match next {
+            '\\' if rest.next() == Some('x') => rest = rest.as_str().get(2..).unwrap_or("").chars(),
+            '[' => drop(rest.find(|end| *end == ']')),
+            '?' => drop(words.last_mut().expect("never empty").pop()),
+            _ => {}
+        }
+        words.push(String::new());
+    }
+    words.retain(|word| word.len() > SHORT);
+    words
 }
 
 #[cfg(test)]
@@ -232,5 +303,24 @@ mod tests {
         for (at, hash) in hashes.iter().enumerate().skip(1) {
             assert!(!hashes[..at].contains(hash) || at == 1, "{}", lines[at]);
         }
+    }
+
+    #[test]
+    fn the_words_of_a_start_are_those_of_its_group() {
+        assert_eq!(start_words(r"^\s*(use|type)\b.*;$"), ("use|type", r"\b.*;$"));
+        for other in [r"^\s*(ok|PASS)\s", r"^\s*((a)\b", r"^(type)\b", "type"] {
+            assert_eq!(start_words(other), ("", other));
+        }
+    }
+
+    #[test]
+    fn words_of_patterns_are_known() {
+        let pattern = r"(?i)\b(errors?|[Ff]ailed)\x22: \[cause\]: (timed? ?out|No such)";
+        assert_eq!(words_of_pattern(pattern), ["error", "ailed", "cause", "time", "such"]);
+        for known in ["Errors", "ConnectionError", "FAILED", "rwxr", "Caused", "html"] {
+            assert!(is_known_word(known.as_bytes(), false), "{known}");
+        }
+        assert!(!is_known_word(b"batch", true) && !is_known_word(b"customer", true));
+        assert!(is_known_word(b"return", true) && !is_known_word(b"return", false));
     }
 }

@@ -1,9 +1,8 @@
 use super::*;
-use crate::model::ErrorRank;
 
 fn found(bytes: &[u8]) -> Errors {
     let mut failures = FailureDetector::default();
-    failures.push(Block::new(bytes, &mut Vec::new()));
+    failures.push(ByteBlock::new(bytes, &mut Vec::new()));
     failures.finish()
 }
 
@@ -20,7 +19,7 @@ fn shown(text: &str) -> Vec<&str> {
 fn passes(text: &str) {
     for line in text.lines().map(str::as_bytes) {
         let looked_at =
-            rules::rank(&names::blanked(line)).is_none() || prefilter::find(line, 0).is_some();
+            rules::rank(&noise::blanked(line)).is_none() || prefilter::find(line, 0).is_some();
         assert!(looked_at, "no fragment stands in {}", String::from_utf8_lossy(line));
     }
 }

@@ -1,9 +1,9 @@
 //! The verdicts of the rules, remembered by the shapes of lines.
 
-use crate::materialize::failure::expectation::{Expected, announced_by};
+use crate::materialize::failure::expectation::{AnnouncedKind, announced_by};
 use crate::materialize::failure::rules::Rank;
 use crate::materialize::failure::shape::ShapeBuilder;
-use crate::materialize::failure::{names, rules, search_terms};
+use crate::materialize::failure::{best, noise, rules};
 
 /// The shapes that are remembered at first, and at most; powers of two. Few outputs have many, but
 /// source code has tens of thousands.
@@ -14,14 +14,14 @@ const MOST: usize = 32 << 10;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RankedLine {
     pub(super) rank: Rank,
-    pub(super) told: Told,
+    pub(super) told: LineHints,
 }
 
 /// The meaning of an error line besides its rank.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Told {
+pub(super) struct LineHints {
     /// The lines that it announces.
-    pub(super) announces: Option<Expected>,
+    pub(super) announces: Option<AnnouncedKind>,
     /// The search terms in it, a bit each.
     pub(super) terms: u32,
 }
@@ -79,20 +79,20 @@ impl Verdicts {
 
     /// Returns what `line` tells, which looks like an error only to those that know the line that
     /// announced it.
-    pub(super) fn told_by(&mut self, line: &[u8]) -> Told {
-        told_by(self.shapes.of(line))
+    pub(super) fn hints_of(&mut self, line: &[u8]) -> LineHints {
+        hints_of(self.shapes.of(line))
     }
 }
 
 /// Asks the rules about a shape.
 fn judge(shape: &[u8]) -> Option<RankedLine> {
-    let rank = rules::rank(&names::blanked(shape))?;
-    Some(RankedLine { rank, told: told_by(shape) })
+    let rank = rules::rank(&noise::blanked(shape))?;
+    Some(RankedLine { rank, told: hints_of(shape) })
 }
 
-fn told_by(shape: &[u8]) -> Told {
-    let terms = search_terms::in_line(&names::blanked(shape));
-    Told { announces: announced_by(shape), terms }
+fn hints_of(shape: &[u8]) -> LineHints {
+    let terms = best::terms_in(&noise::blanked(shape));
+    LineHints { announces: announced_by(shape), terms }
 }
 
 #[cfg(test)]
@@ -114,12 +114,12 @@ mod tests {
             let text = fs::read(output.unwrap().path().join("output")).unwrap();
             for line in text.split(|byte| *byte == b'\n') {
                 let line = bare(line.strip_suffix(b"\r").unwrap_or(line));
-                if !prefilter::is_in(line, line.len()) {
+                if !prefilter::has_telling(line, line.len()) {
                     continue;
                 }
                 lines += 1;
                 let found = verdicts.on(line).map(|verdict| verdict.rank);
-                if found != rules::rank(&names::blanked(line)) {
+                if found != rules::rank(&noise::blanked(line)) {
                     other.push(String::from_utf8_lossy(line).into_owned());
                 }
             }

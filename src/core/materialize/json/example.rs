@@ -1,10 +1,8 @@
 //! A filter of jq whose result shows something of JSON: the largest array or map.
 
-use crate::materialize::json::events::Events as _;
-use crate::materialize::json::record;
-use crate::materialize::json::record::Projection;
+use crate::materialize::json::filter::{Projection, ShapePath, is_map, key_step, record_fields};
+use crate::materialize::json::scan::Events as _;
 use crate::materialize::json::shape::{Shape, ShapeNode};
-use crate::materialize::json::steps::{ShapePath, is_map, key};
 use crate::materialize::json::trouble::{RESULT_BYTES, RESULTS};
 
 /// Levels that are searched.
@@ -54,7 +52,7 @@ pub(super) fn of_lines(shape: &Shape) -> Option<String> {
     if size(shape, root, 0) <= RESULT_BYTES {
         return Some("-m1 .".to_owned());
     }
-    let made = Projection::of_any(&record::fields(shape, root));
+    let made = Projection::of_any(&record_fields(shape, root));
     let is_object = root.objects == root.seen && !made.is_empty();
     Some(if is_object { printed("", &made) } else { "-m1 keys[:20]".to_owned() })
 }
@@ -93,7 +91,7 @@ fn collections<'s>(
         }));
     } else if node.arrays == 0 {
         for field in &node.fields {
-            if let Some(step) = key(&field.key) {
+            if let Some(step) = key_step(&field.key) {
                 collections(shape, shape.node(field.node), &path.key(&step), levels - 1, found);
             }
         }
@@ -114,7 +112,7 @@ impl<'s> Collection<'s> {
         if self.path.depth() == 0 && size(shape, item, 0) <= RESULT_BYTES && item.seen > 0 {
             return if item.objects > 0 || item.arrays > 0 { first } else { list(&path, item) };
         }
-        let made = Projection::of_any(&record::fields(shape, item));
+        let made = Projection::of_any(&record_fields(shape, item));
         if item.objects == item.seen && !made.is_empty() {
             return printed(&format!("{}|", self.path.each().filter(1)), &made);
         }

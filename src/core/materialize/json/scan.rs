@@ -3,10 +3,6 @@
 //! It accepts what RFC 8259 does. Bytes above 0x7F are accepted in strings unchecked: the caller
 //! makes sure that they are UTF-8.
 
-use crate::materialize::json::events::{Events, Scalar};
-use crate::materialize::json::nesting::Nesting;
-use crate::materialize::json::number::NumberState;
-
 /// The reason why the scanner stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ScanOutcome {
@@ -421,4 +417,209 @@ fn plain_run(bytes: &[u8]) -> usize {
     }
     let plain = |byte: &&u8| !matches!(**byte, b'"' | b'\\' | 0..0x20);
     words.len() * 8 + rest.iter().take_while(plain).count()
+}
+
+/// A value other than a string, an object and an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scalar {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool,
+    /// A number without fraction or exponent.
+    Int,
+    /// Any other number.
+    Float,
+}
+
+/// A receiver of the events of a scanner.
+///
+/// Each value has the events [`begins`](Self::begins); then [`scalar`](Self::scalar) or
+/// [`text`](Self::text), or the beginning of an object or array, the events of its content, and
+/// [`end`](Self::end); then [`ends`](Self::ends). Positions are indexes into the bytes of the
+/// current push, so a value may end in a later push than it began.
+///
+/// For receivers that copy values there are events of the tokens as well, each before the event of
+/// its meaning: [`bracket`](Self::bracket), [`comma`](Self::comma), [`colon`](Self::colon) and, for
+/// keys, strings, numbers and words, [`piece`](Self::piece).
+pub trait Events {
+    /// The most bytes of a key that are passed on, as written. The rest of a longer key is dropped.
+    const KEY_BYTES: usize = 0;
+    /// As `KEY_BYTES`, for strings and numbers.
+    const TEXT_BYTES: usize = 0;
+
+    /// The bytes of the next push begin at `offset` of the stream.
+    #[inline]
+    fn block(&mut self, _offset: u64) {}
+
+    /// A newline between tokens or values.
+    #[inline]
+    fn newline(&mut self) {}
+
+    /// A value begins with the byte at `at`.
+    #[inline]
+    fn begins(&mut self, _at: usize) {}
+
+    /// Returns true if the next value is to be passed on as written if it is a number.
+    #[inline]
+    fn reads_numbers(&self) -> bool {
+        true
+    }
+
+    /// The value is a word or a number. `written` is the word, or up to `TEXT_BYTES` of the number.
+    #[inline]
+    fn scalar(&mut self, _scalar: Scalar, _written: &[u8]) {}
+
+    /// The value is a string of `length` bytes as written, which begins with `start`.
+    #[inline]
+    fn text(&mut self, _start: &[u8], _length: u64) {}
+
+    /// The value is an object.
+    #[inline]
+    fn begin_object(&mut self) {}
+
+    /// The value is an array.
+    #[inline]
+    fn begin_array(&mut self) {}
+
+    /// The key of the value that comes next.
+    #[inline]
+    fn key(&mut self, _key: &[u8]) {}
+
+    /// The innermost object or array ends.
+    #[inline]
+    fn end(&mut self) {}
+
+    /// A value ends before the byte at `at`.
+    #[inline]
+    fn ends(&mut self, _at: usize) {}
+
+    /// An object or an array begins or ends with this byte.
+    #[inline]
+    fn bracket(&mut self, _byte: u8) {}
+
+    /// A comma.
+    #[inline]
+    fn comma(&mut self) {}
+
+    /// A colon.
+    #[inline]
+    fn colon(&mut self) {}
+
+    /// Bytes of a key, a string, a number or a word as written, with quotes. A token may come in
+    /// several pieces.
+    #[inline]
+    fn piece(&mut self, _bytes: &[u8]) {}
+
+    /// The stream is not JSON after all. No more events follow.
+    fn broken(&mut self) {}
+}
+
+/// Deepest nesting that is followed. At a bit a level that takes 128 KiB. Every JSON reader that
+/// was tried gives up far earlier.
+const MAX_DEPTH: usize = 1 << 20;
+
+/// The open brackets, a bit each: 1 for an object, 0 for an array.
+#[derive(Debug, Clone, Default)]
+struct Nesting {
+    bits: Vec<u64>,
+    depth: usize,
+    in_object: bool,
+}
+
+impl Nesting {
+    /// Returns true if no bracket is open.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.depth == 0
+    }
+
+    /// Returns true if the innermost open bracket is that of an object.
+    #[inline]
+    fn in_object(&self) -> bool {
+        self.in_object
+    }
+
+    /// Returns how many brackets are open.
+    pub(super) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Returns true if no further bracket can be opened.
+    fn is_full(&self) -> bool {
+        self.depth == MAX_DEPTH
+    }
+
+    /// Opens the bracket of an object or an array. None if too many are open.
+    #[inline]
+    pub(super) fn push(&mut self, object: bool) -> Option<()> {
+        if self.depth == MAX_DEPTH {
+            return None;
+        }
+        let (word, bit) = (self.depth / 64, self.depth % 64);
+        if word == self.bits.len() {
+            self.bits.push(0);
+        }
+        self.bits[word] = self.bits[word] & !(1 << bit) | u64::from(object) << bit;
+        self.depth += 1;
+        self.in_object = object;
+        Some(())
+    }
+
+    /// Closes the innermost bracket.
+    #[inline]
+    pub(super) fn pop(&mut self) {
+        self.depth -= 1;
+        self.in_object = self.depth > 0 && {
+            let top = self.depth - 1;
+            self.bits[top / 64] >> (top % 64) & 1 == 1
+        };
+    }
+}
+
+/// The last thing read of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NumberState {
+    Minus,
+    Zero,
+    Integer,
+    Point,
+    Fraction,
+    Exponent,
+    ExponentSign,
+    ExponentDigits,
+}
+
+impl NumberState {
+    /// Returns the state after `byte`, or none if the byte does not belong to the number.
+    #[inline]
+    pub(super) fn next(self, byte: u8) -> Option<Self> {
+        Some(match (self, byte) {
+            (Self::Integer, b'0'..=b'9') | (Self::Minus, b'1'..=b'9') => Self::Integer,
+            (Self::Minus, b'0') => Self::Zero,
+            (Self::Zero | Self::Integer, b'.') => Self::Point,
+            (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
+            (Self::Zero | Self::Integer | Self::Fraction, b'e' | b'E') => Self::Exponent,
+            (Self::Exponent, b'+' | b'-') => Self::ExponentSign,
+            (Self::Exponent | Self::ExponentSign | Self::ExponentDigits, b'0'..=b'9') => {
+                Self::ExponentDigits
+            }
+            _ => return None,
+        })
+    }
+
+    /// Returns true if any digits may follow, which change nothing.
+    #[inline]
+    fn takes_digits(self) -> bool {
+        matches!(self, Self::Integer | Self::Fraction | Self::ExponentDigits)
+    }
+
+    /// Returns the kind of number, if it may end here.
+    pub(super) fn ended(self) -> Option<Scalar> {
+        match self {
+            Self::Zero | Self::Integer => Some(Scalar::Int),
+            Self::Fraction | Self::ExponentDigits => Some(Scalar::Float),
+            Self::Minus | Self::Point | Self::Exponent | Self::ExponentSign => None,
+        }
+    }
 }

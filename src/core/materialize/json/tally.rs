@@ -1,8 +1,9 @@
-//! Counts of the values of one field by which records tell of trouble.
+//! Counts of the values of one field by which records tell of trouble, and the list of these values.
+//!
+//! The list is closed: of all other values, nothing is kept.
 
-use crate::materialize::json::events::Scalar;
 use crate::materialize::json::roles::TroubleField;
-use crate::materialize::json::words::{ERROR, WORD_BYTES, Word};
+use crate::materialize::json::scan::Scalar;
 use crate::model::TroubleRecord;
 
 /// Kinds of records of which one is kept.
@@ -10,9 +11,9 @@ const KINDS: usize = 16;
 
 /// The values of one field.
 #[derive(Debug, Clone)]
-pub(crate) struct Tally {
+pub(super) struct FieldTally {
     field: TroubleField,
-    counts: Vec<(Word, u64)>,
+    counts: Vec<(TroubleWord, u64)>,
     /// True if a number was not of the kind that was looked for.
     odd: bool,
     recent: RecentText,
@@ -24,7 +25,7 @@ pub(crate) struct Tally {
 struct RecentText {
     /// Its bytes: a word fits.
     packed: u128,
-    word: Option<Word>,
+    word: Option<TroubleWord>,
 }
 
 /// A record with an error: the first of its kind.
@@ -36,7 +37,7 @@ pub(super) struct FirstRecord {
     pub(super) at: TroubleRecord,
 }
 
-impl Tally {
+impl FieldTally {
     pub(super) fn new(field: TroubleField) -> Self {
         let recent = RecentText::default();
         Self { field, counts: Vec::new(), odd: false, recent, records: Vec::new() }
@@ -50,7 +51,7 @@ impl Tally {
         }
         let packed = start.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte));
         if self.recent.packed != packed {
-            self.recent = RecentText { packed, word: Word::of(start) };
+            self.recent = RecentText { packed, word: TroubleWord::of(start) };
         }
         self.recent.word.and_then(|word| self.count(word))
     }
@@ -65,12 +66,12 @@ impl Tally {
         word.and_then(|word| self.count(word))
     }
 
-    fn of_bool(&self, value: bool) -> Option<Word> {
-        let word = if value { Word::TRUE } else { Word::FALSE };
+    fn of_bool(&self, value: bool) -> Option<TroubleWord> {
+        let word = if value { TroubleWord::TRUE } else { TroubleWord::FALSE };
         (self.field.bad == Some(value)).then_some(word)
     }
 
-    fn of_number(&mut self, written: &[u8]) -> Option<Word> {
+    fn of_number(&mut self, written: &[u8]) -> Option<TroubleWord> {
         let digits = written.strip_prefix(b"-").unwrap_or(written);
         let digits = digits.iter().take(9).map(|digit| i64::from(*digit) - i64::from(b'0'));
         let size = digits.fold(0, |sum, digit| sum * 10 + digit);
@@ -80,20 +81,20 @@ impl Tally {
         self.odd |=
             (http && !fits(100..=599)) || (level && !fits(10..=60)) || (lint && !fits(0..=2));
         match number {
-            500..=599 if http => Some(Word::SERVER_ERROR),
-            400..=499 if http => Some(Word::CLIENT_ERROR),
-            60 if level => Some(Word::FATAL_LEVEL),
-            50 if level => Some(Word::ERROR_LEVEL),
-            40 if level => Some(Word::WARN_LEVEL),
-            2 if lint => Some(Word::LINT_ERROR),
-            1 if lint => Some(Word::LINT_WARNING),
-            1.. if count => Some(Word::SOME),
-            _ if exit && number != 0 => Some(Word::NOT_ZERO),
+            500..=599 if http => Some(TroubleWord::SERVER_ERROR),
+            400..=499 if http => Some(TroubleWord::CLIENT_ERROR),
+            60 if level => Some(TroubleWord::FATAL_LEVEL),
+            50 if level => Some(TroubleWord::ERROR_LEVEL),
+            40 if level => Some(TroubleWord::WARN_LEVEL),
+            2 if lint => Some(TroubleWord::LINT_ERROR),
+            1 if lint => Some(TroubleWord::LINT_WARNING),
+            1.. if count => Some(TroubleWord::SOME),
+            _ if exit && number != 0 => Some(TroubleWord::NOT_ZERO),
             _ => None,
         }
     }
 
-    fn count(&mut self, word: Word) -> Option<u8> {
+    fn count(&mut self, word: TroubleWord) -> Option<u8> {
         match self.counts.iter_mut().find(|(known, _)| *known == word) {
             Some((_, count)) => *count += 1,
             None => self.counts.push((word, 1)),
@@ -132,15 +133,15 @@ impl Tally {
 
     /// Returns the words with their counts, worst first. Numbers count only if all are of the kind
     /// that was looked for.
-    pub(super) fn counts(&self) -> Vec<(Word, u64)> {
+    pub(super) fn counts(&self) -> Vec<(TroubleWord, u64)> {
         let ranges = [
-            Word::SERVER_ERROR,
-            Word::CLIENT_ERROR,
-            Word::FATAL_LEVEL,
-            Word::ERROR_LEVEL,
-            Word::WARN_LEVEL,
-            Word::LINT_ERROR,
-            Word::LINT_WARNING,
+            TroubleWord::SERVER_ERROR,
+            TroubleWord::CLIENT_ERROR,
+            TroubleWord::FATAL_LEVEL,
+            TroubleWord::ERROR_LEVEL,
+            TroubleWord::WARN_LEVEL,
+            TroubleWord::LINT_ERROR,
+            TroubleWord::LINT_WARNING,
         ];
         let mut counts = self.counts.clone();
         counts.retain(|(word, _)| !self.odd || !ranges.contains(word));
@@ -150,7 +151,7 @@ impl Tally {
 
     /// Returns true if severities are those of `ESLint`.
     pub(super) fn is_lint(&self) -> bool {
-        let lint = [Word::LINT_ERROR, Word::LINT_WARNING];
+        let lint = [TroubleWord::LINT_ERROR, TroubleWord::LINT_WARNING];
         self.counts.iter().any(|(word, _)| lint.contains(word))
     }
 
@@ -164,3 +165,226 @@ impl Tally {
 
 /// Records of one kind from which on the others tell more.
 const OFTEN: u64 = 3;
+
+/// Bytes of the longest word.
+pub(super) const WORD_BYTES: usize = 16;
+/// The rank from which on a word tells of no trouble by itself.
+pub(super) const HARMLESS: u8 = 3;
+/// The last rank of an error.
+pub(super) const ERROR: u8 = 1;
+
+/// A word as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TroubleWord {
+    index: u8,
+    spelling: Spelling,
+}
+
+/// The form in which a word is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spelling {
+    /// As in the list.
+    Listed,
+    Lower,
+    Upper,
+    Title,
+}
+
+impl TroubleWord {
+    const TRUE: Self = Self::listed(0);
+    const FALSE: Self = Self::listed(1);
+    /// A count above 0, and an exit code other than 0.
+    const SOME: Self = Self::listed(2);
+    const NOT_ZERO: Self = Self::listed(3);
+    const SERVER_ERROR: Self = Self::listed(4);
+    const CLIENT_ERROR: Self = Self::listed(5);
+    /// Levels of pino and bunyan.
+    const FATAL_LEVEL: Self = Self::listed(6);
+    const ERROR_LEVEL: Self = Self::listed(7);
+    const WARN_LEVEL: Self = Self::listed(8);
+    /// Severities of `ESLint`.
+    const LINT_ERROR: Self = Self::listed(9);
+    const LINT_WARNING: Self = Self::listed(10);
+
+    const fn listed(index: u8) -> Self {
+        Self { index, spelling: Spelling::Listed }
+    }
+
+    /// Returns the word that `text` is, if it is in the list.
+    pub(super) fn of(text: &[u8]) -> Option<Self> {
+        let (first, length) = (text.first()?, text.len());
+        if length > WORD_BYTES || LETTERS[length] & letter(*first) == 0 {
+            return None;
+        }
+        let words = &WORDS[NUMBERS..];
+        let at = words.iter().position(|(word, _)| word.as_bytes().eq_ignore_ascii_case(text))?;
+        let index = NUMBERS + at;
+        let spellings = [Spelling::Listed, Spelling::Lower, Spelling::Upper, Spelling::Title];
+        let words = spellings.map(|spelling| Self { index: index as u8, spelling });
+        words.into_iter().find(|word| word.text().as_bytes() == text)
+    }
+
+    /// Returns the word as it is written.
+    pub(super) fn text(self) -> String {
+        let word = WORDS[usize::from(self.index)].0;
+        match self.spelling {
+            Spelling::Listed => word.to_owned(),
+            Spelling::Lower => word.to_ascii_lowercase(),
+            Spelling::Upper => word.to_ascii_uppercase(),
+            Spelling::Title => word[..1].to_ascii_uppercase() + &word[1..].to_ascii_lowercase(),
+        }
+    }
+
+    /// Returns how bad it is: 0 is the worst.
+    pub(super) fn rank(self) -> u8 {
+        WORDS[usize::from(self.index)].1
+    }
+
+    /// Returns true if it stands for several numbers.
+    pub(super) fn is_range(self) -> bool {
+        matches!(self, Self::SOME | Self::NOT_ZERO | Self::SERVER_ERROR | Self::CLIENT_ERROR)
+    }
+
+    /// Returns a condition of jq that holds for `value` if that is this word.
+    pub(super) fn condition(self, value: &str) -> String {
+        match self {
+            Self::SOME => format!("({value}|numbers)>0"),
+            Self::NOT_ZERO => format!("({value}|numbers)!=0"),
+            Self::SERVER_ERROR => format!("({value}|numbers)>=500"),
+            Self::CLIENT_ERROR => format!("({value}|numbers)>=400"),
+            _ if usize::from(self.index) < NUMBERS => format!("{value}=={}", self.text()),
+            _ => format!("{value}==\"{}\"", self.text()),
+        }
+    }
+}
+
+/// Values at the start of the list that are no text.
+const NUMBERS: usize = 11;
+
+/// The letters with which words of each length begin, a bit each.
+static LETTERS: [u32; WORD_BYTES + 1] = letters();
+
+const fn letters() -> [u32; WORD_BYTES + 1] {
+    let mut letters = [0; WORD_BYTES + 1];
+    let mut index = NUMBERS;
+    while index < WORDS.len() {
+        let word = WORDS[index].0.as_bytes();
+        letters[word.len()] |= letter(word[0]);
+        index += 1;
+    }
+    letters
+}
+
+/// Returns the bit of a letter, whatever its case.
+const fn letter(byte: u8) -> u32 {
+    1 << (byte & 0x1f)
+}
+
+/// The words, each with its rank: fatal, error, warning, harmless.
+const WORDS: [(&str, u8); 72] = [
+    ("true", 1),
+    ("false", 1),
+    ("over 0", 1),
+    ("not 0", 1),
+    ("5xx", 1),
+    ("4xx", 2),
+    ("60", 0),
+    ("50", 1),
+    ("40", 2),
+    ("2", 1),
+    ("1", 2),
+    ("fatal", 0),
+    ("critical", 0),
+    ("crit", 0),
+    ("emergency", 0),
+    ("emerg", 0),
+    ("alert", 0),
+    ("panic", 0),
+    ("blocker", 0),
+    ("error", 1),
+    ("err", 1),
+    ("errored", 1),
+    ("failed", 1),
+    ("failure", 1),
+    ("fail", 1),
+    ("failing", 1),
+    ("high", 1),
+    ("severe", 1),
+    ("major", 1),
+    ("crashed", 1),
+    ("broken", 1),
+    ("aborted", 1),
+    ("killed", 1),
+    ("denied", 1),
+    ("rejected", 1),
+    ("unexpected", 1),
+    ("unhealthy", 1),
+    ("unreachable", 1),
+    ("timeout", 1),
+    ("timedOut", 1),
+    ("timed_out", 1),
+    ("startup_failure", 1),
+    ("rolled_back", 1),
+    ("CrashLoopBackOff", 1),
+    ("ImagePullBackOff", 1),
+    ("ErrImagePull", 1),
+    ("OOMKilled", 1),
+    ("Evicted", 1),
+    ("warning", 2),
+    ("warn", 2),
+    ("medium", 2),
+    ("moderate", 2),
+    ("degraded", 2),
+    ("unstable", 2),
+    ("expired", 2),
+    ("cancelled", 2),
+    ("canceled", 2),
+    ("interrupted", 2),
+    ("action_required", 2),
+    ("NotReady", 2),
+    ("stale", 2),
+    ("partial", 2),
+    ("flaky", 2),
+    ("low", 3),
+    ("minor", 3),
+    ("note", 3),
+    ("negligible", 3),
+    ("style", 3),
+    ("convention", 3),
+    ("refactor", 3),
+    ("hint", 3),
+    ("trivial", 3),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_known_as_they_are_written() {
+        for text in ["CRITICAL", "High", "low", "CrashLoopBackOff", "timed_out", "TIMED_OUT"] {
+            let word = TroubleWord::of(text.as_bytes()).unwrap();
+            assert_eq!(word.text(), text);
+        }
+        for text in ["", "ok", "eRROR", "5xx", "true", "failed>5"] {
+            assert_eq!(TroubleWord::of(text.as_bytes()), None, "{text}");
+        }
+        assert!(WORDS.iter().all(|(word, _)| word.len() <= WORD_BYTES));
+    }
+
+    #[test]
+    fn the_values_that_are_no_text_have_their_names() {
+        let named = [
+            (TroubleWord::SERVER_ERROR, "5xx"),
+            (TroubleWord::CLIENT_ERROR, "4xx"),
+            (TroubleWord::FATAL_LEVEL, "60"),
+            (TroubleWord::WARN_LEVEL, "40"),
+            (TroubleWord::LINT_ERROR, "2"),
+            (TroubleWord::LINT_WARNING, "1"),
+        ];
+        for (word, text) in named {
+            assert_eq!(word.text(), text);
+        }
+        assert_eq!(WORDS[NUMBERS].0, "fatal");
+    }
+}

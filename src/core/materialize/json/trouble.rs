@@ -1,12 +1,11 @@
 //! The fields by which the records of a stream tell of trouble, from its shape.
 
-use crate::materialize::json::record;
-use crate::materialize::json::record::Projection;
+use crate::materialize::json::filter::{
+    Projection, ShapePath, best_field, is_map, key_step, merge_fields, record_fields,
+};
 use crate::materialize::json::roles::FieldRole;
 use crate::materialize::json::shape::{Shape, ShapeNode};
-use crate::materialize::json::steps::{ShapePath, is_map, key};
-use crate::materialize::json::tally::Tally;
-use crate::materialize::json::words::{HARMLESS, Word};
+use crate::materialize::json::tally::{FieldTally, HARMLESS, TroubleWord};
 use crate::model::Trouble;
 
 /// Most fields that are reported, and most values of one.
@@ -27,7 +26,7 @@ struct TroubleGroup<'s> {
     records: [Option<&'s ShapeNode>; 2],
     /// Records at other nodes.
     others: Vec<&'s ShapeNode>,
-    tally: Tally,
+    tally: FieldTally,
     of: u64,
     /// True if some of the records are no objects.
     mixed: bool,
@@ -36,7 +35,7 @@ struct TroubleGroup<'s> {
 }
 
 /// Fields by path.
-struct Search<'s> {
+struct TroubleSearch<'s> {
     shape: &'s Shape,
     groups: Vec<TroubleGroup<'s>>,
 }
@@ -44,7 +43,7 @@ struct Search<'s> {
 /// Returns the fields that tell of trouble, worst first, and a filter that selects the records with
 /// the worst values of the first one. If `lines`, each line is a record.
 pub(super) fn of(shape: &Shape, lines: bool) -> (Vec<Trouble>, Option<String>) {
-    let mut search = Search { shape, groups: Vec::new() };
+    let mut search = TroubleSearch { shape, groups: Vec::new() };
     if let Some(root) = shape.root() {
         search.visit(root, &ShapePath::root(), [lines.then_some(root), None], LEVELS);
     }
@@ -59,7 +58,7 @@ pub(super) fn of(shape: &Shape, lines: bool) -> (Vec<Trouble>, Option<String>) {
     (trouble, filter)
 }
 
-impl<'s> Search<'s> {
+impl<'s> TroubleSearch<'s> {
     fn visit(
         &mut self,
         node: &'s ShapeNode,
@@ -83,7 +82,7 @@ impl<'s> Search<'s> {
             let value = self.shape.node(field.node);
             if is_map {
                 self.visit(value, &path.each_value(), each(value), levels - 1);
-            } else if let Some(step) = key(&field.key) {
+            } else if let Some(step) = key_step(&field.key) {
                 self.visit(value, &path.key(&step), records, levels - 1);
             }
         }
@@ -96,7 +95,7 @@ impl<'s> Search<'s> {
         &mut self,
         path: &ShapePath,
         records: [Option<&'s ShapeNode>; 2],
-        tally: &Tally,
+        tally: &FieldTally,
         of: u64,
     ) {
         let mixed = records[0].is_some_and(|record| record.objects < record.seen);
@@ -132,11 +131,11 @@ impl<'s> Search<'s> {
 impl TroubleGroup<'_> {
     /// Sets what the order depends on.
     fn judge(&mut self, shape: &Shape) {
-        let fields = self.records[0].map(|node| record::fields(shape, node)).unwrap_or_default();
-        let of_lint = !self.tally.is_lint() || record::best(&fields, FieldRole::Kind).is_some();
+        let fields = self.records[0].map(|node| record_fields(shape, node)).unwrap_or_default();
+        let of_lint = !self.tally.is_lint() || best_field(&fields, FieldRole::Kind).is_some();
         let worst = self.tally.counts().first().map_or(HARMLESS, |(word, _)| word.rank());
         self.worst = if of_lint { worst } else { HARMLESS };
-        self.has_message = record::best(&fields, FieldRole::Message).is_some();
+        self.has_message = best_field(&fields, FieldRole::Message).is_some();
     }
 
     fn trouble(&self, shape: &Shape) -> Trouble {
@@ -154,9 +153,9 @@ impl TroubleGroup<'_> {
     fn filter(&self, shape: &Shape, lines: bool) -> String {
         let [mut inner, outer] = self
             .records
-            .map(|node| node.map(|node| record::fields(shape, node)).unwrap_or_default());
+            .map(|node| node.map(|node| record_fields(shape, node)).unwrap_or_default());
         for other in &self.others {
-            record::add(&mut inner, &record::fields(shape, other));
+            merge_fields(&mut inner, &record_fields(shape, other));
         }
         let told = (!self.selects_one()).then(|| self.path.field());
         let made = Projection::of_trouble(&inner, told);
@@ -188,7 +187,7 @@ impl TroubleGroup<'_> {
     }
 
     /// Returns the values that the filter selects.
-    fn selected(&self) -> Vec<Word> {
+    fn selected(&self) -> Vec<TroubleWord> {
         let counts = self.tally.counts();
         let worst = counts.iter().filter(|(word, _)| word.rank() == self.worst);
         worst.take(SELECTED).map(|(word, _)| *word).collect()

@@ -3,6 +3,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::materialize::plain_text::{Checkpoints, PlainText};
 use crate::model::Content as _;
 
 #[track_caller]
@@ -138,53 +139,53 @@ proptest! {
     }
 }
 
-#[test]
-fn checkpoints_are_bounded_and_reach_everywhere() {
-    let line = b"\x1b[32msome line of a log\x1b[0m\n";
-    let mut extractor = TextExtractor::default();
-    extractor.spacing = 10;
-    let mut text = Vec::new();
-    for _ in 0..10_000 {
-        text.clear();
-        extractor.push(line, &mut text);
-    }
-    let checkpoints = extractor.checkpoints();
-    assert!(checkpoints.len() > 2000 && checkpoints.len() <= 4096, "{}", checkpoints.len());
-    for at in [0, 1, 100_000, 190_000, u64::MAX] {
-        let checkpoint = checkpoints.before(at, u64::MAX);
-        assert_eq!(checkpoint.plain / 19, checkpoint.raw / line.len() as u64);
-        assert!(at.min(extractor.length()) - checkpoint.plain < 200, "{at}: {}", checkpoint.plain);
-    }
+/// Returns the text of a line by way of the printer.
+fn printed(line: &[u8]) -> Vec<u8> {
+    let (mut stripper, mut out) = (EscapeStripper::default(), Vec::new());
+    stripper.inside(line, &mut out);
+    out.extend_from_slice(&stripper.tail());
+    out
 }
 
 #[test]
-fn a_part_of_a_text_is_read_from_a_place_near_it() {
-    let line = |number: usize| format!("\x1b[3{}mline {number}\x1b[0m of a log\n", number % 8);
-    let log = (0..60_000).map(line).collect::<Vec<_>>().concat().into_bytes();
-    let text = strip_escapes(&log);
-    let lines = Checkpoints::dense(&log).unwrap();
-    let middle = text.len() as u64 / 2;
-    let wanted = middle..middle + 1000;
-    let (place, around) = lines.around(&wanted, log.len() as u64);
-    assert!(place.1 <= middle && middle - place.1 < 32 << 10, "{place:?}");
-    assert!(around.start == place.0 && around.end - around.start < 160 << 10, "{around:?}");
-    let end = text.len() as u64 - 10..text.len() as u64;
-    let (last, to_end) = lines.around(&end, log.len() as u64);
-    assert_eq!(to_end.end, log.len() as u64);
-    // What is not read may be anything of that length.
-    let mut other = vec![b'?'; log.len()];
-    for range in [around, to_end] {
-        let range = range.start as usize..range.end as usize;
-        other[range.clone()].copy_from_slice(&log[range]);
+fn lines_with_colours_or_frames_are_simple() {
+    for (line, shown) in [
+        ("\x1b[1;31merror\x1b[0m: no", Some("error: no")),
+        ("10%\r20%\r\x1b[32m30%\x1b[m\r", None),
+        ("10%\r20%\rdone\r20%", Some("done\r20%")),
+        ("10%\r20%\r\r", Some("20%")),
+        ("\r", Some("")),
+        ("plain\t\u{2713}", Some("plain\t\u{2713}")),
+        ("a\x1b[2K", None),
+        ("a\x08b", None),
+        ("a\u{9b}31m", None),
+    ] {
+        let mut out = b"kept ".to_vec();
+        let is_simple = print_simple(line.as_bytes(), &mut out);
+        assert_eq!(out.strip_prefix(b"kept ").unwrap(), shown.unwrap_or("").as_bytes());
+        assert_eq!(is_simple, shown.is_some(), "{line:?}");
     }
-    let shown = PlainText::new(other, Checkpoints::at(&[(0, 0), place, last])).unwrap();
-    assert_eq!(shown.len(), text.len() as u64);
-    let part = &text[middle as usize..middle as usize + 1000];
-    assert_eq!(shown.bytes(middle, 1000).unwrap().as_bstr(), part.as_bstr());
 }
 
-#[test]
-fn places_out_of_order_are_left_out() {
-    let places = [(0, 0), (10, 5), (9, 7), (20, 4), (30, 40), (40, 9)];
-    assert_eq!(Checkpoints::at(&places).len(), 3);
+proptest! {
+    #[test]
+    fn they_are_shown_as_the_printer_shows_them(
+        parts in prop::collection::vec(
+            prop_oneof![
+                4 => prop::sample::select(vec![
+                    "\x1b[0m", "\x1b[1;31m", "\x1b[", "\x1b", "\r", "m", "text ", "\t", "\0", "10%",
+                    "\u{e9}", "\u{2713}", "\u{9b}", "\x1b[38;5;1m",
+                ]).prop_map(|part| part.as_bytes().to_vec()),
+                1 => prop::collection::vec(any::<u8>(), 0..4),
+            ],
+            0..12,
+        ),
+    ) {
+        let mut line = parts.concat();
+        line.retain(|byte| *byte != b'\n');
+        let mut out = Vec::new();
+        if print_simple(&line, &mut out) {
+            prop_assert_eq!(out, printed(&line));
+        }
+    }
 }

@@ -8,9 +8,8 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use crate::materialize::open_line::OpenLine;
-use crate::materialize::sections::group::SectionGroup;
-use crate::materialize::sections::statuses::Statuses;
+use crate::materialize::block::OpenLine;
+use crate::materialize::sections::kinds::SectionGroup;
 use crate::model::{Section, Sections};
 
 /// Bytes of a line that are examined.
@@ -70,7 +69,7 @@ struct SearchResults {
 }
 
 /// The findings on an output.
-pub(super) struct Outline {
+pub(super) struct OutlineFindings {
     pub(super) sections: Sections,
     /// True if the sections are the files of search results.
     pub(super) is_search: bool,
@@ -107,7 +106,7 @@ impl OutlineDetector {
 
     /// Returns the findings so far, including the line that has not ended. There are `lines` lines
     /// in all.
-    pub(super) fn finish(&self, lines: u64) -> Outline {
+    pub(super) fn finish(&self, lines: u64) -> OutlineFindings {
         let mut ended = self.clone();
         if !self.open.is_empty() {
             ended.end_open();
@@ -115,11 +114,15 @@ impl OutlineDetector {
         ended.take_heading(None);
         let statuses = ended.statuses.finish();
         if let Some(sections) = ended.search.finish(lines) {
-            return Outline { sections, is_search: true, statuses };
+            return OutlineFindings { sections, is_search: true, statuses };
         }
         let kinds = ended.found.iter().map(|kind| kind.ended(lines));
         let sections = kinds.filter(|kind| kind.divides(lines)).map(SectionGroup::into_sections);
-        Outline { sections: { sections }.next().unwrap_or_default(), is_search: false, statuses }
+        OutlineFindings {
+            sections: { sections }.next().unwrap_or_default(),
+            is_search: false,
+            statuses,
+        }
     }
 
     fn end_open(&mut self) {
@@ -238,3 +241,55 @@ fn path(line: &[u8]) -> Option<&[u8]> {
         && !path.iter().any(|byte| matches!(byte, b' ' | b'"' | b'(' | b'['));
     (is_path && digits > 0 && rest.get(digits) == Some(&b':')).then_some(path)
 }
+
+/// The fewest entries of an access log.
+const FEWEST: u64 = 10;
+/// Most statuses.
+const STATUSES: usize = 24;
+
+/// Counts the statuses in the lines of an access log.
+#[derive(Debug, Clone, Default)]
+struct Statuses {
+    lines: u64,
+    entries: u64,
+    /// True if the output is another one.
+    pub(super) is_off: bool,
+    counts: Vec<(u16, u64)>,
+}
+
+impl Statuses {
+    pub(super) fn line(&mut self, line: &[u8]) {
+        self.lines += 1;
+        self.is_off |= self.lines > JUDGED && 2 * self.entries < self.lines;
+        if self.is_off {
+            return;
+        }
+        let Some(status) = status(line) else { return };
+        self.entries += 1;
+        if let Some((_, count)) = self.counts.iter_mut().find(|(known, _)| *known == status) {
+            *count += 1;
+        } else if self.counts.len() < STATUSES {
+            self.counts.push((status, 1));
+        }
+    }
+
+    /// Returns the statuses with their counts, in order, if most lines are entries.
+    pub(super) fn finish(&self) -> Vec<(u16, u64)> {
+        let mut counts = self.counts.clone();
+        counts.sort_unstable();
+        let is_log = self.entries >= FEWEST && 2 * self.entries >= self.lines;
+        if is_log && !self.is_off { counts } else { Vec::new() }
+    }
+}
+
+/// Returns the number in `... "GET / HTTP/1.1" 200 ...`.
+fn status(line: &[u8]) -> Option<u16> {
+    let after = PROTOCOL.find(line)? + PROTOCOL.needle().len();
+    let rest = &line[after..];
+    let version = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+    let [b'"', b' ', status @ .., b' '] = rest.get(version..version + 6)? else { return None };
+    let status = str::from_utf8(status).ok()?.parse().ok()?;
+    (100..600).contains(&status).then_some(status)
+}
+
+static PROTOCOL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("HTTP/"));

@@ -2,7 +2,7 @@ use super::*;
 
 fn found(text: &[u8], step: usize) -> Sections {
     let mut sections = SectionDetector::new();
-    text.chunks(step).for_each(|part| sections.push(Block::new(part, &mut Vec::new())));
+    text.chunks(step).for_each(|part| sections.push(ByteBlock::new(part, &mut Vec::new())));
     let newline = u64::from(text.last().is_some_and(|last| *last != b'\n'));
     sections.finish(memchr::memchr_iter(b'\n', text).count() as u64 + newline)
 }
@@ -147,7 +147,9 @@ fn signals_in_a_trace_are_no_sections() {
 
 fn statuses(text: &str, step: usize) -> Vec<(u16, u64)> {
     let mut sections = SectionDetector::new();
-    text.as_bytes().chunks(step).for_each(|part| sections.push(Block::new(part, &mut Vec::new())));
+    text.as_bytes()
+        .chunks(step)
+        .for_each(|part| sections.push(ByteBlock::new(part, &mut Vec::new())));
     sections.statuses(text.lines().count() as u64)
 }
 

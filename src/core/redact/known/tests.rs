@@ -12,9 +12,9 @@ const VALUE_END: &str = r#"([^\s"'<>\\,;(){}\[\]]{8,1000})(?:[\s"'<>\\,;)}\]]|$)
 /// Returns the whole regex of each pattern.
 fn regexes() -> Vec<String> {
     let whole = |pattern: &SecretPattern| match pattern.tail {
-        Tail::None => pattern.regex.to_owned(),
-        Tail::Jwt => JWT.to_owned(),
-        Tail::Value => {
+        PatternTail::None => pattern.regex.to_owned(),
+        PatternTail::Jwt => JWT.to_owned(),
+        PatternTail::Value => {
             let (head, _) = pattern.regex.rsplit_once("([").unwrap();
             head.to_owned() + VALUE_END
         }

@@ -1,7 +1,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::redact::block::REACH;
 use crate::redact::{PatternSet, Rule, SETS};
 
 const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
@@ -150,4 +149,24 @@ fn truncated_content_reads_short() {
     let masked = Masked::new(&Cut, &rules);
     assert_eq!(masked.bytes(0, 1_000_000).unwrap().len(), 300_000);
     assert_eq!(masked.bytes(900_000, 10).unwrap().len(), 0);
+}
+
+#[test]
+fn the_output_equals_masked_content() {
+    let rules = SecretRules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap();
+    let mut bytes = vec![b'.'; 3 * BLOCK as usize + 77];
+    for at in [0, BLOCK as usize - 9, 2 * BLOCK as usize, bytes.len() - KEY.len()] {
+        bytes[at..at + KEY.len()].copy_from_slice(KEY.as_bytes());
+    }
+    for step in [1000, 300_000, bytes.len()] {
+        let mut out = Vec::new();
+        let mut stream = MaskingWriter::new(&rules, &mut out);
+        for piece in bytes.chunks(step) {
+            stream.write_all(piece).unwrap();
+            assert!(stream.held.len() as u64 <= BLOCK + 2 * REACH as u64 + 5000 + step as u64);
+        }
+        stream.finish().unwrap();
+        assert_eq!(out.len(), bytes.len());
+        assert_eq!(memchr::memmem::find_iter(&out, "[redacted:aws-key]**").count(), 4);
+    }
 }

@@ -1,4 +1,5 @@
 use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::util::syntax;
 
 use super::*;
 use crate::redact::SETS;

@@ -1,9 +1,148 @@
-//! The fields of a record that are worth printing, as a filter of jq.
+//! Parts of jq filters: paths through a shape, and projections of the fields of a record.
 
-use crate::materialize::json::events::Scalar;
 use crate::materialize::json::roles::{CERTAIN, FieldRole, role};
+use crate::materialize::json::scan::{Events as _, Scalar};
 use crate::materialize::json::shape::{Shape, ShapeNode};
-use crate::materialize::json::steps::{is_bare, is_map, key};
+
+/// Keys of an object from which on it may be a map although its keys are names.
+const MANY: usize = 4;
+
+/// A path to values: keys, and steps to each item of an array or each value of a map.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ShapePath {
+    /// Keys as `.a.b`, before, between and after the steps to each item.
+    segments: Vec<String>,
+    /// True if it leads through the values of a map, of which not all are known to be alike.
+    through_map: bool,
+}
+
+impl ShapePath {
+    pub(super) fn root() -> Self {
+        Self { segments: vec![String::new()], through_map: false }
+    }
+
+    /// Returns the path to a key of the object.
+    pub(super) fn key(&self, step: &str) -> Self {
+        let mut path = self.clone();
+        if let Some(last) = path.segments.last_mut() {
+            last.push_str(step);
+        }
+        path
+    }
+
+    /// Returns the path to each item.
+    pub(super) fn each(&self) -> Self {
+        let mut path = self.clone();
+        path.segments.push(String::new());
+        path
+    }
+
+    /// Returns the path to each value of a map.
+    pub(super) fn each_value(&self) -> Self {
+        Self { through_map: true, ..self.each() }
+    }
+
+    /// Returns true if some of the items may be of other kinds.
+    pub(super) fn is_vague(&self) -> bool {
+        self.through_map && self.depth() > 1
+    }
+
+    /// Returns the number of steps to each item.
+    pub(super) fn depth(&self) -> usize {
+        self.segments.len() - 1
+    }
+
+    /// Returns the path to the item that the last keys begin at.
+    pub(super) fn record(&self) -> Self {
+        let mut path = self.clone();
+        path.segments.pop();
+        path.segments.push(String::new());
+        path
+    }
+
+    /// Returns the path to the item outside of the innermost one, and from there to that one.
+    pub(super) fn split(&self) -> Option<(Self, Self)> {
+        let at = self.depth().checked_sub(1)?;
+        let mut outer = self.segments[..at].to_vec();
+        outer.push(String::new());
+        let inner = vec![self.segments[at].clone(), String::new()];
+        let part = |segments| Self { segments, through_map: self.through_map };
+        Some((part(outer), part(inner)))
+    }
+
+    /// Returns the keys after the last step to each item.
+    pub(super) fn field(&self) -> &str {
+        self.segments.last().map_or("", String::as_str)
+    }
+
+    /// Returns the path as it is shown.
+    pub(super) fn text(&self) -> String {
+        rooted(self.segments.join("[]"))
+    }
+
+    /// Returns the path as a filter. Only its first step is certain to have items.
+    pub(super) fn filter(&self, certain: usize) -> String {
+        let mut text = String::new();
+        for (at, segment) in self.segments.iter().enumerate() {
+            text.push_str(if at == 0 { "" } else { "[]" });
+            text.push_str(if at > certain { "?" } else { "" });
+            text.push_str(segment);
+        }
+        rooted(text)
+    }
+}
+
+impl ShapePath {
+    /// Returns the path as a filter that passes over what it does not lead through.
+    pub(super) fn vague_filter(&self) -> String {
+        let step = |segment: &String| match segment.as_str() {
+            "" => "[]?".to_owned(),
+            keys => format!("{keys}?[]?"),
+        };
+        let (_, before) = self.segments.split_last().expect("a path has a segment");
+        rooted(before.iter().map(step).collect())
+    }
+}
+
+fn rooted(path: String) -> String {
+    if path.starts_with('.') { path } else { format!(".{path}") }
+}
+
+/// Returns the step to a key, or none if the key is not known whole or is hard to write.
+pub(super) fn key_step(written: &[u8]) -> Option<String> {
+    let text = str::from_utf8(written).ok()?;
+    if text.len() == Shape::KEY_BYTES || text.contains('\\') {
+        return None;
+    }
+    Some(if is_bare(written) { format!(".{text}") } else { format!(".\"{text}\"") })
+}
+
+/// Returns true if a key is written without quotes.
+fn is_bare(key: &[u8]) -> bool {
+    let bare = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    key.iter().all(bare) && key.first().is_some_and(|first| !first.is_ascii_digit())
+}
+
+/// Returns true if the keys of an object are data: its values are of one kind.
+pub(super) fn is_map(shape: &Shape, node: &ShapeNode) -> bool {
+    if node.rest.is_some() {
+        return true;
+    }
+    let values = || node.fields.iter().map(|field| shape.node(field.node));
+    let objects = values().all(|value| value.objects == value.seen);
+    let arrays = values().all(|value| value.arrays == value.seen);
+    if node.fields.is_empty() || !(objects || arrays) {
+        return false;
+    }
+    let named = node.fields.iter().all(|field| is_bare(&field.key));
+    !named || (objects && node.fields.len() >= MANY && have_a_key(values()))
+}
+
+/// Returns true if all objects have the first key of the first of them.
+fn have_a_key<'s>(mut objects: impl Iterator<Item = &'s ShapeNode>) -> bool {
+    let Some(first) = objects.next().and_then(|first| first.fields.first()) else { return false };
+    objects.all(|object| object.fields.iter().any(|field| field.key == first.key))
+}
 
 /// Levels of a record that are searched for fields.
 const LEVELS: usize = 4;
@@ -39,14 +178,14 @@ pub(super) struct Projection {
 }
 
 /// Returns the fields of a record.
-pub(super) fn fields(shape: &Shape, record: &ShapeNode) -> Vec<RecordField> {
+pub(super) fn record_fields(shape: &Shape, record: &ShapeNode) -> Vec<RecordField> {
     let mut fields = Vec::new();
-    gather(shape, record, ("", 0), &mut fields);
+    gather_fields(shape, record, ("", 0), &mut fields);
     fields
 }
 
 /// Adds what is known of the fields by other records of the same kind.
-pub(super) fn add(fields: &mut [RecordField], others: &[RecordField]) {
+pub(super) fn merge_fields(fields: &mut [RecordField], others: &[RecordField]) {
     for field in fields {
         match others.iter().find(|other| other.path == field.path) {
             Some(other) => {
@@ -58,14 +197,14 @@ pub(super) fn add(fields: &mut [RecordField], others: &[RecordField]) {
     }
 }
 
-fn gather(
+fn gather_fields(
     shape: &Shape,
     object: &ShapeNode,
     (path, depth): (&str, usize),
     fields: &mut Vec<RecordField>,
 ) {
     for field in &object.fields {
-        let Some(step) = key(&field.key) else { continue };
+        let Some(step) = key_step(&field.key) else { continue };
         let node = shape.node(field.node);
         let path = format!("{path}{step}");
         let inside = depth + 1 < LEVELS;
@@ -76,11 +215,11 @@ fn gather(
             let (key, role) = (field.key.clone(), role(&field.key));
             fields.push(RecordField { path, key, role, depth, longest, always });
         } else if inside && is_plain && node.arrays == 0 && !is_map(shape, node) {
-            gather(shape, node, (&path, depth + 1), fields);
+            gather_fields(shape, node, (&path, depth + 1), fields);
         } else if let Some(item) = node.item.filter(|_| inside && is_plain && node.objects == 0) {
             let item = shape.node(item);
             if item.objects == item.seen {
-                gather(shape, item, (&format!("{path}[0]"), depth + 1), fields);
+                gather_fields(shape, item, (&format!("{path}[0]"), depth + 1), fields);
             }
         }
     }
@@ -95,11 +234,11 @@ fn has_scalars(node: &ShapeNode) -> bool {
 
 /// Returns the field that tells most in a role. Only a place may be that of the first item of an
 /// array, and then a line is, too: what other items say is not about the record.
-pub(super) fn best(fields: &[RecordField], wanted: FieldRole) -> Option<&RecordField> {
+pub(super) fn best_field(fields: &[RecordField], wanted: FieldRole) -> Option<&RecordField> {
     let has_place = |field: &&RecordField| wanted == FieldRole::Place || !field.is_of_item();
     let told = fields.iter().filter(|field| field.role.is_some_and(|(role, _)| role == wanted));
     let of_item = wanted == FieldRole::Line
-        && best(fields, FieldRole::Place).is_some_and(RecordField::is_of_item);
+        && best_field(fields, FieldRole::Place).is_some_and(RecordField::is_of_item);
     told.filter(|field| of_item || has_place(field)).min_by_key(|field| {
         let is_end = field.path.to_ascii_lowercase().contains("end");
         let order = field.role.map_or(0, |(_, order)| order);
@@ -112,11 +251,11 @@ impl Projection {
     /// among them, and the message.
     pub(super) fn of_trouble(fields: &[RecordField], told: Option<&str>) -> Self {
         let roles = [FieldRole::Place, FieldRole::Line, FieldRole::Kind];
-        let known = roles.iter().filter_map(|role| best(fields, *role));
+        let known = roles.iter().filter_map(|role| best_field(fields, *role));
         let told = fields.iter().find(|field| Some(field.path.as_str()) == told);
         let mut all: Vec<&RecordField> = known.chain(told).collect();
         let message = |field: &&RecordField| field.is_message() && field.depth == 0;
-        all.extend(best(fields, FieldRole::Message));
+        all.extend(best_field(fields, FieldRole::Message));
         all.extend(fields.iter().filter(message).take(MESSAGES));
         let mut made = Self::default();
         for field in all {
@@ -142,7 +281,7 @@ impl Projection {
     /// Returns the field that tells what the record is about alone.
     pub(super) fn of_place(fields: &[RecordField]) -> Option<Self> {
         let mut made = Self::default();
-        made.add(best(fields, FieldRole::Place)?);
+        made.add(best_field(fields, FieldRole::Place)?);
         Some(made)
     }
 
@@ -151,7 +290,7 @@ impl Projection {
     }
 
     pub(super) fn has(&self, fields: &[RecordField], role: FieldRole) -> bool {
-        best(fields, role).is_some_and(|field| self.parts.contains(&field.part()))
+        best_field(fields, role).is_some_and(|field| self.parts.contains(&field.part()))
     }
 
     /// Returns `{file,line,message:.message[:160]}`.

@@ -1,0 +1,362 @@
+//! The text of a terminal log as content, read from checkpoints in the log.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::materialize::plain::EscapeStripper;
+use crate::model::{Content, read_pieces};
+
+/// Bytes that are read at a time: a read costs little compared with the analysis, and they stay in the
+/// second-level cache.
+pub(super) const BLOCK_BYTES: usize = 256 << 10;
+/// Bytes of the log that are read at a time for its text.
+const STEP: usize = 64 * 1024;
+/// Bytes of the log between two checkpoints, at first.
+const SPACING: u64 = 256 * 1024;
+/// The same, where few bytes are to be read for a part of the text.
+const DENSE: u64 = 8 * 1024;
+/// Checkpoints that are kept. When there are more, every other one is dropped, so a log may have
+/// any length.
+const MOST: usize = 4096;
+
+/// A position in the log from which the text can be read.
+#[derive(Debug, Clone, Default)]
+struct Checkpoint {
+    /// Bytes of the log before it.
+    raw: u64,
+    /// Bytes of the text before it.
+    plain: u64,
+    /// The state of the stripper, which holds no text here.
+    stripper: EscapeStripper,
+}
+
+/// Positions in a log from which its text can be read. They are valid for any log that begins with
+/// the same bytes.
+#[derive(Debug, Clone, Default)]
+pub struct Checkpoints(Arc<Vec<Checkpoint>>);
+
+impl Checkpoints {
+    /// Reads `content` to its end or until `expired`. Returns its checkpoints and the bytes read.
+    pub fn of(content: &dyn Content, expired: &dyn Fn() -> bool) -> io::Result<(Self, u64)> {
+        let (mut extractor, mut text) = (TextExtractor::default(), Vec::new());
+        loop {
+            let block = content.bytes(extractor.raw, BLOCK_BYTES)?;
+            if block.is_empty() || expired() {
+                return Ok((extractor.checkpoints(), extractor.raw));
+            }
+            extractor.push(&block, &mut text);
+            text.clear();
+        }
+    }
+
+    /// Returns the checkpoints of `content` that are beginnings of lines, close to each other.
+    pub fn dense(content: &dyn Content) -> io::Result<Self> {
+        let (mut extractor, mut text) = (TextExtractor::default(), Vec::new());
+        extractor.spacing = DENSE;
+        loop {
+            let block = content.bytes(extractor.raw, BLOCK_BYTES)?;
+            if block.is_empty() {
+                break;
+            }
+            for piece in block.chunks(DENSE as usize) {
+                extractor.push(piece, &mut text);
+                text.clear();
+            }
+        }
+        let lines = extractor.checkpoints.iter().filter(|each| each.stripper.is_fresh());
+        Ok(Self(Arc::new(lines.cloned().collect())))
+    }
+
+    /// Returns checkpoints at beginnings of lines. Each is given by the bytes of the log before it,
+    /// and those of its text; those out of order, and too many, are left out.
+    pub fn at(places: &[(u64, u64)]) -> Self {
+        let mut checkpoints: Vec<Checkpoint> = Vec::new();
+        for (raw, plain) in places.iter().take(MOST) {
+            let stripper = EscapeStripper::default();
+            let next = Checkpoint { raw: *raw, plain: *plain, stripper };
+            let is_after = |last: &Checkpoint| last.raw < next.raw && last.plain <= next.plain;
+            if next.plain <= next.raw && checkpoints.last().is_none_or(is_after) {
+                checkpoints.push(next);
+            }
+        }
+        Self(Arc::new(checkpoints))
+    }
+
+    /// Returns the place at which reading `text`, a range of the text, begins, and the bytes of the
+    /// log, of `length` bytes, that are read for it at most if that is a checkpoint.
+    pub fn around(&self, text: &Range<u64>, length: u64) -> ((u64, u64), Range<u64>) {
+        let start = self.before(text.start, length);
+        let after = self.0.partition_point(|checkpoint| checkpoint.plain < text.end);
+        let end = self.0.get(after).map_or(length, |checkpoint| checkpoint.raw + STEP as u64);
+        ((start.raw, start.plain), start.raw..end.min(length))
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns the last checkpoint that is not past `plain` bytes of the text nor past `raw` bytes
+    /// of the log.
+    fn before(&self, plain: u64, raw: u64) -> Checkpoint {
+        let past =
+            self.0.partition_point(|checkpoint| checkpoint.plain <= plain && checkpoint.raw <= raw);
+        past.checked_sub(1).map(|at| self.0[at].clone()).unwrap_or_default()
+    }
+}
+
+/// Extracts the text of a log and records checkpoints.
+#[derive(Debug, Clone)]
+pub(super) struct TextExtractor {
+    stripper: EscapeStripper,
+    raw: u64,
+    plain: u64,
+    checkpoints: Arc<Vec<Checkpoint>>,
+    spacing: u64,
+}
+
+impl TextExtractor {
+    /// Takes the next bytes. Appends to `out` the text that cannot be overwritten any more.
+    pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        // A checkpoint is possible only where no text is held: after a line.
+        let lines = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
+        self.strip(&bytes[..lines], out);
+        self.checkpoint();
+        self.strip(&bytes[lines..], out);
+    }
+
+    /// Returns the text that is still held back, which follows at the end of the log.
+    pub(super) fn tail(&self) -> Vec<u8> {
+        self.stripper.tail()
+    }
+
+    /// Returns the bytes of the text so far.
+    pub(super) fn length(&self) -> u64 {
+        self.plain + self.tail().len() as u64
+    }
+
+    pub(super) fn checkpoints(&self) -> Checkpoints {
+        Checkpoints(Arc::clone(&self.checkpoints))
+    }
+
+    fn strip(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let before = out.len();
+        self.stripper.push(bytes, out);
+        self.raw += bytes.len() as u64;
+        self.plain += (out.len() - before) as u64;
+    }
+
+    fn checkpoint(&mut self) {
+        let last = self.checkpoints.last().map_or(0, |checkpoint| checkpoint.raw);
+        if self.raw < last + self.spacing || !self.stripper.is_empty() {
+            return;
+        }
+        let checkpoints = Arc::make_mut(&mut self.checkpoints);
+        if checkpoints.len() == MOST {
+            let mut number = 0;
+            checkpoints.retain(|_| {
+                number += 1;
+                number % 2 == 0
+            });
+            self.spacing *= 2;
+        }
+        let (raw, plain, stripper) = (self.raw, self.plain, self.stripper.clone());
+        checkpoints.push(Checkpoint { raw, plain, stripper });
+    }
+}
+
+impl Default for TextExtractor {
+    fn default() -> Self {
+        let (stripper, checkpoints) = (EscapeStripper::default(), Arc::default());
+        Self { stripper, raw: 0, plain: 0, checkpoints, spacing: SPACING }
+    }
+}
+
+/// Blocks that are cached: those between two checkpoints, so that reading backwards or at random
+/// does not read them repeatedly.
+const KEPT: usize = 16;
+
+/// The text of a log, as content.
+///
+/// A read that continues a recent one costs no more than the bytes it reads. Any other read begins
+/// at the checkpoint before it.
+pub struct PlainText<C> {
+    log: C,
+    checkpoints: Checkpoints,
+    length: u64,
+    recent: Mutex<VecDeque<Arc<PlainBlock>>>,
+}
+
+/// A block of the text, with the state of the stripper after it.
+struct PlainBlock {
+    start: u64,
+    bytes: Vec<u8>,
+    raw: u64,
+    stripper: EscapeStripper,
+    /// True if no block follows.
+    is_last: bool,
+}
+
+impl PlainBlock {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    fn at(checkpoint: Checkpoint) -> Self {
+        let Checkpoint { raw, plain, stripper } = checkpoint;
+        Self { start: plain, bytes: Vec::new(), raw, stripper, is_last: false }
+    }
+}
+
+impl<C: Content> PlainText<C> {
+    /// Returns the text of `log`. `checkpoints` are those of a log that is a prefix of it, or of
+    /// which it is a prefix. Reads the log from the last checkpoint to its end, to learn the
+    /// length.
+    pub fn new(log: C, checkpoints: Checkpoints) -> io::Result<Self> {
+        let mut block = PlainBlock::at(checkpoints.before(u64::MAX, log.len()));
+        while !block.is_last {
+            block = next_block(&log, &block)?;
+        }
+        Ok(Self::of_length(log, checkpoints, block.end()))
+    }
+
+    /// Returns the text of `log`, which has `length` bytes. Reads nothing.
+    pub fn of_length(log: C, checkpoints: Checkpoints, length: u64) -> Self {
+        Self { log, checkpoints, length, recent: Mutex::default() }
+    }
+
+    /// Returns the block with the byte at `offset`, which is below the length.
+    fn block(&self, offset: u64) -> io::Result<Arc<PlainBlock>> {
+        let mut block = self.nearest(offset);
+        while block.end() <= offset && !block.is_last {
+            block = Arc::new(next_block(&self.log, &block)?);
+            self.keep(&block);
+        }
+        Ok(block)
+    }
+
+    /// Returns the last block that does not begin after `offset`, of those that are cached and an
+    /// empty one at the checkpoint.
+    fn nearest(&self, offset: u64) -> Arc<PlainBlock> {
+        let recent = self.recent.lock();
+        let kept = recent.iter().filter(|block| block.start <= offset).max_by_key(|b| b.start);
+        let kept = kept.map(Arc::clone);
+        drop(recent);
+        if let Some(block) = kept.as_ref().filter(|block| offset < block.end() || block.is_last) {
+            return Arc::clone(block);
+        }
+        let marked = PlainBlock::at(self.checkpoints.before(offset, self.log.len()));
+        kept.filter(|block| block.start >= marked.start).unwrap_or_else(|| Arc::new(marked))
+    }
+
+    fn keep(&self, block: &Arc<PlainBlock>) {
+        let mut recent = self.recent.lock();
+        if recent.len() == KEPT {
+            recent.pop_front();
+        }
+        recent.push_back(Arc::clone(block));
+    }
+}
+
+/// Reads the block after `block`.
+fn next_block(log: &dyn Content, block: &PlainBlock) -> io::Result<PlainBlock> {
+    let (mut stripper, mut bytes) = (block.stripper.clone(), Vec::new());
+    let read = log.bytes(block.raw, STEP)?;
+    stripper.push(&read, &mut bytes);
+    let is_last = read.is_empty();
+    if is_last {
+        bytes.extend_from_slice(&stripper.tail());
+    }
+    let raw = block.raw + read.len() as u64;
+    Ok(PlainBlock { start: block.end(), bytes, raw, stripper, is_last })
+}
+
+impl<C: Content> Content for PlainText<C> {
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        read_pieces(self.length, offset, buffer, |at, buffer| {
+            let block = self.block(at)?;
+            block.bytes.read_at(at - block.start, buffer)
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        self.log.is_over()
+    }
+}
+
+impl<C> std::fmt::Debug for PlainText<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PlainText").field("length", &self.length).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bstr::ByteSlice as _;
+
+    use super::*;
+    use crate::materialize::plain::strip_escapes;
+
+    #[test]
+    fn checkpoints_are_bounded_and_reach_everywhere() {
+        let line = b"\x1b[32msome line of a log\x1b[0m\n";
+        let mut extractor = TextExtractor::default();
+        extractor.spacing = 10;
+        let mut text = Vec::new();
+        for _ in 0..10_000 {
+            text.clear();
+            extractor.push(line, &mut text);
+        }
+        let checkpoints = extractor.checkpoints();
+        assert!(checkpoints.len() > 2000 && checkpoints.len() <= 4096, "{}", checkpoints.len());
+        for at in [0, 1, 100_000, 190_000, u64::MAX] {
+            let checkpoint = checkpoints.before(at, u64::MAX);
+            assert_eq!(checkpoint.plain / 19, checkpoint.raw / line.len() as u64);
+            assert!(
+                at.min(extractor.length()) - checkpoint.plain < 200,
+                "{at}: {}",
+                checkpoint.plain
+            );
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_text_is_read_from_a_place_near_it() {
+        let line = |number: usize| format!("\x1b[3{}mline {number}\x1b[0m of a log\n", number % 8);
+        let log = (0..60_000).map(line).collect::<Vec<_>>().concat().into_bytes();
+        let text = strip_escapes(&log);
+        let lines = Checkpoints::dense(&log).unwrap();
+        let middle = text.len() as u64 / 2;
+        let wanted = middle..middle + 1000;
+        let (place, around) = lines.around(&wanted, log.len() as u64);
+        assert!(place.1 <= middle && middle - place.1 < 32 << 10, "{place:?}");
+        assert!(around.start == place.0 && around.end - around.start < 160 << 10, "{around:?}");
+        let end = text.len() as u64 - 10..text.len() as u64;
+        let (last, to_end) = lines.around(&end, log.len() as u64);
+        assert_eq!(to_end.end, log.len() as u64);
+        // What is not read may be anything of that length.
+        let mut other = vec![b'?'; log.len()];
+        for range in [around, to_end] {
+            let range = range.start as usize..range.end as usize;
+            other[range.clone()].copy_from_slice(&log[range]);
+        }
+        let shown = PlainText::new(other, Checkpoints::at(&[(0, 0), place, last])).unwrap();
+        assert_eq!(shown.len(), text.len() as u64);
+        let part = &text[middle as usize..middle as usize + 1000];
+        assert_eq!(shown.bytes(middle, 1000).unwrap().as_bstr(), part.as_bstr());
+    }
+
+    #[test]
+    fn places_out_of_order_are_left_out() {
+        let places = [(0, 0), (10, 5), (9, 7), (20, 4), (30, 40), (40, 9)];
+        assert_eq!(Checkpoints::at(&places).len(), 3);
+    }
+}
