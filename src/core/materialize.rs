@@ -7,21 +7,19 @@
 //!
 //! | module | finds |
 //! |---|---|
-//! | `text` | characters, invalid UTF-8, NUL bytes |
-//! | `lines` | lines and the longest of them |
+//! | `text` | characters, invalid UTF-8, NUL bytes, lines and the longest of them |
 //! | `magic` | known binary formats, MIME type |
 //! | [`tokens`] | an estimate of language-model tokens |
 //! | [`json`] | JSON, JSON Lines, and their shape |
 //! | `failure` | the lines that look like errors, most telling first |
-//! | `repeated` | the lines that are repeated often, and those that are not |
-//! | `prose` | little prose in what is none |
+//! | `repeated` | lines that are repeated often, and lines that are like no other |
+//! | `prose` | passages of prose in an output with nearly none |
 //! | `sections` | the sections of the output |
-//! | `terminal` | if the output was made for a terminal |
-//! | `frames` | progress that is drawn over |
-//! | `plain` | the text of a terminal, which the others then analyse |
+//! | `terminal` | whether the output was made for a terminal, and progress that is drawn over |
+//! | `plain`, `plain_text` | the text of a terminal log, which the others then analyse |
 //!
-//! A `ByteBlock` has the places of its newlines, which are looked for once. `side_by_side` runs parts
-//! of the analysis on several threads.
+//! A `ByteBlock` has the positions of its newlines, which are searched for once. `side_by_side`
+//! runs parts of the analysis on several threads.
 
 mod block;
 mod failure;
@@ -66,16 +64,14 @@ pub use crate::materialize::terminal::escape_length;
 pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
 
 /// The most memory that an analyzer holds. The largest parts are the shape of JSON, some 450 KB
-/// with what it counts, and the open brackets, at most 128 KB.
+/// with its tallies, and the open brackets, at most 128 KB.
 pub const MEMORY_BYTES: usize = 2 << 20;
-/// Bytes that are searched for error lines on one thread at a time: so few that all threads end
-/// together.
+// Bytes that one thread searches for error lines at a time: few, so that all threads end together.
 const SCANNED_BYTES: usize = 128 << 10;
-/// Bytes that are pushed to the analysers at a time. The places of their newlines take at most four
-/// times as many.
+// Positions of newlines take at most four times as many bytes.
 const PUSHED_BYTES: usize = 64 << 10;
 
-/// Bytes at the start of content by which [`is_binary`] tells text from other content.
+/// Bytes at the start of content by which [`is_binary`] and [`is_for_terminal`] judge.
 pub const SNIFFED: usize = 64 << 10;
 
 /// The analysers of one stream.
@@ -86,19 +82,18 @@ pub struct Analyzer {
     seen: u64,
     digest: blake3::Hasher,
     is_of_log: bool,
-    /// The first bytes, while the next may show that all were made for a terminal.
+    // The first bytes, until it is known whether the stream was made for a terminal.
     start: Option<Vec<u8>>,
-    /// Present for what was made for a terminal.
+    // Present if the stream was made for a terminal.
     extractor: Option<Box<TextExtractor>>,
     facts: TextFacts,
     failures: FailureDetector,
     forms: LineForms,
-    /// Room for the places of the newlines of a block.
     newlines: Vec<u32>,
 }
 
 impl Analyzer {
-    /// Returns an analyzer of any output but the log of a terminal. If its first [`SNIFFED`] bytes
+    /// Returns an analyzer of any output but the log of a terminal. If the first [`SNIFFED`] bytes
     /// show that it was made for a terminal, it is analysed as such a log.
     pub fn new() -> Self {
         Self {
@@ -114,18 +109,19 @@ impl Analyzer {
         }
     }
 
-    /// Returns an analyzer of the log of a terminal: size and digest are those of the bytes, and
-    /// all other facts describe the text.
+    /// Returns an analyzer of the log of a terminal: size and digest describe the bytes, all other
+    /// facts describe the text.
     pub fn of_log() -> Self {
         Self { is_of_log: true, start: None, extractor: Some(Box::default()), ..Self::new() }
     }
 
-    /// Returns true if this analyzer is for the log of a terminal.
+    /// Returns true if this is an analyzer of the log of a terminal, made by
+    /// [`of_log`](Self::of_log).
     pub fn is_of_log(&self) -> bool {
         self.is_of_log
     }
 
-    /// Returns the checkpoints of the log, as far as it has been seen.
+    /// Returns the checkpoints of the log so far.
     pub fn checkpoints(&self) -> Checkpoints {
         self.extractor.as_ref().map(|extractor| extractor.checkpoints()).unwrap_or_default()
     }
@@ -189,8 +185,8 @@ impl Analyzer {
         self.push_raw(block);
     }
 
-    /// Looks at the first bytes of the stream. If `block` shows that they were made for a terminal,
-    /// begins again with those before it.
+    /// Examines the first bytes of the stream. If `block` shows that they were made for a terminal,
+    /// begins again with the bytes before it.
     fn look_for_terminal(&mut self, block: &[u8]) {
         let Some(mut start) = self.start.take() else { return };
         let before = start.len();
@@ -212,7 +208,7 @@ impl Analyzer {
         self.push_text(&text);
     }
 
-    /// Pushes bytes to every analyser while they are in the cache.
+    // All analysers see the bytes while they are in the cache.
     fn push_text(&mut self, bytes: &[u8]) {
         let block = ByteBlock::new(bytes, &mut self.newlines);
         self.facts.push(block);
@@ -221,8 +217,8 @@ impl Analyzer {
         self.newlines.clear();
     }
 
-    /// Takes the next bytes of the stream, as [`push`](Self::push) does, on several threads. This
-    /// is worth while for a megabyte or more.
+    /// Takes the next bytes as [`push`](Self::push) does, on several threads. This pays for a
+    /// megabyte or more.
     pub fn push_side_by_side(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while self.start.is_some() && !rest.is_empty() {
@@ -282,7 +278,7 @@ pub fn analyze(content: &dyn Content) -> io::Result<Analysis> {
     analyze_by(Analyzer::new(), content)
 }
 
-/// Analyses the whole of `content`, which is the log of a terminal whatever its first bytes.
+/// Analyses the whole of `content` as the log of a terminal, whatever its first bytes are.
 pub fn analyze_log(content: &dyn Content) -> io::Result<Analysis> {
     analyze_by(Analyzer::of_log(), content)
 }
@@ -314,16 +310,17 @@ pub fn is_for_terminal(bytes: &[u8]) -> bool {
 }
 
 /// Returns true if content that begins with `bytes` is binary, judged by its first [`SNIFFED`]
-/// bytes. The result is that of [`analyze`] for these bytes, at a small part of the cost.
+/// bytes. The result is the one that [`analyze`] finds for these bytes, at a small part of the
+/// cost.
 pub fn is_binary(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(SNIFFED)];
     memchr::memchr(0, start).is_some() || magic::begins_binary(start)
 }
 
-/// The analysers of what the text is.
+// Analysers of the text as a whole.
 #[derive(Clone, Default)]
 struct TextFacts {
-    /// Bytes that they have seen: those of the extractor's text, if there is one.
+    // Bytes of the text so far, as the extractor returned it if there is one.
     read: u64,
     text: EncodingDetector,
     lines: LineCounter,
@@ -358,7 +355,7 @@ impl TextFacts {
     }
 }
 
-/// The analysers of the forms of lines.
+// Analysers of the forms of lines.
 #[derive(Clone)]
 struct LineForms {
     repeated: RepeatedLines,
@@ -386,7 +383,6 @@ impl Default for LineForms {
     }
 }
 
-/// A part of the text that is searched for error lines on one thread.
 struct ScannedPiece<'t> {
     text: &'t [u8],
     newlines: Vec<u32>,
@@ -398,7 +394,6 @@ impl<'t> ScannedPiece<'t> {
         Self { text, newlines: Vec::new(), errors: Vec::new() }
     }
 
-    /// Searches the piece with one of `scanners`, or a new one.
     fn scan(&mut self, scanners: &Mutex<Vec<ErrorScanner>>) {
         let mut scanner = scanners.lock().pop().unwrap_or_default();
         scanner.scan(ByteBlock::new(self.text, &mut self.newlines), &mut self.errors);

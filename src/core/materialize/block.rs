@@ -2,67 +2,59 @@
 
 use std::ops::Range;
 
-/// Bytes that follow each other in a stream, with the places of their newlines, which are looked
-/// for once for all analysers.
+/// Bytes that follow each other in a stream, with the positions of their newlines. The newlines are
+/// searched for once, for all analysers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ByteBlock<'b> {
     pub(super) bytes: &'b [u8],
-    /// The indexes of all newlines, in order.
     pub(super) newlines: &'b [u32],
 }
 
 impl<'b> ByteBlock<'b> {
-    /// Returns the block of `bytes`, which are fewer than 4 GiB. Its newlines are kept in `places`.
+    // Positions are `u32`: a block is below 4 GiB.
     pub(super) fn new(bytes: &'b [u8], places: &'b mut Vec<u32>) -> Self {
         places.clear();
         places.extend(memchr::memchr_iter(b'\n', bytes).map(|at| at as u32));
         Self { bytes, newlines: places }
     }
 
-    /// Returns the range of the line that ends with the newline of this index.
     pub(super) fn line(&self, index: usize) -> Range<usize> {
         let start = index.checked_sub(1).map_or(0, |before| self.newlines[before] as usize + 1);
         start..self.newlines[index] as usize
     }
 
-    /// Returns the index after the last newline, or 0.
     pub(super) fn last_line(&self) -> usize {
         self.newlines.last().map_or(0, |last| *last as usize + 1)
     }
 }
 
-/// The position of the line that has not ended, and its beginning.
+/// The line at the end of a stream whose newline has not come yet: its position, and its first
+/// `KEPT` bytes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpenLine<const KEPT: usize> {
-    /// Lines before it.
     pub(super) lines: u64,
-    /// Bytes before it.
     pub(super) offset: u64,
-    /// Its first bytes, at most `KEPT`.
     head: Vec<u8>,
     bytes: u64,
 }
 
 impl<const KEPT: usize> OpenLine<KEPT> {
-    /// Returns true if the line has no bytes yet.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Returns the bytes of the line so far.
     pub(super) fn length(&self) -> usize {
         usize::try_from(self.bytes).unwrap_or(usize::MAX)
     }
 
-    /// Appends `part`, which has no newline.
     pub(super) fn push(&mut self, part: &[u8]) {
         let room = KEPT - self.head.len();
         self.head.extend_from_slice(&part[..room.min(part.len())]);
         self.bytes += part.len() as u64;
     }
 
-    /// Ends the line at its newline or the end of the stream. Calls `look` with its beginning,
-    /// number and offset.
+    /// Ends the line at its newline or at the end of the stream. Passes its first bytes, number and
+    /// offset to `look`.
     pub(super) fn end(&mut self, look: impl FnOnce(&[u8], u64, u64)) {
         look(&self.head, self.lines + 1, self.offset);
         self.lines += 1;

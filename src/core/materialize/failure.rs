@@ -1,10 +1,10 @@
 //! The lines that look like errors, most telling first.
 //!
-//! A line is a candidate if one of a few dozen fragments occurs in it ([`prefilter`]), or if a line
-//! before it announced it ([`expectation`]: the message below `panicked at`, the exception below a
-//! Python traceback). It is judged by its [`shape`], in which the names of files are blanked
-//! ([`names`]): [`rules`] rank it by the first pattern that matches ([`rule_set`]), and
-//! [`verdicts`] remember that. [`best`] keeps the best lines.
+//! A line is a candidate if it contains one of a few dozen fragments ([`prefilter`]), or if an
+//! earlier line announced it ([`expectation`]: the message below `panicked at`, the exception below
+//! a Python traceback). It is judged by its [`shape`], in which file names are blanked ([`noise`]):
+//! [`rules`] rank it by the first pattern that matches ([`rule_set`]), and [`verdicts`] remember
+//! the result. [`best`] keeps the best lines.
 //!
 //! Only the first [`LINE_BYTES`] bytes of a line are examined.
 
@@ -29,20 +29,19 @@ use crate::model::{ErrorLine, ErrorRank, Errors};
 pub use crate::materialize::failure::expectation::{is_comparison, is_side};
 pub use crate::materialize::failure::noise::bare;
 
-/// Bytes of a line that are examined, and the most of `ErrorLine::length`.
+// Also the most that `ErrorLine::length` can be.
 const LINE_BYTES: usize = 4096;
 
-/// Finds the error lines of a stream.
+/// Finds the error lines of a stream. Lines are judged in order, as one may announce another; the
+/// fragments are found by an [`ErrorScanner`], which may run ahead on several threads.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FailureDetector {
     open: OpenLine<{ LINE_BYTES + CONTEXT_BYTES }>,
     scanner: ErrorScanner,
-    /// Room for what is found in a block.
     scanned: Vec<FoundError>,
     found: ErrorCollector,
 }
 
-/// The error lines among the lines that have ended.
 #[derive(Debug, Clone, Default)]
 struct ErrorCollector {
     count: u64,
@@ -51,7 +50,7 @@ struct ErrorCollector {
     best: BestLines,
     search_terms: SearchTerms,
     likeness: LikenessHasher,
-    /// All of the lines, if they are wanted.
+    // Present if each line is wanted.
     each: Option<Vec<ErrorMatch>>,
 }
 
@@ -63,7 +62,7 @@ impl FailureDetector {
         self.scanned = scanned;
     }
 
-    /// Takes the next bytes with what an [`ErrorScanner`] found in them.
+    /// Takes the next bytes with the errors that an [`ErrorScanner`] found in them.
     pub(super) fn push_scanned(&mut self, block: ByteBlock<'_>, scanned: &[FoundError]) {
         let ByteBlock { bytes, newlines } = block;
         let [first, ..] = newlines else {
@@ -79,7 +78,6 @@ impl FailureDetector {
         self.open.push(&bytes[block.last_line()..]);
     }
 
-    /// Returns the error lines so far, including the line that has not ended.
     pub(super) fn finish(&self) -> Errors {
         if self.open.is_empty() {
             return self.found.errors();
@@ -98,7 +96,6 @@ impl FailureDetector {
         });
     }
 
-    /// Takes the whole lines of a block from that of index `first` on.
     fn whole_lines(&mut self, block: ByteBlock<'_>, first: usize, scanned: &[FoundError]) {
         let start = first.checked_sub(1).map_or(0, |before| block.newlines[before] as usize + 1);
         let mut scanned = scanned.iter().copied().peekable();
@@ -123,7 +120,7 @@ impl FailureDetector {
 }
 
 impl ErrorCollector {
-    /// Judges a line, unless `known` is the verdict on it.
+    // `known` is the verdict on the line, if it was judged before.
     fn look(&mut self, line: &[u8], number: u64, offset: u64, known: Option<RankedLine>) {
         let is_telling = line.len() <= LINE_BYTES || prefilter::has_telling(line, LINE_BYTES);
         let was_waiting = self.expectation.is_waiting();
@@ -147,7 +144,6 @@ impl ErrorCollector {
         }
     }
 
-    /// Returns the rank of `line`, which is `announced` if it was announced, and what it tells.
     fn verdict(
         &mut self,
         line: &[u8],
@@ -165,14 +161,15 @@ impl ErrorCollector {
     }
 }
 
-/// Returns the line of the program itself, and all that is examined of `line`.
+// The line as its program printed it, and the whole examined part.
 fn examined(line: &[u8]) -> (&[u8], &[u8]) {
     let head = &line[..line.len().min(LINE_BYTES)];
     let line = head.strip_suffix(b"\r").unwrap_or(head);
     (bare(line), line)
 }
 
-/// An error line among a few lines.
+/// An error line among a few lines, with its index and with the offset of the fragment in the line
+/// that marks it as an error. Both count from 0. Lower ranks are more telling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorMatch {
     /// The index of the line, from 0.
@@ -183,7 +180,8 @@ pub struct ErrorMatch {
     pub place: usize,
 }
 
-/// Returns the error lines among lines without their newlines.
+/// Returns the error lines among `lines`, which have no newlines. Unlike the analysis of an output,
+/// it returns each of them, in order.
 pub fn error_lines<'l>(lines: impl IntoIterator<Item = &'l [u8]>) -> Vec<ErrorMatch> {
     let mut failures = FailureDetector::default();
     failures.found.each = Some(Vec::new());
@@ -194,29 +192,28 @@ pub fn error_lines<'l>(lines: impl IntoIterator<Item = &'l [u8]>) -> Vec<ErrorMa
     failures.found.each.unwrap_or_default()
 }
 
-/// Harmless lines after which the next is seldom compared with those that are known.
+// After this many harmless lines, the next line is seldom compared with known ones.
 const IN_VAIN: u32 = 16;
 
-/// Finds the lines that look like errors. Knows nothing but the shapes of lines, so the findings
-/// depend on the block alone.
+/// Finds lines that look like errors by their shapes alone. The result depends only on the block,
+/// so several blocks may be scanned at a time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ErrorScanner {
     verdicts: Verdicts,
-    /// Harmless lines since one was followed by another that is known to be.
+    // Harmless lines since one was followed by another known harmless one.
     alone: u32,
 }
 
-/// A line that looks like an error.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FoundError {
-    /// The index of the line, which is that of its newline, in its block.
+    // The index of its newline in the block.
     pub(super) line: usize,
     pub(super) verdict: RankedLine,
 }
 
 impl ErrorScanner {
-    /// Sets `found` to the error lines among those that end in `block`, in order. The first line
-    /// counts as whole.
+    /// Sets `found` to the error lines among the lines that end in `block`, in order. The first
+    /// line counts as whole.
     pub(super) fn scan(&mut self, block: ByteBlock<'_>, found: &mut Vec<FoundError>) {
         found.clear();
         let bytes = &block.bytes[..block.last_line()];
@@ -234,9 +231,9 @@ impl ErrorScanner {
         }
     }
 
-    /// Returns the index of the last of the lines from that of index `line` on, which is harmless,
-    /// that are known to be. In some outputs nearly every line has to be judged: there, to know a
-    /// line again costs less than to search it. Where that has been in vain, it is seldom tried.
+    /// Returns the index of the last line in the run of known harmless lines from `line` on. In
+    /// some outputs nearly every line has to be judged; recognising a line costs less than
+    /// searching it. It is seldom tried once it has not helped for some lines.
     fn last_harmless(&mut self, block: ByteBlock<'_>, mut line: usize) -> usize {
         if self.alone >= IN_VAIN && !self.alone.is_multiple_of(IN_VAIN) {
             self.alone = self.alone.wrapping_add(1);

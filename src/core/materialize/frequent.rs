@@ -6,18 +6,17 @@ use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 
-/// Counts how often each key occurs. When the table is full, the rarer half is dropped (of equally
-/// rare keys the newer), and a key that comes back is counted from zero.
+/// Counts how often each key occurs, in bounded memory. When the table is full, the rarer half is
+/// dropped (of equally rare keys the newer), and a key that comes back is counted from zero.
 ///
-/// A key that was never dropped is counted exactly; for the others [`Count::missed`] says how much
-/// may be missing. The result depends only on the order of the keys.
+/// A key that was never dropped is counted exactly; for the others, [`Count::missed`] bounds the
+/// missing occurrences. The result depends only on the order of the keys.
 #[derive(Debug, Clone)]
 pub struct Frequent<K, V> {
     counts: HashMap<K, Count<V>, FixedState>,
     room: usize,
-    /// Keys that were added, including those that came back after they had been dropped.
     begun: u64,
-    /// The highest count of any key that was dropped.
+    // The highest count of any dropped key.
     forgotten: u64,
 }
 
@@ -26,11 +25,10 @@ pub struct Frequent<K, V> {
 pub struct Count<V> {
     /// Occurrences that were counted.
     pub times: u64,
-    /// The most occurrences that may be missing, because the key may have been dropped.
+    /// Upper bound of the occurrences that are missing because the key may have been dropped.
     pub missed: u64,
-    /// The value that belongs to the key.
+    /// The value of the first occurrence.
     pub value: V,
-    /// The number of the key in the order of adding.
     place: u64,
 }
 

@@ -25,13 +25,14 @@ pub use crate::materialize::json::render::{KEY_CHARS, KEY_CUT};
 pub use crate::materialize::json::roles::{CERTAIN, FieldRole, role};
 pub use crate::materialize::json::scan::{Events, Scalar, ScanOutcome, Scanner};
 
-/// The bytes of valid JSON before an error that make a stream broken JSON rather than text. The
+/// Bytes of valid JSON before an error that make a stream broken JSON rather than text. The
 /// bracketed prefix of a log line (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
 const EVIDENCE_BYTES: u64 = 64;
 /// The keys, values and closing brackets that such a stream must also have: `{"k": v}` has three.
 const EVIDENCE_TOKENS: u64 = 3;
 
-/// The kind of JSON that a stream is.
+/// The kind of JSON that a stream is. `Broken` has the position of the first byte that cannot be
+/// JSON, as in `model::Json::Broken`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JsonKind {
     /// No JSON.
@@ -52,36 +53,35 @@ pub enum JsonKind {
     },
 }
 
-/// Scans a stream as long as it is JSON.
+/// Scans a stream as long as it is JSON. After the first error, or for text, it costs nothing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct JsonDetector<E = Shape> {
     state: DetectorState,
     scanner: Scanner,
     events: E,
     documents: u64,
-    /// Offset of the first byte that is not white space.
+    // Offset of the first byte that is not white space.
     start: u64,
-    /// True if a newline has come since the last value.
     newline_since: bool,
 }
 
-/// The position of a detector in its stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum DetectorState {
-    /// Only white space so far.
     #[default]
     Before,
-    /// In a value. A string is a document only if it is the whole stream.
-    Inside { string: bool },
-    /// After a value.
-    After { string: bool },
-    /// Past the end of scanning, with the result.
+    // A string is a document only if it is the whole stream.
+    Inside {
+        string: bool,
+    },
+    After {
+        string: bool,
+    },
     Off(JsonKind),
 }
 
 impl JsonDetector {
-    /// Returns the result for a stream of `length` bytes in `lines` lines, and the fields that tell
-    /// of trouble.
+    /// Returns the kind and shape of a stream of `length` bytes in `lines` lines, and the fields
+    /// that tell of trouble.
     pub(super) fn finish(&self, length: u64, lines: u64) -> (Json, Vec<Trouble>) {
         let shape = &self.events;
         match self.kind(length, lines) {
@@ -111,9 +111,9 @@ impl JsonDetector {
 }
 
 impl<E: Events> JsonDetector<E> {
-    /// Takes the next bytes. `offset` and `newlines` are the bytes and newlines before them;
-    /// `invalid` is the offset of the first sequence that is not UTF-8, if there is one, which is
-    /// in `bytes` or at most three bytes before them.
+    /// Takes the next bytes. `offset` and `newlines` count the bytes and newlines before them.
+    /// `invalid` is the offset of the first sequence that is not UTF-8, if there is one; it is in
+    /// `bytes` or at most three bytes before them.
     pub(super) fn push(&mut self, bytes: &[u8], offset: u64, newlines: u64, invalid: Option<u64>) {
         if self.is_off() {
             return;
@@ -146,7 +146,7 @@ impl<E: Events> JsonDetector<E> {
         }
     }
 
-    /// Returns the lines of the values that have ended, when indented.
+    // Lines of the ended values when indented.
     fn pretty_lines(&self) -> u64 {
         self.documents + self.scanner.breaks()
     }
@@ -195,7 +195,7 @@ impl<E: Events> JsonDetector<E> {
         Some(())
     }
 
-    /// Returns true if another value may follow, as in JSON Lines.
+    // As in JSON Lines.
     fn may_follow(&self) -> bool {
         self.newline_since && self.scanner.newlines() == 0
     }
@@ -226,12 +226,12 @@ impl<E: Events> JsonDetector<E> {
     }
 }
 
-/// Returns the distance from `offset` to `at`, or 0 if `at` is before it.
 fn distance(offset: u64, at: u64) -> usize {
     usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX)
 }
 
-/// Scans a stream as long as it is JSON, and passes on the events.
+/// Detects JSON without the rest of the analysis, and passes its events on to `E`. The rules are
+/// those of the analysis.
 #[derive(Debug, Default)]
 pub struct JsonReader<E> {
     seen: u64,
@@ -251,12 +251,12 @@ impl<E: Events> JsonReader<E> {
         self.ends_line = bytes.last().map_or(self.ends_line, |byte| *byte == b'\n');
     }
 
-    /// Returns true if the stream is not JSON, whatever follows.
+    /// Returns true once the stream is not JSON, whatever follows.
     pub fn is_off(&self) -> bool {
         self.detector.is_off()
     }
 
-    /// Returns the kind of JSON that the bytes so far are, and the receiver of the events.
+    /// Returns the kind of JSON of the bytes so far, and the receiver of the events.
     pub fn finish(self) -> (JsonKind, E) {
         let lines = self.newlines + u64::from(self.seen > 0 && !self.ends_line);
         (self.detector.kind(self.seen, lines), self.detector.events)

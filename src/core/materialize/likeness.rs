@@ -1,31 +1,28 @@
-//! A hash of a line without its numbers. Lines with equal hashes are alike: they say the same about
-//! different things.
+//! A hash of a line without its numbers. Lines with equal hashes say the same about different
+//! things.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 
 use foldhash::fast::FixedState;
 
-/// The fewest digits of a hexadecimal number with letters: shorter ones, such as `3d` and `1e5`,
-/// are words.
+// Shorter ones with letters, such as `3d` and `1e5`, are words.
 const HEX_DIGITS: usize = 4;
-/// The length of a group of a UUID that may have letters only.
+// A group of a UUID may have letters only.
 const GROUP: usize = 4;
 
 const DIGIT: u8 = 1;
 const HEX: u8 = 2;
 const LETTER: u8 = 4;
 
-/// The classes of the bytes of a word.
+// A bit for each class of bytes in a word.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WordClass(u8);
 
 impl WordClass {
-    /// Returns true for digits alone.
     pub(super) fn is_decimal(self) -> bool {
         self.0 == DIGIT
     }
 
-    /// Returns true for digits and letters up to `f`.
     pub(super) fn is_hex(self) -> bool {
         self.0 == DIGIT | HEX
     }
@@ -48,29 +45,29 @@ const fn classes() -> [u8; 256] {
     classes
 }
 
-/// Stands for a number in a hash.
+// Stands for a number in a hash.
 const NUMBER: u64 = 1 << 32;
 
-/// Bytes, and words of a short line, by which lines are of one form.
+// Two lines are of one form if they agree in so many bytes, or in the words of a short line.
 const HEAD_BYTES: usize = 48;
 const HEAD_WORDS: usize = 4;
 
-/// Hashes lines without their numbers. Keeps its buffer from one line to the next.
+/// Hashes lines without their numbers: digits, hexadecimal numbers, times, UUIDs. Keeps its buffer
+/// from one line to the next. Hashes are the same in every process.
 #[derive(Debug, Clone, Default)]
 pub struct LikenessHasher {
     buffer: Vec<u8>,
 }
 
 impl LikenessHasher {
-    /// Returns a hash that is equal for lines that differ only in numbers: digits, hexadecimal
-    /// numbers, times, UUIDs.
+    /// Returns a hash that is equal for lines that differ only in numbers.
     pub fn of(&mut self, line: &[u8]) -> u64 {
         self.buffer.clear();
         without_numbers(line, &mut self.buffer);
         exact(&self.buffer)
     }
 
-    /// Returns another such hash, at a part of the cost.
+    // Another such hash, at a part of the cost.
     pub(super) fn quick(&mut self, line: &[u8]) -> u64 {
         let mut rest = line;
         let (mut hash, mut last, mut joined) = (0, 0, false);
@@ -100,7 +97,8 @@ impl LikenessHasher {
         hash
     }
 
-    /// Returns a hash of the beginning of the last line: of a line of few words, all but the last.
+    /// Returns a hash of the beginning of the line that [`of`](Self::of) took last. For a line of
+    /// few words, it covers all but the last word.
     pub(super) fn head(&self) -> u64 {
         let line = self.buffer.as_slice();
         let words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).count();
@@ -109,14 +107,13 @@ impl LikenessHasher {
     }
 }
 
-/// Returns a hash of bytes that is the same in every process.
+// The same in every process.
 pub(super) fn exact(bytes: &[u8]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     hasher.write(bytes);
     hasher.finish()
 }
 
-/// Returns a hash of a hash and what follows.
 #[inline]
 pub(super) fn mixed(hash: u64, next: u64) -> u64 {
     const ODD: u128 = 0x9e37_79b9_7f4a_7c15;
@@ -124,7 +121,6 @@ pub(super) fn mixed(hash: u64, next: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Appends `line` to `text`, with `0` for each number.
 fn without_numbers(line: &[u8], text: &mut Vec<u8>) {
     let mut rest = line;
     // True if the last word was a number and a dash follows it.
@@ -150,7 +146,7 @@ fn without_numbers(line: &[u8], text: &mut Vec<u8>) {
     }
 }
 
-/// Returns the length of the run of letters and digits that `bytes` begins with, and their classes.
+// The length of the leading run of letters and digits, and its classes.
 pub(super) fn word(bytes: &[u8]) -> (usize, WordClass) {
     let mut classes = 0;
     for (at, byte) in bytes.iter().enumerate() {

@@ -3,16 +3,16 @@
 use crate::model::{Encoding, Json};
 
 /// Bytes at the start by which formats are recognised. An office document differs from other
-/// archives within as many; all other formats of `infer` differ in the first 512.
+/// archives within this distance; all other formats of `infer` differ in the first 512 bytes.
 const HEAD_BYTES: usize = 16 << 10;
-/// Bytes at the start that tell text from binary. The magic of tar is at 257.
+// Bytes that tell text from binary. The magic of tar is at 257.
 const MARK_BYTES: usize = 512;
-/// Formats whose first bytes may all be plain text.
+// Formats whose first bytes may all be plain text.
 const TEXT_LIKE: [&[u8]; 2] = [b"%PDF-", b"SQLite format 3"];
-/// The magic of documents of older office programs and other OLE files. `infer` takes them all for
-/// text documents.
+/// The magic of older office documents and other OLE files. `infer` takes them all for text
+/// documents.
 const COMPOUND: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
-/// The beginnings of text of a known type. Case, and white space before it, do not matter.
+// Case, and white space before the mark, do not matter.
 const TEXT_TYPES: [(&str, &str); 5] = [
     ("<!doctype html", "text/html"),
     ("<html", "text/html"),
@@ -21,7 +21,6 @@ const TEXT_TYPES: [(&str, &str); 5] = [
     ("diff --git ", "text/x-diff"),
 ];
 
-/// The first bytes of a stream.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Magic {
     head: Vec<u8>,
@@ -35,13 +34,13 @@ impl Magic {
 
     /// Returns true if the stream begins like a binary format.
     ///
-    /// The magic of some formats is two letters (`BM`, `MZ`), with which a sentence may begin.
-    /// These count only if the first bytes are not text.
+    /// The magic of some formats is two letters (`BM`, `MZ`), with which a sentence may begin. It
+    /// counts only if the first bytes are not text.
     pub(super) fn is_binary(&self) -> bool {
         format(&self.head).is_some()
     }
 
-    /// Returns the MIME type by content. That of content that is neither JSON nor a known format is
+    /// Returns the MIME type by content. Content that is neither JSON nor a known format has
     /// `text/plain` or `application/octet-stream`.
     pub(super) fn mime(&self, encoding: Encoding, json: &Json) -> &'static str {
         match (encoding, json) {
@@ -63,7 +62,7 @@ impl Magic {
     }
 }
 
-/// Returns what [`Magic::is_binary`] does, for a stream that begins with `bytes`.
+// As [`Magic::is_binary`].
 pub(super) fn begins_binary(bytes: &[u8]) -> bool {
     format(&bytes[..bytes.len().min(HEAD_BYTES)]).is_some()
 }
@@ -85,7 +84,7 @@ fn is_text(head: &[u8]) -> bool {
 }
 
 /// Returns true for control characters that occur in no terminal log. Bell, backspace, white space
-/// and escape do.
+/// and escape occur there.
 fn is_binary_control(byte: u8) -> bool {
     matches!(byte, 0..=6 | 14..=26 | 28..=31)
 }

@@ -1,4 +1,4 @@
-//! Patterns of lines, compiled when they are first needed.
+//! Patterns of lines, compiled on first use.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,45 +7,46 @@ use std::sync::OnceLock;
 use memchr::memmem;
 use regex::bytes::{Captures, Regex, RegexBuilder};
 
-/// A regular expression for lines. Its classes are those of ASCII, which compiles several times as
-/// fast; a byte of another character is no letter and no space.
+/// A regular expression for lines, compiled for the first line that may match.
+///
+/// Its classes are ASCII, which compiles several times as fast: a byte of another character is
+/// neither letter nor space. Most patterns have a literal that occurs in every match; a line
+/// without it costs one substring search.
 pub struct Pattern {
     text: &'static str,
-    /// Occurs in every line that matches.
     literal: &'static str,
     compiled: OnceLock<Regex>,
 }
 
 impl Pattern {
-    /// Returns a pattern that is compiled for the first line.
+    /// Returns a pattern without a literal.
     pub const fn new(text: &'static str) -> Self {
         Self::with("", text)
     }
 
-    /// Returns a pattern that is compiled for the first line with `literal`. No line without it
-    /// matches.
+    /// Returns a pattern with a `literal` that occurs in every match.
     pub const fn with(literal: &'static str, text: &'static str) -> Self {
         Self { text, literal, compiled: OnceLock::new() }
     }
 
-    /// Returns false for a line that lacks the literal.
+    /// Returns false if `line` lacks the literal.
     pub fn may_match(&self, line: impl AsRef<[u8]>) -> bool {
         let line = line.as_ref();
         self.literal.is_empty() || memmem::find(line, self.literal.as_bytes()).is_some()
     }
 
-    /// Returns true if the pattern occurs in `line`.
+    /// Returns true if `line` contains a match.
     pub fn is_match(&self, line: impl AsRef<[u8]>) -> bool {
         let line = line.as_ref();
         self.may_match(line) && self.regex().is_match(line)
     }
 
-    /// Returns the offset of the first occurrence.
+    /// Returns the offset of the first match.
     pub fn start(&self, line: impl AsRef<[u8]>) -> Option<usize> {
         self.range(line.as_ref()).map(|found| found.start)
     }
 
-    /// Returns the offset of the end of the first occurrence.
+    /// Returns the end offset of the first match.
     pub fn end(&self, line: impl AsRef<[u8]>) -> Option<usize> {
         self.range(line.as_ref()).map(|found| found.end)
     }
@@ -55,7 +56,7 @@ impl Pattern {
         found.map(|found| found.range())
     }
 
-    /// Returns the text of a group of the first occurrence.
+    /// Returns the text of a group of the first match, widened to whole characters.
     pub fn group<'l>(&self, line: &'l str, number: usize) -> Option<&'l str> {
         let groups = self.groups(line.as_bytes())?;
         let range = groups.get(number)?.range();

@@ -1,9 +1,9 @@
-//! Text that was made for a terminal, as a reader sees it: without escape sequences, and without
-//! what was erased, or drawn over by the next frame of the same progress. Other text stays when a
-//! carriage return follows, with the carriage return.
+//! Removes escape sequences and overdrawn progress from text that was made for a terminal.
 //!
-//! Lines stay lines: no sequence continues past the end of its line, so line numbers are those of
-//! the bytes. Bytes are only removed, never changed: a text as long as the log is equal to it.
+//! Erased text is removed, and so is a frame of progress over which the next frame is drawn. Other
+//! text stays when a carriage return follows, with the carriage return. Lines stay lines: a
+//! sequence ends with its line, so line numbers do not change. Bytes are only removed, never
+//! changed: a text as long as the log is equal to it.
 
 use std::mem;
 use std::ops::Range;
@@ -21,31 +21,28 @@ const HELD: usize = 64 * 1024;
 #[derive(Debug, Clone, Default)]
 pub(super) struct EscapeStripper {
     printer: PlainPrinter,
-    /// True if this line has a control character.
     controlled: bool,
     start: FrameStart,
-    /// True if the line is too long to be held: what has been written of it stays.
+    // The line is too long to be held: its written part stays.
     long: bool,
-    /// The frame before `held`, which that may be drawn over.
+    // The frame before `held`, over which `held` may be drawn.
     before: Vec<u8>,
-    /// The text since the last carriage return, which may still be overwritten.
+    // The text since the last carriage return, which may still be overwritten.
     held: Vec<u8>,
 }
 
-/// What text that follows begins.
+// The meaning of the text that comes next.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum FrameStart {
-    /// Nothing: it goes on.
     #[default]
     None,
-    /// A frame, after a carriage return.
+    // It begins a frame, after a carriage return.
     Return,
-    /// The line, of which all was erased, or where the cursor was moved to the first column.
+    // The line was erased, or the cursor was moved to its first column.
     Anew,
 }
 
 impl FrameStart {
-    /// Returns what follows `print`, which is no text.
     fn after(self, print: &Print<'_>) -> Self {
         match (self, print) {
             (Self::None, Print::Return(_)) => Self::Return,
@@ -56,7 +53,8 @@ impl FrameStart {
 }
 
 impl EscapeStripper {
-    /// Takes the next bytes. Appends to `out` the text that cannot be overwritten any more.
+    /// Takes the next bytes. Appends to `out` the text that is final: it can no longer be
+    /// overwritten.
     pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut rest = bytes;
         if self.is_fresh() {
@@ -80,7 +78,7 @@ impl EscapeStripper {
         self.inside(rest, out);
     }
 
-    /// Returns the text that is still held back, which follows at the end of the stream.
+    // The text at the end of the stream, if nothing follows.
     pub(super) fn tail(&self) -> Vec<u8> {
         let mut tail = Vec::new();
         keep_frame(&self.before, &self.held, &mut tail);
@@ -88,17 +86,15 @@ impl EscapeStripper {
         tail
     }
 
-    /// Returns true if it holds no text.
     pub(super) fn is_empty(&self) -> bool {
         self.before.is_empty() && self.held.is_empty()
     }
 
-    /// Returns true at the beginning of a line.
+    // True at the beginning of a line.
     pub(super) fn is_fresh(&self) -> bool {
         !self.controlled && !self.long && self.is_empty()
     }
 
-    /// Takes part of a line.
     fn inside(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let clean =
             if self.controlled { Some(0) } else { bytes.iter().position(|b| is_control(*b)) };
@@ -144,7 +140,6 @@ impl EscapeStripper {
         }
     }
 
-    /// Ends the frame that is held.
     fn end_frame(&mut self, out: &mut Vec<u8>) {
         keep_frame(&self.before, &self.held, out);
         mem::swap(&mut self.before, &mut self.held);
@@ -152,7 +147,7 @@ impl EscapeStripper {
     }
 }
 
-/// Appends the frame `before` to `out`, with its carriage return, unless `after` is drawn over it.
+// Keeps `before`, with its carriage return, unless `after` is drawn over it.
 fn keep_frame(before: &[u8], after: &[u8], out: &mut Vec<u8>) {
     if !before.is_empty() && !after.is_empty() && !is_drawn_over(before, after) {
         out.extend_from_slice(before);
@@ -160,12 +155,12 @@ fn keep_frame(before: &[u8], after: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns true if a byte is a control character that may change what is shown.
 fn is_control(byte: u8) -> bool {
     matches!(byte, 1..=8 | 11..=31 | 127)
 }
 
-/// Returns a whole log without escape sequences and overwritten text.
+/// Returns a whole log without escape sequences and overwritten text. See [`text_ranges`] for the
+/// positions of the text.
 pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
     let (mut stripper, mut out) = (EscapeStripper::default(), Vec::with_capacity(bytes.len()));
     stripper.push(bytes, &mut out);
@@ -173,29 +168,27 @@ pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A sequence after which a line is drawn again.
 enum Redraw {
-    /// Moves the cursor to the first column (`ESC [ G`, `ESC [ 1 G`), or erases all of the line
+    /// Moves the cursor to the first column (`ESC [ G`, `ESC [ 1 G`), or erases the whole line
     /// (`ESC [ 2 K`).
     FromStart,
-    /// Erases what follows the cursor (`ESC [ K`): in a log, the line after a carriage return.
+    // Erases the rest of the line (`ESC [ K`): in a log, the line after a carriage return.
     EraseRest,
 }
 
-/// Finds such sequences in a stream that may be cut anywhere.
+/// Finds the sequences after which a line is drawn again, in a stream that may be cut anywhere.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) enum RedrawScanner {
     #[default]
     Text,
     Escape,
-    /// After `ESC [` and the only digit of its argument; a space if there is none yet.
+    // After `ESC [` and the only digit of its argument; a space before the digit.
     Argument(u8),
-    /// After an argument of any other form.
     Other,
 }
 
 impl RedrawScanner {
-    /// Passes to `each` the parts of `bytes`, each with the sequence that it ends with.
+    // Passes each part of `bytes` with the sequence that ends it.
     fn split(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8], Option<Redraw>)) {
         let (mut from, mut at) = (0, 0);
         while at < bytes.len() {
@@ -214,7 +207,6 @@ impl RedrawScanner {
         each(&bytes[from..], None);
     }
 
-    /// Takes the next byte. Returns the sequence that it ends.
     fn ends_with(&mut self, byte: u8) -> Option<Redraw> {
         let before = *self;
         *self = match (before, byte) {
@@ -234,19 +226,16 @@ impl RedrawScanner {
     }
 }
 
-/// A part of a line.
+/// A part of a line as a terminal prints it.
 enum Print<'a> {
-    /// A carriage return, which these bytes are: text that follows may overwrite the line.
+    // A carriage return: text that follows may overwrite the line.
     Return(&'a [u8]),
-    /// Text that follows overwrites the line.
+    // Text that follows overwrites the line.
     Anew,
-    /// What follows the cursor is erased.
     EraseRest,
-    /// Text.
     Text(&'a [u8]),
 }
 
-/// Reads a line that may be cut anywhere.
 #[derive(Debug, Clone, Default)]
 struct PlainPrinter {
     escapes: StripBytes,
@@ -254,7 +243,6 @@ struct PlainPrinter {
 }
 
 impl PlainPrinter {
-    /// Passes to `each` what a terminal prints of `bytes`, which are part of a line.
     pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Print<'_>)) {
         let Self { escapes, starts } = self;
         starts.split(bytes, |part, end| {
@@ -292,8 +280,8 @@ fn print_part(escapes: &mut StripBytes, bytes: &[u8], each: &mut impl FnMut(Prin
 
 const ESCAPE: u8 = 0x1b;
 
-/// Appends what a terminal shows of a whole line to `out`. Returns false, and appends nothing, if
-/// the line is not so simple.
+/// Appends to `out` the text of a line that has only colours, or only carriage returns. Returns
+/// false, and appends nothing, for any other line: then the general stripper has to look at it.
 fn print_simple(line: &[u8], out: &mut Vec<u8>) -> bool {
     let ended = line.iter().rposition(|byte| *byte != b'\r').map_or(0, |last| last + 1);
     let text = &line[..ended];
@@ -310,7 +298,7 @@ fn print_simple(line: &[u8], out: &mut Vec<u8>) -> bool {
 }
 
 /// Returns true if the line has no control characters but escape, carriage return and white space,
-/// and is UTF-8 without those above ASCII.
+/// and is UTF-8 without C1 controls.
 fn is_plain(line: &[u8]) -> bool {
     // A fold without an early exit, which compiles to vector instructions.
     let has_control = line.iter().fold(false, |found, byte| found | is_other_control(*byte));
@@ -322,7 +310,6 @@ fn is_other_control(byte: u8) -> bool {
     matches!(byte, 1..=8 | 11 | 12 | 14..=26 | 28..=31 | 127)
 }
 
-/// Appends the frames of a line that are not drawn over.
 fn print_frames(line: &[u8], out: &mut Vec<u8>) {
     let mut frames = line.split(|byte| *byte == b'\r').filter(|frame| !frame.is_empty());
     let mut last = frames.next().unwrap_or_default();
@@ -333,8 +320,7 @@ fn print_frames(line: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(last);
 }
 
-/// Appends a line without its colours. Returns false, and appends nothing, if it has other
-/// sequences.
+// Returns false, and appends nothing, if there are other sequences.
 fn print_coloured(line: &[u8], out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let mut rest = line;
@@ -350,7 +336,7 @@ fn print_coloured(line: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Returns the length of `[1;31m`, if `sequence` begins with one.
+// The length of `[1;31m`.
 fn colour_length(sequence: &[u8]) -> Option<usize> {
     let arguments = sequence.strip_prefix(b"[")?;
     let length =
@@ -360,7 +346,7 @@ fn colour_length(sequence: &[u8]) -> Option<usize> {
 
 /// Returns the parts of `log` that its text keeps, in order. No two of them touch.
 ///
-/// Together they are what [`strip_escapes`](super::strip_escapes) returns.
+/// Together they are the text that [`strip_escapes`] returns.
 pub fn text_ranges(log: &[u8]) -> Vec<Range<usize>> {
     let mut kept = Vec::new();
     let mut start = 0;
@@ -376,27 +362,25 @@ pub fn text_ranges(log: &[u8]) -> Vec<Range<usize>> {
     kept
 }
 
-/// The text between two carriage returns.
+// The text between two carriage returns.
 #[derive(Default)]
 struct FrameParts {
     parts: Vec<Range<usize>>,
     text: Vec<u8>,
 }
 
-/// The parts of a line that are not overwritten.
 #[derive(Default)]
 struct LineRanges {
     kept: Vec<Range<usize>>,
     before: FrameParts,
     held: FrameParts,
-    /// The carriage return after `before`, and the one after `held`.
+    // The carriage return after `before`, and the one after `held`.
     returns: (usize, usize),
     start: FrameStart,
     long: bool,
 }
 
-/// Returns the parts of a line, without its newline, that are not overwritten: those that
-/// `EscapeStripper` keeps.
+/// Returns the parts of a line, without its newline, that `EscapeStripper` keeps.
 fn ranges_of_line(log: &[u8], line: Range<usize>) -> Vec<Range<usize>> {
     let clean = log[line.clone()].iter().position(|byte| is_control(*byte));
     let clean = clean.map_or(line.end, |at| line.start + at);
@@ -467,7 +451,7 @@ impl LineRanges {
     }
 }
 
-/// Appends a part, to the last one if it follows that.
+// Joins a part to the last one if they touch.
 fn keep(kept: &mut Vec<Range<usize>>, part: Range<usize>) {
     match kept.last_mut() {
         _ if part.is_empty() => {}

@@ -10,37 +10,34 @@ use parking_lot::Mutex;
 use crate::materialize::plain::EscapeStripper;
 use crate::model::{Content, read_pieces};
 
-/// Bytes that are read at a time: a read costs little compared with the analysis, and they stay in the
-/// second-level cache.
+/// Bytes that are read at a time: a read costs little compared with the analysis, and the bytes
+/// stay in the second-level cache.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
-/// Bytes of the log that are read at a time for its text.
 const STEP: usize = 64 * 1024;
-/// Bytes of the log between two checkpoints, at first.
+// Log bytes between two checkpoints, at first.
 const SPACING: u64 = 256 * 1024;
-/// The same, where few bytes are to be read for a part of the text.
+// Log bytes between dense checkpoints, for readers of a small part of the text.
 const DENSE: u64 = 8 * 1024;
-/// Checkpoints that are kept. When there are more, every other one is dropped, so a log may have
-/// any length.
+/// Most checkpoints. When there are more, every other one is dropped, so a log may have any length.
 const MOST: usize = 4096;
 
-/// A position in the log from which the text can be read.
+/// A position in the log from which the text can be read: the bytes before it in the log and in the
+/// text, and the state of the stripper, which holds no text here.
 #[derive(Debug, Clone, Default)]
 struct Checkpoint {
-    /// Bytes of the log before it.
     raw: u64,
-    /// Bytes of the text before it.
     plain: u64,
-    /// The state of the stripper, which holds no text here.
     stripper: EscapeStripper,
 }
 
 /// Positions in a log from which its text can be read. They are valid for any log that begins with
-/// the same bytes.
+/// the same bytes. Clones share the positions.
 #[derive(Debug, Clone, Default)]
 pub struct Checkpoints(Arc<Vec<Checkpoint>>);
 
 impl Checkpoints {
-    /// Reads `content` to its end or until `expired`. Returns its checkpoints and the bytes read.
+    /// Reads `content` to its end or until `expired` returns true. Returns the checkpoints and the
+    /// number of bytes read.
     pub fn of(content: &dyn Content, expired: &dyn Fn() -> bool) -> io::Result<(Self, u64)> {
         let (mut extractor, mut text) = (TextExtractor::default(), Vec::new());
         loop {
@@ -53,7 +50,7 @@ impl Checkpoints {
         }
     }
 
-    /// Returns the checkpoints of `content` that are beginnings of lines, close to each other.
+    /// Returns checkpoints of `content` at beginnings of lines, about 8 KiB apart.
     pub fn dense(content: &dyn Content) -> io::Result<Self> {
         let (mut extractor, mut text) = (TextExtractor::default(), Vec::new());
         extractor.spacing = DENSE;
@@ -71,8 +68,9 @@ impl Checkpoints {
         Ok(Self(Arc::new(lines.cloned().collect())))
     }
 
-    /// Returns checkpoints at beginnings of lines. Each is given by the bytes of the log before it,
-    /// and those of its text; those out of order, and too many, are left out.
+    /// Returns checkpoints at beginnings of lines. Each is given by the number of bytes before it
+    /// in the log and in its text. Positions out of order, and beyond the maximum number, are left
+    /// out.
     pub fn at(places: &[(u64, u64)]) -> Self {
         let mut checkpoints: Vec<Checkpoint> = Vec::new();
         for (raw, plain) in places.iter().take(MOST) {
@@ -86,8 +84,8 @@ impl Checkpoints {
         Self(Arc::new(checkpoints))
     }
 
-    /// Returns the place at which reading `text`, a range of the text, begins, and the bytes of the
-    /// log, of `length` bytes, that are read for it at most if that is a checkpoint.
+    /// Returns the position from which the range `text` of the text is read, and the bytes of the
+    /// log, of `length` bytes, that are then read at most.
     pub fn around(&self, text: &Range<u64>, length: u64) -> ((u64, u64), Range<u64>) {
         let start = self.before(text.start, length);
         let after = self.0.partition_point(|checkpoint| checkpoint.plain < text.end);
@@ -100,8 +98,8 @@ impl Checkpoints {
         self.0.len()
     }
 
-    /// Returns the last checkpoint that is not past `plain` bytes of the text nor past `raw` bytes
-    /// of the log.
+    /// Returns the last checkpoint at or before `plain` bytes of the text and `raw` bytes of the
+    /// log.
     fn before(&self, plain: u64, raw: u64) -> Checkpoint {
         let past =
             self.0.partition_point(|checkpoint| checkpoint.plain <= plain && checkpoint.raw <= raw);
@@ -109,7 +107,7 @@ impl Checkpoints {
     }
 }
 
-/// Extracts the text of a log and records checkpoints.
+// Extracts the text of a log and records checkpoints.
 #[derive(Debug, Clone)]
 pub(super) struct TextExtractor {
     stripper: EscapeStripper,
@@ -120,7 +118,6 @@ pub(super) struct TextExtractor {
 }
 
 impl TextExtractor {
-    /// Takes the next bytes. Appends to `out` the text that cannot be overwritten any more.
     pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         // A checkpoint is possible only where no text is held: after a line.
         let lines = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
@@ -129,12 +126,11 @@ impl TextExtractor {
         self.strip(&bytes[lines..], out);
     }
 
-    /// Returns the text that is still held back, which follows at the end of the log.
+    // The text that is still held back.
     pub(super) fn tail(&self) -> Vec<u8> {
         self.stripper.tail()
     }
 
-    /// Returns the bytes of the text so far.
     pub(super) fn length(&self) -> u64 {
         self.plain + self.tail().len() as u64
     }
@@ -176,7 +172,7 @@ impl Default for TextExtractor {
     }
 }
 
-/// Blocks that are cached: those between two checkpoints, so that reading backwards or at random
+/// Cached blocks: as many as lie between two checkpoints, so that reading backwards or at random
 /// does not read them repeatedly.
 const KEPT: usize = 16;
 
@@ -191,13 +187,11 @@ pub struct PlainText<C> {
     recent: Mutex<VecDeque<Arc<PlainBlock>>>,
 }
 
-/// A block of the text, with the state of the stripper after it.
 struct PlainBlock {
     start: u64,
     bytes: Vec<u8>,
     raw: u64,
     stripper: EscapeStripper,
-    /// True if no block follows.
     is_last: bool,
 }
 
@@ -213,9 +207,9 @@ impl PlainBlock {
 }
 
 impl<C: Content> PlainText<C> {
-    /// Returns the text of `log`. `checkpoints` are those of a log that is a prefix of it, or of
-    /// which it is a prefix. Reads the log from the last checkpoint to its end, to learn the
-    /// length.
+    /// Returns the text of `log`. `checkpoints` belong to the same log, to a prefix of it, or to a
+    /// longer log that begins with it. Reads the log from the last checkpoint to its end, to learn
+    /// the length.
     pub fn new(log: C, checkpoints: Checkpoints) -> io::Result<Self> {
         let mut block = PlainBlock::at(checkpoints.before(u64::MAX, log.len()));
         while !block.is_last {
@@ -224,12 +218,12 @@ impl<C: Content> PlainText<C> {
         Ok(Self::of_length(log, checkpoints, block.end()))
     }
 
-    /// Returns the text of `log`, which has `length` bytes. Reads nothing.
+    /// Returns the text of `log`, whose length is known. Reads nothing.
     pub fn of_length(log: C, checkpoints: Checkpoints, length: u64) -> Self {
         Self { log, checkpoints, length, recent: Mutex::default() }
     }
 
-    /// Returns the block with the byte at `offset`, which is below the length.
+    // `offset` is below the length.
     fn block(&self, offset: u64) -> io::Result<Arc<PlainBlock>> {
         let mut block = self.nearest(offset);
         while block.end() <= offset && !block.is_last {
@@ -239,8 +233,8 @@ impl<C: Content> PlainText<C> {
         Ok(block)
     }
 
-    /// Returns the last block that does not begin after `offset`, of those that are cached and an
-    /// empty one at the checkpoint.
+    /// Returns the last block that does not begin after `offset`: a cached one, or an empty one at
+    /// the checkpoint.
     fn nearest(&self, offset: u64) -> Arc<PlainBlock> {
         let recent = self.recent.lock();
         let kept = recent.iter().filter(|block| block.start <= offset).max_by_key(|b| b.start);
@@ -262,7 +256,6 @@ impl<C: Content> PlainText<C> {
     }
 }
 
-/// Reads the block after `block`.
 fn next_block(log: &dyn Content, block: &PlainBlock) -> io::Result<PlainBlock> {
     let (mut stripper, mut bytes) = (block.stripper.clone(), Vec::new());
     let read = log.bytes(block.raw, STEP)?;

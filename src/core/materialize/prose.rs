@@ -1,55 +1,51 @@
-//! The little prose in an output that is none: words among base64, minified or numeric text.
+//! Passages of prose in an output that has nearly none: words among base64, minified or numeric
+//! text.
 //!
-//! Words have spaces between them, so the rest is passed over from space to space. In an output
-//! that has more prose than a few passages, the search ends with the first of them.
+//! Words have spaces between them, so the rest is skipped from space to space. In an output that
+//! has more prose than a few passages, the search ends with the first of them.
 
 use crate::model::Unlike;
 
-/// Bytes of the longest word, and the fewest words of a passage.
+// Bytes of the longest word, and fewest words of a passage.
 const WORD: usize = 20;
 const WORDS: usize = 4;
-/// Most passages.
 const PASSAGES: usize = 6;
-/// The fewest bytes of an output, and how many times as many as those of prose and of spaces.
+// Fewest bytes of an output, which must also be [`BULK`] times the bytes of prose and spaces.
 const BYTES: u64 = 4000;
 const BULK: u64 = 20;
-/// Bytes after which an output with too many spaces is not examined further.
+// After this many bytes, an output with too many spaces is not examined further.
 const JUDGED: u64 = 64 << 10;
-/// Bytes of a passage that are kept.
 const KEPT: u64 = 400;
 
-/// Finds the prose in a stream.
+/// Finds the prose in a stream. `lines` and `start`, the number of newlines and the offset of the
+/// last line, are counted up to index `counted` of the current block. `spaces` counts spaces
+/// between words that are no prose.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProseFinder {
-    /// Bytes before the block that is examined.
     seen: u64,
-    /// Newlines, and the offset of the line after the last of them, up to a place in the block.
+    // The last bytes.
     lines: u64,
     start: u64,
     counted: usize,
-    /// Bytes of prose, and spaces between words that are none.
     prose: u64,
     spaces: u64,
-    /// The last bytes.
     tail: Vec<u8>,
     run: Option<WordRun>,
     found: Vec<Unlike>,
     is_off: bool,
 }
 
-/// Consecutive words.
+/// Consecutive words: position of the first byte, end of the last whole word, number of ended
+/// words, and how many of these have letters alone (`plain`). `open` is the length of the word that
+/// has not ended.
 #[derive(Debug, Clone, Copy)]
 struct WordRun {
-    /// The offset of its first byte, the line of that, and the column.
     offset: u64,
     line: u64,
     column: u64,
-    /// The end of the last whole word.
     end: u64,
-    /// Words that have ended, and those of them with letters alone.
     words: usize,
     plain: usize,
-    /// Bytes of the open word, and true if those are letters.
     open: usize,
     letters: bool,
 }
@@ -72,7 +68,6 @@ impl ProseFinder {
         self.tail.drain(..self.tail.len().saturating_sub(WORD + 1));
     }
 
-    /// Returns the passages of prose, if nearly all of the output is none.
     pub(super) fn finish(&self) -> Vec<Unlike> {
         let mut ended = self.clone();
         if let Some(run) = ended.run.take() {
@@ -82,7 +77,7 @@ impl ProseFinder {
         if is_bulk && !ended.is_off { ended.found } else { Vec::new() }
     }
 
-    /// Finds the first space from `at` on, and begins at the word before it.
+    // Begins at the word before the first space.
     fn begin(&mut self, bytes: &[u8], at: usize) -> usize {
         let Some(space) = memchr::memchr(b' ', &bytes[at..]) else { return bytes.len() };
         let space = at + space;
@@ -103,7 +98,7 @@ impl ProseFinder {
         space
     }
 
-    /// Returns the length of the word at the end of what was seen and `bytes`. 0 if there is none.
+    // 0 if the bytes end with no word.
     fn word_before(&self, bytes: &[u8]) -> usize {
         let before = || self.tail.iter().chain(bytes).rev();
         let letters = before().take(WORD).take_while(|byte| byte.is_ascii_alphabetic());
@@ -114,7 +109,6 @@ impl ProseFinder {
         if is_part { 0 } else { length }
     }
 
-    /// Counts the lines of `bytes` before `at`. Returns the number of the line that has `bytes[at]`.
     fn count_lines(&mut self, bytes: &[u8], at: usize) -> u64 {
         let more = &bytes[self.counted..at];
         if let Some(last) = memchr::memrchr(b'\n', more) {
@@ -125,7 +119,6 @@ impl ProseFinder {
         self.lines + 1
     }
 
-    /// Continues a run as far as it goes.
     fn go_on(&mut self, mut run: WordRun, bytes: &[u8], mut at: usize) -> usize {
         while let Some(byte) = bytes.get(at) {
             let offset = self.seen + at as u64;
@@ -176,7 +169,6 @@ impl ProseFinder {
 }
 
 impl WordRun {
-    /// Returns the run after its open word has ended before `offset`.
     fn with_word(mut self, offset: u64) -> Self {
         if self.open > 0 {
             self.words += 1;

@@ -1,6 +1,7 @@
-//! The lines that are repeated often, apart from numbers in them.
+//! The lines that are repeated often, apart from numbers in them, and the lines that are like no
+//! other.
 //!
-//! All lines that begin in the first 2 MiB are counted. After that only those that begin in the
+//! All lines that begin in the first 2 MiB are counted. After that only lines that begin in the
 //! first 8 KiB of each 256 KiB, by absolute offset, are counted, and each stands for 32. Counting
 //! every line would take longer than all other analysers together.
 
@@ -10,63 +11,52 @@ use crate::materialize::frequent::{Count, Frequent};
 use crate::materialize::likeness::{LikenessHasher, exact};
 use crate::model::{Repeated, Unlike};
 
-/// The offset before which all lines are counted.
 const EXACT_BYTES: u64 = 2 << 20;
-/// The distance between samples after that.
 const STRIDE_BYTES: u64 = 256 << 10;
-/// The bytes at the start of each stride in which a line that is counted begins.
+// A sample holds the lines that begin in these first bytes of a stride.
 const SAMPLE_BYTES: u64 = 8 << 10;
-/// The longest line that is counted: a longer one says more than one thing.
+// A longer line says more than one thing and is not counted.
 const LINE_BYTES: usize = 1024;
-/// The groups that are counted at a time: they fill a hash table of 4,096 slots, some 300 KB.
+// Groups counted at a time: they fill a hash table of 4,096 slots, some 300 KB.
 const ROOM: usize = 3584;
-/// The fewest occurrences of a line that is reported.
+// Fewest occurrences of a reported line.
 const FEWEST: u64 = 5;
-/// Such a line must also be at least one in so many.
+// A reported line must be at least one in 50.
 const SHARE: u64 = 50;
-/// The shortest line that is counted.
 const SHORTEST: usize = 4;
-/// The most lines that are reported.
 const REPORTED: usize = 8;
 
-/// Counts the repeated lines of a stream.
+/// Counts the repeated lines of a stream. The result does not depend on where the stream was cut.
 #[derive(Debug, Clone)]
 pub(super) struct RepeatedLines {
-    /// Offset of the next byte.
     offset: u64,
-    /// Lines that have ended.
     line: u64,
     inside: SamplingState,
     counts: LineGroups,
 }
 
-/// The position of the next byte.
 #[derive(Debug, Clone)]
 enum SamplingState {
-    /// At the start of a line.
     Nothing,
-    /// In a line that is counted, which begins with these bytes.
     Line(Vec<u8>),
-    /// In a gap between samples, which ends with the first line that ends after so many bytes.
+    // In a gap between samples. It ends with the first line end after this many bytes.
     Gap(u64),
 }
 
-/// The groups of lines that are alike, by likeness.
 #[derive(Debug, Clone)]
 struct LineGroups {
     likeness: LikenessHasher,
     table: Frequent<u64, LineGroup>,
 }
 
-/// A group of lines that are alike.
+/// A group of lines that are alike. `exact` is a hash of the first line, `head` one of its
+/// beginning without numbers; `equal` is true if all lines are equal; `about` is true if samples
+/// were counted.
 #[derive(Debug, Clone, Copy)]
 struct LineGroup {
-    /// A hash of the first line, and one of its beginning without numbers.
     exact: u64,
     head: u64,
-    /// True if all lines are equal to it.
     equal: bool,
-    /// True if some were counted by samples.
     about: bool,
     first: u64,
     last: u64,
@@ -99,7 +89,6 @@ impl RepeatedLines {
         self.ended().map_or_else(|| self.counts.best(lines), |counts| counts.best(lines))
     }
 
-    /// Returns the groups with the line that has not ended, if there is one.
     fn ended(&self) -> Option<LineGroups> {
         let SamplingState::Line(line) = &self.inside else { return None };
         let mut counts = self.counts.clone();
@@ -107,7 +96,6 @@ impl RepeatedLines {
         Some(counts)
     }
 
-    /// Continues at the start of a line. Returns how many of `bytes` were used.
     fn begin(&mut self, bytes: &[u8]) -> usize {
         let wait = wait(self.offset);
         if wait > 0 {
@@ -151,19 +139,18 @@ impl RepeatedLines {
     }
 }
 
-/// Returns the bytes from `offset` to the next sample, or 0 in a sample.
+// 0 inside a sample.
 fn wait(offset: u64) -> u64 {
     let into = offset % STRIDE_BYTES;
     if offset < EXACT_BYTES || into < SAMPLE_BYTES { 0 } else { STRIDE_BYTES - into }
 }
 
-/// Returns the beginning of a line, up to the byte that makes it too long.
+// Up to the byte that makes the line too long.
 fn start(line: &[u8]) -> &[u8] {
     &line[..line.len().min(LINE_BYTES + 1)]
 }
 
 impl LineGroups {
-    /// Counts a whole line.
     fn add(&mut self, line: &[u8], number: u64, offset: u64) {
         let text = line.trim_ascii();
         let tells = text.iter().any(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii());
@@ -211,24 +198,23 @@ impl Count<LineGroup> {
     }
 }
 
-/// The fewest lines of an output with such lines.
+// Fewest lines of an output.
 const UNLIKE_LINES: u64 = 40;
-/// The fewest lines of a shape.
+// Fewest lines of a shape.
 const SHAPE_LINES: u64 = 5;
-/// The least part of the lines that have a shape, in percent.
+// Least share of lines with a shape.
 const SHAPED_PERCENT: u64 = 85;
-/// Most lines that follow each other: more are a part of the output rather than odd.
+// More consecutive lines are a part of the output rather than odd.
 const MOST_TOGETHER: u64 = 4;
-/// Lines between two that are reported together: what follows an error tells more about it.
+// Lines between two that are reported together: they add details.
 const UNLIKE_GAP: u64 = 1;
-/// Most groups of such lines: if there are more, none of them is odd.
+// If there are more groups, none of them is odd.
 const UNLIKE_GROUPS: usize = 12;
-/// Bytes of a group that are kept.
 const UNLIKE_BYTES: u64 = 400;
 
 impl RepeatedLines {
-    /// Returns the lines that are like no other, those that follow each other together. None if
-    /// not every line was counted, or if most lines are like few others.
+    /// Returns the lines that are like no other; lines close to each other are one passage. Returns
+    /// none if not every line was counted, or if few lines are alike.
     pub(super) fn unlike(&self) -> Vec<Unlike> {
         self.ended().map_or_else(|| self.counts.unlike(), |counts| counts.unlike())
     }

@@ -2,8 +2,8 @@
 //!
 //! A line is a candidate if it begins with one of a few dozen fragments; [`kinds`] decides if it
 //! begins a section, and of which kind. Sections of each kind are recorded separately. Of the kinds
-//! that divide most of the output, the most telling one is reported. [`outline`] finds those that
-//! need more than one line.
+//! that divide most of the output, the most telling one is reported. [`outline`] finds sections
+//! that show only over several lines.
 
 mod kinds;
 mod outline;
@@ -15,14 +15,13 @@ use crate::materialize::sections::kinds::{Heading, SectionGroup};
 use crate::materialize::sections::outline::OutlineDetector;
 use crate::model::{Section, Sections};
 
-/// Bytes of a line that are examined, and of the longest name.
+// Also the longest name.
 const LINE_BYTES: usize = 256;
 
-/// Finds the sections of a stream.
 #[derive(Debug, Clone)]
 pub(super) struct SectionDetector {
     open: OpenLine<LINE_BYTES>,
-    /// True if the open line follows a blank line or is the first.
+    // The open line follows a blank line or is the first.
     apart: bool,
     found: [SectionGroup; kinds::KINDS],
     outline: OutlineDetector,
@@ -61,12 +60,10 @@ impl SectionDetector {
         if sections.is_empty() { outline.sections } else { sections }
     }
 
-    /// Returns the statuses of an access log with their counts. There are `lines` lines in all.
     pub(super) fn statuses(&self, lines: u64) -> Vec<(u16, u64)> {
         self.outline.finish(lines).statuses
     }
 
-    /// Ends the open line.
     fn end_open(&mut self) {
         let (found, apart) = (&mut self.found, &mut self.apart);
         self.open.end(|line, number, offset| {
@@ -75,7 +72,7 @@ impl SectionDetector {
         });
     }
 
-    /// Takes the whole lines of a block after its first newline. The line that this ends has been
+    /// Takes the whole lines of a block after its first newline. The line that ends there has been
     /// examined.
     fn whole_lines(&mut self, block: ByteBlock<'_>) {
         let ByteBlock { bytes, newlines } = block;
@@ -112,7 +109,7 @@ fn look(found: &mut [SectionGroup], line: &[u8], number: u64, offset: u64, apart
     }
 }
 
-/// Returns true if the last line in `bytes`, which is not their first, is blank.
+// The last line is not the first in `bytes`.
 fn ends_blank(bytes: &[u8]) -> bool {
     bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n")
 }
@@ -122,11 +119,10 @@ fn best(kinds: &[SectionGroup], lines: u64) -> Sections {
     ended.find(|kind| kind.divides(lines)).map(SectionGroup::into_sections).unwrap_or_default()
 }
 
-/// Beginnings of lines, by their first bytes.
+// Beginnings of lines, by their first byte.
 struct HeadingStarts([Vec<&'static [u8]>; 256]);
 
 impl HeadingStarts {
-    /// Returns true if `line` begins with one of them.
     #[inline]
     fn begin(&self, line: &[u8]) -> bool {
         let Some(first) = line.first() else { return false };

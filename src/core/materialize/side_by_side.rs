@@ -1,4 +1,4 @@
-//! Parts of some work that run on several threads.
+//! Independent parts of some work on several threads.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -7,17 +7,18 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-/// A part of some work, such as the analysis of some bytes, independent of the others.
+/// A part of some work, such as the analysis of some bytes. It may run at the same time as the
+/// others, on another thread.
 pub type Part<'p> = Box<dyn FnOnce() + Send + 'p>;
 
-/// The name of the threads, as `top` shows it.
+// As `top` shows the threads.
 const NAME: &str = "ctxfs-parts";
 
-/// The most threads.
 const THREADS: usize = 4;
 
-/// Runs all parts, as many at a time as there are processors. This thread begins with the first,
-/// others with the last, which should be the longest. Returns when all have ended.
+/// Runs all parts, as many at a time as there are processors, and 4 at most. This thread begins
+/// with the first part, others with the last, which should be the longest. Returns when all have
+/// ended. Works, one part after the other, if no thread can be started.
 pub fn run(parts: Vec<Part<'_>>) {
     let threads = processors().min(THREADS).min(parts.len());
     let waiting = Mutex::new(VecDeque::from(parts));

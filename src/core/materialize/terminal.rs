@@ -1,18 +1,23 @@
 //! Output that was made for a terminal: coloured, or with progress that overwrites itself.
+//!
+//! A frame of progress is the text between two carriage returns. A carriage return may also end a
+//! line: of a table from an old Macintosh, of HL7, of a serial console. So text only counts as
+//! drawn over if nothing but numbers, bars and blanks is lost: `Reading... 9%` by `Reading...
+//! done`, `verify:  8%|##  |` by `verify: 17%|#### |`. A frame with other words stays.
 
 use memchr::{memchr, memchr2};
 
 use crate::materialize::magic;
 
 const ESCAPE: u8 = 0x1b;
-/// Frames in a row that are progress even if no percentage or rate tells so.
+// Frames in a row that are progress even without a percentage or a rate.
 const FRAMES: usize = 3;
 
 /// Returns true if content that begins with `start` was made for a terminal: it has an escape
-/// sequence, or a line that is drawn again and again after carriage returns. Once true, it is
-/// true for any longer `start`.
+/// sequence, or a line that is drawn again and again after carriage returns. Once true, it is true
+/// for any longer `start`.
 ///
-/// A carriage return alone does not tell: it may end lines, stand in data, or be white space of a
+/// A carriage return alone does not count: it may end lines, stand in data, or be white space of a
 /// document.
 pub(super) fn is_for_terminal(start: &[u8]) -> bool {
     let Some(first) = memchr2(ESCAPE, b'\r', start) else { return false };
@@ -23,7 +28,7 @@ pub(super) fn is_for_terminal(start: &[u8]) -> bool {
 /// Returns true if frames of progress are drawn over each other: two that show how far it is, or
 /// some that differ in numbers. The latter may also be lines of a text that has no newline.
 ///
-/// What follows the last line end is not looked at, since it may go on.
+/// Text after the last line end is not examined, since it may continue.
 fn has_frames(text: &[u8]) -> bool {
     if matches!(text.trim_ascii_start(), [b'{' | b'[' | b'<', ..]) {
         return false;
@@ -44,15 +49,15 @@ fn has_frames(text: &[u8]) -> bool {
     })
 }
 
-/// Bytes at the start of two frames of progress that are alike.
+// Equal bytes at the start of two frames that are alike.
 const ALIKE: usize = 4;
-/// Digits in each group but the first of a number like `1,234,567`.
+// Digits in each group but the first of a number like `1,234,567`.
 const GROUP: usize = 3;
-/// Most letters of a unit that follows a number: `12MiB`, `3s`.
+// Letters of a unit after a number: `12MiB`, `3s`.
 const UNIT: usize = 6;
 
-/// Returns true if a terminal that draws `after` over `before` takes nothing from its reader: the
-/// next frame of the same progress, or blanks that erase it.
+/// Returns true if a terminal that draws `after` over `before` takes nothing from its reader:
+/// `after` is the next frame of the same progress, or blanks that erase it.
 ///
 /// Records are never drawn over, even if they differ in numbers only: `1,Ann` and `2,Ann`.
 pub(super) fn is_drawn_over(before: &[u8], after: &[u8]) -> bool {
@@ -70,32 +75,32 @@ pub(super) fn is_drawn_over(before: &[u8], after: &[u8]) -> bool {
     has_words_of(new, old) || (is_form_alike() && shows_progress(old) && shows_progress(new))
 }
 
-/// Returns true if a frame has what only progress has: a percentage or a rate.
+// A percentage or a rate.
 fn shows_progress(frame: &[u8]) -> bool {
     frame.windows(2).any(|pair| {
         (pair[0].is_ascii_digit() && pair[1] == b'%') || (pair == b"/s" && frame.len() > 2)
     })
 }
 
-/// Returns the number of columns that a frame takes, about.
+// Approximate: one column per character.
 fn columns(frame: &[u8]) -> usize {
     frame.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
-/// Returns the start of a frame, with one sign for digits and blanks. None if it is short.
+// Digits and blanks have one sign. None for a short frame.
 fn form(frame: &[u8]) -> Option<[u8; ALIKE]> {
     let start = *frame.first_chunk::<ALIKE>()?;
     Some(start.map(|byte| if byte == b' ' || byte.is_ascii_digit() { b'0' } else { byte }))
 }
 
-/// Returns true if the words of `frame` begin with those of `before`.
 fn has_words_of(frame: &[u8], before: &[u8]) -> bool {
     let mut words = FrameWords(frame);
     FrameWords(before)
         .all(|old| words.next().is_some_and(|new| memchr::memmem::find(new, old).is_some()))
 }
 
-/// Returns true if a text has fields: `1,Ann`, `OBX|1||x`. The commas of a number are none.
+/// Returns true if a text has fields: `1,Ann`, `OBX|1||x`. The commas of a number separate no
+/// fields.
 fn is_record(text: &[u8]) -> bool {
     let is_field = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80;
     text.windows(3).enumerate().any(|(at, part)| {
@@ -107,14 +112,14 @@ fn is_record(text: &[u8]) -> bool {
     })
 }
 
-/// Returns true if `text` begins with a digit, a comma and a group of digits.
+// A digit, a comma and a group of digits.
 fn is_group(text: &[u8]) -> bool {
     let digits = text[2..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     text[0].is_ascii_digit() && digits == GROUP
 }
 
-/// The words of a text: runs of letters, without the units of numbers. What a number may be
-/// replaced by, `N/A`, is none.
+/// The words of a text: runs of letters, without the units of numbers. `N/A`, which may stand for a
+/// number, is no word.
 struct FrameWords<'t>(&'t [u8]);
 
 impl<'t> Iterator for FrameWords<'t> {
@@ -146,7 +151,6 @@ impl<'t> Iterator for FrameWords<'t> {
     }
 }
 
-/// Returns the length of the letters that `text` begins with.
 fn letters(text: &[u8]) -> usize {
     let mut length = 0;
     while let Some(byte) = text.get(length)
@@ -157,8 +161,8 @@ fn letters(text: &[u8]) -> usize {
     length
 }
 
-/// Returns the length of the sign that `text` begins with: more than one byte for what bars and
-/// spinners are drawn with beyond ASCII, U+2000 to U+2FFF and those above U+FFFF.
+/// Returns the length of the sign at the start of `text`. Bars and spinners are drawn with U+2000
+/// to U+2FFF and characters above U+FFFF; these have more than one byte.
 fn symbol(text: &[u8]) -> usize {
     let length = match text[0] {
         0xe2 => 3,
@@ -168,7 +172,7 @@ fn symbol(text: &[u8]) -> usize {
     length.min(text.len())
 }
 
-/// Returns true if `text` begins with a unit of bytes or of time.
+// A unit of bytes or of time.
 fn begins_with_unit(text: &[u8]) -> bool {
     let word = &text[..letters(text)];
     let prefixed = word.strip_prefix(b"k").or_else(|| {
@@ -180,8 +184,8 @@ fn begins_with_unit(text: &[u8]) -> bool {
     matches!(base, b"B" | b"b" | b"bit" | b"bits" | b"bytes") || matches!(word, b"s" | b"ms")
 }
 
-/// Returns the length of the terminal escape that `raw` begins with: a colour, a cursor movement, a
-/// title. Returns 0 if it begins with none.
+/// Returns the length of the escape sequence at the start of `raw`: a colour, a cursor movement, a
+/// title. Returns 0 if there is none.
 pub fn escape_length(raw: &[u8]) -> usize {
     match raw {
         [0x1b, b'[', rest @ ..] => {
@@ -194,7 +198,7 @@ pub fn escape_length(raw: &[u8]) -> usize {
     }
 }
 
-/// Returns the length up to and including BEL or ESC `\`, or 0 if neither comes.
+// Includes BEL or ESC `\`. 0 if neither comes.
 fn title_length(rest: &[u8]) -> usize {
     let end = rest.iter().position(|byte| matches!(byte, 0x07 | 0x1b));
     match end.map(|end| (end, &rest[end..])) {

@@ -2,18 +2,16 @@
 
 use crate::materialize::block::ByteBlock;
 
-/// Longest UTF-8 sequence, in bytes.
+// Bytes of the longest UTF-8 sequence.
 const LONGEST_SEQUENCE: usize = 4;
 
-/// Counts characters as in `String::from_utf8_lossy`: each maximal sequence that is not UTF-8 is
-/// one.
+/// Counts characters as `String::from_utf8_lossy` does: each maximal sequence that is not UTF-8 is
+/// one character. `pending` is the beginning of a sequence that the next bytes may complete.
 #[derive(Debug, Clone, Default)]
 struct CharCounter {
     count: u64,
-    /// Bytes before those in `pending`.
     seen: u64,
     first_invalid: Option<u64>,
-    /// The beginning of a sequence that the next bytes may complete.
     pending: [u8; LONGEST_SEQUENCE],
     pending_length: usize,
 }
@@ -32,12 +30,12 @@ impl CharCounter {
         }
     }
 
-    /// Returns the number of characters so far. A sequence without its end counts as one.
+    // A sequence without its end counts as one.
     pub(super) fn count(&self) -> u64 {
         self.count + u64::from(self.pending_length > 0)
     }
 
-    /// Adds `byte` to the pending sequence. Returns false if it does not belong there.
+    // Returns false if `byte` does not belong to the pending sequence.
     fn complete(&mut self, byte: u8) -> bool {
         self.pending[self.pending_length] = byte;
         let sequence = &self.pending[..=self.pending_length];
@@ -73,7 +71,7 @@ impl CharCounter {
         }
     }
 
-    /// Takes one maximal sequence that is not UTF-8. The last of a block may be completed later.
+    // The last sequence of a block may be completed later.
     fn push_invalid(&mut self, bytes: &[u8], last: bool) {
         match std::str::from_utf8(bytes) {
             Ok(_) => {}
@@ -97,7 +95,6 @@ impl CharCounter {
     }
 }
 
-/// Returns the number of characters of `valid`, which is UTF-8.
 fn count_valid(valid: &[u8]) -> u64 {
     let first_of_sequence = |byte: &&u8| **byte & 0xC0 != 0x80;
     let count =
@@ -105,7 +102,6 @@ fn count_valid(valid: &[u8]) -> u64 {
     count as u64
 }
 
-/// Tells text from other bytes, and the encodings of text from each other.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EncodingDetector {
     chars: CharCounter,
@@ -132,12 +128,12 @@ impl EncodingDetector {
         !self.has_high
     }
 
-    /// Returns true if the bytes so far, as a whole, are not UTF-8.
+    // True if the bytes so far, as a whole, are not UTF-8.
     pub(super) fn is_broken(&self) -> bool {
         self.chars.first_invalid.is_some() || self.chars.pending_length > 0
     }
 
-    /// Returns the offset of the first sequence that is not UTF-8, whatever follows.
+    // The result is final, whatever follows.
     pub(super) fn first_invalid(&self) -> Option<u64> {
         self.chars.first_invalid
     }
@@ -156,7 +152,7 @@ pub(super) struct LineCounter {
 }
 
 impl LineCounter {
-    /// Takes the next bytes. `valid` is true if the whole lines in them are known to be UTF-8.
+    // `valid`: the whole lines in the block are known to be UTF-8.
     pub(super) fn push(&mut self, block: ByteBlock<'_>, valid: bool) {
         let ByteBlock { bytes, newlines } = block;
         let mut start = 0;
@@ -168,17 +164,15 @@ impl LineCounter {
         self.open.push(&bytes[start..]);
     }
 
-    /// Returns the number of newlines so far.
     pub(super) fn newlines(&self) -> u64 {
         self.newlines
     }
 
-    /// Returns the number of lines so far. The last one counts with or without its newline.
+    // The last line counts with or without its newline.
     pub(super) fn count(&self) -> u64 {
         self.newlines + u64::from(self.open_bytes > 0)
     }
 
-    /// Returns the characters of the longest line.
     pub(super) fn longest(&self) -> u64 {
         self.longest.max(self.open.count())
     }

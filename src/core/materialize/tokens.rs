@@ -1,30 +1,28 @@
 //! An estimate of language-model tokens.
 //!
-//! A byte costs as much as how often a token begins at it, given the byte before and the one after.
-//! `costs.txt` has the costs by classes of the three, and digits by their place in groups of three.
-//! They were counted by `scripts/tokens` in some 20 MB: logs, listings, code, documents, data, and
-//! text in some 50 languages, for the mean of three tokenizers: `o200k_base` and `cl100k_base` of
-//! the npm package `tiktoken`, and that of `@anthropic-ai/tokenizer`.
+//! A byte costs as much as how often a token begins at it, given the byte before and the byte
+//! after. `costs.txt` has the costs by classes of the three, and digits by their position in groups
+//! of three. They were counted by `scripts/tokens` in some 20 MB: logs, listings, code, documents,
+//! data, and text in some 50 languages, for the mean of three tokenizers: `o200k_base` and
+//! `cl100k_base` of the npm package `tiktoken`, and the tokenizer of `@anthropic-ai/tokenizer`.
 //!
-//! On 153 real outputs (`tests/tokens.toml`) the three differ by 9 % in the mean, and on 7 by so
-//! much that no number is within 10 % of all. Of 106 outputs that the costs were counted in, too,
-//! 102 are estimated within [`TOKEN_ERROR_PERCENT`] of each of the three; of the 7, within it of
-//! one or between them. Of 47 that were set aside it is 45. The error against the middle of the
-//! three is 2.3 % (root mean square), and 2.5 % for those set aside.
+//! On 153 real outputs (`tests/tokens.toml`) the three differ by 9 % in the mean, and on 7 so much
+//! that no number is within 10 % of all. Of 106 outputs that were also used for the costs, 102 are
+//! estimated within [`TOKEN_ERROR_PERCENT`] of each of the three; of the 7, within it of one or
+//! between them. Of 47 that were set aside it is 45. The error against the middle of the three is
+//! 2.3 % (root mean square), and 2.5 % for the ones set aside.
 //!
 //! The first 1 MiB is counted whole; after that only the first 8 KiB of each 128 KiB, by absolute
 //! offset.
 
-/// The error of the estimate for 24 outputs in 25, at most, in percent, against each of three
-/// tokenizers.
+/// The error of the estimate in percent, against each of three tokenizers. 24 outputs in 25 have no
+/// larger error.
 pub const TOKEN_ERROR_PERCENT: u32 = 10;
 
-/// Bytes that are counted without gaps: at some 600 MB/s that takes 1.7 ms.
+// At some 600 MB/s, this takes 1.7 ms.
 const EXACT_BYTES: u64 = 1 << 20;
-/// The distance between samples after that.
 const STRIDE_BYTES: u64 = 128 << 10;
-/// Bytes of a sample, at the start of each stride. A sixteenth of all bytes costs less than
-/// hashing.
+// A sixteenth of all bytes costs less than hashing.
 const SAMPLE_BYTES: u64 = 8 << 10;
 
 /// Three lines with the classes of all bytes, of the second and of the third digit in a group: as
@@ -32,45 +30,42 @@ const SAMPLE_BYTES: u64 = 8 << 10;
 /// classes, with the costs by the third. Classes and costs are characters from [`FIRST`] on.
 static COSTS: &[u8] = include_bytes!("tokens/costs.txt");
 const FIRST: u8 = b'!';
-/// The length of a line with classes.
 const CLASSES_LINE: usize = 256 + 2 + 1;
-/// The length of a line with costs, and the lines for each class of the byte before.
+// A line of costs, and the lines for each class of the byte before.
 const COSTS_LINE: usize = 20 + 1;
 const LINES: usize = 80;
-/// The cost of a token. A cost in [`COSTS`] is a square root.
+// The cost of a token. A cost in [`COSTS`] is a square root.
 const TOKEN: u64 = 90 * 90;
 
-/// Bits of each part of a [`ByteWindow`].
+// Bits of each part of a [`ByteWindow`].
 const PART: u32 = 21;
-/// The places of a digit in a group of three.
+// Positions of a digit in a group of three.
 const PLACES: usize = 3;
-/// The parts of a [`ByteWindow`] that a byte adds, by the digits directly before it.
+// Parts that a byte adds to a [`ByteWindow`], by the number of digits before it.
 static ADDED: [[u64; 256]; PLACES] = added();
 
-/// Estimates the tokens of a stream.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TokenCounter {
     seen: u64,
-    /// The first [`EXACT_BYTES`].
     exact: CostEstimate,
-    /// The samples after them.
     sampled: CostEstimate,
     sampled_bytes: u64,
 }
 
-/// The cost of some bytes. That of the last is not known before the next one is.
+// The cost of the last byte is known only when the next one comes.
 #[derive(Debug, Clone, Default)]
 struct CostEstimate {
     cost: u64,
     window: Option<ByteWindow>,
 }
 
-/// The last bytes. The lowest part is the index of a cost in [`COSTS`], to which the last three
-/// bytes add; the last two have added to the second part, and the last to the third.
+/// The last three bytes, added up in parts. The lowest part is the index of a cost in [`COSTS`], to
+/// which all three have added; the last two have added to the second part, and the last to the
+/// third.
 #[derive(Debug, Clone, Copy)]
 struct ByteWindow {
     parts: u64,
-    /// The digits at the end, modulo [`PLACES`].
+    // Trailing digits, modulo [`PLACES`].
     digits: usize,
 }
 
@@ -93,7 +88,6 @@ impl TokenCounter {
         }
     }
 
-    /// Returns the tokens so far, rounded.
     pub(super) fn count(&self) -> u64 {
         let mut cost = u128::from(self.exact.total());
         if self.sampled_bytes > 0 {
@@ -135,7 +129,7 @@ impl CostEstimate {
 }
 
 impl Default for ByteWindow {
-    /// Returns the window after a newline.
+    // The window after a newline.
     fn default() -> Self {
         Self { parts: ADDED[0][usize::from(b'\n')], digits: 0 }
     }
@@ -149,7 +143,7 @@ impl ByteWindow {
         Self { parts, digits }
     }
 
-    /// Returns the cost of the byte before the last.
+    // The cost of the byte before the last.
     #[inline]
     fn cost(self) -> u64 {
         let root = u64::from(COSTS[(self.parts & ((1 << PART) - 1)) as usize] - FIRST);
@@ -157,8 +151,8 @@ impl ByteWindow {
     }
 }
 
-/// Returns true if the byte at `offset` is counted, and the number of bytes from there on for which
-/// that is the answer.
+/// Returns true if the byte at `offset` is counted, and the number of bytes from there on with the
+/// same answer.
 fn sampling(offset: u64) -> (bool, u64) {
     let Some(behind) = offset.checked_sub(EXACT_BYTES) else {
         return (true, EXACT_BYTES - offset);
@@ -186,7 +180,6 @@ const fn added() -> [[u64; 256]; PLACES] {
     table
 }
 
-/// Returns the class of a byte in a line of [`COSTS`].
 const fn class(line: usize, byte: usize) -> u64 {
     (COSTS[line * CLASSES_LINE + byte] - FIRST) as u64
 }

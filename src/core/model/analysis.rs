@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The facts about some bytes, as found by `materialize::Analyzer`.
+/// The facts about some bytes, as `materialize::Analyzer` finds them.
 ///
-/// All of it can be derived from the bytes again. The manifest keeps it to save that work.
+/// All of it can be derived from the bytes again. The manifest keeps it to save that work. Lines
+/// and columns count from 1, offsets from 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Analysis {
     /// Bytes seen. All other fields describe exactly these.
@@ -12,7 +13,7 @@ pub struct Analysis {
     /// Unicode scalar values. Each sequence that is not UTF-8 counts as one, as in
     /// `String::from_utf8_lossy`.
     pub chars: u64,
-    /// Lines: the newlines, plus one if the last line has none.
+    /// Number of newlines, plus one if the last line has none.
     pub lines: u64,
     /// Characters of the longest line, without its newline.
     pub longest_line: u64,
@@ -43,12 +44,11 @@ pub struct Analysis {
     /// The statuses of the responses in an access log with their counts, in order; at most 24.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub statuses: Vec<(u16, u64)>,
-    /// Bytes of the text without escape sequences, if this was made for a terminal. Then `bytes`
-    /// and `digest` describe what is stored, and all other fields describe the text.
+    /// Bytes of the text without escape sequences, if the output was made for a terminal. Then
+    /// `bytes` and `digest` describe the stored bytes, and all other fields describe the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain: Option<u64>,
-    /// Facts that spare reading all bytes. Records of larger outputs that are in a bucket have
-    /// them.
+    /// Facts that save reading all bytes. Records of larger outputs in a bucket have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortcuts: Option<Box<Shortcuts>>,
     /// The [`Analysis::VERSION`] that found this; 0 in records without a version.
@@ -58,16 +58,16 @@ pub struct Analysis {
 
 impl Analysis {
     /// The version of the analysis, raised whenever its result changes. The result of another
-    /// version is valid, but may differ from what this one would find.
+    /// version is valid, but may differ from the result of this one.
     pub const VERSION: u32 = 5;
 
-    /// Returns the analysis of the text alone, which is what views show.
+    /// Returns the analysis of the text, which is the part that views show.
     #[must_use]
     pub fn of_text(&self) -> Self {
         Self { bytes: self.plain.unwrap_or(self.bytes), ..self.clone() }
     }
 
-    /// Returns true if the text is shorter than what is stored.
+    /// Returns true if the text is shorter than the stored bytes.
     pub fn has_escapes(&self) -> bool {
         self.plain.is_some_and(|plain| plain != self.bytes)
     }
@@ -78,11 +78,11 @@ impl Analysis {
     }
 }
 
-/// The encoding of bytes as text.
+/// The encoding of bytes as text. An empty output is ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
-    /// Every byte is below 0x80. Also that of an empty output.
+    /// Every byte is below 0x80.
     Ascii,
     /// Valid UTF-8.
     Utf8,
@@ -92,7 +92,10 @@ pub enum Encoding {
     Binary,
 }
 
-/// The kind of JSON that bytes are.
+/// The kind of JSON of some bytes, with its structure in one line.
+///
+/// One value is a document, several values on lines of their own are JSON Lines. Bytes that begin
+/// as JSON and do not continue as JSON are broken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Json {
@@ -103,7 +106,7 @@ pub enum Json {
         /// The structure in one line, as `formats.md` shows it: `{total: int, items: [3 of
         /// {...}]}`.
         shape: String,
-        /// A filter of jq whose result shows something of it: `.items[0]`.
+        /// A jq filter whose result shows something of the value: `.items[0]`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         example: Option<String>,
         /// Lines of the indented value; 0 in records that did not count them.
@@ -116,7 +119,7 @@ pub enum Json {
         documents: u64,
         /// The merged structure of the values.
         shape: String,
-        /// A filter of jq whose results show something of them: `select(.level=="error")|{msg}`.
+        /// A jq filter whose results show something of the values: `select(.level=="error")|{msg}`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         example: Option<String>,
         /// Lines of the indented values; 0 in records that did not count them.
@@ -132,32 +135,34 @@ pub enum Json {
     },
 }
 
-/// A field of the records in JSON by which they tell of trouble.
+/// A field by which records in JSON tell of trouble, such as a severity, a status or a number of
+/// errors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
-    /// Its path in jq's syntax: `.items[].severity`.
+    /// The path of the field in jq's syntax: `.items[].severity`.
     pub path: String,
-    /// Its values.
+    /// The number of values.
     pub of: u64,
-    /// True if there may be more than were counted.
+    /// True if the numbers are lower bounds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub least: bool,
     /// The values that tell of trouble, with their counts, worst first; at most 8. Only known words
-    /// are among them.
+    /// are listed.
     pub counts: Vec<(String, u64)>,
     /// Records with an error, each the first of its kind, most telling first; at most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<TroubleRecord>,
 }
 
-/// A record in JSON: an item of an array, or an object.
+/// The position of a record in JSON: an item of an array, or an object. Several records of one kind
+/// have one entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TroubleRecord {
-    /// The line of its first byte, from 1.
+    /// The line of the first byte, from 1.
     pub line: u64,
-    /// Byte offset of its first byte.
+    /// Byte offset of the first byte.
     pub offset: u64,
-    /// That of the object that has it among its items.
+    /// Byte offset of the object that has this record among its items.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outer: Option<u64>,
     /// The number of records of its kind.
@@ -170,14 +175,15 @@ pub struct TroubleRecord {
 pub struct Errors {
     /// The number of lines in the whole output that look like errors.
     pub count: u64,
-    /// The most telling of them, best first; at most 48. Of lines that differ only in numbers, one.
+    /// The most telling lines, best first; at most 48. Lines that differ only in numbers have one
+    /// entry.
     pub shown: Vec<ErrorLine>,
     /// Search terms that occur in this output, such as `Error`, `Exception` and `panicked`, as
     /// regular expressions, best first; at most 6.
     pub words: Vec<String>,
 }
 
-/// An error line, and how many are like it.
+/// A line that looks like an error, which stands for all lines that differ from it only in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorLine {
     /// Line number, from 1.
@@ -186,13 +192,13 @@ pub struct ErrorLine {
     pub offset: u64,
     /// Bytes of the line without its newline, at most 4,096.
     pub length: u32,
-    /// The weight of what the line tells, as far as it shows by itself.
+    /// How telling the line is by itself.
     #[serde(default)]
     pub rank: ErrorRank,
-    /// The number of lines that differ from it only in numbers, with itself.
+    /// The number of lines that differ from it only in numbers, including itself.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub times: u64,
-    /// The last of them, if it is not this one.
+    /// The last of these lines, if it is not this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<LinePosition>,
 }
@@ -206,7 +212,7 @@ pub struct LinePosition {
     pub offset: u64,
 }
 
-/// The weight of what an error line tells, as far as it shows by itself; most telling first.
+/// How telling an error line is, as far as the line shows it by itself; most telling first.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -221,7 +227,7 @@ pub enum ErrorRank {
     Exit,
     /// An entry of a log whose level or status says error.
     Logged,
-    /// A remark about something that went wrong on the way.
+    /// A message about something that went wrong on the way.
     #[default]
     Report,
     /// Names and counts of failures, headings, progress.
@@ -251,32 +257,33 @@ pub struct Repeated {
     pub count: u64,
     /// True if `count` is an estimate: only samples of a large output are examined.
     pub about: bool,
-    /// True if all are equal, apart from white space at their ends; else they differ in numbers.
+    /// True if all lines are equal, apart from white space at their ends; else they differ in
+    /// numbers.
     pub equal: bool,
-    /// Line number of the first one seen, from 1.
+    /// Line number of the first line, from 1.
     pub first: u64,
-    /// Line number of the last one seen.
+    /// Line number of the last line.
     pub last: u64,
-    /// Byte offset of the text of the first one.
+    /// Byte offset of the text of the first line.
     pub offset: u64,
-    /// Bytes of that text, without white space at its ends; at most 1,024.
+    /// Bytes of the text of the first line, without white space at its ends; at most 1,024.
     pub length: u32,
 }
 
-/// A passage that is unlike the rest of an output: lines that fit no repeated shape, or prose in
-/// what is none.
+/// A passage that is unlike the rest of an output: lines that fit no repeated shape, or prose among
+/// data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unlike {
-    /// Its first line, from 1.
+    /// The first line, from 1.
     pub line: u64,
-    /// Its last line.
+    /// The last line.
     pub last: u64,
-    /// The byte column of its beginning, from 1, if that is in a line that is shown nowhere whole.
+    /// The byte column of the passage, from 1, if no view shows its line whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<u64>,
-    /// Byte offset of its text.
+    /// Byte offset of the text.
     pub offset: u64,
-    /// Bytes of that text; at most 400.
+    /// Bytes of the text; at most 400.
     pub length: u32,
 }
 
@@ -286,7 +293,7 @@ pub struct Unlike {
 pub struct Sections {
     /// The number of sections.
     pub count: u64,
-    /// The first 16, then the 16 largest of the others, each in the order of the output.
+    /// The first 16 sections, then the 16 largest others, each in the order of the output.
     pub shown: Vec<Section>,
 }
 
@@ -300,52 +307,52 @@ impl Sections {
 /// A section of an output. It ends where the next one begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Section {
-    /// Its first line, from 1.
+    /// The first line, from 1.
     pub line: u64,
-    /// Its last line.
+    /// The last line.
     pub last: u64,
-    /// Byte offset of its name.
+    /// Byte offset of the name.
     pub offset: u64,
-    /// Bytes of its name; at most 256.
+    /// Bytes of the name; at most 256.
     pub length: u32,
 }
 
-/// Facts about some bytes that their views find again by reading more than they show. Who has only
-/// a part of the bytes makes the same stand-ins with them.
+/// Facts about some bytes that views would otherwise find by reading more than they show. A reader
+/// that has only a part of the bytes makes the same stand-ins with them.
 ///
-/// All of it can be derived from the bytes again. What is not among it is.
+/// All of it can be derived from the bytes again, and so can every fact that is missing here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Shortcuts {
     /// The views that a summary tried before it named one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<TriedView>,
-    /// The beginning of the last line of the text, if that line is long.
+    /// The offset of the last line of the text, if that line is long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_line: Option<u64>,
-    /// Places at which lines begin in a log with escape sequences, in order: the bytes before in
-    /// the log, and those in its text.
+    /// Beginnings of lines in a log with escape sequences, in order: the number of bytes before
+    /// them in the log and in its text.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<(u64, u64)>,
 }
 
-/// A view that was tried: whether it leads to a line in few bytes.
+/// A view that a summary tried, and whether it leads to a line in few bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriedView {
-    /// Its name: `.grep/timeout`.
+    /// The name of the view: `.grep/timeout`.
     pub view: String,
-    /// The line to which it was to lead.
+    /// The line that the view should show.
     pub line: u64,
-    /// The lines of its text, if that is short.
+    /// The number of lines of the view, if it is short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<u64>,
-    /// True if it shows the line.
+    /// True if the view shows the line.
     #[serde(default)]
     pub shows: bool,
 }
 
 impl Shortcuts {
-    /// Returns what is known of a view that was to lead to `line`.
+    /// Returns the result for a view that should show `line`, if it was tried.
     pub fn tried(&self, view: &str, line: u64) -> Option<&TriedView> {
         self.tried.iter().find(|tried| tried.line == line && tried.view == view)
     }

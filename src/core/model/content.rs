@@ -7,8 +7,8 @@ use crate::model::{Analysis, Limits, Place, Record};
 
 /// Bytes that can be read at any offset: an artifact on disk, or a slice in a test.
 ///
-/// An implementation is a snapshot: `len` does not change, and neither do the bytes below it, as
-/// far as the implementation can know.
+/// An implementation is a snapshot: as far as it can know, neither `len` nor the bytes below it
+/// change.
 pub trait Content: Send + Sync {
     /// Returns the number of bytes.
     fn len(&self) -> u64;
@@ -30,35 +30,35 @@ pub trait Content: Send + Sync {
         Ok(buffer)
     }
 
-    /// Returns the last place at or before `offset` of which is known, without reading the bytes
-    /// before it, how many lines end there. Most contents know this of their beginning alone.
+    /// Returns the last position at or before `offset` whose number of preceding newlines is known
+    /// without reading. Most contents know it only of their beginning.
     fn lines_before(&self, _offset: u64) -> io::Result<LinesBefore> {
         Ok(LinesBefore::default())
     }
 
-    /// Returns where the last line begins, if that is known without reading.
+    /// Returns the offset of the last line, if it is known without reading.
     fn last_line(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
 
-    /// Returns true once the time of its reader is up for good: then reading fails with
-    /// [`io::ErrorKind::TimedOut`]. Who works long on what was read asks now and then.
+    /// Returns true once the deadline of the reader has passed. From then on, reading fails with
+    /// [`io::ErrorKind::TimedOut`]. Long computations on bytes already read check it now and then.
     fn is_over(&self) -> bool {
         false
     }
 }
 
-/// A place in a content, and the newlines before it.
+/// A position in a content, and the number of newlines before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinesBefore {
-    /// The bytes before the place.
+    /// The number of bytes before the position.
     pub offset: u64,
-    /// The newlines in them.
+    /// The number of newlines before the position.
     pub newlines: u64,
 }
 
-/// Returns the last place that `content` knows with fewer than `newlines` newlines before it: who
-/// looks for the end of so many lines can begin there. It is the beginning if there is no other.
+/// Returns the last known position in `content` with fewer than `newlines` newlines before it, or
+/// the beginning. A search for the end of line number `newlines` can start there.
 pub fn place_before_line(content: &dyn Content, newlines: u64) -> io::Result<LinesBefore> {
     let (mut found, mut low, mut high) = (LinesBefore::default(), 0, content.len());
     if content.lines_before(high)?.offset == 0 {
@@ -124,8 +124,8 @@ impl Content for [u8] {
 
 /// Implements [`Content::read_at`] for content of `length` bytes that is produced in pieces.
 ///
-/// `copy` copies into a buffer what it has from an offset on: at least one byte, or none if the
-/// content has become shorter.
+/// `copy` fills a buffer with bytes from an offset on: at least one byte, or none if the content
+/// has become shorter.
 pub fn read_pieces(
     length: u64,
     offset: u64,
@@ -142,7 +142,7 @@ pub fn read_pieces(
     Ok(done)
 }
 
-/// Everything that a view is made from.
+/// Everything that a view is made from. A view is a pure function of it, and of its deadline.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     /// The bytes.
@@ -154,9 +154,9 @@ pub struct Subject<'a> {
     pub record: &'a Record,
     /// The names of the artifact for its reader.
     pub place: &'a Place,
-    /// The limits for its stand-ins.
+    /// The limits of its stand-ins.
     pub limits: &'a Limits,
-    /// The names of other outputs of its name, which other hosts wrote.
+    /// The names of other outputs with the same name, written on other hosts.
     pub same_name: &'a [String],
     /// The redactor that masked the secrets in `content`. None if secrets are shown.
     pub redacts: Option<&'a dyn Redactor>,
@@ -168,24 +168,24 @@ pub struct Subject<'a> {
 pub const REDACTION_BYTES: usize = 256;
 
 impl<'a> Subject<'a> {
-    /// Returns the names that masks in `content` can have; none if secrets are shown.
+    /// Returns the names of masks that `content` can have; none if secrets are shown.
     pub fn mask_names(&self) -> &'a [String] {
         self.redacts.map_or(&[], |redactor| redactor.names())
     }
 
-    /// Returns the number of bytes that are stored, which for the log of a terminal is more than
-    /// `content` has.
+    /// Returns the number of stored bytes. The log of a terminal has more of them than `content`.
     pub fn size(&self) -> u64 {
         if self.analysis.plain.is_some() { self.record.size } else { self.content.len() }
     }
 
-    /// Returns the most bytes of a view, with all its notices but the one on redaction.
+    /// Returns the most bytes of a view, including all notices but the one on redaction.
     pub fn view_bytes(&self) -> usize {
         view_bytes(self.redacts.is_some())
     }
 }
 
-/// Returns what [`Subject::view_bytes`] does, given whether secrets are masked.
+/// Returns the most bytes of a view as [`Subject::view_bytes`] does, given whether secrets are
+/// masked.
 pub fn view_bytes(masked: bool) -> usize {
     Limits::VIEW_BYTES - if masked { REDACTION_BYTES } else { 0 }
 }
@@ -200,15 +200,15 @@ impl std::fmt::Debug for Subject<'_> {
 /// has stopped reading, or when its second argument returns true.
 pub type Feed<'a> = dyn Fn(&mut dyn Write, &dyn Fn() -> bool) -> io::Result<()> + Sync + 'a;
 
-/// A runner of filters that contains their faults.
+/// A runner of jq filters that contains their faults.
 ///
 /// One line of jq can run for ever, use up all memory, or recurse until the stack overflows, and
 /// the last of these ends its process. So an implementation runs a filter in a process of its own,
 /// with limits.
 pub trait Filters: Send + Sync {
-    /// Runs one filter: passes it what `feed` writes, and its output to `take`. Ends it when `take`
-    /// returns false or `expired` returns true. Returns the errors of `feed` and `take`, and of
-    /// starting the process.
+    /// Runs one filter: passes it the output of `feed`, and its own output to `take`. Stops it when
+    /// `take` returns false or `expired` returns true. Returns the errors of `feed` and `take`, and
+    /// of starting the process.
     fn run(
         &self,
         feed: &Feed<'_>,
@@ -217,22 +217,23 @@ pub trait Filters: Send + Sync {
     ) -> io::Result<FilterOutcome>;
 }
 
-/// The end of a filter.
+/// The end of a filter. Faults of the filter are outcomes; [`Filters::run`] returns errors of its
+/// surroundings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FilterOutcome {
-    /// It ended by itself, at the end of its input or before.
+    /// The filter ended by itself, at the end of its input or before.
     Done,
-    /// It was ended because its output so far was enough.
+    /// The filter was stopped because its output so far was enough.
     Enough,
-    /// Its time was up.
+    /// The deadline passed.
     OutOfTime,
-    /// It exceeded its memory limit.
+    /// The filter exceeded its memory limit.
     OutOfMemory,
-    /// It recursed until its stack overflowed.
+    /// The filter recursed until its stack overflowed.
     TooDeep,
-    /// It failed otherwise; the text says how.
+    /// The filter failed otherwise, with this message.
     Failed(String),
-    /// It was not started: no runner is available.
+    /// The filter was not started: no runner is available.
     Unavailable,
 }
 
@@ -251,23 +252,23 @@ impl Filters for NoFilters {
     }
 }
 
-/// Masks the secrets in text that a view makes itself, such as what a filter prints. The content of
+/// Masks secrets in text that a view makes itself, such as the output of a filter. The content of
 /// its subject is masked already.
 pub trait Redactor: Send + Sync {
-    /// Returns the names that masks can have.
+    /// Returns the names of masks.
     fn names(&self) -> &[String];
 
     /// Returns `text` with its secrets masked, of the same length.
     fn text(&self, text: &str) -> String;
 
-    /// Returns a writer to `out` that masks the secrets in what it is given. It may hold bytes back
-    /// until it is finished.
+    /// Returns a writer to `out` that masks the secrets in its input. It may hold bytes back until
+    /// it is finished.
     fn writer<'a>(&'a self, out: &'a mut dyn Write) -> Box<dyn RedactingWriter + 'a>;
 }
 
 /// A writer that masks secrets.
 pub trait RedactingWriter: Write {
-    /// Writes what is held back. No byte may follow.
+    /// Writes the bytes that were held back. No byte may follow.
     fn finish(&mut self) -> io::Result<()>;
 }
 

@@ -6,46 +6,42 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// A number of events and their total size.
+/// A number of events, and their total size in bytes and in tokens as `materialize` estimates them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Amount {
-    /// Events.
     pub times: u64,
-    /// Bytes.
     pub bytes: u64,
-    /// Tokens, as `materialize` estimates them.
     pub tokens: u64,
 }
 
 /// Counts of events; each only grows.
+///
+/// `stored` counts outputs and later additions to them. `handed` counts stand-ins that were given
+/// to a model, or short outputs themselves; `read` counts reads of all other views, and `views` the
+/// reads of each kind of view. A rule removes `expired` outputs, a person or program removes
+/// `deleted` ones. `calls` and `index` count calls and light indexes of the gateway, `questions`
+/// those to language models, which the log of each conversation lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Counts {
-    /// Outputs, and later additions to one.
     #[serde(skip_serializing_if = "is_default")]
     pub stored: Amount,
-    /// Stand-ins that were given to a model, or the output itself if that is short.
     #[serde(skip_serializing_if = "is_default")]
     pub handed: Amount,
-    /// Reads of all other views.
     #[serde(skip_serializing_if = "is_default")]
     pub read: Amount,
-    /// Outputs that a rule removed.
     #[serde(skip_serializing_if = "is_default")]
     pub expired: Amount,
-    /// Outputs that a person or program removed.
     #[serde(skip_serializing_if = "is_default")]
     pub deleted: Amount,
-    /// Calls through the gateway.
     #[serde(skip_serializing_if = "is_default")]
     pub calls: CallCounts,
-    /// Light indexes of the gateway.
     #[serde(skip_serializing_if = "is_default")]
     pub index: IndexCounts,
-    /// Questions to language models. The log of each conversation has them.
     #[serde(skip_serializing_if = "is_default")]
     pub questions: QuestionCounts,
-    /// Reads of each kind of view.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub views: BTreeMap<String, u64>,
 }
@@ -63,12 +59,12 @@ pub struct DailyCounts {
     pub counts: Counts,
 }
 
-/// The most tools that are counted by name: of a conversation on one day, and in sums. Clients name
-/// the tools of their outputs as they like.
+/// The most tools that are counted by name: of a conversation on one day, and in sums. Clients
+/// choose the names of tools, so they must be bounded.
 pub const MOST_TOOLS: usize = 500;
 /// The name under which all other tools are counted.
 pub const OTHER_TOOLS: &str = "(other)";
-/// The longest name of a tool that is counted, in bytes. Longer ones are among [`OTHER_TOOLS`].
+// Bytes. Longer names count as [`OTHER_TOOLS`].
 const LONGEST_TOOL: usize = 256;
 
 /// Returns the name under which the outputs of `tool` are counted.
@@ -76,15 +72,15 @@ pub fn counted_tool(tool: String) -> String {
     if tool.len() <= LONGEST_TOOL { tool } else { OTHER_TOOLS.to_owned() }
 }
 
-/// Sums of counts.
+/// Sums of counts in all, by tool and by day.
+///
+/// The tool `""` stands for outputs whose tool is not known. When there are more than
+/// [`MOST_TOOLS`], the half with the fewest events is added up as [`OTHER_TOOLS`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Sums {
-    /// The sum of all counts.
     pub total: Counts,
-    /// By tool; `""` stands for outputs whose tool is not known. Of more than [`MOST_TOOLS`] the
-    /// half with the fewest events is summed up as [`OTHER_TOOLS`].
     pub by_tool: BTreeMap<String, Counts>,
-    /// By day.
     pub by_day: BTreeMap<String, Counts>,
 }
 
@@ -133,13 +129,12 @@ impl Amount {
 }
 
 impl Counts {
-    /// Returns true if something happened to an output.
+    /// Returns true if any output was stored, read or removed.
     pub fn is_about_outputs(&self) -> bool {
         let amounts = [self.stored, self.handed, self.read, self.expired, self.deleted];
         amounts.iter().any(|amount| amount.times > 0)
     }
 
-    /// Returns the number of events of all kinds.
     fn events(&self) -> u64 {
         let amounts = [self.stored, self.handed, self.read, self.expired, self.deleted];
         amounts.iter().map(|amount| amount.times).sum::<u64>()
@@ -147,13 +142,14 @@ impl Counts {
             + self.questions.times
     }
 
-    /// Returns the bytes that the model was spared: those stored, less those it was given. Negative
-    /// if it was given more, for example by reading the same part twice.
+    /// Returns the number of bytes that the model did not have to read: stored bytes, less bytes
+    /// that were given to it. Negative if it was given more, for example by reading the same part
+    /// twice.
     pub fn saved_bytes(&self) -> i64 {
         saved(self.stored.bytes, self.handed.bytes, self.read.bytes)
     }
 
-    /// Returns what [`Counts::saved_bytes`] does, in tokens.
+    /// Returns the result of [`Counts::saved_bytes`] in tokens.
     pub fn saved_tokens(&self) -> i64 {
         saved(self.stored.tokens, self.handed.tokens, self.read.tokens)
     }
@@ -192,51 +188,45 @@ impl AddAssign<&Counts> for Counts {
     }
 }
 
-/// Calls of a tool that have ended.
+/// Finished calls of a tool: their number, failures, duration in milliseconds, bytes of the
+/// server's answers, and bytes that the client was given of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct CallCounts {
-    /// Calls.
     pub times: u64,
-    /// Those that failed.
     pub errors: u64,
-    /// Milliseconds that they took.
     pub millis: u64,
-    /// Bytes of the answers of the server.
     pub received: u64,
-    /// Bytes of what the client got of them.
     pub given: u64,
 }
 
-/// Light indexes that stood for the schemas of tools.
+/// Sessions that were given a light index in place of the schemas of tools, with the tokens of the
+/// indexes and of the schemas.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct IndexCounts {
-    /// Sessions that were told an index.
     pub times: u64,
-    /// Tokens of the indexes.
     pub tokens: u64,
-    /// Tokens of the schemas that they stood for.
     pub schemas: u64,
 }
 
-/// Questions about outputs, and what they cost.
+/// Questions about outputs, and their cost.
+///
+/// `cached` questions had been answered before. `calls` counts calls of models, `input` and
+/// `output` tokens of requests and replies, `nanodollars` their price in billionths of a dollar,
+/// `millis` their duration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct QuestionCounts {
-    /// Questions.
     pub times: u64,
-    /// Those that were answered before.
     pub cached: u64,
-    /// Calls of models.
     pub calls: u64,
-    /// Tokens of the requests.
     pub input: u64,
-    /// Tokens of the replies.
     pub output: u64,
-    /// Their price in billionths of a dollar.
     pub nanodollars: u64,
-    /// Milliseconds that they took.
     pub millis: u64,
 }
 

@@ -10,104 +10,103 @@ use serde::Serialize;
 
 use crate::model::{Component, Content, Record, RelPath};
 
-/// Removes the local copy of an output of a conversation, if other hosts have its bytes. Waits for
-/// them.
+/// Removes the local copy of an output of a conversation, if other hosts have its bytes. May block
+/// on requests to the bucket.
 pub type LettingGo<'a> = Box<dyn FnMut(&RelPath) -> LetGo + 'a>;
 
-/// The others that share the store: this host tells them what it did, and hears what they did. All
-/// but [`Self::look`], and what [`Self::letting_go`] returns, return at once.
+/// Other hosts that share the store: this host publishes its changes and fetches theirs.
+///
+/// All methods return at once, except for [`Self::look`] and the function that [`Self::letting_go`]
+/// returns.
 pub trait OtherHosts: Debug + Send + Sync {
-    /// Takes notice that something was done in a conversation. `sealed` has the bytes of an output
-    /// that is complete now.
+    /// Reports a change in a conversation. `sealed` is the size of an output that is complete now.
     fn changed(&self, conversation: &Component, sealed: Option<u64>);
 
-    /// Returns true if it is worth waiting for what others did in a conversation, or, without one,
-    /// for which conversations there are.
+    /// Returns true if it is worth waiting for changes of other hosts in a conversation, or,
+    /// without one, for the list of conversations.
     fn is_look_due(&self, at: Option<&Component>) -> bool;
 
-    /// Waits until it is known here what others did, for `patience` at most. One look serves all
-    /// who ask. Returns true if something may have come since the caller looked here.
+    /// Waits until changes of other hosts are known here, for `patience` at most. One look serves
+    /// all callers. Returns true if changes may have been applied since the caller last looked.
     fn look(&self, at: Option<&Component>, patience: Duration) -> bool;
 
-    /// Returns conversations that others have, as the last look without a conversation found them.
-    /// Some of them are here, too.
+    /// Returns conversations of other hosts, as the last look without a conversation found them.
+    /// Some of them may exist here, too.
     fn conversations(&self) -> Arc<[Component]>;
 
-    /// Returns what lets local copies of outputs of a conversation go, for one round of that.
+    /// Returns a function that removes local copies of outputs of a conversation, for one round of
+    /// removal.
     fn letting_go(&self, conversation: &Component) -> LettingGo<'_>;
 
-    /// Returns true if local copies of what the others have go when the disk is nearly full.
+    /// Returns true if local copies of shared outputs are removed when the disk is nearly full.
     fn evicts(&self) -> bool;
 
-    /// Returns the paths of the outputs of a conversation that asked for the name of the one at
-    /// `path`, and have another as that one has it, and the path that this one asked for.
+    /// Returns the paths of the outputs of a conversation that asked for `path` and were given
+    /// another one, because it was taken, and the path that the output at `path` itself asked for.
     fn same_name(&self, _conversation: &Component, _path: &RelPath) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns how this host stands to the others.
+    /// Returns the state of the sharing.
     fn report(&self) -> HostsReport;
 }
 
-/// The outcome for the local copy of an output.
+/// The result of removing the local copy of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LetGo {
-    /// It is gone. Name and record stay, and the bytes come from elsewhere.
+    /// The copy was removed. Name and record stay, and the bytes are fetched when they are read.
     Gone,
-    /// It stays, although others have the output. The text says why.
+    /// The copy was kept for this reason, although other hosts have the output.
     Kept(&'static str),
-    /// It stays: no other host has the output.
+    /// The copy was kept: no other host has the output.
     NotShared,
 }
 
 /// The state of the sharing, for people and programs.
+///
+/// `url` locates the bucket, `bucket` is its id if it is known, `writer` is the name of this host
+/// there. `waiting` outputs with `waiting_bytes` bytes were completed and are not sent yet; each
+/// completion counts. The oldest unsent change has waited for `oldest_seconds`, and the change that
+/// was sent last had waited for `lag_millis`. `error` is the reason why the last request failed,
+/// until one succeeds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct HostsReport {
-    /// The place of the bucket.
     pub url: String,
-    /// Its id, if it is known.
     pub bucket: Option<String>,
-    /// The name that this host has there.
     pub writer: Option<String>,
-    /// The outputs that were completed and are not sent yet, counted anew each time one is.
     pub waiting: u64,
-    /// Their bytes.
     pub waiting_bytes: u64,
-    /// Since when the oldest change waits, outputs and others.
     pub oldest_seconds: Option<u64>,
-    /// How long what was sent last had waited.
     pub lag_millis: Option<u64>,
-    /// Why the last request failed, until one succeeds.
     pub error: Option<String>,
-    /// The requests, by kind.
     pub requests: Vec<RequestReport>,
 }
 
-/// The requests of a kind.
+/// The requests of one kind, as object stores price them: their number, and the bytes of objects
+/// that were received or sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct RequestReport {
-    /// The kind, as stores price them.
     pub kind: &'static str,
-    /// The number of requests.
     pub requests: u64,
-    /// The bytes of objects that came or were sent.
     pub bytes: u64,
 }
 
-/// Where the bytes are of artifacts that are not on this disk.
+/// Access to artifacts whose bytes are not on this disk.
 pub trait FarStore: Debug + Send + Sync {
-    /// Opens the artifact of a conversation that has this record. May wait for the network, as
-    /// reads of its content may, but not longer than until a deadline.
+    /// Opens the artifact of a conversation that has this record. Opening and reading may wait for
+    /// the network, but not beyond a deadline.
     fn open(&self, conversation: &Component, record: &Record) -> io::Result<FarFile>;
 }
 
-/// An artifact whose bytes are not on this disk, open for reading.
+/// An artifact whose bytes are not on this disk, open for reading. A read fails unless the bytes
+/// match the digest of the record.
 #[derive(Clone)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct FarFile {
-    /// Its bytes. They are those of its digest, or a read fails.
     pub content: Arc<dyn Content>,
-    /// Its attributes `user.*`.
     pub attributes: Vec<(OsString, Vec<u8>)>,
 }
 

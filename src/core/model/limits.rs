@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The limits of `formats.md`, with their defaults.
+/// The limits of `formats.md`, with their defaults. A limit of [`NEVER`](Self::NEVER) is off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// The most characters of an output that its summary shows whole.
     pub max_inline_chars: u64,
-    /// As `max_inline_chars`, in bytes; the stricter limit decides.
+    /// The same in bytes; the stricter limit decides.
     pub max_inline_bytes: u64,
     /// Lines of head, and of tail, in a summary.
     pub snippet_lines: usize,
@@ -20,7 +20,7 @@ pub struct Limits {
     pub snippet_bytes: usize,
     /// The most lines of an output that an envelope shows.
     pub max_lines: u64,
-    /// As `max_lines`, in bytes; both apply.
+    /// The same in bytes; both apply.
     pub max_bytes: u64,
     /// The part of an output that an envelope shows.
     pub direction: Direction,
@@ -34,9 +34,9 @@ pub struct Limits {
     pub message_preview: usize,
     /// The most bytes of an output that a host with the `tool_output` tool is given whole.
     pub tool_response_max_bytes: u64,
-    /// As `tool_response_max_bytes`, in tokens, if that is limited too; either one triggers.
+    /// The same in tokens, if there is such a limit; either one triggers.
     pub token_budget: Option<u64>,
-    /// True if an output within the limits is stored as well: some limit is `mirror`.
+    /// True if an output within the limits is stored as well, because some limit is `mirror`.
     pub mirror: bool,
 }
 
@@ -62,19 +62,19 @@ impl Limits {
     pub const STAND_IN_LINES: usize = 200;
     /// Characters of a line in a stand-in or a search result; longer lines are cut.
     pub const LINE_CHARS: usize = 500;
-    /// Bytes of any other view. Every host that was measured reads as much whole.
+    /// Bytes of any other view. Every host that was measured reads this much whole.
     pub const VIEW_BYTES: usize = 48 * 1024;
     /// Lines of `.tail` and `.head`.
     pub const TAIL_LINES: u64 = 200;
 }
 
 impl Limits {
-    /// Returns true if there is an output that they do not let through.
+    /// Returns true if some output exceeds these limits.
     pub fn may_replace(&self) -> bool {
         self.max_inline_bytes < Self::NEVER || self.max_inline_chars < Self::NEVER
     }
 
-    /// Returns true if a model is given an output of `bytes` and `chars` as it is.
+    /// Returns true if a model is given an output of `bytes` and `chars` unchanged.
     pub fn are_kept_by(&self, bytes: u64, chars: u64) -> bool {
         chars <= self.max_inline_chars && bytes <= self.max_inline_bytes
     }
@@ -101,23 +101,22 @@ impl Default for Limits {
     }
 }
 
-/// The limits for the output of each tool.
-///
-/// The answer never changes: the bytes of a view depend on it.
+/// The limits for the output of each tool. They never change: the bytes of a view depend on them.
 pub trait LimitsByTool: Send + Sync + std::fmt::Debug {
-    /// Returns the limits of `tool`, a name by `Provenance::tool_name`. If it is not known, returns
-    /// the limits of tools without their own.
+    /// Returns the limits of `tool`, a name by `Provenance::tool_name`, or the limits of tools
+    /// without their own.
     fn limits(&self, tool: Option<&str>) -> Limits;
 }
 
-/// One set of limits for every tool.
+// One set of limits for every tool.
 impl LimitsByTool for Limits {
     fn limits(&self, _: Option<&str>) -> Limits {
         self.clone()
     }
 }
 
-/// A list of at most `MOST` entries. A longer one is an error, before it takes memory.
+/// A list in JSON of at most `MOST` entries. A longer one is an error, before it takes memory: a
+/// server may send millions of empty blocks.
 #[derive(Debug)]
 pub struct ShortList<T, const MOST: usize>(pub Vec<T>);
 

@@ -1,4 +1,4 @@
-//! Names of conversations and files: which are valid, and what they say of a file.
+//! Names of conversations and files: validity, and their meaning for a file.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -8,28 +8,28 @@ use crate::model::text;
 
 /// Bytes of the longest name that the store's filesystem accepts (`NAME_MAX`).
 pub const NAME_MAX: usize = 255;
-/// The most directories inside each other below a conversation. It lets every tool create what it
-/// likes: the longest path that a system call takes has 16 bytes for each of so many names.
+/// The deepest nesting of directories below a conversation. No tool comes near to it: the longest
+/// path that a system call accepts has 16 bytes for each of these names.
 pub const MAX_DEPTH: usize = 256;
-/// The prefix of names that the filesystem uses itself.
+// Names with this prefix belong to the filesystem itself.
 const RESERVED: &[u8] = b".ctxfs";
 
 /// The reason why a name is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Empty, `.` or `..`.
+    /// The name is empty, `.` or `..`.
     #[error("a name cannot be empty, `.` or `..`")]
     Empty,
-    /// Holds `/`, NUL or another control character.
+    /// The name holds `/`, NUL or another control character.
     #[error("a name cannot hold `/` or a control character")]
     Control,
-    /// Begins with `.ctxfs`.
+    /// The name begins with `.ctxfs`.
     #[error("names that begin with `.ctxfs` are reserved")]
     Reserved,
-    /// More than 255 bytes.
+    /// The name has more than 255 bytes.
     #[error("a name has at most 255 bytes")]
     TooLong,
-    /// A directory inside more than [`MAX_DEPTH`] others.
+    /// The directory is inside more than [`MAX_DEPTH`] others.
     #[error("at most {MAX_DEPTH} directories of a conversation lie inside each other")]
     TooDeep,
 }
@@ -77,7 +77,7 @@ impl Component {
         text::encode(self.0.as_bytes())
     }
 
-    /// Returns the name whose text is `text`.
+    /// Returns the name with this text, as [`to_text`](Self::to_text) writes it.
     pub fn from_text(text: &str) -> Result<Self, NameError> {
         Self::new(OsStr::from_bytes(&text::decode(text)))
     }
@@ -95,7 +95,8 @@ impl AsRef<OsStr> for Component {
     }
 }
 
-/// A path inside a conversation: one component or more, such as `artifacts/tool/9f3k.txt`.
+/// A path inside a conversation: one component or more, such as `artifacts/tool/9f3k.txt`. Every
+/// component is valid, so the path never leaves the conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RelPath(OsString);
 
@@ -133,12 +134,12 @@ impl RelPath {
         &self.0
     }
 
-    /// Returns the path as text, which is made of the texts of its components.
+    /// Returns the path as text, composed of the texts of its components.
     pub fn to_text(&self) -> String {
         text::encode(self.0.as_bytes())
     }
 
-    /// Returns the path whose text is `text`.
+    /// Returns the path with this text, as [`to_text`](Self::to_text) writes it.
     pub fn from_text(text: &str) -> Result<Self, NameError> {
         Self::new(OsStr::from_bytes(&text::decode(text)))
     }
@@ -194,10 +195,10 @@ impl Folder {
     }
 }
 
-/// Returns true if a file of this name is scratch: stored like any other, never sealed, and without
-/// views.
+/// Returns true if a file with this name is scratch: stored like any other, never sealed, and
+/// without views.
 ///
-/// These are names that begin with a dot or end in `~`, `.tmp`, `.part`, `.swp` or `.<random>.tmp`:
+/// Scratch names begin with a dot or end in `~`, `.tmp`, `.part`, `.swp` or `.<random>.tmp`:
 /// editors, rsync and servers write such files before they rename them.
 pub fn is_scratch(name: &OsStr) -> bool {
     let name = name.as_bytes();
@@ -205,11 +206,11 @@ pub fn is_scratch(name: &OsStr) -> bool {
     name.starts_with(b".") || ends(b"~") || ends(b".tmp") || ends(b".part") || ends(b".swp")
 }
 
-/// The least digits in such a name.
+/// The fewest digits that [`without_digits`] recognises.
 pub const LEAST_DIGITS: usize = 6;
 
-/// Returns the path with `~` and digits before its extension, and shorter where it would be too
-/// long for a name.
+/// Returns the path with `~` and digits before its extension: `x~3f09ab.txt` is an output that
+/// asked for the name `x.txt` while a later one had it. A name that would be too long is cut.
 pub fn with_digits(path: &str, digits: &str) -> String {
     let (parent, stem, extension) = parts(path);
     let room = NAME_MAX - digits.len() - extension.len() - "~".len();
@@ -221,8 +222,8 @@ pub fn with_digits(path: &str, digits: &str) -> String {
     format!("{parent}{}~{digits}{extension}", &stem[..end])
 }
 
-/// Returns the path without the digits of its name, if it has any. It is the path that they were
-/// put into, unless that had no room for them.
+/// Returns the path without the digits of its name, if it has any. This inverts [`with_digits`],
+/// unless that had to cut the name.
 pub fn without_digits(path: &str) -> Option<String> {
     let (parent, stem, extension) = parts(path);
     let (plain, digits) = stem.rsplit_once('~')?;
@@ -231,7 +232,8 @@ pub fn without_digits(path: &str) -> Option<String> {
     (has_digits && !plain.is_empty()).then(|| format!("{parent}{plain}{extension}"))
 }
 
-/// Returns the directory with its `/`, and the name without and with nothing but its extension.
+/// Splits a path into the directory with its `/`, the name without its extension, and the
+/// extension.
 fn parts(path: &str) -> (&str, &str, &str) {
     let (parent, name) = path.split_at(path.rfind('/').map_or(0, |slash| slash + 1));
     let (stem, extension) = match name.rfind('.') {

@@ -4,17 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Component, Record, RelPath};
 
-/// The root of a tree as its readers name it, such as `/ctx`.
+/// The root of a tree as its readers name it, such as `/ctx`: the directory of all conversations,
+/// or the directory of the only conversation that the readers see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Root {
     /// The directory of all conversations.
     All(String),
-    /// The directory of one conversation, the only one that the readers see.
+    /// The directory of one conversation.
     One(String),
 }
 
 impl Root {
-    /// The root for readers who see no files: below it, a path is a reference.
+    /// The root for readers that see no files: below it, a path is a reference.
     pub const REFERENCES: &str = "ctx://";
 
     /// Returns the directory without a trailing `/`.
@@ -32,11 +33,10 @@ impl Root {
     }
 }
 
-/// The place of an artifact for its reader: the root of the tree as the reader names it, the
-/// conversation, and the path inside that.
+/// The names of an artifact for its reader: the root of the tree as the reader names it, the
+/// conversation, and the path inside the conversation. A file outside any tree has a path alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The conversation's directory.
     root: String,
     conversation: String,
     path: String,
@@ -55,12 +55,12 @@ impl Place {
         Self { root, conversation: conversation.to_owned(), path }
     }
 
-    /// Returns the place of a file outside any tree, which is named by `path` alone.
+    /// Returns the place of a file outside any tree.
     pub fn alone(path: &str) -> Self {
         Self { root: String::new(), conversation: String::new(), path: path.to_owned() }
     }
 
-    /// Returns the place of a view of the artifact: the path, followed by `suffix`.
+    /// Returns the place of a view of the artifact: its path followed by `suffix`.
     #[must_use]
     pub fn of_view(&self, suffix: &str) -> Self {
         Self { path: format!("{}{suffix}", self.path), ..self.clone() }
@@ -96,13 +96,14 @@ impl Place {
     }
 }
 
-/// The directories of artifacts, for names without a directory.
+// Directories of artifacts whose names may stand alone in a handle.
 const FOLDERS: [&str; 2] = ["artifacts/tool", "artifacts/terminal"];
-/// The extensions that a bare call id may stand for.
+// Extensions that a bare call id may stand for.
 const EXTENSIONS: [&str; 3] = ["", ".json", ".txt"];
 const SCHEME: &str = "ctx://";
 
-/// Returns the handle of an artifact (`formats.md`, section 3), a relative path.
+/// Returns the handle of an artifact (`formats.md`, section 3), a relative path by which a model
+/// asks for it again.
 ///
 /// It is `<conversation>/<call id>` if ctxfs made up the id of the call, a UUID;
 /// `<conversation>/<file name>` for any other output of a tool; `<conversation>/<path>` for any
@@ -116,11 +117,11 @@ pub fn handle(record: &Record, conversation: &str, path: &str) -> String {
     format!("{conversation}/{}", made_up.unwrap_or(name))
 }
 
-/// Returns the files that `text` may mean, the most literal first. It is a handle, a reference such
-/// as `ctx://c7/artifacts/tool/9f3k.txt`, or an absolute path that ends like one.
+/// Returns the files that `text` may mean, the most literal first. `text` is a handle, a reference
+/// such as `ctx://c7/artifacts/tool/9f3k.txt`, or an absolute path that ends like one.
 ///
-/// Every component is checked, so none of the paths leaves its conversation. The caller finds out
-/// which of them exist.
+/// Every component is checked, so no path leaves its conversation. The caller finds out which of
+/// them exist.
 pub fn readings(text: &str) -> Vec<(Component, RelPath)> {
     if text.starts_with('/') {
         return text.match_indices("/artifacts/").filter_map(|(at, _)| split(text, at)).collect();
@@ -137,20 +138,21 @@ pub fn readings(text: &str) -> Vec<(Component, RelPath)> {
     paths.map(|path| (conversation.clone(), path)).collect()
 }
 
-/// Splits a path into conversation and file at `at`, where `/artifacts/` begins.
+// `/artifacts/` begins at `at`.
 fn split(text: &str, at: usize) -> Option<(Component, RelPath)> {
     let conversation = text[..at].rsplit('/').next()?;
     Some((Component::new(conversation).ok()?, RelPath::new(&text[at + 1..]).ok()?))
 }
 
-/// A reference to a file of a conversation, small enough to keep in it (`formats.md`, section 5).
+/// A reference to a file of a conversation, small enough to keep in a conversation (`formats.md`,
+/// section 5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextRef {
     /// `ctx://<conversation>/<path>`.
     pub id: String,
-    /// `artifact`, `history` or `catalog`; in a manifest also `closed`, for what its reader may not
-    /// read, and `unread`, for a place that could not be listed.
+    /// `artifact`, `history` or `catalog`; in a manifest also `closed`, for a file that its reader
+    /// may not read, and `unread`, for a directory that could not be listed.
     pub kind: String,
     /// MIME type, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

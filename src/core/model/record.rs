@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Analysis;
 
-/// One line of the manifest. The last line for a path wins.
+/// The record of an artifact: one line of the manifest. The last line for a path wins.
+///
+/// A record holds facts that cannot be derived from the bytes (call, times, state) beside the
+/// analysis, which can. Losing a record loses no artifact.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "RawRecord")]
 pub struct Record {
@@ -21,36 +24,37 @@ pub struct Record {
     /// Last modification at the time of recording, in nanoseconds since the epoch. `analysis` is
     /// valid as long as the file has this time and `size`.
     pub modified: i64,
-    /// The file that was analysed. It has the record's digest as long as it is as this says.
+    /// The file that was analysed. Its bytes have the record's digest as long as its attributes
+    /// match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<LocalFile>,
-    /// Time when it was first seen, in milliseconds since the epoch.
+    /// Time of creation, in milliseconds since the epoch.
     pub created: i64,
     /// The process that will seal the artifact, while it is live.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// The call that produced it, as its writer described that.
+    /// The call that produced the artifact, as its writer described it.
     #[serde(flatten)]
     pub provenance: Provenance,
     /// The result of analysis; absent while it is live.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub analysis: Option<Analysis>,
-    /// The sizes of the views that directories list beside it, if it is small.
+    /// The sizes of the views that directories list beside a small artifact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub view_sizes: Option<ViewSizes>,
-    /// True if its content is never to change: it was sealed where that was asked for.
+    /// True if the content must never change: the artifact was sealed under `--write-once`.
     #[serde(skip_serializing_if = "is_false")]
     pub once: bool,
-    /// Present if the content was removed, or is about to be. The other fields then describe what
-    /// it was. It counts only if the file is gone; see `Conversation::record`.
+    /// Present if the content was removed, or is about to be. The other fields then describe the
+    /// removed content. It counts only if the file is gone; see `Conversation::record`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<Removal>,
-    /// Present if its bytes are not on this disk, and where they are.
+    /// Present if the bytes are not on this disk, with their location.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub far: Option<Far>,
 }
 
-/// Where bytes are that are not on this disk: in the bucket that hosts share.
+/// The location of bytes that are not on this disk: in the bucket that hosts share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Far {
     /// The artifact in the bucket, `<segment>:<place>`.
@@ -58,12 +62,13 @@ pub struct Far {
     /// The permission bits of its file.
     #[serde(default = "far_mode")]
     pub mode: u32,
-    /// True if the bytes came to this disk since: the file has them, and goes with its name.
+    /// True if the bytes were fetched since: the file on this disk has them, and is removed with
+    /// its name.
     #[serde(default, skip_serializing_if = "is_false")]
     pub here: bool,
 }
 
-/// Returns the permission bits of a file of which no record tells them.
+// For records without permission bits.
 fn far_mode() -> u32 {
     0o600
 }
@@ -73,12 +78,13 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// A removal of content: by a rule, or, where content never changes, by anybody.
+/// A removal of content: by a rule, or, under `--write-once`, by a person or program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removal {
     /// Time, in milliseconds since the epoch.
     pub at: i64,
-    /// The setting that caused it, such as `keep_age`; `unlink` or `rename` if somebody did it.
+    /// The setting that caused it, such as `keep_age`; [`UNLINK`](Self::UNLINK) or
+    /// [`RENAME`](Self::RENAME) for a request.
     pub rule: String,
     /// The reason, in words that follow `because`.
     pub why: String,
@@ -88,12 +94,12 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// The rule of a removal by somebody.
+    /// The rule of a removal on request.
     pub const UNLINK: &str = "unlink";
     /// The rule of a renaming: the content has another path.
     pub const RENAME: &str = "rename";
 
-    /// Returns the removal at the time `at` of content that never changes, whose trace stays.
+    /// Returns the removal at the time `at` of content that must never change. Its trace stays.
     pub fn unlinked(at: i64) -> Self {
         let why = "somebody removed it".to_owned();
         Self { at, rule: Self::UNLINK.to_owned(), why, stays: true }
@@ -106,16 +112,17 @@ impl Removal {
     }
 }
 
-/// A process, identified so that no later one is mistaken for it.
+/// A process, identified by its id and its start time, so that no later process is mistaken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// Its process id.
+    /// The process id.
     pub pid: u32,
-    /// Its start time, in clock ticks since boot (`proc_pid_stat(5)`, field 22).
+    /// The start time, in clock ticks since boot (`proc_pid_stat(5)`, field 22).
     pub started: u64,
 }
 
-/// The state of an artifact.
+/// The state of an artifact. It follows from its writers: an artifact is live while it is open for
+/// writing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "state", content = "why")]
 pub enum ArtifactState {
@@ -124,42 +131,39 @@ pub enum ArtifactState {
     Live,
     /// The last writer has closed it.
     Sealed,
-    /// Its end may be missing, because its writer or the daemon died or there was no room. The text
-    /// says why.
+    /// The end may be missing, for this reason: the writer or the daemon died, or there was no
+    /// room.
     Incomplete(String),
-    /// It was removed. Readers of the manifest treat the path as unknown.
+    /// The artifact was removed. Readers of the manifest treat the path as unknown.
     Gone,
 }
 
-/// The provenance of an artifact: the call that produced it, as its writer described that by
-/// extended attributes or by options.
+/// The provenance of an artifact: the call that produced it, as its writer described it by extended
+/// attributes or by options.
+///
+/// `call` is the id of the call, `args` its arguments as they were given, usually JSON. `agent` and
+/// `agent_type` name the sub-agent that called, where several share a conversation. `tool` was
+/// called on `server`. `exit_code` is the exit code of a command, `duration_ms` the duration of the
+/// call in milliseconds, `mime` the MIME type of the output.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Provenance {
-    /// The id of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The id of the sub-agent that called, where several share a conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The kind of that sub-agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<String>,
-    /// The tool that was called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The server that provides the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The arguments of the call as they were given, usually JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<String>,
-    /// The exit code of a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The duration of the call, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// The MIME type of the output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
 }
@@ -193,7 +197,7 @@ impl Provenance {
 }
 
 impl Record {
-    /// Returns the call's id: the one that the writer gave, else the file's name without its
+    /// Returns the id of the call: the one that the writer gave, else the file name without its
     /// extension.
     pub fn call(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
@@ -201,8 +205,7 @@ impl Record {
         self.provenance.call.as_deref().unwrap_or(stem)
     }
 
-    /// Returns it as the trace of content that had `size` and `modified`, and went as `removal`
-    /// says.
+    /// Returns this record as the trace of content that had `size` and `modified` and was removed.
     #[must_use]
     pub fn retired(&self, size: u64, modified: i64, removal: Removal) -> Self {
         Self { size, modified, owner: None, removed: Some(removal), ..self.clone() }
@@ -222,7 +225,10 @@ impl Record {
     }
 }
 
-/// The keys of a record.
+/// The keys of a record in JSON, side by side.
+///
+/// Serde's own way of reading a flattened structure keeps a copy of each key and value that it does
+/// not know yet, which is most of the time of reading a record.
 #[derive(Deserialize)]
 struct RawRecord {
     path: String,
@@ -251,17 +257,14 @@ struct RawRecord {
     far: Option<Far>,
 }
 
-/// An [`ArtifactState`], as a record names it, without the reason of one.
+/// An [`ArtifactState`] as a record names it, without a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the states are those of `ArtifactState`")]
 pub enum Stage {
-    /// That of [`ArtifactState::Live`].
     Live,
-    /// That of [`ArtifactState::Sealed`].
     Sealed,
-    /// That of [`ArtifactState::Incomplete`].
     Incomplete,
-    /// That of [`ArtifactState::Gone`].
     Gone,
 }
 
@@ -315,12 +318,13 @@ fn state(stage: Stage, why: Option<String>) -> Result<ArtifactState, &'static st
 
 /// The local file whose bytes were analysed when an artifact was sealed.
 ///
-/// Nobody can set the time at which a file changed. So while a file has that time, and the record's
-/// length and time of modification, its bytes are those of the record's analysis and digest.
+/// The kernel sets the time at which a file changed, and no program can. So while a file has this
+/// time, and the record's length and time of modification, its bytes match the record's analysis
+/// and digest.
 ///
-/// Another file with the same bytes may take its place. Whoever puts one there has compared the
-/// digest, gives it the same time of modification, and records its time of change as `copied`; the
-/// other fields stay, so that the artifact is known by the same file as before.
+/// Another file with the same bytes may replace it. The program that does this compares the digest,
+/// gives the new file the same time of modification, and records its time of change as `copied`;
+/// the other fields stay, so that the artifact keeps its identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalFile {
     /// The device number of the disk.
@@ -332,7 +336,7 @@ pub struct LocalFile {
     pub born: Option<i64>,
     /// The time of the last change of anything, in nanoseconds since the epoch.
     pub changed: i64,
-    /// That of the copy which has the bytes now, if there is one.
+    /// The time of the last change of the copy that has the bytes now, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<i64>,
 }
@@ -341,8 +345,7 @@ pub struct LocalFile {
 /// nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewSizes {
-    /// A number of everything that the views depend on. For another number, these sizes are those
-    /// of other views.
+    /// Identifies everything that the views depend on. The sizes are valid only for the same basis.
     pub basis: String,
     /// Bytes of `.summary`.
     pub summary: u64,

@@ -5,7 +5,7 @@
 //! mistaken for the beginning of such an escape. So different names have different texts, and a
 //! name that is UTF-8 and has no such sequence is its own text.
 
-/// Bytes of an escape: `\x` and two digits.
+// `\x` and two digits.
 const ESCAPE: usize = 4;
 
 /// Returns the text of `name`.
@@ -40,7 +40,7 @@ pub fn decode(text: &str) -> Vec<u8> {
     name
 }
 
-/// Returns the byte whose escape `text` begins with: a backslash, or a byte that is not ASCII.
+// The byte is a backslash or not ASCII.
 fn escaped(text: &str) -> Option<u8> {
     let digits = text.strip_prefix(r"\x")?.get(..2)?;
     let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');

@@ -19,9 +19,9 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Returns `text` with every hidden character as its escape, such as `\u{202e}`, and at most
-/// `bytes` bytes of that. Newlines and tabs are escaped too, so it is one line. What is left out
-/// is named at the end.
+/// Returns `text` with every hidden character as its escape, such as `\u{202e}`, cut to at most
+/// `bytes` bytes. Newlines and tabs are escaped too, so the result is one line. The end says how
+/// many bytes were cut.
 pub fn escaped(text: &str, bytes: usize) -> String {
     let mut shown = String::new();
     for (at, c) in text.char_indices() {
@@ -40,7 +40,7 @@ pub fn escaped(text: &str, bytes: usize) -> String {
     shown
 }
 
-/// Returns `text` in the same way, all of it.
+/// Returns all of `text`, escaped as by [`escaped`].
 pub fn whole(text: &str) -> String {
     escaped(text, usize::MAX)
 }
@@ -53,7 +53,8 @@ pub fn sentence(mut text: String) -> String {
     text
 }
 
-/// Returns `text` in one line: runs of white space as one space, other hidden characters left out.
+/// Returns `text` in one line: runs of white space become one space, other hidden characters are
+/// left out.
 pub fn one_line(text: &str) -> String {
     let mut line = String::new();
     for word in text.split(char::is_whitespace) {

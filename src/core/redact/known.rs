@@ -1,10 +1,10 @@
 //! The patterns of the sets, each tried where one of its beginnings stands.
 //!
-//! One automaton looks for all beginnings; only there a regex is run, which is short. So the time
-//! of a search does not depend on what was searched before, and hostile text costs a limited number
-//! of times as much as other text. One regex of all patterns, run by lazy automata, is slower by hundreds of
-//! times for text that makes it build new states with each byte, such as base64 of JSON, and stays
-//! so for later text.
+//! One automaton looks for all beginnings; a regex, which is short, is run only there. So the time
+//! of a search does not depend on earlier searches, and hostile text costs a limited number of
+//! times as much as other text. One regex of all patterns, run by lazy automata, is slower by
+//! hundreds of times for text that makes it build new states with each byte, such as base64 of
+//! JSON, and stays slow for later text.
 
 use std::ops::Range;
 
@@ -15,24 +15,23 @@ use regex_automata::{Anchored, Input, PatternID, meta};
 
 use crate::redact::sets::{PatternPrefix, PatternTail, SecretPattern};
 
-/// Most characters of the first and of the second part of a JSON Web Token.
+// Most characters of the first and of the second part of a JSON Web Token.
 const JWT_HEADER: usize = 1000;
 const JWT_CLAIMS: usize = 4000;
-/// Fewest characters of its parts, without those that each begins with.
+// Fewest characters of a part, without its fixed beginning.
 const JWT_PART: usize = 10;
-/// What the first two parts begin with, in base64: an object.
+// The beginning of an object in base64, with which the first two parts begin.
 const JWT_OBJECT: &[u8] = b"eyJ";
-/// Fewest and most bytes of an assigned value.
+// Fewest and most bytes of an assigned value.
 const VALUE_LEAST: usize = 8;
 const VALUE: usize = 1000;
-/// Most characters of the scheme of a URL.
+// Most characters of a URL scheme.
 const SCHEME: usize = 21;
 
-/// Compiled patterns of the sets.
+/// Compiled patterns of the sets. `beginnings` finds the beginnings of all patterns, and `owners`
+/// maps each of them to its pattern.
 pub(super) struct KnownPatterns {
-    /// Finds the beginnings of all patterns. None if there are no patterns.
     beginnings: Option<AhoCorasick>,
-    /// The index of the pattern that each of these belongs to.
     owners: Vec<usize>,
     patterns: Vec<KnownPattern>,
 }
@@ -40,44 +39,40 @@ pub(super) struct KnownPatterns {
 struct KnownPattern {
     before: PatternPrefix,
     regex: Regex,
-    /// The group that is the secret, if `tail` is none.
     group: Option<usize>,
     tail: PatternTail,
 }
 
-/// A place where a pattern may match. In order, the first that does is the next match.
+/// A position where a pattern may match. In order, the first one with a match is the next match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PatternStart {
     pub(super) start: usize,
-    /// The index of the pattern.
     pub(super) pattern: usize,
 }
 
-/// Runs of bytes that were looked at, so that they are not again from each beginning in them.
+/// Runs of bytes that were examined, so that they are not examined again from each beginning in
+/// them.
 #[derive(Debug, Default)]
 pub(super) struct KnownRuns {
     value: Run,
-    /// The parts of a JSON Web Token.
     jwt: [Run; 3],
-    /// Bytes in which no last line of a private key begins.
+    // Bytes in which no last line of a private key begins.
     pub(super) keyless: Run,
 }
 
-/// Bytes that need not be looked at again.
 #[derive(Debug, Default)]
 pub(super) struct Run {
     pub(super) range: Range<usize>,
-    /// The bytes that were looked at for it and those before it.
+    // Bytes examined for this run and for earlier ones.
     #[cfg(test)]
     pub(super) looked: usize,
 }
 
-/// A match of a rule.
+/// A match of a rule. The range of the secret, `inner`, lies in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Match {
     pub(super) rule: usize,
     pub(super) start: usize,
-    /// The range of the secret.
     pub(super) inner: Range<usize>,
     pub(super) end: usize,
 }
@@ -104,7 +99,6 @@ impl KnownPatterns {
         Some(Self { beginnings, owners, patterns: compiled })
     }
 
-    /// Returns the places in `bytes`, from `from` on, where a pattern may match, in order.
     pub(super) fn candidates(&self, bytes: &[u8], from: usize) -> Vec<PatternStart> {
         let mut candidates = Vec::new();
         let Some(beginnings) = self.beginnings.as_ref().filter(|_| from <= bytes.len()) else {
@@ -126,7 +120,6 @@ impl KnownPatterns {
         candidates
     }
 
-    /// Returns the match of the pattern of `candidate` there, if there is one.
     pub(super) fn find(
         &self,
         bytes: &[u8],
@@ -154,7 +147,6 @@ impl KnownPatterns {
     }
 }
 
-/// Returns the range of the secret in a match, which `found` is.
 fn secret(
     regex: &Regex,
     group: Option<usize>,
@@ -168,14 +160,13 @@ fn secret(
 }
 
 impl KnownRuns {
-    /// Returns the end of the value that begins at `start`, and of the byte that ends it.
+    // The end of the value, and the end of the byte that ends it.
     fn value_end(&mut self, bytes: &[u8], start: usize) -> Option<(usize, usize)> {
         let end = self.value.end(bytes, start, is_in_value);
         let is_ended = bytes.get(end).is_none_or(|byte| !b"({[".contains(byte));
         (end - start <= VALUE && is_ended).then_some((end, bytes.len().min(end + 1)))
     }
 
-    /// Returns the end of the JSON Web Token that begins at `start`.
     fn jwt_end(&mut self, bytes: &[u8], start: usize) -> Option<usize> {
         let [header, claims, signature] = &mut self.jwt;
         let first = start + JWT_OBJECT.len();
@@ -192,7 +183,6 @@ impl KnownRuns {
         is_whole.then_some(end)
     }
 
-    /// Returns the number of bytes that were looked at for all runs.
     #[cfg(test)]
     pub(super) fn looked(&self) -> usize {
         [&self.value, &self.keyless].into_iter().chain(&self.jwt).map(|run| run.looked).sum()
@@ -200,7 +190,6 @@ impl KnownRuns {
 }
 
 impl Run {
-    /// Returns the end of the bytes of one kind from `start` on.
     fn end(&mut self, bytes: &[u8], start: usize, is_in: impl Fn(u8) -> bool) -> usize {
         if !self.range.contains(&start) {
             let length = bytes[start..].iter().position(|byte| !is_in(*byte));
@@ -209,7 +198,6 @@ impl Run {
         self.range.end
     }
 
-    /// Keeps a range that was looked at.
     pub(super) fn set(&mut self, range: Range<usize>) {
         #[cfg(test)]
         {
@@ -219,12 +207,12 @@ impl Run {
     }
 }
 
-/// Memory of the compiled patterns.
+// Memory of the compiled patterns.
 const PATTERN_BYTES: usize = 10 << 20;
-/// The name of the group in a user's pattern that is the secret.
+// The group of a user's pattern with the secret, by name.
 const SECRET: &str = "secret";
 
-/// Compiles `regexes` into one, or returns none if they are too large together.
+// None if the patterns are too large together.
 pub(super) fn compile(regexes: &[&str]) -> Option<Regex> {
     Regex::builder()
         .configure(meta::Config::new().nfa_size_limit(Some(PATTERN_BYTES)).utf8_empty(false))
@@ -233,7 +221,6 @@ pub(super) fn compile(regexes: &[&str]) -> Option<Regex> {
         .ok()
 }
 
-/// Returns the group of a pattern that is the secret.
 pub(super) fn group(regex: &Regex, pattern: PatternID) -> Option<usize> {
     let info = regex.group_info();
     let first = (info.group_len(pattern) > 1).then_some(1);
@@ -248,7 +235,7 @@ fn is_in_value(byte: u8) -> bool {
     !matches!(byte, b'\t'..=b'\r' | b' ') && !b"\"'<>\\,;(){}[]".contains(&byte)
 }
 
-/// Returns where a match starts whose text begins at `at` after a word boundary or an escape.
+// After a word boundary, or after an escaped line break or tab.
 fn starts_after_break(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes[..at] {
         [.., b'\\', b'n' | b'r' | b't'] => Some(at - 2),
@@ -257,7 +244,7 @@ fn starts_after_break(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Returns where a URL may start whose scheme ends before `end`.
+// The scheme ends before `end`.
 fn starts_of_scheme(bytes: &[u8], end: usize) -> impl Iterator<Item = usize> {
     let is_in_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte);
     let starts = (end.saturating_sub(SCHEME)..end).rev();

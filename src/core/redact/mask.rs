@@ -9,23 +9,22 @@ use serde::Serialize;
 
 use crate::materialize::escape_length;
 
-/// The text of a mask that is too short for its name.
+// For secrets that are too short for a mask with its name.
 const UNNAMED: &str = "[redacted]";
-/// The text of a mask that is even too short for [`UNNAMED`].
+// For secrets that are too short even for [`UNNAMED`].
 const SHORTEST: &str = "[redact]";
 
-/// Bytes of the longest sequence that sets a colour, `ESC[38;2;255;255;255m`, and one to spare.
+// The longest sequence that sets a colour, `ESC[38;2;255;255;255m`, and one to spare.
 const COLOUR_BYTES: usize = 20;
 
-/// Bytes of the shortest mask that can be recognised and counted.
+// The shortest mask that can be recognised and counted.
 pub(super) const LEAST: usize = SHORTEST.len();
-/// The beginning of every mask that can be counted.
 const BEGINNING: &[u8] = b"[redact";
 
-/// Returns a mask of as many bytes as `secret`, of the kind `name`. Line ends stay where they are,
-/// and colours inside the secret follow its mask.
+/// Returns a mask for `secret` of the same length, of the kind `name`. Line ends stay where they
+/// are, and colours inside the secret follow its mask.
 ///
-/// It is ASCII without quotes or backslashes: a string of JSON stays one.
+/// It is ASCII without quotes or backslashes: a JSON string stays valid.
 pub(super) fn mask(name: &str, secret: &[u8]) -> Vec<u8> {
     let (visible, colours) = parted(secret);
     let mut mask = labelled(name, &visible);
@@ -33,7 +32,7 @@ pub(super) fn mask(name: &str, secret: &[u8]) -> Vec<u8> {
     mask
 }
 
-/// Splits a secret into what a terminal shows of it, and the sequences that set colours.
+// Separates visible bytes from sequences that set colours.
 fn parted(secret: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (mut visible, mut colours) = (Vec::new(), Vec::new());
     let mut at = 0;
@@ -47,8 +46,7 @@ fn parted(secret: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (visible, colours)
 }
 
-/// Returns the length of the short sequence that `bytes` begin with, if it has only numbers: no
-/// text that may be secret in turn.
+// Only short sequences of numbers count: they hold no text that may be secret in turn.
 fn colour_length(bytes: &[u8]) -> usize {
     let length = escape_length(bytes);
     let is_colour = bytes.starts_with(b"\x1b[")
@@ -71,25 +69,24 @@ fn labelled(name: &str, secret: &[u8]) -> Vec<u8> {
     mask
 }
 
-/// Returns `[redacted:jwt]` for `jwt`.
 fn label(name: &str) -> String {
     format!("[redacted:{name}]")
 }
 
-/// Bytes of the longest mask that shows its name.
+// The longest mask that shows its name.
 const LONGEST: usize = 48;
-/// Names that a notice shows.
+// Names that a notice shows.
 const NAMED: usize = 4;
-/// The name under which masks too short for their name are counted.
+// Masks that are too short for their name count under this one.
 const OTHER: &str = "other";
 
-/// The number of masks in a text, by name.
+/// The number of masks in a text, by name, for the notice that secrets are redacted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct MaskCounts(BTreeMap<String, u64>);
 
 impl MaskCounts {
-    /// Counts the masks in `text` that have one of `names`.
+    /// Counts the masks in `text` whose name is one of `names`.
     pub fn of(text: &str, names: &[String]) -> Self {
         let mut counts = Self::default();
         counts.count(text.as_bytes(), text.len(), names);
@@ -116,8 +113,8 @@ impl MaskCounts {
         format!("{all} secret{plural} ({})", parts.join(", "))
     }
 
-    /// Returns the notice `# 3 secrets are redacted (aws-key 2, jwt 1)` with its newline, if there
-    /// are masks.
+    /// Returns the notice `# 3 secrets are redacted (aws-key 2, jwt 1)` with its newline, or none
+    /// if there are no masks.
     pub fn notice(&self) -> Option<String> {
         let text = self.text();
         let (count, names) = text.split_once(" (")?;
@@ -125,7 +122,7 @@ impl MaskCounts {
         (!self.is_empty()).then(|| format!("# {count} {verb} redacted ({names}\n"))
     }
 
-    /// Counts the masks that begin in the first `before` bytes.
+    // Masks that begin in the first `before` bytes.
     fn count(&mut self, bytes: &[u8], before: usize, names: &[String]) {
         for at in memmem::find_iter(bytes, BEGINNING).take_while(|at| *at < before) {
             let rest = &bytes[at + BEGINNING.len()..];
@@ -146,17 +143,17 @@ fn named<'a>(rest: &[u8], names: &'a [String]) -> Option<&'a str> {
     names.iter().find(|name| name.as_bytes() == &rest[..end]).map(String::as_str)
 }
 
-/// A writer that passes text on and counts the masks in it.
+/// A writer that passes text on and counts the masks in it, wherever the text is cut.
 pub struct MaskCounter<'a, W: Write + ?Sized> {
     out: &'a mut W,
     names: &'a [String],
-    /// The end of the text so far, in which a mask may begin.
+    // The end of the text so far, in which a mask may begin.
     held: Vec<u8>,
     counts: MaskCounts,
 }
 
 impl<'a, W: Write + ?Sized> MaskCounter<'a, W> {
-    /// Returns a writer to `out` that counts masks of these `names`.
+    /// Returns a writer to `out` that counts masks with one of `names`.
     pub fn new(out: &'a mut W, names: &'a [String]) -> Self {
         Self { out, names, held: Vec::new(), counts: MaskCounts::default() }
     }

@@ -1,5 +1,5 @@
-//! The masking of content block by block. The result for a block depends only on the content and
-//! the block's position, so that all readers see the same bytes.
+//! Masking of content block by block. The result for a block depends only on the content and the
+//! block's position, so that all readers see the same bytes.
 //!
 //! ```text
 //!   |<- LINE ->|<------ REACH ------>|<----- BLOCK ----->|<------ REACH ------>|
@@ -7,8 +7,8 @@
 //!      that begins here                  is masked           that begin in it
 //! ```
 //!
-//! A secret of at most [`REACH`] bytes is masked whole in each block that it overlaps. Blocks in
-//! the middle of a longer one may show a part of it.
+//! A secret of at most `REACH` bytes is masked whole in each block that it overlaps. Blocks in the
+//! middle of a longer one may show a part of it.
 
 use std::io;
 use std::io::Write;
@@ -20,18 +20,15 @@ use parking_lot::Mutex;
 use crate::model::{Content, LinesBefore, RedactingWriter, Redactor, read_pieces};
 use crate::redact::rules::{LINE, REACH, SecretRules};
 
-/// Bytes of a block: so many that searching around it costs little.
+/// Bytes of a block. It is large compared with the part around it that is searched, too.
 pub const BLOCK: u64 = 256 * 1024;
-/// The part of content that must be read to mask a block.
+/// The part of content that must be read to mask a block: the bytes to read, and the block in them.
 pub(super) struct MaskWindow {
-    /// The bytes to read.
     pub(super) bytes: Range<u64>,
-    /// The block.
     pub(super) block: Range<u64>,
 }
 
 impl MaskWindow {
-    /// Returns the window of a block, by number, in content of `length` bytes.
     pub(super) fn of(number: u64, length: u64) -> Self {
         let start = (number * BLOCK).min(length);
         let end = (start + BLOCK).min(length);
@@ -40,8 +37,8 @@ impl MaskWindow {
         Self { bytes: from..to, block: start..end }
     }
 
-    /// Returns the masked block, or none if `is_over` returns true before. `bytes` are those of the
-    /// window, or fewer if the content has become shorter.
+    /// Returns the masked block, or none if `is_over` returns true before. `bytes` are the bytes of
+    /// the window, or fewer if the content has become shorter.
     pub(super) fn mask(
         &self,
         rules: &SecretRules,
@@ -63,13 +60,12 @@ impl MaskWindow {
         Some(masked)
     }
 
-    /// Returns the range of the block in `bytes`.
     fn inside(&self, bytes: &[u8]) -> Range<usize> {
         let inside = |offset: u64| ((offset - self.bytes.start) as usize).min(bytes.len());
         inside(self.block.start)..inside(self.block.end)
     }
 
-    /// Returns the index in `bytes` at which the search begins.
+    // The search begins at this index in `bytes`.
     fn first(&self, bytes: &[u8], block: usize) -> usize {
         if self.bytes.start == 0 {
             return 0;
@@ -79,16 +75,16 @@ impl MaskWindow {
     }
 }
 
-/// Returns the bytes that are read to mask those in `range`, which is not empty, of content of
-/// `length` bytes.
+/// Returns the range that is read to mask `range`, which is not empty, of content of `length`
+/// bytes.
 pub fn read_to_mask(range: &Range<u64>, length: u64) -> Range<u64> {
     let first = MaskWindow::of(range.start / BLOCK, length);
     let last = MaskWindow::of(range.end.saturating_sub(1) / BLOCK, length);
     first.bytes.start..last.bytes.end
 }
 
-/// Returns the masks for the secrets that begin in a block, by number, each with its offset. The
-/// content has `length` bytes, which `read` reads.
+/// Returns the masks for the secrets that begin in a block, each with its offset. The content has
+/// `length` bytes, which `read` reads.
 ///
 /// The masks must be written before the next block is requested: they may extend into it.
 pub fn masks<E>(
@@ -111,8 +107,8 @@ pub fn masks<E>(
     Ok(masks.collect())
 }
 
-/// Returns how many bytes of content of `length` bytes have masks that stay the same when it grows.
-/// A secret at its end may yet continue.
+/// Returns the number of bytes, in content of `length` bytes, whose masks stay the same when the
+/// content grows. A secret at its end may yet continue.
 pub fn settled(length: u64) -> u64 {
     length.saturating_sub(REACH as u64)
 }
@@ -160,7 +156,7 @@ impl Content for Masked<'_> {
         })
     }
 
-    /// Masks keep the newlines.
+    // Masks keep the newlines.
     fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
         self.content.lines_before(offset)
     }
@@ -180,19 +176,16 @@ impl std::fmt::Debug for Masked<'_> {
     }
 }
 
-/// A writer that passes bytes on with their secrets masked, as [`Masked`](crate::redact::Masked)
-/// shows them.
+/// A writer that passes bytes on with their secrets masked, as [`Masked`] shows them.
 ///
 /// It holds back bytes that may be part of a secret: a block and its surroundings, some 300 KiB.
 /// `finish` writes them; flushing does not. After an error, nothing more can be written.
 pub struct MaskingWriter<'a, W> {
     rules: &'a SecretRules,
     out: W,
-    /// The bytes from `offset` on: those not yet written, and those before them that the search
-    /// needs.
+    // The bytes from `offset` on: unwritten ones, and earlier ones that the search needs.
     held: Vec<u8>,
     offset: u64,
-    /// The number of the next block.
     number: u64,
 }
 
@@ -215,7 +208,7 @@ impl<'a, W: Write> MaskingWriter<'a, W> {
         &mut self.out
     }
 
-    /// Returns the underlying writer. What is still held back is lost.
+    /// Returns the underlying writer. Bytes that are still held back are lost.
     pub fn into_inner(self) -> W {
         self.out
     }

@@ -1,39 +1,38 @@
-//! The renditions of a text: what its readers may see in place of its bytes.
+//! The renditions of a text: the forms in which readers may see it.
 //!
-//! A terminal shows no escape sequences, a summary leaves them out, and a filter prints the text
-//! of a string of JSON without its escapes. A secret must be found in each of these, and masked in
-//! the bytes that it was made from. So a rendition knows the place of each of its bytes.
+//! A terminal shows no escape sequences, a summary leaves them out, and a filter prints the text of
+//! a JSON string without its escapes. A secret must be found in each of these forms, and masked in
+//! the bytes from which it was made. So a rendition knows the origin of each of its bytes.
 //!
 //! Escapes are decoded wherever they stand, since a text may hold JSON anywhere, and repeatedly,
-//! since a string of JSON may hold JSON.
+//! since a JSON string may hold JSON.
 
 use std::ops::Range;
 
 use crate::materialize::{escape_length, text_ranges};
 
-/// The most times that the escapes of JSON are decoded: a message holds the output of a tool, which
-/// holds a response, which holds a document.
+/// How often the escapes of JSON are decoded. A message holds the output of a tool, which holds a
+/// response, which holds a document.
 const LEVELS: usize = 5;
 const ESCAPE: u8 = 0x1b;
-/// Bytes that are looked at together for a control character.
+// Bytes that are checked together for a control character.
 const CHUNK: usize = 64;
 
-/// A text that is made of another one by leaving out and decoding parts of it.
+/// A text that was made from another one by leaving out and decoding parts of it. `places` has the
+/// bytes of the original for each byte of `text`.
 pub(super) struct Rendition {
-    /// The text.
     pub(super) text: Vec<u8>,
-    /// For each byte of the text, the bytes of the original that it was made from.
     places: Vec<SourceRange>,
 }
 
-/// A range of the original. A window of content is far smaller than 4 GiB.
+// A window of content is far smaller than 4 GiB.
 #[derive(Clone, Copy)]
 struct SourceRange {
     start: u32,
     end: u32,
 }
 
-/// A way to leave out what a reader does not see. `None` where nothing is to be left out.
+// `None` if the text would not change.
 type Strip = fn(&Rendition) -> Option<Rendition>;
 
 /// Passes each rendition of `bytes` that differs from them to `visit`: at most 17, none of them
@@ -68,8 +67,8 @@ impl Rendition {
         self.places[part.start].start as usize..self.places[part.end - 1].end as usize
     }
 
-    /// Passes this text, which is `stripped` of a text decoded `level` times, to `visit`, and then
-    /// what is decoded and stripped of it.
+    /// Visits this text, which is a stripped text that was decoded `level` times, and then the
+    /// renditions that decoding and stripping it again make.
     fn each_stripped(&self, level: usize, strip: Strip, visit: &mut dyn FnMut(&Self)) {
         visit(self);
         let Some(decoded) = self.decoded().filter(|_| level < LEVELS) else { return };
@@ -77,7 +76,7 @@ impl Rendition {
         stripped.each_stripped(level + 1, strip, visit);
     }
 
-    /// Returns the text without escape sequences, as a view cleans it.
+    // Without escape sequences, as a view cleans it.
     fn cleaned(&self) -> Option<Self> {
         let mut cleaned = Self::empty();
         let (mut at, mut kept, mut line_end) = (0, 0, 0);
@@ -96,7 +95,7 @@ impl Rendition {
         cleaned.unless_same(self, kept)
     }
 
-    /// Returns the text that a terminal shows: without control characters and overwritten text.
+    // As a terminal shows it: without control characters and overwritten text.
     fn on_terminal(&self) -> Option<Self> {
         if !self.is_more_than_coloured() {
             return None;
@@ -112,8 +111,8 @@ impl Rendition {
         })
     }
 
-    /// Returns true if a terminal may leave out more of the text than a view that cleans it:
-    /// control characters besides those of plain sequences and of line ends.
+    /// Returns true if a terminal may leave out more of the text than a view that cleans it: there
+    /// are control characters besides plain sequences and line ends.
     fn is_more_than_coloured(&self) -> bool {
         let mut at = 0;
         while let Some(control) = next_control(&self.text[at..]) {
@@ -126,7 +125,7 @@ impl Rendition {
         false
     }
 
-    /// Returns the text with the escapes of JSON decoded.
+    // With the escapes of JSON decoded.
     fn decoded(&self) -> Option<Self> {
         let mut decoded = Self::empty();
         let (mut at, mut kept) = (0, 0);
@@ -159,7 +158,7 @@ impl Rendition {
         self.places.extend_from_slice(&of.places[part]);
     }
 
-    /// Returns the text with what follows `kept` in `of`. Returns `None` if nothing comes before.
+    // Appends the rest of `of` after `kept`. None if `of` would not change.
     fn unless_same(mut self, of: &Self, kept: usize) -> Option<Self> {
         (kept > 0).then(|| {
             self.copy(of, kept..of.text.len());
@@ -168,7 +167,7 @@ impl Rendition {
     }
 }
 
-/// Returns the index of the first control character that is no blank and ends no line.
+// Blanks and line ends do not count.
 fn next_control(text: &[u8]) -> Option<usize> {
     let is_control =
         |byte: &u8| *byte == 0x7f || (*byte < b' ' && !matches!(*byte, b'\n' | b'\t' | 0));
@@ -183,8 +182,8 @@ fn next_control(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// Returns the length of the line end or the sequence that `text` begins with, if that is whole and
-/// any reader leaves out all of it. Returns 0 otherwise.
+/// Returns the length of the line end or whole sequence at the start of `text` that every reader
+/// leaves out, or 0.
 fn plain_length(text: &[u8]) -> usize {
     if text.starts_with(b"\r\n") {
         return 1;
@@ -194,8 +193,7 @@ fn plain_length(text: &[u8]) -> usize {
     if is_whole { length } else { 0 }
 }
 
-/// Returns the character that `text`, which begins with a backslash, begins with, and the length of
-/// its escape. Returns `None` if that is no escape of JSON.
+/// Returns the character of the JSON escape at the start of `text`, and the length of the escape.
 fn escaped(text: &[u8]) -> Option<(char, usize)> {
     let character = match *text.get(1)? {
         byte @ (b'"' | b'\\' | b'/') => byte as char,
@@ -220,17 +218,16 @@ fn escaped_unit(text: &[u8]) -> Option<(char, usize)> {
     Some(pair.map_or_else(|| (single(), UNIT), |pair| (pair, 2 * UNIT)))
 }
 
-/// Bytes of `\u0041`.
+// Bytes of `\u0041`.
 const UNIT: usize = 6;
 
-/// Returns the code unit that `text` begins with.
 fn unit(text: &[u8]) -> Option<u16> {
     let digits = text.get(..UNIT)?.strip_prefix(b"\\u")?;
     let is_number = digits.iter().all(u8::is_ascii_hexdigit);
     u16::from_str_radix(str::from_utf8(digits).ok().filter(|_| is_number)?, 16).ok()
 }
 
-/// Returns the escape of JSON in `bytes` that begins before `at` and ends after it.
+/// Returns the JSON escape in `bytes` that begins before `at` and ends after it.
 pub(super) fn escape_around(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     let starts = at.saturating_sub(2 * UNIT - 1)..at;
     starts.filter(|start| bytes[*start] == b'\\').find_map(|start| {

@@ -17,22 +17,20 @@ pub(super) const REACH: usize = 16 * 1024;
 /// Bytes before [`REACH`] in which the beginning of a line is searched for. A search that begins
 /// inside a line may mistake part of a word for a whole one.
 pub(super) const LINE: usize = 4 * 1024;
-/// Bytes of the longest name of a rule, which appears in every mask.
+// The name of a rule appears in every mask.
 const NAME_BYTES: usize = 32;
-/// Bytes of the longest last line of a private key.
+// The longest last line of a private key.
 const KEY_END_BYTES: usize = 71;
 
-/// A rule of the user's own.
+/// A user's own rule. Its name appears in its masks.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Rule {
-    /// The name in its masks.
     pub name: String,
-    /// A regular expression. Its group `secret` is masked, else its first group, else the whole
-    /// match.
     pub regex: String,
 }
 
-/// The reason why rules are not valid. The number is that of the rule, from 0.
+/// The reason why rules are not valid. The first number is the index of the rule, from 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// A name that cannot appear in a mask.
@@ -50,7 +48,7 @@ pub enum RuleError {
 }
 
 impl RuleError {
-    /// Returns the number of the invalid rule, or none if all of them together are too large.
+    /// Returns the index of the invalid rule, or none if all rules together are too large.
     pub fn rule(&self) -> Option<usize> {
         match self {
             Self::Name(rule) | Self::Regex(rule, _) | Self::Empty(rule) => Some(*rule),
@@ -59,33 +57,29 @@ impl RuleError {
     }
 }
 
-/// Compiled rules that find secrets.
+/// Compiled rules that find secrets. The user's own rules have precedence over the sets.
 pub struct SecretRules {
-    /// The user's own rules, which come before all others.
     own: Option<meta::Regex>,
     known: KnownPatterns,
-    /// The number of own rules.
     own_count: usize,
     patterns: Vec<CompiledRule>,
     names: Vec<String>,
 }
 
-/// A rule whose pattern is compiled.
 struct CompiledRule {
     name: String,
     check: SecretCheck,
-    /// The group of an own rule that is the secret.
     group: Option<usize>,
 }
 
-/// A secret that was found.
 pub(super) struct FoundSecret<'a> {
     pub(super) name: &'a str,
     pub(super) range: Range<usize>,
 }
 
 impl SecretRules {
-    /// Compiles the user's `own` rules and the patterns of `sets`, in this order.
+    /// Compiles the user's `own` rules and the patterns of `sets`, in this order of precedence.
+    /// Fails if a rule is not valid, or if all together are too large.
     pub fn new(sets: &[&PatternSet], own: &[Rule]) -> Result<Self, RuleError> {
         for (number, rule) in own.iter().enumerate() {
             check(number, rule)?;
@@ -116,13 +110,13 @@ impl SecretRules {
         Ok(Self { own: regex, known, own_count, patterns, names })
     }
 
-    /// Returns the names that masks can have.
+    /// Returns the names of masks.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Returns the secrets that begin in `bytes` from `from` on, in order, as far as they are seen
-    /// in the bytes themselves; see [`SecretRules::secrets`].
+    /// Returns the secrets that begin in `bytes` from `from` on, in order, as far as the bytes
+    /// themselves show them; see [`SecretRules::secrets`] for their renditions.
     pub(super) fn find<'a, 'b>(
         &'a self,
         bytes: &'b [u8],
@@ -142,7 +136,7 @@ impl SecretRules {
         })
     }
 
-    /// Returns the secret of a match, if it is one, and the index to continue from.
+    // The secret of a match, if it is one, and the index at which to continue.
     fn secret(
         &self,
         bytes: &[u8],
@@ -164,12 +158,11 @@ struct Matches<'r, 'b> {
     bytes: &'b [u8],
     candidates: Peekable<vec::IntoIter<PatternStart>>,
     runs: KnownRuns,
-    /// The states of the regex of own rules. No other search gets them: text may make it slow.
+    // The cache of the regex of own rules, for this search alone: hostile text may make it slow.
     own_cache: Option<meta::Cache>,
     own: NextOwn,
 }
 
-/// The next match of an own rule.
 enum NextOwn {
     Unknown,
     None,
@@ -188,7 +181,7 @@ impl<'r, 'b> Matches<'r, 'b> {
         }
     }
 
-    /// Finds the first match that starts at `at` or later, which is not before the last one.
+    // Positions `at` never decrease.
     fn next(&mut self, at: usize) -> Option<Match> {
         let own = self.next_own(at);
         loop {
@@ -264,7 +257,7 @@ fn check(number: usize, rule: &Rule) -> Result<(), RuleError> {
     if regex.is_match(b"") { Err(RuleError::Empty(number)) } else { Ok(()) }
 }
 
-/// Returns the end of the secret that begins with `inner`, or none if that is no secret.
+// The end of the secret that begins with `inner`.
 fn accepted(
     bytes: &[u8],
     inner: &Range<usize>,
@@ -286,21 +279,20 @@ fn accepted(
     }
 }
 
-/// Returns true if a value is no placeholder and no mask.
+// Neither a placeholder nor a mask.
 fn is_literal(value: &[u8]) -> bool {
     !matches!(value.first(), Some(b'$' | b'{' | b'%' | b'*' | b'[' | b'<'))
 }
 
-/// Extends a short secret to the left, into the match that begins at `start`, so that its mask can
-/// be recognised.
+// A short secret takes bytes of the match before it, so that its mask can be recognised.
 fn widened(secret: Range<usize>, start: usize) -> Range<usize> {
     let wanted = secret.end.saturating_sub(mask::LEAST);
     secret.start.min(wanted.max(start))..secret.end
 }
 
-/// Returns the end of the private key whose first line is `first`: that of its last line, if there
-/// is one, else that of the last line that looks like part of a key. First lines come in order, and
-/// no last line begins before the end of `keyless`.
+/// Returns the end of the private key whose first line is `first`: the end of its last line, else
+/// the end of the last line that looks like part of a key. First lines come in order, and no last
+/// line begins before the end of `keyless`.
 fn key_end(bytes: &[u8], first: &Range<usize>, keyless: &mut Run) -> Option<usize> {
     let farthest = bytes.len().min(first.start + REACH);
     let start = first.end.min(farthest);

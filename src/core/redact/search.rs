@@ -5,8 +5,8 @@
 //!      |<- REACH ->\<- REACH ->|
 //! ```
 //!
-//! Text without escapes is searched once. The longest secret has [`REACH`] bytes, so that none
-//! farther from an escape than that can hold it.
+//! Text without escapes is searched once. The longest secret has [`REACH`] bytes, so no secret with
+//! an escape in it is farther from that escape.
 
 use std::ops::Range;
 
@@ -14,12 +14,12 @@ use crate::redact::mask;
 use crate::redact::rendition::{each_rendition, escape_around};
 use crate::redact::rules::{FoundSecret, LINE, REACH, SecretRules};
 
-/// Bytes that are looked at together for an escape.
+// Bytes that are checked together for an escape.
 const CHUNK: usize = 256;
 
 impl SecretRules {
-    /// Returns the secrets in `bytes` that begin in `range`, in order. The search begins at its
-    /// start. No two of them overlap.
+    /// Returns the secrets in `bytes` that begin in `range`, in order and without overlap. The
+    /// search begins at the start of `range`.
     pub(super) fn secrets<'a>(
         &'a self,
         bytes: &'a [u8],
@@ -28,7 +28,8 @@ impl SecretRules {
         self.secrets_in_time(bytes, range, &|| false).unwrap_or_default()
     }
 
-    /// Does the same. Returns none if `is_over`, which is asked before each rendition, returns true.
+    /// As [`secrets`](Self::secrets), but returns none if `is_over`, which is checked before each
+    /// rendition, returns true.
     pub(super) fn secrets_in_time<'a>(
         &'a self,
         bytes: &'a [u8],
@@ -78,14 +79,13 @@ impl SecretRules {
 }
 
 impl FoundSecret<'_> {
-    /// Returns the text that replaces the secret in `bytes`, of the same length.
     pub(super) fn mask(&self, bytes: &[u8]) -> Vec<u8> {
         mask::mask(self.name, &bytes[self.range.clone()])
     }
 }
 
-/// Returns the parts of `bytes` in which a secret that begins in `range` may have an escape, each
-/// from the beginning of a line if that is near.
+/// Returns the parts of `bytes` in which a secret that begins in `range` may contain an escape,
+/// each from the beginning of a line if that is near.
 fn near_escapes(bytes: &[u8], range: &Range<usize>) -> Vec<Range<usize>> {
     let end = bytes.len().min(range.end.saturating_add(REACH));
     let mut parts: Vec<Range<usize>> = Vec::new();
@@ -103,7 +103,7 @@ fn near_escapes(bytes: &[u8], range: &Range<usize>) -> Vec<Range<usize>> {
 }
 
 /// Returns true if a chunk has a character by which renditions differ: a backslash, or a control
-/// character except for those that end lines or are blanks.
+/// character other than blanks and line ends.
 fn has_escape(bytes: &[u8], chunk: Range<usize>) -> bool {
     let is_escape = |byte: &u8| {
         let is_control = *byte < b' ' && !matches!(*byte, b'\n' | b'\r' | b'\t' | 0);
@@ -116,8 +116,7 @@ fn has_escape(bytes: &[u8], chunk: Range<usize>) -> bool {
         || memchr::memchr_iter(b'\r', text).any(overwrites)
 }
 
-/// Returns the beginning of a line that lies [`REACH`] before `at` or a little more, but not before
-/// `first`.
+// A line start at or a little before [`REACH`] bytes before `at`, but not before `first`.
 fn line_start(bytes: &[u8], at: usize, first: usize) -> usize {
     let latest = at.saturating_sub(REACH).max(first);
     let earliest = latest.saturating_sub(LINE).max(first);
@@ -125,7 +124,7 @@ fn line_start(bytes: &[u8], at: usize, first: usize) -> usize {
     newline.map_or(if earliest == first { first } else { latest }, |at| earliest + at + 1)
 }
 
-/// Extends `range` to whole escapes of JSON, so that a string stays one.
+// A JSON string stays valid.
 fn whole_escapes(bytes: &[u8], range: &mut Range<usize>) {
     if let Some(escape) = escape_around(bytes, range.start) {
         range.start = escape.start;

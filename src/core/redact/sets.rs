@@ -1,29 +1,28 @@
 //! Named sets of patterns, for keys and tokens whose format their issuers have published.
 //!
 //! In each pattern the group is the secret. A secret may follow a blank, a punctuation character,
-//! or an escaped line break in a string of JSON.
+//! or an escaped line break in a JSON string.
 //!
-//! A pattern is tried where one of its beginnings stands, and there alone. So it must be short but
-//! for its end, which may repeat without a limit. Where more of it may be long, its regex ends with
-//! the least that must follow, and its [`PatternTail`] has the rest: text that begins a match often and
+//! A pattern is tried only where one of its beginnings stands. So it must be short except for its
+//! end, which may repeat without a limit. Where more of it may be long, its regex ends with the
+//! least that must follow, and its [`PatternTail`] has the rest: text that often begins a match and
 //! never completes it is not scanned again from each beginning.
 
-/// A set of patterns under a name, for the setting `redact.sets`.
+/// A set of patterns under a name, for the setting `redact.sets`, with a description of the secrets
+/// that it finds.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct PatternSet {
-    /// Its name.
     pub name: &'static str,
-    /// A description of the secrets that it finds.
     pub about: &'static str,
     pub(super) patterns: &'static [SecretPattern],
 }
 
-/// A pattern of a set.
+/// A pattern of a set. Each match begins with one of `beginnings`, in upper or lower case, after
+/// its `before`. The label is the name in its masks.
 #[derive(Debug)]
 pub(super) struct SecretPattern {
-    /// The name in its masks.
     pub(super) label: &'static str,
-    /// What each match begins with, in upper or lower case.
     pub(super) beginnings: &'static [&'static str],
     pub(super) before: PatternPrefix,
     pub(super) regex: &'static str,
@@ -31,38 +30,36 @@ pub(super) struct SecretPattern {
     pub(super) check: SecretCheck,
 }
 
-/// What a match of a pattern has before one of its beginnings.
+/// The part of a match before one of its beginnings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternPrefix {
-    /// Nothing, and anything may stand there.
+    // Nothing. Any byte may stand there.
     Anything,
-    /// A word boundary, or an escaped line break or tab.
+    // A word boundary, or an escaped line break or tab.
     Break,
-    /// The scheme of a URL.
     Scheme,
 }
 
-/// What follows the part of a match that its regex has.
+/// The part of a match after the part that its regex matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternTail {
-    /// Nothing.
     None,
-    /// The rest of the first part of a JSON Web Token, and the other two.
+    // The rest of the first part of a JSON Web Token, and the other two.
     Jwt,
-    /// The rest of an assigned value, and its end.
+    // The rest of an assigned value, and its end.
     Value,
 }
 
 /// A condition for a match to be a secret.
+///
+/// `Literal`: it is no placeholder, such as `$PASSWORD`, `%(name)s` or `****`. `Mixed`: it is no
+/// placeholder and has both letters and digits, unlike words. `Key`: it is the first line of a
+/// private key, and the key follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecretCheck {
-    /// No condition.
     None,
-    /// It is no placeholder, such as `$PASSWORD`, `%(name)s` or `****`.
     Literal,
-    /// It is no placeholder and has both letters and digits, unlike words.
     Mixed,
-    /// It is the first line of a private key, and the key follows.
     Key,
 }
 

@@ -7,43 +7,41 @@ use aho_corasick::AhoCorasick;
 use crate::materialize::failure::rules::Rank;
 use crate::model::{ErrorLine, ErrorRank, LinePosition};
 
-/// The most lines that are shown, as `model::Errors` promises.
+// `model::Errors` promises this number.
 const SHOWN: usize = 48;
-/// The first and the last lines of a rank that are kept: the first error often caused the others,
-/// and the last one is often the outcome.
+/// Number of lines kept at the start and at the end of each rank. The first error often causes the
+/// others, and the last one is often the outcome.
 const FIRST: usize = 12;
 const LAST: usize = 4;
-/// The lines that each rank may take before the rest of [`SHOWN`] is divided; [`SHOWN`] in all.
+/// Lines that each rank may take before the rest of [`SHOWN`] is divided. The sum is [`SHOWN`].
 const SHARE: [usize; ErrorRank::COUNT] = [16, 12, 4, 6, 5, 3, 2];
 
-/// The most lines between two parts of one stack trace: the frames of the first part.
+// Lines between two parts of one stack trace, at most: the frames of the first part.
 const TRACE_LINES: u64 = 300;
 
-/// The first and the last lines of each rank. Lines that differ only in numbers count as one.
+/// The first and the last lines of each rank, in bounded memory. Lines that differ only in numbers
+/// count as one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BestLines {
     ranks: [RankLines; ErrorRank::COUNT],
-    /// The last line of a stack trace that may have a deeper cause.
+    // The last line of a stack trace whose deeper cause may follow.
     trace: Option<ErrorCandidate>,
 }
 
-/// The first and the last lines of one rank.
 #[derive(Debug, Clone, Default)]
 struct RankLines {
     first: Vec<ErrorCandidate>,
     last: Vec<ErrorCandidate>,
 }
 
-/// A line that may be shown.
 #[derive(Debug, Clone, Copy)]
 struct ErrorCandidate {
     at: ErrorLine,
-    /// A hash of the text without its numbers.
     likeness: u64,
 }
 
 impl BestLines {
-    /// Adds a line. In a chain of causes only the innermost is kept as a cause.
+    // In a chain of causes, only the innermost keeps the rank of a cause.
     pub(super) fn add(&mut self, likeness: u64, rank: Rank, at: ErrorLine) {
         let line = ErrorCandidate { at, likeness };
         match rank {
@@ -54,7 +52,6 @@ impl BestLines {
         self.trace = Some(line);
     }
 
-    /// Returns the lines to show, most telling first.
     pub(super) fn best(&self) -> Vec<ErrorLine> {
         let mut ended = self.clone();
         ended.end_trace(ErrorRank::Cause);
@@ -81,7 +78,7 @@ impl BestLines {
         }
     }
 
-    /// Keeps a line under its rank. The last exit line is the one that counts.
+    // The last exit line is the one that counts.
     fn keep(&mut self, mut line: ErrorCandidate, rank: ErrorRank) {
         line.at.rank = rank;
         self.ranks[rank as usize].add(line, rank == ErrorRank::Exit);
@@ -89,7 +86,7 @@ impl BestLines {
 }
 
 impl RankLines {
-    /// Adds a line. Of lines that look alike the first is kept, or with `newest` the last.
+    // Among lines that look alike, the first is kept, or with `newest` the last.
     fn add(&mut self, mut line: ErrorCandidate, newest: bool) {
         if let Some(kept) = self.like(&line) {
             kept.at.times += line.at.times;
@@ -124,16 +121,15 @@ impl RankLines {
     }
 }
 
-/// Returns `count` of `lines`: three quarters from the beginning, the rest from the end.
+// Three quarters of `count` come from the beginning, the rest from the end.
 fn ends(lines: &[ErrorCandidate], count: usize) -> impl Iterator<Item = ErrorCandidate> {
     let tail = if count < lines.len() { count / 4 } else { 0 };
     let (head, rest) = lines.split_at(count - tail);
     head.iter().chain(&rest[rest.len() - tail..]).copied().collect::<Vec<_>>().into_iter()
 }
 
-/// The most terms that are offered.
 const MOST_TERMS: usize = 6;
-/// The terms that may be offered, better ones first. As regular expressions they match themselves.
+// Better ones first. Each matches itself as a regular expression.
 pub(super) const SEARCH_TERMS: [&str; 26] = [
     "Caused by",
     "panicked",
@@ -163,26 +159,24 @@ pub(super) const SEARCH_TERMS: [&str; 26] = [
     "exit code",
 ];
 
-/// Returns the candidates that occur on a line, a bit each.
 pub(super) fn terms_in(line: &[u8]) -> u32 {
     let found = TERM_SEARCHER.find_overlapping_iter(line);
     found.fold(0, |terms, found| terms | 1 << found.pattern().as_u32())
 }
 
-/// The candidates that occurred on the lines of each rank, a bit each.
+/// The search terms that occurred on the lines of each rank. Bit `n` stands for `SEARCH_TERMS[n]`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SearchTerms {
     occurred: [u32; ErrorRank::COUNT],
 }
 
 impl SearchTerms {
-    /// Adds the terms of a line, a bit each.
     pub(super) fn add(&mut self, terms: u32, rank: Rank) {
         self.occurred[rank.kept() as usize] |= terms;
     }
 
-    /// Returns the terms, those on the most telling lines first. If one term contains another, only
-    /// one of them is returned.
+    /// Returns the terms, beginning with the most telling rank. If one term contains another, only
+    /// the one that was found first is returned.
     pub(super) fn best(&self) -> Vec<String> {
         let mut best: Vec<&str> = Vec::new();
         for occurred in self.occurred {

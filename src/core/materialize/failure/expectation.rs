@@ -4,43 +4,40 @@ use crate::materialize::failure::rules::Rank;
 use crate::materialize::pattern::Pattern;
 use crate::model::ErrorRank;
 
-/// Lines after a traceback's heading in which its exception is expected. There are two per frame.
+/// Lines after the heading of a traceback in which its exception is expected, two per frame.
 /// Python's limit is 1,000 frames, but so deep a traceback folds its repetitions.
 const TRACEBACK_LINES: u64 = 400;
 /// Lines after a failed comparison in which its sides are expected. Rust and Go print them at once,
 /// Jest below a blank line.
 const SIDES_LINES: u64 = 8;
-/// Lines of the list that anyhow and eyre print below `Caused by:`, at most.
+// anyhow and eyre print this many causes below `Caused by:` at most.
 const CAUSES_LINES: u64 = 12;
 
 const CAUSE: Rank = Rank::Is(ErrorRank::Cause);
 
-/// The line that earlier lines announced, and the last line number where it may be.
+/// The kind of line that an earlier line announced, and the last line number where it may stand.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Expectation {
     expected: Option<(AnnouncedKind, u64)>,
 }
 
-/// A kind of line that was announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnnouncedKind {
-    /// The message of a panic, on the next line.
+    // The message of a panic, on the next line.
     Message,
-    /// The exception that ends a Python traceback, on the first line that is not indented.
+    // The exception that ends a Python traceback: the first line that is not indented.
     Exception,
-    /// The expected and the actual value of a comparison.
+    // The expected and the actual value of a comparison.
     Sides,
-    /// An indented list of causes, the innermost last.
+    // An indented list of causes, the innermost last.
     Causes,
 }
 
 impl Expectation {
-    /// Returns true if the next line must be examined, whatever is in it.
     pub(super) fn is_waiting(&self) -> bool {
         self.expected.is_some()
     }
 
-    /// Returns the rank of `line`, if it was announced.
     pub(super) fn expects(&mut self, line: &[u8], number: u64) -> Option<Rank> {
         let (expected, last) = self.expected?;
         if number >= last {
@@ -62,7 +59,6 @@ impl Expectation {
         }
     }
 
-    /// Notes what the error line `number` announces.
     pub(super) fn expect(&mut self, announced: Option<AnnouncedKind>, number: u64) {
         let Some(expected) = announced else { return };
         let lines = match expected {
@@ -80,7 +76,6 @@ impl Expectation {
     }
 }
 
-/// Returns what an error line announces.
 pub(super) fn announced_by(line: &[u8]) -> Option<AnnouncedKind> {
     if line.starts_with(TRACEBACK.as_bytes()) {
         Some(AnnouncedKind::Exception)
@@ -93,28 +88,28 @@ pub(super) fn announced_by(line: &[u8]) -> Option<AnnouncedKind> {
     }
 }
 
-/// The texts of lines that announce others.
 pub(super) const ANNOUNCEMENTS: [&str; 3] = [TRACEBACK, CAUSED_BY, "panicked at"];
 const TRACEBACK: &str = "Traceback (most recent call last)";
 const CAUSED_BY: &str = "Caused by:";
 
 static PANICKED: Pattern = Pattern::with("panicked at", r"panicked at \S+:\d+:\d+:$");
-/// A step of Cargo, on the line after a cause.
+// A step of Cargo, on the line after a cause.
 static STATUS: Pattern =
     Pattern::new(r"^ {2,}(Running `|(Compiling|Checking|Dirty|Fresh) \S+ v\d)");
 static PYTHON: Pattern = Pattern::new(r"^[A-Za-z_][\w.]*(:|$)");
 
-/// Returns true for a line that tells that two values differ. Their lines follow.
+/// Returns true if `line` says that two values differ: `assertion failed`, `expect(...)`. The two
+/// values stand on lines of their own, for which [`is_side`] returns true.
 pub fn is_comparison(line: impl AsRef<[u8]>) -> bool {
     COMPARISON.is_match(line)
 }
 
-/// Returns true for a line with a value that was compared.
+/// Returns true if `line` holds one of two compared values: `left: 41`, `Expected: 8`. See
+/// [`is_comparison`].
 pub fn is_side(line: impl AsRef<[u8]>) -> bool {
     SIDE.is_match(line)
 }
 
-/// The patterns of such lines.
 pub(super) const COMPARISON_PATTERNS: [&str; 2] = [
     r"assertion `.*` failed|assertion failed: `\(|^\s*(Error:\s+)?(expect\(.*\)\.|Not equal)|AssertionError|Error Trace|^\s*Failure/Error: ",
     r"^\s*(left|right|(?i:expected|received|actual|got|want)( .{0,20})?)\s?: ?\S",

@@ -8,7 +8,7 @@ use memchr::memmem;
 use crate::materialize::failure::prefilter;
 
 /// Extensions of files that programs print, sorted. Words that follow a dot in error messages, as
-/// in `error.code` and `socket.timeout`, are not among them.
+/// in `error.code` and `socket.timeout`, are left out.
 const EXTENSIONS: [&str; 92] = [
     "a", "bash", "bat", "bc", "bin", "bz2", "c", "cc", "cfg", "cjs", "class", "conf", "cpp", "crt",
     "cs", "css", "csv", "cxx", "dat", "deb", "dll", "ex", "exe", "exs", "gif", "go", "gz", "h",
@@ -19,20 +19,19 @@ const EXTENSIONS: [&str; 92] = [
     "ts", "tsv", "tsx", "txt", "vue", "xml", "xz", "yaml", "yml", "zip",
 ];
 
-/// Levels that a log puts before the name of a process.
+// A log may put one of these before the name of a process.
 const LEVELS: [&[u8]; 5] = [b"DEBUG/", b"INFO/", b"WARNING/", b"ERROR/", b"CRITICAL/"];
 
-/// Levels that `ImageMagick` puts before a place in its source.
+// `ImageMagick` puts one of these before a position in its own source.
 const MAGICK: [&[u8]; 2] = [b"error/", b"fatal/"];
 
-/// Returns the words by which names of files are told from others.
 pub(super) fn known_words() -> impl Iterator<Item = &'static str> {
     let levels = LEVELS.iter().chain(&MAGICK).filter_map(|level| str::from_utf8(level).ok());
     EXTENSIONS.into_iter().chain(levels)
 }
 
-/// Returns `line` with an `x` for every letter of a path or a file's name. Digits and punctuation
-/// stay, and so do positions in files.
+/// Returns `line` with an `x` for every letter of a path or a file name. Digits, punctuation and
+/// positions in files stay.
 pub(super) fn blanked(line: &[u8]) -> Cow<'_, [u8]> {
     let mut blanked = Cow::Borrowed(line);
     if memchr::memchr2(b'/', b'.', line).is_none() {
@@ -48,7 +47,6 @@ pub(super) fn blanked(line: &[u8]) -> Cow<'_, [u8]> {
     blanked
 }
 
-/// Returns the words between blanks, quotes, brackets and the like.
 fn words(line: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     line.split(|byte| byte.is_ascii_whitespace() || b"\"'`()[]{}<>,;=|:".contains(byte)).map(
@@ -81,13 +79,13 @@ fn is_name(word: &[u8], next: Option<&u8>) -> bool {
     has_extension(word)
 }
 
-/// Returns true for `error/convert.c/ConvertImageCommand/3234.`.
+// `error/convert.c/ConvertImageCommand/3234.`
 fn is_magick(word: &[u8]) -> bool {
     let parts: Vec<&[u8]> = word.strip_suffix(b".").unwrap_or(word).split(|b| *b == b'/').collect();
     parts.len() == 4 && parts[1].ends_with(b".c") && parts[3].iter().all(u8::is_ascii_digit)
 }
 
-/// Returns true if `word` ends with a file extension, or with a library's version (`.so.1.2`).
+// Also accepts the version of a library: `.so.1.2`.
 fn has_extension(word: &[u8]) -> bool {
     if !word.contains(&b'.') {
         return false;
@@ -101,19 +99,19 @@ fn has_extension(word: &[u8]) -> bool {
     is_known && parts.next().is_some_and(|stem| !stem.is_empty())
 }
 
-/// Bytes of `2026-11-23T05:22:36` and what follows it at least: `Z `.
+// The shape of `2026-11-23T05:22:36`.
 const TIME: &[u8] = b"dddd-dd-ddTdd:dd:dd";
-/// The field with the text, the last one.
+// The last field, which holds the text.
 const OUTPUT: &[u8] = b",\"Output\":\"";
 
-/// Returns the line of the program itself: without the time that a CI runner puts before each line,
-/// without the event that `go test -json` makes of it, and without bars at its beginning, as around
-/// the errors of terraform and of Python's exception groups.
+/// Returns the line as its program printed it. Three prefixes are removed: the time that a CI
+/// runner puts before each line, the event of `go test -json` around it, and the bars around errors
+/// of terraform and of Python's exception groups.
 pub fn bare(line: &[u8]) -> &[u8] {
     without_bar(without_event(without_time(line)))
 }
 
-/// Returns what a test printed. What JSON escapes in it stays escaped.
+// JSON escapes in the text stay escaped.
 fn without_event(line: &[u8]) -> &[u8] {
     if !line.starts_with(b"{\"") || memmem::find(line, b"\"Action\":\"").is_none() {
         return line;
@@ -124,7 +122,7 @@ fn without_event(line: &[u8]) -> &[u8] {
     text.strip_suffix(b"\\n").unwrap_or(text)
 }
 
-/// Only the form of GitHub's runner: no other program has so many digits of a second and a `Z`.
+// Matches GitHub's runner alone: no other program prints a `Z` after so many digits of a second.
 fn without_time(line: &[u8]) -> &[u8] {
     let shape = |(byte, form): (&u8, &u8)| match form {
         b'd' => byte.is_ascii_digit(),

@@ -1,5 +1,7 @@
-//! A prefilter for error lines: every line that a rule accepts contains one of its fragments, where
-//! its [`neighbourhood`] does not say that all is well.
+//! A prefilter for error lines: every line that a rule accepts contains one of its fragments.
+//!
+//! Some fragments occur in harmless text. Every line of an access log has `HTTP`, and many JSON
+//! records have `"error":null`, so the text around a fragment decides whether it counts.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -7,9 +9,8 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, Input, MatchKind, Span, packed};
 use memchr::{memchr, memmem, memrchr};
 
-/// At most 64 fragments, so that they are searched for with vector instructions, and of at least
-/// four bytes: a shorter one halves the speed. The first letter is left out where it may be a
-/// capital.
+/// At most 64 fragments, so that the search uses vector instructions, each of at least four bytes,
+/// as a shorter one halves the speed. The first letter is left out where it may be a capital.
 pub(super) const FRAGMENTS: [&str; 63] = [
     "rror",
     "RROR",
@@ -76,20 +77,19 @@ pub(super) const FRAGMENTS: [&str; 63] = [
     "ould not",
 ];
 
-/// Returns the offset of the first fragment from `at` on that tells something where it stands.
-/// `bytes` are whole lines, or one line with [`CONTEXT_BYTES`] after what is examined of it.
+/// Returns the offset of the first telling fragment from `at` on. `bytes` are whole lines, or one
+/// line with [`CONTEXT_BYTES`] after its examined part.
 pub(super) fn find(bytes: &[u8], at: usize) -> Option<usize> {
     find_telling(bytes, at).map(|found| found.start)
 }
 
-/// Returns true if a fragment that tells something is in the first `length` bytes of a line, which
-/// has [`CONTEXT_BYTES`] after them or ends.
+/// Returns true if the first `length` bytes of a line contain a telling fragment. The line has
+/// [`CONTEXT_BYTES`] after them or ends.
 pub(super) fn has_telling(line: &[u8], length: usize) -> bool {
     let seen = &line[..line.len().min(length + CONTEXT_BYTES)];
     find_telling(seen, 0).is_some_and(|found| found.end <= length)
 }
 
-/// Returns true if a fragment is in `word`.
 pub(super) fn has_fragment(word: &[u8]) -> bool {
     SEARCHER.find(word, 0).is_some()
 }
@@ -106,15 +106,15 @@ fn find_telling(bytes: &[u8], mut at: usize) -> Option<Range<usize>> {
 
 static SEARCHER: LazyLock<Fragments> = LazyLock::new(|| Fragments::new(&FRAGMENTS));
 
-/// Bytes after a fragment that are looked at.
+// Examined bytes after a fragment.
 pub(super) const CONTEXT_BYTES: usize = 48;
-/// Bytes before a fragment that are looked at: `exited with error status`.
+// Examined bytes before a fragment: `exited with error status`.
 const BEFORE_BYTES: usize = 24;
-/// Values that say that there was no error.
+// Values that mean "no error".
 const NO_ERROR_VALUES: [&[u8]; 7] = [b"null", b"false", b"0", b"\"\"", b"[]", b"{}", b"none"];
 
-/// Returns true if the fragment at `found` tells something about its line. `bytes` has whole lines,
-/// or one with at least [`CONTEXT_BYTES`] after the fragment.
+/// Returns true if the text around the fragment at `found` does not make it harmless. `bytes` holds
+/// whole lines, or one line with at least [`CONTEXT_BYTES`] after the fragment.
 pub(super) fn is_telling(bytes: &[u8], found: &Range<usize>) -> bool {
     match &bytes[found.clone()] {
         b"HTTP" => has_server_error(after(bytes, found.end)),
@@ -126,19 +126,16 @@ pub(super) fn is_telling(bytes: &[u8], found: &Range<usize>) -> bool {
     }
 }
 
-/// Returns what follows on the line.
 fn after(bytes: &[u8], end: usize) -> &[u8] {
     let near = &bytes[end..bytes.len().min(end + CONTEXT_BYTES)];
     &near[..memchr(b'\n', near).unwrap_or(near.len())]
 }
 
-/// Returns what comes before on the line.
 fn before(bytes: &[u8], start: usize) -> &[u8] {
     let near = &bytes[start.saturating_sub(BEFORE_BYTES)..start];
     &near[memrchr(b'\n', near).map_or(0, |newline| newline + 1)..]
 }
 
-/// Returns true if `text` has a number from 500 to 599.
 fn has_server_error(text: &[u8]) -> bool {
     let mut from = 0;
     while let Some(found) = memchr(b'5', &text[from..]) {
@@ -158,7 +155,7 @@ fn is_of_exit(text: &[u8]) -> bool {
     memmem::find(text, b"xit").is_some()
 }
 
-/// Returns true for `":null` and the like, which follows a key.
+// Matches `":null` and the like, which follows a key.
 fn is_none(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"s").unwrap_or(text);
     let Some(value) = text.strip_prefix(b"\":") else { return false };
@@ -170,17 +167,17 @@ fn is_none(text: &[u8]) -> bool {
     })
 }
 
-/// A searcher for several fragments at once.
+/// A search for any of a few dozen short fragments, at several gigabytes a second.
+///
+/// Machines without vector instructions use the automaton.
 pub(super) enum Fragments {
     Packed(packed::Searcher),
-    /// The fallback for machines without the vector instructions.
     Automaton(AhoCorasick),
 }
 
 impl Fragments {
-    /// Compiles the fragments: at most 64, so that they are searched for with vector instructions,
-    /// and none shorter than three bytes. If several match at one offset, the first in the list is
-    /// found.
+    /// Compiles at most 64 fragments of at least three bytes. If several match at one offset, the
+    /// first in the list is found.
     pub(super) fn new(fragments: &[&str]) -> Self {
         if let Some(packed) = packed::Searcher::new(fragments) {
             return Self::Packed(packed);
@@ -190,7 +187,6 @@ impl Fragments {
         Self::Automaton(automaton.expect("the fragments are few and short"))
     }
 
-    /// Returns the range of the first fragment from `at` on.
     pub(super) fn find(&self, bytes: &[u8], at: usize) -> Option<Range<usize>> {
         let span = Span::from(at..bytes.len());
         let found = match self {

@@ -1,9 +1,10 @@
 //! Finds the first of many patterns that matches a line.
 //!
-//! One automaton has the patterns of lines that begin in a certain way ([`starts`]). For the others
-//! an automaton finds which of the patterns' literals a line has: only patterns with one of them
-//! are tried, and compiled when they are first tried. A single automaton for these, too, would have
-//! more states than any cache can hold: each combination of words is another state.
+//! Patterns that are anchored at the start of a line share one automaton: they seldom contain a
+//! literal, but most lines end the search after a few bytes. For the others, an automaton finds the
+//! literals that a line contains, and only patterns with one of these literals are tried, and
+//! compiled on first use. A single automaton for all patterns would have more states than any cache
+//! can hold: each combination of words is another state.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -17,22 +18,20 @@ use regex_automata::{Anchored, Input, MatchKind, PatternSet};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-/// Bytes of the states of a pattern's automaton that a thread keeps.
+// Cache size of one pattern's lazy automaton, per thread.
 const AUTOMATON_BYTES: usize = 256 << 10;
-/// Words of a set of patterns.
+// At most 128 patterns.
 const BIT_WORDS: usize = 2;
 
-/// Patterns in their order.
+/// Patterns in order of precedence. `starts` has the anchored ones, whose indexes are in
+/// `of_start`; `called` has the patterns for each literal, and `always` the patterns without
+/// literals.
 pub(super) struct RuleSet {
     patterns: Vec<RulePattern>,
-    /// The patterns that match only at the start of a line, and their indexes.
     starts: LinePatterns,
     of_start: Vec<usize>,
-    /// Finds the literals of the others, whatever their case.
     literals: AhoCorasick,
-    /// The patterns that each literal calls for.
     called: Vec<RuleBits>,
-    /// Patterns without literals.
     always: RuleBits,
 }
 
@@ -41,12 +40,10 @@ struct RulePattern {
     compiled: OnceLock<Regex>,
 }
 
-/// A set of patterns, a bit each.
 #[derive(Debug, Clone, Copy, Default)]
 struct RuleBits([u64; BIT_WORDS]);
 
 impl RuleSet {
-    /// Prepares at most 128 patterns.
     pub(super) fn new(patterns: impl IntoIterator<Item = &'static str>) -> Self {
         let pattern = |text| RulePattern { text, compiled: OnceLock::new() };
         let patterns: Vec<RulePattern> = patterns.into_iter().map(pattern).collect();
@@ -80,7 +77,6 @@ impl RuleSet {
         Self { patterns, starts, of_start, literals, called, always }
     }
 
-    /// Returns the index of the first pattern that matches.
     pub(super) fn first(&self, line: &[u8]) -> Option<usize> {
         let mut called = self.always;
         for found in self.literals.find_overlapping_iter(line) {
@@ -115,7 +111,6 @@ impl RuleBits {
         }
     }
 
-    /// Returns the members in their order.
     fn iter(self) -> impl Iterator<Item = usize> {
         let in_word = |(at, mut word): (usize, u64)| {
             std::iter::from_fn(move || {
@@ -128,11 +123,11 @@ impl RuleBits {
     }
 }
 
-/// The length from which on more bytes of a literal make little difference.
+// Beyond this length, more bytes of a literal make little difference.
 const LONG_LITERAL: usize = 6;
 
-/// Returns texts in lower case, one of which occurs, in any case, in whatever matches `pattern`.
-/// Returns `None` if the pattern has no such texts.
+/// Returns lower-case texts, one of which occurs, in any case, in every match of `pattern`, or
+/// `None` if there are no such texts.
 fn required_literals(pattern: &str) -> Option<Vec<Vec<u8>>> {
     let parsed = ParserBuilder::new().unicode(false).utf8(false).build().parse(pattern);
     required(&parsed.ok()?)
@@ -152,7 +147,6 @@ fn required(hir: &Hir) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// Returns the most telling literals of parts that follow each other.
 fn required_in_turn(parts: &[Hir]) -> Option<Vec<Vec<u8>>> {
     let mut all: Vec<Vec<Vec<u8>>> = Vec::new();
     let mut run: Vec<u8> = Vec::new();
@@ -170,13 +164,12 @@ fn required_in_turn(parts: &[Hir]) -> Option<Vec<Vec<u8>>> {
         .max_by_key(|texts| telling(texts))
 }
 
-/// Returns how well `texts` tell lines apart: long ones do, and few.
+// Long literals tell lines apart best, and few of them.
 fn telling(texts: &[Vec<u8>]) -> (usize, usize) {
     let shortest = texts.iter().map(Vec::len).min().unwrap_or(0);
     (shortest.min(LONG_LITERAL), usize::MAX - texts.len())
 }
 
-/// Returns the only text that `hir` matches, apart from its case.
 fn only(hir: &Hir) -> Option<Vec<u8>> {
     match hir.kind() {
         HirKind::Literal(literal) => Some(literal.0.to_ascii_lowercase()),
@@ -196,19 +189,17 @@ fn only(hir: &Hir) -> Option<Vec<u8>> {
     }
 }
 
-/// Bytes of the automaton's states that a thread keeps.
+// Cache size of the lazy automaton, per thread.
 const CACHE_BYTES: usize = 1 << 20;
-/// The most repetitions of a part that count as few.
+// More repetitions of a part count as many.
 const COUNTED: u32 = 8;
 
-/// Patterns that match only at the start of a line.
 struct LinePatterns {
     automaton: DFA,
     caches: Pool<Cache, Box<dyn Fn() -> Cache + Send + Sync>>,
 }
 
 impl LinePatterns {
-    /// Compiles patterns that [`is_of_start`] holds for.
     pub(super) fn new(patterns: &[&str]) -> Self {
         let config = DFA::config().match_kind(MatchKind::All).cache_capacity(CACHE_BYTES);
         let automaton = DFA::builder()
@@ -221,7 +212,7 @@ impl LinePatterns {
         Self { automaton, caches }
     }
 
-    /// Passes the indexes of the patterns that match `line` to `each`, in no particular order.
+    // Indexes come in no particular order.
     pub(super) fn matching(&self, line: &[u8], each: impl FnMut(usize)) {
         let mut found = PatternSet::new(self.automaton.pattern_len());
         let input = Input::new(line).anchored(Anchored::Yes);
@@ -239,7 +230,7 @@ impl fmt::Debug for LinePatterns {
     }
 }
 
-/// Returns true if `pattern` matches only at the start of a line. Not if it counts bytes: each
+/// Returns true if `pattern` matches only at the start of a line and does not count bytes: each
 /// count would be another state.
 fn is_of_start(pattern: &str) -> bool {
     let parsed = ParserBuilder::new().unicode(false).utf8(false).build().parse(pattern);

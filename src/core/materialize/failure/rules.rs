@@ -5,19 +5,19 @@ use std::sync::LazyLock;
 use crate::materialize::failure::rule_set::RuleSet;
 use crate::model::ErrorRank;
 
-/// The rank of an error line, judged by the line alone.
+/// The rank of an error line, judged by the line alone. The rank of a line of a stack trace is
+/// final only when no deeper cause follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rank {
-    /// It is final.
     Is(ErrorRank),
-    /// The first line of a stack trace: a cause, unless a deeper cause follows.
+    // First line of a stack trace: a cause, unless a deeper cause follows.
     Heading,
-    /// A deeper cause in a stack trace: the cause, unless a deeper one follows.
+    // Deeper cause in a stack trace: the cause, unless a deeper one follows.
     Trace,
 }
 
 impl Rank {
-    /// Returns the rank to keep a line under if no deeper cause follows.
+    // The rank if no deeper cause follows.
     pub(super) fn kept(self) -> ErrorRank {
         match self {
             Self::Heading | Self::Trace => ErrorRank::Cause,
@@ -26,7 +26,7 @@ impl Rank {
     }
 }
 
-/// No error, whatever words the line has.
+// Not an error, whatever words the line has.
 const NO: Option<Rank> = None;
 const CAUSE: Option<Rank> = Some(Rank::Is(ErrorRank::Cause));
 const ERROR: Option<Rank> = Some(Rank::Is(ErrorRank::Error));
@@ -38,12 +38,10 @@ const OUTER: Option<Rank> = Some(Rank::Is(ErrorRank::Outer));
 const HEADING: Option<Rank> = Some(Rank::Heading);
 const TRACE: Option<Rank> = Some(Rank::Trace);
 
-/// Returns the rank of `line`, if it looks like an error.
 pub(super) fn rank(line: &[u8]) -> Option<Rank> {
     RULES[SET.first(line)?].0
 }
 
-/// Returns the patterns of the rules.
 pub(super) fn patterns() -> impl Iterator<Item = &'static str> {
     RULES.iter().map(|(_, pattern)| *pattern)
 }
@@ -52,8 +50,8 @@ static SET: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::new(patterns()));
 
 /// The rules: the first pattern that matches decides. `None` means that the line is no error.
 ///
-/// Patterns that match only errors come first, then those of lines that are no errors, then words
-/// that usually indicate an error. Only lines with one of `prefilter::FRAGMENTS` are matched.
+/// Patterns that match only errors come first, then patterns of lines that are no errors, then
+/// words that usually indicate an error. Only lines with one of `prefilter::FRAGMENTS` are matched.
 const RULES: [(Option<Rank>, &str); 93] = [
     // A row of `ls -l`, `find -ls` or `tar -tv`.
     (NO, r"^\s*(\d+\s+)*[-bcdlps]([r-][w-][xsS-]){2}[r-][w-][xtT-][.+@]?\s"),

@@ -1,7 +1,7 @@
 //! The shape of a line: the line with `x` for words that no rule knows, and `1` for numbers.
 //!
-//! The rules judge the shape. What most lines of an output share is so decided once, whatever
-//! names, paths and numbers are in it.
+//! The rules judge the shape. A decision is made once for all lines of an output that share a
+//! shape, whatever names, paths and numbers they contain.
 
 use std::sync::LazyLock;
 
@@ -12,44 +12,40 @@ use crate::materialize::failure::expectation::{ANNOUNCEMENTS, COMPARISON_PATTERN
 use crate::materialize::failure::{noise, prefilter, rules};
 use crate::materialize::likeness::{exact, mixed, word};
 
-/// The fewest digits of a hexadecimal number.
+// Fewest digits of a hexadecimal number.
 const HEX_DIGITS: usize = 4;
-/// The most letters or digits in a row that are kept: as many as a rule counts.
+// Longest run of letters or digits that is kept: no rule counts more.
 const RUN: usize = 20;
-/// Words whose shapes are remembered; a power of two.
+// A power of two.
 const REMEMBERED_WORDS: usize = 2048;
 
-/// Makes the shapes of lines. Keeps its buffers from one line to the next.
+/// Makes the shapes of lines. `words` caches the hash of each word's shape, at a slot chosen by the
+/// hash of the word. Buffers are reused from one line to the next.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ShapeBuilder {
     shape: Vec<u8>,
-    /// The shapes of words. The last word of each place, by its hash.
     words: Vec<KnownWord>,
 }
 
-/// A word by its hash, and a hash of its shape.
 #[derive(Debug, Clone, Copy, Default)]
 struct KnownWord {
     word: u64,
     shape: u64,
 }
 
-/// A part of a line.
 enum LinePart<'l> {
-    /// A byte that is no letter and no digit.
     Other(u8),
-    /// A part that has this shape.
+    // A part with this shape.
     Is(&'static [u8]),
-    /// A word that is its own shape.
+    // A word that is its own shape.
     Itself(&'l [u8]),
-    /// A number with its unit, such as `240ms`.
+    // A number with its unit, such as `240ms`.
     Quantity(&'l [u8]),
-    /// A word that a rule may know, and true if the line begins with it.
+    // A word that a rule may know, and true at the start of the line.
     Word(&'l [u8], bool),
 }
 
 impl ShapeBuilder {
-    /// Returns the shape of `line`.
     pub(super) fn of(&mut self, line: &[u8]) -> &[u8] {
         let shape = &mut self.shape;
         shape.clear();
@@ -68,7 +64,7 @@ impl ShapeBuilder {
         shape
     }
 
-    /// Returns a hash of the shape of `line`, at a small part of the cost.
+    /// Returns a hash of the shape of `line`, at a small part of the cost of [`of`](Self::of).
     pub(super) fn hash(&mut self, line: &[u8]) -> u64 {
         if self.words.is_empty() {
             self.words.resize(REMEMBERED_WORDS, KnownWord::default());
@@ -89,7 +85,6 @@ impl ShapeBuilder {
     }
 }
 
-/// Returns the part of `line` at `at`, and moves that behind it.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the kind of the part is known where it is returned")]
 fn next_part<'l>(line: &'l [u8], at: &mut usize) -> Option<LinePart<'l>> {
@@ -117,8 +112,8 @@ fn next_part<'l>(line: &'l [u8], at: &mut usize) -> Option<LinePart<'l>> {
     })
 }
 
-/// Returns the shape of a number that stands between two bytes. Rules tell 0, 500 to 599, and the
-/// two digits of a time from other numbers.
+/// Returns the shape of a number between two bytes. Rules distinguish 0, 500 to 599, and the two
+/// digits of a time from other numbers.
 fn number(digits: &[u8], before: Option<u8>, after: Option<&u8>) -> &'static [u8] {
     let is_of_time = before == Some(b':') || after == Some(&b':');
     match digits {
@@ -129,7 +124,6 @@ fn number(digits: &[u8], before: Option<u8>, after: Option<&u8>) -> &'static [u8
     }
 }
 
-/// Adds the shape of a word, with which the line begins or not.
 fn add_word(word: &[u8], at_start: bool, shape: &mut Vec<u8>) {
     if is_known_word(word, at_start) {
         shape.extend_from_slice(word);
@@ -138,8 +132,8 @@ fn add_word(word: &[u8], at_start: bool, shape: &mut Vec<u8>) {
     }
 }
 
-/// Adds a word by its capitals and its digits. A row of small letters is one letter. A word
-/// without small letters, such as `E0382` or `EISDIR`, keeps its first letter.
+/// Adds a word by its capitals and digits. A run of small letters is one letter. A word without
+/// small letters, such as `E0382` or `EISDIR`, keeps its first letter.
 fn add_unknown(word: &[u8], shape: &mut Vec<u8>) {
     let mut last = 0;
     let has_small = word.iter().any(u8::is_ascii_lowercase);
@@ -160,7 +154,6 @@ fn add_unknown(word: &[u8], shape: &mut Vec<u8>) {
     }
 }
 
-/// Returns a hash of the shape of a word, which `words` may have.
 #[inline]
 fn shape_of_word(
     word: &[u8],
@@ -178,13 +171,12 @@ fn shape_of_word(
     known.shape
 }
 
-/// Returns at most four bytes as a number.
+// At most four bytes.
 #[inline]
 fn packed(bytes: &[u8]) -> u64 {
     bytes.iter().fold(1, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
-/// Returns the letters after the digits of `word`, if those are short enough for a unit.
 fn unit(word: &[u8]) -> Option<&[u8]> {
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let unit = &word[digits..];
@@ -192,18 +184,18 @@ fn unit(word: &[u8]) -> Option<&[u8]> {
     is_unit.then_some(unit)
 }
 
-/// The longest word that counts as known, whatever it is.
+// Words up to this length count as known.
 const SHORT: usize = 3;
 
-/// Returns true if a word of more than [`SHORT`] letters that a rule knows is in `word`, whatever
-/// its case. Some words are known only at the start of a line.
+/// Returns true if `word` contains a word of more than [`SHORT`] letters that a rule knows, in any
+/// case. Some words are known only at the start of a line.
 fn is_known_word(word: &[u8], at_start: bool) -> bool {
     KNOWN_WORDS.is_match(word)
         || (at_start && START_WORDS.is_match(word))
         || word.iter().all(|byte| PERMISSIONS.contains(byte))
 }
 
-/// The letters of permissions, as `ls -l` prints them.
+// As `ls -l` prints them.
 const PERMISSIONS: &[u8] = b"-bcdlprwxstST";
 
 static KNOWN_WORDS: LazyLock<AhoCorasick> = LazyLock::new(|| {
@@ -226,7 +218,7 @@ fn searcher<'t>(texts: impl Iterator<Item = &'t str>) -> AhoCorasick {
     built.expect("the words are few and short")
 }
 
-/// Returns the words of a pattern that match at the start of a line alone, and the rest of it.
+// Splits off the words that a pattern matches only at the start of a line.
 fn start_words(pattern: &str) -> (&str, &str) {
     let group = pattern.strip_prefix(r"^\s*(").and_then(|rest| rest.split_once(')'));
     match group {
@@ -237,7 +229,7 @@ fn start_words(pattern: &str) -> (&str, &str) {
     }
 }
 
-/// Returns the words of a pattern: letters in a row, without those that may be missing.
+// Words are runs of letters, without optional ones.
 fn words_of_pattern(pattern: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut rest = pattern.chars();

@@ -5,39 +5,36 @@ use crate::materialize::failure::rules::Rank;
 use crate::materialize::failure::shape::ShapeBuilder;
 use crate::materialize::failure::{best, noise, rules};
 
-/// The shapes that are remembered at first, and at most; powers of two. Few outputs have many, but
+/// Number of remembered shapes at first, and at most; powers of two. Few outputs have many, but
 /// source code has tens of thousands.
 const FEWEST: usize = 256;
 const MOST: usize = 32 << 10;
 
-/// The verdict of the rules on a line that looks like an error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RankedLine {
     pub(super) rank: Rank,
     pub(super) told: LineHints,
 }
 
-/// The meaning of an error line besides its rank.
+/// Properties of an error line besides its rank: the kind of line that it announces, and the search
+/// terms in it, a bit each.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LineHints {
-    /// The lines that it announces.
     pub(super) announces: Option<AnnouncedKind>,
-    /// The search terms in it, a bit each.
     pub(super) terms: u32,
 }
 
-/// The verdicts on the lines of a stream. They depend on nothing but the line.
+/// The verdicts of the rules, remembered by the hash of a line's shape. A verdict depends on
+/// nothing but the line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Verdicts {
     shapes: ShapeBuilder,
-    /// The last shape of each place by its hash, which is not 0.
+    // Slots by hash. A hash is odd, so 0 marks an empty slot.
     known: Vec<(u64, Option<RankedLine>)>,
-    /// The shapes that were judged.
     judged: usize,
 }
 
 impl Verdicts {
-    /// Returns the verdict on `line`, if it looks like an error.
     pub(super) fn on(&mut self, line: &[u8]) -> Option<RankedLine> {
         let hash = self.shapes.hash(line) | 1;
         if let Some((_, verdict)) = self.known(hash) {
@@ -53,13 +50,12 @@ impl Verdicts {
         verdict
     }
 
-    /// Returns true if a line of the shape of `line` is known not to look like an error.
+    // True only if a line of this shape was judged before.
     pub(super) fn is_harmless(&mut self, line: &[u8]) -> bool {
         let hash = self.shapes.hash(line) | 1;
         self.known(hash).is_some_and(|(_, verdict)| verdict.is_none())
     }
 
-    /// Returns the verdict on lines whose shape has this hash, if it is known.
     fn known(&self, hash: u64) -> Option<&(u64, Option<RankedLine>)> {
         self.known.get(self.place(hash)).filter(|known| known.0 == hash)
     }
@@ -77,14 +73,12 @@ impl Verdicts {
         }
     }
 
-    /// Returns what `line` tells, which looks like an error only to those that know the line that
-    /// announced it.
+    /// Returns the hints of a line that is an error only because an earlier line announced it.
     pub(super) fn hints_of(&mut self, line: &[u8]) -> LineHints {
         hints_of(self.shapes.of(line))
     }
 }
 
-/// Asks the rules about a shape.
 fn judge(shape: &[u8]) -> Option<RankedLine> {
     let rank = rules::rank(&noise::blanked(shape))?;
     Some(RankedLine { rank, told: hints_of(shape) })

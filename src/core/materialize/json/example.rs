@@ -1,36 +1,32 @@
-//! A filter of jq whose result shows something of JSON: the largest array or map.
+//! A jq filter whose result shows something of JSON: the largest array or map.
 
 use crate::materialize::json::filter::{Projection, ShapePath, is_map, key_step, record_fields};
 use crate::materialize::json::scan::Events as _;
 use crate::materialize::json::shape::{Shape, ShapeNode};
 use crate::materialize::json::trouble::{RESULT_BYTES, RESULTS};
 
-/// Levels that are searched.
 const LEVELS: usize = 6;
-/// Bytes of a number or a word.
+// Bytes.
 const WORD: u64 = 24;
-/// Keys that are listed, and the length from which on one is cut.
+// Also the length from which on a key is cut.
 const KEYS: usize = 20;
 const KEY_BYTES: u64 = Shape::KEY_BYTES as u64;
-/// Items up to which those inside of them tell more.
+// Up to this number of items, collections inside the items tell more.
 const FEW: u64 = 10;
-/// Characters of a string in a list.
 const TEXT_CHARS: u64 = 80;
 
-/// An array or map.
+/// An array or map with `count` items or values, which are at `item`. `weight` counts the values in
+/// it at all levels.
 struct Collection<'s> {
     path: ShapePath,
-    /// Its items, or values.
     item: &'s ShapeNode,
     is_map: bool,
-    /// The array or map.
     node: &'s ShapeNode,
     count: u64,
-    /// Values in it, at all levels.
     weight: u64,
 }
 
-/// Returns a filter for a document. None if it is a lone string or empty.
+// None for a lone string or an empty value.
 pub(super) fn of_document(shape: &Shape) -> Option<String> {
     let root = shape.root()?;
     if root.seen == 0 || (root.items == 0 && root.keys == 0) {
@@ -46,7 +42,6 @@ pub(super) fn of_document(shape: &Shape) -> Option<String> {
     })
 }
 
-/// Returns a filter for JSON Lines.
 pub(super) fn of_lines(shape: &Shape) -> Option<String> {
     let root = shape.root()?;
     if size(shape, root, 0) <= RESULT_BYTES {
@@ -57,7 +52,6 @@ pub(super) fn of_lines(shape: &Shape) -> Option<String> {
     Some(if is_object { printed("", &made) } else { "-m1 keys[:20]".to_owned() })
 }
 
-/// Finds the outermost arrays and maps.
 fn collections<'s>(
     shape: &'s Shape,
     node: &'s ShapeNode,
@@ -120,7 +114,7 @@ impl<'s> Collection<'s> {
         if is_object { keys(&first, item) } else { list(&path, item) }
     }
 
-    /// Returns the collection inside of each item that has nearly all of this one.
+    // The collection inside of each item, if it holds nearly all values.
     fn inner(&self, shape: &'s Shape) -> Option<Self> {
         let mut found = Vec::new();
         if self.item.objects == 0 || self.count > FEW {
@@ -133,13 +127,12 @@ impl<'s> Collection<'s> {
     }
 }
 
-/// Returns `.items[]|{id,name}` with as many results as fit.
+// `.items[]|{id,name}` with as many results as fit.
 fn printed(path: &str, made: &Projection) -> String {
     let most = (RESULT_BYTES / (made.bytes + 4)).clamp(1, RESULTS);
     format!("-c -m{most} {path}{}", made.text())
 }
 
-/// Returns a filter for the first keys of an object.
 fn keys(path: &str, object: &ShapeNode) -> String {
     let path = if path == "." { String::new() } else { format!("{path}|") };
     let long = object.fields.iter().any(|field| field.key.len() as u64 >= KEY_BYTES);
@@ -147,7 +140,7 @@ fn keys(path: &str, object: &ShapeNode) -> String {
     format!("-c {path}keys[:{KEYS}]{cut}")
 }
 
-/// Returns a filter for the first items of an array that are no records.
+// The items are no records.
 fn list(path: &str, item: &ShapeNode) -> String {
     let dot = if path == "." { "." } else { path };
     if item.longest <= TEXT_CHARS && item.objects + item.arrays == 0 {
@@ -156,7 +149,7 @@ fn list(path: &str, item: &ShapeNode) -> String {
     format!("-c {dot}[:{KEYS}]|map(tostring[:{TEXT_CHARS}])")
 }
 
-/// Returns the most bytes that a value takes when it is printed with `indent`.
+/// Returns the largest size in bytes that a value may take when it is printed with `indent`.
 fn size(shape: &Shape, node: &ShapeNode, indent: u64) -> u64 {
     let inside = indent + 2;
     let array = node.item.map_or(0, |item| {
@@ -174,7 +167,6 @@ fn size(shape: &Shape, node: &ShapeNode, indent: u64) -> u64 {
     values.iter().max().copied().unwrap_or(0).saturating_add(indent + 3)
 }
 
-/// Returns the number of values at a node and below it.
 fn weight(shape: &Shape, node: &ShapeNode, levels: usize) -> u64 {
     if levels == 0 {
         return node.seen;

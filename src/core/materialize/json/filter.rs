@@ -4,15 +4,17 @@ use crate::materialize::json::roles::{CERTAIN, FieldRole, role};
 use crate::materialize::json::scan::{Events as _, Scalar};
 use crate::materialize::json::shape::{Shape, ShapeNode};
 
-/// Keys of an object from which on it may be a map although its keys are names.
+// An object with this many keys may be a map although its keys are names.
 const MANY: usize = 4;
 
 /// A path to values: keys, and steps to each item of an array or each value of a map.
+///
+/// `segments` are keys as `.a.b`, before, between and after the steps to each item. There is at
+/// least one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ShapePath {
-    /// Keys as `.a.b`, before, between and after the steps to each item.
     segments: Vec<String>,
-    /// True if it leads through the values of a map, of which not all are known to be alike.
+    // Not all values of the map are known to be alike.
     through_map: bool,
 }
 
@@ -21,7 +23,6 @@ impl ShapePath {
         Self { segments: vec![String::new()], through_map: false }
     }
 
-    /// Returns the path to a key of the object.
     pub(super) fn key(&self, step: &str) -> Self {
         let mut path = self.clone();
         if let Some(last) = path.segments.last_mut() {
@@ -30,29 +31,26 @@ impl ShapePath {
         path
     }
 
-    /// Returns the path to each item.
     pub(super) fn each(&self) -> Self {
         let mut path = self.clone();
         path.segments.push(String::new());
         path
     }
 
-    /// Returns the path to each value of a map.
     pub(super) fn each_value(&self) -> Self {
         Self { through_map: true, ..self.each() }
     }
 
-    /// Returns true if some of the items may be of other kinds.
+    // True if some items may be of another kind.
     pub(super) fn is_vague(&self) -> bool {
         self.through_map && self.depth() > 1
     }
 
-    /// Returns the number of steps to each item.
     pub(super) fn depth(&self) -> usize {
         self.segments.len() - 1
     }
 
-    /// Returns the path to the item that the last keys begin at.
+    // The path to the item at which the last keys begin.
     pub(super) fn record(&self) -> Self {
         let mut path = self.clone();
         path.segments.pop();
@@ -60,7 +58,8 @@ impl ShapePath {
         path
     }
 
-    /// Returns the path to the item outside of the innermost one, and from there to that one.
+    /// Splits the path into the path to the item around the innermost one, and the path from there
+    /// to the innermost one.
     pub(super) fn split(&self) -> Option<(Self, Self)> {
         let at = self.depth().checked_sub(1)?;
         let mut outer = self.segments[..at].to_vec();
@@ -70,17 +69,15 @@ impl ShapePath {
         Some((part(outer), part(inner)))
     }
 
-    /// Returns the keys after the last step to each item.
     pub(super) fn field(&self) -> &str {
         self.segments.last().map_or("", String::as_str)
     }
 
-    /// Returns the path as it is shown.
     pub(super) fn text(&self) -> String {
         rooted(self.segments.join("[]"))
     }
 
-    /// Returns the path as a filter. Only its first step is certain to have items.
+    // Only the first `certain` steps are certain to have items.
     pub(super) fn filter(&self, certain: usize) -> String {
         let mut text = String::new();
         for (at, segment) in self.segments.iter().enumerate() {
@@ -93,7 +90,7 @@ impl ShapePath {
 }
 
 impl ShapePath {
-    /// Returns the path as a filter that passes over what it does not lead through.
+    // The path as a filter that skips values of other kinds.
     pub(super) fn vague_filter(&self) -> String {
         let step = |segment: &String| match segment.as_str() {
             "" => "[]?".to_owned(),
@@ -108,7 +105,7 @@ fn rooted(path: String) -> String {
     if path.starts_with('.') { path } else { format!(".{path}") }
 }
 
-/// Returns the step to a key, or none if the key is not known whole or is hard to write.
+// None if the key is not known whole or is hard to write.
 pub(super) fn key_step(written: &[u8]) -> Option<String> {
     let text = str::from_utf8(written).ok()?;
     if text.len() == Shape::KEY_BYTES || text.contains('\\') {
@@ -117,13 +114,13 @@ pub(super) fn key_step(written: &[u8]) -> Option<String> {
     Some(if is_bare(written) { format!(".{text}") } else { format!(".\"{text}\"") })
 }
 
-/// Returns true if a key is written without quotes.
 fn is_bare(key: &[u8]) -> bool {
     let bare = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     key.iter().all(bare) && key.first().is_some_and(|first| !first.is_ascii_digit())
 }
 
-/// Returns true if the keys of an object are data: its values are of one kind.
+/// Returns true if the keys of an object are data: it has very many, or all its values are of one
+/// kind.
 pub(super) fn is_map(shape: &Shape, node: &ShapeNode) -> bool {
     if node.rest.is_some() {
         return true;
@@ -138,53 +135,46 @@ pub(super) fn is_map(shape: &Shape, node: &ShapeNode) -> bool {
     !named || (objects && node.fields.len() >= MANY && have_a_key(values()))
 }
 
-/// Returns true if all objects have the first key of the first of them.
 fn have_a_key<'s>(mut objects: impl Iterator<Item = &'s ShapeNode>) -> bool {
     let Some(first) = objects.next().and_then(|first| first.fields.first()) else { return false };
     objects.all(|object| object.fields.iter().any(|field| field.key == first.key))
 }
 
-/// Levels of a record that are searched for fields.
 const LEVELS: usize = 4;
-/// Characters of a string that are printed.
 const MESSAGE_CHARS: u64 = 160;
 const NAME_CHARS: u64 = 100;
-/// Bytes of a number.
 const NUMBER: u64 = 24;
-/// Fields with messages that are printed.
 const MESSAGES: usize = 2;
-/// Most bytes of the fields of a record of which nothing is known.
+// Limit for the fields of a record without known roles.
 const PLAIN_BYTES: u64 = 400;
 
-/// A field with strings or numbers.
+/// A field of a record with strings or numbers: its path from the record, and its own key as
+/// written. `always` is true if it is certain to be a string.
 #[derive(Debug, Clone)]
 pub(super) struct RecordField {
-    /// The path from the record.
     path: String,
-    /// Its own key, as written.
     key: Box<[u8]>,
     role: Option<(FieldRole, usize)>,
     depth: usize,
     longest: u64,
-    /// True if it is certain to be a string.
     always: bool,
 }
 
-/// An object of jq's syntax, and the most bytes of the value that it makes.
+/// A jq object construction such as `{file,line,message:.message[:160]}`, and the most bytes of its
+/// result.
 #[derive(Debug, Default)]
 pub(super) struct Projection {
     parts: Vec<String>,
     pub(super) bytes: u64,
 }
 
-/// Returns the fields of a record.
 pub(super) fn record_fields(shape: &Shape, record: &ShapeNode) -> Vec<RecordField> {
     let mut fields = Vec::new();
     gather_fields(shape, record, ("", 0), &mut fields);
     fields
 }
 
-/// Adds what is known of the fields by other records of the same kind.
+/// Widens `fields` to what `others`, the fields of other records of the same kind, need.
 pub(super) fn merge_fields(fields: &mut [RecordField], others: &[RecordField]) {
     for field in fields {
         match others.iter().find(|other| other.path == field.path) {
@@ -225,15 +215,14 @@ fn gather_fields(
     }
 }
 
-/// Returns true if all values are strings, numbers, words or null, and one is not null.
 fn has_scalars(node: &ShapeNode) -> bool {
     let words = [Scalar::Bool, Scalar::Int, Scalar::Float];
     let any = node.texts > 0 || words.iter().any(|scalar| node.scalars[*scalar as usize]);
     any && node.objects == 0 && node.arrays == 0
 }
 
-/// Returns the field that tells most in a role. Only a place may be that of the first item of an
-/// array, and then a line is, too: what other items say is not about the record.
+/// Returns the most telling field in a role. Only a place may be in the first item of an array, and
+/// then a line may be, too: other fields of the item do not describe the record.
 pub(super) fn best_field(fields: &[RecordField], wanted: FieldRole) -> Option<&RecordField> {
     let has_place = |field: &&RecordField| wanted == FieldRole::Place || !field.is_of_item();
     let told = fields.iter().filter(|field| field.role.is_some_and(|(role, _)| role == wanted));
@@ -247,8 +236,8 @@ pub(super) fn best_field(fields: &[RecordField], wanted: FieldRole) -> Option<&R
 }
 
 impl Projection {
-    /// Returns the fields that identify a record of trouble, with the field `told`, if it is to be
-    /// among them, and the message.
+    /// Selects the fields that identify a record of trouble, the field `told` if it is given, and
+    /// the message.
     pub(super) fn of_trouble(fields: &[RecordField], told: Option<&str>) -> Self {
         let roles = [FieldRole::Place, FieldRole::Line, FieldRole::Kind];
         let known = roles.iter().filter_map(|role| best_field(fields, *role));
@@ -264,7 +253,7 @@ impl Projection {
         if made.parts.len() < 2 { Self::of_any(fields) } else { made }
     }
 
-    /// Returns the first short fields, and those with a role.
+    // The first short fields, then fields with a role.
     pub(super) fn of_any(fields: &[RecordField]) -> Self {
         let mut made = Self::default();
         let short = |field: &&RecordField| field.longest <= MESSAGE_CHARS && field.depth == 0;
@@ -278,7 +267,6 @@ impl Projection {
         made
     }
 
-    /// Returns the field that tells what the record is about alone.
     pub(super) fn of_place(fields: &[RecordField]) -> Option<Self> {
         let mut made = Self::default();
         made.add(best_field(fields, FieldRole::Place)?);
@@ -293,7 +281,7 @@ impl Projection {
         best_field(fields, role).is_some_and(|field| self.parts.contains(&field.part()))
     }
 
-    /// Returns `{file,line,message:.message[:160]}`.
+    // `{file,line,message:.message[:160]}`
     pub(super) fn text(&self) -> String {
         format!("{{{}}}", self.parts.join(","))
     }
@@ -311,12 +299,11 @@ impl Projection {
 }
 
 impl RecordField {
-    /// Returns true if it is a field of the first item of an array.
     fn is_of_item(&self) -> bool {
         self.path.contains("[0]")
     }
 
-    /// Returns the most bytes of the field when it is printed, with its key.
+    // Upper bound for the printed field with its key.
     fn bytes(&self) -> u64 {
         self.longest.min(self.most_chars()) + self.key.len() as u64 + 6
     }
@@ -334,7 +321,7 @@ impl RecordField {
         if is_bare(&self.key) { key.into_owned() } else { format!("\"{key}\"") }
     }
 
-    /// Returns `file`, `row:.location.row` or `message:.message[:160]`.
+    // `file`, `row:.location.row` or `message:.message[:160]`
     fn part(&self) -> String {
         let (name, path, most) = (self.name(), &self.path, self.most_chars());
         if self.longest > most {

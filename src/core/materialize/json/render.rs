@@ -3,7 +3,7 @@
 //! | text | means |
 //! |---|---|
 //! | `key?` | some of the objects lack it |
-//! | `int\|str` | values of both types |
+//! | `int\\|str` | values of both types |
 //! | `[3 of {...}]`, `[str]` | an array; the items of a single array of objects are counted |
 //! | `{5000 keys of int}` | an object used as a map |
 //! | `str up to 18 kB` | the longest is over 1 kB, as written |
@@ -13,24 +13,22 @@ use std::fmt::Write as _;
 
 use crate::materialize::json::shape::{Shape, ShapeNode};
 
-/// The most characters of a shape: the line of a stand-in, 500, less the text around it.
+// A line of a stand-in has 500 characters; the rest is for the text around the shape.
 const CHARS: usize = 400;
-/// Strings longer than this are shown with their length: the reader may not want them whole.
+// Longer strings are shown with their length: a reader may not want them whole.
 const LONG_TEXT: u64 = 1000;
-/// Characters of a key.
+/// The most characters of a key in a shape. A longer key is cut and ends with [`KEY_CUT`].
 pub const KEY_CHARS: usize = 40;
-/// The end of a key that is cut.
+/// The end of a key that was cut.
 pub const KEY_CUT: &str = "...";
-/// The levels and the keys per object that are tried, most detailed first, until the shape fits.
+// Levels, and keys per object, most detailed first. The first shape that fits is taken.
 const DETAIL: [(usize, usize); 9] =
     [(8, 64), (5, 64), (4, 64), (3, 64), (3, 16), (2, 32), (2, 12), (1, 24), (1, 8)];
 
-/// Returns the shape of a document.
 pub(super) fn document(shape: &Shape) -> String {
     fitted(shape, "")
 }
 
-/// Returns the shape of JSON Lines.
 pub(super) fn lines(shape: &Shape, documents: u64) -> String {
     fitted(shape, &format!("{documents} lines of "))
 }
@@ -62,7 +60,6 @@ struct ShapePrinter<'a> {
 }
 
 impl ShapePrinter<'_> {
-    /// Writes the types of the values at a node, separated by `|`.
     fn node(&mut self, node: &ShapeNode, levels: usize) {
         let before = self.text.len();
         let [null, boolean, int, float] = node.scalars;
@@ -149,7 +146,7 @@ impl ShapePrinter<'_> {
     }
 }
 
-/// Formats a key: bare if it is an identifier, else in quotes. A long key is cut.
+// Bare if it is an identifier, else in quotes. A long key is cut.
 fn key(bytes: &[u8]) -> String {
     let whole = String::from_utf8_lossy(bytes);
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -169,7 +166,7 @@ fn short(key: &str) -> String {
     }
 }
 
-/// Formats a size, rounded up: `18 kB`, `2.2 MB`.
+// Rounded up: `18 kB`, `2.2 MB`.
 fn bytes(count: u64) -> String {
     const KILO: u64 = 1000;
     if count < 1000 * KILO {

@@ -1,9 +1,9 @@
-//! The roles that fields of records have, by their keys.
+//! The roles of record fields, by their keys.
 
-/// Bytes of the longest key that has a role.
+// Longest key with a role.
 const KEY_BYTES: usize = 24;
 
-/// The part that a field has in a record.
+/// The part that a field plays in a record, by its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FieldRole {
     /// The file, test or object that it is about.
@@ -16,8 +16,8 @@ pub enum FieldRole {
     Message,
 }
 
-/// Returns the role of the field `key`, and a number that is smaller for what tells more. Below
-/// [`CERTAIN`], it tells that alone.
+/// Returns the role of the field `key`, and a number that is smaller for more telling keys. Below
+/// [`CERTAIN`], the key has no other meaning.
 pub fn role(key: &[u8]) -> Option<(FieldRole, usize)> {
     let name = name(key)?;
     let roles = [
@@ -33,10 +33,10 @@ pub fn role(key: &[u8]) -> Option<(FieldRole, usize)> {
     })
 }
 
-/// The numbers of roles that are certain.
+/// The first number that [`role`] returns for keys that may have another meaning.
 pub const CERTAIN: usize = 10;
 
-/// The keys of a role: those that have no other meaning, and those that may.
+// Keys without another meaning, and keys that may have one.
 type RoleKeys = [&'static [&'static str]; 2];
 
 const PLACES: RoleKeys = [
@@ -63,28 +63,25 @@ const MESSAGES: RoleKeys = [
     ],
 ];
 
-/// The kinds of values by which a field tells of trouble.
+/// The kinds of values by which a field shows trouble.
+///
+/// `word`: a known word. `http`: an HTTP status. `count`: a number of errors. `exit`: an exit code.
+/// `bad`: a boolean, of which this is the bad value. `level`: a numeric log level. `lint`: a
+/// severity of `ESLint`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a field may tell it in several ways")]
 pub(super) struct TroubleField {
-    /// A word.
     pub(super) word: bool,
-    /// The status of an HTTP response.
     pub(super) http: bool,
-    /// A number of errors.
     pub(super) count: bool,
-    /// The exit code of a program.
     pub(super) exit: bool,
-    /// True or false, of which this is the bad one.
     pub(super) bad: Option<bool>,
-    /// The level of a log entry as a number.
     pub(super) level: bool,
-    /// The severity of a finding of `ESLint`.
     pub(super) lint: bool,
 }
 
 impl TroubleField {
-    /// Returns the values to look for in the field `key`, if its values may tell of trouble.
+    // None if the values of the field never show trouble.
     pub(super) fn of(key: &[u8]) -> Option<Self> {
         let name = name(key)?;
         let is_in = |keys: &[&str]| keys.contains(&name.as_str());
@@ -137,7 +134,7 @@ const COUNTS: &[&str] = &[
     "numerrors",
 ];
 
-/// Returns a key in lower case, without what is neither letter nor digit.
+// Lower case, letters and digits only.
 fn name(key: &[u8]) -> Option<String> {
     let letters = key.iter().filter(|byte| byte.is_ascii_alphanumeric());
     let is_short = key.len() <= KEY_BYTES && key.is_ascii();

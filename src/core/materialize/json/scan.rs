@@ -1,9 +1,10 @@
 //! A JSON scanner that takes a value in pieces of any size.
 //!
-//! It accepts what RFC 8259 does. Bytes above 0x7F are accepted in strings unchecked: the caller
-//! makes sure that they are UTF-8.
+//! It accepts exactly the values of RFC 8259. Bytes above 0x7F are accepted in strings unchecked:
+//! the caller makes sure that they are UTF-8.
 
-/// The reason why the scanner stopped.
+/// The reason why the scanner stopped: the bytes ended inside the value, the value ended, or a byte
+/// cannot be JSON.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ScanOutcome {
     /// The bytes are used up inside the value.
@@ -14,25 +15,25 @@ pub enum ScanOutcome {
     Wrong(usize),
 }
 
-/// The position of a scanner in a value.
+/// The position of a scanner in a value. The result does not depend on where the value was cut.
+///
+/// Its memory is bounded: nesting deeper than 1,048,576 levels is an error, and only the first
+/// bytes of keys, strings and numbers are kept, as many as the receiver of the [`Events`] asks for.
 #[derive(Debug, Clone, Default)]
 pub struct Scanner {
     state: ScannerState,
     nesting: Nesting,
-    /// True if the current string is a key.
     in_key: bool,
-    /// Bytes of the current string so far.
     length: u64,
-    /// The beginning of a key, string or number that continues from an earlier block.
+    // The beginning of a key, string or number that continues from an earlier block.
     kept: Vec<u8>,
     tokens: u64,
-    /// One for each comma, and two for each array or object that is not empty.
+    // One for each comma, and two for each array or object that is not empty.
     breaks: u64,
     newlines: u64,
     one_line: bool,
 }
 
-/// The state of a scanner: the next thing it expects, or is in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum ScannerState {
     #[default]
@@ -44,15 +45,15 @@ enum ScannerState {
     CommaOrEnd,
     Text,
     Escape,
-    /// Hexadecimal digits still to come.
+    // The number of missing digits.
     Hex(u8),
     Number(NumberState),
-    /// A word, and the number of its bytes so far.
+    // A word, and the number of its bytes so far.
     Word(&'static [u8], usize, Scalar),
 }
 
 impl Scanner {
-    /// Forbids newlines in values from now on.
+    // Newlines in values are errors from now on.
     pub(super) fn one_line(&mut self) {
         self.one_line = true;
     }
@@ -62,14 +63,13 @@ impl Scanner {
         self.newlines
     }
 
-    /// Returns the number of newlines that the values so far have when indented: one after each
-    /// opening bracket and each comma, one before each closing bracket, none in an empty array or
-    /// object.
+    /// Returns the number of newlines of the values so far when indented: one after each opening
+    /// bracket and each comma, one before each closing bracket, none in an empty array or object.
     pub(super) fn breaks(&self) -> u64 {
         self.breaks
     }
 
-    /// Returns the number of keys, values and closing brackets so far.
+    // Keys, values and closing brackets.
     pub(super) fn tokens(&self) -> u64 {
         self.tokens
     }
@@ -98,7 +98,8 @@ impl Scanner {
         }
     }
 
-    /// Takes the next bytes and passes the events to `events`.
+    /// Scans the next bytes and reports them to `events`. Stops at the end of the value or at the
+    /// first byte that cannot be JSON.
     pub fn push<E: Events>(&mut self, bytes: &[u8], events: &mut E) -> ScanOutcome {
         let mut at = 0;
         while at < bytes.len() {
@@ -124,7 +125,6 @@ impl Scanner {
         ScanOutcome::More
     }
 
-    /// Takes one byte between strings, numbers and words, or a run of white space.
     #[inline]
     fn structure<E: Events>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Option<usize> {
         let byte = bytes[at];
@@ -237,7 +237,7 @@ impl Scanner {
         self.state = ScannerState::Text;
     }
 
-    /// Takes a run of a string without escapes, and the closing quote or backslash after it.
+    // Ends after the closing quote or the backslash of an escape.
     #[inline]
     fn text<E: Events>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Option<usize> {
         let plain = plain_run(&bytes[at..]);
@@ -322,7 +322,6 @@ impl Scanner {
         true
     }
 
-    /// Takes as much of a word as there is.
     #[inline]
     fn word<E: Events>(
         &mut self,
@@ -346,8 +345,8 @@ impl Scanner {
         Some(1)
     }
 
-    /// Takes as much of a number as there is. It ends before a byte that does not belong to it; if
-    /// it cannot end there, that byte is an error.
+    /// Takes the rest of a number, as far as it is there. The number ends before a byte that does
+    /// not belong to it; if it cannot end there, that byte is an error.
     #[inline]
     fn number<E: Events>(
         &mut self,
@@ -398,8 +397,7 @@ fn spaces(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| **byte == b' ').count()
 }
 
-/// Returns the number of bytes before the first quote, backslash or control character. Examines
-/// eight bytes at a time.
+// Examines eight bytes at a time.
 #[inline]
 fn plain_run(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -432,7 +430,7 @@ pub enum Scalar {
     Float,
 }
 
-/// A receiver of the events of a scanner.
+/// A receiver of the events of a [`Scanner`].
 ///
 /// Each value has the events [`begins`](Self::begins); then [`scalar`](Self::scalar) or
 /// [`text`](Self::text), or the beginning of an object or array, the events of its content, and
@@ -445,7 +443,7 @@ pub enum Scalar {
 pub trait Events {
     /// The most bytes of a key that are passed on, as written. The rest of a longer key is dropped.
     const KEY_BYTES: usize = 0;
-    /// As `KEY_BYTES`, for strings and numbers.
+    /// The most bytes of a string or number that are passed on, as written. The rest is dropped.
     const TEXT_BYTES: usize = 0;
 
     /// The bytes of the next push begin at `offset` of the stream.
@@ -460,7 +458,7 @@ pub trait Events {
     #[inline]
     fn begins(&mut self, _at: usize) {}
 
-    /// Returns true if the next value is to be passed on as written if it is a number.
+    /// Returns true if the next value is wanted as written if it is a number.
     #[inline]
     fn reads_numbers(&self) -> bool {
         true
@@ -515,11 +513,11 @@ pub trait Events {
     fn broken(&mut self) {}
 }
 
-/// Deepest nesting that is followed. At a bit a level that takes 128 KiB. Every JSON reader that
-/// was tried gives up far earlier.
+/// Deepest nesting that is followed. At a bit a level it takes 128 KiB. All JSON readers that were
+/// tried give up far earlier.
 const MAX_DEPTH: usize = 1 << 20;
 
-/// The open brackets, a bit each: 1 for an object, 0 for an array.
+// A bit for each open bracket: 1 for an object, 0 for an array.
 #[derive(Debug, Clone, Default)]
 struct Nesting {
     bits: Vec<u64>,
@@ -528,29 +526,25 @@ struct Nesting {
 }
 
 impl Nesting {
-    /// Returns true if no bracket is open.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.depth == 0
     }
 
-    /// Returns true if the innermost open bracket is that of an object.
     #[inline]
     fn in_object(&self) -> bool {
         self.in_object
     }
 
-    /// Returns how many brackets are open.
     pub(super) fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Returns true if no further bracket can be opened.
     fn is_full(&self) -> bool {
         self.depth == MAX_DEPTH
     }
 
-    /// Opens the bracket of an object or an array. None if too many are open.
+    // None if too many are open.
     #[inline]
     pub(super) fn push(&mut self, object: bool) -> Option<()> {
         if self.depth == MAX_DEPTH {
@@ -566,7 +560,6 @@ impl Nesting {
         Some(())
     }
 
-    /// Closes the innermost bracket.
     #[inline]
     pub(super) fn pop(&mut self) {
         self.depth -= 1;
@@ -577,7 +570,6 @@ impl Nesting {
     }
 }
 
-/// The last thing read of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NumberState {
     Minus,
@@ -591,7 +583,6 @@ enum NumberState {
 }
 
 impl NumberState {
-    /// Returns the state after `byte`, or none if the byte does not belong to the number.
     #[inline]
     pub(super) fn next(self, byte: u8) -> Option<Self> {
         Some(match (self, byte) {
@@ -608,13 +599,12 @@ impl NumberState {
         })
     }
 
-    /// Returns true if any digits may follow, which change nothing.
+    // Digits may follow, and they change nothing.
     #[inline]
     fn takes_digits(self) -> bool {
         matches!(self, Self::Integer | Self::Fraction | Self::ExponentDigits)
     }
 
-    /// Returns the kind of number, if it may end here.
     pub(super) fn ended(self) -> Option<Scalar> {
         match self {
             Self::Zero | Self::Integer => Some(Scalar::Int),

@@ -8,99 +8,89 @@ use crate::materialize::json::scan::{Events, Scalar};
 use crate::materialize::json::tally::{FieldTally, FirstRecord, WORD_BYTES};
 use crate::model::TroubleRecord;
 
-/// Levels that have nodes. Deeper values are shown as `...`.
+// Levels with nodes. Deeper values are shown as `...`.
 const LEVELS: usize = 10;
-/// Keys of an object that have nodes of their own. An object with more is a map, whose further
-/// values are merged into one node.
+/// Keys of an object that have nodes of their own. An object with more keys is a map, whose further
+/// values share one node.
 const KEYS: usize = 64;
-/// Nodes of a tree. With their keys they take at most some 300 KB.
+// With their keys, nodes take at most some 300 KB.
 const NODES: usize = 1024;
 
-/// The values at one node.
+/// The merged values at one place of the tree.
+///
+/// `seen` counts all values, `scalars` says which kinds of [`Scalar`] occurred, `longest` is the
+/// longest string in bytes as written. `items` and `keys` are sums over all arrays and objects,
+/// `most` is the largest number in one of them. `rest` is the node of keys beyond [`KEYS`].
+/// `hidden` is true if a value was too deep to be examined.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ShapeNode {
-    /// Values.
     pub(super) seen: u64,
-    /// True for each kind of [`Scalar`] that occurred.
     pub(super) scalars: [bool; 4],
     pub(super) texts: u64,
-    /// Bytes of the longest string, as written.
     pub(super) longest: u64,
     pub(super) arrays: u64,
-    /// Items of all arrays.
     pub(super) items: u64,
     pub(super) item: Option<usize>,
     pub(super) objects: u64,
-    /// Keys of all objects.
     pub(super) keys: u64,
     pub(super) fields: Vec<ShapeField>,
-    /// Values of keys beyond [`KEYS`].
     pub(super) rest: Option<usize>,
-    /// True if an array or object here was too deep to be examined.
     pub(super) hidden: bool,
-    /// Most items of one array, or keys of one object.
     pub(super) most: u64,
     use_of: FieldUse,
 }
 
-/// The use that is made of the values of a field.
+/// The use of a field's values: they are counted, or they tell the kind of the record. A message
+/// tells the kind only if no other field does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum FieldUse {
     #[default]
     None,
-    /// They tell the kind of the record.
     Kind,
-    /// They tell the kind if nothing else does.
     Message,
-    /// They are counted.
     Tally(usize),
 }
 
-/// A key, and the node of its values.
+// A key, and the node of its values.
 #[derive(Debug, Clone)]
 pub(super) struct ShapeField {
     hash: u64,
     pub(super) key: Box<[u8]>,
     pub(super) node: usize,
-    /// True if use is made of its values.
     is_used: bool,
 }
 
-/// The tree of nodes.
+/// The tree of nodes, and the records of trouble that were found on the way.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shape {
     nodes: Vec<ShapeNode>,
     open: Vec<OpenNode>,
-    /// Open brackets without a node.
+    // Open brackets without a node.
     below: u64,
     tallies: Vec<FieldTally>,
-    /// Errors in objects that have not ended: the tally, the rank, and the number of open brackets.
+    // Errors in objects that have not ended: tally, rank, number of open brackets.
     pending: Vec<(usize, u8, usize)>,
-    /// True if use is made of the values of the last key.
     is_used: bool,
-    /// Offset of the block, that of the value that begins in the block, and its line.
+    // Offset of the block; offset in it, and line, of the value that begins.
     base: u64,
     at: u64,
     line: u64,
-    /// True if there was no room for all values.
+    // True if there was no room for all values.
     pub(super) partial: bool,
 }
 
-/// An array or object that has not ended.
 #[derive(Debug, Clone, Copy)]
 struct OpenNode {
     node: usize,
     array: bool,
-    /// The field expected next: objects of one kind have their keys in one order.
+    // Objects of one kind have their keys in one order.
     next: usize,
-    /// The node of the value of the last key.
     value: Option<usize>,
-    /// Items, or keys, that the node had before.
+    // Items, or keys, of the node before this container.
     before: u64,
-    /// Its first byte, and the line of that.
     offset: u64,
     line: u64,
-    /// A hash of what tells the kind of a record, and true if that is more than its message.
+    // A hash of the fields that tell the kind, and true if it is more than a message.
     kind: (u32, bool),
 }
 
@@ -129,13 +119,11 @@ impl Shape {
         }
     }
 
-    /// Returns the items of the arrays at a node, or the keys of its objects.
     fn count(&self, node: usize, array: bool) -> u64 {
         let node = &self.nodes[node];
         if array { node.items } else { node.keys }
     }
 
-    /// Returns the node of the value that begins here.
     #[inline]
     fn place(&mut self) -> Option<usize> {
         if self.below > 0 {
@@ -187,7 +175,7 @@ impl Shape {
 }
 
 impl Events for Shape {
-    /// Longer keys are distinguished by their beginning.
+    // Longer keys are distinguished by their beginning.
     const KEY_BYTES: usize = 64;
     const TEXT_BYTES: usize = WORD_BYTES;
 
@@ -295,13 +283,13 @@ impl Events for Shape {
         }
     }
 
-    /// Frees the memory: the shape is not shown.
+    // The shape is not shown.
     fn broken(&mut self) {
         *self = Self::default();
     }
 }
 
-/// Returns a hash of a key, so that most comparisons are of numbers.
+// A cheap hash, so that most comparisons of keys are of numbers.
 #[inline]
 fn hash(key: &[u8]) -> u64 {
     let (head, tail) = if let (Some(head), Some(tail)) = (key.first_chunk(), key.last_chunk()) {
@@ -313,9 +301,8 @@ fn hash(key: &[u8]) -> u64 {
     head.rotate_left(20) ^ tail ^ key.len() as u64
 }
 
-/// Fields with a tally. Each takes some 1 KB.
+// Each takes some 1 KB.
 const TALLIES: usize = 128;
-/// Errors of the records that have not ended.
 const PENDING: usize = 64;
 
 impl Shape {
@@ -378,13 +365,12 @@ impl Shape {
         }
     }
 
-    /// Notes an error in the innermost object. It is kept when the object ends.
+    // Kept when the innermost object ends.
     fn note(&mut self, tally: usize, rank: Option<u8>) {
         let Some(rank) = rank.filter(|_| self.pending.len() < PENDING) else { return };
         self.pending.push((tally, rank, self.open.len()));
     }
 
-    /// Keeps the errors in the innermost object, which ends.
     fn keep_pending(&mut self) {
         while let Some((tally, rank, depth)) = self.pending.pop() {
             if depth < self.open.len() {
@@ -398,7 +384,7 @@ impl Shape {
         }
     }
 
-    /// Returns the place of the record that has the innermost object: the item of an array, or the
+    /// Returns the position of the record around the innermost object: the item of an array, or the
     /// object itself.
     fn record(&self) -> Option<TroubleRecord> {
         let is_item = |at: usize| at == 0 || self.open[at - 1].array;
@@ -412,7 +398,7 @@ impl Shape {
     }
 }
 
-/// Returns eight bytes of text with zeros in place of digits, and of some other characters.
+// Digits, and some other characters, become zeros.
 #[inline]
 fn without_digits(text: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;

@@ -6,33 +6,32 @@ use crate::materialize::json::roles::TroubleField;
 use crate::materialize::json::scan::Scalar;
 use crate::model::TroubleRecord;
 
-/// Kinds of records of which one is kept.
+// Kinds of records, of which one record each is kept.
 const KINDS: usize = 16;
 
-/// The values of one field.
+/// The values of one field by which records tell of trouble: counts of known words, and the first
+/// record of each kind of error.
 #[derive(Debug, Clone)]
 pub(super) struct FieldTally {
     field: TroubleField,
     counts: Vec<(TroubleWord, u64)>,
-    /// True if a number was not of the kind that was looked for.
+    // True if a number was out of the expected range.
     odd: bool,
     recent: RecentText,
     records: Vec<FirstRecord>,
 }
 
-/// The last text and the word that it is.
+// A cache of the last text: the same one often comes again.
 #[derive(Debug, Clone, Copy, Default)]
 struct RecentText {
-    /// Its bytes: a word fits.
     packed: u128,
     word: Option<TroubleWord>,
 }
 
-/// A record with an error: the first of its kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FirstRecord {
     pub(super) rank: u8,
-    /// A hash of what tells its kind. 0 if nothing does.
+    // A hash of the fields that tell the kind, or 0.
     pub(super) kind: u32,
     pub(super) at: TroubleRecord,
 }
@@ -43,8 +42,8 @@ impl FieldTally {
         Self { field, counts: Vec::new(), odd: false, recent, records: Vec::new() }
     }
 
-    /// Counts a string of `length` bytes that begins with `start`. Returns its rank if it is that
-    /// of an error.
+    /// Counts a string of `length` bytes that begins with `start`. Returns its rank if it tells of
+    /// an error.
     pub(super) fn text(&mut self, start: &[u8], length: u64) -> Option<u8> {
         if !self.field.word || length > WORD_BYTES as u64 || start.len() as u64 != length {
             return None;
@@ -56,7 +55,6 @@ impl FieldTally {
         self.recent.word.and_then(|word| self.count(word))
     }
 
-    /// Counts a value as [`text`](Self::text) does.
     pub(super) fn scalar(&mut self, scalar: Scalar, written: &[u8]) -> Option<u8> {
         let word = match scalar {
             Scalar::Null | Scalar::Float => None,
@@ -102,7 +100,6 @@ impl FieldTally {
         Some(word.rank()).filter(|rank| *rank <= ERROR)
     }
 
-    /// Adds a record with an error.
     pub(super) fn add_record(&mut self, record: FirstRecord) {
         let same = |known: &&mut FirstRecord| known.kind == record.kind && record.kind != 0;
         if let Some(known) = self.records.iter_mut().find(same) {
@@ -118,7 +115,6 @@ impl FieldTally {
         self.records.push(record);
     }
 
-    /// Adds the values of the same field in other records.
     pub(super) fn add(&mut self, other: &Self) {
         self.odd |= other.odd;
         for (word, count) in &other.counts {
@@ -131,8 +127,8 @@ impl FieldTally {
         self.records.sort_by_key(|record| record.at.offset);
     }
 
-    /// Returns the words with their counts, worst first. Numbers count only if all are of the kind
-    /// that was looked for.
+    /// Returns the words with their counts, worst first. Numbers count only if all of them were in
+    /// the expected range.
     pub(super) fn counts(&self) -> Vec<(TroubleWord, u64)> {
         let ranges = [
             TroubleWord::SERVER_ERROR,
@@ -149,13 +145,13 @@ impl FieldTally {
         counts
     }
 
-    /// Returns true if severities are those of `ESLint`.
+    // True if the severities are numbers of `ESLint`.
     pub(super) fn is_lint(&self) -> bool {
         let lint = [TroubleWord::LINT_ERROR, TroubleWord::LINT_WARNING];
         self.counts.iter().any(|(word, _)| lint.contains(word))
     }
 
-    /// Returns the records with errors: the worst first, then what occurs less often.
+    // The worst first, then rare kinds.
     pub(super) fn records(&self) -> Vec<TroubleRecord> {
         let mut records = self.records.clone();
         records.sort_by_key(|record| (record.rank, record.at.times >= OFTEN, record.at.offset));
@@ -163,27 +159,24 @@ impl FieldTally {
     }
 }
 
-/// Records of one kind from which on the others tell more.
+// From this number of records on, a kind counts as frequent.
 const OFTEN: u64 = 3;
 
-/// Bytes of the longest word.
 pub(super) const WORD_BYTES: usize = 16;
-/// The rank from which on a word tells of no trouble by itself.
+// Words of this rank or above tell of no trouble by themselves.
 pub(super) const HARMLESS: u8 = 3;
-/// The last rank of an error.
+// The last rank of an error.
 pub(super) const ERROR: u8 = 1;
 
-/// A word as it is written.
+/// A listed word in the spelling of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TroubleWord {
     index: u8,
     spelling: Spelling,
 }
 
-/// The form in which a word is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Spelling {
-    /// As in the list.
     Listed,
     Lower,
     Upper,
@@ -193,16 +186,16 @@ enum Spelling {
 impl TroubleWord {
     const TRUE: Self = Self::listed(0);
     const FALSE: Self = Self::listed(1);
-    /// A count above 0, and an exit code other than 0.
+    // A count above 0, and an exit code other than 0.
     const SOME: Self = Self::listed(2);
     const NOT_ZERO: Self = Self::listed(3);
     const SERVER_ERROR: Self = Self::listed(4);
     const CLIENT_ERROR: Self = Self::listed(5);
-    /// Levels of pino and bunyan.
+    // Levels of pino and bunyan.
     const FATAL_LEVEL: Self = Self::listed(6);
     const ERROR_LEVEL: Self = Self::listed(7);
     const WARN_LEVEL: Self = Self::listed(8);
-    /// Severities of `ESLint`.
+    // Severities of `ESLint`.
     const LINT_ERROR: Self = Self::listed(9);
     const LINT_WARNING: Self = Self::listed(10);
 
@@ -210,7 +203,6 @@ impl TroubleWord {
         Self { index, spelling: Spelling::Listed }
     }
 
-    /// Returns the word that `text` is, if it is in the list.
     pub(super) fn of(text: &[u8]) -> Option<Self> {
         let (first, length) = (text.first()?, text.len());
         if length > WORD_BYTES || LETTERS[length] & letter(*first) == 0 {
@@ -224,7 +216,6 @@ impl TroubleWord {
         words.into_iter().find(|word| word.text().as_bytes() == text)
     }
 
-    /// Returns the word as it is written.
     pub(super) fn text(self) -> String {
         let word = WORDS[usize::from(self.index)].0;
         match self.spelling {
@@ -235,17 +226,16 @@ impl TroubleWord {
         }
     }
 
-    /// Returns how bad it is: 0 is the worst.
+    // 0 is the worst.
     pub(super) fn rank(self) -> u8 {
         WORDS[usize::from(self.index)].1
     }
 
-    /// Returns true if it stands for several numbers.
     pub(super) fn is_range(self) -> bool {
         matches!(self, Self::SOME | Self::NOT_ZERO | Self::SERVER_ERROR | Self::CLIENT_ERROR)
     }
 
-    /// Returns a condition of jq that holds for `value` if that is this word.
+    // A jq condition that holds if `value` is this word.
     pub(super) fn condition(self, value: &str) -> String {
         match self {
             Self::SOME => format!("({value}|numbers)>0"),
@@ -258,10 +248,10 @@ impl TroubleWord {
     }
 }
 
-/// Values at the start of the list that are no text.
+// The first entries of the list are no texts.
 const NUMBERS: usize = 11;
 
-/// The letters with which words of each length begin, a bit each.
+// First letters of the words of each length, a bit each.
 static LETTERS: [u32; WORD_BYTES + 1] = letters();
 
 const fn letters() -> [u32; WORD_BYTES + 1] {
@@ -275,12 +265,11 @@ const fn letters() -> [u32; WORD_BYTES + 1] {
     letters
 }
 
-/// Returns the bit of a letter, whatever its case.
 const fn letter(byte: u8) -> u32 {
     1 << (byte & 0x1f)
 }
 
-/// The words, each with its rank: fatal, error, warning, harmless.
+// Ranks: 0 fatal, 1 error, 2 warning, 3 harmless.
 const WORDS: [(&str, u8); 72] = [
     ("true", 1),
     ("false", 1),

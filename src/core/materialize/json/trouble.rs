@@ -1,4 +1,4 @@
-//! The fields by which the records of a stream tell of trouble, from its shape.
+//! The fields by which the records of a stream tell of trouble, taken from its shape.
 
 use crate::materialize::json::filter::{
     Projection, ShapePath, best_field, is_map, key_step, merge_fields, record_fields,
@@ -8,40 +8,35 @@ use crate::materialize::json::shape::{Shape, ShapeNode};
 use crate::materialize::json::tally::{FieldTally, HARMLESS, TroubleWord};
 use crate::model::Trouble;
 
-/// Most fields that are reported, and most values of one.
 const REPORTED: usize = 3;
 const COUNTS: usize = 8;
-/// Most values that a filter selects.
 const SELECTED: usize = 3;
-/// Bytes that the results of a filter have, and most results.
+// Bytes of all results of a filter, and the number of results, at most.
 pub(super) const RESULT_BYTES: u64 = 1900;
 pub(super) const RESULTS: u64 = 10;
-/// Levels of the tree that are searched.
 const LEVELS: usize = 24;
 
-/// A field that tells of trouble: the values at all nodes with one path.
+/// A field that tells of trouble: the values at all nodes with one path. `records` are the record
+/// that has the field, and the record around it; `others` are its records at other nodes. `mixed`
+/// is true if some of them are no objects.
 struct TroubleGroup<'s> {
     path: ShapePath,
-    /// The record that has the field, and the one outside of it.
     records: [Option<&'s ShapeNode>; 2],
-    /// Records at other nodes.
     others: Vec<&'s ShapeNode>,
     tally: FieldTally,
     of: u64,
-    /// True if some of the records are no objects.
     mixed: bool,
     worst: u8,
     has_message: bool,
 }
 
-/// Fields by path.
 struct TroubleSearch<'s> {
     shape: &'s Shape,
     groups: Vec<TroubleGroup<'s>>,
 }
 
 /// Returns the fields that tell of trouble, worst first, and a filter that selects the records with
-/// the worst values of the first one. If `lines`, each line is a record.
+/// the worst values of the first field. With `lines`, each line is a record.
 pub(super) fn of(shape: &Shape, lines: bool) -> (Vec<Trouble>, Option<String>) {
     let mut search = TroubleSearch { shape, groups: Vec::new() };
     if let Some(root) = shape.root() {
@@ -129,7 +124,6 @@ impl<'s> TroubleSearch<'s> {
 }
 
 impl TroubleGroup<'_> {
-    /// Sets what the order depends on.
     fn judge(&mut self, shape: &Shape) {
         let fields = self.records[0].map(|node| record_fields(shape, node)).unwrap_or_default();
         let of_lint = !self.tally.is_lint() || best_field(&fields, FieldRole::Kind).is_some();
@@ -149,7 +143,7 @@ impl TroubleGroup<'_> {
         }
     }
 
-    /// Returns `-c -m10 .[]|select(.errorCount>0)|{filePath,errorCount}`.
+    // `-c -m10 .[]|select(.errorCount>0)|{filePath,errorCount}`
     fn filter(&self, shape: &Shape, lines: bool) -> String {
         let [mut inner, outer] = self
             .records
@@ -180,25 +174,23 @@ impl TroubleGroup<'_> {
         format!("-c -m{most} {program}")
     }
 
-    /// Returns true if some values on the path may be of other kinds.
+    // True if some values on the path may be of another kind.
     fn is_vague(&self) -> bool {
         let is_mixed = |node: &ShapeNode| node.objects < node.seen;
         self.mixed || self.path.is_vague() || self.records[1].is_some_and(is_mixed)
     }
 
-    /// Returns the values that the filter selects.
     fn selected(&self) -> Vec<TroubleWord> {
         let counts = self.tally.counts();
         let worst = counts.iter().filter(|(word, _)| word.rank() == self.worst);
         worst.take(SELECTED).map(|(word, _)| *word).collect()
     }
 
-    /// Returns true if all records that the filter selects have the same value.
     fn selects_one(&self) -> bool {
         matches!(self.selected().as_slice(), [word] if !word.is_range())
     }
 
-    /// Returns `select(.severity=="CRITICAL")`.
+    // `select(.severity=="CRITICAL")`
     fn condition(&self) -> String {
         let value = self.path.field();
         let value = if value.is_empty() { "." } else { value };

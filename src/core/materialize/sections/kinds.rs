@@ -7,30 +7,27 @@ use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use crate::model::{Section, Sections};
 
-/// The position of a line that begins a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HeadingPosition {
     Anywhere,
-    /// Below a blank line, or the first line.
+    // Below a blank line, or the first line.
     Apart,
-    /// The first line.
     First,
 }
 
-/// The number of kinds of sections, which are numbered from the most telling one.
+// Kinds are numbered from the most telling one.
 pub(super) const KINDS: usize = 18;
 
-/// A line that divides an output.
+/// A line that divides an output: the first line of a section of a kind, with the range of its name
+/// in the line, or the last line of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Heading {
-    /// It begins a section of a kind. The range is that of its name in the line.
     Begins(usize, Range<usize>),
-    /// It is the last line of a section of a kind.
     Ends(usize),
 }
 
-/// The rules: kind, position and pattern. The first group of the pattern is the section's name. If
-/// there is none, the line ends a section.
+/// The rules: kind, position and pattern. The first group of the pattern is the section's name.
+/// Without a group, the line ends a section.
 ///
 /// Only lines that begin with one of [`FRAGMENTS`] are matched.
 const RULES: [(usize, HeadingPosition, &str); 31] = [
@@ -80,7 +77,6 @@ const RULES: [(usize, HeadingPosition, &str); 31] = [
     (17, HeadingPosition::Anywhere, r"^COPY ([\w.]+) .*FROM stdin;$"),
 ];
 
-/// The beginnings of lines that are matched.
 pub(super) const FRAGMENTS: [&str; 40] = [
     "commit ",
     "diff -",
@@ -124,7 +120,6 @@ pub(super) const FRAGMENTS: [&str; 40] = [
     "COPY ",
 ];
 
-/// Returns how a line divides the output, if it does.
 pub(super) fn heading(line: &[u8], apart: bool, first: bool) -> Option<Heading> {
     let allowed = |position: HeadingPosition| match position {
         HeadingPosition::Anywhere => true,
@@ -153,29 +148,26 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     RULES.iter().map(|(.., text)| pattern(text).expect("a pattern of this file")).collect()
 });
 
-/// The first sections that are kept.
+// The first sections, and the largest others, are kept.
 const FIRST: usize = 16;
-/// The largest of the other sections that are kept.
 const LARGEST: usize = 16;
-/// The fewest lines of a section on average: shorter ones are little more than their headings.
+// Least average length of sections: shorter ones are little more than their headings.
 const LINES: u64 = 3;
 
-/// The sections of one kind.
+/// The sections of one kind, in bounded memory. `open` is the last section, which has not ended;
+/// `short` counts sections of one line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SectionGroup {
     pub(super) count: u64,
-    /// The line of the first section.
     start: u64,
-    /// Sections of one line.
     short: u64,
     first: Vec<Section>,
     largest: Vec<Section>,
-    /// The last section, whose end is not known.
     open: Option<Section>,
 }
 
 impl SectionGroup {
-    /// Begins a section, which ends the open one.
+    // Ends the open section.
     pub(super) fn begin(&mut self, section: Section) {
         if self.count == 0 {
             self.start = section.line;
@@ -185,7 +177,6 @@ impl SectionGroup {
         self.open = Some(section);
     }
 
-    /// Ends the open section with the line `last`.
     pub(super) fn end(&mut self, last: u64) {
         let Some(mut section) = self.open.take() else { return };
         section.last = last.max(section.line);
@@ -210,7 +201,6 @@ impl SectionGroup {
             && 2 * self.short <= self.count
     }
 
-    /// Returns the group after its last section has ended, in an output of `lines` lines.
     pub(super) fn ended(&self, lines: u64) -> Self {
         let mut ended = self.clone();
         ended.end(lines);

@@ -1,8 +1,8 @@
-//! Sections that show only over several lines: those of manual pages, of underlined headings and of
-//! listings, the files of search results; and the statuses of access logs.
+//! Sections that show only over several lines: in manual pages, under underlined headings, in
+//! directory listings and in search results. Also the statuses of access logs.
 //!
-//! After the first lines of an output that has no results or entries, only the beginnings of
-//! paragraphs are looked at.
+//! After the first lines of an output that has no search results or log entries, only the
+//! beginnings of paragraphs are examined.
 
 use std::sync::LazyLock;
 
@@ -12,18 +12,16 @@ use crate::materialize::block::OpenLine;
 use crate::materialize::sections::kinds::SectionGroup;
 use crate::model::{Section, Sections};
 
-/// Bytes of a line that are examined.
 const LINE_BYTES: usize = 256;
-/// Bytes of the longest heading.
 const HEADING_BYTES: usize = 80;
-/// Lines after which it is judged whether an output is of search results.
+// After this many lines, an output counts as search results, or as an access log, or as neither.
 const JUDGED: u64 = 64;
-/// Bytes by which the line under a heading may be longer or shorter.
+// The line under a heading may be up to two bytes shorter or longer.
 const UNDERLINE: usize = 3;
 
 static BLANK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\n\n"));
 
-/// The kinds of sections, the most telling first.
+// The most telling first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OutlineKind {
     Listing,
@@ -34,22 +32,19 @@ enum OutlineKind {
 
 const KINDS: usize = 4;
 
-/// Finds sections, line by line.
+/// Finds sections, line by line. `inside` is true unless the last line was blank, `returns` if
+/// lines end with a carriage return, judged by the first ones.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OutlineDetector {
     open: OpenLine<LINE_BYTES>,
     found: [SectionGroup; KINDS],
-    /// True if the last line was not blank.
     inside: bool,
-    /// The last line, if it may be a heading.
     heading: Option<PossibleHeading>,
-    /// True if lines end with a carriage return, judged by the first ones.
     returns: bool,
     search: SearchResults,
     statuses: Statuses,
 }
 
-/// A short line below a blank line.
 #[derive(Debug, Clone)]
 struct PossibleHeading {
     line: u64,
@@ -57,21 +52,18 @@ struct PossibleHeading {
     text: Vec<u8>,
 }
 
-/// The files of search results, each with its lines.
 #[derive(Debug, Clone, Default)]
 struct SearchResults {
     lines: u64,
     results: u64,
-    /// True if the output is another one.
+    // The output is no list of search results.
     is_off: bool,
     path: Vec<u8>,
     files: SectionGroup,
 }
 
-/// The findings on an output.
 pub(super) struct OutlineFindings {
     pub(super) sections: Sections,
-    /// True if the sections are the files of search results.
     pub(super) is_search: bool,
     pub(super) statuses: Vec<(u16, u64)>,
 }
@@ -89,8 +81,8 @@ impl OutlineDetector {
         self.open.push(rest);
     }
 
-    /// Skips whole lines that change nothing: those of a paragraph, but for its first two. Returns
-    /// their bytes.
+    /// Skips whole lines that change nothing: all lines of a paragraph but its first two. Returns
+    /// the number of skipped bytes.
     fn skipped(&mut self, bytes: &[u8]) -> usize {
         let is_off = self.search.is_off && self.statuses.is_off && self.open.lines >= JUDGED;
         let inside = self.inside && self.heading.is_none() && self.open.is_empty();
@@ -132,7 +124,6 @@ impl OutlineDetector {
         self.open = open;
     }
 
-    /// Takes a line of `length` bytes that begins with `line`.
     fn line(&mut self, line: &[u8], length: usize, number: u64, offset: u64) {
         let cut = line.len() < length;
         self.returns |= number <= JUDGED && line.ends_with(b"\r");
@@ -149,7 +140,7 @@ impl OutlineDetector {
         }
     }
 
-    /// Decides about a possible heading by the line below it.
+    // The line below decides about a possible heading.
     fn take_heading(&mut self, below: Option<&[u8]>) {
         let Some(heading) = self.heading.take() else { return };
         let Some((kind, length)) = heading.kind(below.unwrap_or_default()) else { return };
@@ -160,7 +151,6 @@ impl OutlineDetector {
 }
 
 impl PossibleHeading {
-    /// Returns the kind of the heading, and the bytes of its name.
     fn kind(&self, below: &[u8]) -> Option<(OutlineKind, usize)> {
         let text = self.text.as_slice();
         let all = text.len();
@@ -179,7 +169,7 @@ impl PossibleHeading {
     }
 }
 
-/// Returns true for a line under or above a heading: `=====`.
+// `=====`, under or above a heading.
 fn is_rule(line: &[u8]) -> bool {
     let Some(first) = line.first().filter(|first| matches!(first, b'=' | b'-' | b'~' | b'^'))
     else {
@@ -188,14 +178,14 @@ fn is_rule(line: &[u8]) -> bool {
     line.len() >= 3 && line.iter().all(|byte| byte == first)
 }
 
-/// Returns true for `SEE ALSO`.
+// `SEE ALSO`
 fn is_capital(text: &[u8]) -> bool {
     let part =
         |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b" -/,&".contains(byte);
     text.len() >= 3 && text[0].is_ascii_uppercase() && text.iter().all(part)
 }
 
-/// Returns true for `2.1 Results`.
+// `2.1 Results`
 fn is_numbered(text: &[u8]) -> bool {
     let number = text.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
     let title = text[number..].trim_ascii_start();
@@ -225,14 +215,14 @@ impl SearchResults {
         }
     }
 
-    /// Returns the files if nearly all lines are results.
+    // Only if nearly all lines are results.
     fn finish(&self, lines: u64) -> Option<Sections> {
         let most = 10 * self.results >= 9 * self.lines && self.files.count >= 2;
         (most && !self.is_off).then(|| self.files.ended(lines).into_sections())
     }
 }
 
-/// Returns the path in `src/a.rs:12:text`.
+// The path in `src/a.rs:12:text`.
 fn path(line: &[u8]) -> Option<&[u8]> {
     let end = memchr::memchr(b':', line)?;
     let (path, rest) = (&line[..end], &line[end + 1..]);
@@ -242,17 +232,15 @@ fn path(line: &[u8]) -> Option<&[u8]> {
     (is_path && digits > 0 && rest.get(digits) == Some(&b':')).then_some(path)
 }
 
-/// The fewest entries of an access log.
 const FEWEST: u64 = 10;
-/// Most statuses.
 const STATUSES: usize = 24;
 
-/// Counts the statuses in the lines of an access log.
+// The statuses in the lines of an access log.
 #[derive(Debug, Clone, Default)]
 struct Statuses {
     lines: u64,
     entries: u64,
-    /// True if the output is another one.
+    // The output is no access log.
     pub(super) is_off: bool,
     counts: Vec<(u16, u64)>,
 }
@@ -273,7 +261,7 @@ impl Statuses {
         }
     }
 
-    /// Returns the statuses with their counts, in order, if most lines are entries.
+    // Only if most lines are entries.
     pub(super) fn finish(&self) -> Vec<(u16, u64)> {
         let mut counts = self.counts.clone();
         counts.sort_unstable();
@@ -282,7 +270,7 @@ impl Statuses {
     }
 }
 
-/// Returns the number in `... "GET / HTTP/1.1" 200 ...`.
+// The number in `... "GET / HTTP/1.1" 200 ...`.
 fn status(line: &[u8]) -> Option<u16> {
     let after = PROTOCOL.find(line)? + PROTOCOL.needle().len();
     let rest = &line[after..];
