@@ -1,4 +1,4 @@
-//! Who may come in: hosts, origins, the token.
+//! The gate: hosts, origins, the token and its cookie, and the headers of every answer.
 //!
 //! A page in a browser can send requests to this machine, under a name of its own that it lets point
 //! here. So only addresses and known names are hosts, a request that a page of another origin makes
@@ -7,13 +7,13 @@
 use std::net::IpAddr;
 
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, Method, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use blake3::Hash;
 use uuid::Uuid;
 
 use crate::address::without_parameter;
-use crate::assets;
 use crate::error::WebError;
+use crate::shell::is_asset;
 
 /// The parameter that has the token.
 const TOKEN: &str = "token";
@@ -23,7 +23,7 @@ const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// The rules.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct AccessGate {
     names: Vec<String>,
     token: Hash,
     cookie_name: String,
@@ -34,13 +34,13 @@ pub(super) struct Gate {
 
 /// How a request comes in.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum AccessDecision {
     /// It gets what it asks for, as anybody does.
     Public,
     /// It has the cookie, and gets what it asks for.
     Admitted,
     /// It has the token: it gets the cookie, and is sent to the same address without the token.
-    Welcomed {
+    LoggedIn {
         /// The address.
         to: String,
         /// The header that sets the cookie.
@@ -56,7 +56,7 @@ pub fn new_token() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-impl Gate {
+impl AccessGate {
     /// `names` are the hosts that are known beside addresses; `port` tells the cookies of several
     /// pages apart, as browsers send them to every port.
     pub(super) fn new(names: Vec<String>, token: &str, port: u16) -> Self {
@@ -77,15 +77,15 @@ impl Gate {
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<Entry, WebError> {
+    ) -> Result<AccessDecision, WebError> {
         let host = self.host(headers)?;
         check_origin(headers, &host)?;
         let from_elsewhere = check_site(headers)?;
         if method != Method::GET && method != Method::HEAD {
             return Err(WebError::Method);
         }
-        if assets::is_asset(uri.path()) && !self.has_cookie(headers) {
-            return Ok(Entry::Public);
+        if is_asset(uri.path()) && !self.has_cookie(headers) {
+            return Ok(AccessDecision::Public);
         }
         let (rest, token) = without_parameter(uri.query().unwrap_or(""), TOKEN);
         if let Some(token) = token {
@@ -95,7 +95,7 @@ impl Gate {
             let mark = if rest.is_empty() { "" } else { "?" };
             // A path that begins with two slashes would name another host.
             let path = uri.path().trim_start_matches('/');
-            return Ok(Entry::Welcomed {
+            return Ok(AccessDecision::LoggedIn {
                 to: format!("/{path}{mark}{rest}"),
                 cookie: format!(
                     "{}={}; HttpOnly; SameSite=Strict; Path=/",
@@ -104,7 +104,7 @@ impl Gate {
                 from_elsewhere,
             });
         }
-        if self.has_cookie(headers) { Ok(Entry::Admitted) } else { Err(WebError::NoToken) }
+        if self.has_cookie(headers) { Ok(AccessDecision::Admitted) } else { Err(WebError::NoToken) }
     }
 
     fn host(&self, headers: &HeaderMap) -> Result<String, WebError> {
@@ -172,21 +172,48 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>
         .ok_or_else(|| WebError::Bad(format!("the header {name} comes twice, or is not ASCII")))
 }
 
+/// Nothing from elsewhere, no script in the page, nobody who embeds it.
+const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'self'; \
+                      frame-ancestors 'none'; object-src 'none'";
+
+/// The headers and their values.
+const ALWAYS: &[(&str, &str)] = &[
+    ("content-security-policy", POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("x-frame-options", "DENY"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cache-control", "no-store"),
+];
+
+/// Adds the headers that an answer does not have yet.
+pub(super) fn add_headers(headers: &mut HeaderMap) {
+    for (name, value) in ALWAYS {
+        headers.entry(HeaderName::from_static(name)).or_insert(HeaderValue::from_static(value));
+    }
+}
+
 #[cfg(test)]
 mod tests {
+
     use super::*;
 
     const PORT: u16 = 8080;
 
-    fn gate() -> Gate {
-        Gate::new(vec!["box".to_owned()], "the-token", PORT)
+    fn gate() -> AccessGate {
+        AccessGate::new(vec!["box".to_owned()], "the-token", PORT)
     }
 
-    fn check(uri: &str, headers: &[(&str, &str)]) -> Result<Entry, u16> {
+    fn check(uri: &str, headers: &[(&str, &str)]) -> Result<AccessDecision, u16> {
         check_method(&Method::GET, uri, headers)
     }
 
-    fn check_method(method: &Method, uri: &str, headers: &[(&str, &str)]) -> Result<Entry, u16> {
+    fn check_method(
+        method: &Method,
+        uri: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<AccessDecision, u16> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
@@ -203,21 +230,23 @@ mod tests {
     fn the_token_is_changed_for_a_cookie() {
         let host = ("host", "127.0.0.1:8080");
         let welcomed = check("/c/c7?token=the-token&line=3", &[host]).unwrap();
-        let Entry::Welcomed { to, cookie: set, .. } = welcomed else { panic!("{welcomed:?}") };
+        let AccessDecision::LoggedIn { to, cookie: set, .. } = welcomed else {
+            panic!("{welcomed:?}")
+        };
         assert_eq!(to, "/c/c7?line=3");
         assert!(set.ends_with("; HttpOnly; SameSite=Strict; Path=/"));
         assert!(!set.contains("the-token"));
-        assert_eq!(check("/", &[host, ("cookie", &cookie())]), Ok(Entry::Admitted));
+        assert_eq!(check("/", &[host, ("cookie", &cookie())]), Ok(AccessDecision::Admitted));
         for uri in ["/", "/?token=other", "/?token=", "/?tokens=the-token"] {
             assert_eq!(check(uri, &[host]), Err(401), "{uri}");
         }
         assert_eq!(check("/", &[host, ("cookie", "ctxfs-8080=the-token")]), Err(401));
-        assert_eq!(check("/static/page.css", &[host]), Ok(Entry::Public));
+        assert_eq!(check("/static/page.css", &[host]), Ok(AccessDecision::Public));
         let with_cookie = check("/static/page.css", &[host, ("cookie", &cookie())]);
-        assert_eq!(with_cookie, Ok(Entry::Admitted));
+        assert_eq!(with_cookie, Ok(AccessDecision::Admitted));
         let slashes = check("//evil.example/?token=the-token", &[host]).unwrap();
         assert!(
-            matches!(slashes, Entry::Welcomed { to, from_elsewhere: false, .. } if to == "/evil.example/")
+            matches!(slashes, AccessDecision::LoggedIn { to, from_elsewhere: false, .. } if to == "/evil.example/")
         );
     }
 
@@ -226,7 +255,7 @@ mod tests {
         let cookie = cookie();
         let with = |host| check("/", &[("host", host), ("cookie", &cookie)]);
         for host in ["127.0.0.1:8080", "localhost", "LOCALHOST:1", "[::1]:80", "BOX:9"] {
-            assert_eq!(with(host), Ok(Entry::Admitted), "{host}");
+            assert_eq!(with(host), Ok(AccessDecision::Admitted), "{host}");
         }
         for host in [
             "evil.example",
@@ -253,7 +282,7 @@ mod tests {
             headers.extend(more);
             check("/", &headers)
         };
-        assert_eq!(with(&[("origin", "http://127.0.0.1:8080")]), Ok(Entry::Admitted));
+        assert_eq!(with(&[("origin", "http://127.0.0.1:8080")]), Ok(AccessDecision::Admitted));
         for origin in [
             "null",
             "http://127.0.0.1:9",
@@ -277,7 +306,7 @@ mod tests {
             ("sec-fetch-mode", "navigate"),
             ("sec-fetch-dest", "document"),
         ];
-        assert_eq!(with(&link), Ok(Entry::Admitted));
+        assert_eq!(with(&link), Ok(AccessDecision::Admitted));
     }
 
     #[test]
@@ -286,6 +315,16 @@ mod tests {
         for method in [Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
             assert_eq!(check_method(&method, "/", &headers), Err(405), "{method}");
         }
-        assert_eq!(check_method(&Method::HEAD, "/", &headers), Ok(Entry::Admitted));
+        assert_eq!(check_method(&Method::HEAD, "/", &headers), Ok(AccessDecision::Admitted));
+    }
+
+    #[test]
+    fn an_answer_keeps_what_it_says_itself() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        add_headers(&mut headers);
+        assert_eq!(headers[header::CACHE_CONTROL], "no-cache");
+        assert_eq!(headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
+        assert!(!POLICY.contains("unsafe"));
     }
 }

@@ -5,25 +5,22 @@
 //! page shows what is known so far and says how much that is. These lists ask no other host: there
 //! would be a request for each conversation.
 
-mod named;
-mod outputs;
-mod row;
+mod rows;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::catalog::named::NamedOutputs;
 use crate::error::WebError;
 use ctxfs_core::model::Component;
-use ctxfs_engine::Engine;
 use ctxfs_engine::worker::Worker;
+use ctxfs_engine::{Engine, MessageRange};
+use ctxfs_store::message::MessageEntry;
 
-pub(super) use outputs::{OutputRow, Outputs};
-pub(super) use row::ConversationRow;
+pub(super) use crate::catalog::rows::{ConversationRow, OutputList, OutputRow};
 
 /// The time for which the list is kept fresh after somebody looked at it.
 const WATCHED: Duration = Duration::from_secs(30);
@@ -37,7 +34,7 @@ const KEPT: usize = 16;
 const KEPT_OUTPUTS: usize = 250_000;
 
 /// The lists.
-pub(super) struct Catalog {
+pub(super) struct PageCatalog {
     engine: Arc<Engine>,
     state: Mutex<CatalogState>,
     changed: Condvar,
@@ -47,7 +44,7 @@ pub(super) struct Catalog {
 }
 
 /// A conversation, the number of its state, and its outputs then.
-type KeptOutputs = (Component, u64, Instant, Arc<Outputs>);
+type KeptOutputs = (Component, u64, Instant, Arc<OutputList>);
 
 #[derive(Default)]
 struct CatalogState {
@@ -71,7 +68,7 @@ struct KnownRow {
 }
 
 /// The conversations as far as they are known.
-pub(super) struct Listed {
+pub(super) struct ListedConversations {
     /// Those used last come first.
     pub(super) rows: Arc<Vec<Arc<ConversationRow>>>,
     /// The conversations that there are.
@@ -80,7 +77,7 @@ pub(super) struct Listed {
     pub(super) is_complete: bool,
 }
 
-impl Catalog {
+impl PageCatalog {
     pub(super) fn new(engine: Arc<Engine>) -> Arc<Self> {
         Arc::new(Self {
             engine,
@@ -107,14 +104,14 @@ impl Catalog {
     }
 
     /// Returns the conversations. Waits for at most `patience` until all are known.
-    pub(super) fn conversations(&self, patience: Duration) -> Listed {
+    pub(super) fn conversations(&self, patience: Duration) -> ListedConversations {
         let until = Instant::now() + patience;
         let mut state = self.state.lock();
         state.wanted = Some(Instant::now());
         self.changed.notify_all();
         while !state.is_complete && !self.changed.wait_until(&mut state, until).timed_out() {}
         let CatalogState { sorted, total, is_complete, .. } = &*state;
-        Listed { rows: Arc::clone(sorted), total: *total, is_complete: *is_complete }
+        ListedConversations { rows: Arc::clone(sorted), total: *total, is_complete: *is_complete }
     }
 
     /// Returns the conversations that only other hosts have, as far as they are known. Waits a
@@ -141,12 +138,12 @@ impl Catalog {
     }
 
     /// Returns the outputs of a conversation, as they are now.
-    pub(super) fn outputs(&self, id: &Component) -> Result<Arc<Outputs>, WebError> {
+    pub(super) fn outputs(&self, id: &Component) -> Result<Arc<OutputList>, WebError> {
         let number = self.engine.conversation(id)?.state_number()?;
         if let Some(known) = self.known_outputs(id, number) {
             return Ok(known);
         }
-        let outputs = Arc::new(Outputs::list(&self.engine, id)?);
+        let outputs = Arc::new(OutputList::list(&self.engine, id)?);
         let mut kept = self.outputs.lock();
         kept.retain(|(other, ..)| other != id);
         kept.push_back((id.clone(), number, Instant::now(), Arc::clone(&outputs)));
@@ -164,7 +161,7 @@ impl Catalog {
         self.named.unnamed(&self.engine, id, &self.outputs(id)?.rows)
     }
 
-    fn known_outputs(&self, id: &Component, number: u64) -> Option<Arc<Outputs>> {
+    fn known_outputs(&self, id: &Component, number: u64) -> Option<Arc<OutputList>> {
         let kept = self.outputs.lock();
         let (.., at, outputs) = kept.iter().find(|(other, n, ..)| other == id && *n == number)?;
         let is_fresh = !outputs.is_live() || at.elapsed() < LIVE;
@@ -246,8 +243,81 @@ impl Catalog {
     }
 }
 
-impl std::fmt::Debug for Catalog {
+impl std::fmt::Debug for PageCatalog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Catalog").finish_non_exhaustive()
+    }
+}
+
+/// Messages that are read at a time, and the time for reading on.
+const MESSAGES: usize = 500;
+const PATIENCE: Duration = Duration::from_millis(500);
+/// The conversations whose names are kept, and the names of one. A longer name is kept for none.
+const KEPT_NAMED: usize = 8;
+const NAMES: usize = 200_000;
+const LONGEST: usize = 512;
+
+/// What the messages of some conversations name.
+#[derive(Debug, Default)]
+pub(super) struct NamedOutputs(Mutex<VecDeque<(Component, ReadNames)>>);
+
+#[derive(Debug, Default)]
+struct ReadNames {
+    /// Paths of outputs and ids of calls.
+    names: HashSet<String>,
+    /// The bytes of the log that were read.
+    read: u64,
+}
+
+impl NamedOutputs {
+    /// Returns the rows that no message of the conversation `id` names, as far as the log could be
+    /// read in a moment; the next look goes on from there.
+    pub(super) fn unnamed(
+        &self,
+        engine: &Engine,
+        id: &Component,
+        rows: &[OutputRow],
+    ) -> Result<Vec<OutputRow>, WebError> {
+        let known = {
+            let mut kept = self.0.lock();
+            let at = kept.iter().position(|(other, _)| other == id);
+            at.and_then(|at| kept.remove(at)).map(|(_, names)| names)
+        };
+        let mut names = known.unwrap_or_default();
+        names.read_on(engine, id)?;
+        let is_named =
+            |row: &&OutputRow| names.names.contains(&row.path) || names.names.contains(&row.call);
+        let unnamed = rows.iter().filter(|row| !is_named(row)).cloned().collect();
+        let mut kept = self.0.lock();
+        kept.push_back((id.clone(), names));
+        while kept.len() > KEPT_NAMED {
+            kept.pop_front();
+        }
+        Ok(unnamed)
+    }
+}
+
+impl ReadNames {
+    fn read_on(&mut self, engine: &Engine, id: &Component) -> Result<(), WebError> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until && self.names.len() < NAMES {
+            let page = engine.messages(id, MessageRange::From(self.read), MESSAGES)?;
+            if page.end < self.read {
+                // The log is another one.
+                *self = Self::default();
+                continue;
+            }
+            if page.messages.is_empty() {
+                return Ok(());
+            }
+            self.read = page.end;
+            for logged in &page.messages {
+                let path = logged.output.as_ref().map(|(path, _)| path.to_text());
+                let call = logged.message.as_ref().ok().map(MessageEntry::call_id);
+                let names = path.into_iter().chain(call);
+                self.names.extend(names.filter(|name| !name.is_empty() && name.len() <= LONGEST));
+            }
+        }
+        Ok(())
     }
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use crate::catalog::{ConversationRow, Listed, OutputRow};
+use crate::catalog::{ConversationRow, ListedConversations, OutputRow};
 use crate::error::WebError;
 use crate::site::Site;
 use crate::table::{Column, Order};
 use crate::work::Sink;
-use crate::{address, quantity, shell, shown, table};
+use crate::{address, display, shell, table};
 use ctxfs_core::materialize::strip_escapes;
 use ctxfs_core::model::Component;
 use ctxfs_engine::Look;
@@ -51,13 +51,13 @@ pub(super) struct FrontQuery {
 /// Writes the page, or its table alone.
 pub(super) fn write(site: &Arc<Site>, query: &FrontQuery, sink: &mut Sink) -> Result<(), WebError> {
     if query.part == "table" {
-        let known = Known::of(site);
+        let known = FrontLists::of(site);
         return sink.write(list(&known, query).into_string());
     }
     sink.write(shell::head("conversations", "Conversations", &[]))?;
     sink.write(html! { h1 { "Conversations" } }.into_string())?;
     sink.flush()?;
-    let known = Known::of(site);
+    let known = FrontLists::of(site);
     sink.write(last(site, &known.listed.rows).into_string())?;
     sink.write(filter(query).into_string())?;
     sink.write(list(&known, query).into_string())?;
@@ -65,16 +65,16 @@ pub(super) fn write(site: &Arc<Site>, query: &FrontQuery, sink: &mut Sink) -> Re
 }
 
 /// The conversations, as far as they are known.
-struct Known {
+struct FrontLists {
     /// Those that are here.
-    listed: Listed,
+    listed: ListedConversations,
     /// Those that only other hosts have.
     elsewhere: Vec<ConversationRow>,
     /// Why other hosts cannot be asked.
     trouble: Option<String>,
 }
 
-impl Known {
+impl FrontLists {
     fn of(site: &Arc<Site>) -> Self {
         let elsewhere = site.catalog.elsewhere();
         let listed = site.catalog.conversations(PATIENCE);
@@ -100,9 +100,9 @@ fn last(site: &Arc<Site>, rows: &[Arc<ConversationRow>]) -> Markup {
         section #last aria-labelledby="last-title" {
             h2 #last-title { "Last used" }
             p {
-                a #last-conversation href=(address::conversation(&newest.id)) { (shown::text(&newest.name)) }
-                " " (quantity::time(newest.used))
-                ", " (quantity::counted(newest.outputs, "output"))
+                a #last-conversation href=(address::conversation(&newest.id)) { (display::text(&newest.name)) }
+                " " (display::time(newest.used))
+                ", " (display::counted(newest.outputs, "output"))
                 @if newest.live > 0 { ", " (newest.live) " being written" }
             }
             @if let Some((row, failure)) = failed { (failed_call(site, &row.id, failure)) }
@@ -124,14 +124,14 @@ fn failed_call(site: &Arc<Site>, id: &Component, row: &OutputRow) -> Markup {
                 (tool(row)) " "
                 @if let Some(code) = row.exit { "exit " (code) " " }
                 @if row.is_incomplete { "incomplete " }
-                (quantity::time(row.modified))
-                " in " a href=(address::conversation(id)) { (shown::text(&id.to_text())) }
+                (display::time(row.modified))
+                " in " a href=(address::conversation(id)) { (display::text(&id.to_text())) }
             }
             p {
                 a #last-failure-line href=(to) {
                     @match &why {
                         Some((line, text)) => {
-                            span.number { (line) } " " code { (shown::text(text)) }
+                            span.number { (line) } " " code { (display::text(text)) }
                         }
                         None => "The end of its output",
                     }
@@ -173,8 +173,8 @@ fn counted_offset(look: &Look, line: u64) -> Option<u64> {
 }
 
 /// Returns the table with its pager.
-fn list(known: &Known, query: &FrontQuery) -> Markup {
-    let Known { listed, elsewhere, trouble } = known;
+fn list(known: &FrontLists, query: &FrontQuery) -> Markup {
+    let FrontLists { listed, elsewhere, trouble } = known;
     let order = Order::asked(COLUMNS, &query.sort, &query.order, "used");
     let wanted = query.q.to_lowercase();
     let mut rows: Vec<&ConversationRow> =
@@ -190,12 +190,12 @@ fn list(known: &Known, query: &FrontQuery) -> Markup {
     html! {
         div #list data-found=(rows.len()) {
             @if let Some(why) = trouble {
-                p.notice { "What other hosts did may be missing: " (shown::text(why)) }
+                p.notice { "What other hosts did may be missing: " (display::text(why)) }
             }
             @if !listed.is_complete {
                 p.notice {
-                    "Still listing: " (quantity::grouped(listed.rows.len() as u64)) " of "
-                    (quantity::grouped(listed.total as u64)) " conversations so far."
+                    "Still listing: " (display::grouped(listed.rows.len() as u64)) " of "
+                    (display::grouped(listed.total as u64)) " conversations so far."
                 }
             }
             div.scrolls role="region" aria-label="Table of conversations" tabindex="0" {
@@ -213,8 +213,8 @@ fn list(known: &Known, query: &FrontQuery) -> Markup {
 }
 
 fn caption(total: usize, found: usize) -> String {
-    let all = quantity::counted(total as u64, "conversation");
-    if found == total { all } else { format!("{} of {all}", quantity::grouped(found as u64)) }
+    let all = display::counted(total as u64, "conversation");
+    if found == total { all } else { format!("{} of {all}", display::grouped(found as u64)) }
 }
 
 fn line(row: &ConversationRow) -> Markup {
@@ -223,17 +223,17 @@ fn line(row: &ConversationRow) -> Markup {
     }
     html! {
         tr data-conversation=(row.name) {
-            th scope="row" { a href=(address::conversation(&row.id)) { (shown::text(&row.name)) } }
-            td { (quantity::time(row.used)) }
+            th scope="row" { a href=(address::conversation(&row.id)) { (display::text(&row.name)) } }
+            td { (display::time(row.used)) }
             td.number {
-                (quantity::grouped(row.outputs))
+                (display::grouped(row.outputs))
                 @if row.live > 0 { " " span.live { (row.live) " live" } }
             }
-            td.number { (quantity::size(row.bytes)) }
-            td.number { (quantity::grouped(row.stored)) }
-            td.number { (quantity::grouped(row.handed)) }
-            td.number { (quantity::signed(row.saved)) }
-            td.number { span .failed[row.errors > 0] { (quantity::grouped(row.errors)) } }
+            td.number { (display::size(row.bytes)) }
+            td.number { (display::grouped(row.stored)) }
+            td.number { (display::grouped(row.handed)) }
+            td.number { (display::signed(row.saved)) }
+            td.number { span .failed[row.errors > 0] { (display::grouped(row.errors)) } }
         }
     }
 }
@@ -242,7 +242,7 @@ fn line(row: &ConversationRow) -> Markup {
 fn line_elsewhere(row: &ConversationRow) -> Markup {
     html! {
         tr data-conversation=(row.name) {
-            th scope="row" { a href=(address::conversation(&row.id)) { (shown::text(&row.name)) } }
+            th scope="row" { a href=(address::conversation(&row.id)) { (display::text(&row.name)) } }
             td.faint { "on other hosts" }
             @for _ in COLUMNS.iter().skip(2) { td {} }
         }

@@ -23,33 +23,26 @@
 
 mod access;
 mod address;
-mod assets;
 mod catalog;
 mod conversation;
+mod display;
 mod error;
 mod events;
 mod export;
-mod follow;
 mod front;
-mod headers;
-mod options;
 mod output;
-mod quantity;
 mod raw;
 mod router;
 mod saved;
 mod search;
 mod server;
 mod shell;
-mod shown;
 mod site;
 mod table;
 mod topics;
-mod turns;
 mod work;
 
 pub use access::new_token;
 pub use error::WebError;
 pub use export::{Shelf, export};
-pub use options::WebOptions;
-pub use server::serve;
+pub use server::{WebOptions, serve};

@@ -1,70 +1,25 @@
 //! The page of an output: what is known of it, and a window over its lines.
 
-mod colour;
-mod contents;
 mod facts;
-mod hex;
 mod json;
-mod kind;
-mod path;
 mod screen;
 mod window;
 
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use serde::Deserialize;
 
+use crate::address::query;
 use crate::error::WebError;
+use crate::output::window::{OutputView, RequestedOutput, RowWindow, is_for_terminal, links};
 use crate::shell::Crumb;
 use crate::site::Site;
 use crate::work::Sink;
-use crate::{address, search, shell, shown};
+use crate::{address, display, search, shell};
 use ctxfs_core::model::{Component, visible};
-use ctxfs_engine::{Look, LookFacts};
 use ctxfs_view::View as StoredView;
 
-use kind::View;
-pub(super) use kind::image_type;
-use window::Window;
-
-/// The parameters.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct OutputQuery {
-    /// The way to look at it.
-    view: String,
-    /// The first line on the screen.
-    pub(super) line: String,
-    /// A byte in the first line on the screen.
-    pub(super) at: String,
-    /// The offset of the first row, and of what follows the last row.
-    pub(super) from: String,
-    pub(super) before: String,
-    /// `1` for the end.
-    pub(super) end: String,
-    /// The search.
-    q: String,
-    /// The node of JSON that is open.
-    json: String,
-    part: String,
-}
-
-impl OutputQuery {
-    /// Returns true if the answer is text rather than a page.
-    pub(super) fn is_plain(&self) -> bool {
-        self.part == "standin"
-    }
-}
-
-/// An output, and what a request asks about it.
-pub(super) struct Output<'a> {
-    pub(super) site: &'a Arc<Site>,
-    pub(super) id: &'a Component,
-    pub(super) look: Look,
-    pub(super) facts: LookFacts,
-    pub(super) query: &'a OutputQuery,
-}
+pub(super) use crate::output::window::{OutputQuery, image_type};
 
 /// Writes the page, or a part of it.
 pub(super) fn write(
@@ -77,12 +32,12 @@ pub(super) fn write(
     let look = site.look(id, path)?;
     // Those who follow a live output ask for its lines again and again.
     let facts = if query.part == "lines" { look.known_facts() } else { look.facts() }?;
-    let output = Output { site, id, look, facts, query };
+    let output = RequestedOutput { site, id, look, facts, query };
     match &*query.part {
         "lines" => sink.write(output.lines(output.view())?.into_string()),
-        "facts" => sink.write(facts::list(&output).into_string()),
+        "facts" => sink.write(facts::facts(&output).into_string()),
         "json" => sink.write(json::members(&output)?.into_string()),
-        "hex" => sink.write(hex::table(&output)?.into_string()),
+        "hex" => sink.write(hex_table(&output)?.into_string()),
         "standin" => {
             let text = output.look.view(&StoredView::Summary, &|| false)?;
             sink.write([text.notice.as_bytes(), &text.text].concat())
@@ -91,26 +46,26 @@ pub(super) fn write(
     }
 }
 
-impl Output<'_> {
+impl RequestedOutput<'_> {
     fn write_page(&self, sink: &mut Sink) -> Result<(), WebError> {
         let path = self.look.path();
         let name = path.rsplit('/').next().unwrap_or(path);
         let conversation = self.id.to_text();
         let trail = [
-            Crumb { text: shown::text(&conversation), to: Some(address::conversation(self.id)) },
-            Crumb { text: shown::text(name), to: None },
+            Crumb { text: display::text(&conversation), to: Some(address::conversation(self.id)) },
+            Crumb { text: display::text(name), to: None },
         ];
         sink.write(shell::head("output", name, &trail))?;
         let view = self.view();
         let head = html! {
-            h1 { (shown::text(name)) }
-            (facts::list(self))
-            (facts::copy(self))
-            (kind::links(self, view))
+            h1 { (display::text(name)) }
+            (facts::facts(self))
+            (facts::copy_buttons(self))
+            (links(self, view))
         };
         sink.write(head.into_string())?;
         sink.flush()?;
-        sink.write(contents::list(self)?.into_string())?;
+        sink.write(facts::contents(self)?.into_string())?;
         if view.has_lines() {
             let form = search::form(&self.address(), "Search in it", &self.query.q);
             sink.write(form.into_string())?;
@@ -120,37 +75,22 @@ impl Output<'_> {
         sink.write(shell::foot())
     }
 
-    /// Returns its address.
-    pub(super) fn address(&self) -> String {
-        address::output(self.id, self.look.path())
-    }
-
-    fn view(&self) -> View {
-        View::of(&self.query.view, self)
-    }
-
-    /// Returns true if the request names a place in its lines.
-    pub(super) fn names_a_place(&self) -> bool {
-        let OutputQuery { line, at, from, before, end, q, .. } = self.query;
-        [line, at, from, before, end, q].iter().any(|given| !given.is_empty())
-    }
-
-    fn body(&self, view: View) -> Result<Markup, WebError> {
+    fn body(&self, view: OutputView) -> Result<Markup, WebError> {
         Ok(match view {
-            View::Json => json::tree(self)?,
-            View::Hex => hex::section(self)?,
-            View::Image => html! {
+            OutputView::Json => json::tree(self)?,
+            OutputView::Hex => hex_section(self)?,
+            OutputView::Image => html! {
                 p.image {
                     img src=(address::of_output(self.id, "image", self.look.path()))
                         alt={ "The image " (visible::whole(self.look.path())) };
                 }
             },
-            View::Text | View::Screen | View::Raw => self.text(view)?,
+            OutputView::Text | OutputView::Screen | OutputView::Raw => self.text(view)?,
         })
     }
 
-    fn text(&self, view: View) -> Result<Markup, WebError> {
-        let window = Window::of(self)?;
+    fn text(&self, view: OutputView) -> Result<Markup, WebError> {
+        let window = RowWindow::of(self)?;
         let size = self.look.size();
         Ok(html! {
             @if let Some(notice) = &window.notice { p.notice { (notice) } }
@@ -170,21 +110,85 @@ impl Output<'_> {
         })
     }
 
-    fn lines(&self, view: View) -> Result<Markup, WebError> {
-        let window = Window::of(self)?;
+    fn lines(&self, view: OutputView) -> Result<Markup, WebError> {
+        let window = RowWindow::of(self)?;
         self.rows(view, &window)
     }
 
-    fn rows(&self, view: View, window: &Window) -> Result<Markup, WebError> {
+    fn rows(&self, view: OutputView, window: &RowWindow) -> Result<Markup, WebError> {
         if !window.is_whole() && !self.look.is_counted() {
             let again = self.site.look(self.id, self.look.path())?;
             self.site.count_lines(self.id, again);
         }
         let rows = match view {
-            View::Screen => screen::rows(self, window)?,
-            View::Raw => window.text_rows(false),
-            _ => window.text_rows(kind::is_for_terminal(self)),
+            OutputView::Screen => screen::rows(self, window)?,
+            OutputView::Raw => window.text_rows(false),
+            _ => window.text_rows(is_for_terminal(self)),
         };
         Ok(window.section(&rows, view, self.look.size()))
     }
+}
+
+/// Bytes of a row, and rows of a window.
+const HEX_ROW: usize = 16;
+const HEX_ROWS: usize = 256;
+
+/// Returns the window with its pager.
+fn hex_section(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
+    let (at, size) = (hex_start(output), output.look.size());
+    let window = (HEX_ROW * HEX_ROWS) as u64;
+    let to = |at: u64| query(&[("view", "hex"), ("at", &at.to_string())]);
+    Ok(html! {
+        div.scrolls role="region" aria-label="Bytes of the output" tabindex="0" { (hex_table(output)?) }
+        nav.pager aria-label="Windows" {
+            @if at > 0 {
+                a.first href=(to(0)) { "Beginning" } " "
+                a.previous href=(to(at.saturating_sub(window))) { "Before" } " "
+            }
+            span.where {
+                "bytes " (display::grouped(at)) "-" (display::grouped(size.min(at + window)))
+                " of " (display::grouped(size))
+            }
+            @if at + window < size {
+                " " a.next href=(to(at + window)) { "After" }
+                " " a.last href=(to((size - 1) / window * window)) { "End" }
+            }
+        }
+    })
+}
+
+/// Returns the table alone.
+fn hex_table(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
+    let at = hex_start(output);
+    let bytes = output.look.bytes(at, HEX_ROW * HEX_ROWS)?;
+    Ok(html! {
+        table #hex {
+            caption.hidden { "Bytes from " (at) " on" }
+            thead { tr { th scope="col" { "Offset" } th scope="col" { "Bytes" } th scope="col" { "Text" } } }
+            tbody {
+                @for (number, row) in bytes.chunks(HEX_ROW).enumerate() {
+                    tr {
+                        th scope="row" { (format!("{:08x}", at + (number * HEX_ROW) as u64)) }
+                        td { (hexadecimal(row)) }
+                        td { (hex_text(row)) }
+                    }
+                }
+            }
+        }
+    })
+}
+
+fn hex_start(output: &RequestedOutput<'_>) -> u64 {
+    let at = output.query.at.parse().unwrap_or(0_u64).min(output.look.size());
+    at / HEX_ROW as u64 * HEX_ROW as u64
+}
+
+fn hexadecimal(row: &[u8]) -> String {
+    let bytes: Vec<String> = row.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(" ")
+}
+
+fn hex_text(row: &[u8]) -> String {
+    let shown = |byte: &u8| if (b' '..=b'~').contains(byte) { char::from(*byte) } else { '.' };
+    row.iter().map(shown).collect()
 }

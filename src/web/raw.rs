@@ -25,7 +25,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const OTHER: &str = "application/octet-stream";
 
 /// The bytes that are asked for.
-enum Asked {
+enum RequestedRange {
     All,
     Part(Range<u64>),
     /// None of them are there.
@@ -50,19 +50,20 @@ pub(super) async fn download(
         Err(error) => return error.into_response(),
     };
     let size = look.size();
-    let asked = range.map_or(Asked::All, |range| asked(range.to_str().unwrap_or_default(), size));
+    let requested = range
+        .map_or(RequestedRange::All, |range| requested(range.to_str().unwrap_or_default(), size));
     let mut headers = HeaderMap::new();
     let name = look.path().rsplit('/').next().unwrap_or_default();
     insert(&mut headers, header::CONTENT_DISPOSITION, &disposition(name));
     insert(&mut headers, header::ACCEPT_RANGES, "bytes");
-    let (status, part) = match asked {
-        Asked::All => (StatusCode::OK, 0..size),
-        Asked::Part(part) => {
+    let (status, part) = match requested {
+        RequestedRange::All => (StatusCode::OK, 0..size),
+        RequestedRange::Part(part) => {
             let shown = format!("bytes {}-{}/{size}", part.start, part.end - 1);
             insert(&mut headers, header::CONTENT_RANGE, &shown);
             (StatusCode::PARTIAL_CONTENT, part)
         }
-        Asked::Outside => {
+        RequestedRange::Outside => {
             insert(&mut headers, header::CONTENT_RANGE, &format!("bytes */{size}"));
             return (StatusCode::RANGE_NOT_SATISFIABLE, headers).into_response();
         }
@@ -118,17 +119,17 @@ async fn read(site: &Arc<Site>, look: &Arc<Look>, part: &Range<u64>) -> Result<B
 
 /// Returns the range of bytes that `bytes=A-B`, `bytes=A-` or `bytes=-N` means. Several ranges, and
 /// what is none, are all of it.
-fn asked(range: &str, size: u64) -> Asked {
+fn requested(range: &str, size: u64) -> RequestedRange {
     let Some((first, last)) = range.strip_prefix("bytes=").and_then(|r| r.split_once('-')) else {
-        return Asked::All;
+        return RequestedRange::All;
     };
     let (start, end) = match (first.parse::<u64>(), last.parse::<u64>()) {
         (Ok(first), Ok(last)) if last >= first => (first, size.min(last.saturating_add(1))),
         (Ok(first), Err(_)) if last.is_empty() => (first, size),
         (Err(_), Ok(count)) if first.is_empty() => (size.saturating_sub(count), size),
-        _ => return Asked::All,
+        _ => return RequestedRange::All,
     };
-    if start < end { Asked::Part(start..end) } else { Asked::Outside }
+    if start < end { RequestedRange::Part(start..end) } else { RequestedRange::Outside }
 }
 
 /// Returns the header that makes a browser keep a file under `name`.
@@ -150,10 +151,10 @@ mod tests {
 
     #[test]
     fn ranges_are_those_of_http() {
-        let part = |range: &str| match asked(range, 100) {
-            Asked::All => "all".to_owned(),
-            Asked::Outside => "outside".to_owned(),
-            Asked::Part(part) => format!("{}..{}", part.start, part.end),
+        let part = |range: &str| match requested(range, 100) {
+            RequestedRange::All => "all".to_owned(),
+            RequestedRange::Outside => "outside".to_owned(),
+            RequestedRange::Part(part) => format!("{}..{}", part.start, part.end),
         };
         for (range, expected) in [
             ("bytes=0-9", "0..10"),

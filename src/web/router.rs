@@ -11,7 +11,7 @@ use axum::{Router, middleware};
 use percent_encoding::percent_decode_str;
 use uuid::Uuid;
 
-use crate::access::Entry;
+use crate::access::AccessDecision;
 use crate::conversation::ConversationQuery;
 use crate::error::WebError;
 use crate::front::FrontQuery;
@@ -20,7 +20,7 @@ use crate::saved::SavedQuery;
 use crate::search::SearchQuery;
 use crate::site::Site;
 use crate::work::{Lane, Sink};
-use crate::{assets, conversation, events, front, headers, output, raw, saved, search, shell};
+use crate::{access, conversation, events, front, output, raw, saved, search, shell};
 use ctxfs_core::model::Component;
 use ctxfs_models::http_server::Connection;
 
@@ -42,11 +42,8 @@ pub(super) fn router(site: Arc<Site>) -> Router {
         .route("/c/{id}/image/{*path}", get(image))
         .route("/search/stream", get(search_stream))
         .route("/events", get(event_stream))
-        .route(assets::STYLE_ADDRESS, get(|asked: HeaderMap| async move { assets::style(&asked) }))
-        .route(
-            assets::SCRIPT_ADDRESS,
-            get(|asked: HeaderMap| async move { assets::script(&asked) }),
-        )
+        .route(shell::STYLE_ADDRESS, get(|asked: HeaderMap| async move { shell::style(&asked) }))
+        .route(shell::SCRIPT_ADDRESS, get(|asked: HeaderMap| async move { shell::script(&asked) }))
         .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
         .fallback(|| async { WebError::Missing })
         .layer(gate)
@@ -56,21 +53,23 @@ pub(super) fn router(site: Arc<Site>) -> Router {
 /// Lets a request in, or not, and adds the headers of every answer.
 async fn admit(State(site): SharedSite, request: Request, next: Next) -> Response {
     let entry = site.gate.check(request.method(), request.uri(), request.headers());
-    if let (Ok(Entry::Admitted | Entry::Welcomed { .. }), Some(connection)) =
+    if let (Ok(AccessDecision::Admitted | AccessDecision::LoggedIn { .. }), Some(connection)) =
         (&entry, request.extensions().get::<Connection>())
     {
         connection.admit();
     }
     let mut response = match entry {
-        Ok(Entry::Public | Entry::Admitted) => next.run(request).await,
-        Ok(Entry::Welcomed { to, cookie, from_elsewhere }) => welcome(&to, &cookie, from_elsewhere),
+        Ok(AccessDecision::Public | AccessDecision::Admitted) => next.run(request).await,
+        Ok(AccessDecision::LoggedIn { to, cookie, from_elsewhere }) => {
+            log_in(&to, &cookie, from_elsewhere)
+        }
         Err(refused) => refused.into_response(),
     };
-    headers::add(response.headers_mut());
+    access::add_headers(response.headers_mut());
     response
 }
 
-fn welcome(to: &str, cookie: &str, from_elsewhere: bool) -> Response {
+fn log_in(to: &str, cookie: &str, from_elsewhere: bool) -> Response {
     let value = |text: &str| HeaderValue::from_str(text).map_err(|_| WebError::Missing);
     let (location, cookie) = match (value(to), value(cookie)) {
         (Ok(location), Ok(cookie)) => (location, cookie),

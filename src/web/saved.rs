@@ -1,8 +1,6 @@
 //! What was saved: tokens that were stored, handed out and read back, over time, by tool and by
 //! conversation.
 
-mod chart;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +10,11 @@ use serde::Deserialize;
 
 use crate::catalog::ConversationRow;
 use crate::error::WebError;
-use crate::saved::chart::Bar;
 use crate::shell::Crumb;
 use crate::site::Site;
 use crate::work::Sink;
-use crate::{address, quantity, shell, shown};
-use ctxfs_core::model::{Component, Counts, Sums};
+use crate::{address, display, shell};
+use ctxfs_core::model::{Component, Counts, Sums, visible};
 
 /// Days in the plot over time.
 const DAYS: usize = 60;
@@ -52,7 +49,7 @@ pub(super) fn write(site: &Arc<Site>, query: &SavedQuery, sink: &mut Sink) -> Re
     let mut trail = vec![Crumb { text: html! { "What was saved" }, to: None }];
     if let Some(id) = &only {
         let to = Some(address::conversation(id));
-        trail.insert(0, Crumb { text: shown::text(&id.to_text()), to });
+        trail.insert(0, Crumb { text: display::text(&id.to_text()), to });
     }
     sink.write(shell::head("saved", "What was saved", &trail))?;
     sink.write(html! { h1 { "What was saved" } }.into_string())?;
@@ -83,7 +80,7 @@ fn of_conversation<'a>((id, counts): (&Component, &'a Counts)) -> NamedCounts<'a
 /// Returns how many of the outputs that are stored now were too long for a model.
 fn offloaded(site: &Arc<Site>, only: Option<&Component>) -> Result<String, WebError> {
     let of = |long: u64, all: u64| {
-        format!("{} of {}", quantity::grouped(long), quantity::counted(all, "output"))
+        format!("{} of {}", display::grouped(long), display::counted(all, "output"))
     };
     if let Some(id) = only {
         let outputs = site.catalog.outputs(id)?;
@@ -105,13 +102,13 @@ fn totals(total: &Counts, offloaded: &str) -> Markup {
     html! {
         @if *total == Counts::default() { p.empty { "Nothing has been counted yet." } }
         dl #totals {
-            (figure("Stored", &tokens(stored.tokens), &quantity::counted(stored.times, "output")))
-            (figure("Handed out", &tokens(handed.tokens), &quantity::counted(handed.times, "stand-in")))
-            (figure("Read back", &tokens(read.tokens), &quantity::counted(read.times, "view")))
-            (figure("Net saved", &format!("{} tokens", quantity::signed(saved)),
+            (figure("Stored", &tokens(stored.tokens), &display::counted(stored.times, "output")))
+            (figure("Handed out", &tokens(handed.tokens), &display::counted(handed.times, "stand-in")))
+            (figure("Read back", &tokens(read.tokens), &display::counted(read.times, "view")))
+            (figure("Net saved", &format!("{} tokens", display::signed(saved)),
                 &format!("{hits:.0} % of what was stored")))
             (figure("Offloaded", offloaded, "stored now are over the limit, and have a stand-in"))
-            (figure("Saved a call", &format!("{} tokens", quantity::signed(each)), "on average"))
+            (figure("Saved a call", &format!("{} tokens", display::signed(each)), "on average"))
         }
     }
 }
@@ -121,7 +118,7 @@ fn figure(name: &str, value: &str, more: &str) -> Markup {
 }
 
 fn tokens(number: u64) -> String {
-    format!("{} tokens", quantity::grouped(number))
+    format!("{} tokens", display::grouped(number))
 }
 
 fn over_time(by_day: &BTreeMap<String, Counts>) -> Markup {
@@ -131,7 +128,7 @@ fn over_time(by_day: &BTreeMap<String, Counts>) -> Markup {
     html! {
         figure #over-time {
             figcaption { "Over time, in tokens a day" }
-            (chart::columns("over-time", &bars))
+            (column_chart("over-time", &bars))
             details {
                 summary { "The numbers" }
                 div.scrolls role="region" aria-label="Numbers by day" tabindex="0" {
@@ -156,12 +153,12 @@ fn by(what: &str, title: &str, id: &str, table: &str, mut all: Vec<NamedCounts<'
     html! {
         figure id=(id) {
             figcaption { (title) ", in tokens" }
-            (chart::rows(id, &bars))
+            (bar_chart(id, &bars))
             details {
                 summary { "The numbers" }
                 div.scrolls role="region" aria-label={ "Numbers by " (what) } tabindex="0" {
                     table id=(table) {
-                        caption { (quantity::counted(all.len() as u64, what)) }
+                        caption { (display::counted(all.len() as u64, what)) }
                         (heading(title.trim_start_matches("By ")))
                         tbody {
                             @for named in all.iter().take(ROWS) {
@@ -196,15 +193,173 @@ fn row(name: &str, link: Option<&str>, counts: &Counts) -> Markup {
         tr {
             th scope="row" {
                 @match link {
-                    Some(link) => a href=(link) { (shown::text(name)) },
-                    None => (shown::text(name)),
+                    Some(link) => a href=(link) { (display::text(name)) },
+                    None => (display::text(name)),
                 }
             }
             @for number in [stored.times, stored.tokens, handed.tokens, read.tokens] {
-                td.number { (quantity::grouped(number)) }
+                td.number { (display::grouped(number)) }
             }
-            td.number { (quantity::signed(saved)) }
-            td.number { (quantity::signed(each)) }
+            td.number { (display::signed(saved)) }
+            td.number { (display::signed(each)) }
         }
+    }
+}
+
+/// The size of a plot, in units of its drawing.
+const WIDTH: u64 = 720;
+const HEIGHT: u64 = 160;
+/// The height of a row, and the width of the names before the bars.
+const ROW: u64 = 22;
+const NAMES: u64 = 190;
+/// Characters of a name.
+const NAME: usize = 28;
+
+/// The numbers of one bar.
+pub(super) struct Bar<'a> {
+    name: &'a str,
+    stored: u64,
+    /// Handed out and read back.
+    given: u64,
+}
+
+impl<'a> Bar<'a> {
+    pub(super) fn of(name: &'a str, counts: &Counts) -> Self {
+        let given = counts.handed.tokens.saturating_add(counts.read.tokens);
+        Self { name, stored: counts.stored.tokens, given }
+    }
+
+    fn told(&self) -> String {
+        let (stored, given) = (display::grouped(self.stored), display::grouped(self.given));
+        let name = visible::whole(self.name);
+        format!("{name}: {stored} stored, {given} handed out and read back")
+    }
+}
+
+/// Returns a plot with a column for each bar.
+fn column_chart(id: &str, bars: &[Bar<'_>]) -> Markup {
+    if bars.is_empty() {
+        return html! {};
+    }
+    let most = most(bars);
+    let step = (WIDTH / bars.len() as u64).clamp(4, 60);
+    let view = format!("0 0 {WIDTH} {}", HEIGHT + 20);
+    let title = format!("{id}-title");
+    html! {
+        svg role="img" aria-labelledby=(title) viewBox=(view) {
+            title id=(title) { "Columns: " (summary(bars)) }
+            @for (at, bar) in bars.iter().enumerate() {
+                @let x = at as u64 * step;
+                @let stored = scaled(bar.stored, most, HEIGHT);
+                @let given = scaled(bar.given, most, HEIGHT);
+                g {
+                    title { (bar.told()) }
+                    rect.stored x=(x) y=(HEIGHT - stored) width=(step - 2) height=(stored) {}
+                    rect.given x=(x) y=(HEIGHT - given) width=(step - 2) height=(given) {}
+                }
+            }
+            text x="0" y=(HEIGHT + 16) { (bars[0].name) }
+            @if let [_, .., last] = bars {
+                text x=(WIDTH) y=(HEIGHT + 16) text-anchor="end" { (last.name) }
+            }
+        }
+        (legend())
+    }
+}
+
+/// Returns a plot with a row for each bar.
+fn bar_chart(id: &str, bars: &[Bar<'_>]) -> Markup {
+    if bars.is_empty() {
+        return html! {};
+    }
+    let most = most(bars);
+    let view = format!("0 0 {WIDTH} {}", bars.len() as u64 * ROW);
+    let title = format!("{id}-title");
+    html! {
+        svg role="img" aria-labelledby=(title) viewBox=(view) {
+            title id=(title) { "Bars: " (summary(bars)) }
+            @for (at, bar) in bars.iter().enumerate() {
+                @let y = at as u64 * ROW;
+                g {
+                    title { (bar.told()) }
+                    text x=(NAMES - 8) y=(y + 15) text-anchor="end" { (short(bar.name)) }
+                    rect.stored x=(NAMES) y=(y + 3) height=(ROW - 6)
+                        width=(scaled(bar.stored, most, WIDTH - NAMES)) {}
+                    rect.given x=(NAMES) y=(y + 3) height=(ROW - 6)
+                        width=(scaled(bar.given, most, WIDTH - NAMES)) {}
+                }
+            }
+        }
+        (legend())
+    }
+}
+
+fn legend() -> Markup {
+    html! {
+        p.legend {
+            span.stored aria-hidden="true" {} " stored "
+            span.given aria-hidden="true" {} " handed out and read back"
+        }
+    }
+}
+
+fn most(bars: &[Bar<'_>]) -> u64 {
+    bars.iter().map(|bar| bar.stored.max(bar.given)).max().unwrap_or(0).max(1)
+}
+
+/// Returns the length that `number` has where `most` has `length`; something for all but 0.
+fn scaled(number: u64, most: u64, length: u64) -> u64 {
+    let scaled = u128::from(number) * u128::from(length) / u128::from(most);
+    u64::try_from(scaled).unwrap_or(length).max(u64::from(number > 0))
+}
+
+fn summary(bars: &[Bar<'_>]) -> String {
+    let stored = bars.iter().fold(0_u64, |sum, bar| sum.saturating_add(bar.stored));
+    let given = bars.iter().fold(0_u64, |sum, bar| sum.saturating_add(bar.given));
+    format!(
+        "{} tokens stored and {} handed out and read back, in {} bars",
+        display::grouped(stored),
+        display::grouped(given),
+        bars.len()
+    )
+}
+
+fn short(name: &str) -> String {
+    let hidden = visible::whole(name);
+    if hidden.chars().count() <= NAME {
+        return hidden;
+    }
+    hidden.chars().take(NAME - 1).chain(['\u{2026}']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ctxfs_core::model::Amount;
+
+    fn counts(stored: u64, handed: u64) -> Counts {
+        Counts {
+            stored: Amount::once(1, stored),
+            handed: Amount::once(1, handed),
+            ..Counts::default()
+        }
+    }
+
+    #[test]
+    fn bars_are_in_proportion_and_stay_inside() {
+        assert_eq!((scaled(0, 10, 100), scaled(5, 10, 100), scaled(10, 10, 100)), (0, 50, 100));
+        assert_eq!(scaled(1, u64::MAX, 100), 1);
+        assert_eq!(scaled(u64::MAX, u64::MAX, 100), 100);
+    }
+
+    #[test]
+    fn a_name_cannot_leave_its_text() {
+        let counts = counts(100, 10);
+        let bars = [Bar::of("</text><script>\u{202e}", &counts)];
+        for drawn in [bar_chart("x", &bars).into_string(), column_chart("x", &bars).into_string()] {
+            assert!(!drawn.contains("<script"), "{drawn}");
+            assert!(drawn.contains("role=\"img\""));
+        }
+        assert_eq!(bar_chart("x", &[]).into_string(), "");
     }
 }

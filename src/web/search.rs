@@ -1,7 +1,5 @@
 //! Searches: as lines of JSON while they run, or as a part of a page.
 
-mod hits;
-
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,11 +11,9 @@ use serde_json::json;
 
 use crate::address::query;
 use crate::error::WebError;
-use crate::search::hits::{Hit, HitKind};
 use crate::site::Site;
-use crate::turns::Turn;
-use crate::work::Sink;
-use crate::{address, quantity, shown};
+use crate::work::{SearchTurn, Sink};
+use crate::{address, display};
 use ctxfs_core::model::Component;
 use ctxfs_engine::{EngineError, Look, LookText};
 
@@ -41,7 +37,7 @@ pub(super) struct SearchQuery {
 }
 
 /// What is searched.
-struct Scope<'a> {
+struct SearchScope<'a> {
     site: &'a Arc<Site>,
     id: &'a Component,
     /// One output; else all of the conversation.
@@ -70,10 +66,10 @@ pub(super) fn stream(
     site: &Arc<Site>,
     id: &Component,
     asked: &SearchQuery,
-    turn: &Turn,
+    turn: &SearchTurn,
     sink: &mut Sink,
 ) -> Result<(), WebError> {
-    let scope = Scope::new(site, id, Some(&*asked.output).filter(|path| !path.is_empty()))?;
+    let scope = SearchScope::new(site, id, Some(&*asked.output).filter(|path| !path.is_empty()))?;
     sink.flush()?;
     let gone = sink.gone();
     let is_over = || turn.is_over() || gone.load(Relaxed);
@@ -92,11 +88,11 @@ pub(super) fn stream(
             matches += u64::from(hit.kind == HitKind::Match);
             sink.write(hit.json(&scope.link(&hit)))?;
         }
-        for note in hits::notes(&found.notice) {
+        for note in notes_of(&found.notice) {
             sink.write(json!({"kind": "note", "text": note}).to_string() + "\n")?;
         }
         sink.flush()?;
-        let more = hits::rest(&found);
+        let more = next_search(&found);
         match more {
             Some(rest) if !is_over() && matches < MOST && rest != name => name = rest,
             more => break more,
@@ -122,7 +118,7 @@ pub(super) fn write_results(
         };
         return sink.write(place.into_string());
     }
-    let scope = Scope::new(site, id, path)?;
+    let scope = SearchScope::new(site, id, path)?;
     let (began, gone) = (Instant::now(), sink.gone());
     let is_over = || began.elapsed() > PATIENCE || gone.load(Relaxed);
     let found = match scope.search(&name_of(asked), &is_over) {
@@ -140,7 +136,7 @@ pub(super) fn write_results(
     sink.write(markup.into_string())
 }
 
-impl<'a> Scope<'a> {
+impl<'a> SearchScope<'a> {
     fn new(site: &'a Arc<Site>, id: &'a Component, path: Option<&str>) -> Result<Self, WebError> {
         let look = path.map(|path| site.look(id, path)).transpose()?;
         Ok(Self { site, id, look })
@@ -163,18 +159,18 @@ impl<'a> Scope<'a> {
         Ok(found?)
     }
 
-    fn hits(&self, found: &LookText) -> Vec<Hit> {
+    fn hits(&self, found: &LookText) -> Vec<SearchHit> {
         let text = String::from_utf8_lossy(&found.text);
         if self.look.is_some() {
-            return text.lines().filter_map(Hit::of_line).collect();
+            return text.lines().filter_map(SearchHit::of_line).collect();
         }
         let outputs = self.site.catalog.outputs(self.id).unwrap_or_default();
         let is_output = |path: &str| outputs.at(path).is_some();
-        text.lines().filter_map(|line| Hit::of_many(line, &is_output)).collect()
+        text.lines().filter_map(|line| SearchHit::of_many(line, &is_output)).collect()
     }
 
     /// Returns the address of a hit.
-    fn link(&self, hit: &Hit) -> String {
+    fn link(&self, hit: &SearchHit) -> String {
         let own = self.look.as_ref().map(Look::path);
         let Some(path) = hit.output.as_deref().or(own) else { return String::new() };
         let address = address::output(self.id, path);
@@ -186,13 +182,13 @@ impl<'a> Scope<'a> {
         let matches = hits.iter().filter(|hit| hit.kind == HitKind::Match).count();
         html! {
             p.notice.first {
-                (quantity::matches(matches as u64)) @if matches == 0 { " found" }
-                @for note in hits::notes(&found.notice) { ". " (shown::text(&note)) }
+                (display::matches(matches as u64)) @if matches == 0 { " found" }
+                @for note in notes_of(&found.notice) { ". " (display::text(&note)) }
             }
             ol.hits {
                 @for hit in &hits { (hit.item(&self.link(hit))) }
             }
-            @if let Some(rest) = hits::rest(found) {
+            @if let Some(rest) = next_search(found) {
                 p.first { a.more href=(query(&[("q", &typed(&rest))])) { "More" } }
             }
         }
@@ -214,6 +210,139 @@ fn typed(name: &str) -> String {
     name.replace("%2F", "/").replace("%2E", ".").replace("%25", "%")
 }
 
+/// The kind of a line of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HitKind {
+    /// It matches.
+    Match,
+    /// It stands beside one that matches.
+    Context,
+    /// Lines are left out here.
+    Gap,
+    /// A count or a name.
+    Other,
+}
+
+/// A line of a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SearchHit {
+    pub(super) kind: HitKind,
+    /// The path of its output, where several are searched.
+    pub(super) output: Option<String>,
+    pub(super) line: Option<u64>,
+    /// The byte column of the text, if the line is long.
+    pub(super) column: Option<u64>,
+    pub(super) text: String,
+}
+
+impl SearchHit {
+    /// Reads a line of the search of one output: `12:text`, `12-text`, `12@5120:text`, `--`.
+    fn of_line(line: &str) -> Option<Self> {
+        Self::gap(line).or_else(|| Self::numbered(line, None)).or_else(|| Some(Self::other(line)))
+    }
+
+    /// Reads a line of the search of many outputs: the same after the path of one.
+    fn of_many(line: &str, is_output: &dyn Fn(&str) -> bool) -> Option<Self> {
+        let ends = line.match_indices([':', '-']).map(|(at, _)| at);
+        let named = ends.filter(|at| is_output(&line[..*at])).filter_map(|at| {
+            let own = Self::numbered(&line[at + 1..], Some(&line[..at]))?;
+            let mark = &line[at..=at];
+            let is_same = (mark == ":") == (own.kind == HitKind::Match);
+            is_same.then_some(own)
+        });
+        // The longest path that an output has.
+        Self::gap(line).or_else(|| named.last()).or_else(|| Some(Self::other(line)))
+    }
+
+    fn gap(line: &str) -> Option<Self> {
+        (line == "--").then(|| Self { kind: HitKind::Gap, ..Self::other("") })
+    }
+
+    fn other(line: &str) -> Self {
+        let text = line.to_owned();
+        Self { kind: HitKind::Other, output: None, line: None, column: None, text }
+    }
+
+    fn numbered(text: &str, output: Option<&str>) -> Option<Self> {
+        let (line, rest) = digits(text)?;
+        let (column, rest) = match rest.strip_prefix('@') {
+            Some(rest) => digits(rest).map(|(column, rest)| (Some(column), rest))?,
+            None => (None, rest),
+        };
+        let (mark, text) = rest.split_at_checked(1)?;
+        let kind = match mark {
+            ":" => HitKind::Match,
+            "-" => HitKind::Context,
+            _ => return None,
+        };
+        let (output, text) = (output.map(str::to_owned), text.to_owned());
+        Some(Self { kind, output, line: Some(line), column, text })
+    }
+
+    /// Returns it as a line of JSON.
+    pub(super) fn json(&self, link: &str) -> String {
+        let kind = match self.kind {
+            HitKind::Match => "match",
+            HitKind::Context => "context",
+            HitKind::Gap => "gap",
+            HitKind::Other => "other",
+        };
+        let Self { output, line, column, text, .. } = self;
+        let value = json!({"kind": kind, "output": output, "line": line, "column": column,
+            "text": text, "href": link});
+        value.to_string() + "\n"
+    }
+
+    /// Returns it as an item of a list.
+    pub(super) fn item(&self, link: &str) -> Markup {
+        let class = match self.kind {
+            HitKind::Match => "hit",
+            HitKind::Context => "context",
+            HitKind::Gap => return html! { li.gap aria-hidden="true" {} },
+            HitKind::Other => "other",
+        };
+        html! {
+            li class=(class) data-line=[self.line] data-output=[self.output.as_deref()] {
+                @if self.line.is_some() {
+                    a href=(link) {
+                        @if let Some(output) = &self.output { span.of { (display::text(output)) } " " }
+                        span.number { @if let Some(line) = self.line { (line) } }
+                    }
+                    " "
+                }
+                code { (display::text(&self.text)) }
+            }
+        }
+    }
+}
+
+fn digits(text: &str) -> Option<(u64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, &text[end..]))
+}
+
+/// Returns what a notice says, without the ways to go on, which are paths of files.
+fn notes_of(notice: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let text = line.trim_start_matches("# ");
+        let end =
+            ["Go on: ", "All at once: ", "Again: "].iter().filter_map(|way| text.find(way)).min();
+        text[..end.unwrap_or(text.len())].trim().trim_end_matches('.').to_owned()
+    };
+    notice.lines().map(line).filter(|line| !line.is_empty()).collect()
+}
+
+/// Returns the name of the search that goes on where `found` ends.
+fn next_search(found: &LookText) -> Option<String> {
+    const WAYS: [&str; 2] = ["Go on: ", "Again: "];
+    let line = |line: &str| {
+        let way = WAYS.iter().find_map(|way| line.split_once(*way).map(|(_, path)| path))?;
+        let name = way.strip_prefix(&*found.searches)?;
+        Some(name.split("    All at once: ").next().unwrap_or(name).to_owned())
+    };
+    found.notice.lines().find_map(line)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,5 +354,47 @@ mod tests {
         }
         assert_eq!(name_of("a/b 5%"), "a%2Fb 5%25");
         assert_eq!(name_of(".."), "%2E.");
+    }
+
+    #[test]
+    fn lines_of_ripgrep_are_taken_apart() {
+        let hit = SearchHit::of_line("12:text: more").unwrap();
+        assert_eq!((hit.kind, hit.line, &*hit.text), (HitKind::Match, Some(12), "text: more"));
+        let hit = SearchHit::of_line("13-12:30 began").unwrap();
+        assert_eq!((hit.kind, hit.line, &*hit.text), (HitKind::Context, Some(13), "12:30 began"));
+        let hit = SearchHit::of_line("1@88213:...x...").unwrap();
+        assert_eq!((hit.line, hit.column), (Some(1), Some(88213)));
+        assert_eq!(SearchHit::of_line("--").unwrap().kind, HitKind::Gap);
+        assert_eq!(SearchHit::of_line("212").unwrap().kind, HitKind::Other);
+    }
+
+    #[test]
+    fn paths_with_marks_in_them_are_known() {
+        let is_output =
+            |path: &str| ["artifacts/tool/a-1-b.txt", "artifacts/tool/a"].contains(&path);
+        let hit = SearchHit::of_many("artifacts/tool/a-1-b.txt:7:x", &is_output).unwrap();
+        assert_eq!((hit.output.as_deref(), hit.line), (Some("artifacts/tool/a-1-b.txt"), Some(7)));
+        let hit = SearchHit::of_many("artifacts/tool/a-1-text", &is_output).unwrap();
+        assert_eq!((hit.kind, hit.line, &*hit.text), (HitKind::Context, Some(1), "text"));
+        assert_eq!(SearchHit::of_many("--", &is_output).unwrap().kind, HitKind::Gap);
+        assert_eq!(SearchHit::of_many("gone.txt:1:x", &is_output).unwrap().kind, HitKind::Other);
+    }
+
+    #[test]
+    fn notices_say_how_to_go_on() {
+        let found = LookText {
+        notice: "# 9 of 12 lines match; the first 2 follow. Go on: /ctx/c7/a b.txt.grep/--from=3 -i x    \
+                 All at once: /ctx/c7/a b.txt.grep/-i -m0 x\n# some lines are long\n"
+            .to_owned(),
+        text: Vec::new(),
+        whole: true,
+        searches: "/ctx/c7/a b.txt.grep/".to_owned(),
+    };
+        assert_eq!(next_search(&found).as_deref(), Some("--from=3 -i x"));
+        assert_eq!(
+            notes_of(&found.notice),
+            ["9 of 12 lines match; the first 2 follow", "some lines are long",]
+        );
+        assert_eq!(next_search(&LookText { searches: "/other/".to_owned(), ..found }), None);
     }
 }

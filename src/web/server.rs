@@ -1,6 +1,7 @@
-//! The page, from the first connection to the signal that ends it.
+//! The server, from the first connection to the signal that ends it.
 
 use std::io;
+use std::net;
 use std::sync::Arc;
 
 use hyper::Request;
@@ -10,11 +11,11 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::access::Gate;
-use crate::options::WebOptions;
+use crate::access::AccessGate;
 use crate::site::Site;
 use crate::work::Work;
-use crate::{follow, router};
+use crate::{events, router};
+use ctxfs_engine::Engine;
 use ctxfs_models::http_server;
 use ctxfs_models::http_server::Connection;
 
@@ -37,7 +38,7 @@ async fn until_stopped(options: WebOptions) -> io::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
-    let gate = Gate::new(names, &token, listener.local_addr()?.port());
+    let gate = AccessGate::new(names, &token, listener.local_addr()?.port());
     let site = Site::new(engine, gate);
     site.catalog.start()?;
     let router = router::router(Arc::clone(&site));
@@ -50,11 +51,24 @@ async fn until_stopped(options: WebOptions) -> io::Result<()> {
     };
     tokio::select! {
         () = http_server::serve(&listener, answers) => {}
-        () = follow::watch(&site) => {}
+        () = events::watch(&site) => {}
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
     site.catalog.stop();
     site.searches.stop();
     Ok(())
+}
+
+/// All that the page needs.
+#[derive(Debug)]
+pub struct WebOptions {
+    /// The socket, which listens already.
+    pub listener: net::TcpListener,
+    /// The names of this machine by which a browser may ask, beside addresses and `localhost`.
+    pub names: Vec<String>,
+    /// The token that lets a browser in.
+    pub token: String,
+    /// The engine, whose options say which conversations are shown.
+    pub engine: Arc<Engine>,
 }

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::access::Gate;
-use crate::catalog::Catalog;
+use crate::access::AccessGate;
+use crate::catalog::PageCatalog;
 use crate::error::WebError;
 use crate::topics::Followers;
-use crate::turns::Searches;
-use crate::work::Work;
+use crate::work::{Searches, Work};
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_engine::{Engine, EngineError, Look};
 
@@ -26,8 +25,8 @@ const ROUND: Duration = Duration::from_millis(200);
 /// The engine, and what is kept at hand beside it.
 pub(super) struct Site {
     pub(super) engine: Arc<Engine>,
-    pub(super) gate: Gate,
-    pub(super) catalog: Arc<Catalog>,
+    pub(super) gate: AccessGate,
+    pub(super) catalog: Arc<PageCatalog>,
     pub(super) work: Work,
     pub(super) searches: Searches,
     pub(super) followers: Followers,
@@ -38,8 +37,8 @@ pub(super) struct Site {
 }
 
 impl Site {
-    pub(super) fn new(engine: Arc<Engine>, gate: Gate) -> Arc<Self> {
-        let catalog = Catalog::new(Arc::clone(&engine));
+    pub(super) fn new(engine: Arc<Engine>, gate: AccessGate) -> Arc<Self> {
+        let catalog = PageCatalog::new(Arc::clone(&engine));
         Arc::new(Self {
             engine,
             gate,

@@ -29,7 +29,7 @@ pub(super) enum Topic {
 
 /// A change of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct TopicChange {
     /// The bytes of an output.
     pub(super) size: Option<u64>,
     /// True while an output is written.
@@ -41,7 +41,7 @@ pub(super) struct Change {
 /// The topics that are followed.
 pub(super) struct Followers {
     topics: Arc<Mutex<HashMap<Topic, Followed>>>,
-    changes: Sender<(Topic, Change)>,
+    changes: Sender<(Topic, TopicChange)>,
     wanted: Arc<Notify>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Followers {
 pub(super) struct Followed {
     followers: usize,
     /// `None` if somebody is to be told how it is, changed or not.
-    pub(super) known: Option<Change>,
+    pub(super) known: Option<TopicChange>,
     /// The time of that look.
     pub(super) at: Instant,
 }
@@ -60,7 +60,7 @@ pub(super) struct Followed {
 pub(super) struct Following {
     all: Arc<Mutex<HashMap<Topic, Followed>>>,
     pub(super) topics: Vec<Topic>,
-    pub(super) changes: Receiver<(Topic, Change)>,
+    pub(super) changes: Receiver<(Topic, TopicChange)>,
 }
 
 impl Topic {
@@ -138,7 +138,7 @@ impl Followers {
     }
 
     /// Tells those who follow `topic` how it is now, if it has changed.
-    pub(super) fn tell(&self, topic: Topic, change: Change) {
+    pub(super) fn tell(&self, topic: Topic, change: TopicChange) {
         if let Some(followed) = self.topics.lock().get_mut(&topic) {
             let is_new = followed.known != Some(change);
             followed.known = Some(change);
@@ -198,7 +198,7 @@ mod tests {
         let followers = Followers::default();
         let topic = Topic::parse("c/c7").unwrap();
         let mut following = followers.follow(vec![topic.clone()]).unwrap();
-        let change = Change { size: Some(3), is_live: true, number: 1 };
+        let change = TopicChange { size: Some(3), is_live: true, number: 1 };
         followers.tell(topic.clone(), change);
         followers.tell(topic.clone(), change);
         assert_eq!(following.changes.try_recv().unwrap(), (topic, change));

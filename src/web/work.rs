@@ -1,6 +1,7 @@
-//! The engine's work: on threads of its own, of which there are only so many, and pages that are
-//! sent while they are made.
+//! The engine's work on a bounded number of threads: pages that are sent while they are made, and
+//! searches, one at a time for each tab.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,6 +12,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream::unfold;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
@@ -53,7 +55,7 @@ pub(super) struct Sink {
 }
 
 /// Tells the maker of an answer when nobody waits for it any more.
-struct Listener {
+struct PieceReceiver {
     pieces: mpsc::Receiver<Bytes>,
     gone: Arc<AtomicBool>,
 }
@@ -106,7 +108,7 @@ impl Work {
             drop(permit);
         });
         match has_begun.await {
-            Ok(Ok(())) => streamed(kind, Listener { pieces: received, gone }),
+            Ok(Ok(())) => streamed(kind, PieceReceiver { pieces: received, gone }),
             Ok(Err(error)) => error.into_response(),
             Err(_) => WebError::Bad("making this page panicked".to_owned()).into_response(),
         }
@@ -125,7 +127,7 @@ impl Work {
     }
 }
 
-fn streamed(kind: &'static str, listener: Listener) -> Response {
+fn streamed(kind: &'static str, listener: PieceReceiver) -> Response {
     let pieces = unfold(listener, |mut listener| async {
         let piece = listener.pieces.recv().await?;
         Some((Ok::<_, Infallible>(piece), listener))
@@ -134,7 +136,7 @@ fn streamed(kind: &'static str, listener: Listener) -> Response {
     (kind, Body::from_stream(pieces)).into_response()
 }
 
-impl Drop for Listener {
+impl Drop for PieceReceiver {
     fn drop(&mut self) {
         self.gone.store(true, Relaxed);
     }
@@ -171,5 +173,136 @@ impl Sink {
         } else {
             tracing::debug!("an answer ends early: {error}");
         }
+    }
+}
+
+/// Tells a search to stop.
+type StopFlag = Arc<AtomicBool>;
+
+/// The most characters of the name of a tab.
+const NAME: usize = 64;
+
+/// The searches that run or wait, by their tabs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Searches(Arc<Mutex<HashMap<String, Tab>>>);
+
+#[derive(Debug)]
+struct Tab {
+    /// Ends the search that was begun last.
+    stop: StopFlag,
+    /// The one that runs has it.
+    running: Arc<Semaphore>,
+    /// Searches that run or wait.
+    users: usize,
+}
+
+/// The turn of a search. Dropping it lets the next one of its tab begin.
+#[derive(Debug)]
+pub(super) struct SearchTurn {
+    searches: Searches,
+    tab: String,
+    stop: StopFlag,
+    running: Option<OwnedSemaphorePermit>,
+}
+
+impl Searches {
+    /// Ends the search of `tab` that was begun before, and waits until it has ended.
+    pub(super) async fn turn(&self, tab: &str) -> Result<SearchTurn, WebError> {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if tab.len() > NAME || !tab.bytes().all(is_name) {
+            return Err(WebError::Bad("the name of a tab has at most 64 letters".to_owned()));
+        }
+        let stop = StopFlag::default();
+        let running = {
+            let mut tabs = self.0.lock();
+            let known = tabs.entry(tab.to_owned()).or_insert_with(|| Tab {
+                stop: Arc::clone(&stop),
+                running: Arc::new(Semaphore::new(1)),
+                users: 0,
+            });
+            if known.users > 0 {
+                known.stop.store(true, Relaxed);
+            }
+            known.stop = Arc::clone(&stop);
+            known.users += 1;
+            Arc::clone(&known.running)
+        };
+        let (searches, tab) = (self.clone(), tab.to_owned());
+        // Leaves even if nobody waits any more.
+        let mut turn = SearchTurn { searches, tab, stop, running: None };
+        turn.running = running.acquire_owned().await.ok();
+        Ok(turn)
+    }
+
+    /// Ends all searches.
+    pub(super) fn stop(&self) {
+        self.0.lock().values().for_each(|tab| tab.stop.store(true, Relaxed));
+    }
+}
+
+impl SearchTurn {
+    /// Returns true once another search of the tab has begun.
+    pub(super) fn is_over(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+}
+
+impl Drop for SearchTurn {
+    fn drop(&mut self) {
+        let mut tabs = self.searches.0.lock();
+        let Some(tab) = tabs.get_mut(&self.tab) else { return };
+        tab.users -= 1;
+        if tab.users == 0 {
+            tabs.remove(&self.tab);
+        }
+        drop(self.running.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    fn block_on<T>(work: impl Future<Output = T>) -> T {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().build().unwrap().block_on(work)
+    }
+
+    #[test]
+    fn a_new_search_ends_the_one_before_and_begins_after_it() {
+        block_on(async {
+            let searches = Searches::default();
+            let first = searches.turn("a").await.unwrap();
+            let other = searches.turn("b").await.unwrap();
+            let waits = searches.turn("a");
+            tokio::pin!(waits);
+            assert!(timeout(Duration::from_millis(20), &mut waits).await.is_err());
+            assert!(first.is_over() && !other.is_over());
+            drop(first);
+            let second = waits.await.unwrap();
+            assert!(!second.is_over());
+            searches.stop();
+            assert!(second.is_over() && other.is_over());
+            drop((second, other));
+            assert!(searches.0.lock().is_empty());
+        });
+    }
+
+    #[test]
+    fn a_search_that_nobody_waits_for_leaves_nothing() {
+        block_on(async {
+            let searches = Searches::default();
+            let first = searches.turn("a").await.unwrap();
+            let waits = timeout(Duration::from_millis(5), searches.turn("a")).await;
+            assert!(waits.is_err());
+            drop(first);
+            assert!(searches.0.lock().is_empty());
+            assert!(searches.turn("a b").await.is_err());
+            assert!(searches.turn(&"x".repeat(65)).await.is_err());
+        });
     }
 }

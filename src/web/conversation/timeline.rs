@@ -7,15 +7,14 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use crate::catalog::OutputRow;
-use crate::conversation::call;
-use crate::conversation::call::Given;
 use crate::error::WebError;
 use crate::site::Site;
 use crate::work::Sink;
-use crate::{quantity, shown};
+use crate::{address, display};
 use ctxfs_core::model::Component;
 use ctxfs_engine::{LoggedMessage, MessagePage, MessageRange};
 use ctxfs_store::message::{MessageCall, MessageEntry, MessageTime};
+use ctxfs_view::View;
 
 /// Messages of a page, or calls where there are no messages.
 const MOST: usize = 40;
@@ -127,8 +126,8 @@ impl Timeline {
 fn output(site: &Arc<Site>, id: &Component, row: &OutputRow, until: Instant) -> Markup {
     html! {
         article.message id={ "o-" (row.path) } data-role="output" {
-            header { span.role { "output" } " " (quantity::time(row.created)) }
-            (call::section(id, Some(row), &Given::Summary(site, until), ""))
+            header { span.role { "output" } " " (display::time(row.created)) }
+            (call_section(id, Some(row), &Given::Summary(site, until), ""))
         }
     }
 }
@@ -141,7 +140,7 @@ fn article(id: &Component, logged: &LoggedMessage, row: Option<&OutputRow>) -> M
             return html! {
                 article.message id=(anchor) data-role="none" {
                     header { span.role { "not a message" } }
-                    div.said { pre { (shown::text(line)) } }
+                    div.said { pre { (display::text(line)) } }
                 }
             };
         }
@@ -151,13 +150,13 @@ fn article(id: &Component, logged: &LoggedMessage, row: Option<&OutputRow>) -> M
     html! {
         article.message id=(anchor) data-role=(role) {
             header {
-                span.role { (shown::text(&role)) } " "
+                span.role { (display::text(&role)) } " "
                 (time(message)) " "
-                @if !message.mode().is_empty() { span.faint { (shown::text(&message.mode())) } }
+                @if !message.mode().is_empty() { span.faint { (display::text(&message.mode())) } }
                 " " a.anchor href={ "#" (anchor) } aria-label="Link to this message" { "#" }
             }
             @if is_result {
-                (call::section(id, row, &Given::Text(&message.said()), &heading(message)))
+                (call_section(id, row, &Given::Text(&message.said()), &heading(message)))
             } @else {
                 (said(&message.said()))
             }
@@ -172,10 +171,10 @@ fn said(text: &str) -> Markup {
     html! {
         div.said {
             @match cut {
-                None => (shown::text(text)),
+                None => (display::text(text)),
                 Some(at) => {
-                    (shown::text(&text[..at]))
-                    details { summary { "the rest of this message" } (shown::text(&text[at..])) }
+                    (display::text(&text[..at]))
+                    details { summary { "the rest of this message" } (display::text(&text[at..])) }
                 }
             }
         }
@@ -186,8 +185,8 @@ fn asked(called: &MessageCall) -> Markup {
     html! {
         p.asked data-call=(called.id) {
             span aria-hidden="true" { "\u{2192} " }
-            code { (shown::text(&called.name)) } " "
-            code.faint { (shown::text(&called.arguments)) }
+            code { (display::text(&called.name)) } " "
+            code.faint { (display::text(&called.arguments)) }
         }
     }
 }
@@ -199,10 +198,10 @@ fn heading(message: &MessageEntry) -> String {
 fn time(message: &MessageEntry) -> Markup {
     match message.created_at() {
         None => html! {},
-        Some(MessageTime::Millis(millis)) => quantity::time(millis),
+        Some(MessageTime::Millis(millis)) => display::time(millis),
         Some(MessageTime::Text(text)) => match text.parse::<Timestamp>() {
-            Ok(time) => quantity::time(time.as_millisecond()),
-            Err(_) => shown::text(&text),
+            Ok(time) => display::time(time.as_millisecond()),
+            Err(_) => display::text(&text),
         },
     }
 }
@@ -212,5 +211,99 @@ pub(crate) fn time_of(logged: &LoggedMessage) -> Option<i64> {
     match logged.message.as_ref().ok()?.created_at()? {
         MessageTime::Millis(millis) => Some(millis),
         MessageTime::Text(text) => Some(text.parse::<Timestamp>().ok()?.as_millisecond()),
+    }
+}
+
+/// The time for the stand-in of one output.
+const STAND_IN_PATIENCE: Duration = Duration::from_millis(500);
+/// The most characters of a result that are shown at first.
+const LONG_RESULT: usize = 4000;
+
+/// What the model was given.
+pub(super) enum Given<'a> {
+    /// This text, as the log of messages has it.
+    Text(&'a str),
+    /// The summary of the output, unless this time has come before.
+    Summary(&'a Arc<Site>, Instant),
+}
+
+/// Returns the block of a call. `row` is its output, if it was stored; `called` names the call if it
+/// was not.
+fn call_section(
+    id: &Component,
+    row: Option<&OutputRow>,
+    given: &Given<'_>,
+    called: &str,
+) -> Markup {
+    let given = match given {
+        Given::Text(text) => result(text),
+        Given::Summary(site, until) => match row {
+            Some(row) if Instant::now() < *until => stand_in(site, id, &row.path)
+                .unwrap_or_else(|error| html! { p.notice { (error.to_string()) } }),
+            Some(row) => later(id, row),
+            None => html! {},
+        },
+    };
+    let Some(row) = row else {
+        return html! {
+            section.call role="group" data-failed="false" aria-label="Call" {
+                header { code { (display::text(called)) } }
+                (given)
+            }
+        };
+    };
+    html! {
+        section.call data-call=(row.call) data-output=(row.path) data-exit=[row.exit]
+            data-failed=(row.has_failed()) role="group" aria-label={ "Call " (row.call) } {
+            header {
+                code.tool { (row.tool) } " "
+                span.faint { (row.arguments) } " "
+                (outcome(row)) " "
+                @if let Some(millis) = row.duration { span { (display::duration(millis)) } " " }
+                (display::size(row.size)) " "
+                a.output href=(address::output(id, &row.path)) { (display::text(row.name())) }
+            }
+            (given)
+        }
+    }
+}
+
+/// Returns the link to a stand-in for which there was no time.
+fn later(id: &Component, row: &OutputRow) -> Markup {
+    let to = address::output(id, &row.path) + "?part=standin";
+    html! { p.notice { a href=(to) { "What the model was given" } } }
+}
+
+/// Returns how a call ended.
+pub(super) fn outcome(row: &OutputRow) -> Markup {
+    html! {
+        @if row.is_live { span.live { "live" } }
+        @else if row.is_incomplete { span.failed { "incomplete" } }
+        @else if let Some(code) = row.exit { span .failed[code != 0] { "exit " (code) } }
+    }
+}
+
+/// Returns the summary of an output, which a model gets in its place.
+pub(crate) fn stand_in(site: &Arc<Site>, id: &Component, path: &str) -> Result<Markup, WebError> {
+    let look = site.look(id, path)?;
+    let began = Instant::now();
+    let text = look.view(&View::Summary, &|| began.elapsed() > STAND_IN_PATIENCE)?;
+    let text = [text.notice.as_bytes(), &text.text].concat();
+    Ok(html! { pre.stand-in tabindex="0" { (display::bytes(&text)) } })
+}
+
+fn result(text: &str) -> Markup {
+    let cut = text.char_indices().nth(LONG_RESULT).map(|(at, _)| at);
+    html! {
+        @match cut {
+            None => pre.stand-in tabindex="0" { (display::text(text)) },
+            Some(at) => {
+                pre.stand-in tabindex="0" { (display::text(&text[..at])) }
+                details {
+                    summary { "the rest of what the model was given" }
+                    pre.stand-in tabindex="0" { (display::text(&text[at..])) }
+                }
+            }
+        }
     }
 }

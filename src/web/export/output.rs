@@ -1,18 +1,18 @@
 //! An output of an export: its bytes, and its text as pages.
 
+use std::io;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use maud::{Markup, html};
+use maud::{DOCTYPE, Markup, html};
 
 use crate::catalog::OutputRow;
+use crate::display;
 use crate::error::WebError;
-use crate::export::{Shelf, page};
 use crate::site::Site;
-use crate::{quantity, shown};
 use ctxfs_core::materialize::{is_binary, is_for_terminal, strip_escapes};
-use ctxfs_core::model::Component;
+use ctxfs_core::model::{Component, visible};
 use ctxfs_engine::{LineRow, Look};
 use ctxfs_view::View;
 
@@ -27,6 +27,12 @@ const SNIFFED: usize = 64 << 10;
 const NAME: usize = 80;
 /// The time for a stand-in.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The place where the files of an export go.
+pub trait Shelf {
+    /// Makes the file at `path`, such as `outputs/0001-x.html`.
+    fn file(&mut self, path: &str) -> io::Result<Box<dyn Write>>;
+}
 
 pub(super) struct ExportedOutput<'a> {
     pub(super) row: &'a OutputRow,
@@ -54,11 +60,11 @@ impl<'a> ExportedOutput<'a> {
         let row = self.row;
         html! {
             tr data-output=(row.path) data-failed=(row.has_failed()) {
-                th scope="row" { a href=(self.link()) { (shown::text(row.name())) } }
+                th scope="row" { a href=(self.link()) { (display::text(row.name())) } }
                 td { (row.tool) }
-                td.number { (quantity::size(row.size)) }
+                td.number { (display::size(row.size)) }
                 td { (end(row)) }
-                td { (quantity::time(row.created)) }
+                td { (display::time(row.created)) }
             }
         }
     }
@@ -69,14 +75,14 @@ impl<'a> ExportedOutput<'a> {
             Ok(look) => {
                 let began = Instant::now();
                 let text = look.view(&View::Summary, &|| began.elapsed() > PATIENCE)?;
-                shown::bytes(&[text.notice.as_bytes(), &text.text].concat())
+                display::bytes(&[text.notice.as_bytes(), &text.text].concat())
             }
             Err(WebError::Missing) => html! {},
             Err(error) => return Err(error),
         };
         Ok(html! {
             article.message data-role="output" {
-                header { span.role { "output" } " " (quantity::time(self.row.created)) }
+                header { span.role { "output" } " " (display::time(self.row.created)) }
                 (self.section(&given))
             }
         })
@@ -89,8 +95,8 @@ impl<'a> ExportedOutput<'a> {
             section.call data-call=(row.call) data-output=(row.path) data-failed=(row.has_failed()) {
                 header {
                     code.tool { (row.tool) } " " span.faint { (row.arguments) } " " (end(row)) " "
-                    (quantity::size(row.size)) " "
-                    a.output href=(self.link()) { (shown::text(row.name())) }
+                    (display::size(row.size)) " "
+                    a.output href=(self.link()) { (display::text(row.name())) }
                 }
                 pre.stand-in tabindex="0" { (given) }
             }
@@ -145,7 +151,7 @@ impl<'a> ExportedOutput<'a> {
         let mut out = shelf.file(&self.link())?;
         out.write_all(self.head(1).as_bytes())?;
         out.write_all(html! { p { (note) } }.0.as_bytes())?;
-        out.write_all(page::foot().as_bytes())?;
+        out.write_all(page_foot().as_bytes())?;
         Ok(out.flush()?)
     }
 
@@ -165,7 +171,7 @@ impl<'a> ExportedOutput<'a> {
         out.write_all(b"</div>")?;
         let pager = self.pager(number, reached.offset < look.size());
         out.write_all(pager.0.as_bytes())?;
-        out.write_all(page::foot().as_bytes())?;
+        out.write_all(page_foot().as_bytes())?;
         out.flush()?;
         Ok(reached)
     }
@@ -185,14 +191,14 @@ impl<'a> ExportedOutput<'a> {
     fn head(&self, number: u32) -> String {
         let name = self.row.name();
         let facts = html! {
-            h1 { (shown::text(name)) @if number > 1 { ", page " (number) } }
+            h1 { (display::text(name)) @if number > 1 { ", page " (number) } }
             p {
-                code.tool { (self.row.tool) } " " (end(self.row)) " " (quantity::size(self.row.size)) " "
-                (quantity::time(self.row.created)) " "
+                code.tool { (self.row.tool) } " " (end(self.row)) " " (display::size(self.row.size)) " "
+                (display::time(self.row.created)) " "
                 a #raw href={ "../raw/" (self.stem) } download { "Download" }
             }
         };
-        page::head(name, "../") + &facts.0
+        page_head(name, "../") + &facts.0
     }
 
     fn pager(&self, number: u32, has_next: bool) -> Markup {
@@ -231,7 +237,7 @@ fn write_rows(
 
 fn shown_row(row: &LineRow, line: u64, strips: bool) -> Markup {
     let bytes = row.bytes.strip_suffix(b"\r").unwrap_or(&row.bytes);
-    let text = if strips { shown::bytes(&strip_escapes(bytes)) } else { shown::bytes(bytes) };
+    let text = if strips { display::bytes(&strip_escapes(bytes)) } else { display::bytes(bytes) };
     let is_start = row.column == Some(0);
     html! {
         div.line id=[is_start.then(|| format!("L{line}"))] data-line=(line) {
@@ -245,4 +251,39 @@ fn end(row: &OutputRow) -> Markup {
         @if row.is_incomplete { span.failed { "incomplete" } }
         @else if let Some(code) = row.exit { span .failed[code != 0] { "exit " (code) } }
     }
+}
+
+/// Nothing but the style and the images beside it.
+const POLICY: &str =
+    "default-src 'none'; style-src 'self' file:; img-src 'self' file:; base-uri 'none'";
+
+/// Returns the beginning of a page. `up` leads from it to the style: nothing, or `../`.
+pub(super) fn page_head(title: &str, up: &str) -> String {
+    let page = html! {
+        head {
+            meta charset="utf-8";
+            meta http-equiv="Content-Security-Policy" content=(POLICY);
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (visible::whole(title)) " - ctxfs" }
+            link rel="stylesheet" href={ (up) "page.css" };
+        }
+    };
+    let trail = html! {
+        @if !up.is_empty() {
+            header.top { nav aria-label="Pages" { a href={ (up) "index.html" } { "The conversation" } } }
+        }
+    };
+    format!(
+        "{}<html lang=\"en\">{}<body data-page=\"export\">{}<main id=\"main\">",
+        DOCTYPE.into_string(),
+        page.into_string(),
+        trail.into_string()
+    )
+}
+
+/// Returns the end of a page.
+pub(super) fn page_foot() -> String {
+    let footer = html! { footer { p { "exported by ctxfs " (env!("CARGO_PKG_VERSION")) } } };
+    format!("</main>{}</body></html>\n", footer.into_string())
 }

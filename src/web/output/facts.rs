@@ -1,10 +1,14 @@
-//! What is known of an output, and what of it can be copied.
+//! The head of an output's page: facts, copy buttons, and a table of contents.
+
+use std::time::{Duration, Instant};
 
 use maud::{Markup, html};
 
 use crate::address::query;
-use crate::output::Output;
-use crate::{address, quantity, shown};
+use crate::error::WebError;
+use crate::output::window::{RequestedOutput, offset_of};
+use crate::{address, display};
+use ctxfs_core::materialize::strip_escapes;
 use ctxfs_core::model::Analysis;
 use ctxfs_engine::LookFacts;
 
@@ -12,25 +16,25 @@ use ctxfs_engine::LookFacts;
 const ARGUMENTS: usize = 400;
 
 /// Returns the facts.
-pub(super) fn list(output: &Output<'_>) -> Markup {
+pub(super) fn facts(output: &RequestedOutput<'_>) -> Markup {
     let LookFacts { record, analysis, size, modified, .. } = &output.facts;
     let said = &record.provenance;
     html! {
         dl #facts {
-            @if let Some(tool) = said.tool_name() { (fact("Tool", &shown::text(&tool))) }
-            (fact("Call", &shown::text(record.call())))
+            @if let Some(tool) = said.tool_name() { (fact("Tool", &display::text(&tool))) }
+            (fact("Call", &display::text(record.call())))
             @if let Some(arguments) = &said.args { (fact("Arguments", &shortened(arguments))) }
             @if let Some(code) = said.exit_code {
                 (fact("Exit code", &html! { span .failed[code != 0] { (code) } }))
             }
             @if let Some(millis) = said.duration_ms {
-                (fact("Duration", &html! { (quantity::duration(millis)) }))
+                (fact("Duration", &html! { (display::duration(millis)) }))
             }
-            (fact("Size", &html! { (quantity::size(*size)) }))
+            (fact("Size", &html! { (display::size(*size)) }))
             @if let Some(found) = analysis { (found_facts(found)) }
             @else { (fact("Analysis", &html! { "none yet" })) }
             (fact("State", &state(output)))
-            (fact("Changed", &quantity::time(*modified)))
+            (fact("Changed", &display::time(*modified)))
         }
     }
 }
@@ -38,21 +42,21 @@ pub(super) fn list(output: &Output<'_>) -> Markup {
 fn found_facts(found: &Analysis) -> Markup {
     html! {
         @if !found.is_binary() {
-            (fact("Lines", &html! { (quantity::grouped(found.lines)) }))
-            (fact("Tokens", &html! { "about " (quantity::grouped(found.tokens)) }))
+            (fact("Lines", &html! { (display::grouped(found.lines)) }))
+            (fact("Tokens", &html! { "about " (display::grouped(found.tokens)) }))
         }
-        (fact("Type", &shown::text(&found.mime)))
+        (fact("Type", &display::text(&found.mime)))
         @if found.errors.count > 0 {
-            (fact("Errors", &html! { span.failed { (quantity::counted(found.errors.count, "line")) } }))
+            (fact("Errors", &html! { span.failed { (display::counted(found.errors.count, "line")) } }))
         }
     }
 }
 
-fn state(output: &Output<'_>) -> Markup {
+fn state(output: &RequestedOutput<'_>) -> Markup {
     html! {
         @if output.look.is_live() { span.live { "live" } }
         @else if let Some(why) = output.facts.record.incomplete() {
-            span.failed { "incomplete" } ": " (shown::text(why))
+            span.failed { "incomplete" } ": " (display::text(why))
         }
         @else { "complete" }
     }
@@ -63,10 +67,10 @@ fn shortened(text: &str) -> Markup {
     html! {
         code {
             @match cut {
-                None => (shown::text(text)),
+                None => (display::text(text)),
                 Some(at) => {
-                    (shown::text(&text[..at]))
-                    details { summary { "all" } (shown::text(text)) }
+                    (display::text(&text[..at]))
+                    details { summary { "all" } (display::text(text)) }
                 }
             }
         }
@@ -78,7 +82,7 @@ fn fact(name: &str, value: &Markup) -> Markup {
 }
 
 /// Returns the buttons that copy, which need the script, and the link to the bytes.
-pub(super) fn copy(output: &Output<'_>) -> Markup {
+pub(super) fn copy_buttons(output: &RequestedOutput<'_>) -> Markup {
     let place = &output.facts.place;
     let file = place.file();
     let raw = address::of_output(output.id, "raw", output.look.path());
@@ -104,6 +108,81 @@ fn quoted(text: &str) -> String {
         return text.to_owned();
     }
     format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// Errors that are listed.
+const ERRORS: usize = 24;
+/// Bytes of a line that are shown.
+const LINE: usize = 200;
+/// The time for reading the lines. The rest has numbers alone.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Returns the table, or nothing for an output without errors and sections.
+pub(super) fn contents(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
+    let Some(found) = &output.facts.analysis else { return Ok(html! {}) };
+    if found.errors.count == 0 && found.sections.is_empty() || found.is_binary() {
+        return Ok(html! {});
+    }
+    let began = Instant::now();
+    let errors: Vec<u64> = found.errors.shown.iter().take(ERRORS).map(|error| error.line).collect();
+    let sections: Vec<u64> = found.sections.shown.iter().map(|section| section.line).collect();
+    let entries = |lines: &[u64]| -> Result<Vec<(u64, String)>, WebError> {
+        let entry = |line: &u64| {
+            let text = if began.elapsed() < PATIENCE { text_of(output, *line)? } else { None };
+            Ok((*line, text.unwrap_or_default()))
+        };
+        lines.iter().map(entry).collect()
+    };
+    let (errors, sections) = (entries(&errors)?, entries(&sections)?);
+    let counted = display::counted(found.errors.count, "error line");
+    Ok(html! {
+        details #contents open[found.errors.count > 0] {
+            summary {
+                "Contents: " (counted) ", " (display::counted(found.sections.count, "section"))
+            }
+            @if !errors.is_empty() {
+                h2 { "Errors, most telling first" }
+                (entries_list(output, &errors, "errors"))
+            }
+            @if !sections.is_empty() {
+                h2 { "Sections" }
+                (entries_list(output, &sections, "sections"))
+            }
+        }
+    })
+}
+
+fn entries_list(output: &RequestedOutput<'_>, entries: &[(u64, String)], class: &str) -> Markup {
+    let address = output.address();
+    html! {
+        ol.(class) {
+            @for (line, text) in entries {
+                li {
+                    a href=(address::line(&address, *line)) data-line=(line) {
+                        span.number { (line) } " " code { (display::text(text)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the beginning of a line, unless it has to be looked for long.
+fn text_of(output: &RequestedOutput<'_>, line: u64) -> Result<Option<String>, WebError> {
+    let look = &output.look;
+    let known = look.line_offset(line)?;
+    let analysis = output.facts.analysis.as_deref();
+    let near = match (known, analysis) {
+        (None, Some(found)) => look.line_offset_by(found, line)?,
+        _ => known,
+    };
+    let is_small = look.size() < 64 << 20;
+    let offset = if near.is_none() && is_small { offset_of(output, line)? } else { near };
+    let Some(offset) = offset else { return Ok(None) };
+    let bytes = look.bytes(offset, 4 * LINE)?;
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let text = String::from_utf8_lossy(&strip_escapes(line)).into_owned();
+    Ok(Some(text.trim().chars().take(LINE).collect()))
 }
 
 #[cfg(test)]

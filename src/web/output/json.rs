@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use maud::{Markup, html};
 
 use crate::address::query;
+use crate::display;
 use crate::error::WebError;
-use crate::output::{Output, path};
-use crate::{quantity, shown};
+use crate::output::window::RequestedOutput;
 use ctxfs_core::materialize::json::Scalar;
 use ctxfs_core::model::Json;
 use ctxfs_view::{JSON_WINDOW, JsonMember, JsonMembers, JsonNode, JsonStep, JsonType};
@@ -16,18 +16,18 @@ use ctxfs_view::{JSON_WINDOW, JsonMember, JsonMembers, JsonNode, JsonStep, JsonT
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// Returns the tree: the node that the request names, or the document, opened.
-pub(super) fn tree(output: &Output<'_>) -> Result<Markup, WebError> {
+pub(super) fn tree(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
     let node = asked(output)?;
     let found = find(output, &node)?;
-    let filter = path::filter(&node.path, node.is_lines);
+    let filter = filter_of(&node.path, node.is_lines);
     Ok(html! {
         (trail(&node))
-        @if found.kind.is_none() { p.notice { "There is no value at " code { (shown::text(&filter)) } "." } }
+        @if found.kind.is_none() { p.notice { "There is no value at " code { (display::text(&filter)) } "." } }
         ul #tree role="tree" aria-label="JSON" data-view="json" {
             li role="treeitem" tabindex="0" data-path=(filter) data-at=[node.offset]
                 aria-expanded="true" aria-selected="false" {
                 span.row {
-                    span.key { code { (shown::text(&filter)) } } " "
+                    span.key { code { (display::text(&filter)) } } " "
                     (kind(found.kind, found.total, found.whole)) " "
                     (copy(&filter))
                 }
@@ -38,16 +38,16 @@ pub(super) fn tree(output: &Output<'_>) -> Result<Markup, WebError> {
 }
 
 /// Returns the members of the node that the request names, alone.
-pub(super) fn members(output: &Output<'_>) -> Result<Markup, WebError> {
+pub(super) fn members(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
     let node = asked(output)?;
     let found = find(output, &node)?;
     Ok(group(&node, &found))
 }
 
-fn asked(output: &Output<'_>) -> Result<JsonNode, WebError> {
+fn asked(output: &RequestedOutput<'_>) -> Result<JsonNode, WebError> {
     let given = output.query;
     let filter = if given.json.is_empty() { "." } else { &given.json };
-    let path = path::parse(filter)
+    let path = parse_filter(filter)
         .ok_or_else(|| WebError::Bad("this is no path of a node, such as .items[0]".to_owned()))?;
     let analysis = output.facts.analysis.as_ref();
     let is_lines = match analysis.map(|found| &found.json) {
@@ -64,7 +64,7 @@ fn asked(output: &Output<'_>) -> Result<JsonNode, WebError> {
     })
 }
 
-fn find(output: &Output<'_>, node: &JsonNode) -> Result<JsonMembers, WebError> {
+fn find(output: &RequestedOutput<'_>, node: &JsonNode) -> Result<JsonMembers, WebError> {
     let began = Instant::now();
     Ok(output.look.json(node, &|| began.elapsed() > PATIENCE)?)
 }
@@ -74,8 +74,8 @@ fn trail(node: &JsonNode) -> Markup {
     html! {
         nav.json-trail aria-label="Nodes above" {
             @for length in 0..node.path.len() {
-                @let filter = path::filter(&node.path[..length], node.is_lines);
-                a href=(query(&[("view", "json"), ("json", &filter)])) { code { (shown::text(&filter)) } }
+                @let filter = filter_of(&node.path[..length], node.is_lines);
+                a href=(query(&[("view", "json"), ("json", &filter)])) { code { (display::text(&filter)) } }
                 " "
             }
         }
@@ -83,7 +83,7 @@ fn trail(node: &JsonNode) -> Markup {
 }
 
 fn group(node: &JsonNode, found: &JsonMembers) -> Markup {
-    let filter = path::filter(&node.path, node.is_lines);
+    let filter = filter_of(&node.path, node.is_lines);
     let at = node.offset.map(|at| at.to_string()).unwrap_or_default();
     let to = |from: u64| {
         query(&[("view", "json"), ("json", &filter), ("at", &at), ("from", &from.to_string())])
@@ -95,7 +95,7 @@ fn group(node: &JsonNode, found: &JsonMembers) -> Markup {
             @if node.from > 0 {
                 li.window role="treeitem" tabindex="-1" aria-selected="false" {
                     a.previous href=(to(node.from.saturating_sub(JSON_WINDOW))) {
-                        "members before " (quantity::grouped(node.from))
+                        "members before " (display::grouped(node.from))
                     }
                 }
             }
@@ -103,9 +103,9 @@ fn group(node: &JsonNode, found: &JsonMembers) -> Markup {
             @if end < found.total || !found.whole && end >= node.from + JSON_WINDOW {
                 li.window role="treeitem" tabindex="-1" aria-selected="false" {
                     a.next href=(to(end)) {
-                        "more: " (quantity::grouped(end)) "-"
-                        (quantity::grouped((end + JSON_WINDOW).min(found.total.max(end))))
-                        " of " (quantity::grouped(found.total))
+                        "more: " (display::grouped(end)) "-"
+                        (display::grouped((end + JSON_WINDOW).min(found.total.max(end))))
+                        " of " (display::grouped(found.total))
                         @if !found.whole { " or more" }
                     }
                 }
@@ -120,10 +120,10 @@ fn item(node: &JsonNode, member: &JsonMember, is_member: bool) -> Markup {
     if is_member {
         path.push(member.step.clone());
     }
-    let filter = path::filter(&path, node.is_lines);
+    let filter = filter_of(&path, node.is_lines);
     let opens = matches!(member.kind, JsonType::Object | JsonType::Array)
         && member.size > 0
-        && path.len() < path::DEEPEST;
+        && path.len() < DEEPEST;
     let at = member.offset.to_string();
     html! {
         li role="treeitem" tabindex="-1" data-path=(filter) data-at=(at)
@@ -145,7 +145,7 @@ fn key(step: &JsonStep, is_member: bool) -> Markup {
         @if is_member {
             span.key {
                 @match step {
-                    JsonStep::Key(key) => (shown::text(&unescaped(key))),
+                    JsonStep::Key(key) => (display::text(&unescaped(key))),
                     JsonStep::Item(number) => { "[" (number) "]" },
                 }
             }
@@ -159,12 +159,12 @@ fn value(member: &JsonMember) -> Markup {
         JsonType::Object | JsonType::Array => kind(Some(member.kind), member.size, true),
         JsonType::Text => html! {
             span.string {
-                "\"" (shown::text(&unescaped(&member.written))) @if is_cut { "..." } "\""
+                "\"" (display::text(&unescaped(&member.written))) @if is_cut { "..." } "\""
             }
-            @if is_cut { " " span.faint { (quantity::short_size(member.size)) } }
+            @if is_cut { " " span.faint { (display::short_size(member.size)) } }
         },
         JsonType::Scalar(scalar) => html! {
-            span class=(scalar_class(scalar)) { (shown::bytes(&member.written)) @if is_cut { "..." } }
+            span class=(scalar_class(scalar)) { (display::bytes(&member.written)) @if is_cut { "..." } }
         },
     }
 }
@@ -182,10 +182,10 @@ fn kind(kind: Option<JsonType>, size: u64, whole: bool) -> Markup {
     html! {
         @match kind {
             Some(JsonType::Object) => {
-                span.faint { "{" (quantity::counted(size, "key")) (more) "}" }
+                span.faint { "{" (display::counted(size, "key")) (more) "}" }
             }
             Some(JsonType::Array) => {
-                span.faint { "[" (quantity::counted(size, "item")) (more) "]" }
+                span.faint { "[" (display::counted(size, "item")) (more) "]" }
             }
             _ => {}
         }
@@ -203,4 +203,120 @@ fn copy(filter: &str) -> Markup {
 fn unescaped(written: &[u8]) -> String {
     let text = String::from_utf8_lossy(written);
     serde_json::from_str(&format!("\"{text}\"")).unwrap_or_else(|_| text.into_owned())
+}
+
+/// The most steps of a path, and its most bytes.
+const DEEPEST: usize = 64;
+const LONGEST: usize = 4096;
+/// The option of a filter over all values of JSON Lines at once.
+const ALL_LINES: &str = "-s ";
+
+/// Returns the filter that leads along `path`.
+fn filter_of(path: &[JsonStep], is_lines: bool) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            JsonStep::Key(key) if is_bare(key) => {
+                text.push('.');
+                text.push_str(&String::from_utf8_lossy(key));
+            }
+            JsonStep::Key(key) => {
+                text.push_str(".\"");
+                text.push_str(&String::from_utf8_lossy(key));
+                text.push('"');
+            }
+            JsonStep::Item(number) => {
+                text.push_str(if text.is_empty() { ".[" } else { "[" });
+                text.push_str(&number.to_string());
+                text.push(']');
+            }
+        }
+    }
+    let text = if text.is_empty() { ".".to_owned() } else { text };
+    if is_lines { format!("{ALL_LINES}{text}") } else { text }
+}
+
+/// Reads such a filter. Returns none for any other, and for one that leads too deep: each node
+/// repeats the path to it.
+fn parse_filter(filter: &str) -> Option<Vec<JsonStep>> {
+    if filter.len() > LONGEST {
+        return None;
+    }
+    let mut rest = filter.strip_prefix(ALL_LINES).unwrap_or(filter);
+    let mut steps = Vec::new();
+    rest = rest.strip_prefix(".[").map_or(rest, |_| &rest[1..]);
+    if rest == "." {
+        return Some(steps);
+    }
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix('[') {
+            let (number, after) = after.split_once(']')?;
+            steps.push(JsonStep::Item(number.parse().ok()?));
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix(".\"") {
+            let end = end_of_string(after)?;
+            steps.push(JsonStep::Key(after.as_bytes()[..end].to_vec()));
+            rest = &after[end + 1..];
+        } else {
+            let after = rest.strip_prefix('.')?;
+            let end = after.find(['.', '[']).unwrap_or(after.len());
+            let key = &after.as_bytes()[..end];
+            steps.push(is_bare(key).then(|| JsonStep::Key(key.to_vec()))?);
+            rest = &after[end..];
+        }
+    }
+    (steps.len() <= DEEPEST).then_some(steps)
+}
+
+fn is_bare(key: &[u8]) -> bool {
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    key.first().is_some_and(|first| !first.is_ascii_digit()) && key.iter().all(is_word)
+}
+
+/// Returns the index of the quote that ends a string.
+fn end_of_string(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    text.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(name: &str) -> JsonStep {
+        JsonStep::Key(name.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn paths_are_filters() {
+        assert_eq!(filter_of(&[], false), ".");
+        assert_eq!(filter_of(&[], true), "-s .");
+        let path = [key("items"), JsonStep::Item(0), key("a b"), key("1")];
+        assert_eq!(filter_of(&path, false), ".items[0].\"a b\".\"1\"");
+        assert_eq!(filter_of(&[JsonStep::Item(3), key("msg")], true), "-s .[3].msg");
+        assert_eq!(parse_filter(&".a".repeat(DEEPEST)).unwrap().len(), DEEPEST);
+        assert_eq!(parse_filter(&".a".repeat(DEEPEST + 1)), None);
+        assert_eq!(parse_filter(&format!(".{}", "a".repeat(LONGEST))), None);
+        for other in ["items", ".a | .b", ".[", ".a[]", ".a[-1]", "..", ".\"a"] {
+            assert_eq!(parse_filter(other), None, "{other}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn filters_come_back(
+            names in proptest::collection::vec("[a-z ._\\[]{1,6}|[0-9]{1,3}", 0..5),
+            is_lines: bool,
+        ) {
+            let step = |name: &String| name.parse().map_or_else(|_| key(name), JsonStep::Item);
+            let path: Vec<_> = names.iter().map(step).collect();
+            prop_assert_eq!(parse_filter(&filter_of(&path, is_lines)), Some(path));
+        }
+    }
 }

@@ -4,13 +4,12 @@
 //! A terminal is emulated from some lines before the window to some lines after it, so that memory
 //! and time do not depend on the length of the log. A row belongs to the line that began on it.
 
-use avt::{Line, Observation, Observer, ScreenKind, Terminal};
+use avt::{Color, Line, Observation, Observer, Pen, ScreenKind, Terminal};
 use maud::{Markup, PreEscaped, html};
 
+use crate::display;
 use crate::error::WebError;
-use crate::output::window::{ShownRow, Window};
-use crate::output::{Output, colour};
-use crate::shown;
+use crate::output::window::{RequestedOutput, RowWindow, ShownRow};
 use ctxfs_engine::LineRow;
 
 /// The size of the terminal. It is wide, so that programs that counted on a wide one find the
@@ -22,7 +21,10 @@ const ROWS: usize = 50;
 const KEPT: usize = 2000;
 
 /// Returns the rows of the lines of `window`.
-pub(super) fn rows(output: &Output<'_>, window: &Window) -> Result<Vec<ShownRow>, WebError> {
+pub(super) fn rows(
+    output: &RequestedOutput<'_>,
+    window: &RowWindow,
+) -> Result<Vec<ShownRow>, WebError> {
     let before = output.look.rows_before(window.start)?.rows;
     let after = output.look.rows_from(window.end)?.rows;
     if before.iter().chain(&window.rows).chain(&after).all(is_plain) {
@@ -140,17 +142,15 @@ impl Emulation {
 /// Returns the text of a row, with a span for each run of one style.
 fn line_text(line: &Line) -> Markup {
     let cells = line.cells();
-    let used = cells
-        .iter()
-        .rposition(|cell| cell.char() != ' ' || !colour::classes(cell.pen()).is_empty());
+    let used = cells.iter().rposition(|cell| cell.char() != ' ' || !classes(cell.pen()).is_empty());
     let used = if line.is_wrapped() { cells.len() } else { used.map_or(0, |last| last + 1) };
     let cells = &cells[..used];
     let mut markup = String::new();
     for run in cells.chunk_by(|a, b| a.pen() == b.pen()) {
         let text: String =
             run.iter().filter(|cell| cell.width() > 0).map(avt::Cell::char).collect();
-        let text = shown::text(&text);
-        let classes = run.first().map(|cell| colour::classes(cell.pen())).unwrap_or_default();
+        let text = display::text(&text);
+        let classes = run.first().map(|cell| classes(cell.pen())).unwrap_or_default();
         let span = if classes.is_empty() {
             text
         } else {
@@ -159,6 +159,69 @@ fn line_text(line: &Line) -> Markup {
         markup.push_str(&span.0);
     }
     PreEscaped(markup)
+}
+
+/// The sixteen colours of a terminal as red, green and blue.
+const SIXTEEN: [(u8, u8, u8); 16] = [
+    (0, 0, 0),
+    (205, 0, 0),
+    (0, 205, 0),
+    (205, 205, 0),
+    (0, 0, 238),
+    (205, 0, 205),
+    (0, 205, 205),
+    (229, 229, 229),
+    (127, 127, 127),
+    (255, 0, 0),
+    (0, 255, 0),
+    (255, 255, 0),
+    (92, 92, 255),
+    (255, 0, 255),
+    (0, 255, 255),
+    (255, 255, 255),
+];
+
+/// Returns the names of the styles of a pen, separated by spaces; empty for plain text.
+fn classes(pen: &Pen) -> String {
+    let colours = [pen.foreground().map(|c| ('f', c)), pen.background().map(|c| ('b', c))];
+    let mut names: Vec<String> = colours
+        .into_iter()
+        .flatten()
+        .map(|(of, colour)| format!("{of}{}", nearest(colour)))
+        .collect();
+    let styles = [
+        (pen.is_bold(), "bold"),
+        (pen.is_faint(), "dim"),
+        (pen.is_italic(), "italic"),
+        (pen.is_underline(), "underline"),
+        (pen.is_strikethrough(), "strike"),
+        (pen.is_inverse(), "inverse"),
+    ];
+    names.extend(styles.into_iter().filter(|(is, _)| *is).map(|(_, name)| name.to_owned()));
+    names.join(" ")
+}
+
+/// Returns the number of the colour among sixteen that is nearest.
+fn nearest(colour: Color) -> usize {
+    let (red, green, blue) = match colour {
+        Color::Indexed(number @ 0..16) => return usize::from(number),
+        Color::Indexed(number @ 16..232) => {
+            let part = |value: u8| if value == 0 { 0 } else { 55 + value * 40 };
+            let number = number - 16;
+            (part(number / 36), part(number / 6 % 6), part(number % 6))
+        }
+        Color::Indexed(number) => {
+            let grey = 8 + (number - 232) * 10;
+            (grey, grey, grey)
+        }
+        Color::RGB(rgb) => (rgb.r, rgb.g, rgb.b),
+    };
+    let distance = |other: &(u8, u8, u8)| {
+        let apart = |a: u8, b: u8| i32::from(a.abs_diff(b)).pow(2);
+        apart(red, other.0) + apart(green, other.1) + apart(blue, other.2)
+    };
+    let best = SIXTEEN.iter().enumerate().min_by_key(|(_, other)| distance(other));
+    best.map_or(7, |(number, _)| number)
 }
 
 #[cfg(test)]
@@ -256,5 +319,17 @@ mod tests {
         let rows = shown(&format!("{long}\nnext\n"));
         assert_eq!((rows.len(), rows[1].1.as_str()), (2, "next"));
         assert_eq!(rows[0].1, long);
+    }
+
+    #[test]
+    fn all_colours_become_one_of_sixteen() {
+        assert_eq!(nearest(Color::Indexed(9)), 9);
+        assert_eq!(nearest(Color::Indexed(196)), 9, "bright red of 256");
+        assert_eq!(nearest(Color::Indexed(255)), 7);
+        assert_eq!(nearest(Color::rgb(0, 200, 10)), 2);
+        for number in 0..=255 {
+            assert!(nearest(Color::Indexed(number)) < 16);
+        }
+        assert_eq!(classes(&Pen::default()), "");
     }
 }

@@ -1,24 +1,84 @@
-//! A window over the lines of an output, with the number of each.
+//! An output as a request asks for it: the view, and a window over its lines.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use maud::{Markup, html};
+use serde::Deserialize;
 
 use crate::address::query;
 use crate::error::WebError;
-use crate::output::{Output, View};
-use crate::{quantity, shown};
-use ctxfs_core::materialize::strip_escapes;
-use ctxfs_engine::{LineRow, LineWindow};
+use crate::site::Site;
+use crate::{address, display};
+use ctxfs_core::materialize;
+use ctxfs_core::materialize::{SNIFFED, strip_escapes};
+use ctxfs_core::model::{Component, Json};
+use ctxfs_engine::{LineRow, LineWindow, Look, LookFacts};
 
 /// The time for finding a line whose place is not known.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// The time for counting lines so that rows have numbers.
 const MOMENT: Duration = Duration::from_millis(8);
 
+/// The parameters.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct OutputQuery {
+    /// The way to look at it.
+    pub(super) view: String,
+    /// The first line on the screen.
+    pub(super) line: String,
+    /// A byte in the first line on the screen.
+    pub(super) at: String,
+    /// The offset of the first row, and of what follows the last row.
+    pub(super) from: String,
+    pub(super) before: String,
+    /// `1` for the end.
+    pub(super) end: String,
+    /// The search.
+    pub(super) q: String,
+    /// The node of JSON that is open.
+    pub(super) json: String,
+    pub(super) part: String,
+}
+
+impl OutputQuery {
+    /// Returns true if the answer is text rather than a page.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.part == "standin"
+    }
+}
+
+/// An output, and what a request asks about it.
+pub(super) struct RequestedOutput<'a> {
+    pub(super) site: &'a Arc<Site>,
+    pub(super) id: &'a Component,
+    pub(super) look: Look,
+    pub(super) facts: LookFacts,
+    pub(super) query: &'a OutputQuery,
+}
+
+impl RequestedOutput<'_> {
+    /// Returns its address.
+    pub(super) fn address(&self) -> String {
+        address::output(self.id, self.look.path())
+    }
+
+    pub(super) fn view(&self) -> OutputView {
+        OutputView::of(&self.query.view, self)
+    }
+
+    /// Returns true if the request names a place in its lines.
+    fn names_a_place(&self) -> bool {
+        let OutputQuery { line, at, from, before, end, q, .. } = self.query;
+        [line, at, from, before, end, q].iter().any(|given| !given.is_empty())
+    }
+}
+
 /// The place that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum WindowPosition {
     /// From the row that begins at this offset on.
     From(u64),
     /// From the row that shows this byte on.
@@ -33,7 +93,7 @@ pub(crate) enum Place {
 
 /// A window.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub(crate) struct RowWindow {
     pub(crate) rows: Vec<LineRow>,
     pub(crate) start: u64,
     pub(crate) end: u64,
@@ -54,8 +114,8 @@ pub(super) struct ShownRow {
     pub(super) text: Markup,
 }
 
-impl Place {
-    fn asked(output: &Output<'_>) -> Self {
+impl WindowPosition {
+    fn asked(output: &RequestedOutput<'_>) -> Self {
         let given = output.query;
         let number = |text: &str| text.parse::<u64>().ok();
         if given.end == "1" {
@@ -71,31 +131,34 @@ impl Place {
     }
 }
 
-impl Window {
+impl RowWindow {
     /// Returns the window that a request asks for.
-    pub(super) fn of(output: &Output<'_>) -> Result<Self, WebError> {
-        Self::at(output, Place::asked(output))
+    pub(super) fn of(output: &RequestedOutput<'_>) -> Result<Self, WebError> {
+        Self::at(output, WindowPosition::asked(output))
     }
 
     /// Returns the window at `place`.
-    pub(super) fn at(output: &Output<'_>, place: Place) -> Result<Self, WebError> {
+    pub(super) fn at(
+        output: &RequestedOutput<'_>,
+        place: WindowPosition,
+    ) -> Result<Self, WebError> {
         let look = &output.look;
         let mut notice = None;
         let LineWindow { rows, start, end } = match place {
-            Place::From(offset) => look.rows_from(offset)?,
-            Place::At(offset) => look.rows_from(look.row_start(offset)?)?,
-            Place::Before(offset) => look.rows_before(offset)?,
-            Place::End => look.rows_before(look.size())?,
-            Place::Line(line) => match offset_of(output, line)? {
+            WindowPosition::From(offset) => look.rows_from(offset)?,
+            WindowPosition::At(offset) => look.rows_from(look.row_start(offset)?)?,
+            WindowPosition::Before(offset) => look.rows_before(offset)?,
+            WindowPosition::End => look.rows_before(look.size())?,
+            WindowPosition::Line(line) => match offset_of(output, line)? {
                 Some(offset) if offset < look.size() => look.rows_from(offset)?,
                 Some(_) => look.rows_before(look.size())?,
                 None => {
                     let counted = look.counted();
                     notice = Some(format!(
                         "Line {} is not found yet: lines are counted up to {} of {}. Load this page again in a moment.",
-                        quantity::grouped(line),
-                        quantity::short_size(counted.bytes),
-                        quantity::short_size(look.size()),
+                        display::grouped(line),
+                        display::short_size(counted.bytes),
+                        display::short_size(look.size()),
                     ));
                     look.rows_from(look.row_start(counted.bytes)?)?
                 }
@@ -107,7 +170,7 @@ impl Window {
         }
         let mut first = look.line_at(start)?;
         if first.is_none()
-            && let Place::Line(line) = place
+            && let WindowPosition::Line(line) = place
             && notice.is_none()
         {
             first = Some(line);
@@ -138,9 +201,9 @@ impl Window {
         let shown = |(row, line): (&LineRow, Option<u64>)| {
             let bytes = row.bytes.strip_suffix(b"\r").unwrap_or(&row.bytes);
             let text = if for_terminal {
-                shown::bytes(&strip_escapes(bytes))
+                display::bytes(&strip_escapes(bytes))
             } else {
-                shown::bytes(bytes)
+                display::bytes(bytes)
             };
             ShownRow { offset: row.offset, line, column: row.column, text }
         };
@@ -148,7 +211,7 @@ impl Window {
     }
 
     /// Returns the rows as the part of a page that a browser replaces.
-    pub(super) fn section(&self, rows: &[ShownRow], view: View, size: u64) -> Markup {
+    pub(super) fn section(&self, rows: &[ShownRow], view: OutputView, size: u64) -> Markup {
         let last = self.numbered().last().and_then(|(_, line)| line);
         html! {
             div #lines data-first=[self.first] data-last=[last] data-start=(self.start)
@@ -160,7 +223,7 @@ impl Window {
     }
 
     /// Returns links to the windows around it, which keep the search.
-    pub(super) fn pager(&self, view: View, search: &str) -> Markup {
+    pub(super) fn pager(&self, view: OutputView, search: &str) -> Markup {
         let kept = [("view", view.name()), ("q", search)];
         let to = |pairs: &[(&str, &str)]| query(&[&kept, pairs].concat());
         let (start, end) = (self.start.to_string(), self.end.to_string());
@@ -185,25 +248,25 @@ impl Window {
         match (self.first.zip(last), self.lines) {
             (Some((first, last)), Some(lines)) => format!(
                 "lines {}-{} of {}",
-                quantity::grouped(first),
-                quantity::grouped(last),
-                quantity::grouped(lines)
+                display::grouped(first),
+                display::grouped(last),
+                display::grouped(lines)
             ),
             (Some((first, last)), None) => {
-                format!("lines {}-{}", quantity::grouped(first), quantity::grouped(last))
+                format!("lines {}-{}", display::grouped(first), display::grouped(last))
             }
             (None, _) => format!(
                 "bytes {}-{} of {}",
-                quantity::grouped(self.start),
-                quantity::grouped(self.end),
-                quantity::grouped(self.size)
+                display::grouped(self.start),
+                display::grouped(self.end),
+                display::grouped(self.size)
             ),
         }
     }
 }
 
 impl ShownRow {
-    fn markup(&self, view: View) -> Markup {
+    fn markup(&self, view: OutputView) -> Markup {
         let is_start = self.column == Some(0);
         let line = self.line.filter(|_| is_start);
         let id = line.map(|line| format!("L{line}"));
@@ -216,12 +279,12 @@ impl ShownRow {
                     }
                     (None, Some(column)) => {
                         a.number.part href={ "?view=" (view.name()) "&from=" (self.offset) } {
-                            "+" (quantity::short_size(column))
+                            "+" (display::short_size(column))
                         }
                     }
                     (None, None) => {
                         a.number.part href={ "?view=" (view.name()) "&at=" (self.offset) } {
-                            "@" (quantity::short_size(self.offset))
+                            "@" (display::short_size(self.offset))
                         }
                     }
                 }
@@ -232,7 +295,7 @@ impl ShownRow {
 }
 
 /// Returns the offset of a line: by what is counted, by what the analysis knows, or by counting on.
-pub(super) fn offset_of(output: &Output<'_>, line: u64) -> Result<Option<u64>, WebError> {
+pub(super) fn offset_of(output: &RequestedOutput<'_>, line: u64) -> Result<Option<u64>, WebError> {
     let look = &output.look;
     if let Some(offset) = look.line_offset(line)? {
         return Ok(Some(offset));
@@ -260,7 +323,7 @@ pub(super) fn offset_of(output: &Output<'_>, line: u64) -> Result<Option<u64>, W
 }
 
 /// Returns the number of lines, by the analysis or by what is counted.
-fn lines_of(output: &Output<'_>) -> Option<u64> {
+fn lines_of(output: &RequestedOutput<'_>) -> Option<u64> {
     let (look, size) = (&output.look, output.look.size());
     let analysis = output.facts.analysis.as_ref().filter(|found| found.bytes == size);
     if let Some(found) = analysis {
@@ -271,4 +334,128 @@ fn lines_of(output: &Output<'_>) -> Option<u64> {
     }
     let last = look.bytes(size.saturating_sub(1), 1).ok()?;
     Some(look.counted().newlines + u64::from(last.first().is_some_and(|last| *last != b'\n')))
+}
+
+/// Images that browsers show, and that cannot hold scripts.
+const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// A way to look at an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OutputView {
+    /// Its lines.
+    Text,
+    /// Its lines as a terminal shows them.
+    Screen,
+    /// Its lines as they are stored, where those of the text are not.
+    Raw,
+    /// A tree of JSON.
+    Json,
+    /// Its bytes.
+    Hex,
+    /// An image.
+    Image,
+}
+
+impl OutputView {
+    const ALL: [Self; 6] =
+        [Self::Image, Self::Json, Self::Screen, Self::Text, Self::Raw, Self::Hex];
+
+    /// Returns the way that `name` means, or the one that fits the output best.
+    pub(super) fn of(name: &str, output: &RequestedOutput<'_>) -> Self {
+        let asked = Self::ALL.into_iter().find(|view| view.name() == name);
+        let fits = || Self::ALL.into_iter().filter(|view| view.fits(output));
+        asked.filter(|view| view.fits(output)).unwrap_or_else(|| {
+            let mut fitting = fits();
+            let first = fitting.next().unwrap_or(Self::Hex);
+            // A link to a line wants lines.
+            let wants_lines = output.names_a_place() && first == Self::Json;
+            if wants_lines { fitting.next().unwrap_or(first) } else { first }
+        })
+    }
+
+    /// Returns its name in addresses.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Screen => "screen",
+            Self::Raw => "raw",
+            Self::Json => "json",
+            Self::Hex => "hex",
+            Self::Image => "image",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Text => "Text",
+            Self::Screen => "As on the terminal",
+            Self::Raw => "With escapes",
+            Self::Json => "Tree",
+            Self::Hex => "Bytes",
+            Self::Image => "Image",
+        }
+    }
+
+    /// Returns true if it shows lines.
+    pub(super) fn has_lines(self) -> bool {
+        matches!(self, Self::Text | Self::Screen | Self::Raw)
+    }
+
+    fn fits(self, output: &RequestedOutput<'_>) -> bool {
+        let is_binary = is_binary(output);
+        match self {
+            Self::Hex => true,
+            Self::Image => image_type(&output.facts).is_some(),
+            Self::Text => !is_binary,
+            Self::Screen | Self::Raw => !is_binary && is_for_terminal(output),
+            Self::Json => !is_binary && is_json(output),
+        }
+    }
+}
+
+/// Returns the links to all ways that fit.
+pub(super) fn links(output: &RequestedOutput<'_>, now: OutputView) -> Markup {
+    let address = output.address();
+    html! {
+        nav #views aria-label="Ways to look" {
+            @for view in OutputView::ALL.into_iter().filter(|view| view.fits(output)) {
+                a href={ (address) (query(&[("view", view.name())])) }
+                    aria-current=[(view == now).then_some("page")] { (view.title()) }
+                " "
+            }
+        }
+    }
+}
+
+/// Returns the type of an image that is shown.
+pub(crate) fn image_type(facts: &LookFacts) -> Option<&'static str> {
+    let mime = &facts.analysis.as_ref()?.mime;
+    IMAGES.iter().find(|known| *known == mime).copied()
+}
+
+/// Returns true if it was made for a terminal.
+pub(super) fn is_for_terminal(output: &RequestedOutput<'_>) -> bool {
+    if let Some(found) = &output.facts.analysis {
+        return found.plain.is_some();
+    }
+    let start = output.look.bytes(0, SNIFFED).unwrap_or_default();
+    output.facts.is_log || materialize::is_for_terminal(&start)
+}
+
+fn is_binary(output: &RequestedOutput<'_>) -> bool {
+    match &output.facts.analysis {
+        Some(found) => found.is_binary(),
+        None => materialize::is_binary(&output.look.bytes(0, SNIFFED).unwrap_or_default()),
+    }
+}
+
+/// Returns true for JSON and JSON Lines; of what was not analysed, for what begins so.
+fn is_json(output: &RequestedOutput<'_>) -> bool {
+    if let Some(found) = &output.facts.analysis {
+        return matches!(found.json, Json::Document { .. } | Json::Lines { .. });
+    }
+    let start = output.look.bytes(0, 64).unwrap_or_default();
+    let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
+    let is_named_so = Path::new(output.look.path()).extension().is_some_and(|end| end == "json");
+    is_named_so && matches!(first, Some(b'{' | b'['))
 }

@@ -1,7 +1,7 @@
-//! The outputs of a conversation as a list shows them.
+//! OutputList and conversations as lists show them.
 
 use crate::error::WebError;
-use ctxfs_core::model::{ArtifactState, Component, visible};
+use ctxfs_core::model::{ArtifactState, Component, Counts, visible};
 use ctxfs_engine::{Engine, ListedArtifact};
 
 /// The most bytes of the arguments of a call that a list keeps.
@@ -42,7 +42,7 @@ pub(crate) struct OutputRow {
 
 /// All outputs of a conversation, newest first.
 #[derive(Debug, Default)]
-pub(crate) struct Outputs {
+pub(crate) struct OutputList {
     pub(crate) rows: Vec<OutputRow>,
     /// The indexes of the rows in the order of their paths.
     by_path: Vec<usize>,
@@ -50,7 +50,7 @@ pub(crate) struct Outputs {
     pub(crate) unread: u64,
 }
 
-impl Outputs {
+impl OutputList {
     /// Lists the outputs of the conversation `id`, as far as they are known here.
     pub(super) fn list(engine: &Engine, id: &Component) -> Result<Self, WebError> {
         let listing = engine.list_known_artifacts(id, |listed| OutputRow::of(engine, listed))?;
@@ -110,6 +110,84 @@ impl OutputRow {
             is_long: !limits.are_kept_by(stat.size, chars),
             errors: found.map_or(0, |found| found.errors.count),
             error_line: found.and_then(|found| Some(found.errors.shown.first()?.line)),
+        }
+    }
+}
+
+/// A conversation in the list.
+#[derive(Debug)]
+pub(crate) struct ConversationRow {
+    /// Its id.
+    pub(crate) id: Component,
+    /// Its id as text.
+    pub(crate) name: String,
+    /// The time of its last output or message, in milliseconds since the epoch.
+    pub(crate) used: i64,
+    /// Its outputs, and their bytes.
+    pub(crate) outputs: u64,
+    pub(crate) bytes: u64,
+    /// OutputList that are over the limits, so that a model gets a stand-in.
+    pub(crate) long: u64,
+    /// Tokens that were stored, handed out, and saved.
+    pub(crate) stored: u64,
+    pub(crate) handed: u64,
+    pub(crate) saved: i64,
+    /// Calls that failed, and the last of them.
+    pub(crate) errors: u64,
+    pub(crate) last_failure: Option<OutputRow>,
+    /// OutputList that are being written.
+    pub(crate) live: u64,
+    /// True if only other hosts have it, so that nothing else is known of it.
+    pub(crate) is_elsewhere: bool,
+}
+
+impl ConversationRow {
+    /// Looks at the conversation `id`.
+    pub(super) fn of(engine: &Engine, id: &Component) -> Result<Self, WebError> {
+        let outputs = OutputList::list(engine, id)?;
+        let counts = engine.counts(Some(id))?.by_conversation.remove(id).unwrap_or_default();
+        let Counts { stored, handed, .. } = &counts;
+        let conversation = engine.conversation(id)?;
+        let newest = outputs.rows.iter().map(|row| row.modified).max();
+        let used = newest.into_iter().chain(conversation.last_message()).max();
+        let used = match used {
+            Some(used) => used,
+            None => conversation.dir().stat_self()?.mtime.as_millis(),
+        };
+        let failed = || outputs.rows.iter().filter(|row| row.has_failed());
+        Ok(Self {
+            id: id.clone(),
+            name: id.to_text(),
+            used,
+            outputs: outputs.rows.len() as u64,
+            bytes: outputs.rows.iter().map(|row| row.size).sum(),
+            long: outputs.rows.iter().filter(|row| row.is_long).count() as u64,
+            stored: stored.tokens,
+            handed: handed.tokens,
+            saved: counts.saved_tokens(),
+            errors: failed().count() as u64,
+            last_failure: failed().max_by_key(|row| row.modified).cloned(),
+            live: outputs.rows.iter().filter(|row| row.is_live).count() as u64,
+            is_elsewhere: false,
+        })
+    }
+
+    /// Returns the row of a conversation that only other hosts have.
+    pub(super) fn elsewhere(id: Component) -> Self {
+        Self {
+            name: id.to_text(),
+            id,
+            used: 0,
+            outputs: 0,
+            bytes: 0,
+            long: 0,
+            stored: 0,
+            handed: 0,
+            saved: 0,
+            errors: 0,
+            last_failure: None,
+            live: 0,
+            is_elsewhere: true,
         }
     }
 }
