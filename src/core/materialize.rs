@@ -128,7 +128,7 @@ impl Analyzer {
 
     /// Takes the next bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
-        blocks(bytes).for_each(|block| self.push_block(block));
+        bytes.chunks(PUSHED_BYTES).for_each(|block| self.push_block(block));
     }
 
     /// Returns the number of bytes pushed so far.
@@ -231,7 +231,7 @@ impl Analyzer {
         let text = match &mut self.extractor {
             None => rest,
             Some(extractor) => {
-                blocks(rest).for_each(|block| extractor.push(block, &mut shown));
+                rest.chunks(PUSHED_BYTES).for_each(|block| extractor.push(block, &mut shown));
                 &shown
             }
         };
@@ -241,7 +241,7 @@ impl Analyzer {
         let scanners = Mutex::new(Vec::new());
         let scans = pieces.iter_mut().map(|piece| Box::new(|| piece.scan(&scanners)) as Part<'_>);
         let others: [Part<'_>; 3] = [
-            Box::new(|| blocks(rest).for_each(|block| _ = digest.update(block))),
+            Box::new(|| rest.chunks(PUSHED_BYTES).for_each(|block| _ = digest.update(block))),
             Box::new(|| each_block(text, |block| forms.push(block))),
             Box::new(|| each_block(text, |block| facts.push(block))),
         ];
@@ -252,13 +252,9 @@ impl Analyzer {
     }
 }
 
-fn blocks(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    bytes.chunks(PUSHED_BYTES)
-}
-
 fn each_block(bytes: &[u8], mut push: impl FnMut(ByteBlock<'_>)) {
     let mut newlines = Vec::new();
-    blocks(bytes).for_each(|bytes| push(ByteBlock::new(bytes, &mut newlines)));
+    bytes.chunks(PUSHED_BYTES).for_each(|bytes| push(ByteBlock::new(bytes, &mut newlines)));
 }
 
 impl Default for Analyzer {

@@ -1,4 +1,4 @@
-//! Redaction of secrets.
+//! Masking of secrets.
 //!
 //! A secret is replaced by a mask of the same length, `[redacted:jwt]*****`, so that offsets,
 //! sizes, lines and columns stay as they are, and views work on masked content as on any other.
@@ -8,13 +8,10 @@
 //! | `sets` | the patterns of well-known keys and tokens |
 //! | `known` | the patterns of the sets, tried where one may begin |
 //! | `rules` | the rules, compiled, and the secrets that they find |
-//! | `rendition` | what readers may see in place of bytes: without escape sequences, decoded |
+//! | `rendition` | the forms in which readers see a text: without escape sequences, decoded |
 //! | `search` | the search for secrets in all renditions |
-//! | `mask` | the text of a mask |
-//! | `block` | the masking of content block by block, independent of who reads it |
-//! | `masked` | content with its secrets masked |
-//! | `masking_writer` | a writer that masks the bytes on their way to the disk |
-//! | `mask_counts` | a count of the masks in a text |
+//! | `mask` | the text of a mask, and counts of masks |
+//! | `masked` | masking block by block: content, and a writer on the way to the disk |
 
 mod known;
 mod mask;

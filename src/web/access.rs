@@ -15,38 +15,36 @@ use crate::address::without_parameter;
 use crate::error::WebError;
 use crate::shell::is_asset;
 
-/// The parameter that has the token.
 const TOKEN: &str = "token";
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// The rules.
+/// Decides which requests come in. It holds hashes of the token and of the cookie, which are
+/// compared in constant time; the cookie does not reveal the token.
 #[derive(Debug)]
 pub(super) struct AccessGate {
     names: Vec<String>,
     token: Hash,
     cookie_name: String,
     cookie: Hash,
-    /// The value of the cookie, which does not tell the token.
     cookie_value: String,
 }
 
-/// How a request comes in.
+/// The decision about a request that is not refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AccessDecision {
-    /// It gets what it asks for, as anybody does.
+    // Style and script: no token needed.
     Public,
-    /// It has the cookie, and gets what it asks for.
+    // The request has the cookie.
     Admitted,
-    /// It has the token: it gets the cookie, and is sent to the same address without the token.
+    // The request has the token: the browser gets the cookie and is sent to the same address
+    // without the token.
     LoggedIn {
-        /// The address.
         to: String,
-        /// The header that sets the cookie.
         cookie: String,
-        /// True if a page of another site led here. A browser then sends the cookie only if a page
-        /// of this one leads on.
+        // A page of another site led here. The browser sends a new strict cookie only when a page
+        // of this site leads on.
         from_elsewhere: bool,
     },
 }
@@ -57,8 +55,8 @@ pub fn new_token() -> String {
 }
 
 impl AccessGate {
-    /// `names` are the hosts that are known beside addresses; `port` tells the cookies of several
-    /// pages apart, as browsers send them to every port.
+    /// `names` are known hosts beside addresses. `port` keeps the cookies of several pages apart,
+    /// as browsers send cookies to every port.
     pub(super) fn new(names: Vec<String>, token: &str, port: u16) -> Self {
         let key = blake3::derive_key("ctxfs 2026-11-26 cookie of a page", token.as_bytes());
         let cookie_value = Hash::from(key).to_hex().to_string();
@@ -71,7 +69,6 @@ impl AccessGate {
         }
     }
 
-    /// Decides about a request.
     pub(super) fn check(
         &self,
         method: &Method,
@@ -111,7 +108,7 @@ impl AccessGate {
         let host = only(headers, &header::HOST)?.ok_or(WebError::Host)?;
         let authority: Authority = host.parse().map_err(|_| WebError::Host)?;
         let name = authority.host();
-        // What follows the name is a port, or nothing.
+        // A port may follow the name.
         let port = host.strip_prefix(name).unwrap_or(host);
         let is_port = port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
         let is_known = address(name).is_some()
@@ -124,7 +121,6 @@ impl AccessGate {
         }
     }
 
-    /// Hashes are compared in constant time.
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
         let cookies =
             headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -145,8 +141,8 @@ fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), WebError> {
     }
 }
 
-/// Refuses what a page of another site asks for, except that a person follows a link from there,
-/// for which this returns true.
+/// Refuses requests of pages of other sites. A link that a person follows is allowed; then the
+/// result is true.
 fn check_site(headers: &HeaderMap) -> Result<bool, WebError> {
     let site = only(headers, &FETCH_SITE)?.unwrap_or("none");
     let follows_a_link = only(headers, &FETCH_MODE)? == Some("navigate")
@@ -163,7 +159,7 @@ fn address(host: &str) -> Option<IpAddr> {
     bare.unwrap_or(host).parse().ok()
 }
 
-/// Returns the value of a header that may come once.
+// The header must not come twice.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, WebError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -172,11 +168,10 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>
         .ok_or_else(|| WebError::Bad(format!("the header {name} comes twice, or is not ASCII")))
 }
 
-/// Nothing from elsewhere, no script in the page, nobody who embeds it.
+// Only own resources, no inline script, no embedding.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'self'; \
                       frame-ancestors 'none'; object-src 'none'";
 
-/// The headers and their values.
 const ALWAYS: &[(&str, &str)] = &[
     ("content-security-policy", POLICY),
     ("x-content-type-options", "nosniff"),
@@ -187,7 +182,6 @@ const ALWAYS: &[(&str, &str)] = &[
     ("cache-control", "no-store"),
 ];
 
-/// Adds the headers that an answer does not have yet.
 pub(super) fn add_headers(headers: &mut HeaderMap) {
     for (name, value) in ALWAYS {
         headers.entry(HeaderName::from_static(name)).or_insert(HeaderValue::from_static(value));

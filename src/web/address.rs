@@ -4,39 +4,35 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use ctxfs_core::model::Component;
 
-/// Everything but what RFC 3986 calls unreserved.
+// Everything but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Returns `text` as one name of a path, or as the value of a parameter.
+// One name of a path, or the value of a parameter.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// Returns the address of the page of a conversation.
 pub(super) fn conversation(id: &Component) -> String {
     format!("/c/{}", encoded(&id.to_text()))
 }
 
-/// Returns the address of an output, whose path in the conversation is `path` as text.
 pub(super) fn output(id: &Component, path: &str) -> String {
     of_output(id, "o", path)
 }
 
-/// Returns the address of an output under `/c/ID/<what>/`.
 pub(super) fn of_output(id: &Component, what: &str, path: &str) -> String {
     let names: Vec<String> = path.split('/').map(encoded).collect();
     format!("{}/{what}/{}", conversation(id), names.join("/"))
 }
 
-/// Returns the address of a line of the output at `address`.
 pub(super) fn line(address: &str, line: u64) -> String {
     format!("{address}?line={}#L{line}", line.saturating_sub(BEFORE).max(1))
 }
 
-/// The lines that are shown before the one that a link leads to.
+// Lines shown before the line that a link leads to.
 const BEFORE: u64 = 5;
 
-/// Splits a query into the rest of it and the value of the parameter `name`, decoded.
+/// Splits a query into the decoded value of the parameter `name` and the rest.
 pub(super) fn without_parameter(query: &str, name: &str) -> (String, Option<String>) {
     let mut value = None;
     let mut rest = Vec::new();
@@ -51,7 +47,7 @@ pub(super) fn without_parameter(query: &str, name: &str) -> (String, Option<Stri
     (rest.join("&"), value)
 }
 
-/// Returns `?name=value&...` of the pairs whose value is not empty, or nothing.
+// `?name=value&...` of the pairs with a value, or nothing.
 pub(super) fn query(pairs: &[(&str, &str)]) -> String {
     let given = pairs.iter().filter(|(_, value)| !value.is_empty());
     let pairs: Vec<String> =

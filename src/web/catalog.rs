@@ -1,9 +1,9 @@
 //! The lists of conversations and of their outputs, kept at hand.
 //!
 //! Listing 10,000 conversations takes a second or more, as each has its directory and its records.
-//! So a thread lists them while somebody looks, each again only when its state has changed, and a
-//! page shows what is known so far and says how much that is. These lists ask no other host: there
-//! would be a request for each conversation.
+//! So a thread lists them while browsers look, each again only when its state has changed, and a
+//! page shows the list so far and says how complete it is. These lists ask no other host: that
+//! would take a request for each conversation.
 
 mod rows;
 
@@ -22,18 +22,18 @@ use ctxfs_store::message::MessageEntry;
 
 pub(super) use crate::catalog::rows::{ConversationRow, OutputList, OutputRow};
 
-/// The time for which the list is kept fresh after somebody looked at it.
+// The list is kept fresh for this time after a look at it.
 const WATCHED: Duration = Duration::from_secs(30);
-/// The shortest time between two looks at all conversations, and its least part of the whole.
+// Least pause between two listings, also as a multiple of the time for one.
 const BETWEEN: Duration = Duration::from_secs(1);
 const PAUSES: u32 = 10;
-/// A conversation with a live output is listed again after this time.
+// A conversation with a live output is listed again after this time.
 const LIVE: Duration = Duration::from_secs(2);
-/// The conversations whose lists of outputs are kept, and the outputs in them.
+// Conversations whose outputs are kept, and outputs in all of them.
 const KEPT: usize = 16;
 const KEPT_OUTPUTS: usize = 250_000;
 
-/// The lists.
+/// The lists, and the thread that keeps the list of conversations fresh.
 pub(super) struct PageCatalog {
     engine: Arc<Engine>,
     state: Mutex<CatalogState>,
@@ -43,18 +43,16 @@ pub(super) struct PageCatalog {
     named: NamedOutputs,
 }
 
-/// A conversation, the number of its state, and its outputs then.
+// A conversation, the number of its state, the time, and the outputs then.
 type KeptOutputs = (Component, u64, Instant, Arc<OutputList>);
 
 #[derive(Default)]
 struct CatalogState {
     rows: HashMap<Component, KnownRow>,
-    /// Newest first.
     sorted: Arc<Vec<Arc<ConversationRow>>>,
-    /// The conversations that there are, and true once all of them are known.
     total: usize,
     is_complete: bool,
-    /// The number of lists that differed from the one before.
+    // Incremented for each list that differs from the one before.
     version: u64,
     wanted: Option<Instant>,
     stopped: bool,
@@ -67,13 +65,10 @@ struct KnownRow {
     row: Arc<ConversationRow>,
 }
 
-/// The conversations as far as they are known.
+/// The conversations known so far, the ones used last first, and their number in all.
 pub(super) struct ListedConversations {
-    /// Those used last come first.
     pub(super) rows: Arc<Vec<Arc<ConversationRow>>>,
-    /// The conversations that there are.
     pub(super) total: usize,
-    /// True if all are known.
     pub(super) is_complete: bool,
 }
 
@@ -89,21 +84,19 @@ impl PageCatalog {
         })
     }
 
-    /// Starts the thread that lists conversations.
     pub(super) fn start(self: &Arc<Self>) -> io::Result<()> {
         self.state.lock().wanted = Some(Instant::now());
         let catalog = Arc::clone(self);
         self.thread.start("ctxfs-catalog", move || catalog.keep_fresh())
     }
 
-    /// Ends the thread.
     pub(super) fn stop(&self) {
         self.state.lock().stopped = true;
         self.changed.notify_all();
         self.thread.join();
     }
 
-    /// Returns the conversations. Waits for at most `patience` until all are known.
+    // Waits for at most `patience` until all are known.
     pub(super) fn conversations(&self, patience: Duration) -> ListedConversations {
         let until = Instant::now() + patience;
         let mut state = self.state.lock();
@@ -114,8 +107,7 @@ impl PageCatalog {
         ListedConversations { rows: Arc::clone(sorted), total: *total, is_complete: *is_complete }
     }
 
-    /// Returns the conversations that only other hosts have, as far as they are known. Waits a
-    /// moment for these hosts.
+    /// Returns the known conversations that only other hosts have. Waits a moment for these hosts.
     pub(super) fn elsewhere(&self) -> Vec<ConversationRow> {
         let ids = self.engine.conversations_elsewhere().unwrap_or_else(|error| {
             tracing::warn!("the conversations of other hosts cannot be listed: {error}");
@@ -124,12 +116,11 @@ impl PageCatalog {
         ids.into_iter().map(ConversationRow::elsewhere).collect()
     }
 
-    /// Returns why other hosts cannot be asked, for people.
     pub(super) fn trouble(&self) -> Option<String> {
         self.engine.trouble_with_others()
     }
 
-    /// Returns a number that changes with the list of conversations, and keeps that fresh.
+    // Changes with the list of conversations. Asking keeps the list fresh.
     pub(super) fn version(&self) -> u64 {
         let mut state = self.state.lock();
         state.wanted = Some(Instant::now());
@@ -137,7 +128,6 @@ impl PageCatalog {
         state.version
     }
 
-    /// Returns the outputs of a conversation, as they are now.
     pub(super) fn outputs(&self, id: &Component) -> Result<Arc<OutputList>, WebError> {
         let number = self.engine.conversation(id)?.state_number()?;
         if let Some(known) = self.known_outputs(id, number) {
@@ -156,7 +146,6 @@ impl PageCatalog {
         Ok(outputs)
     }
 
-    /// Returns the outputs of a conversation that no message names, newest first.
     pub(super) fn unnamed(&self, id: &Component) -> Result<Vec<OutputRow>, WebError> {
         self.named.unnamed(&self.engine, id, &self.outputs(id)?.rows)
     }
@@ -188,7 +177,6 @@ impl PageCatalog {
         }
     }
 
-    /// Looks at all conversations once.
     fn refresh(&self) -> Result<(), WebError> {
         let ids = match &self.engine.options.only {
             Some(only) => vec![only.clone()],
@@ -213,8 +201,8 @@ impl PageCatalog {
         Ok(())
     }
 
-    /// Returns the row of a conversation: the known one if it still holds. A conversation that is
-    /// gone or cannot be read has none.
+    /// Returns the row of a conversation: the known one if it is still valid. A removed or
+    /// unreadable conversation has no row.
     fn row(&self, id: &Component, known: Option<&KnownRow>) -> Option<KnownRow> {
         let number = self.engine.conversation(id).ok()?.state_number().ok()?;
         let holds = |known: &&KnownRow| {
@@ -249,29 +237,28 @@ impl std::fmt::Debug for PageCatalog {
     }
 }
 
-/// Messages that are read at a time, and the time for reading on.
+// Messages that are read at a time, and the time for reading on.
 const MESSAGES: usize = 500;
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The conversations whose names are kept, and the names of one. A longer name is kept for none.
+// Conversations whose names are kept, and names of one. Longer names are not kept.
 const KEPT_NAMED: usize = 8;
 const NAMES: usize = 200_000;
 const LONGEST: usize = 512;
 
-/// What the messages of some conversations name.
+// Paths and call ids that messages name, by conversation.
 #[derive(Debug, Default)]
 pub(super) struct NamedOutputs(Mutex<VecDeque<(Component, ReadNames)>>);
 
 #[derive(Debug, Default)]
 struct ReadNames {
-    /// Paths of outputs and ids of calls.
     names: HashSet<String>,
-    /// The bytes of the log that were read.
+    // Bytes of the log that were read.
     read: u64,
 }
 
 impl NamedOutputs {
-    /// Returns the rows that no message of the conversation `id` names, as far as the log could be
-    /// read in a moment; the next look goes on from there.
+    /// Returns the rows that no message of the conversation names, as far as the log could be read
+    /// in a moment. The next call reads on from there.
     pub(super) fn unnamed(
         &self,
         engine: &Engine,

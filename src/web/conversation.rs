@@ -22,27 +22,22 @@ use ctxfs_engine::MessageRange;
 
 pub(super) use crate::conversation::timeline::time_of;
 
-/// The parameters.
+/// The parameters. `errors` is `1` for failed calls alone, `before` and `after` are offsets of
+/// messages, and `output` is the output of the wanted stand-in.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ConversationQuery {
-    /// The search.
     pub(super) q: String,
     pub(super) sort: String,
     pub(super) order: String,
     pub(super) page: String,
-    /// `1` for failed calls alone.
     pub(super) errors: String,
-    /// The offset of the first message that is not shown any more.
     before: String,
-    /// The offset from which on messages are shown.
     after: String,
     pub(super) part: String,
-    /// The output whose stand-in is asked for.
     output: String,
 }
 
-/// Writes the page, or a part of it.
 pub(super) fn write(
     site: &Arc<Site>,
     id: &Component,
@@ -75,7 +70,6 @@ pub(super) fn write(
     sink.write(shell::foot())
 }
 
-/// Writes the page of the outputs alone.
 pub(super) fn write_outputs(
     site: &Arc<Site>,
     id: &Component,
@@ -105,7 +99,6 @@ fn heading(site: &Arc<Site>, id: &Component, query: &ConversationQuery) -> Marku
     }
 }
 
-/// Rows of a page.
 const ROWS: usize = 100;
 
 const COLUMNS: &[Column] = &[
@@ -116,7 +109,6 @@ const COLUMNS: &[Column] = &[
     Column { name: "time", title: "Time", descends: true, is_number: false },
 ];
 
-/// Returns the list, as what stands beside the messages.
 fn aside(site: &Arc<Site>, id: &Component, query: &ConversationQuery) -> Result<Markup, WebError> {
     let outputs = site.catalog.outputs(id)?;
     let order = Order::asked(COLUMNS, &query.sort, &query.order, "time");

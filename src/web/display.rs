@@ -20,12 +20,12 @@ pub(super) fn text(text: &str) -> Markup {
     PreEscaped(markup)
 }
 
-/// Returns bytes of an output as markup; those that are not UTF-8 as U+FFFD.
+// Bytes that are not UTF-8 become U+FFFD.
 pub(super) fn bytes(bytes: &[u8]) -> Markup {
     text(&String::from_utf8_lossy(bytes))
 }
 
-/// Returns a hidden character by its code. Control characters have symbols of their own.
+// Control characters have symbols of their own.
 fn mark(hidden: char) -> Markup {
     let code = format!("U+{:04X}", u32::from(hidden));
     match hidden {
@@ -54,7 +54,7 @@ fn escaped(text: &str) -> String {
     html! { (text) }.into_string()
 }
 
-/// Returns `412,908`.
+// `412,908`
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -67,28 +67,28 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
-/// Returns `-12,345`.
+// `-12,345`
 pub(super) fn signed(number: i64) -> String {
     let sign = if number < 0 { "-" } else { "" };
     format!("{sign}{}", grouped(number.unsigned_abs()))
 }
 
-/// Returns `1 line`, `2 lines`.
+// `1 line`, `2 lines`
 pub(super) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// Returns `1 match`, `2 matches`.
+// `1 match`, `2 matches`
 pub(super) fn matches(number: u64) -> String {
     format!("{} match{}", grouped(number), if number == 1 { "" } else { "es" })
 }
 
-/// Returns a size with the exact number of bytes as its title: `403.2 KiB`.
+// `403.2 KiB`, with the exact number of bytes as its title.
 pub(super) fn size(bytes: u64) -> Markup {
     html! { span title=(counted(bytes, "byte")) { (short_size(bytes)) } }
 }
 
-/// Returns `403.2 KiB`.
+// `403.2 KiB`
 pub(super) fn short_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -96,7 +96,7 @@ pub(super) fn short_size(bytes: u64) -> String {
     }
     let mut size = bytes as f64 / 1024.0;
     let mut unit = 0;
-    // What would be rounded to 1024 of a unit is one of the next.
+    // A number that would round to 1024 becomes 1 of the next unit.
     while size >= 1023.95 && unit + 1 < UNITS.len() {
         size /= 1024.0;
         unit += 1;
@@ -104,7 +104,7 @@ pub(super) fn short_size(bytes: u64) -> String {
     format!("{size:.1} {}", UNITS[unit])
 }
 
-/// Returns `340 ms`, `1.2 s`, `3 min 4 s`.
+// `340 ms`, `1.2 s`, `3 min 4 s`
 pub(super) fn duration(millis: u64) -> String {
     match millis {
         ..1000 => format!("{millis} ms"),
@@ -114,7 +114,7 @@ pub(super) fn duration(millis: u64) -> String {
     }
 }
 
-/// Returns a time given in milliseconds since the epoch; nothing for one that no clock shows.
+// Milliseconds since the epoch. Nothing for a time out of range.
 pub(super) fn time(millis: i64) -> Markup {
     let Ok(time) = Timestamp::from_millisecond(millis) else { return html! {} };
     html! {

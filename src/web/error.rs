@@ -1,4 +1,4 @@
-//! The reasons why a request gets no page, and the page that it gets instead.
+//! The reasons why a request gets no page, and the page that says so.
 
 use std::io;
 
@@ -10,43 +10,35 @@ use crate::shell;
 use ctxfs_core::model::NameError;
 use ctxfs_engine::EngineError;
 
-/// The reason why a request was refused or failed.
+/// The reason why a request was refused or failed. Each is answered by a page with a status: 403
+/// for the wrong host or origin, 401 without a token, 405 for other methods than GET and HEAD, 404
+/// and 400 for addresses, 503 when busy, and 500.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant has a message")]
 pub enum WebError {
-    /// The host is not this machine.
     #[error("this page is reached by the address that `ctxfs web` printed, and by no other name")]
     Host,
-    /// A page of another origin asks.
     #[error("pages of other origins may not read this one")]
     Origin,
-    /// Neither the token nor the cookie.
     #[error("open the link that `ctxfs web` printed: it has the token that lets you in")]
     NoToken,
-    /// A method that would change something.
     #[error("nothing can be changed here: only GET and HEAD are answered")]
     Method,
-    /// No such conversation, output or page.
     #[error("there is no such page")]
     Missing,
-    /// A parameter that means nothing.
     #[error("{0}")]
     Bad(String),
-    /// The process has as much to do as it can.
     #[error("too much is going on at once; try again in a moment")]
     Busy,
-    /// Nobody waits for the answer any more.
     #[error("the browser has gone")]
     Gone,
-    /// The engine failed.
     #[error(transparent)]
     Engine(EngineError),
-    /// The system failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl WebError {
-    /// Returns the status of the answer.
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::Host | Self::Origin => StatusCode::FORBIDDEN,
@@ -59,7 +51,7 @@ impl WebError {
         }
     }
 
-    /// Returns the names of the kind of page that says so, and its title.
+    // The kind of page, as scripts and styles name it, and its title.
     fn kind(&self) -> (&'static str, &'static str) {
         match self {
             Self::Host | Self::Origin | Self::NoToken | Self::Method => ("refused", "Not this way"),
@@ -69,7 +61,7 @@ impl WebError {
     }
 }
 
-/// What is not there, and what may not be named, is missing alike.
+// Missing and invalid names get the same answer.
 impl From<EngineError> for WebError {
     fn from(error: EngineError) -> Self {
         match error.raw_os_error() {

@@ -17,13 +17,11 @@ use crate::error::WebError;
 use crate::site::Site;
 use crate::topics::{Followed, Following, Topic, TopicChange};
 
-/// The most topics of one connection.
 const TOPICS: usize = 128;
-/// The time after which an idle connection shows that it is alive.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// Answers with the changes of the topics in `watched`. Those of conversations that are not there, or
-/// not shown, are passed over, as the other tabs of a browser share the connection.
+/// Answers with the changes of the topics in `watched`. Topics of missing or hidden conversations
+/// are skipped, as the other tabs of a browser share the connection.
 pub(super) fn answer(site: &Arc<Site>, watched: &[String]) -> Result<Response, WebError> {
     if watched.is_empty() || watched.len() > TOPICS {
         return Err(WebError::Bad(format!("give 1 to {TOPICS} topics as `watch`")));
@@ -65,12 +63,10 @@ fn event(topic: &Topic, change: TopicChange) -> Event {
     Event::default().event("changed").data(data.to_string())
 }
 
-/// The time between two looks.
 const TICK: Duration = Duration::from_millis(250);
-/// The time between two looks at all that is known of a live output that does not grow.
+// A live output that does not grow is examined in full after this time.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// Looks at all topics, for as long as the page is served.
 pub(super) async fn watch(site: &Arc<Site>) {
     loop {
         let topics = site.followers.all();
@@ -96,7 +92,7 @@ pub(super) async fn watch(site: &Arc<Site>) {
     }
 }
 
-/// Looks at a topic. Returns none if nothing of it can have changed.
+// None if nothing can have changed.
 fn look(site: &Arc<Site>, topic: &Topic, followed: &Followed) -> Option<TopicChange> {
     match topic {
         Topic::Conversations => {

@@ -20,8 +20,8 @@ use ctxfs_engine::{Engine, LoggedMessage, MessageRange};
 
 pub use crate::export::output::Shelf;
 
-/// Writes the conversation `id` to `shelf`: `index.html` with all messages and calls, a page or more
-/// for each output, the bytes of each, and the style.
+/// Writes the conversation `id` to `shelf`: `index.html` with all messages and calls, one or more
+/// pages for each output, its bytes, and the style.
 pub fn export(engine: Arc<Engine>, id: &Component, shelf: &mut dyn Shelf) -> Result<(), WebError> {
     // Nobody comes in: nothing is served.
     let site = Site::new(engine, AccessGate::new(Vec::new(), "", 0));
@@ -37,14 +37,12 @@ pub fn export(engine: Arc<Engine>, id: &Component, shelf: &mut dyn Shelf) -> Res
     ExportIndex::new(&site, &id, &exported).write(shelf)
 }
 
-/// Messages that are read at a time.
 const MESSAGES: usize = 200;
 const TITLES: [&str; 5] = ["Output", "Tool", "Size", "End", "Time"];
 
 struct ExportIndex<'a> {
     site: &'a Arc<Site>,
     id: &'a Component,
-    /// Oldest first.
     outputs: &'a [ExportedOutput<'a>],
     by_path: HashMap<&'a str, &'a ExportedOutput<'a>>,
 }
@@ -82,8 +80,8 @@ impl<'a> ExportIndex<'a> {
         }
     }
 
-    /// Writes the messages in their order, and before each the outputs that no message names and
-    /// that are not later.
+    /// Writes the messages in their order. Outputs that no message names come before the first
+    /// later message.
     fn write_messages(&self, out: &mut dyn Write) -> Result<(), WebError> {
         let named = self.named()?;
         let is_named = |output: &ExportedOutput<'_>| named.contains(&*output.row.path);
@@ -103,7 +101,6 @@ impl<'a> ExportIndex<'a> {
         Ok(())
     }
 
-    /// Returns the paths of the outputs that messages name.
     fn named(&self) -> Result<HashSet<&'a str>, WebError> {
         let mut named = HashSet::new();
         self.each_message(&mut |message| {
@@ -134,7 +131,6 @@ impl<'a> ExportIndex<'a> {
     }
 }
 
-/// Returns a message, with its output if that is stored.
 fn message_article(logged: &LoggedMessage, output: Option<&ExportedOutput<'_>>) -> Markup {
     let message = match &logged.message {
         Ok(message) => message,

@@ -17,13 +17,12 @@ use ctxfs_core::materialize::strip_escapes;
 use ctxfs_core::model::Component;
 use ctxfs_engine::Look;
 
-/// Rows of a page.
 const ROWS: usize = 100;
-/// Conversations among which the last failed call is looked for.
+// Conversations that are searched for the last failed call.
 const RECENT: usize = 20;
-/// The time that the list may take before what is known of it is shown.
+// After this time, the list so far is shown.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Bytes of the line that says why a call failed.
+// Bytes of the line that says why a call failed.
 const LINE: usize = 300;
 
 const COLUMNS: &[Column] = &[
@@ -37,7 +36,6 @@ const COLUMNS: &[Column] = &[
     Column { name: "errors", title: "Failed", descends: true, is_number: true },
 ];
 
-/// The parameters.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct FrontQuery {
@@ -48,7 +46,6 @@ pub(super) struct FrontQuery {
     pub(super) part: String,
 }
 
-/// Writes the page, or its table alone.
 pub(super) fn write(site: &Arc<Site>, query: &FrontQuery, sink: &mut Sink) -> Result<(), WebError> {
     if query.part == "table" {
         let known = FrontLists::of(site);
@@ -64,13 +61,10 @@ pub(super) fn write(site: &Arc<Site>, query: &FrontQuery, sink: &mut Sink) -> Re
     sink.write(shell::foot())
 }
 
-/// The conversations, as far as they are known.
+// Conversations here, conversations of other hosts, and the reason why other hosts cannot be asked.
 struct FrontLists {
-    /// Those that are here.
     listed: ListedConversations,
-    /// Those that only other hosts have.
     elsewhere: Vec<ConversationRow>,
-    /// Why other hosts cannot be asked.
     trouble: Option<String>,
 }
 
@@ -92,7 +86,6 @@ fn filter(query: &FrontQuery) -> Markup {
     }
 }
 
-/// Returns the last conversation, and the last call that failed.
 fn last(site: &Arc<Site>, rows: &[Arc<ConversationRow>]) -> Markup {
     let Some(newest) = rows.first() else { return html! {} };
     let failed = rows.iter().take(RECENT).find_map(|row| Some((row, row.last_failure.as_ref()?)));
@@ -148,7 +141,6 @@ fn tool(row: &OutputRow) -> Markup {
     }
 }
 
-/// Returns the line that says why a call failed, and its number.
 fn why(site: &Arc<Site>, id: &Component, row: &OutputRow) -> Option<(u64, String)> {
     let look = site.look(id, &row.path).ok()?;
     let facts = look.facts().ok()?;
@@ -164,7 +156,7 @@ fn why(site: &Arc<Site>, id: &Component, row: &OutputRow) -> Option<(u64, String
     Some((line, text.trim().to_owned()))
 }
 
-/// Returns the offset of a line if that is found in a moment.
+// None if it takes longer than a moment.
 fn counted_offset(look: &Look, line: u64) -> Option<u64> {
     const MOMENT: Duration = Duration::from_millis(30);
     let began = std::time::Instant::now();
@@ -172,7 +164,6 @@ fn counted_offset(look: &Look, line: u64) -> Option<u64> {
     look.line_offset(line).ok()?
 }
 
-/// Returns the table with its pager.
 fn list(known: &FrontLists, query: &FrontQuery) -> Markup {
     let FrontLists { listed, elsewhere, trouble } = known;
     let order = Order::asked(COLUMNS, &query.sort, &query.order, "used");
@@ -238,7 +229,6 @@ fn line(row: &ConversationRow) -> Markup {
     }
 }
 
-/// Returns the row of a conversation of which only the name is known here.
 fn line_elsewhere(row: &ConversationRow) -> Markup {
     html! {
         tr data-conversation=(row.name) {

@@ -1,4 +1,4 @@
-//! The bytes of an output: as a download, never as a page; and images.
+//! The bytes of an output, as a download or as an image, never as a page.
 
 use std::io;
 use std::ops::Range;
@@ -17,22 +17,18 @@ use crate::site::Site;
 use ctxfs_core::model::Component;
 use ctxfs_engine::Look;
 
-/// Bytes that are read at once.
 const BLOCK: usize = 256 << 10;
-/// What an image may do in a browser: nothing.
+// An image may do nothing in a browser.
 const IMAGE_POLICY: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
 const TEXT: &str = "text/plain; charset=utf-8";
 const OTHER: &str = "application/octet-stream";
 
-/// The bytes that are asked for.
 enum RequestedRange {
     All,
     Part(Range<u64>),
-    /// None of them are there.
     Outside,
 }
 
-/// Answers with the bytes, as a file to keep.
 pub(super) async fn download(
     site: &Arc<Site>,
     id: Component,
@@ -72,7 +68,7 @@ pub(super) async fn download(
     (status, headers, send(site, look, kind, part)).into_response()
 }
 
-/// Answers with an image that browsers show. Anything else is not there.
+// Anything but an image that browsers show is missing.
 pub(super) async fn image(site: &Arc<Site>, id: Component, path: String) -> Response {
     let shared = Arc::clone(site);
     let looked = site.work.wait(move || {
@@ -89,8 +85,8 @@ pub(super) async fn image(site: &Arc<Site>, id: Component, path: String) -> Resp
     (policy, send(site, look, kind, 0..size)).into_response()
 }
 
-/// Sends a part block by block. Each is read in a turn of its own, so that whoever reads slowly
-/// holds up nobody.
+/// Sends a part block by block. Each block is read in a turn of its own, so that slow readers hold
+/// up nothing.
 fn send(site: &Arc<Site>, look: Look, kind: &'static str, part: Range<u64>) -> Response {
     let begun = (Arc::clone(site), Arc::new(look), part);
     let blocks = try_unfold(begun, |(site, look, part)| async move {
@@ -105,8 +101,8 @@ fn send(site: &Arc<Site>, look: Look, kind: &'static str, part: Range<u64>) -> R
     (kind, Body::from_stream(blocks)).into_response()
 }
 
-/// Reads the first block of `part`. A file that has become shorter breaks the download off, as a
-/// part of it must not pass for all of it.
+/// Reads the first block of `part`. A file that has become shorter breaks the download off: a part
+/// must not pass for the whole.
 async fn read(site: &Arc<Site>, look: &Arc<Look>, part: &Range<u64>) -> Result<Bytes, WebError> {
     let (look, at) = (Arc::clone(look), part.start);
     let most = BLOCK.min(usize::try_from(part.end - at).unwrap_or(BLOCK));
@@ -117,8 +113,8 @@ async fn read(site: &Arc<Site>, look: &Arc<Look>, part: &Range<u64>) -> Result<B
     Ok(Bytes::from(bytes))
 }
 
-/// Returns the range of bytes that `bytes=A-B`, `bytes=A-` or `bytes=-N` means. Several ranges, and
-/// what is none, are all of it.
+/// Returns the range of `bytes=A-B`, `bytes=A-` or `bytes=-N`. Several ranges, and malformed ones,
+/// mean the whole file.
 fn requested(range: &str, size: u64) -> RequestedRange {
     let Some((first, last)) = range.strip_prefix("bytes=").and_then(|r| r.split_once('-')) else {
         return RequestedRange::All;
@@ -132,7 +128,7 @@ fn requested(range: &str, size: u64) -> RequestedRange {
     if start < end { RequestedRange::Part(start..end) } else { RequestedRange::Outside }
 }
 
-/// Returns the header that makes a browser keep a file under `name`.
+// The browser keeps the file under `name`.
 fn disposition(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();

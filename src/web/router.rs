@@ -1,4 +1,4 @@
-//! Which address is what.
+//! The addresses of the page and their handlers.
 
 use std::sync::Arc;
 
@@ -29,7 +29,6 @@ const LINES_OF_JSON: &str = "application/x-ndjson";
 
 type SharedSite = State<Arc<Site>>;
 
-/// Returns the router of all addresses.
 pub(super) fn router(site: Arc<Site>) -> Router {
     let gate = middleware::from_fn_with_state(Arc::clone(&site), admit);
     Router::new()
@@ -50,7 +49,7 @@ pub(super) fn router(site: Arc<Site>) -> Router {
         .with_state(site)
 }
 
-/// Lets a request in, or not, and adds the headers of every answer.
+// Admits or refuses a request, and adds the headers of every answer.
 async fn admit(State(site): SharedSite, request: Request, next: Next) -> Response {
     let entry = site.gate.check(request.method(), request.uri(), request.headers());
     if let (Ok(AccessDecision::Admitted | AccessDecision::LoggedIn { .. }), Some(connection)) =
@@ -121,7 +120,6 @@ async fn output_page(
     of_conversation(site, id, kind, write).await
 }
 
-/// Sends what `write` writes of the conversation that an address calls `id`.
 async fn of_conversation(
     site: Arc<Site>,
     id: String,

@@ -1,5 +1,5 @@
-//! What was saved: tokens that were stored, handed out and read back, over time, by tool and by
-//! conversation.
+//! The page of savings: tokens that were stored, handed out and read back, over time, by tool and
+//! by conversation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,31 +16,25 @@ use crate::work::Sink;
 use crate::{address, display, shell};
 use ctxfs_core::model::{Component, Counts, Sums, visible};
 
-/// Days in the plot over time.
 const DAYS: usize = 60;
-/// Bars of a plot, and rows of its table.
+// Bars of a plot, and rows of its table.
 const BARS: usize = 12;
 const ROWS: usize = 200;
-/// The time for the list of conversations.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// The label of outputs without a tool.
 const NAMELESS: &str = "(no tool)";
 
-/// The parameters.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct SavedQuery {
     conversation: String,
 }
 
-/// A row of a table.
 struct NamedCounts<'a> {
     name: String,
     link: Option<String>,
     counts: &'a Counts,
 }
 
-/// Writes the page.
 pub(super) fn write(site: &Arc<Site>, query: &SavedQuery, sink: &mut Sink) -> Result<(), WebError> {
     let only = match &*query.conversation {
         "" => None,
@@ -77,7 +71,7 @@ fn of_conversation<'a>((id, counts): (&Component, &'a Counts)) -> NamedCounts<'a
     NamedCounts { name: id.to_text(), link: Some(address::conversation(id)), counts }
 }
 
-/// Returns how many of the outputs that are stored now were too long for a model.
+// Outputs stored now that were too long for a model.
 fn offloaded(site: &Arc<Site>, only: Option<&Component>) -> Result<String, WebError> {
     let of = |long: u64, all: u64| {
         format!("{} of {}", display::grouped(long), display::counted(all, "output"))
@@ -206,20 +200,18 @@ fn row(name: &str, link: Option<&str>, counts: &Counts) -> Markup {
     }
 }
 
-/// The size of a plot, in units of its drawing.
+// In units of the drawing.
 const WIDTH: u64 = 720;
 const HEIGHT: u64 = 160;
-/// The height of a row, and the width of the names before the bars.
+// Height of a row, and width of the names before the bars.
 const ROW: u64 = 22;
 const NAMES: u64 = 190;
-/// Characters of a name.
 const NAME: usize = 28;
 
-/// The numbers of one bar.
 pub(super) struct Bar<'a> {
     name: &'a str,
     stored: u64,
-    /// Handed out and read back.
+    // Handed out and read back.
     given: u64,
 }
 
@@ -236,7 +228,6 @@ impl<'a> Bar<'a> {
     }
 }
 
-/// Returns a plot with a column for each bar.
 fn column_chart(id: &str, bars: &[Bar<'_>]) -> Markup {
     if bars.is_empty() {
         return html! {};
@@ -267,7 +258,6 @@ fn column_chart(id: &str, bars: &[Bar<'_>]) -> Markup {
     }
 }
 
-/// Returns a plot with a row for each bar.
 fn bar_chart(id: &str, bars: &[Bar<'_>]) -> Markup {
     if bars.is_empty() {
         return html! {};
@@ -307,7 +297,7 @@ fn most(bars: &[Bar<'_>]) -> u64 {
     bars.iter().map(|bar| bar.stored.max(bar.given)).max().unwrap_or(0).max(1)
 }
 
-/// Returns the length that `number` has where `most` has `length`; something for all but 0.
+// At least 1 unless `number` is 0.
 fn scaled(number: u64, most: u64, length: u64) -> u64 {
     let scaled = u128::from(number) * u128::from(length) / u128::from(most);
     u64::try_from(scaled).unwrap_or(length).max(u64::from(number > 0))

@@ -1,4 +1,4 @@
-//! Searches: as lines of JSON while they run, or as a part of a page.
+//! Searches: as lines of JSON while they run, or as a part of a page. Results are lines of ripgrep.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -17,34 +17,31 @@ use crate::{address, display};
 use ctxfs_core::model::Component;
 use ctxfs_engine::{EngineError, Look, LookText};
 
-/// The time after which a search says how far it is. It goes on from there.
+// A search reports its progress after this time, and continues.
 const STEP: Duration = Duration::from_secs(2);
-/// The time for the results that are a part of a page.
+// For results that are a part of a page.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Matches that a search sends before it says how to go on.
+// After this number of matches, a search says how to continue.
 const MOST: u64 = 5000;
 
-/// The parameters.
+/// The parameters. Without `output`, the whole conversation is searched. A new search of a `tab`
+/// ends its earlier one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct SearchQuery {
     pub(super) conversation: String,
-    /// The path of an output; empty for the whole conversation.
     output: String,
     q: String,
-    /// The tab that asks. Another search of it ends this one.
     pub(super) tab: String,
 }
 
-/// What is searched.
 struct SearchScope<'a> {
     site: &'a Arc<Site>,
     id: &'a Component,
-    /// One output; else all of the conversation.
+    // One output, or else the whole conversation.
     look: Option<Look>,
 }
 
-/// Returns the form of a search.
 pub(super) fn form(action: &str, label: &str, given: &str) -> Markup {
     html! {
         form #search role="search" method="get" action=(action) {
@@ -61,7 +58,7 @@ pub(super) fn form(action: &str, label: &str, given: &str) -> Markup {
     }
 }
 
-/// Sends the results as they are found, until all are sent, or the turn is over.
+/// Sends the results as they are found, until all are sent or the turn is over.
 pub(super) fn stream(
     site: &Arc<Site>,
     id: &Component,
@@ -104,7 +101,7 @@ pub(super) fn stream(
     sink.write(done.to_string() + "\n")
 }
 
-/// Writes the place of the results, and in it the first of them, for a browser without the script.
+/// Writes the list of results, with the first of them for a browser without the script.
 pub(super) fn write_results(
     site: &Arc<Site>,
     id: &Component,
@@ -169,7 +166,6 @@ impl<'a> SearchScope<'a> {
         text.lines().filter_map(|line| SearchHit::of_many(line, &is_output)).collect()
     }
 
-    /// Returns the address of a hit.
     fn link(&self, hit: &SearchHit) -> String {
         let own = self.look.as_ref().map(Look::path);
         let Some(path) = hit.output.as_deref().or(own) else { return String::new() };
@@ -195,7 +191,7 @@ impl<'a> SearchScope<'a> {
     }
 }
 
-/// Returns the name of a search that a person typed: there `/` and `%` stand for themselves.
+// `/` and `%` stand for themselves in typed text.
 fn name_of(typed: &str) -> String {
     let typed = typed.replace(['\n', '\r', '\0'], " ");
     let name = typed.replace('%', "%25").replace('/', "%2F");
@@ -205,32 +201,27 @@ fn name_of(typed: &str) -> String {
     }
 }
 
-/// Returns what a person would have typed for a search of this name.
 fn typed(name: &str) -> String {
     name.replace("%2F", "/").replace("%2E", ".").replace("%25", "%")
 }
 
-/// The kind of a line of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HitKind {
-    /// It matches.
     Match,
-    /// It stands beside one that matches.
+    // A line beside a match.
     Context,
-    /// Lines are left out here.
+    // Left-out lines.
     Gap,
-    /// A count or a name.
+    // A count or a name.
     Other,
 }
 
-/// A line of a result.
+// A line of a result. Long lines have the byte column of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SearchHit {
     pub(super) kind: HitKind,
-    /// The path of its output, where several are searched.
     pub(super) output: Option<String>,
     pub(super) line: Option<u64>,
-    /// The byte column of the text, if the line is long.
     pub(super) column: Option<u64>,
     pub(super) text: String,
 }
@@ -241,7 +232,8 @@ impl SearchHit {
         Self::gap(line).or_else(|| Self::numbered(line, None)).or_else(|| Some(Self::other(line)))
     }
 
-    /// Reads a line of the search of many outputs: the same after the path of one.
+    /// Reads a line of the search of many outputs: the same after the path of one. Paths may
+    /// contain the marks, so the longest known path wins.
     fn of_many(line: &str, is_output: &dyn Fn(&str) -> bool) -> Option<Self> {
         let ends = line.match_indices([':', '-']).map(|(at, _)| at);
         let named = ends.filter(|at| is_output(&line[..*at])).filter_map(|at| {
@@ -279,7 +271,6 @@ impl SearchHit {
         Some(Self { kind, output, line: Some(line), column, text })
     }
 
-    /// Returns it as a line of JSON.
     pub(super) fn json(&self, link: &str) -> String {
         let kind = match self.kind {
             HitKind::Match => "match",
@@ -293,7 +284,6 @@ impl SearchHit {
         value.to_string() + "\n"
     }
 
-    /// Returns it as an item of a list.
     pub(super) fn item(&self, link: &str) -> Markup {
         let class = match self.kind {
             HitKind::Match => "hit",
@@ -321,7 +311,7 @@ fn digits(text: &str) -> Option<(u64, &str)> {
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
-/// Returns what a notice says, without the ways to go on, which are paths of files.
+// Without the ways to continue, which are paths of files.
 fn notes_of(notice: &str) -> Vec<String> {
     let line = |line: &str| {
         let text = line.trim_start_matches("# ");
@@ -332,7 +322,7 @@ fn notes_of(notice: &str) -> Vec<String> {
     notice.lines().map(line).filter(|line| !line.is_empty()).collect()
 }
 
-/// Returns the name of the search that goes on where `found` ends.
+// The name of the search that continues where `found` ends.
 fn next_search(found: &LookText) -> Option<String> {
     const WAYS: [&str; 2] = ["Go on: ", "Again: "];
     let line = |line: &str| {

@@ -19,7 +19,7 @@ use ctxfs_engine::Engine;
 use ctxfs_models::http_server;
 use ctxfs_models::http_server::Connection;
 
-/// Serves until a signal asks to stop.
+/// Serves the page until SIGTERM or SIGINT. Running searches stop by themselves afterwards.
 pub fn serve(options: WebOptions) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -27,7 +27,7 @@ pub fn serve(options: WebOptions) -> io::Result<()> {
         .thread_name("ctxfs-page")
         .build()?;
     let served = runtime.block_on(until_stopped(options));
-    // Searches that still run stop by themselves; nobody waits for them.
+    // Running searches stop by themselves.
     runtime.shutdown_background();
     served
 }
@@ -60,15 +60,15 @@ async fn until_stopped(options: WebOptions) -> io::Result<()> {
     Ok(())
 }
 
-/// All that the page needs.
+/// The socket, the token and the engine of the page.
 #[derive(Debug)]
 pub struct WebOptions {
-    /// The socket, which listens already.
+    /// The listening socket.
     pub listener: net::TcpListener,
-    /// The names of this machine by which a browser may ask, beside addresses and `localhost`.
+    /// The names of this machine that a browser may use, beside addresses and `localhost`.
     pub names: Vec<String>,
     /// The token that lets a browser in.
     pub token: String,
-    /// The engine, whose options say which conversations are shown.
+    /// The engine. Its options say which conversations are shown.
     pub engine: Arc<Engine>,
 }

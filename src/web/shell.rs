@@ -6,7 +6,6 @@ use maud::{DOCTYPE, Markup, html};
 
 use ctxfs_core::model::visible;
 
-/// The keys, and what they do.
 const KEYS: &[(&str, &str)] = &[
     ("/", "search, or filter the list"),
     ("n  N", "next hit, hit before"),
@@ -20,15 +19,11 @@ const KEYS: &[(&str, &str)] = &[
     ("Esc", "leave a field"),
 ];
 
-/// A link of the trail above a page.
 pub(super) struct Crumb {
-    /// Its text.
     pub(super) text: Markup,
-    /// Its address; `None` for the page itself.
     pub(super) to: Option<String>,
 }
 
-/// Returns everything up to the content of a page. `kind` names the kind of page.
 pub(super) fn head(kind: &str, title: &str, trail: &[Crumb]) -> String {
     let page = html! {
         head {
@@ -74,7 +69,6 @@ pub(super) fn head(kind: &str, title: &str, trail: &[Crumb]) -> String {
     )
 }
 
-/// Returns everything after the content of a page.
 pub(super) fn foot() -> String {
     let rest = html! {
         p #status role="status" aria-live="polite" {}
@@ -88,7 +82,7 @@ pub(super) fn foot() -> String {
     format!("</main>{}</body></html>\n", rest.into_string())
 }
 
-/// Returns a page that needs nothing but itself. Without `is_in`, it has no links.
+// Without `is_in`, the page has no links.
 pub(super) fn alone(kind: &str, title: &str, is_in: bool, body: &Markup) -> String {
     if is_in {
         return head(kind, title, &[]) + &body.0 + &foot();
@@ -108,7 +102,6 @@ pub(super) fn alone(kind: &str, title: &str, is_in: bool, body: &Markup) -> Stri
     page.into_string()
 }
 
-/// Returns a page that leads on to `address`.
 pub(super) fn leading_to(address: &str) -> String {
     let page = html! {
         (DOCTYPE)
@@ -124,9 +117,8 @@ pub(super) fn leading_to(address: &str) -> String {
     page.into_string()
 }
 
-/// The style.
 pub(super) const STYLE: &str = include_str!("page.css");
-/// The script, of all pages and of the worker that tabs share: one file to a browser.
+// One file for all pages, and for the worker that tabs share.
 const SCRIPT: &str = concat!(
     include_str!("script/page.js"),
     include_str!("script/events.js"),
@@ -142,27 +134,24 @@ const SCRIPT: &str = concat!(
     include_str!("script/keys.js"),
     include_str!("script/start.js"),
 );
-/// Their addresses.
 pub(super) const STYLE_ADDRESS: &str = "/static/page.css";
 pub(super) const SCRIPT_ADDRESS: &str = "/static/page.js";
 
-/// Returns true for the address of one of them, which needs no token: they tell nothing.
+// These need no token: they reveal nothing.
 pub(super) fn is_asset(path: &str) -> bool {
     path == STYLE_ADDRESS || path == SCRIPT_ADDRESS
 }
 
-/// Answers with the style.
 pub(super) fn style(asked: &HeaderMap) -> Response {
     answer(asked, "text/css; charset=utf-8", STYLE)
 }
 
-/// Answers with the script.
 pub(super) fn script(asked: &HeaderMap) -> Response {
     answer(asked, "text/javascript; charset=utf-8", SCRIPT)
 }
 
-/// A browser asks each time whether it has changed, as another version of ctxfs may be at this
-/// address the next time.
+/// A browser asks each time whether the text has changed, as another version of ctxfs may serve
+/// this address next time.
 fn answer(asked: &HeaderMap, kind: &'static str, text: &'static str) -> Response {
     let tag = format!("\"{}\"", &blake3::hash(text.as_bytes()).to_hex()[..16]);
     let known = asked.get(header::IF_NONE_MATCH).is_some_and(|known| known == tag.as_str());

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The state that all requests share.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::work::{Searches, Work};
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_engine::{Engine, EngineError, Look};
 
-/// Streams of events that are open at a time: fewer than connections, so that pages have some.
+// Open streams of events: fewer than connections, so that pages have some.
 const STREAMS: usize = 128;
-/// Files whose lines are counted at a time behind what people look at.
+// Files whose lines are counted in the background at a time.
 const COUNTERS: usize = 2;
-/// The time for which a thread counts before it looks whether the file has grown.
+// After this time, a counting thread checks whether the file has grown.
 const ROUND: Duration = Duration::from_millis(200);
 
-/// The engine, and what is kept at hand beside it.
+/// The engine, and the lists, threads and followers beside it.
 pub(super) struct Site {
     pub(super) engine: Arc<Engine>,
     pub(super) gate: AccessGate,
@@ -30,9 +30,8 @@ pub(super) struct Site {
     pub(super) work: Work,
     pub(super) searches: Searches,
     pub(super) followers: Followers,
-    /// The streams of events that may be open.
     pub(super) streams: Arc<Semaphore>,
-    /// The files whose lines are being counted, by conversation and path.
+    // By conversation and path.
     counting: Mutex<HashSet<(Component, String)>>,
 }
 
@@ -51,7 +50,7 @@ impl Site {
         })
     }
 
-    /// Returns the conversation that an address names, if there is one and it is shown.
+    // Missing if the conversation is not shown.
     pub(super) fn conversation(&self, name: &str) -> Result<Component, WebError> {
         let id = Component::from_text(name)?;
         if self.engine.options.only.as_ref().is_some_and(|only| *only != id) {
@@ -62,8 +61,8 @@ impl Site {
         Ok(id)
     }
 
-    /// Does that, and asks other hosts for a conversation that is not here: waits for some seconds
-    /// at most.
+    /// As [`conversation`](Self::conversation), but asks other hosts for an unknown conversation
+    /// first, for some seconds at most.
     pub(super) fn conversation_anywhere(&self, name: &str) -> Result<Component, WebError> {
         let id = Component::from_text(name)?;
         if self.engine.options.only.as_ref().is_none_or(|only| *only == id) {
@@ -72,7 +71,6 @@ impl Site {
         self.conversation(name)
     }
 
-    /// Looks at the output that an address names.
     pub(super) fn look(&self, id: &Component, path: &str) -> Result<Look, WebError> {
         let path = RelPath::from_text(path)?;
         match self.engine.look(id, &path) {
@@ -82,7 +80,7 @@ impl Site {
         }
     }
 
-    /// Counts the lines of a large file behind those who look at it.
+    // Counts the lines of a large file in the background.
     pub(super) fn count_lines(self: &Arc<Self>, id: &Component, look: Look) {
         let key = (id.clone(), look.path().to_owned());
         {

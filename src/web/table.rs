@@ -4,29 +4,22 @@ use maud::{Markup, html};
 
 use crate::address::query;
 
-/// The order of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order {
-    /// The name of the column.
     pub(super) by: String,
-    /// True if the largest comes first.
     pub(super) descends: bool,
 }
 
-/// A column of a table.
+/// A column of a table: name in addresses, heading, and default order.
 pub(super) struct Column {
-    /// Its name in addresses.
     pub(super) name: &'static str,
-    /// Its heading.
     pub(super) title: &'static str,
-    /// True if the largest comes first where nothing else is asked for.
     pub(super) descends: bool,
-    /// True for numbers.
     pub(super) is_number: bool,
 }
 
 impl Order {
-    /// Returns the order that `sort` and `order` ask for: that of the first column by default.
+    // Unknown names mean the default column.
     pub(super) fn asked(columns: &[Column], sort: &str, order: &str, default: &str) -> Self {
         let known = |name: &str| columns.iter().find(|column| column.name == name);
         let column = known(sort).or_else(|| known(default)).unwrap_or(&columns[0]);
@@ -60,7 +53,6 @@ pub(super) fn headings(columns: &[Column], order: &Order, kept: &[(&str, &str)])
     }
 }
 
-/// Returns links to the pages before and after page `page` of `pages`.
 pub(super) fn pager(
     label: &str,
     page: usize,

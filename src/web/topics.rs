@@ -1,4 +1,4 @@
-//! The topics that tabs follow, and what is told of them.
+//! The topics that tabs follow, and their changes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,51 +11,44 @@ use tokio::sync::{Notify, broadcast};
 use crate::error::WebError;
 use ctxfs_core::model::{Component, RelPath};
 
-/// The most topics that are followed.
+// Followed topics in all.
 const TOPICS: usize = 512;
-/// Changes that a slow tab may be behind. One that is further behind is told that all has changed.
+// Changes that a slow tab may lag behind. A tab that lags more loads everything again.
 const BEHIND: usize = 256;
 
-/// What a tab follows.
+/// A topic that a tab follows: the list of conversations, the messages and outputs of a
+/// conversation, or an output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Topic {
-    /// The list of conversations.
     Conversations,
-    /// The messages and outputs of a conversation.
     Conversation(Component),
-    /// An output.
     Output(Component, RelPath),
 }
 
-/// A change of a topic.
+/// A state of a topic. Of an output, it has the size, and whether it is live. `number` differs for
+/// different states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TopicChange {
-    /// The bytes of an output.
     pub(super) size: Option<u64>,
-    /// True while an output is written.
     pub(super) is_live: bool,
-    /// A number that differs from that before.
     pub(super) number: u64,
 }
 
-/// The topics that are followed.
 pub(super) struct Followers {
     topics: Arc<Mutex<HashMap<Topic, Followed>>>,
     changes: Sender<(Topic, TopicChange)>,
     wanted: Arc<Notify>,
 }
 
-/// How a topic was when it was last looked at.
+// Without `known`, the next look is reported, changed or not.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Followed {
     followers: usize,
-    /// `None` if somebody is to be told how it is, changed or not.
     pub(super) known: Option<TopicChange>,
-    /// The time of that look.
     pub(super) at: Instant,
 }
 
-/// The topics of one tab, until this is dropped.
+/// The topics of one tab, followed until this is dropped.
 #[derive(Debug)]
 pub(super) struct Following {
     all: Arc<Mutex<HashMap<Topic, Followed>>>,
@@ -64,7 +57,7 @@ pub(super) struct Following {
 }
 
 impl Topic {
-    /// Reads `/`, `c/ID` or `o/ID/PATH`.
+    // `/`, `c/ID` or `o/ID/PATH`
     pub(super) fn parse(text: &str) -> Result<Self, WebError> {
         if text == "/" {
             return Ok(Self::Conversations);
@@ -80,7 +73,6 @@ impl Topic {
         }
     }
 
-    /// Returns the conversation that it is about.
     pub(super) fn conversation(&self) -> Option<&Component> {
         match self {
             Self::Conversations => None,
@@ -107,7 +99,7 @@ impl Default for Followers {
 }
 
 impl Followers {
-    /// Follows `topics`. Each is told at once as it is, and then with every change.
+    // Each topic is reported at once, and then with every change.
     pub(super) fn follow(&self, topics: Vec<Topic>) -> Result<Following, WebError> {
         let mut all = self.topics.lock();
         let new = topics.iter().filter(|topic| !all.contains_key(topic)).count();
@@ -127,17 +119,15 @@ impl Followers {
         Ok(Following { all: Arc::clone(&self.topics), topics, changes })
     }
 
-    /// Returns the topics that are followed, each as it was last.
     pub(super) fn all(&self) -> Vec<(Topic, Followed)> {
         self.topics.lock().iter().map(|(topic, followed)| (topic.clone(), *followed)).collect()
     }
 
-    /// Waits until somebody follows something new.
     pub(super) async fn wanted(&self) {
         self.wanted.notified().await;
     }
 
-    /// Tells those who follow `topic` how it is now, if it has changed.
+    // Reports only changes.
     pub(super) fn tell(&self, topic: Topic, change: TopicChange) {
         if let Some(followed) = self.topics.lock().get_mut(&topic) {
             let is_new = followed.known != Some(change);
@@ -147,7 +137,7 @@ impl Followers {
                 return;
             }
         }
-        // Nobody may listen any more.
+        // There may be no receiver.
         drop(self.changes.send((topic, change)));
     }
 }

@@ -18,18 +18,17 @@ use tokio::task::spawn_blocking;
 
 use crate::error::WebError;
 
-/// Pages, windows and blocks of downloads that are made at a time.
+// Pages, windows and blocks of downloads at a time.
 const PAGES: usize = 8;
-/// Searches that run at a time.
 const SEARCHES: usize = 4;
-/// Requests that wait for their turn. More are refused.
+// Waiting requests. More are refused.
 const WAITING: usize = 256;
-/// Pieces of an answer that wait to be sent.
+// Pieces of an answer that wait to be sent.
 const PIECES: usize = 4;
-/// Bytes of a piece.
 const PIECE: usize = 16 << 10;
 
-/// The threads that all requests share.
+/// The threads that all requests share. Requests take a turn in their [`Lane`]; waiting ones beyond
+/// a limit are refused as busy.
 #[derive(Debug)]
 pub(super) struct Work {
     pages: Arc<Semaphore>,
@@ -37,16 +36,13 @@ pub(super) struct Work {
     waiting: Arc<Semaphore>,
 }
 
-/// The way in which an answer is made.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Lane {
-    /// A page, or a part of one.
     Page,
-    /// A search.
     Search,
 }
 
-/// The answer as it is made. Text goes off in pieces.
+/// An answer while it is made. Text is sent in pieces.
 pub(super) struct Sink {
     begun: Option<oneshot::Sender<Result<(), WebError>>>,
     pieces: mpsc::Sender<Bytes>,
@@ -54,7 +50,7 @@ pub(super) struct Sink {
     text: Vec<u8>,
 }
 
-/// Tells the maker of an answer when nobody waits for it any more.
+// Dropping it tells the maker of the answer that the browser is gone.
 struct PieceReceiver {
     pieces: mpsc::Receiver<Bytes>,
     gone: Arc<AtomicBool>,
@@ -66,10 +62,9 @@ impl Work {
         Self { pages: new(PAGES), searches: new(SEARCHES), waiting: new(WAITING) }
     }
 
-    /// The most threads that are needed at a time.
     pub(super) const THREADS: usize = PAGES + SEARCHES + 4;
 
-    /// Does `work` on another thread, and waits for it.
+    // Runs `work` on another thread.
     pub(super) async fn wait<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, WebError> + Send + 'static,
@@ -83,8 +78,8 @@ impl Work {
         done.await.map_err(|_| WebError::Bad("making this page panicked".to_owned()))?
     }
 
-    /// Sends what `work` writes as it is written, as `kind`. An error before the first byte is the
-    /// answer itself; a later one ends it.
+    /// Sends the text that `work` writes, as `kind`. An error before the first byte is the answer
+    /// itself; a later one ends the answer.
     pub(super) async fn send(
         &self,
         lane: Lane,
@@ -143,13 +138,11 @@ impl Drop for PieceReceiver {
 }
 
 impl Sink {
-    /// Adds `text`, and sends it if there is enough.
     pub(super) fn write(&mut self, text: impl AsRef<[u8]>) -> Result<(), WebError> {
         self.text.extend_from_slice(text.as_ref());
         if self.text.len() < PIECE { Ok(()) } else { self.flush() }
     }
 
-    /// Sends what has been written.
     pub(super) fn flush(&mut self) -> Result<(), WebError> {
         if let Some(begun) = self.begun.take() {
             begun.send(Ok(())).map_err(|_| WebError::Gone)?;
@@ -161,7 +154,7 @@ impl Sink {
         self.pieces.blocking_send(piece).map_err(|_| WebError::Gone)
     }
 
-    /// Returns what becomes true when nobody waits for the answer any more.
+    // Becomes true when the browser has closed the connection.
     pub(super) fn gone(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.gone)
     }
@@ -176,27 +169,24 @@ impl Sink {
     }
 }
 
-/// Tells a search to stop.
 type StopFlag = Arc<AtomicBool>;
 
-/// The most characters of the name of a tab.
 const NAME: usize = 64;
 
-/// The searches that run or wait, by their tabs.
+/// The running and waiting searches by tab. A new search of a tab stops the one before, and begins
+/// once that has ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Searches(Arc<Mutex<HashMap<String, Tab>>>);
 
 #[derive(Debug)]
 struct Tab {
-    /// Ends the search that was begun last.
     stop: StopFlag,
-    /// The one that runs has it.
+    // Held by the running search.
     running: Arc<Semaphore>,
-    /// Searches that run or wait.
     users: usize,
 }
 
-/// The turn of a search. Dropping it lets the next one of its tab begin.
+// The turn of a search. Dropping it lets the next search of its tab begin.
 #[derive(Debug)]
 pub(super) struct SearchTurn {
     searches: Searches,
@@ -206,7 +196,7 @@ pub(super) struct SearchTurn {
 }
 
 impl Searches {
-    /// Ends the search of `tab` that was begun before, and waits until it has ended.
+    // Stops the tab's earlier search and waits until it has ended.
     pub(super) async fn turn(&self, tab: &str) -> Result<SearchTurn, WebError> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         if tab.len() > NAME || !tab.bytes().all(is_name) {
@@ -228,20 +218,18 @@ impl Searches {
             Arc::clone(&known.running)
         };
         let (searches, tab) = (self.clone(), tab.to_owned());
-        // Leaves even if nobody waits any more.
+        // Dropping this leaves the queue, even if the wait below is cancelled.
         let mut turn = SearchTurn { searches, tab, stop, running: None };
         turn.running = running.acquire_owned().await.ok();
         Ok(turn)
     }
 
-    /// Ends all searches.
     pub(super) fn stop(&self) {
         self.0.lock().values().for_each(|tab| tab.stop.store(true, Relaxed));
     }
 }
 
 impl SearchTurn {
-    /// Returns true once another search of the tab has begun.
     pub(super) fn is_over(&self) -> bool {
         self.stop.load(Relaxed)
     }

@@ -168,15 +168,13 @@ fn examined(line: &[u8]) -> (&[u8], &[u8]) {
     (bare(line), line)
 }
 
-/// An error line among a few lines, with its index and with the offset of the fragment in the line
-/// that marks it as an error. Both count from 0. Lower ranks are more telling.
+/// An error line among a few lines: its index, its rank, and the offset in the line of the fragment
+/// that marks it as an error. Lower ranks are more telling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct ErrorMatch {
-    /// The index of the line, from 0.
     pub index: usize,
-    /// The most telling ranks come first.
     pub rank: ErrorRank,
-    /// The offset in the line, from 0, of the fragment that marks it as an error.
     pub place: usize,
 }
 

@@ -31,26 +31,15 @@ const EVIDENCE_BYTES: u64 = 64;
 /// The keys, values and closing brackets that such a stream must also have: `{"k": v}` has three.
 const EVIDENCE_TOKENS: u64 = 3;
 
-/// The kind of JSON that a stream is. `Broken` has the position of the first byte that cannot be
-/// JSON, as in `model::Json::Broken`.
+/// The kind of JSON that a stream is: none, one value, or two or more values, one per line.
+/// `Broken` has the position of the first byte that cannot be JSON, as `model::Json::Broken` has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract of the type describes its variants")]
 pub enum JsonKind {
-    /// No JSON.
     No,
-    /// One value.
     Document,
-    /// Two or more values, one per line.
-    Lines {
-        /// The number of values.
-        documents: u64,
-    },
-    /// Broken JSON, as `model::Json::Broken`.
-    Broken {
-        /// Byte offset of the first byte that cannot be JSON; the length, if the end is missing.
-        offset: u64,
-        /// The line of that byte, from 1.
-        line: u64,
-    },
+    Lines { documents: u64 },
+    Broken { offset: u64, line: u64 },
 }
 
 /// Scans a stream as long as it is JSON. After the first error, or for text, it costs nothing.
@@ -89,7 +78,7 @@ impl JsonDetector {
             JsonKind::Document => {
                 let (trouble, filter) = trouble::of(shape, false);
                 let json = Json::Document {
-                    shape: render::document(shape),
+                    shape: render::text(shape, ""),
                     example: filter.or_else(|| example::of_document(shape)),
                     pretty_lines: self.pretty_lines(),
                 };
@@ -99,7 +88,7 @@ impl JsonDetector {
                 let (trouble, filter) = trouble::of(shape, true);
                 let json = Json::Lines {
                     documents,
-                    shape: render::lines(shape, documents),
+                    shape: render::text(shape, &format!("{documents} lines of ")),
                     example: filter.or_else(|| example::of_lines(shape)),
                     pretty_lines: self.pretty_lines(),
                 };
@@ -230,8 +219,8 @@ fn distance(offset: u64, at: u64) -> usize {
     usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX)
 }
 
-/// Detects JSON without the rest of the analysis, and passes its events on to `E`. The rules are
-/// those of the analysis.
+/// Detects JSON without the rest of the analysis, and passes its events on to `E`. The
+/// rules are the same as in the analysis.
 #[derive(Debug, Default)]
 pub struct JsonReader<E> {
     seen: u64,

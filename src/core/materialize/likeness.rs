@@ -48,7 +48,7 @@ const fn classes() -> [u8; 256] {
 // Stands for a number in a hash.
 const NUMBER: u64 = 1 << 32;
 
-// Two lines are of one form if they agree in so many bytes, or in the words of a short line.
+// Lines are of one form if they agree in these first bytes; a short line has few words.
 const HEAD_BYTES: usize = 48;
 const HEAD_WORDS: usize = 4;
 

@@ -21,7 +21,7 @@ pub struct Pattern {
 impl Pattern {
     /// Returns a pattern without a literal.
     pub const fn new(text: &'static str) -> Self {
-        Self::with("", text)
+        Self { text, literal: "", compiled: OnceLock::new() }
     }
 
     /// Returns a pattern with a `literal` that occurs in every match.

@@ -168,14 +168,6 @@ pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-enum Redraw {
-    /// Moves the cursor to the first column (`ESC [ G`, `ESC [ 1 G`), or erases the whole line
-    /// (`ESC [ 2 K`).
-    FromStart,
-    // Erases the rest of the line (`ESC [ K`): in a log, the line after a carriage return.
-    EraseRest,
-}
-
 /// Finds the sequences after which a line is drawn again, in a stream that may be cut anywhere.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) enum RedrawScanner {
@@ -189,7 +181,7 @@ pub(super) enum RedrawScanner {
 
 impl RedrawScanner {
     // Passes each part of `bytes` with the sequence that ends it.
-    fn split(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8], Option<Redraw>)) {
+    fn split(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8], Option<Print<'static>>)) {
         let (mut from, mut at) = (0, 0);
         while at < bytes.len() {
             if matches!(self, Self::Text) {
@@ -207,7 +199,7 @@ impl RedrawScanner {
         each(&bytes[from..], None);
     }
 
-    fn ends_with(&mut self, byte: u8) -> Option<Redraw> {
+    fn ends_with(&mut self, byte: u8) -> Option<Print<'static>> {
         let before = *self;
         *self = match (before, byte) {
             (_, 0x1b) => Self::Escape,
@@ -217,10 +209,13 @@ impl RedrawScanner {
             _ => Self::Text,
         };
         match (before, byte) {
+            // `ESC [ G` and `ESC [ 1 G` move the cursor to the first column, `ESC [ 2 K` erases the
+            // whole line.
             (Self::Argument(b' ' | b'0' | b'1'), b'G') | (Self::Argument(b'2'), b'K') => {
-                Some(Redraw::FromStart)
+                Some(Print::Anew)
             }
-            (Self::Argument(b' ' | b'0'), b'K') => Some(Redraw::EraseRest),
+            // `ESC [ K` erases the rest: in a log, the line after a carriage return.
+            (Self::Argument(b' ' | b'0'), b'K') => Some(Print::EraseRest),
             _ => None,
         }
     }
@@ -247,11 +242,7 @@ impl PlainPrinter {
         let Self { escapes, starts } = self;
         starts.split(bytes, |part, end| {
             print_part(escapes, part, &mut each);
-            match end {
-                Some(Redraw::FromStart) => each(Print::Anew),
-                Some(Redraw::EraseRest) => each(Print::EraseRest),
-                None => {}
-            }
+            end.into_iter().for_each(&mut each);
         });
     }
 }
@@ -409,7 +400,9 @@ impl LineRanges {
         }
         match mem::take(&mut self.start) {
             FrameStart::None => {}
-            FrameStart::Return if self.long => self.keep_return(self.returns.1),
+            FrameStart::Return if self.long => {
+                keep(&mut self.kept, self.returns.1..self.returns.1 + 1);
+            }
             FrameStart::Return => self.end_frame(),
             FrameStart::Anew => {
                 self.end_frame();
@@ -443,11 +436,7 @@ impl LineRanges {
 
     fn keep_before(&mut self) {
         self.kept.append(&mut self.before.parts);
-        self.keep_return(self.returns.0);
-    }
-
-    fn keep_return(&mut self, at: usize) {
-        keep(&mut self.kept, at..at + 1);
+        keep(&mut self.kept, self.returns.0..self.returns.0 + 1);
     }
 }
 

@@ -335,7 +335,7 @@ mod tests {
         let end = text.len() as u64 - 10..text.len() as u64;
         let (last, to_end) = lines.around(&end, log.len() as u64);
         assert_eq!(to_end.end, log.len() as u64);
-        // What is not read may be anything of that length.
+        // Unread bytes may be anything.
         let mut other = vec![b'?'; log.len()];
         for range in [around, to_end] {
             let range = range.start as usize..range.end as usize;

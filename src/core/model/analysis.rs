@@ -86,7 +86,7 @@ pub enum Encoding {
     Ascii,
     /// Valid UTF-8.
     Utf8,
-    /// Text in which some bytes are not UTF-8. Views show those as U+FFFD.
+    /// Text with some bytes that are not UTF-8. Views show these bytes as U+FFFD.
     Broken,
     /// Not text: it holds NUL bytes, or begins like a known binary format.
     Binary,
@@ -101,7 +101,7 @@ pub enum Encoding {
 pub enum Json {
     /// No JSON.
     No,
-    /// One JSON value, with optional white space around it.
+    /// A single JSON value, with optional white space around it.
     Document {
         /// The structure in one line, as `formats.md` shows it: `{total: int, items: [3 of
         /// {...}]}`.
@@ -137,82 +137,77 @@ pub enum Json {
 
 /// A field by which records in JSON tell of trouble, such as a severity, a status or a number of
 /// errors.
+///
+/// `path` is the field in jq's syntax, `.items[].severity`, and `of` the number of its values; with
+/// `least`, numbers are lower bounds. `counts` has at most 8 known words with their counts, worst
+/// first. `records` are at most 16 records with an error, the first of each kind, most telling
+/// first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Trouble {
-    /// The path of the field in jq's syntax: `.items[].severity`.
     pub path: String,
-    /// The number of values.
     pub of: u64,
-    /// True if the numbers are lower bounds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub least: bool,
-    /// The values that tell of trouble, with their counts, worst first; at most 8. Only known words
-    /// are listed.
     pub counts: Vec<(String, u64)>,
-    /// Records with an error, each the first of its kind, most telling first; at most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<TroubleRecord>,
 }
 
-/// The position of a record in JSON: an item of an array, or an object. Several records of one kind
-/// have one entry.
+/// A record in JSON, an item of an array or an object, that stands for `times` records of its kind.
+/// `line` and `offset` locate its first byte, and `outer` the object that has it among its items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct TroubleRecord {
-    /// The line of the first byte, from 1.
     pub line: u64,
-    /// Byte offset of the first byte.
     pub offset: u64,
-    /// Byte offset of the object that has this record among its items.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outer: Option<u64>,
-    /// The number of records of its kind.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub times: u64,
 }
 
-/// The lines of an output that look like errors.
+/// The lines of an output that look like errors: their number, and at most 48 of them, best first.
+/// Lines that differ only in numbers have one entry.
+///
+/// `words` are at most 6 search terms that occur in this output, such as `Error`, `Exception` and
+/// `panicked`, as regular expressions, best first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Errors {
-    /// The number of lines in the whole output that look like errors.
     pub count: u64,
-    /// The most telling lines, best first; at most 48. Lines that differ only in numbers have one
-    /// entry.
     pub shown: Vec<ErrorLine>,
-    /// Search terms that occur in this output, such as `Error`, `Exception` and `panicked`, as
-    /// regular expressions, best first; at most 6.
     pub words: Vec<String>,
 }
 
-/// A line that looks like an error, which stands for all lines that differ from it only in numbers.
+/// A line that looks like an error. It stands for `times` lines that differ only in numbers, itself
+/// included; `last` is the last of the others.
+///
+/// The line begins at `offset`; `length` is its length without the newline, at most 4,096 bytes. It
+/// is judged by itself alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct ErrorLine {
-    /// Line number, from 1.
     pub line: u64,
-    /// Byte offset of the line's first byte.
     pub offset: u64,
-    /// Bytes of the line without its newline, at most 4,096.
     pub length: u32,
-    /// How telling the line is by itself.
     #[serde(default)]
     pub rank: ErrorRank,
-    /// The number of lines that differ from it only in numbers, including itself.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub times: u64,
-    /// The last of these lines, if it is not this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<LinePosition>,
 }
 
-/// The beginning of a line.
+/// The beginning of a line, by number and by offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct LinePosition {
-    /// Line number, from 1.
     pub line: u64,
-    /// Byte offset of its first byte.
     pub offset: u64,
 }
 
-/// How telling an error line is, as far as the line shows it by itself; most telling first.
+/// The rank of an error line, judged by the line alone; most telling first.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -250,50 +245,48 @@ fn is_one(times: &u64) -> bool {
     *times == 1
 }
 
-/// A group of lines that are equal or differ only in numbers.
+/// A group of `count` lines that are equal or differ only in numbers.
+///
+/// With `about`, the count is an estimate, as only samples of a large output are examined. With
+/// `equal`, all lines are equal apart from white space at their ends. `first` and `last` are line
+/// numbers. The text of the first line, without white space at its ends, is at `offset` and has
+/// `length` bytes, at most 1,024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Repeated {
-    /// The number of lines.
     pub count: u64,
-    /// True if `count` is an estimate: only samples of a large output are examined.
     pub about: bool,
-    /// True if all lines are equal, apart from white space at their ends; else they differ in
-    /// numbers.
     pub equal: bool,
-    /// Line number of the first line, from 1.
     pub first: u64,
-    /// Line number of the last line.
     pub last: u64,
-    /// Byte offset of the text of the first line.
     pub offset: u64,
-    /// Bytes of the text of the first line, without white space at its ends; at most 1,024.
     pub length: u32,
 }
 
 /// A passage that is unlike the rest of an output: lines that fit no repeated shape, or prose among
 /// data.
+///
+/// It spans the lines `line` to `last`; `column` is its byte column, from 1, if no view shows its
+/// line whole. Its text, at most 400 bytes, is at `offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Unlike {
-    /// The first line, from 1.
     pub line: u64,
-    /// The last line.
     pub last: u64,
-    /// The byte column of the passage, from 1, if no view shows its line whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<u64>,
-    /// Byte offset of the text.
     pub offset: u64,
-    /// Bytes of the text; at most 400.
     pub length: u32,
 }
 
 /// The parts of an output that each begin with a line that names them: the files of a diff, the
 /// modules of a test run, the sections of a document.
+///
+/// `shown` are the first 16, then the 16 largest others, each in the order of the output.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Sections {
-    /// The number of sections.
     pub count: u64,
-    /// The first 16 sections, then the 16 largest others, each in the order of the output.
     pub shown: Vec<Section>,
 }
 
@@ -304,16 +297,14 @@ impl Sections {
     }
 }
 
-/// A section of an output. It ends where the next one begins.
+/// A section of an output, from `line` to `last`. It ends where the next one begins. Its name, at
+/// most 256 bytes, is at `offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Section {
-    /// The first line, from 1.
     pub line: u64,
-    /// The last line.
     pub last: u64,
-    /// Byte offset of the name.
     pub offset: u64,
-    /// Bytes of the name; at most 256.
     pub length: u32,
 }
 
@@ -336,17 +327,15 @@ pub struct Shortcuts {
     pub places: Vec<(u64, u64)>,
 }
 
-/// A view that a summary tried, and whether it leads to a line in few bytes.
+/// A view that a summary tried, such as `.grep/timeout`, and whether it leads to `line` in few
+/// bytes: `lines` is its length in lines if it is short, and `shows` is true if it shows the line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct TriedView {
-    /// The name of the view: `.grep/timeout`.
     pub view: String,
-    /// The line that the view should show.
     pub line: u64,
-    /// The number of lines of the view, if it is short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<u64>,
-    /// True if the view shows the line.
     #[serde(default)]
     pub shows: bool,
 }

@@ -1,4 +1,4 @@
-//! What a view reads: its subject, and the interfaces to content, filters and redaction.
+//! The subject of a view, and the interfaces to content, filters and redaction.
 
 use std::io;
 use std::io::Write;
@@ -48,12 +48,11 @@ pub trait Content: Send + Sync {
     }
 }
 
-/// A position in a content, and the number of newlines before it.
+/// A position in a content, as the number of bytes before it, and the number of newlines in them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct LinesBefore {
-    /// The number of bytes before the position.
     pub offset: u64,
-    /// The number of newlines before the position.
     pub newlines: u64,
 }
 
@@ -70,7 +69,7 @@ pub fn place_before_line(content: &dyn Content, newlines: u64) -> io::Result<Lin
         if known.newlines < newlines {
             (found, low) = (known, middle + 1);
         } else {
-            // All from the known place on have so many.
+            // Every position after the known one has at least this number.
             high = known.offset;
         }
     }
@@ -219,21 +218,19 @@ pub trait Filters: Send + Sync {
 
 /// The end of a filter. Faults of the filter are outcomes; [`Filters::run`] returns errors of its
 /// surroundings.
+///
+/// A filter is `Done` when it ended by itself, and `Enough` when its output sufficed. It is
+/// `TooDeep` when it recursed until its stack overflowed. `Failed` has its message. It is
+/// `Unavailable` when there is no runner.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract of the type describes its variants")]
 pub enum FilterOutcome {
-    /// The filter ended by itself, at the end of its input or before.
     Done,
-    /// The filter was stopped because its output so far was enough.
     Enough,
-    /// The deadline passed.
     OutOfTime,
-    /// The filter exceeded its memory limit.
     OutOfMemory,
-    /// The filter recursed until its stack overflowed.
     TooDeep,
-    /// The filter failed otherwise, with this message.
     Failed(String),
-    /// The filter was not started: no runner is available.
     Unavailable,
 }
 

@@ -1,4 +1,4 @@
-//! Counts of what was stored, handed out and asked, and of what was saved.
+//! Counts of stored, handed out and saved amounts, of calls and of questions.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -104,9 +104,7 @@ impl Sums {
             *self.by_day.entry(day.clone()).or_default() += counts;
         }
     }
-}
 
-impl Sums {
     fn add_tool(&mut self, tool: &str, counts: &Counts) {
         *self.by_tool.entry(tool.to_owned()).or_default() += counts;
         if self.by_tool.len() > MOST_TOOLS {
@@ -164,12 +162,21 @@ fn is_default<T: Default + PartialEq>(counts: &T) -> bool {
     *counts == T::default()
 }
 
-impl AddAssign for Amount {
-    fn add_assign(&mut self, other: Self) {
-        self.times = self.times.saturating_add(other.times);
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.tokens = self.tokens.saturating_add(other.tokens);
-    }
+macro_rules! add_fields {
+    ($($type:ident { $($field:ident),* })*) => {$(
+        impl AddAssign for $type {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$field = self.$field.saturating_add(other.$field);)*
+            }
+        }
+    )*};
+}
+
+add_fields! {
+    Amount { times, bytes, tokens }
+    CallCounts { times, errors, millis, received, given }
+    IndexCounts { times, tokens, schemas }
+    QuestionCounts { times, cached, calls, input, output, nanodollars, millis }
 }
 
 impl AddAssign<&Counts> for Counts {
@@ -228,36 +235,6 @@ pub struct QuestionCounts {
     pub output: u64,
     pub nanodollars: u64,
     pub millis: u64,
-}
-
-impl AddAssign for QuestionCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.times = self.times.saturating_add(other.times);
-        self.cached = self.cached.saturating_add(other.cached);
-        self.calls = self.calls.saturating_add(other.calls);
-        self.input = self.input.saturating_add(other.input);
-        self.output = self.output.saturating_add(other.output);
-        self.nanodollars = self.nanodollars.saturating_add(other.nanodollars);
-        self.millis = self.millis.saturating_add(other.millis);
-    }
-}
-
-impl AddAssign for CallCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.times = self.times.saturating_add(other.times);
-        self.errors = self.errors.saturating_add(other.errors);
-        self.millis = self.millis.saturating_add(other.millis);
-        self.received = self.received.saturating_add(other.received);
-        self.given = self.given.saturating_add(other.given);
-    }
-}
-
-impl AddAssign for IndexCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.times = self.times.saturating_add(other.times);
-        self.tokens = self.tokens.saturating_add(other.tokens);
-        self.schemas = self.schemas.saturating_add(other.schemas);
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub struct Limits {
     /// The most characters of an output that its summary shows whole.
     pub max_inline_chars: u64,
-    /// The same in bytes; the stricter limit decides.
+    /// The most bytes of such an output; the stricter limit decides.
     pub max_inline_bytes: u64,
     /// Lines of head, and of tail, in a summary.
     pub snippet_lines: usize,
@@ -20,7 +20,7 @@ pub struct Limits {
     pub snippet_bytes: usize,
     /// The most lines of an output that an envelope shows.
     pub max_lines: u64,
-    /// The same in bytes; both apply.
+    /// The most bytes that an envelope shows; both limits apply.
     pub max_bytes: u64,
     /// The part of an output that an envelope shows.
     pub direction: Direction,
@@ -34,7 +34,7 @@ pub struct Limits {
     pub message_preview: usize,
     /// The most bytes of an output that a host with the `tool_output` tool is given whole.
     pub tool_response_max_bytes: u64,
-    /// The same in tokens, if there is such a limit; either one triggers.
+    /// The most tokens of such an output, if limited; either limit triggers.
     pub token_budget: Option<u64>,
     /// True if an output within the limits is stored as well, because some limit is `mirror`.
     pub mirror: bool,
@@ -66,9 +66,7 @@ impl Limits {
     pub const VIEW_BYTES: usize = 48 * 1024;
     /// Lines of `.tail` and `.head`.
     pub const TAIL_LINES: u64 = 200;
-}
 
-impl Limits {
     /// Returns true if some output exceeds these limits.
     pub fn may_replace(&self) -> bool {
         self.max_inline_bytes < Self::NEVER || self.max_inline_chars < Self::NEVER

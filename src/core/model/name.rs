@@ -14,27 +14,24 @@ pub const MAX_DEPTH: usize = 256;
 // Names with this prefix belong to the filesystem itself.
 const RESERVED: &[u8] = b".ctxfs";
 
-/// The reason why a name is not valid.
+/// The reason why a name is not valid. Its message is for people; a caller maps it to an error
+/// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant has a message")]
 pub enum NameError {
-    /// The name is empty, `.` or `..`.
     #[error("a name cannot be empty, `.` or `..`")]
     Empty,
-    /// The name holds `/`, NUL or another control character.
     #[error("a name cannot hold `/` or a control character")]
     Control,
-    /// The name begins with `.ctxfs`.
     #[error("names that begin with `.ctxfs` are reserved")]
     Reserved,
-    /// The name has more than 255 bytes.
     #[error("a name has at most 255 bytes")]
     TooLong,
-    /// The directory is inside more than [`MAX_DEPTH`] others.
     #[error("at most {MAX_DEPTH} directories of a conversation lie inside each other")]
     TooDeep,
 }
 
-/// One checked path component: the name of a conversation, an artifact or a directory.
+/// A checked path component: the name of a conversation, an artifact or a directory.
 ///
 /// It is not empty, `.` or `..`, holds no `/` and no control character, is not reserved and has at
 /// most 255 bytes. It need not be UTF-8. Joining one to a directory never leaves that directory.
@@ -176,12 +173,12 @@ impl fmt::Display for RelPath {
     }
 }
 
-/// The directory of an artifact, one for each kind.
+/// The directory of an artifact: `artifacts/tool` for the result of a tool call,
+/// `artifacts/terminal` for the log of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract of the type describes its variants")]
 pub enum Folder {
-    /// `artifacts/tool`: the result of a tool call.
     Tool,
-    /// `artifacts/terminal`: the log of a command.
     Terminal,
 }
 

@@ -129,7 +129,7 @@ impl KnownPatterns {
         let KnownPattern { regex, group, tail, .. } = &self.patterns[candidate.pattern];
         let input = Input::new(bytes).range(candidate.start..).anchored(Anchored::Yes);
         let found = regex.search(&input)?.range();
-        // What a tail follows is the end of the match, and always has the same length.
+        // A tail continues the last part of the match, whose length is fixed.
         let (inner, end) = match tail {
             PatternTail::None => (secret(regex, *group, &input, &found), found.end),
             PatternTail::Jwt => {

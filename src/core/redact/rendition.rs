@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use crate::materialize::{escape_length, text_ranges};
 
-/// How often the escapes of JSON are decoded. A message holds the output of a tool, which holds a
+/// Number of times that the escapes of JSON are decoded. A message holds the output of a tool, which holds a
 /// response, which holds a document.
 const LEVELS: usize = 5;
 const ESCAPE: u8 = 0x1b;

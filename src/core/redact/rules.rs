@@ -30,19 +30,18 @@ pub struct Rule {
     pub regex: String,
 }
 
-/// The reason why rules are not valid. The first number is the index of the rule, from 0.
+/// The reason why rules are not valid: a name that cannot appear in a mask, a regular expression
+/// that does not parse or is too large, or one that matches the empty text, each with the index of
+/// its rule; or rules that together are too large.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant has a message")]
 pub enum RuleError {
-    /// A name that cannot appear in a mask.
     #[error("a rule's name is 1 to 32 letters, digits, `-` and `_`")]
     Name(usize),
-    /// A regular expression that does not parse, or is too large.
     #[error("the regex is not valid: {1}")]
     Regex(usize, String),
-    /// A regular expression that matches the empty text.
     #[error("the regex matches the empty text")]
     Empty(usize),
-    /// Rules that together are too large.
     #[error("the rules together are too large")]
     TooLarge,
 }

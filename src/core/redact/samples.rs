@@ -86,11 +86,11 @@ pub fn samples() -> Vec<Sample> {
 /// A form in which a writer may put a text.
 #[derive(Debug, Clone)]
 pub enum WrittenForm {
-    /// As it is.
+    /// Unchanged.
     Plain,
     /// With a sequence at some places, each given as the part of the text that comes before it.
     Coloured(Vec<(f64, &'static str)>),
-    /// As the inside of a string of JSON, so many times over. The numbers choose the escapes.
+    /// Escaped as a JSON string, once for each level. The numbers choose the escapes.
     Escaped(Vec<Vec<u8>>),
     /// Overwriting another text of its line.
     Overwriting,

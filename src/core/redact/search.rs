@@ -28,7 +28,7 @@ impl SecretRules {
         self.secrets_in_time(bytes, range, &|| false).unwrap_or_default()
     }
 
-    /// As [`secrets`](Self::secrets), but returns none if `is_over`, which is checked before each
+    /// Does the same as [`secrets`](Self::secrets), but returns none if `is_over`, which is checked before each
     /// rendition, returns true.
     pub(super) fn secrets_in_time<'a>(
         &'a self,

@@ -4,54 +4,40 @@ use crate::error::WebError;
 use ctxfs_core::model::{ArtifactState, Component, Counts, visible};
 use ctxfs_engine::{Engine, ListedArtifact};
 
-/// The most bytes of the arguments of a call that a list keeps.
+// Bytes.
 const ARGUMENTS: usize = 300;
 
-/// An output in a list.
+/// An output in a list. Paths, ids and names are text. Times are in milliseconds since the epoch,
+/// `lines` is missing before the analysis, `is_long` is true over the limits for outputs that a
+/// model gets whole, and `error_line` is the most telling error.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputRow {
-    /// Its path in the conversation, as text.
     pub(crate) path: String,
-    /// The id of its call.
     pub(crate) call: String,
-    /// The tool, with its server; empty if it is not known.
     pub(crate) tool: String,
-    /// The beginning of the arguments.
     pub(crate) arguments: String,
-    /// Its bytes.
     pub(crate) size: u64,
-    /// Its lines; `None` if it was not analysed.
     pub(crate) lines: Option<u64>,
-    /// Its first and its last change, in milliseconds since the epoch.
     pub(crate) created: i64,
     pub(crate) modified: i64,
-    /// The exit code of a command.
     pub(crate) exit: Option<i32>,
-    /// The duration of the call, in milliseconds.
     pub(crate) duration: Option<u64>,
-    /// True while it is written.
     pub(crate) is_live: bool,
-    /// True if its end is missing.
     pub(crate) is_incomplete: bool,
-    /// True if it is over the limits for outputs that a model gets whole.
     pub(crate) is_long: bool,
-    /// The lines that look like errors, and the most telling of them.
     pub(crate) errors: u64,
     pub(crate) error_line: Option<u64>,
 }
 
-/// All outputs of a conversation, newest first.
+/// All outputs of a conversation, newest first. `unread` counts directories that could not be read.
 #[derive(Debug, Default)]
 pub(crate) struct OutputList {
     pub(crate) rows: Vec<OutputRow>,
-    /// The indexes of the rows in the order of their paths.
     by_path: Vec<usize>,
-    /// The places that could not be read.
     pub(crate) unread: u64,
 }
 
 impl OutputList {
-    /// Lists the outputs of the conversation `id`, as far as they are known here.
     pub(super) fn list(engine: &Engine, id: &Component) -> Result<Self, WebError> {
         let listing = engine.list_known_artifacts(id, |listed| OutputRow::of(engine, listed))?;
         let mut rows = listing.rows;
@@ -61,12 +47,10 @@ impl OutputList {
         Ok(Self { rows, by_path, unread: listing.unread.count() })
     }
 
-    /// Returns true if one of them is being written.
     pub(crate) fn is_live(&self) -> bool {
         self.rows.iter().any(|row| row.is_live)
     }
 
-    /// Returns the output at `path`.
     pub(crate) fn at(&self, path: &str) -> Option<&OutputRow> {
         let at = self.by_path.binary_search_by(|at| self.rows[*at].path.as_str().cmp(path)).ok()?;
         Some(&self.rows[self.by_path[at]])
@@ -74,12 +58,11 @@ impl OutputList {
 }
 
 impl OutputRow {
-    /// Returns true if its call failed, as far as its record tells.
+    // As far as the record tells.
     pub(crate) fn has_failed(&self) -> bool {
         self.exit.is_some_and(|code| code != 0) || self.is_incomplete
     }
 
-    /// Returns its name.
     pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
@@ -114,35 +97,29 @@ impl OutputRow {
     }
 }
 
-/// A conversation in the list.
+/// A conversation in the list of all.
+///
+/// `used` is the time of its last output or message, in milliseconds since the epoch. `long` counts
+/// outputs over the limits, for which a model gets a stand-in. `stored`, `handed` and `saved` are
+/// tokens. Of a conversation that only other hosts have, just the name is known.
 #[derive(Debug)]
 pub(crate) struct ConversationRow {
-    /// Its id.
     pub(crate) id: Component,
-    /// Its id as text.
     pub(crate) name: String,
-    /// The time of its last output or message, in milliseconds since the epoch.
     pub(crate) used: i64,
-    /// Its outputs, and their bytes.
     pub(crate) outputs: u64,
     pub(crate) bytes: u64,
-    /// OutputList that are over the limits, so that a model gets a stand-in.
     pub(crate) long: u64,
-    /// Tokens that were stored, handed out, and saved.
     pub(crate) stored: u64,
     pub(crate) handed: u64,
     pub(crate) saved: i64,
-    /// Calls that failed, and the last of them.
     pub(crate) errors: u64,
     pub(crate) last_failure: Option<OutputRow>,
-    /// OutputList that are being written.
     pub(crate) live: u64,
-    /// True if only other hosts have it, so that nothing else is known of it.
     pub(crate) is_elsewhere: bool,
 }
 
 impl ConversationRow {
-    /// Looks at the conversation `id`.
     pub(super) fn of(engine: &Engine, id: &Component) -> Result<Self, WebError> {
         let outputs = OutputList::list(engine, id)?;
         let counts = engine.counts(Some(id))?.by_conversation.remove(id).unwrap_or_default();
@@ -172,7 +149,6 @@ impl ConversationRow {
         })
     }
 
-    /// Returns the row of a conversation that only other hosts have.
     pub(super) fn elsewhere(id: Component) -> Self {
         Self {
             name: id.to_text(),

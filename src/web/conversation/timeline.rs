@@ -16,20 +16,19 @@ use ctxfs_engine::{LoggedMessage, MessagePage, MessageRange};
 use ctxfs_store::message::{MessageCall, MessageEntry, MessageTime};
 use ctxfs_view::View;
 
-/// Messages of a page, or calls where there are no messages.
+// Messages of a page, or calls where there are no messages.
 const MOST: usize = 40;
-/// The time for the stand-ins of a page. Those that are left are a link away.
+// For all stand-ins of a page. Later ones are a link away.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The most characters of a message that are shown at first.
+// Characters of a message that are shown at first.
 const LONG: usize = 6000;
 
-/// A page of the timeline.
+/// A page of the timeline. Without a log of messages, it shows calls alone, and `older` calls come
+/// before them.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     page: MessagePage,
-    /// The calls that no message of the page names, oldest first.
     others: Vec<OutputRow>,
-    /// The number of calls before `others`, where there are no messages.
     older: usize,
     is_log: bool,
 }
@@ -80,7 +79,6 @@ impl Timeline {
         Ok(Self { page, others: others.into_iter().rev().collect(), older: 0, is_log })
     }
 
-    /// Writes it as a section of articles.
     pub(crate) fn write(
         &self,
         site: &Arc<Site>,
@@ -122,7 +120,6 @@ impl Timeline {
     }
 }
 
-/// Returns a call that no message names.
 fn output(site: &Arc<Site>, id: &Component, row: &OutputRow, until: Instant) -> Markup {
     html! {
         article.message id={ "o-" (row.path) } data-role="output" {
@@ -165,7 +162,6 @@ fn article(id: &Component, logged: &LoggedMessage, row: Option<&OutputRow>) -> M
     }
 }
 
-/// Returns what somebody said, the rest of a long text folded.
 fn said(text: &str) -> Markup {
     let cut = text.char_indices().nth(LONG).map(|(at, _)| at);
     html! {
@@ -206,7 +202,6 @@ fn time(message: &MessageEntry) -> Markup {
     }
 }
 
-/// Returns the time of a message, in milliseconds since the epoch.
 pub(crate) fn time_of(logged: &LoggedMessage) -> Option<i64> {
     match logged.message.as_ref().ok()?.created_at()? {
         MessageTime::Millis(millis) => Some(millis),
@@ -214,21 +209,19 @@ pub(crate) fn time_of(logged: &LoggedMessage) -> Option<i64> {
     }
 }
 
-/// The time for the stand-in of one output.
 const STAND_IN_PATIENCE: Duration = Duration::from_millis(500);
-/// The most characters of a result that are shown at first.
+// Characters of a result that are shown at first.
 const LONG_RESULT: usize = 4000;
 
-/// What the model was given.
+// The text that the model was given for a call.
 pub(super) enum Given<'a> {
-    /// This text, as the log of messages has it.
     Text(&'a str),
-    /// The summary of the output, unless this time has come before.
+    // The summary of the output, if it can be made before this time.
     Summary(&'a Arc<Site>, Instant),
 }
 
-/// Returns the block of a call. `row` is its output, if it was stored; `called` names the call if it
-/// was not.
+/// Returns the block of a call. `row` is its output, if it was stored; `called` names the call if
+/// it was not.
 fn call_section(
     id: &Component,
     row: Option<&OutputRow>,
@@ -268,13 +261,11 @@ fn call_section(
     }
 }
 
-/// Returns the link to a stand-in for which there was no time.
 fn later(id: &Component, row: &OutputRow) -> Markup {
     let to = address::output(id, &row.path) + "?part=standin";
     html! { p.notice { a href=(to) { "What the model was given" } } }
 }
 
-/// Returns how a call ended.
 pub(super) fn outcome(row: &OutputRow) -> Markup {
     html! {
         @if row.is_live { span.live { "live" } }
@@ -283,7 +274,6 @@ pub(super) fn outcome(row: &OutputRow) -> Markup {
     }
 }
 
-/// Returns the summary of an output, which a model gets in its place.
 pub(crate) fn stand_in(site: &Arc<Site>, id: &Component, path: &str) -> Result<Markup, WebError> {
     let look = site.look(id, path)?;
     let began = Instant::now();

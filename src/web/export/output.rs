@@ -16,35 +16,30 @@ use ctxfs_core::model::{Component, visible};
 use ctxfs_engine::{LineRow, Look};
 use ctxfs_view::View;
 
-/// Lines of a page, and its bytes unless a few lines have more.
+// Lines of a page, and bytes unless a few lines have more.
 const LINES: u64 = 5000;
 const BYTES: u64 = 4 << 20;
-/// Bytes that are copied at once.
 const BLOCK: usize = 256 << 10;
-/// Bytes by which text is told from other content.
 const SNIFFED: usize = 64 << 10;
-/// The most characters of the name of a file.
+// Characters of a file name.
 const NAME: usize = 80;
-/// The time for a stand-in.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The place where the files of an export go.
+/// The target of an export, which creates its files.
 pub trait Shelf {
-    /// Makes the file at `path`, such as `outputs/0001-x.html`.
+    /// Creates the file at `path`, such as `outputs/0001-x.html`.
     fn file(&mut self, path: &str) -> io::Result<Box<dyn Write>>;
 }
 
 pub(super) struct ExportedOutput<'a> {
     pub(super) row: &'a OutputRow,
-    /// The name of its files, without what tells them apart: `0001-x.txt`.
+    // The common part of its file names: `0001-x.txt`.
     stem: String,
 }
 
-/// A place between two rows.
 #[derive(Clone, Copy)]
 struct Reached {
     offset: u64,
-    /// The line of the next row, from 1.
     line: u64,
 }
 
@@ -69,7 +64,7 @@ impl<'a> ExportedOutput<'a> {
         }
     }
 
-    /// Returns it as a call that no message names, with its stand-in.
+    // As a call that no message names, with its stand-in.
     pub(super) fn article(&self, site: &Arc<Site>, id: &Component) -> Result<Markup, WebError> {
         let given = match site.look(id, &self.row.path) {
             Ok(look) => {
@@ -88,7 +83,7 @@ impl<'a> ExportedOutput<'a> {
         })
     }
 
-    /// Returns it as a call, with what the model was `given`.
+    // As a call, with the text that the model was `given`.
     pub(super) fn section(&self, given: &Markup) -> Markup {
         let row = self.row;
         html! {
@@ -103,7 +98,8 @@ impl<'a> ExportedOutput<'a> {
         }
     }
 
-    /// Writes its bytes and its pages. One that was removed meanwhile has a page that says so.
+    /// Writes the bytes and the pages. An output that was removed meanwhile has a page that says
+    /// so.
     pub(super) fn write(
         &self,
         site: &Arc<Site>,
@@ -155,7 +151,6 @@ impl<'a> ExportedOutput<'a> {
         Ok(out.flush()?)
     }
 
-    /// Writes the page of this number, which begins at `from`. Returns where the next one begins.
     fn write_page(
         &self,
         number: u32,
@@ -176,7 +171,6 @@ impl<'a> ExportedOutput<'a> {
         Ok(reached)
     }
 
-    /// Returns the address of its first page, from the index.
     fn link(&self) -> String {
         format!("outputs/{}", self.page_name(1))
     }
@@ -211,7 +205,6 @@ impl<'a> ExportedOutput<'a> {
     }
 }
 
-/// Writes the rows of a page, and returns where they end.
 fn write_rows(
     look: &Look,
     from: Reached,
@@ -253,11 +246,11 @@ fn end(row: &OutputRow) -> Markup {
     }
 }
 
-/// Nothing but the style and the images beside it.
+// Only the style and images beside the page.
 const POLICY: &str =
     "default-src 'none'; style-src 'self' file:; img-src 'self' file:; base-uri 'none'";
 
-/// Returns the beginning of a page. `up` leads from it to the style: nothing, or `../`.
+// `up` leads from the page to the style: nothing, or `../`.
 pub(super) fn page_head(title: &str, up: &str) -> String {
     let page = html! {
         head {
@@ -282,7 +275,6 @@ pub(super) fn page_head(title: &str, up: &str) -> String {
     )
 }
 
-/// Returns the end of a page.
 pub(super) fn page_foot() -> String {
     let footer = html! { footer { p { "exported by ctxfs " (env!("CARGO_PKG_VERSION")) } } };
     format!("</main>{}</body></html>\n", footer.into_string())

@@ -12,10 +12,9 @@ use ctxfs_core::materialize::strip_escapes;
 use ctxfs_core::model::Analysis;
 use ctxfs_engine::LookFacts;
 
-/// The most bytes of the arguments of a call that are shown at first.
+// Bytes shown at first.
 const ARGUMENTS: usize = 400;
 
-/// Returns the facts.
 pub(super) fn facts(output: &RequestedOutput<'_>) -> Markup {
     let LookFacts { record, analysis, size, modified, .. } = &output.facts;
     let said = &record.provenance;
@@ -81,7 +80,6 @@ fn fact(name: &str, value: &Markup) -> Markup {
     html! { div { dt { (name) } dd { (value) } } }
 }
 
-/// Returns the buttons that copy, which need the script, and the link to the bytes.
 pub(super) fn copy_buttons(output: &RequestedOutput<'_>) -> Markup {
     let place = &output.facts.place;
     let file = place.file();
@@ -101,7 +99,7 @@ pub(super) fn copy_buttons(output: &RequestedOutput<'_>) -> Markup {
     }
 }
 
-/// Returns `text` as one word of a shell.
+// One word of a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&byte);
     if !text.is_empty() && text.bytes().all(is_plain) {
@@ -110,14 +108,12 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// Errors that are listed.
 const ERRORS: usize = 24;
-/// Bytes of a line that are shown.
 const LINE: usize = 200;
-/// The time for reading the lines. The rest has numbers alone.
+// For reading the lines. Later entries have numbers alone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Returns the table, or nothing for an output without errors and sections.
+// Empty for an output without errors and sections.
 pub(super) fn contents(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
     let Some(found) = &output.facts.analysis else { return Ok(html! {}) };
     if found.errors.count == 0 && found.sections.is_empty() || found.is_binary() {
@@ -167,7 +163,6 @@ fn entries_list(output: &RequestedOutput<'_>, entries: &[(u64, String)], class: 
     }
 }
 
-/// Returns the beginning of a line, unless it has to be looked for long.
 fn text_of(output: &RequestedOutput<'_>, line: u64) -> Result<Option<String>, WebError> {
     let look = &output.look;
     let known = look.line_offset(line)?;

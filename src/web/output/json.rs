@@ -12,10 +12,8 @@ use ctxfs_core::materialize::json::Scalar;
 use ctxfs_core::model::Json;
 use ctxfs_view::{JSON_WINDOW, JsonMember, JsonMembers, JsonNode, JsonStep, JsonType};
 
-/// The time for finding the members of a node.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// Returns the tree: the node that the request names, or the document, opened.
 pub(super) fn tree(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
     let node = asked(output)?;
     let found = find(output, &node)?;
@@ -37,7 +35,6 @@ pub(super) fn tree(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
     })
 }
 
-/// Returns the members of the node that the request names, alone.
 pub(super) fn members(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
     let node = asked(output)?;
     let found = find(output, &node)?;
@@ -69,7 +66,6 @@ fn find(output: &RequestedOutput<'_>, node: &JsonNode) -> Result<JsonMembers, We
     Ok(output.look.json(node, &|| began.elapsed() > PATIENCE)?)
 }
 
-/// Returns links to the nodes above.
 fn trail(node: &JsonNode) -> Markup {
     html! {
         nav.json-trail aria-label="Nodes above" {
@@ -199,19 +195,18 @@ fn copy(filter: &str) -> Markup {
     }
 }
 
-/// Returns the text that is spelled so in JSON; as it is spelled, if it was cut inside an escape.
+// As written if it was cut inside an escape.
 fn unescaped(written: &[u8]) -> String {
     let text = String::from_utf8_lossy(written);
     serde_json::from_str(&format!("\"{text}\"")).unwrap_or_else(|_| text.into_owned())
 }
 
-/// The most steps of a path, and its most bytes.
+// Steps of a path, and its bytes.
 const DEEPEST: usize = 64;
 const LONGEST: usize = 4096;
-/// The option of a filter over all values of JSON Lines at once.
+// The jq option that reads all values of JSON Lines at once.
 const ALL_LINES: &str = "-s ";
 
-/// Returns the filter that leads along `path`.
 fn filter_of(path: &[JsonStep], is_lines: bool) -> String {
     let mut text = String::new();
     for step in path {
@@ -236,8 +231,8 @@ fn filter_of(path: &[JsonStep], is_lines: bool) -> String {
     if is_lines { format!("{ALL_LINES}{text}") } else { text }
 }
 
-/// Reads such a filter. Returns none for any other, and for one that leads too deep: each node
-/// repeats the path to it.
+/// Parses a filter that [`filter_of`] made. Returns none for other filters and for deep paths, as
+/// each node repeats the path to it.
 fn parse_filter(filter: &str) -> Option<Vec<JsonStep>> {
     if filter.len() > LONGEST {
         return None;
@@ -273,7 +268,6 @@ fn is_bare(key: &[u8]) -> bool {
     key.first().is_some_and(|first| !first.is_ascii_digit()) && key.iter().all(is_word)
 }
 
-/// Returns the index of the quote that ends a string.
 fn end_of_string(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.bytes().position(|byte| {

@@ -1,5 +1,5 @@
-//! The lines of a log as the terminal showed them at the end: colours, and what was overwritten is
-//! gone.
+//! The lines of a log as the terminal showed them at the end, with colours and without overwritten
+//! text.
 //!
 //! A terminal is emulated from some lines before the window to some lines after it, so that memory
 //! and time do not depend on the length of the log. A row belongs to the line that began on it.
@@ -12,15 +12,14 @@ use crate::error::WebError;
 use crate::output::window::{RequestedOutput, RowWindow, ShownRow};
 use ctxfs_engine::LineRow;
 
-/// The size of the terminal. It is wide, so that programs that counted on a wide one find the
-/// columns that they go to; lines that it folds are joined again.
+/// The size of the terminal. It is wide, so that programs that counted on a wide one find their
+/// columns; folded lines are joined again.
 const COLUMNS: usize = 240;
 const ROWS: usize = 50;
-/// The rows above the screen that are kept. A program that clears the screen again and again would
-/// fill any number.
+/// Rows above the screen that are kept. A program that clears the screen repeatedly would fill any
+/// number.
 const KEPT: usize = 2000;
 
-/// Returns the rows of the lines of `window`.
 pub(super) fn rows(
     output: &RequestedOutput<'_>,
     window: &RowWindow,
@@ -49,7 +48,7 @@ pub(super) fn rows(
     Ok(shown_rows(&starts, end, &screen))
 }
 
-/// Returns true if a terminal shows the row as it is: nothing in it moves the cursor or sets a
+/// Returns true if a terminal shows the row unchanged: nothing in it moves the cursor or sets a
 /// colour. Then no terminal is needed, which takes ten times as long.
 fn is_plain(row: &LineRow) -> bool {
     let bytes = row.bytes.strip_suffix(b"\r").unwrap_or(&row.bytes);
@@ -88,7 +87,7 @@ fn shown_rows(
     shown
 }
 
-/// Counts the rows that are not kept any more.
+// Counts the rows that were dropped above.
 #[derive(Debug, Default)]
 struct Gone(usize);
 
@@ -102,11 +101,10 @@ impl Observer for Gone {
     fn end(&mut self, _: &mut Observation<'_>) {}
 }
 
-/// A terminal that keeps most of its rows. It lives for one window.
 struct Emulation {
     terminal: Terminal,
     gone: Gone,
-    /// The row of the last line that began on the primary screen.
+    // The row of the last line that began on the primary screen.
     at: usize,
 }
 
@@ -123,7 +121,7 @@ impl Emulation {
         }
     }
 
-    /// Returns the number of the row that the cursor is on, from the first one ever.
+    // Counted from the first row ever.
     fn row(&mut self) -> usize {
         let position = self.terminal.cursor_position();
         if position.screen == ScreenKind::Primary {
@@ -139,7 +137,6 @@ impl Emulation {
     }
 }
 
-/// Returns the text of a row, with a span for each run of one style.
 fn line_text(line: &Line) -> Markup {
     let cells = line.cells();
     let used = cells.iter().rposition(|cell| cell.char() != ' ' || !classes(cell.pen()).is_empty());
@@ -161,7 +158,6 @@ fn line_text(line: &Line) -> Markup {
     PreEscaped(markup)
 }
 
-/// The sixteen colours of a terminal as red, green and blue.
 const SIXTEEN: [(u8, u8, u8); 16] = [
     (0, 0, 0),
     (205, 0, 0),
@@ -181,7 +177,7 @@ const SIXTEEN: [(u8, u8, u8); 16] = [
     (255, 255, 255),
 ];
 
-/// Returns the names of the styles of a pen, separated by spaces; empty for plain text.
+// Names of styles, separated by spaces; empty for plain text.
 fn classes(pen: &Pen) -> String {
     let colours = [pen.foreground().map(|c| ('f', c)), pen.background().map(|c| ('b', c))];
     let mut names: Vec<String> = colours
@@ -201,7 +197,6 @@ fn classes(pen: &Pen) -> String {
     names.join(" ")
 }
 
-/// Returns the number of the colour among sixteen that is nearest.
 fn nearest(colour: Color) -> usize {
     let (red, green, blue) = match colour {
         Color::Indexed(number @ 0..16) => return usize::from(number),

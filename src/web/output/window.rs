@@ -16,41 +16,36 @@ use ctxfs_core::materialize::{SNIFFED, strip_escapes};
 use ctxfs_core::model::{Component, Json};
 use ctxfs_engine::{LineRow, LineWindow, Look, LookFacts};
 
-/// The time for finding a line whose place is not known.
+// For finding a line whose offset is not known.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// The time for counting lines so that rows have numbers.
+// For counting lines so that rows have numbers.
 const MOMENT: Duration = Duration::from_millis(8);
 
-/// The parameters.
+/// The parameters: the view, the search, the open node of JSON, and the wanted position. `line` and
+/// `at` are a line and a byte in the first row, `from` and `before` the offsets of the first row
+/// and of the end, and `end` is `1` for the last window.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct OutputQuery {
-    /// The way to look at it.
     pub(super) view: String,
-    /// The first line on the screen.
     pub(super) line: String,
-    /// A byte in the first line on the screen.
     pub(super) at: String,
-    /// The offset of the first row, and of what follows the last row.
     pub(super) from: String,
     pub(super) before: String,
-    /// `1` for the end.
     pub(super) end: String,
-    /// The search.
     pub(super) q: String,
-    /// The node of JSON that is open.
     pub(super) json: String,
     pub(super) part: String,
 }
 
 impl OutputQuery {
-    /// Returns true if the answer is text rather than a page.
+    // The answer is text rather than a page.
     pub(crate) fn is_plain(&self) -> bool {
         self.part == "standin"
     }
 }
 
-/// An output, and what a request asks about it.
+// An output, and the request about it.
 pub(super) struct RequestedOutput<'a> {
     pub(super) site: &'a Arc<Site>,
     pub(super) id: &'a Component,
@@ -60,7 +55,6 @@ pub(super) struct RequestedOutput<'a> {
 }
 
 impl RequestedOutput<'_> {
-    /// Returns its address.
     pub(super) fn address(&self) -> String {
         address::output(self.id, self.look.path())
     }
@@ -69,44 +63,38 @@ impl RequestedOutput<'_> {
         OutputView::of(&self.query.view, self)
     }
 
-    /// Returns true if the request names a place in its lines.
     fn names_a_place(&self) -> bool {
         let OutputQuery { line, at, from, before, end, q, .. } = self.query;
         [line, at, from, before, end, q].iter().any(|given| !given.is_empty())
     }
 }
 
-/// The place that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WindowPosition {
-    /// From the row that begins at this offset on.
+    // From the row at this offset.
     From(u64),
-    /// From the row that shows this byte on.
+    // From the row that shows this byte.
     At(u64),
-    /// Up to this offset.
+    // Up to this offset.
     Before(u64),
-    /// From this line on.
+    // From this line.
     Line(u64),
-    /// The end.
     End,
 }
 
-/// A window.
+/// A window over the rows of an output. Line numbers are missing where lines have not been counted
+/// yet; then rows are shown with offsets.
 #[derive(Debug)]
 pub(crate) struct RowWindow {
     pub(crate) rows: Vec<LineRow>,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// The number of the line of the first row, if it is known.
     first: Option<u64>,
-    /// The lines of the whole output, if they are known.
     pub(crate) lines: Option<u64>,
     size: u64,
-    /// What the reader is to know of it.
     pub(super) notice: Option<String>,
 }
 
-/// A row as it is shown.
 pub(super) struct ShownRow {
     pub(super) offset: u64,
     pub(super) line: Option<u64>,
@@ -132,12 +120,10 @@ impl WindowPosition {
 }
 
 impl RowWindow {
-    /// Returns the window that a request asks for.
     pub(super) fn of(output: &RequestedOutput<'_>) -> Result<Self, WebError> {
         Self::at(output, WindowPosition::asked(output))
     }
 
-    /// Returns the window at `place`.
     pub(super) fn at(
         output: &RequestedOutput<'_>,
         place: WindowPosition,
@@ -179,12 +165,10 @@ impl RowWindow {
         Ok(Self { rows, start, end, first, lines, size: look.size(), notice })
     }
 
-    /// Returns true if it is the whole output.
     pub(super) fn is_whole(&self) -> bool {
         self.start == 0 && self.end >= self.size
     }
 
-    /// Returns the rows with the numbers of their lines, each shown by `show`.
     pub(super) fn numbered(&self) -> impl Iterator<Item = (&LineRow, Option<u64>)> {
         let mut line = self.first;
         self.rows.iter().map(move |row| {
@@ -196,7 +180,6 @@ impl RowWindow {
         })
     }
 
-    /// Returns the rows as text; without escape sequences if they are `for_terminal`.
     pub(super) fn text_rows(&self, for_terminal: bool) -> Vec<ShownRow> {
         let shown = |(row, line): (&LineRow, Option<u64>)| {
             let bytes = row.bytes.strip_suffix(b"\r").unwrap_or(&row.bytes);
@@ -210,7 +193,6 @@ impl RowWindow {
         self.numbered().map(shown).collect()
     }
 
-    /// Returns the rows as the part of a page that a browser replaces.
     pub(super) fn section(&self, rows: &[ShownRow], view: OutputView, size: u64) -> Markup {
         let last = self.numbered().last().and_then(|(_, line)| line);
         html! {
@@ -222,7 +204,6 @@ impl RowWindow {
         }
     }
 
-    /// Returns links to the windows around it, which keep the search.
     pub(super) fn pager(&self, view: OutputView, search: &str) -> Markup {
         let kept = [("view", view.name()), ("q", search)];
         let to = |pairs: &[(&str, &str)]| query(&[&kept, pairs].concat());
@@ -242,7 +223,7 @@ impl RowWindow {
         }
     }
 
-    /// Returns where it is: `lines 4,400-4,599 of 8,112`.
+    // `lines 4,400-4,599 of 8,112`
     fn text(&self) -> String {
         let last = self.numbered().last().and_then(|(_, line)| line);
         match (self.first.zip(last), self.lines) {
@@ -294,7 +275,7 @@ impl ShownRow {
     }
 }
 
-/// Returns the offset of a line: by what is counted, by what the analysis knows, or by counting on.
+// From counted lines, from the analysis, or by counting on for a while.
 pub(super) fn offset_of(output: &RequestedOutput<'_>, line: u64) -> Result<Option<u64>, WebError> {
     let look = &output.look;
     if let Some(offset) = look.line_offset(line)? {
@@ -322,7 +303,6 @@ pub(super) fn offset_of(output: &RequestedOutput<'_>, line: u64) -> Result<Optio
     }
 }
 
-/// Returns the number of lines, by the analysis or by what is counted.
 fn lines_of(output: &RequestedOutput<'_>) -> Option<u64> {
     let (look, size) = (&output.look, output.look.size());
     let analysis = output.facts.analysis.as_ref().filter(|found| found.bytes == size);
@@ -336,23 +316,18 @@ fn lines_of(output: &RequestedOutput<'_>) -> Option<u64> {
     Some(look.counted().newlines + u64::from(last.first().is_some_and(|last| *last != b'\n')))
 }
 
-/// Images that browsers show, and that cannot hold scripts.
+// Browsers show these, and they cannot hold scripts.
 const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// A way to look at an output.
+/// A way to look at an output: its lines as text, as a terminal shows them, or as stored; a tree of
+/// JSON; its bytes; an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputView {
-    /// Its lines.
     Text,
-    /// Its lines as a terminal shows them.
     Screen,
-    /// Its lines as they are stored, where those of the text are not.
     Raw,
-    /// A tree of JSON.
     Json,
-    /// Its bytes.
     Hex,
-    /// An image.
     Image,
 }
 
@@ -360,7 +335,7 @@ impl OutputView {
     const ALL: [Self; 6] =
         [Self::Image, Self::Json, Self::Screen, Self::Text, Self::Raw, Self::Hex];
 
-    /// Returns the way that `name` means, or the one that fits the output best.
+    // The named view if it fits the output, else the one that fits best.
     pub(super) fn of(name: &str, output: &RequestedOutput<'_>) -> Self {
         let asked = Self::ALL.into_iter().find(|view| view.name() == name);
         let fits = || Self::ALL.into_iter().filter(|view| view.fits(output));
@@ -373,7 +348,6 @@ impl OutputView {
         })
     }
 
-    /// Returns its name in addresses.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -396,7 +370,6 @@ impl OutputView {
         }
     }
 
-    /// Returns true if it shows lines.
     pub(super) fn has_lines(self) -> bool {
         matches!(self, Self::Text | Self::Screen | Self::Raw)
     }
@@ -413,7 +386,6 @@ impl OutputView {
     }
 }
 
-/// Returns the links to all ways that fit.
 pub(super) fn links(output: &RequestedOutput<'_>, now: OutputView) -> Markup {
     let address = output.address();
     html! {
@@ -427,13 +399,11 @@ pub(super) fn links(output: &RequestedOutput<'_>, now: OutputView) -> Markup {
     }
 }
 
-/// Returns the type of an image that is shown.
 pub(crate) fn image_type(facts: &LookFacts) -> Option<&'static str> {
     let mime = &facts.analysis.as_ref()?.mime;
     IMAGES.iter().find(|known| *known == mime).copied()
 }
 
-/// Returns true if it was made for a terminal.
 pub(super) fn is_for_terminal(output: &RequestedOutput<'_>) -> bool {
     if let Some(found) = &output.facts.analysis {
         return found.plain.is_some();
@@ -449,7 +419,7 @@ fn is_binary(output: &RequestedOutput<'_>) -> bool {
     }
 }
 
-/// Returns true for JSON and JSON Lines; of what was not analysed, for what begins so.
+// Judged by the name and the first byte before the analysis.
 fn is_json(output: &RequestedOutput<'_>) -> bool {
     if let Some(found) = &output.facts.analysis {
         return matches!(found.json, Json::Document { .. } | Json::Lines { .. });

@@ -1,4 +1,4 @@
-//! What is reported of the error lines, in bounded memory: the best lines, and search terms.
+//! The reported part of the error lines, in bounded memory: the best lines, and search terms.
 
 use std::sync::LazyLock;
 
@@ -45,7 +45,9 @@ impl BestLines {
     pub(super) fn add(&mut self, likeness: u64, rank: Rank, at: ErrorLine) {
         let line = ErrorCandidate { at, likeness };
         match rank {
-            Rank::Trace if self.goes_on(at) => self.end_trace(ErrorRank::Outer),
+            Rank::Trace if self.trace.is_some_and(|line| at.line - line.at.line <= TRACE_LINES) => {
+                self.end_trace(ErrorRank::Outer)
+            }
             Rank::Heading | Rank::Trace => self.end_trace(ErrorRank::Cause),
             Rank::Is(rank) => return self.keep(line, rank),
         }
@@ -66,10 +68,6 @@ impl BestLines {
         }
         let chosen = ranks.iter().zip(counts).flat_map(|(lines, count)| ends(lines, count));
         chosen.map(|line| line.at).collect()
-    }
-
-    fn goes_on(&self, at: ErrorLine) -> bool {
-        self.trace.is_some_and(|line| at.line - line.at.line <= TRACE_LINES)
     }
 
     fn end_trace(&mut self, rank: ErrorRank) {

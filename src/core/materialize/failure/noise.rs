@@ -122,7 +122,7 @@ fn without_event(line: &[u8]) -> &[u8] {
     text.strip_suffix(b"\\n").unwrap_or(text)
 }
 
-// Matches GitHub's runner alone: no other program prints a `Z` after so many digits of a second.
+// Matches GitHub's runner alone, which prints seven digits of a second and a `Z`.
 fn without_time(line: &[u8]) -> &[u8] {
     let shape = |(byte, form): (&u8, &u8)| match form {
         b'd' => byte.is_ascii_digit(),

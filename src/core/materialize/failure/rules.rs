@@ -55,7 +55,7 @@ static SET: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::new(patterns()));
 const RULES: [(Option<Rank>, &str); 93] = [
     // A row of `ls -l`, `find -ls` or `tar -tv`.
     (NO, r"^\s*(\d+\s+)*[-bcdlps]([r-][w-][xsS-]){2}[r-][w-][xtT-][.+@]?\s"),
-    // What passed, whatever its name; a call of cron, a setting in YAML.
+    // Passed tests with any name; a call of cron, a setting in YAML.
     (
         NO,
         r"\bPASSED\b\s*(\[ *\d+%\])?$|^\s*(ok|PASS|PASSED|\xe2\x9c\x93|\xe2\x9c\x94)\s|^\S+\.\w\w::[\w:]+(\[.*\])?$|\bCMD \(|^\s*[\w.-]+: \x22?(error|failed|fatal)\x22?$|^\s*['\x22]?\w*(error|failure)s?['\x22]?: ?(null|undefined|none|false|0|\[\]|\{\}|''|\x22\x22),?$",
@@ -70,10 +70,10 @@ const RULES: [(Option<Rank>, &str); 93] = [
     ),
     // Warnings of Python and of Node, and of tests that are not yet to pass.
     (NO, r"^(\(node:\d+\) (\[\w+\] )?)?\w*Warning: \S|:\d+: \w*Warning: \S|\(PENDING: "),
-    // The exit that a tracer prints: that of the call.
+    // A tracer prints the exit of the traced process.
     (NO, r"\+\+\+ exited with \d+ \+\+\+$"),
     (NO, r"\bconftest\.|^\s*Running `|# TODO\b|\bEXPECTEDFAIL\b|\becho [\x22']"),
-    // The calls that a tracer prints: those that failed in an unusual way tell something.
+    // Calls that a tracer prints: only unusual failures are telling.
     (
         OUTER,
         r"^(\[pid +\d+\] |\d+ +)?\w+\(.* = -1 E(NOENT|AGAIN|EXIST|NOTTY|INTR|CHILD|INVAL|SPIPE|NODATA|NOTSUP|NXIO)\b",
@@ -83,7 +83,7 @@ const RULES: [(Option<Rank>, &str); 93] = [
     (LOGGED, r"^[EF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+:\d+\]"),
     (NO, r"^g?make(\[\d+\])?: .*Error \d+ \(ignored\)"),
     (OUTER, r"current transaction is aborted"),
-    // What only says that something failed.
+    // Lines that say only that something failed.
     (
         TALLY,
         r"^\W*error: subprocess-exited-with-error|^# Looks like |\bNon-zero exit status|\b[Bb]uild failed in [\d.]+ ?m?s\b",

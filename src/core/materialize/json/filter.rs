@@ -87,9 +87,7 @@ impl ShapePath {
         }
         rooted(text)
     }
-}
 
-impl ShapePath {
     // The path as a filter that skips values of other kinds.
     pub(super) fn vague_filter(&self) -> String {
         let step = |segment: &String| match segment.as_str() {

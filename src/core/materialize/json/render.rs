@@ -25,15 +25,7 @@ pub const KEY_CUT: &str = "...";
 const DETAIL: [(usize, usize); 9] =
     [(8, 64), (5, 64), (4, 64), (3, 64), (3, 16), (2, 32), (2, 12), (1, 24), (1, 8)];
 
-pub(super) fn document(shape: &Shape) -> String {
-    fitted(shape, "")
-}
-
-pub(super) fn lines(shape: &Shape, documents: u64) -> String {
-    fitted(shape, &format!("{documents} lines of "))
-}
-
-fn fitted(shape: &Shape, prefix: &str) -> String {
+pub(super) fn text(shape: &Shape, prefix: &str) -> String {
     let mut text = String::new();
     for (levels, keys) in DETAIL {
         text.clear();

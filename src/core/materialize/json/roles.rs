@@ -27,7 +27,7 @@ pub fn role(key: &[u8]) -> Option<(FieldRole, usize)> {
         (FieldRole::Message, MESSAGES),
     ];
     roles.iter().find_map(|(role, [certain, likely])| {
-        let at = |keys: &[&str]| keys.iter().position(|key| *key == name);
+        let at = |keys: &str| keys.split_ascii_whitespace().position(|key| key == name);
         let at = at(certain).or_else(|| Some(CERTAIN + at(likely)?))?;
         Some((*role, at))
     })
@@ -37,31 +37,16 @@ pub fn role(key: &[u8]) -> Option<(FieldRole, usize)> {
 pub const CERTAIN: usize = 10;
 
 // Keys without another meaning, and keys that may have one.
-type RoleKeys = [&'static [&'static str]; 2];
+type RoleKeys = [&'static str; 2];
 
 const PLACES: RoleKeys = [
-    &["nodeid", "filepath", "filename", "file", "path", "uri"],
-    &[
-        "fullname", "target", "address", "test", "name", "package", "module", "resource",
-        "workflow", "job", "host", "url", "id",
-    ],
+    "nodeid filepath filename file path uri",
+    "fullname target address test name package module resource workflow job host url id",
 ];
-const LINES: RoleKeys = [&["line", "row", "lineno", "linenumber", "startline", "linestart"], &[]];
-const KINDS: RoleKeys =
-    [&["ruleid", "code", "checkid", "vulnerabilityid"], &["rule", "testid", "symbol", "errorcode"]];
-const MESSAGES: RoleKeys = [
-    &["message", "msg", "text"],
-    &[
-        "error",
-        "errormessage",
-        "shortmessage",
-        "title",
-        "detail",
-        "summary",
-        "description",
-        "reason",
-    ],
-];
+const LINES: RoleKeys = ["line row lineno linenumber startline linestart", ""];
+const KINDS: RoleKeys = ["ruleid code checkid vulnerabilityid", "rule testid symbol errorcode"];
+const MESSAGES: RoleKeys =
+    ["message msg text", "error errormessage shortmessage title detail summary description reason"];
 
 /// The kinds of values by which a field shows trouble.
 ///
@@ -84,14 +69,14 @@ impl TroubleField {
     // None if the values of the field never show trouble.
     pub(super) fn of(key: &[u8]) -> Option<Self> {
         let name = name(key)?;
-        let is_in = |keys: &[&str]| keys.contains(&name.as_str());
-        let good = is_in(&["ok", "success", "passed", "succeeded", "valid", "healthy"]);
-        let bad = is_in(&["failed", "errored", "iserror", "haserror", "haserrors", "crashed"]);
+        let is_in = |keys: &str| keys.split_ascii_whitespace().any(|key| key == name);
+        let good = is_in("ok success passed succeeded valid healthy");
+        let bad = is_in("failed errored iserror haserror haserrors crashed");
         let field = Self {
             word: is_in(WORDS),
             http: is_in(STATUSES),
             count: is_in(COUNTS),
-            exit: is_in(&["exitcode", "exitstatus", "returncode", "rc"]),
+            exit: is_in("exitcode exitstatus returncode rc"),
             bad: (good || bad).then_some(bad),
             level: name == "level",
             lint: name == "severity",
@@ -100,39 +85,11 @@ impl TroubleField {
     }
 }
 
-const WORDS: &[&str] = &[
-    "severity",
-    "issueseverity",
-    "level",
-    "levelname",
-    "loglevel",
-    "lvl",
-    "status",
-    "state",
-    "conclusion",
-    "result",
-    "outcome",
-    "verdict",
-    "action",
-    "type",
-    "phase",
-    "health",
-    "priority",
-    "reason",
-];
-const STATUSES: &[&str] = &["status", "statuscode", "httpstatus", "httpstatuscode", "responsecode"];
-const COUNTS: &[&str] = &[
-    "errorcount",
-    "errors",
-    "failures",
-    "failurecount",
-    "failed",
-    "failedcount",
-    "failedtests",
-    "fatalerrorcount",
-    "numfailedtests",
-    "numerrors",
-];
+const WORDS: &str = "severity issueseverity level levelname loglevel lvl status state conclusion result \
+     outcome verdict action type phase health priority reason";
+const STATUSES: &str = "status statuscode httpstatus httpstatuscode responsecode";
+const COUNTS: &str = "errorcount errors failures failurecount failed failedcount failedtests \
+     fatalerrorcount numfailedtests numerrors";
 
 // Lower case, letters and digits only.
 fn name(key: &[u8]) -> Option<String> {

@@ -3,15 +3,13 @@
 //! It accepts exactly the values of RFC 8259. Bytes above 0x7F are accepted in strings unchecked:
 //! the caller makes sure that they are UTF-8.
 
-/// The reason why the scanner stopped: the bytes ended inside the value, the value ended, or a byte
-/// cannot be JSON.
+/// The reason why the scanner stopped: the bytes ended inside the value (`More`), the value ended
+/// after a number of bytes (`Done`), or the byte at an index cannot be JSON (`Wrong`).
 #[derive(Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract of the type describes its variants")]
 pub enum ScanOutcome {
-    /// The bytes are used up inside the value.
     More,
-    /// The value has ended after this many bytes.
     Done(usize),
-    /// The byte at this index cannot be JSON.
     Wrong(usize),
 }
 
@@ -76,12 +74,12 @@ impl Scanner {
 
     /// Returns the number of open brackets.
     pub fn depth(&self) -> usize {
-        self.nesting.depth()
+        self.nesting.depth
     }
 
     /// Returns true if the nesting is as deep as the scanner supports.
     pub fn is_too_deep(&self) -> bool {
-        self.nesting.is_full()
+        self.nesting.depth == MAX_DEPTH
     }
 
     /// Returns true inside a string, a number or a word, and between the colon of a key and its
@@ -93,7 +91,7 @@ impl Scanner {
             | ScannerState::Hex(_)
             | ScannerState::Number(_)
             | ScannerState::Word(..) => true,
-            ScannerState::Value => self.nesting.in_object(),
+            ScannerState::Value => self.nesting.in_object,
             _ => false,
         }
     }
@@ -117,7 +115,7 @@ impl Scanner {
                 return ScanOutcome::Wrong(at);
             };
             at += step;
-            if self.state == ScannerState::CommaOrEnd && self.nesting.is_empty() {
+            if self.state == ScannerState::CommaOrEnd && self.nesting.depth == 0 {
                 self.state = ScannerState::Value;
                 return ScanOutcome::Done(at);
             }
@@ -210,13 +208,13 @@ impl Scanner {
         }
         events.comma();
         self.breaks += 1;
-        self.state = if self.nesting.in_object() { ScannerState::Key } else { ScannerState::Value };
+        self.state = if self.nesting.in_object { ScannerState::Key } else { ScannerState::Value };
         Some(())
     }
 
     #[inline]
     fn end<E: Events>(&mut self, byte: u8, at: usize, events: &mut E) -> Option<()> {
-        if byte != (if self.nesting.in_object() { b'}' } else { b']' }) {
+        if byte != (if self.nesting.in_object { b'}' } else { b']' }) {
             return None;
         }
         self.nesting.pop();
@@ -417,16 +415,14 @@ fn plain_run(bytes: &[u8]) -> usize {
     words.len() * 8 + rest.iter().take_while(plain).count()
 }
 
-/// A value other than a string, an object and an array.
+/// A value other than a string, an object and an array. A number without fraction and exponent is
+/// an `Int`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract of the type describes its variants")]
 pub enum Scalar {
-    /// `null`
     Null,
-    /// `true` or `false`
     Bool,
-    /// A number without fraction or exponent.
     Int,
-    /// Any other number.
     Float,
 }
 
@@ -526,24 +522,6 @@ struct Nesting {
 }
 
 impl Nesting {
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.depth == 0
-    }
-
-    #[inline]
-    fn in_object(&self) -> bool {
-        self.in_object
-    }
-
-    pub(super) fn depth(&self) -> usize {
-        self.depth
-    }
-
-    fn is_full(&self) -> bool {
-        self.depth == MAX_DEPTH
-    }
-
     // None if too many are open.
     #[inline]
     pub(super) fn push(&mut self, object: bool) -> Option<()> {

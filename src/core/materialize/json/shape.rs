@@ -106,10 +106,16 @@ impl Shape {
     fn begin(&mut self, node: Option<usize>, array: bool) {
         match node {
             Some(node) if self.open.len() < LEVELS => {
-                let (offset, line) = (self.base + self.at, self.line);
-                let (next, value, kind) = (0, None, (0, false));
-                let before = self.count(node, array);
-                self.open.push(OpenNode { node, array, next, value, before, offset, line, kind });
+                self.open.push(OpenNode {
+                    node,
+                    array,
+                    next: 0,
+                    value: None,
+                    before: self.count(node, array),
+                    offset: self.base + self.at,
+                    line: self.line,
+                    kind: (0, false),
+                });
             }
             Some(node) => {
                 self.nodes[node].hidden = true;

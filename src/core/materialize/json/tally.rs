@@ -2,6 +2,8 @@
 //!
 //! The list is closed: of all other values, nothing is kept.
 
+use std::sync::LazyLock;
+
 use crate::materialize::json::roles::TroubleField;
 use crate::materialize::json::scan::Scalar;
 use crate::model::TroubleRecord;
@@ -205,19 +207,19 @@ impl TroubleWord {
 
     pub(super) fn of(text: &[u8]) -> Option<Self> {
         let (first, length) = (text.first()?, text.len());
-        if length > WORD_BYTES || LETTERS[length] & letter(*first) == 0 {
+        if length > WORD_BYTES || LIST.letters[length] & letter(*first) == 0 {
             return None;
         }
-        let words = &WORDS[NUMBERS..];
+        let words = &LIST.words[VALUES.len()..];
         let at = words.iter().position(|(word, _)| word.as_bytes().eq_ignore_ascii_case(text))?;
-        let index = NUMBERS + at;
+        let index = VALUES.len() + at;
         let spellings = [Spelling::Listed, Spelling::Lower, Spelling::Upper, Spelling::Title];
         let words = spellings.map(|spelling| Self { index: index as u8, spelling });
         words.into_iter().find(|word| word.text().as_bytes() == text)
     }
 
     pub(super) fn text(self) -> String {
-        let word = WORDS[usize::from(self.index)].0;
+        let word = LIST.words[usize::from(self.index)].0;
         match self.spelling {
             Spelling::Listed => word.to_owned(),
             Spelling::Lower => word.to_ascii_lowercase(),
@@ -228,7 +230,7 @@ impl TroubleWord {
 
     // 0 is the worst.
     pub(super) fn rank(self) -> u8 {
-        WORDS[usize::from(self.index)].1
+        LIST.words[usize::from(self.index)].1
     }
 
     pub(super) fn is_range(self) -> bool {
@@ -242,35 +244,36 @@ impl TroubleWord {
             Self::NOT_ZERO => format!("({value}|numbers)!=0"),
             Self::SERVER_ERROR => format!("({value}|numbers)>=500"),
             Self::CLIENT_ERROR => format!("({value}|numbers)>=400"),
-            _ if usize::from(self.index) < NUMBERS => format!("{value}=={}", self.text()),
+            _ if usize::from(self.index) < VALUES.len() => format!("{value}=={}", self.text()),
             _ => format!("{value}==\"{}\"", self.text()),
         }
     }
 }
 
-// The first entries of the list are no texts.
-const NUMBERS: usize = 11;
-
-// First letters of the words of each length, a bit each.
-static LETTERS: [u32; WORD_BYTES + 1] = letters();
-
-const fn letters() -> [u32; WORD_BYTES + 1] {
-    let mut letters = [0; WORD_BYTES + 1];
-    let mut index = NUMBERS;
-    while index < WORDS.len() {
-        let word = WORDS[index].0.as_bytes();
-        letters[word.len()] |= letter(word[0]);
-        index += 1;
-    }
-    letters
+/// The listed words with their ranks, after [`VALUES`]. `letters` has the first letters of the words
+/// of each length, a bit each.
+struct WordList {
+    words: Vec<(&'static str, u8)>,
+    letters: [u32; WORD_BYTES + 1],
 }
 
-const fn letter(byte: u8) -> u32 {
+static LIST: LazyLock<WordList> = LazyLock::new(|| {
+    let mut list = WordList { words: VALUES.to_vec(), letters: [0; WORD_BYTES + 1] };
+    for (rank, words) in (0..).zip(WORDS) {
+        for word in words.split(' ') {
+            list.letters[word.len()] |= letter(word.as_bytes()[0]);
+            list.words.push((word, rank));
+        }
+    }
+    list
+});
+
+fn letter(byte: u8) -> u32 {
     1 << (byte & 0x1f)
 }
 
-// Ranks: 0 fatal, 1 error, 2 warning, 3 harmless.
-const WORDS: [(&str, u8); 72] = [
+// Entries that stand for numbers and booleans, with their ranks.
+const VALUES: [(&str, u8); 11] = [
     ("true", 1),
     ("false", 1),
     ("over 0", 1),
@@ -282,67 +285,18 @@ const WORDS: [(&str, u8); 72] = [
     ("40", 2),
     ("2", 1),
     ("1", 2),
-    ("fatal", 0),
-    ("critical", 0),
-    ("crit", 0),
-    ("emergency", 0),
-    ("emerg", 0),
-    ("alert", 0),
-    ("panic", 0),
-    ("blocker", 0),
-    ("error", 1),
-    ("err", 1),
-    ("errored", 1),
-    ("failed", 1),
-    ("failure", 1),
-    ("fail", 1),
-    ("failing", 1),
-    ("high", 1),
-    ("severe", 1),
-    ("major", 1),
-    ("crashed", 1),
-    ("broken", 1),
-    ("aborted", 1),
-    ("killed", 1),
-    ("denied", 1),
-    ("rejected", 1),
-    ("unexpected", 1),
-    ("unhealthy", 1),
-    ("unreachable", 1),
-    ("timeout", 1),
-    ("timedOut", 1),
-    ("timed_out", 1),
-    ("startup_failure", 1),
-    ("rolled_back", 1),
-    ("CrashLoopBackOff", 1),
-    ("ImagePullBackOff", 1),
-    ("ErrImagePull", 1),
-    ("OOMKilled", 1),
-    ("Evicted", 1),
-    ("warning", 2),
-    ("warn", 2),
-    ("medium", 2),
-    ("moderate", 2),
-    ("degraded", 2),
-    ("unstable", 2),
-    ("expired", 2),
-    ("cancelled", 2),
-    ("canceled", 2),
-    ("interrupted", 2),
-    ("action_required", 2),
-    ("NotReady", 2),
-    ("stale", 2),
-    ("partial", 2),
-    ("flaky", 2),
-    ("low", 3),
-    ("minor", 3),
-    ("note", 3),
-    ("negligible", 3),
-    ("style", 3),
-    ("convention", 3),
-    ("refactor", 3),
-    ("hint", 3),
-    ("trivial", 3),
+];
+
+// Words by rank: fatal, error, warning, harmless.
+const WORDS: [&str; 4] = [
+    "fatal critical crit emergency emerg alert panic blocker",
+    "error err errored failed failure fail failing high severe major crashed broken aborted \
+     killed denied rejected unexpected unhealthy unreachable timeout timedOut timed_out \
+     startup_failure rolled_back CrashLoopBackOff ImagePullBackOff ErrImagePull OOMKilled \
+     Evicted",
+    "warning warn medium moderate degraded unstable expired cancelled canceled interrupted \
+     action_required NotReady stale partial flaky",
+    "low minor note negligible style convention refactor hint trivial",
 ];
 
 #[cfg(test)]
@@ -358,7 +312,7 @@ mod tests {
         for text in ["", "ok", "eRROR", "5xx", "true", "failed>5"] {
             assert_eq!(TroubleWord::of(text.as_bytes()), None, "{text}");
         }
-        assert!(WORDS.iter().all(|(word, _)| word.len() <= WORD_BYTES));
+        assert!(LIST.words.iter().all(|(word, _)| word.len() <= WORD_BYTES));
     }
 
     #[test]
@@ -374,6 +328,6 @@ mod tests {
         for (word, text) in named {
             assert_eq!(word.text(), text);
         }
-        assert_eq!(WORDS[NUMBERS].0, "fatal");
+        assert_eq!(LIST.words[VALUES.len()].0, "fatal");
     }
 }

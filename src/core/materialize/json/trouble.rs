@@ -95,18 +95,15 @@ impl<'s> TroubleSearch<'s> {
     ) {
         let mixed = records[0].is_some_and(|record| record.objects < record.seen);
         let Some(known) = self.groups.iter_mut().find(|group| group.path == *path) else {
-            let (path, tally) = (path.clone(), tally.clone());
-            let (worst, has_message) = (HARMLESS, false);
-            let others = Vec::new();
             self.groups.push(TroubleGroup {
-                path,
+                path: path.clone(),
                 records,
-                others,
-                tally,
+                others: Vec::new(),
+                tally: tally.clone(),
                 of,
                 mixed,
-                worst,
-                has_message,
+                worst: HARMLESS,
+                has_message: false,
             });
             return;
         };
@@ -194,7 +191,7 @@ impl TroubleGroup<'_> {
     fn condition(&self) -> String {
         let value = self.path.field();
         let value = if value.is_empty() { "." } else { value };
-        // The first key is that of an object.
+        // The first key belongs to an object.
         let value = match value.matches('.').count() {
             0 | 1 => value.to_owned(),
             2 => format!("{value}?"),
