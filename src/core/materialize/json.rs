@@ -23,7 +23,9 @@ use crate::model::{Json, Trouble};
 
 pub use crate::materialize::json::render::{KEY_CHARS, KEY_CUT};
 pub use crate::materialize::json::roles::{CERTAIN, FieldRole, role};
-pub use crate::materialize::json::scan::{Events, Scalar, ScanOutcome, Scanner};
+pub use crate::materialize::json::scan::{
+    Events, LONGEST_ESCAPE, Scalar, ScanOutcome, Scanner, escaped_char,
+};
 
 /// Bytes of valid JSON before an error that make a stream broken JSON rather than text. The
 /// bracketed prefix of a log line (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.

@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 
+use crate::materialize::json::{LONGEST_ESCAPE, escaped_char};
 use crate::materialize::{escape_length, text_ranges};
 
 /// Number of times that the escapes of JSON are decoded. A message holds the output of a tool, which holds a
@@ -133,7 +134,7 @@ impl Rendition {
             // This one ends a sequence of a terminal. JSON has no such character.
             let is_terminator = escape > 0 && self.text[escape - 1] == ESCAPE;
             let Some((character, length)) =
-                escaped(&self.text[escape..]).filter(|_| !is_terminator)
+                escaped_char(&self.text[escape..]).filter(|_| !is_terminator)
             else {
                 at = escape + 1;
                 continue;
@@ -193,47 +194,13 @@ fn plain_length(text: &[u8]) -> usize {
     if is_whole { length } else { 0 }
 }
 
-/// Returns the character of the JSON escape at the start of `text`, and the length of the escape.
-fn escaped(text: &[u8]) -> Option<(char, usize)> {
-    let character = match *text.get(1)? {
-        byte @ (b'"' | b'\\' | b'/') => byte as char,
-        b'b' => '\u{8}',
-        b'f' => '\u{c}',
-        b'n' => '\n',
-        b'r' => '\r',
-        b't' => '\t',
-        b'u' => return escaped_unit(text),
-        _ => return None,
-    };
-    Some((character, 2))
-}
-
-/// Returns the character of one or two UTF-16 code units, `\u0041` or `\ud83d\ude00`. Half of a
-/// pair is U+FFFD.
-fn escaped_unit(text: &[u8]) -> Option<(char, usize)> {
-    let first = unit(text)?;
-    let second = unit(&text[UNIT..]).filter(|_| (0xd800..0xdc00).contains(&first));
-    let pair = second.and_then(|second| char::decode_utf16([first, second]).next()?.ok());
-    let single = || char::from_u32(first.into()).unwrap_or(char::REPLACEMENT_CHARACTER);
-    Some(pair.map_or_else(|| (single(), UNIT), |pair| (pair, 2 * UNIT)))
-}
-
-// Bytes of `\u0041`.
-const UNIT: usize = 6;
-
-fn unit(text: &[u8]) -> Option<u16> {
-    let digits = text.get(..UNIT)?.strip_prefix(b"\\u")?;
-    let is_number = digits.iter().all(u8::is_ascii_hexdigit);
-    u16::from_str_radix(str::from_utf8(digits).ok().filter(|_| is_number)?, 16).ok()
-}
-
 /// Returns the JSON escape in `bytes` that begins before `at` and ends after it.
 pub(super) fn escape_around(bytes: &[u8], at: usize) -> Option<Range<usize>> {
-    let starts = at.saturating_sub(2 * UNIT - 1)..at;
+    let starts = at.saturating_sub(LONGEST_ESCAPE - 1)..at;
     starts.filter(|start| bytes[*start] == b'\\').find_map(|start| {
         let before = bytes[..start].iter().rev();
         let backslashes = before.take_while(|byte| **byte == b'\\').count();
-        let (_, length) = escaped(&bytes[start..]).filter(|_| backslashes % 2 == 0)?;
+        let (_, length) = escaped_char(&bytes[start..]).filter(|_| backslashes % 2 == 0)?;
         (start + length > at).then(|| start..start + length)
     })
 }

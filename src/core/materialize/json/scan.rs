@@ -415,6 +415,41 @@ fn plain_run(bytes: &[u8]) -> usize {
     words.len() * 8 + rest.iter().take_while(plain).count()
 }
 
+/// Bytes of `\u0041`.
+const UNIT: usize = 6;
+/// Bytes of the longest escape, a pair of UTF-16 code units: `\ud83d\ude00`.
+pub const LONGEST_ESCAPE: usize = 2 * UNIT;
+
+/// Returns the character of the escape at the start of `text`, and the length of the escape in
+/// bytes. Returns none if `text` begins with no escape of JSON. Half of a pair of UTF-16 code units
+/// is U+FFFD.
+pub fn escaped_char(text: &[u8]) -> Option<(char, usize)> {
+    let [b'\\', escaped, ..] = text else { return None };
+    let character = match escaped {
+        b'"' | b'\\' | b'/' => char::from(*escaped),
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'u' => {
+            let first = code_unit(text)?;
+            let second = code_unit(&text[UNIT..]).filter(|_| (0xd800..0xdc00).contains(&first));
+            let pair = second.and_then(|second| char::decode_utf16([first, second]).next()?.ok());
+            let single = || char::from_u32(first.into()).unwrap_or(char::REPLACEMENT_CHARACTER);
+            return Some(pair.map_or_else(|| (single(), UNIT), |pair| (pair, LONGEST_ESCAPE)));
+        }
+        _ => return None,
+    };
+    Some((character, 2))
+}
+
+fn code_unit(text: &[u8]) -> Option<u16> {
+    let digits = text.get(..UNIT)?.strip_prefix(b"\\u")?;
+    let is_number = digits.iter().all(u8::is_ascii_hexdigit);
+    u16::from_str_radix(str::from_utf8(digits).ok().filter(|_| is_number)?, 16).ok()
+}
+
 /// A value other than a string, an object and an array. A number without fraction and exponent is
 /// an `Int`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
