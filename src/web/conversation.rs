@@ -111,7 +111,7 @@ const COLUMNS: &[Column] = &[
 
 fn aside(site: &Arc<Site>, id: &Component, query: &ConversationQuery) -> Result<Markup, WebError> {
     let outputs = site.catalog.outputs(id)?;
-    let order = Order::asked(COLUMNS, &query.sort, &query.order, "time");
+    let order = Order::requested(COLUMNS, &query.sort, &query.order, "time");
     let only_failed = query.errors == "1";
     let mut rows: Vec<&OutputRow> = outputs.rows.iter().collect();
     rows.retain(|row| !only_failed || row.has_failed() || row.errors > 0);

@@ -77,7 +77,7 @@ pub(super) async fn watch(site: &Arc<Site>) {
         let shared = Arc::clone(site);
         let look = move || {
             let looked = topics.into_iter().filter_map(|(topic, followed)| {
-                let change = look(&shared, &topic, &followed)?;
+                let change = look_at(&shared, &topic, &followed)?;
                 Some((topic, change))
             });
             Ok(looked.collect::<Vec<_>>())
@@ -93,7 +93,7 @@ pub(super) async fn watch(site: &Arc<Site>) {
 }
 
 // None if nothing can have changed.
-fn look(site: &Arc<Site>, topic: &Topic, followed: &Followed) -> Option<TopicChange> {
+fn look_at(site: &Arc<Site>, topic: &Topic, followed: &Followed) -> Option<TopicChange> {
     match topic {
         Topic::Conversations => {
             Some(TopicChange { size: None, is_live: false, number: site.catalog.version() })

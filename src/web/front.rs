@@ -166,7 +166,7 @@ fn counted_offset(look: &Look, line: u64) -> Option<u64> {
 
 fn list(known: &FrontLists, query: &FrontQuery) -> Markup {
     let FrontLists { listed, elsewhere, trouble } = known;
-    let order = Order::asked(COLUMNS, &query.sort, &query.order, "used");
+    let order = Order::requested(COLUMNS, &query.sort, &query.order, "used");
     let wanted = query.q.to_lowercase();
     let mut rows: Vec<&ConversationRow> =
         listed.rows.iter().map(|row| &**row).chain(elsewhere).collect();

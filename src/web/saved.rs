@@ -221,7 +221,7 @@ impl<'a> Bar<'a> {
         Self { name, stored: counts.stored.tokens, given }
     }
 
-    fn told(&self) -> String {
+    fn label(&self) -> String {
         let (stored, given) = (display::grouped(self.stored), display::grouped(self.given));
         let name = visible::whole(self.name);
         format!("{name}: {stored} stored, {given} handed out and read back")
@@ -244,7 +244,7 @@ fn column_chart(id: &str, bars: &[Bar<'_>]) -> Markup {
                 @let stored = scaled(bar.stored, most, HEIGHT);
                 @let given = scaled(bar.given, most, HEIGHT);
                 g {
-                    title { (bar.told()) }
+                    title { (bar.label()) }
                     rect.stored x=(x) y=(HEIGHT - stored) width=(step - 2) height=(stored) {}
                     rect.given x=(x) y=(HEIGHT - given) width=(step - 2) height=(given) {}
                 }
@@ -271,7 +271,7 @@ fn bar_chart(id: &str, bars: &[Bar<'_>]) -> Markup {
             @for (at, bar) in bars.iter().enumerate() {
                 @let y = at as u64 * ROW;
                 g {
-                    title { (bar.told()) }
+                    title { (bar.label()) }
                     text x=(NAMES - 8) y=(y + 15) text-anchor="end" { (short(bar.name)) }
                     rect.stored x=(NAMES) y=(y + 3) height=(ROW - 6)
                         width=(scaled(bar.stored, most, WIDTH - NAMES)) {}

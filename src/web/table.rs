@@ -20,7 +20,7 @@ pub(super) struct Column {
 
 impl Order {
     // Unknown names mean the default column.
-    pub(super) fn asked(columns: &[Column], sort: &str, order: &str, default: &str) -> Self {
+    pub(super) fn requested(columns: &[Column], sort: &str, order: &str, default: &str) -> Self {
         let known = |name: &str| columns.iter().find(|column| column.name == name);
         let column = known(sort).or_else(|| known(default)).unwrap_or(&columns[0]);
         let descends = match order {
@@ -87,9 +87,9 @@ mod tests {
 
     #[test]
     fn unknown_orders_are_the_default() {
-        let order = Order::asked(COLUMNS, "evil\"", "sideways", "size");
+        let order = Order::requested(COLUMNS, "evil\"", "sideways", "size");
         assert_eq!(order, Order { by: "size".into(), descends: true });
-        let order = Order::asked(COLUMNS, "size", "asc", "name");
+        let order = Order::requested(COLUMNS, "size", "asc", "name");
         let shown = headings(COLUMNS, &order, &[("q", "a b")]).into_string();
         assert!(shown.contains("href=\"?q=a%20b&amp;sort=size&amp;order=desc\""), "{shown}");
         assert!(shown.contains("aria-sort=\"ascending\""));

@@ -91,7 +91,7 @@ impl FailureDetector {
         let found = &mut self.found;
         self.open.end(|line, number, offset| {
             if found.expectation.is_waiting() || prefilter::has_telling(line, LINE_BYTES) {
-                found.look(line, number, offset, None);
+                found.judge(line, number, offset, None);
             }
         });
     }
@@ -111,7 +111,7 @@ impl FailureDetector {
             let number = self.open.lines + (index - first) as u64 + 1;
             let offset = self.open.offset + (line.start - start) as u64;
             let known = known.map(|found| found.verdict);
-            self.found.look(&block.bytes[line], number, offset, known);
+            self.found.judge(&block.bytes[line], number, offset, known);
             index += 1;
         }
         self.open.lines += (block.newlines.len() - first) as u64;
@@ -121,7 +121,7 @@ impl FailureDetector {
 
 impl ErrorCollector {
     // `known` is the verdict on the line, if it was judged before.
-    fn look(&mut self, line: &[u8], number: u64, offset: u64, known: Option<RankedLine>) {
+    fn judge(&mut self, line: &[u8], number: u64, offset: u64, known: Option<RankedLine>) {
         let is_telling = line.len() <= LINE_BYTES || prefilter::has_telling(line, LINE_BYTES);
         let was_waiting = self.expectation.is_waiting();
         let (bare, line) = examined(line);
@@ -129,10 +129,10 @@ impl ErrorCollector {
         if !was_waiting && !is_telling {
             return;
         }
-        let Some((rank, told)) = self.verdict(bare, known, announced) else { return };
-        self.expectation.expect(told.announces, number);
+        let Some((rank, hints)) = self.verdict(bare, known, announced) else { return };
+        self.expectation.expect(hints.announces, number);
         self.count += 1;
-        self.search_terms.add(told.terms, rank);
+        self.search_terms.add(hints.terms, rank);
         let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
         let rank_kept = rank.kept();
         let at = ErrorLine { line: number, offset, length, rank: rank_kept, times: 1, last: None };
@@ -151,7 +151,7 @@ impl ErrorCollector {
         announced: Option<Rank>,
     ) -> Option<(Rank, LineHints)> {
         match known.or_else(|| self.verdicts.on(line)) {
-            Some(RankedLine { rank, told }) => Some((announced.unwrap_or(rank), told)),
+            Some(RankedLine { rank, hints }) => Some((announced.unwrap_or(rank), hints)),
             None => announced.map(|rank| (rank, self.verdicts.hints_of(line))),
         }
     }
@@ -168,7 +168,7 @@ fn examined(line: &[u8]) -> (&[u8], &[u8]) {
     (bare(line), line)
 }
 
-/// An error line among a few lines: its index, its rank, and the offset in the line of the fragment
+/// An error line among a few lines: its index from 0, its rank, and the offset in the line of the fragment
 /// that marks it as an error. Lower ranks are more telling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]

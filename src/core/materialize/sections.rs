@@ -67,7 +67,7 @@ impl SectionDetector {
     fn end_open(&mut self) {
         let (found, apart) = (&mut self.found, &mut self.apart);
         self.open.end(|line, number, offset| {
-            look(found, line, number, offset, *apart);
+            examine(found, line, number, offset, *apart);
             *apart = matches!(line, b"" | b"\r");
         });
     }
@@ -87,7 +87,7 @@ impl SectionDetector {
             let apart = if index == 0 { before } else { ends_blank(&bytes[first..start]) };
             let offset = self.open.offset + (start - first) as u64 - 1;
             let number = self.open.lines + index as u64 + 1;
-            look(&mut self.found, &line[..line.len().min(LINE_BYTES)], number, offset, apart);
+            examine(&mut self.found, &line[..line.len().min(LINE_BYTES)], number, offset, apart);
         }
         self.open.lines += newlines.len() as u64 - 1;
         self.open.offset += (block.last_line() - first) as u64 - 1;
@@ -96,7 +96,7 @@ impl SectionDetector {
     }
 }
 
-fn look(found: &mut [SectionGroup], line: &[u8], number: u64, offset: u64, apart: bool) {
+fn examine(found: &mut [SectionGroup], line: &[u8], number: u64, offset: u64, apart: bool) {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     match kinds::heading(line, apart, number == 1) {
         Some(Heading::Begins(kind, name)) => {

@@ -102,7 +102,7 @@ pub trait FarStore: Debug + Send + Sync {
 }
 
 /// An artifact whose bytes are not on this disk, open for reading. A read fails unless the bytes
-/// match the digest of the record.
+/// match the digest of the record. The attributes are the extended ones named `user.*`.
 #[derive(Clone)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct FarFile {

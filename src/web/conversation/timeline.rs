@@ -155,14 +155,14 @@ fn article(id: &Component, logged: &LoggedMessage, row: Option<&OutputRow>) -> M
             @if is_result {
                 (call_section(id, row, &Given::Text(&message.said()), &heading(message)))
             } @else {
-                (said(&message.said()))
+                (message_text(&message.said()))
             }
-            @for called in message.calls() { (asked(&called)) }
+            @for called in message.calls() { (requested_call(&called)) }
         }
     }
 }
 
-fn said(text: &str) -> Markup {
+fn message_text(text: &str) -> Markup {
     let cut = text.char_indices().nth(LONG).map(|(at, _)| at);
     html! {
         div.said {
@@ -177,7 +177,7 @@ fn said(text: &str) -> Markup {
     }
 }
 
-fn asked(called: &MessageCall) -> Markup {
+fn requested_call(called: &MessageCall) -> Markup {
     html! {
         p.asked data-call=(called.id) {
             span aria-hidden="true" { "\u{2192} " }

@@ -15,7 +15,7 @@ use ctxfs_view::{JSON_WINDOW, JsonMember, JsonMembers, JsonNode, JsonStep, JsonT
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 pub(super) fn tree(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
-    let node = asked(output)?;
+    let node = requested_node(output)?;
     let found = find(output, &node)?;
     let filter = filter_of(&node.path, node.is_lines);
     Ok(html! {
@@ -36,12 +36,12 @@ pub(super) fn tree(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
 }
 
 pub(super) fn members(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
-    let node = asked(output)?;
+    let node = requested_node(output)?;
     let found = find(output, &node)?;
     Ok(group(&node, &found))
 }
 
-fn asked(output: &RequestedOutput<'_>) -> Result<JsonNode, WebError> {
+fn requested_node(output: &RequestedOutput<'_>) -> Result<JsonNode, WebError> {
     let given = output.query;
     let filter = if given.json.is_empty() { "." } else { &given.json };
     let path = parse_filter(filter)

@@ -103,7 +103,7 @@ pub(super) struct ShownRow {
 }
 
 impl WindowPosition {
-    fn asked(output: &RequestedOutput<'_>) -> Self {
+    fn requested(output: &RequestedOutput<'_>) -> Self {
         let given = output.query;
         let number = |text: &str| text.parse::<u64>().ok();
         if given.end == "1" {
@@ -121,7 +121,7 @@ impl WindowPosition {
 
 impl RowWindow {
     pub(super) fn of(output: &RequestedOutput<'_>) -> Result<Self, WebError> {
-        Self::at(output, WindowPosition::asked(output))
+        Self::at(output, WindowPosition::requested(output))
     }
 
     pub(super) fn at(

@@ -179,8 +179,9 @@ impl SearchTerms {
         let mut best: Vec<&str> = Vec::new();
         for occurred in self.occurred {
             for (index, word) in SEARCH_TERMS.iter().enumerate() {
-                let told = best.iter().any(|chosen| chosen.contains(word) || word.contains(chosen));
-                if occurred >> index & 1 == 1 && !told && best.len() < MOST_TERMS {
+                let is_covered =
+                    best.iter().any(|chosen| chosen.contains(word) || word.contains(chosen));
+                if occurred >> index & 1 == 1 && !is_covered && best.len() < MOST_TERMS {
                     best.push(word);
                 }
             }

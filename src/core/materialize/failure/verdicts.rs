@@ -13,7 +13,7 @@ const MOST: usize = 32 << 10;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RankedLine {
     pub(super) rank: Rank,
-    pub(super) told: LineHints,
+    pub(super) hints: LineHints,
 }
 
 /// Properties of an error line besides its rank: the kind of line that it announces, and the search
@@ -81,7 +81,7 @@ impl Verdicts {
 
 fn judge(shape: &[u8]) -> Option<RankedLine> {
     let rank = rules::rank(&noise::blanked(shape))?;
-    Some(RankedLine { rank, told: hints_of(shape) })
+    Some(RankedLine { rank, hints: hints_of(shape) })
 }
 
 fn hints_of(shape: &[u8]) -> LineHints {

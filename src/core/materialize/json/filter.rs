@@ -223,10 +223,11 @@ fn has_scalars(node: &ShapeNode) -> bool {
 /// then a line may be, too: other fields of the item do not describe the record.
 pub(super) fn best_field(fields: &[RecordField], wanted: FieldRole) -> Option<&RecordField> {
     let has_place = |field: &&RecordField| wanted == FieldRole::Place || !field.is_of_item();
-    let told = fields.iter().filter(|field| field.role.is_some_and(|(role, _)| role == wanted));
+    let candidates =
+        fields.iter().filter(|field| field.role.is_some_and(|(role, _)| role == wanted));
     let of_item = wanted == FieldRole::Line
         && best_field(fields, FieldRole::Place).is_some_and(RecordField::is_of_item);
-    told.filter(|field| of_item || has_place(field)).min_by_key(|field| {
+    candidates.filter(|field| of_item || has_place(field)).min_by_key(|field| {
         let is_end = field.path.to_ascii_lowercase().contains("end");
         let order = field.role.map_or(0, |(_, order)| order);
         (is_end, order >= CERTAIN, field.depth, order)
@@ -234,13 +235,13 @@ pub(super) fn best_field(fields: &[RecordField], wanted: FieldRole) -> Option<&R
 }
 
 impl Projection {
-    /// Selects the fields that identify a record of trouble, the field `told` if it is given, and
+    /// Selects the fields that identify a record of trouble, the field `selected` if it is given, and
     /// the message.
-    pub(super) fn of_trouble(fields: &[RecordField], told: Option<&str>) -> Self {
+    pub(super) fn of_trouble(fields: &[RecordField], selected: Option<&str>) -> Self {
         let roles = [FieldRole::Place, FieldRole::Line, FieldRole::Kind];
         let known = roles.iter().filter_map(|role| best_field(fields, *role));
-        let told = fields.iter().find(|field| Some(field.path.as_str()) == told);
-        let mut all: Vec<&RecordField> = known.chain(told).collect();
+        let selected = fields.iter().find(|field| Some(field.path.as_str()) == selected);
+        let mut all: Vec<&RecordField> = known.chain(selected).collect();
         let message = |field: &&RecordField| field.is_message() && field.depth == 0;
         all.extend(best_field(fields, FieldRole::Message));
         all.extend(fields.iter().filter(message).take(MESSAGES));

@@ -148,8 +148,8 @@ impl TroubleGroup<'_> {
         for other in &self.others {
             merge_fields(&mut inner, &record_fields(shape, other));
         }
-        let told = (!self.selects_one()).then(|| self.path.field());
-        let made = Projection::of_trouble(&inner, told);
+        let selected = (!self.selects_one()).then(|| self.path.field());
+        let made = Projection::of_trouble(&inner, selected);
         let certain = usize::from(!lines);
         let vague = self.is_vague();
         let steps = self.path.split().filter(|_| !vague && !made.has(&inner, FieldRole::Place));
