@@ -1,17 +1,17 @@
-//! The arguments in names of views, as `<query>` in `X.grep/<query>`, and how a name spells them.
-//!
-//! In a name, `%2F` is `/`, `%25` is `%` and `%2E` is `.`; every other byte stands for itself.
+//! The argument that a name spells, such as `<query>` in `X.grep/<query>`. A name spells `/` as
+//! `%2F`, `%` as `%25` and a dot that would change its meaning as `%2E`; every other byte stands
+//! for itself.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::probe;
 
-/// Most bytes of a name: as many as fit into a path.
+// A path of Linux has at most 4,095 bytes and a NUL.
 const LONGEST: usize = 4095;
 
-/// Returns the argument that a name spells. Returns none if programs look up the name by
-/// themselves, or if no path has room for it.
+/// Returns the argument that a name spells. Returns `None` for names that programs probe on their
+/// own, and for names that do not fit into a path.
 pub(super) fn decoded(name: &OsStr) -> Option<Vec<u8>> {
     let name = name.as_bytes();
     if name.is_empty() || name.len() > LONGEST || probe::is_probe(name) {
@@ -32,7 +32,6 @@ pub(super) fn decoded(name: &OsStr) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// Spells `text` with the bytes `which` escaped.
 pub(super) fn encoded(text: &[u8], which: &[u8]) -> Vec<u8> {
     let mut name = Vec::with_capacity(text.len());
     for byte in text {
@@ -45,7 +44,7 @@ pub(super) fn encoded(text: &[u8], which: &[u8]) -> Vec<u8> {
     name
 }
 
-/// Returns true if a name is not read as an argument, so that its dots have to be escaped.
+/// Returns true if a name is never read as an argument, so that its dots have to be escaped.
 pub(super) fn is_taken(name: &[u8]) -> bool {
     matches!(name, b"." | b"..") || probe::is_probe(name)
 }

@@ -1,8 +1,8 @@
-//! The catalog of views: one row for each.
+//! The catalog of views, with one row for each.
 //!
-//! A row holds all that the program knows about a view besides its text. `View` and `ViewDir`
-//! themselves, names and their parsing, listings, `.ignore`, the table of `README.md` and
-//! [`render`](super::render) are made from it.
+//! A row holds all that the program knows about a view besides its text. `View`, `ViewDir`, names
+//! and their parsing, listings, `.ignore`, the table of `README.md` and [`render`](crate::render)
+//! are made from it.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,7 +13,8 @@ use crate::{
 };
 use ctxfs_core::model::{Limits, Subject};
 
-/// A thing that is derived from an artifact and named after it.
+/// A view of an artifact, or a directory of views of it. Both are named after the artifact:
+/// `X.tail`, `X.grep`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Derived {
     /// A view.
@@ -23,7 +24,7 @@ pub enum Derived {
 }
 
 views! {
-    /// `.summary`: the text to hand the model in place of the artifact.
+    /// `.summary`: the text that a model gets in place of the artifact.
     Summary = ViewType {
         suffix: ".summary",
         is_listed: true,
@@ -49,7 +50,7 @@ views! {
 
     /// `.grep/<query>`: the output of ripgrep.
     Grep(query: Query) in
-    /// `.grep/`: its names are searches.
+    /// `.grep/`: a name in it is a search.
     Grep = ViewType {
         suffix: ".grep",
         is_listed: true,
@@ -61,18 +62,18 @@ views! {
         ..ViewType::TEXT
     }, grep::render;
 
-    /// `.find/<words>`: the passages that fit some words best.
+    /// `.find/<words>`: the passages that match some words best.
     Find(words: Words) in
-    /// `.find/`: its names are words.
+    /// `.find/`: a name in it is the words to look for.
     Find = ViewType {
         suffix: ".find",
         readme: "| `X.find/WORDS`, `{prefix}/<conversation>/.find/WORDS` | the passages that fit some words best, if you do not know how it is spelt |",
         ..ViewType::LINES
     }, find::render;
 
-    /// `.lines/<range>`: some lines.
+    /// `.lines/<range>`: a range of lines.
     Lines(range: LineRange) in
-    /// `.lines/`: its names are ranges of lines.
+    /// `.lines/`: a name in it is a range of lines.
     Lines = ViewType {
         suffix: ".lines",
         readme: "| `X.lines/400-450`, `X.lines/400+50`, `X.lines/-50` | lines 400 to 450; 50 lines from 400 on; the last 50 |",
@@ -88,14 +89,14 @@ views! {
         ..ViewType::TEXT
     }, |subject, _, out| errors::render(subject, out);
 
-    /// `.terms`: the most telling words, with their counts.
+    /// `.terms`: the most distinctive words, with their counts.
     Terms = ViewType {
         suffix: ".terms",
         readme: "| `X.terms` | the most telling words, with counts, if you do not know what to search for |",
         ..ViewType::TEXT
     }, terms::render;
 
-    /// `.wrap`: the whole, with long lines folded.
+    /// `.wrap`: the whole artifact, with long lines folded.
     Wrap = ViewType {
         suffix: ".wrap",
         has_views: true,
@@ -115,7 +116,7 @@ views! {
     /// `.jq/<filter>`: the output of jq.
     // Its beginning is never shown early: a filter may never end.
     Jq(filter: Filter) in
-    /// `.jq/`: its names are filters.
+    /// `.jq/`: a name in it is a filter.
     Jq = ViewType {
         suffix: ".jq",
         cost: RenderCost::Program,
@@ -127,16 +128,16 @@ views! {
     /// `.extract/<question>`: the answer of a language model.
     // No row in the root's `README.md`: it has to be asked for by a setting.
     Extract(question: Words) in
-    /// `.extract/`: its names are questions.
+    /// `.extract/`: a name in it is a question.
     Extract = ViewType {
         suffix: ".extract",
         cost: RenderCost::Model,
         ..ViewType::TEXT
     }, |_, _, _, _| Err(RenderError::NotFound);
 
-    /// `.pages/<number>`: a part that a reader with a size gate can fetch.
+    /// `.pages/<number>`: a part that a reader with a size limit can fetch.
     Page(page: PageNumber) in
-    /// `.pages/`: its names are the numbers of pages, and it lists them.
+    /// `.pages/`: lists the numbers of all pages.
     Pages = ViewType {
         suffix: ".pages",
         cost: RenderCost::Constant,
@@ -154,14 +155,14 @@ views! {
         ..ViewType::TEXT
     }, pretty::render;
 
-    /// `.meta.json`: all that is known of the artifact.
+    /// `.meta.json`: the record of the artifact.
     Meta = ViewType {
         suffix: ".meta.json",
         readme: "| `X.meta.json` | all that is known: tool, arguments, exit code, type, digest |",
         ..ViewType::FACTS
     }, |subject, _, out| meta::render(subject, out);
 
-    /// `.ref.json`: its `ContextRef`.
+    /// `.ref.json`: the `ContextRef` of the artifact.
     Ref = ViewType {
         suffix: ".ref.json",
         readme: "| `X.ref.json` | the reference to `X` that a model can keep: id, kind, size, hint |",
@@ -176,7 +177,7 @@ views! {
         ..ViewType::FACTS
     }, envelope::render;
 
-    /// `.handle`: the stand-in for a host with the `tool_output` tool.
+    /// `.handle`: the stand-in for a host that has the `tool_output` tool.
     Handle = ViewType {
         suffix: ".handle",
         is_stand_in: true,
@@ -195,8 +196,8 @@ views! {
 }
 
 impl View {
-    /// Returns it behind a pointer: of those that stand beside every output, everybody has the same
-    /// one.
+    /// Returns the view behind a pointer. `.summary` and `.tail` stand beside every output, so each
+    /// of them has one static instance.
     pub fn shared(self) -> Arc<Self> {
         static SUMMARY: LazyLock<Arc<View>> = LazyLock::new(|| Arc::new(View::Summary));
         static TAIL: LazyLock<Arc<View>> = LazyLock::new(|| Arc::new(View::Tail));
@@ -212,45 +213,45 @@ impl View {
         self.view_type().kind()
     }
 
-    /// Returns true if it tells facts about the whole content, which has to be analysed first.
+    /// Returns true if the text tells facts about the whole content, which has to be analysed
+    /// first.
     pub fn needs_analysis(&self) -> bool {
         self.view_type().needs_analysis
     }
 
-    /// Returns true if its text depends only on the bytes, so that it may be kept on disk.
+    /// Returns true if the text depends only on the bytes, so that it may be kept on disk.
     pub fn may_be_cached(&self) -> bool {
         !self.view_type().needs_analysis
     }
 
-    /// Returns the work that rendering takes. The work of [`RenderCost::Model`] is not done by
-    /// [`super::render`], but by who has models.
+    /// Returns the kind of work that rendering takes. [`render`](crate::render) does not do the
+    /// work of [`RenderCost::Model`]: the caller has to ask a model.
     pub fn cost(&self) -> RenderCost {
         self.view_type().cost
     }
 
-    /// Returns true if it is made to be given to a model in place of the artifact.
+    /// Returns true if the view is made to be given to a model in place of the artifact.
     pub fn is_stand_in(&self) -> bool {
         self.view_type().is_stand_in
     }
 
-    /// Returns true if the text that it prints has views in turn.
+    /// Returns true if the text of the view has views in turn.
     pub fn has_views(&self) -> bool {
         self.view_type().has_views
     }
 
-    /// Returns true if its beginning may be shown while the rest is being computed.
+    /// Returns true if the beginning of the text may be shown while the rest is being computed.
     pub fn shows_beginning(&self) -> bool {
         self.view_type().shows_beginning
     }
 }
 
 impl Derived {
-    /// Returns the work that a view takes, or any view of the directory.
+    /// Returns the kind of work that the view takes, or that any view of the directory takes.
     pub fn cost(&self) -> RenderCost {
         self.view_type().cost
     }
 
-    /// Returns its row of the catalog.
     pub(super) fn view_type(&self) -> &'static ViewType {
         match self {
             Self::File(view) => view.view_type(),

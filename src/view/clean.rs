@@ -1,20 +1,21 @@
-//! Text of a program, made safe to show: no control characters, no endless lines.
+//! Text of a program, made safe to show: without control characters, terminal escapes and endless
+//! lines.
 
 use bstr::ByteSlice as _;
 
 use ctxfs_core::materialize::escape_length;
 
-/// A line, or as much of it as fits.
+/// A cleaned line, or as much of it as fits. `used` is the number of bytes of the original that
+/// `text` shows.
 pub(super) struct Cleaned {
     pub(super) text: String,
-    /// Bytes of the original that `text` shows.
     pub(super) used: usize,
 }
 
 /// Cleans `raw` until `chars` characters or `bytes` bytes are reached.
 ///
-/// Terminal escapes are left out. Other control characters are shown as their symbols (U+2400 and
-/// following), bytes that are not UTF-8 as U+FFFD. Tabs stay.
+/// Leaves out terminal escapes. Shows other control characters as their symbols (U+2400 and
+/// following), and bytes that are not UTF-8 as U+FFFD. Keeps tabs.
 pub(super) fn clean(raw: &[u8], chars: usize, bytes: usize) -> Cleaned {
     let mut text = String::new();
     let mut used = 0;
@@ -37,8 +38,8 @@ pub(super) fn clean(raw: &[u8], chars: usize, bytes: usize) -> Cleaned {
     Cleaned { text, used }
 }
 
-/// Returns `raw` in one line that is safe to show: without terminal escapes, with control
-/// characters as their symbols, and at most `chars` characters of that.
+/// Returns at most `chars` characters of `raw` in one line that is safe to show: without terminal
+/// escapes, and with control characters as their symbols.
 pub fn line(raw: &str, chars: usize) -> String {
     clean(raw.as_bytes(), chars, usize::MAX).text
 }

@@ -1,13 +1,12 @@
-//! The parts that a text of many artifacts leaves out because its reader may not read them.
-
 use crate::number::counted;
 
-/// Artifacts, and directories with everything below them, that the reader may not read.
+/// The number of artifacts and directories that a text about many artifacts leaves out because its
+/// reader may not read them. A directory stands for everything below it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClosedToReader {
     /// Artifacts in directories that the reader may read.
     pub artifacts: u64,
-    /// Directories.
+    /// Directories that the reader may not read.
     pub directories: u64,
 }
 

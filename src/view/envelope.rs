@@ -1,8 +1,8 @@
 //! `.envelope.json`: an output in the common protocol of tool responses.
 //!
 //! `status`, `data`, `text`, `stats`, `context` and `error` are at the top level (`formats.md`,
-//! section 2). An output that does not fit is shown in part ([`mod@preview`]), a response of the
-//! protocol keeps its own members ([`response`]), and `text` tells how to go on ([`words`]).
+//! section 2). An output that does not fit is shown in part ([`preview`]), a response of the
+//! protocol keeps its own members ([`response`]), and `text` tells how to go on.
 
 mod preview;
 mod response;
@@ -21,25 +21,18 @@ use ctxfs_core::redact::MaskCounts;
 use preview::EnvelopePreview;
 use response::{Recognized, Response, ResponseStatus};
 
-/// Bytes copied at once.
 const BLOCK: usize = 256 << 10;
-/// Most bytes of a preview, whatever the limits are.
-pub(super) const PREVIEW_BYTES: u64 = EnvelopePreview::MOST_BYTES;
+pub(super) const PREVIEW_BYTES: u64 = EnvelopePreview::MAX_BYTES;
 
-/// The stand-in for an output.
+/// The stand-in for an output: the output itself, if it is a response that fits or that asks to be
+/// left as it is, or a new response around a part of it.
+///
+/// `text` is valid JSON and a newline. `whole` is true if more time would not change it.
 pub(super) enum Envelope {
-    /// The output itself: a response that fits, or one that asks to be left as it is.
     Untouched,
-    /// Another response.
-    Wrapped {
-        /// Valid JSON, and a newline.
-        text: String,
-        /// True if more time would not change it.
-        whole: bool,
-    },
+    Wrapped { text: String, whole: bool },
 }
 
-/// The members of an envelope, in the order in which they are written.
 #[derive(Serialize)]
 struct EnvelopeJson<'a> {
     status: ResponseStatus,
@@ -58,7 +51,6 @@ struct EnvelopeData<'a> {
     truncated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     truncation: Option<Truncation<'a>>,
-    /// The number of masked secrets in the envelope, by name.
     #[serde(skip_serializing_if = "MaskCounts::is_empty")]
     redacted: MaskCounts,
     preview: String,
@@ -69,7 +61,7 @@ struct Truncation<'a> {
     direction: Direction,
     max_lines: u64,
     max_bytes: u64,
-    /// `null` if there was no time to count them.
+    // `null` if there was no time to count the lines.
     original_lines: Option<u64>,
     original_bytes: u64,
     kept_lines: u64,
@@ -77,18 +69,16 @@ struct Truncation<'a> {
     full_output_path: &'a str,
 }
 
-/// Returns true if an output passes the limits of the protocol.
+/// Returns true if an output is larger than the limits of the protocol.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     is_more(subject, subject.size())
 }
 
-/// Returns true if the lines of an output, or `bytes`, are more than the protocol allows.
 fn is_more(subject: &Subject<'_>, bytes: u64) -> bool {
     let limits = subject.limits;
     subject.analysis.lines > limits.max_lines || bytes > limits.max_bytes
 }
 
-/// Writes the envelope, for a reader whose tools are unknown.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -103,7 +93,8 @@ pub(super) fn render(
     }
 }
 
-/// Returns the envelope for a reader who has `tools`. If none are declared, they are unknown.
+/// Returns the envelope for a reader who has `tools`. An empty list means that the tools are
+/// unknown.
 pub(super) fn of(
     subject: &Subject<'_>,
     tools: &[String],
@@ -111,7 +102,7 @@ pub(super) fn of(
 ) -> io::Result<Envelope> {
     let counted = subject.analysis.bytes == subject.content.len();
     let length = subject.content.len();
-    let over = is_more(subject, length) || !counted || length > EnvelopePreview::MOST_BYTES;
+    let over = is_more(subject, length) || !counted || length > EnvelopePreview::MAX_BYTES;
     let (response, whole) = match response::read(subject, expired)? {
         Recognized::Response(response) if response.skip || !over => return Ok(Envelope::Untouched),
         Recognized::Response(response) => (Some(response), true),
@@ -175,7 +166,6 @@ fn status(response: Option<&Response>, over: bool) -> ResponseStatus {
     }
 }
 
-/// Returns the text to show, or the type and size of an output that is not text.
 fn preview(subject: &Subject<'_>, kept: EnvelopePreview) -> String {
     if !subject.analysis.is_binary() {
         return kept.text();
@@ -184,7 +174,8 @@ fn preview(subject: &Subject<'_>, kept: EnvelopePreview) -> String {
     format!("[not text: {}, {bytes}]", kind::brief(subject.analysis))
 }
 
-/// Copies an output as it is. Half of one would not be JSON, so it fails if time runs out.
+/// Copies an output as it is. Half of it would not be JSON, so the copy fails with `TimedOut` if
+/// time runs out.
 fn copy(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,

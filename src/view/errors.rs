@@ -1,7 +1,7 @@
 //! `.errors`: the first line of each kind of error, with the lines around it.
 //!
-//! Lines are printed as `rg -n` prints them. Above an error stands what it belongs to, and how many
-//! are like it. What does not fit has a line of its own for each kind, as in a summary.
+//! Lines are printed as `rg -n` prints them. A remark above an error names its owner and how many
+//! lines are like it. A kind that does not fit has one line, as in a summary.
 
 mod around;
 mod finding;
@@ -29,10 +29,9 @@ use report::Report;
 pub(super) use finding::{Finding, Findings, findings};
 pub(super) use line::error_line;
 
-/// Lines to go on with if there is no word to search for.
+// The length of the suggested range if there is no word to search for.
 const ON_LINES: u64 = 200;
 
-/// Writes the errors.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let found = findings(subject)?;
     if matches!(subject.analysis.json, Json::Document { .. }) {
@@ -48,7 +47,7 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     Ok(Rendered { notice: (!notice.is_empty()).then_some(notice), whole })
 }
 
-/// Writes the errors of a document, a line each: its lines are no context of each other.
+// The lines of a document are no context of each other.
 fn of_document(found: &Findings, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     for finding in &found.shown {
         writeln!(out, "{}", error_line(finding))?;
@@ -56,8 +55,8 @@ fn of_document(found: &Findings, out: &mut dyn Write) -> Result<Rendered, Render
     Ok(Rendered::plain())
 }
 
-/// Returns how many error lines there are and where to find all, if one stands for several or some
-/// are left out.
+/// Returns the number of error lines and where to find all of them, if one stands for several or
+/// some are left out.
 fn counts(subject: &Subject<'_>, found: &Findings) -> Option<String> {
     let all = || found.shown.iter().chain(&found.lesser);
     let (count, kinds) = (found.count, all().count() as u64);
@@ -73,7 +72,7 @@ fn counts(subject: &Subject<'_>, found: &Findings) -> Option<String> {
     ))
 }
 
-/// Returns the path that finds all error lines, or those from the first on.
+/// Returns the path of the search for all error lines, or of the lines from the first error on.
 fn path(subject: &Subject<'_>, found: &Findings) -> String {
     let (file, words) = (subject.place.file(), &subject.analysis.errors.words);
     if words.is_empty() {

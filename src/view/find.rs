@@ -1,9 +1,9 @@
-//! `.find/<words>`: the passages that fit some words best.
+//! `.find/<words>`: the passages that match some words best.
 //!
-//! A first pass counts how often each word occurs (`census`), which tells what it is worth
-//! (`question`); for a word that does not occur, the nearest one is taken (`nearest`). A second
-//! pass gathers the places with most of the words (`gather`, `json`). The best of them become
-//! passages (`record`, `passages`), and those are shown that are worth reading (`reply`).
+//! A first pass counts how often each word occurs ([`census`]), which tells how much it counts
+//! ([`question`]); for a word that does not occur, the nearest one is taken. A second pass gathers
+//! the places with most of the words ([`gather`], [`json`]). The best of them become passages
+//! ([`record`], [`passages`]), and [`reply`] shows those that are worth reading.
 
 mod candidate;
 mod census;
@@ -44,10 +44,10 @@ use question::{Chosen, Question};
 use reply::{FromArtifact, Reply, Windowed};
 pub use words::Words;
 
-/// Words that are named if none of those asked for occurs.
+// Words that are suggested if none of those asked for occurs.
 const TELLING: usize = 12;
 
-/// Writes the passages of `subject` that fit `words` best.
+/// Writes the passages of `subject` that match `words` best.
 pub(super) fn render(
     words: &Words,
     subject: &Subject<'_>,
@@ -106,7 +106,7 @@ pub(super) fn render(
     Ok(Rendered { notice: Some(notice), whole: passages.stopped.is_none() })
 }
 
-/// Counts the words of `question` in `content`, and returns what to look for, or none if no word
+/// Counts the words of `question` in `content`. Returns the words to look for, or `None` if none
 /// occurs.
 fn choose(
     question: &Question,

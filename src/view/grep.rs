@@ -1,9 +1,9 @@
 //! `.grep/<query>`: the output of `rg -n <query>`.
 //!
 //! The searching is ripgrep's own. This module adds three things: lines that are too long for
-//! memory or for a reader are searched in overlapping pieces and shown as windows (`fold`,
-//! `window`); a result that is too large for a reader is cut where a later search can go on
-//! (`page`); and first lines tell the reader so (`notice`).
+//! memory or for a reader are searched in overlapping pieces and shown as windows ([`fold`],
+//! [`page`]); a result that is too large for a reader is cut where a later search can go on
+//! ([`page`]); and the first lines tell the reader so.
 
 mod caseless;
 mod chunk;
@@ -36,7 +36,7 @@ use page::Page;
 use read_ahead::{ReadAhead, ReadAheadSizes, SearchSpec};
 use report::MatchReport;
 
-/// Bytes of memory for lines that a match may still need as context.
+// For lines that a match may still need as context.
 const CONTEXT_BYTES: usize = 64 << 20;
 
 /// Writes the matches of `query` in `subject`.
@@ -115,7 +115,7 @@ fn searcher(options: &Options) -> Searcher {
         .build()
 }
 
-/// The place where a search begins.
+/// The place where a search begins, or the offset at which time ran out before it was found.
 enum SearchStart {
     At(LineMap),
     Beyond,
@@ -141,7 +141,7 @@ fn start(
     })
 }
 
-/// The byte order mark of UTF-8. Like ripgrep, searches do not treat it as text.
+// Of UTF-8. Like ripgrep, searches do not treat it as text.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `.handle`: the stand-in that a host with the `tool_output` tool hands the model.
+//! `.handle`: the stand-in that a host with the `tool_output` tool gives the model.
 
 use std::io;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::io::Write;
 use crate::{RenderError, Rendered, cut};
 use ctxfs_core::model::{Subject, handle};
 
-/// Returns true if an output passes the limits of such a host.
+/// Returns true if an output is larger than the limits of such a host.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     let (limits, tokens) = (subject.limits, subject.analysis.tokens);
     subject.size() > limits.tool_response_max_bytes

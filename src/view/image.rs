@@ -1,13 +1,11 @@
-//! The dimensions of images.
-
 use std::io;
 
 use ctxfs_core::model::Subject;
 
-/// Bytes in which the dimensions are looked for. Previews and colour profiles may come before them.
+// Previews and colour profiles may come before the dimensions.
 const HEAD_BYTES: usize = 256 << 10;
 
-/// Returns `800 x 600`, in pixels, or none if the artifact is not an image or does not tell.
+/// Returns `800 x 600`, in pixels, or `None` if the artifact is not an image or does not tell.
 pub(super) fn dimensions(subject: &Subject<'_>) -> io::Result<Option<String>> {
     if !subject.analysis.mime.starts_with("image/") {
         return Ok(None);

@@ -3,9 +3,9 @@
 //! The language is jaq's. A filter can run for ever, and one that recurses without end takes its
 //! process with it. jaq has no hook between its steps that could prevent either, and evaluating on
 //! a thread contains neither. So [`run_filter`] runs in a process of its own, with limits, which
-//! [`Filters`](ctxfs_core::model::Filters) starts. This module has both ends of the pipe to it: `sender`
-//! finds the values and sends them, `results` makes a view of the answers, and `protocol` defines
-//! the form of both.
+//! [`Filters`](ctxfs_core::model::Filters) starts. This module has both ends of the pipe to it:
+//! [`sender`] finds the values and sends them, [`results`] makes a view of the answers, and
+//! [`protocol`] defines the form of both.
 
 mod compile_error;
 mod notice;
@@ -30,18 +30,18 @@ use sender::ValueSender;
 
 pub use program::run_filter;
 
-/// Bytes of memory that the process of a filter may have, including the program itself.
+/// The bytes of memory that the process of a filter may have, including the program itself.
 pub const MEMORY: u64 = 256 << 20;
-/// Bytes kept free for notices, without the paths in them.
+// Kept free for notices, without the paths in them.
 const NOTICE_BYTES: usize = 1600;
-/// The limit on the size of results as a multiple of the size of the content, if the usual limit is
-/// lifted: indented text grows.
+// If the usual limit is lifted, the results may have this many times the size of the content:
+// indented text grows.
 const GROWTH: u64 = 8;
-/// The least value of that limit.
+// The least value of that limit.
 const LEAST_LIMIT: u64 = 16 << 20;
 
-/// Writes the results of `filter`. It sees no secrets of the content, but may put together or
-/// decode what was none, so the results are masked again.
+/// Writes the results of `filter`. The filter gets masked text, but may put together or decode a
+/// new secret, so the results are masked again.
 pub(super) fn render(
     filter: &Filter,
     subject: &Subject<'_>,
@@ -88,7 +88,7 @@ fn filtered(
     Ok(Rendered { notice, whole: ended != FilterOutcome::OutOfTime })
 }
 
-/// Writes the results that fit, and returns the notices.
+// Returns the notices of the results that fit.
 fn finish(
     notices: &FilterNotices<'_>,
     mut results: Results<'_>,

@@ -1,9 +1,7 @@
-//! The type of an output, in words.
-
 use crate::number::{counted, grouped};
 use ctxfs_core::model::{Analysis, Encoding, Json};
 
-/// Returns `text`, `JSON`, `text/html`, `image/png`.
+/// Returns the type of an output: `text`, `JSON`, `text/html`, `image/png`.
 pub(super) fn brief(analysis: &Analysis) -> &str {
     match analysis.json {
         Json::Document { .. } => "JSON",

@@ -1,7 +1,7 @@
 //! The computed files beside an artifact.
 //!
-//! Each is a pure function of its [`Subject`]: bytes in, text out. [`readings`] finds the view that
-//! a name means, [`render`] writes its text.
+//! Each is a pure function of its [`Subject`](ctxfs_core::model::Subject): bytes in, text out.
+//! [`readings`] finds the view that a name means, [`render`] writes its text.
 
 mod argument;
 mod binary;
@@ -88,7 +88,7 @@ pub fn beginning_notice() -> &'static str {
 pub struct Rendered {
     /// Lines to put before the text, each of which begins with `# `.
     pub notice: Option<String>,
-    /// True if more time would not change the text. Keep no other text.
+    /// True if more time would not change the text. Only a whole text may be cached.
     pub whole: bool,
 }
 
@@ -98,8 +98,8 @@ impl Rendered {
         Self { notice: None, whole: true }
     }
 
-    /// Returns the result of a view whose time was up while it read. What it wrote may lack more
-    /// than its end.
+    /// Returns the result of a view whose time was up while it read. More than the end of its text
+    /// may be missing.
     pub fn out_of_time() -> Self {
         let notice = "# out of time: only what was found so far follows. Look again in a while\n";
         Self { notice: Some(notice.to_owned()), whole: false }
@@ -143,14 +143,13 @@ pub enum RenderError {
     Io(#[from] io::Error),
 }
 
-/// Writes the text of `view` to `out`. Its notice is returned, since it may be known only at the
-/// end.
+/// Writes the text of `view` to `out`. Returns its notice, which may be known only at the end.
 ///
-/// `expired` is called now and then; once it returns true, the text so far is the result. Memory is
-/// bounded for any artifact. The length of the text is bounded, except for `.pretty`, `.wrap`, a
+/// Calls `expired` from time to time; once it returns true, the text so far is the result. Memory
+/// is bounded for any artifact. The length of the text is bounded, except for `.pretty`, `.wrap`, a
 /// search or filter with `-m0`, and an envelope that asks to be left as it is.
 ///
-/// Masked secrets in the text are counted, and the first line of the notice tells the numbers.
+/// Counts the masked secrets in the text; the first line of the notice tells the numbers.
 pub fn render(
     view: &View,
     subject: &Subject<'_>,
@@ -180,9 +179,8 @@ fn render_unmarked(
     }
 }
 
-/// Writes lines unless they hold a NUL byte, which text does not.
-///
-/// The analysis may have seen less than these lines, so they are searched themselves.
+/// Writes lines unless they have a NUL byte, which text does not. The analysis may have seen less
+/// than these lines, so they are searched again.
 fn text_only(
     subject: &Subject<'_>,
     out: &mut dyn Write,

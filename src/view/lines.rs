@@ -8,23 +8,21 @@ use crate::scan::LineStart;
 use crate::{LineRange, RenderError, Rendered, scan};
 use ctxfs_core::model::{Content, Subject};
 
-/// Bytes kept free for a notice, without the two paths in it.
+// Bytes to keep free for a notice, without the two paths in it.
 const NOTICE_BYTES: usize = 400;
-/// Characters in one line of a search that shows all of a long line in parts.
+// Characters in one line of the suggested search that shows a long line in parts.
 const PART_CHARS: usize = 400;
 
-/// Some lines, as many as fit.
+/// Some lines, as many as fit: all that were asked for, the first whole ones, or a part of a single
+/// line that alone is too large.
 struct Fitted {
     bytes: Vec<u8>,
     extent: Extent,
 }
 
 enum Extent {
-    /// All lines that were asked for.
     All,
-    /// The first of them, this many whole lines.
     Lines(u64),
-    /// A part of one line, which alone is too large.
     Part,
 }
 
@@ -132,7 +130,7 @@ fn newlines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Returns the bytes that fit beside a notice.
+// The bytes that fit beside a notice.
 fn budget(subject: &Subject<'_>) -> usize {
     subject.view_bytes().saturating_sub(NOTICE_BYTES + 2 * subject.place.file().len())
 }
@@ -216,7 +214,7 @@ fn out_of_time(subject: &Subject<'_>, first: u64, offset: u64) -> Rendered {
     Rendered { notice: Some(notice), whole: false }
 }
 
-/// Returns `lines 8,090-8,112 follow`, `line 7 follows`.
+// `lines 8,090-8,112 follow`, `line 7 follows`
 fn following(first: u64, last: u64) -> String {
     if first == last {
         format!("line {} follows", grouped(first))

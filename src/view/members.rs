@@ -5,23 +5,20 @@ use std::ops::Range;
 
 use ctxfs_core::model::Content;
 
-/// Bytes read at once.
 const BLOCK: usize = 256 << 10;
 /// Bytes of a key that are compared. A longer key is none of those asked for, even if every
 /// character of it is escaped.
 const KEY_BYTES: usize = 128;
 
-/// The ranges of the values of some members, in the order of the names asked for.
+/// The ranges of the values of some members, in the order of the names asked for. If a member
+/// occurs twice, the last one counts, as for most parsers.
 pub(super) enum MemberRanges {
-    /// If a member occurs twice, the last one counts, as for most parsers.
     Found(Vec<Option<Range<u64>>>),
-    /// The value is not an object.
     NotAnObject,
-    /// Time ran out before all was read.
     OutOfTime,
 }
 
-/// Finds the members `names` of the value in `range`, which must be JSON.
+/// Finds the members `names` of the value in `range`, which has to be JSON.
 pub(super) fn members(
     content: &dyn Content,
     range: Range<u64>,
@@ -50,13 +47,12 @@ struct Scan<'a> {
     names: &'a [&'a str],
     found: Vec<Option<Range<u64>>>,
     not_an_object: bool,
-    /// Open brackets.
     depth: u64,
     in_text: bool,
     escaped: bool,
-    /// The key that was read last, as it is spelled.
+    // The key that was read last, as it is spelled.
     key: Vec<u8>,
-    /// The start of the value that is being read: the byte after the colon.
+    // The start of the value that is being read: the byte after the colon.
     value: Option<u64>,
 }
 

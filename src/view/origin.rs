@@ -7,15 +7,15 @@ use serde::Deserialize;
 use crate::envelope::PREVIEW_BYTES;
 use ctxfs_core::model::{Limits, Subject};
 
-/// Bytes of an envelope besides its preview.
+// Bytes of an envelope besides its preview.
 const ENVELOPE_REST: u64 = 128 << 10;
-/// Bytes that one byte of a preview may take in JSON.
+// Bytes that one byte of a preview may take in JSON.
 const ESCAPED: u64 = 6;
-/// The line of a summary that names its output. It is the second one, below a notice and the line
-/// with the command if there are any.
+// A summary names its output in the second line, below a notice and the line with the command if
+// there are any.
 const IDENTITY_LINES: [usize; 3] = [1, 2, 3];
 
-/// The members of an envelope that lead to the path of the whole.
+/// The members of an envelope that lead to the path of the whole output.
 #[derive(Deserialize)]
 struct ReturnedEnvelope {
     data: ReturnedData,
@@ -31,9 +31,9 @@ struct ReturnedTruncation {
     full_output_path: String,
 }
 
-/// Returns what `subject` would refer to if it were a stand-in: a reference, a handle or a path,
-/// from the place where each form has it. It is a stand-in only if one of these leads to an output,
-/// which the caller finds out. Content that is larger than any stand-in is not read.
+/// Returns the outputs that `subject` would refer to if it were a stand-in: a reference, a handle
+/// or a path, from the place where each form has it. It is a stand-in only if one of these leads to
+/// an output, which the caller finds out. Content that is larger than any stand-in is not read.
 pub(super) fn references(subject: &Subject<'_>) -> io::Result<Vec<String>> {
     let length = subject.content.len();
     if length > most(subject.limits) {
@@ -51,7 +51,6 @@ pub(super) fn references(subject: &Subject<'_>) -> io::Result<Vec<String>> {
     Ok(of_summary(text).chain(found).collect())
 }
 
-/// Returns the most bytes that a stand-in can have.
 fn most(limits: &Limits) -> u64 {
     limits.max_bytes.min(PREVIEW_BYTES) * ESCAPED + ENVELOPE_REST
 }
@@ -61,20 +60,20 @@ fn of_envelope(text: &str) -> Option<String> {
     Some(envelope.data.truncation.full_output_path)
 }
 
-/// Reads `tool: ...    call: ...    ref: ctx://c7/artifacts/tool/9f3k.txt`.
+// `tool: ...    call: ...    ref: ctx://c7/artifacts/tool/9f3k.txt`
 fn of_summary(text: &str) -> impl Iterator<Item = String> {
     let reference =
         |line: &str| Some(line[line.rfind("ref: ctx://")?..]["ref: ".len()..].to_owned());
     IDENTITY_LINES.into_iter().filter_map(move |line| reference(text.lines().nth(line)?))
 }
 
-/// Reads `Call tool_output(handle = "c7/9f3k.txt", extract = "what to extract").`
+// `Call tool_output(handle = "c7/9f3k.txt", extract = "what to extract").`
 fn of_handle(text: &str) -> Option<String> {
     let (_, rest) = text.lines().nth(1)?.split_once("(handle = ")?;
     serde_json::Deserializer::from_str(rest).into_iter().next()?.ok()
 }
 
-/// Reads `[Full output: /ctx/c7/artifacts/tool/9f3k.txt]`.
+// `[Full output: /ctx/c7/artifacts/tool/9f3k.txt]`
 fn of_preview(text: &str) -> Option<String> {
     let last = text.lines().next_back()?.strip_prefix("[Full output: ")?;
     Some(last.strip_suffix(']')?.to_owned())

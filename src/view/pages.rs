@@ -1,8 +1,9 @@
-//! `.pages/<number>`: the whole, in parts that a reader with a size gate can fetch one by one.
+//! `.pages/<number>`: the whole artifact, in parts that a reader with a size limit can fetch one by
+//! one.
 //!
-//! A page ends near a multiple of [`STEP`], whatever comes before. So each is found with two small
-//! reads, and their number follows from the size alone. Joined in order they are the artifact, byte
-//! for byte.
+//! A page ends near a multiple of [`STEP`], whatever comes before. So two small reads find each
+//! page, and the number of pages follows from the size alone. Joined in order they are the
+//! artifact, byte for byte.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -11,13 +12,13 @@ use std::{fmt, io};
 use crate::{RenderError, Rendered, scan};
 use ctxfs_core::model::{Content, Limits, REDACTION_BYTES, Subject};
 
-/// Average bytes of a page.
+// The average bytes of a page.
 const STEP: u64 = 5000;
-/// Bytes before a multiple of [`STEP`] in which the end of a line is looked for. A line of at most
-/// this many bytes is never torn, and no page passes the limit, even below a line that counts
-/// secrets.
+// A page ends at the end of a line if there is one in this many bytes before a multiple of `STEP`.
+// A shorter line is never torn, and no page passes the limit, even below a line that counts
+// secrets.
 const BACK: u64 = (Limits::STAND_IN_BYTES - REDACTION_BYTES) as u64 - STEP;
-/// Fewest digits of a name.
+// The fewest digits of a name.
 const DIGITS: usize = 4;
 
 /// The number of a page, from 1. Its name has four digits or more: `0001`.
@@ -30,7 +31,7 @@ impl PageNumber {
         Self(pages + 1)
     }
 
-    /// Returns the number of pages of `length` bytes, which is 0 for none.
+    /// Returns the number of pages of `length` bytes. It is 0 for an empty artifact.
     pub fn count(length: u64) -> u64 {
         length.div_ceil(STEP)
     }
@@ -48,7 +49,6 @@ impl fmt::Display for PageNumber {
     }
 }
 
-/// Writes a page.
 pub(super) fn render(
     subject: &Subject<'_>,
     page: PageNumber,

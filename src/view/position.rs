@@ -1,10 +1,11 @@
-//! Places in a text.
+//! The names under `X.lines/`, and positions in a text.
 
 use std::fmt;
 
 use crate::range;
 
-/// A place in a text: a line, and a byte column in it, both from 1.
+/// A position in a text: a line, and a byte column in it, both from 1. Printed as `line`, or as
+/// `line@column` unless that is the first column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct TextPosition {
     pub(super) line: u64,
@@ -19,7 +20,6 @@ impl TextPosition {
     }
 }
 
-/// Prints `line`, or `line@column` unless that is the first column.
 impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.line)?;

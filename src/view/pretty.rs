@@ -1,9 +1,9 @@
 //! `.pretty`: JSON and JSON Lines, indented.
 //!
 //! Only white space between tokens changes: numbers and strings keep their spelling, keys their
-//! order and their duplicates. So nothing of a value is held in memory, and text that is not JSON
-//! is passed on as it is. No library does this: those that parse change `1.0`, large numbers or
-//! escapes, or recurse.
+//! order and their duplicates. So no value is held in memory, and text that is not JSON is passed
+//! on as it is. No library does this: those that parse change `1.0`, large numbers or escapes, or
+//! recurse.
 
 mod indent;
 mod values;
@@ -18,10 +18,9 @@ use ctxfs_core::model::{Json, Subject};
 use ctxfs_core::redact::MaskCounter;
 use values::{Faults, Values};
 
-/// Bytes read at once. Their indented text stays in the processor's cache until it is written.
+// The indented text of one block stays in the processor's cache until it is written.
 const BLOCK: usize = 64 << 10;
 
-/// Writes the indented text.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -58,7 +57,7 @@ pub(super) fn render(
     Ok(Rendered { notice: [shown, rest].into_iter().flatten().reduce(|a, b| a + &b), whole })
 }
 
-/// Returns true unless the analysis, which may be of the first bytes alone, rules out JSON.
+// The analysis may be of the first bytes alone, so it rarely rules out JSON.
 fn may_be_json(subject: &Subject<'_>) -> io::Result<bool> {
     let Subject { content, analysis, .. } = subject;
     // The analysis takes a string for JSON only as a whole, so it does not call its beginning JSON.
@@ -99,8 +98,7 @@ fn out_of_time(subject: &Subject<'_>, offset: u64) -> String {
     )
 }
 
-/// Returns the notices, a line each. Line numbers in them include these lines, and `first` lines
-/// before them.
+// Line numbers in the notices include these lines, and `first` lines before them.
 fn notice(
     subject: &Subject<'_>,
     values: &Values,

@@ -1,4 +1,5 @@
-//! `.preview`: the text that the message log holds in place of a long output.
+//! The short stand-ins: `.handle` for a host with the `tool_output` tool, `.preview` for the
+//! message log.
 
 use std::io::Write;
 
@@ -10,21 +11,21 @@ use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Limits, Subject};
 use ctxfs_core::redact::MaskCounts;
 
-/// Bytes in which text is told from binary. A preview of a long output is cheap, and the same
-/// before and after the analysis.
+// Bytes in which text is told from binary. A preview of a long output is cheap, and the same before
+// and after the analysis.
 const SNIFFED: usize = 64 << 10;
-/// Lines that follow the text: a blank one, and the path.
+// Lines that follow the text: a blank one, and the path.
 const LINES_AFTER: usize = 2;
-/// Bytes of the line that counts redacted secrets.
+// Bytes of the line that counts redacted secrets.
 const REDACTED_BYTES: usize = 256;
 
-/// Returns true if an output is longer than those that the message log holds themselves.
+/// Returns true if an output is longer than those that the message log keeps whole.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     subject.size() > subject.limits.message_threshold
 }
 
 /// Writes the first characters, a blank line and the path (`formats.md`, section 4). If secrets are
-/// masked in the first characters, a line after them tells so.
+/// masked in the first characters, a line after them tells the number.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let path = cut::line(&format!("[Full output: {}]", subject.place.file()));
     let start = subject.content.bytes(0, SNIFFED)?;
@@ -49,7 +50,6 @@ struct PreviewLimit {
     lines: usize,
 }
 
-/// Returns the first characters, and the line on secrets that are redacted in them.
 fn text(subject: &Subject<'_>, start: &[u8], limit: PreviewLimit) -> String {
     let chars = subject.limits.message_preview;
     let all = first(start, chars, limit);
@@ -67,8 +67,7 @@ fn text(subject: &Subject<'_>, start: &[u8], limit: PreviewLimit) -> String {
     }
 }
 
-/// Returns the first characters within the limits of a stand-in. Bytes that are not UTF-8 are shown
-/// as U+FFFD.
+// Within the limits of a stand-in. Bytes that are not UTF-8 are shown as U+FFFD.
 fn first(bytes: &[u8], chars: usize, limit: PreviewLimit) -> String {
     let mut text = String::new();
     let (mut lines, mut column) = (1, 0);

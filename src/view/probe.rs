@@ -1,6 +1,4 @@
-//! Names that programs look up by themselves in any directory they meet.
-
-/// Names that ripgrep, fd, git, npm, cargo, rustup, pyenv, editors and file managers look up.
+// ripgrep, fd, git, npm, cargo, rustup, pyenv, editors and file managers look these up.
 const NAMES: &[&[u8]] = &[
     b".git",
     b".gitignore",
@@ -21,8 +19,9 @@ const NAMES: &[&[u8]] = &[
     b"4913",
 ];
 
-/// Returns true if directories of queries do not have this name: an empty result under it would be
-/// taken for a configuration file.
+/// Returns true for a name that programs look up on their own in any directory. Directories of
+/// queries do not have such a name: an empty result under it would be taken for a configuration
+/// file.
 pub(super) fn is_probe(name: &[u8]) -> bool {
     NAMES.contains(&name)
         || is_swap(name)
@@ -31,7 +30,7 @@ pub(super) fn is_probe(name: &[u8]) -> bool {
         || is_temporary(name)
 }
 
-/// Recognizes `.x.swp` and the like: the swap files of vim and nano.
+// `.x.swp` and the like: the swap files of vim and nano.
 fn is_swap(name: &[u8]) -> bool {
     name.first() == Some(&b'.')
         && name.len() > 5
@@ -39,8 +38,7 @@ fn is_swap(name: &[u8]) -> bool {
         && name[name.len() - 1].is_ascii_lowercase()
 }
 
-/// Recognizes `x.<32 hexadecimal digits>.tmp`: a file that a file server writes before it renames
-/// it.
+// `x.<32 hexadecimal digits>.tmp`: a file that a file server writes before it renames it.
 fn is_temporary(name: &[u8]) -> bool {
     let stem = name.strip_suffix(b".tmp").unwrap_or_default();
     stem.len() > 33 && {

@@ -16,7 +16,7 @@ use crate::position::TextPosition;
 /// A search: options as in ripgrep, and a pattern of any bytes.
 ///
 /// Options come first, each followed by a space. The pattern begins with the first word that is not
-/// an option, so `-n` alone searches for `-n`; `--` or `-e` ends the options for a pattern that
+/// an option, so `-n` alone searches for `-n`; `--` or `-e` ends the options before a pattern that
 /// looks like one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Query {
@@ -25,7 +25,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Reads a name. Returns none if programs look it up by themselves.
+    /// Reads a name. Returns `None` for names that programs probe on their own.
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
         Self::parse_in(SearchScope::One, name)
     }
@@ -71,7 +71,7 @@ impl Query {
         Self { options: Options { resume: Some(mark), ..self.options.clone() }, ..self.clone() }
     }
 
-    /// Returns the same search with lines around each that matches.
+    /// Returns the same search with `lines` lines of context.
     pub(super) fn around(&self, lines: u64) -> Self {
         let options = Options { before: lines, after: lines, ..self.options.clone() };
         Self { options, ..self.clone() }
@@ -83,7 +83,6 @@ impl Query {
         Self { options: Options { max: Some(max), ..self.options.clone() }, ..self.clone() }
     }
 
-    /// Returns the name of this query.
     pub(super) fn name(&self) -> Vec<u8> {
         let mut name = self.options.to_string().into_bytes();
         if self.pattern.is_empty() || self.pattern.starts_with(b"-") {
@@ -104,7 +103,6 @@ impl fmt::Display for Query {
     }
 }
 
-/// Returns the name of a search for `pattern`: the part of its path after `X.grep/`.
 pub(super) fn name_of(pattern: &str) -> String {
     Query::of(pattern).to_string()
 }

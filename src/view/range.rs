@@ -1,4 +1,4 @@
-//! The names under `X.lines/`.
+//! The names under `X.lines/`, and positions in a text.
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -1,10 +1,8 @@
-//! The files that explain a tree to those that walk it.
-
 use crate::Derived;
 use crate::catalog::CATALOG;
 use ctxfs_core::model::Root;
 
-/// Returns the root's `README.md`, for an agent that lands there cold.
+/// Returns the root's `README.md`, for an agent that knows nothing of the tree yet.
 pub fn readme(root: &Root) -> String {
     let rows = CATALOG.iter().map(|derived| derived.view_type().readme);
     let views: Vec<&str> = rows.filter(|row| !row.is_empty()).collect();

@@ -1,4 +1,5 @@
-//! The ranges of an output that its `.summary`, `.head` and `.tail` read.
+//! The ranges of an output that its `.summary`, `.head` and `.tail` read, and facts about the whole
+//! output that make reading the rest unnecessary.
 
 use std::io;
 use std::ops::Range;
@@ -11,25 +12,25 @@ use ctxfs_core::materialize::{SNIFFED, is_binary};
 use ctxfs_core::model::{Content, Limits, LinesBefore, Subject};
 use ctxfs_core::redact::read_to_mask;
 
-/// Bytes that are read at either end: those of an excerpt, which are more than a view shows, and
-/// one that tells whether a line begins there.
+// Bytes that are read at either end: those of an excerpt, which are more than a view shows, and one
+// that tells whether a line begins there.
 const END: u64 = READ as u64 + 1;
 const _: () = assert!(READ > Limits::VIEW_BYTES && READ >= SNIFFED);
 
 /// The ranges of an output that its `.summary`, `.head` and `.tail` read. They may overlap.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StandInReads {
-    /// Its ends, whatever the limits are.
+    /// Both ends, whatever the limits are.
     pub ends: Vec<Range<u64>>,
-    /// All that was read when they were made.
+    /// All ranges that were read when the views were made.
     pub found: Vec<Range<u64>>,
-    /// The ends, with what is read around them if secrets are masked.
+    /// The ends, with the bytes around them that are read if secrets are masked.
     pub masked_ends: Vec<Range<u64>>,
-    /// All, with what is read around it if secrets are masked.
+    /// All ranges, with the bytes around them that are read if secrets are masked.
     pub masked: Vec<Range<u64>>,
 }
 
-/// Notes what is read.
+/// A content that records which ranges are read.
 struct Noted<'a> {
     content: &'a dyn Content,
     reads: Mutex<Vec<Range<u64>>>,
@@ -37,7 +38,7 @@ struct Noted<'a> {
 
 impl StandInReads {
     /// Makes the three views of `subject`, and returns what they read. With the shortcuts in its
-    /// analysis that is little; without them a summary of errors reads all to try searches.
+    /// analysis that is little; without them a summary of errors reads everything to try searches.
     pub fn of(subject: &Subject<'_>) -> io::Result<Self> {
         let length = subject.content.len();
         let noted = Noted { content: subject.content, reads: Mutex::default() };
@@ -60,7 +61,7 @@ impl StandInReads {
     }
 }
 
-/// Returns the ends. Of what begins as no text only the beginning is read.
+// Of an output that begins as no text only the beginning is read.
 fn ends(subject: &Subject<'_>) -> io::Result<Vec<Range<u64>>> {
     let length = subject.content.len();
     let beginning = 0..END.min(length);
@@ -71,7 +72,7 @@ fn ends(subject: &Subject<'_>) -> io::Result<Vec<Range<u64>>> {
     Ok(vec![beginning, length.saturating_sub(END)..length])
 }
 
-/// Returns the ranges in order, those that touch as one.
+// Ranges that touch are one.
 fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| range.start);

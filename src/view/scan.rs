@@ -1,23 +1,22 @@
-//! Finding lines in contents of any size, in bounded memory.
+//! Finding lines in contents of any size, in bounded memory, and the ends of characters and strings
+//! in bytes.
 
 use std::io;
 
 use ctxfs_core::model::{Content, Subject, place_before_line};
 
-/// Bytes read at once: enough for reading to cost more than the call.
+// Enough for reading to cost more than the call.
 const BLOCK: usize = 1 << 20;
-/// Bytes before an offset in which the start of its line is looked for.
+// Bytes before an offset in which the start of its line is looked for.
 const FARTHEST_BACK: u64 = 64 << 20;
-/// Most bytes in which lines are counted: seconds of work.
+// Bytes in which lines are counted: seconds of work.
 const MOST_COUNTED: u64 = 8 << 30;
 
-/// The result of looking for the start of a line.
+/// The result of looking for the start of a line: the offset of its first byte, that the content
+/// has fewer lines, or the offset at which time ran out.
 pub(super) enum LineStart {
-    /// The offset of its first byte.
     At(u64),
-    /// The content has fewer lines.
     Beyond,
-    /// Time ran out after this many bytes.
     OutOfTime(u64),
 }
 
@@ -46,8 +45,8 @@ pub(super) fn line_start(
     Ok(if offset < content.len() { LineStart::At(offset) } else { LineStart::Beyond })
 }
 
-/// Returns the number of lines, from the analysis if it is complete, else counted. Returns none if
-/// counting would take too long.
+/// Returns the number of lines, from the analysis if it is complete, else counted. Returns `None`
+/// if counting would take too long.
 pub(super) fn count_lines(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -55,7 +54,7 @@ pub(super) fn count_lines(
     count_lines_from(subject, NewlineCount::default(), expired)
 }
 
-/// Returns the number of lines like `count_lines`, but counts on from `counted`.
+/// Returns the number of lines like [`count_lines`], but counts on from `counted`.
 pub(super) fn count_lines_from(
     subject: &Subject<'_>,
     counted: NewlineCount,
@@ -96,14 +95,14 @@ pub(super) struct NewlineCount {
     pub(super) newlines: u64,
 }
 
-/// Returns the bytes of `block` up to and including its `count`th newline, which must exist.
+// The bytes up to and including the newline number `count`, which has to exist.
 fn after_newline(block: &[u8], count: u64) -> u64 {
     let nth = usize::try_from(count - 1).unwrap_or(usize::MAX);
     memchr::memchr_iter(b'\n', block).nth(nth).map_or(block.len(), |at| at + 1) as u64
 }
 
-/// Returns the start of the line that holds the byte before `offset`, which is in the last line of
-/// the subject, or none if it is very far away.
+/// Returns the start of the line that has the byte before `offset`, which is in the last line of
+/// the subject. Returns `None` if the start is very far away.
 pub(super) fn start_of_last(subject: &Subject<'_>, offset: u64) -> io::Result<Option<u64>> {
     let Some(start) = last_line(subject)?.filter(|start| *start <= offset) else {
         return start_before(subject.content, offset);
@@ -112,7 +111,7 @@ pub(super) fn start_of_last(subject: &Subject<'_>, offset: u64) -> io::Result<Op
     Ok((offset - start <= farthest).then_some(start))
 }
 
-/// Returns where the last line begins, if that is known.
+// The start of the last line, if that is known.
 fn last_line(subject: &Subject<'_>) -> io::Result<Option<u64>> {
     let analysis = subject.analysis;
     if analysis.bytes != subject.content.len() {
@@ -122,7 +121,7 @@ fn last_line(subject: &Subject<'_>) -> io::Result<Option<u64>> {
     Ok(noted.or_else(|| (analysis.lines == 1).then_some(0)))
 }
 
-/// Returns the start of the line that holds the byte before `offset`, or none if it is very far
+/// Returns the start of the line that has the byte before `offset`, or `None` if it is very far
 /// away.
 pub(super) fn start_before(content: &dyn Content, offset: u64) -> io::Result<Option<u64>> {
     let mut end = offset;

@@ -1,7 +1,7 @@
 //! `.shape`: the structure of JSON, one line for each path.
 //!
-//! It is read from the content and not kept by the analysis: records would grow by kilobytes for a
-//! view that few ask for, and the scanner reads a gigabyte in a second or two.
+//! The view reads the content, and the analysis keeps no shape: records would grow by kilobytes for
+//! a view that few ask for, and the scanner reads a gigabyte in a second or two.
 
 mod extremes;
 mod outline;
@@ -18,19 +18,17 @@ use ctxfs_core::model::{Limits, Subject};
 use outline::Outline;
 use print::PrintedShape;
 
-/// Bytes of a key, as spelled, that are known. A path through a longer one cannot be named.
+// Bytes of a key, as spelled, that are known. A path through a longer one cannot be named.
 const KEY_BYTES: usize = 256;
-/// Bytes of strings and numbers, as spelled, that are known.
+// Bytes of strings and numbers, as spelled, that are known.
 const SAMPLE_BYTES: usize = 128;
-/// Bytes read at once.
+// Bytes that are read at once.
 const BLOCK: usize = 256 << 10;
-/// Bytes kept free for notices, without the paths in them.
+// Kept free for notices, without the paths in them.
 const NOTICE_BYTES: usize = 600;
 
-/// Writes the shape.
-///
-/// Each line has a path in jq's syntax, the types of the values there, their number, and ranges and
-/// samples, separated by two spaces or more.
+/// Writes the shape. Each line has a path in jq's syntax, the types of the values there, their
+/// number, and ranges and samples, separated by two spaces or more.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -55,7 +53,7 @@ pub(super) fn render(
     Ok(Rendered { notice: Some(notice), whole })
 }
 
-/// Reads the content. If time runs out, returns the bytes that were read.
+// If time runs out, returns the bytes that were read.
 fn read_outline(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,

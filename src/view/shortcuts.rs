@@ -1,5 +1,3 @@
-//! The facts that spare others reading all of an output for its stand-ins.
-
 use std::io;
 use std::sync::LazyLock;
 
@@ -7,14 +5,15 @@ use crate::{scan, summary};
 use ctxfs_core::model::{Content as _, Shortcuts, Subject, TriedView};
 use ctxfs_core::redact::{Masked, PatternSet, SETS, SecretRules};
 
-/// A last line that is no longer is in what all stand-ins read.
+// A last line that is no longer is in the part that all stand-ins read.
 const NEAR: u64 = 16 << 10;
 
-/// Returns the shortcuts of `subject`, in which no secrets are masked. Reads all of one with
-/// errors, as a summary does to try searches.
+/// Returns the shortcuts of `subject`, in which no secrets are masked: facts that spare others
+/// reading all of an output for its stand-ins. Reads all of an output with errors, as a summary
+/// does to try searches.
 ///
-/// They hold where secrets are masked, too: what masks of all known secrets would change is left
-/// out.
+/// The shortcuts hold where secrets are masked, too: those that masks of all known secrets would
+/// change are left out.
 pub fn shortcuts(subject: &Subject<'_>) -> io::Result<Shortcuts> {
     let tried = summary::tried(subject)?;
     let tried = if tried.is_empty() { tried } else { agreed(subject, tried)? };
@@ -25,8 +24,8 @@ pub fn shortcuts(subject: &Subject<'_>) -> io::Result<Shortcuts> {
     Ok(Shortcuts { tried, last_line, places: Vec::new() })
 }
 
-/// Returns those of `tried` of which the same is true with secrets masked, and what is tried only
-/// then.
+/// Returns those of `tried` that are the same with secrets masked, and the views that are tried
+/// only then.
 fn agreed(subject: &Subject<'_>, mut tried: Vec<TriedView>) -> io::Result<Vec<TriedView>> {
     let length = usize::try_from(subject.content.len()).map_err(io::Error::other)?;
     let masked = Masked::new(subject.content, &RULES).bytes(0, length)?;
@@ -45,7 +44,7 @@ fn agreed(subject: &Subject<'_>, mut tried: Vec<TriedView>) -> io::Result<Vec<Tr
     Ok(tried)
 }
 
-/// All known secrets.
+// All known secrets.
 static RULES: LazyLock<SecretRules> = LazyLock::new(|| {
     let sets: Vec<&PatternSet> = SETS.iter().collect();
     SecretRules::new(&sets, &[]).expect("the sets of this program are valid")

@@ -1,4 +1,5 @@
 //! The text that goes to the model in place of an output: one analysis, four forms (`formats.md`).
+//! An output may itself be a stand-in that comes back; then it is left as it is.
 
 use std::io;
 
@@ -22,7 +23,7 @@ pub enum Form {
 /// The reader of a stand-in.
 #[derive(Clone, Copy)]
 pub struct Audience<'a> {
-    /// The tools that the model has. Empty if nobody declared them.
+    /// The tools that the model has. Empty if they are unknown.
     pub tools: &'a [String],
     /// Returns true if a reference, a handle or a path leads to a stored output.
     pub is_stored: &'a dyn Fn(&str) -> bool,
@@ -34,7 +35,7 @@ impl std::fmt::Debug for Audience<'_> {
     }
 }
 
-/// The answer to hand to the model.
+/// The text that the model gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StandIn {
     /// The output itself, byte for byte.
@@ -43,7 +44,7 @@ pub enum StandIn {
     Replaced(String),
 }
 
-/// Returns the answer that goes to the model in place of `subject`.
+/// Returns the text that goes to the model in place of `subject`.
 ///
 /// That is the output itself if it is within the limits of the form, asks to be left as it is, or
 /// is a stand-in already. An incomplete output never passes for a complete one, if the form can

@@ -1,5 +1,5 @@
-//! `.terms`: the most telling words of an artifact, for a reader who does not know what to search
-//! for.
+//! `.terms`: the most distinctive words of an artifact, for a reader who does not know what to
+//! search for. One pass counts the words, which are then ranked.
 
 mod counts;
 mod ranking;
@@ -13,7 +13,6 @@ use crate::{Query, RenderError, Rendered};
 use counts::{Term, WordCounts};
 use ctxfs_core::model::{Content, Json, Subject};
 
-/// Most terms that are shown.
 const TERMS: usize = 200;
 
 /// Writes the terms, a line each: its number of occurrences, the term, its first line.
@@ -42,7 +41,8 @@ pub(super) fn render(
     Ok(Rendered { notice, whole })
 }
 
-/// Returns the `count` most telling words of `content`. If `escaped`, it has escapes as in JSON.
+/// Returns the `count` most distinctive words of `content`. If `escaped`, it has escapes as in
+/// JSON.
 pub(super) fn telling(
     content: &dyn Content,
     escaped: bool,
@@ -54,7 +54,7 @@ pub(super) fn telling(
     Ok(terms.iter().map(|term| String::from_utf8_lossy(term.text).into_owned()).collect())
 }
 
-/// Describes the lines and the part of the content that they cover, and how to search for a term.
+// Describes the lines and the part of the content that they cover, and how to search for a term.
 fn notice(subject: &Subject<'_>, counts: &WordCounts, first: &Term<'_>, shown: usize) -> String {
     let length = subject.content.len();
     let words = match counts.words() {

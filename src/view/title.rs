@@ -1,4 +1,4 @@
-//! The name by which a person or a model knows an output: its command, or what its call was about.
+//! The name by which a person or a model knows an output: its command, or the subject of its call.
 
 use std::fmt;
 use std::path::Path;
@@ -9,36 +9,36 @@ use shlex::Shlex;
 use crate::clean;
 use ctxfs_core::model::Provenance;
 
-/// The most characters of a title.
+// The most characters of a title.
 const CHARS: usize = 100;
-/// The most bytes of arguments that are read for it.
+// Longer arguments are not read.
 const READ: usize = 1 << 20;
-/// The most commands in one another: a shell in a shell, or in the line of a host.
+// The most commands in one another: a shell in a shell, or in the line of a host.
 const DEPTH: usize = 4;
 
-/// The label of a command.
 const COMMAND: &str = "command";
-/// The arguments that have a command: a text, or a list of words.
+// Arguments that have a command: a text, or a list of words.
 const COMMANDS: [&str; 2] = [COMMAND, "cmd"];
-/// The arguments that tell what a call was about, the most telling first.
+// Arguments that tell the subject of a call, the best first.
 const SUBJECTS: [&str; 8] =
     ["pattern", "query", "url", "uri", "path", "file_path", "filePath", "absolute_path"];
-/// The programs that run the text after an option that ends in `c`.
+// Programs that run the text after an option that ends in `c`.
 const SHELLS: [&str; 5] = ["bash", "dash", "ksh", "sh", "zsh"];
 
-/// The title of an output, in one line that is safe to show, of at most 100 characters.
+/// The title of an output, in one line that is safe to show, of at most 100 characters. Printed as
+/// `cargo test --lib`, or `path src/main.rs`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Title {
-    /// The name of the argument; [`COMMAND`] for a command, whatever its argument is called.
+    // The name of the argument; `COMMAND_LABEL` for a command, whatever its argument is called.
     label: &'static str,
     text: String,
 }
 
 impl Title {
-    /// Returns the title of the output of a call. `None` if the arguments have no command and no
-    /// short text that tells what the call was about; the tool is all that is known then.
+    /// Returns the title of the output of a call. Returns `None` if the arguments have no command
+    /// and no short text that tells the subject of the call; then only the tool is known.
     ///
-    /// Secrets must be masked in `provenance`, as in whatever else is shown of it.
+    /// Secrets must be masked in `provenance`, as in everything else that is shown of it.
     pub fn of(provenance: &Provenance) -> Option<Self> {
         let args = provenance.args.as_deref().filter(|args| args.len() <= READ)?;
         let Value::Object(args) = serde_json::from_str(args).ok()? else { return None };
@@ -59,7 +59,6 @@ impl Title {
     }
 }
 
-/// Prints `cargo test --lib`, or `path src/main.rs`.
 impl fmt::Display for Title {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.label {
@@ -69,7 +68,7 @@ impl fmt::Display for Title {
     }
 }
 
-/// Returns the command in an argument, without the shell that runs it.
+// The command in an argument, without the shell that runs it.
 fn command(argument: &Value) -> Option<String> {
     let mut command = match argument {
         Value::String(text) => text.trim().to_owned(),
@@ -86,7 +85,7 @@ fn command(argument: &Value) -> Option<String> {
     Some(command).filter(|command| !command.trim().is_empty())
 }
 
-/// Returns the command that a command runs in a shell, or that a host has put into a line of its own.
+// The command that a command runs in a shell, or that a host has put into a line of its own.
 fn inner(command: &str) -> Option<String> {
     of_snapshot(command).or_else(|| {
         let first = command.split_whitespace().next()?;
@@ -97,15 +96,15 @@ fn inner(command: &str) -> Option<String> {
     })
 }
 
-/// Returns the command in a line of Claude Code:
-/// `source .../shell-snapshots/... && eval '<command>' < /dev/null && pwd -P >| ...`.
+// The command in a line of Claude Code: `source .../shell-snapshots/... && eval '<command>' <
+// /dev/null && pwd -P >| ...`
 fn of_snapshot(line: &str) -> Option<String> {
     let (before, after) = line.split_once("&& eval ")?;
     let is_host = before.starts_with("source ") && before.contains("/shell-snapshots/");
     is_host.then(|| Shlex::new(after).next()).flatten()
 }
 
-/// Returns the script in `bash -lc <script>`.
+// The script in `bash -lc <script>`.
 fn script<'a>(words: &[&'a str]) -> Option<&'a str> {
     let [shell, option, script, ..] = words else { return None };
     let runs_text = option.starts_with('-') && !option.starts_with("--") && option.ends_with('c');
@@ -117,12 +116,11 @@ fn is_shell(word: &str) -> bool {
     name.and_then(|name| name.to_str()).is_some_and(|name| SHELLS.contains(&name))
 }
 
-/// Returns words as a shell takes them.
 fn joined(words: &[&str]) -> String {
     shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "))
 }
 
-/// Returns a text in one line, cut if it has too many characters.
+// In one line, cut if it has too many characters.
 fn cut(text: &str) -> String {
     const MARK: &str = "...";
     let text = text.trim();

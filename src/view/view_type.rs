@@ -1,51 +1,44 @@
-//! The type of a view: the facts that hold for every artifact, and the macro that reads a table of
-//! them.
-
-/// A row of the catalog: the facts about one view.
+/// A row of the catalog: the facts about one view that hold for every artifact.
 #[expect(clippy::struct_excessive_bools, reason = "each is a question that some caller asks")]
 pub(super) struct ViewType {
-    /// The end of its file's name, or of its directory's: `.summary`, `.grep`.
+    // The end of the name of its file or directory: `.summary`, `.grep`.
     pub(super) suffix: &'static str,
-    /// True if directories list it beside every artifact. The others are found by name only.
+    // Directories list it beside every artifact. The others are found by name only.
     pub(super) is_listed: bool,
-    /// True if it tells facts about the whole content, which has to be analysed first.
-    ///
-    /// The analysis and the record belong to a generation, so the text is kept for that generation
-    /// alone. Other views read only the bytes that they show. Their texts may be kept on disk,
-    /// under a key that identifies the bytes.
+    // It tells facts about the whole content, which has to be analysed first. The analysis and the
+    // record belong to a generation, so the text is kept for that generation alone. Other views
+    // read only the bytes that they show, so their texts may be kept on disk, under a key that
+    // identifies the bytes.
     pub(super) needs_analysis: bool,
-    /// The part of the artifact's bytes that it prints.
     pub(super) shows: Shows,
-    /// The work that rendering takes.
     pub(super) cost: RenderCost,
-    /// True if it counts masked secrets in its own form, because its first line is not free for a
-    /// notice.
+    // It counts masked secrets in its own form, because its first line is not free for a notice.
     pub(super) counts_masks: bool,
-    /// True if it is made to be given to a model in place of the artifact.
+    // It is made to be given to a model in place of the artifact.
     pub(super) is_stand_in: bool,
-    /// True if the text that it prints has views in turn: those with `is_of_views`.
+    // The text that it prints has views in turn: those with `is_of_views`.
     pub(super) has_views: bool,
-    /// True if it is also a view of the texts that other views print.
+    // It is also a view of the texts that other views print.
     pub(super) is_of_views: bool,
-    /// True if its beginning may be shown while the rest is being computed.
+    // Its beginning may be shown while the rest is being computed.
     pub(super) shows_beginning: bool,
-    /// Its rows in the table of the root's `README.md`. `{prefix}` is the root of the tree.
+    // The rows in the table of the root's `README.md`. `{prefix}` is the root of the tree.
     pub(super) readme: &'static str,
 }
 
 /// The part of an artifact's bytes that a view prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shows {
-    /// None as they are: it describes them, in text that is valid for any content.
+    // None as they are: it describes them, in text that is valid for any content.
     Facts,
-    /// A few lines, held back until they are known to have no NUL byte: the analysis may have seen
-    /// less than these lines.
+    // A few lines, held back until they are known to have no NUL byte: the analysis may have seen
+    // less than these lines.
     Lines,
-    /// Text of any length, which the view itself keeps free of NUL bytes.
+    // Text of any length, which the view itself keeps free of NUL bytes.
     Text,
 }
 
-/// The work that rendering a view takes.
+/// The kind of work that rendering a view takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenderCost {
     /// A few small reads, however long the content is.
@@ -86,7 +79,7 @@ impl ViewType {
     }
 }
 
-/// Makes [`View`](super::View) and [`ViewDir`](super::ViewDir) from a table of views.
+/// Makes [`View`] and [`ViewDir`] from a table of views.
 ///
 /// A row is `Variant = facts, render;` for a view that is a file, or `Variant(argument: Type) in
 /// Directory = facts, render;` for the files of a directory. Their names are parsed by
@@ -98,7 +91,7 @@ macro_rules! views {
         $variant:ident $(($argument:ident: $type:ty) in $(#[$dir_doc:meta])* $dir:ident)? =
             $facts:expr, $render:expr;
     )*) => {
-        /// One computed file.
+        /// A computed file. Printed as the end of its path: `.summary`, `.grep/-i timeout`.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         pub enum View {
             $($(#[$doc])* $variant $(($type))?,)*
@@ -115,14 +108,13 @@ macro_rules! views {
             &[$(views!(@derived $variant $($dir)?),)*];
 
         impl View {
-            /// Returns its row of the catalog.
             pub(super) fn view_type(&self) -> &'static ViewType {
                 match self {
                     $(Self::$variant { .. } => { const { &$facts } })*
                 }
             }
 
-            /// Writes its text without looking at the content first.
+            /// Writes the text without looking at the content first.
             pub(super) fn write(
                 &self,
                 subject: &Subject<'_>,
@@ -144,17 +136,17 @@ macro_rules! views {
         }
 
         impl ViewDir {
-            /// All of them.
+            /// All directories, in the order of the catalog.
             pub const ALL: &[Self] = &[$($(Self::$dir,)?)*];
 
-            /// Returns its row of the catalog.
             pub(super) fn view_type(self) -> &'static ViewType {
                 match self {
                     $($(Self::$dir => { const { &$facts } })?)*
                 }
             }
 
-            /// Returns the view of this name in the directory, or none if the name does not parse.
+            /// Returns the view of this name in the directory, or `None` if the name does not
+            /// parse.
             pub fn view(self, name: &std::ffi::OsStr) -> Option<View> {
                 match self {
                     $($(Self::$dir => <$type>::parse(name).map(View::$variant),)?)*
@@ -162,7 +154,6 @@ macro_rules! views {
             }
         }
 
-        /// Prints the end of the view's path: `.summary`, `.grep/-i timeout`.
         impl std::fmt::Display for View {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.view_type().suffix)?;

@@ -1,4 +1,4 @@
-//! `.wrap`: the whole, with long lines folded.
+//! `.wrap`: the whole artifact, with long lines folded.
 
 use std::io;
 use std::io::{BufWriter, Write};
@@ -8,15 +8,15 @@ use crate::position::TextPosition;
 use crate::{RenderError, Rendered, scan};
 use ctxfs_core::model::Subject;
 
-/// Most characters of a line that is shown as it is, and of a piece of a longer one.
+// Characters of a line that is shown as it is, and of a piece of a longer one.
 const WIDTH: usize = 400;
-/// Characters before the end of a piece in which a good place to fold is looked for.
+// Characters before the end of a piece in which a good place to fold is looked for.
 const SLACK: usize = 100;
-/// Bytes that suffice to tell whether a line is long, and where it folds.
+// Bytes that suffice to tell whether a line is long, and where it folds.
 const ENOUGH: usize = 4 * WIDTH + 4;
-/// Bytes read at once.
+// Bytes that are read at once.
 const BLOCK: usize = 256 << 10;
-/// Bytes gathered before they are written.
+// Bytes that are gathered before they are written.
 const GATHERED: usize = 64 << 10;
 
 /// Writes all lines, those of more than 400 characters in pieces.
@@ -63,12 +63,10 @@ fn folded(at: TextPosition) -> String {
     )
 }
 
-/// Writes lines in pieces.
+/// Writes lines in pieces. `at` is the place of the next byte, `first` that of the first fold.
 struct LineFolder<'a> {
     out: BufWriter<&'a mut dyn Write>,
-    /// The place of the next byte.
     at: TextPosition,
-    /// The first fold.
     first: Option<TextPosition>,
 }
 

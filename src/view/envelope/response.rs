@@ -1,4 +1,4 @@
-//! Outputs that are responses of the common protocol themselves.
+//! Outputs that are themselves responses of the common protocol.
 
 use std::io;
 use std::ops::Range;
@@ -10,22 +10,19 @@ use crate::members::{MemberRanges, members};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Content, Json, Subject};
 
-/// Most bytes of `stats`, `context` or `error` that are carried over. A larger one is named
-/// instead.
+// A larger `stats`, `context` or `error` is named in the text of the envelope instead.
 const CARRIED_BYTES: u64 = 16 << 10;
-/// Most bytes of a word with its quotes, with every character escaped.
+// Fits `partial` with its quotes and every character escaped as `\uXXXX`, and some white space.
 const WORD_BYTES: u64 = 128;
-/// Bytes read at once.
 const BLOCK: usize = 256 << 10;
 
-/// The members of a response. `data` and `text` are replaced, the last three carried over.
+// `data` and `text` are replaced by the envelope; the last three are carried over.
 const NAMES: [&str; 6] = ["status", "data", "text", "stats", "context", "error"];
 const STATUS: usize = 0;
 const STATS: usize = 3;
 const CONTEXT: usize = 4;
 const ERROR: usize = 5;
 
-/// The status of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ResponseStatus {
@@ -35,22 +32,21 @@ pub(super) enum ResponseStatus {
 }
 
 /// The members of a response that its envelope keeps.
+///
+/// `left_out` names the members that are too large or unreadable to carry over, with their sizes in
+/// bytes. `skip` is true if the response asks to be left as it is (`context.truncation_skip`).
 pub(super) struct Response {
     pub(super) status: ResponseStatus,
     pub(super) stats: Option<Box<RawValue>>,
     pub(super) context: Option<Box<RawValue>>,
     pub(super) error: Option<Box<RawValue>>,
-    /// Those of the three that are not carried over, with their sizes in bytes.
     pub(super) left_out: Vec<(&'static str, u64)>,
-    /// True if `context.truncation_skip` is true.
     pub(super) skip: bool,
 }
 
-/// The result of reading an output as a response.
 pub(super) enum Recognized {
     Response(Response),
     Other,
-    /// Time ran out before that was known.
     OutOfTime,
 }
 
@@ -83,8 +79,8 @@ pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Res
     Ok(Recognized::Response(Response { status, stats, context, error, left_out, skip }))
 }
 
-/// Returns true if the content as it is shown is JSON: a mask may replace more than a part of a
-/// string. Returns none if time ran out.
+/// Returns true if the content is JSON as it is shown. A mask may replace more than a part of a
+/// string, so masked content is parsed again. Returns `None` if time ran out.
 fn is_json(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Option<bool>> {
     let is_document = |json: &Json| matches!(json, Json::Document { .. });
     if subject.redacts.is_none() || !is_document(&subject.analysis.json) {
@@ -110,7 +106,6 @@ fn word(content: &dyn Content, range: Option<&Range<u64>>) -> io::Result<Option<
     Ok(serde_json::from_slice(&bytes(content, range)?).ok())
 }
 
-/// Returns true if a response asks to be left as it is, or none if time ran out.
 fn skips(
     content: &dyn Content,
     context: Option<Range<u64>>,
@@ -127,8 +122,8 @@ fn skips(
     Ok(Some(bytes(content, range)?.trim_ascii() == b"true"))
 }
 
-/// Returns the value in `range` as it is spelled, unless it is too large or unreadable for some
-/// parsers: nested too deeply, a number out of range, half of a surrogate pair.
+/// Returns the value in `range` as it is spelled, unless it is too large, or some parsers cannot
+/// read it: it is nested too deeply, has a number out of range or half of a surrogate pair.
 fn carried(
     content: &dyn Content,
     index: usize,
@@ -149,7 +144,7 @@ fn carried(
     Ok(value)
 }
 
-/// Returns true if it can be parsed one level further down as well.
+// The envelope nests the value deeper than the response does.
 fn is_readable(value: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(&format!("[[{value}]]")).is_ok()
 }

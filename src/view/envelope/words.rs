@@ -1,17 +1,11 @@
-//! The `text` of an envelope: what is shown, where the whole is, how to go on.
-
 use crate::envelope::preview::EnvelopePreview;
 use crate::envelope::response::{Response, ResponseStatus};
 use crate::number::{counted, portion};
 use crate::summary::ended;
 use ctxfs_core::model::Subject;
 
-/// The tool that starts a subagent.
 const SUBAGENT: &str = "Task";
 
-/// Returns the sentences, the most important first.
-///
-/// `tools` are the tools that the reader has; if none are declared, they are unknown.
 pub(super) fn text(
     subject: &Subject<'_>,
     response: Option<&Response>,

@@ -1,25 +1,18 @@
-//! Whole lines around an error, read from the content.
-
 use std::io;
 
 use ctxfs_core::model::Content;
 
-/// Bytes read on either side of the beginning of the line.
 const BYTES: usize = 32 << 10;
 
-/// A line of the content and its neighbours. Lines that were not read to their ends are left out,
-/// but for the line itself.
+/// A line of the content and its neighbours, without the last newline. Lines that were not read to
+/// their ends are left out, except for the line itself; `ends` tells whether that one was.
 pub(super) struct Around {
-    /// The lines above, without the last newline. None if there are none.
     pub(super) above: Option<Vec<u8>>,
-    /// The line and those below it, without the last newline.
     pub(super) below: Vec<u8>,
-    /// True if the line was read to its end.
     pub(super) ends: bool,
 }
 
 impl Around {
-    /// Reads the lines around the one that begins at `offset`.
     pub(super) fn read(content: &dyn Content, offset: u64) -> io::Result<Self> {
         let start = offset.saturating_sub(BYTES as u64);
         let length = usize::try_from(offset - start).unwrap_or(BYTES);
@@ -34,7 +27,6 @@ impl Around {
     }
 }
 
-/// Returns the whole lines of `bytes`, of which the first one is `cut`.
 fn whole_above(bytes: &[u8], cut: bool) -> Option<Vec<u8>> {
     let bytes = bytes.strip_suffix(b"\n")?;
     let from = if cut { memchr::memchr(b'\n', bytes)? + 1 } else { 0 };

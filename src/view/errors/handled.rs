@@ -1,16 +1,14 @@
-//! Errors that something dealt with: logged as a remark, ignored, tried again, caught.
+//! Errors of which a reader need not care: a program logged, ignored, retried or caught them, or a
+//! test that passed printed them.
 
 use crate::errors::surroundings::Surroundings;
 use ctxfs_core::materialize::Pattern;
 
-/// Lines between a panic and the heading of the test that it is of.
 const PANIC_LINES: usize = 400;
-/// Lines between the message of a compiler and the check of `configure` that wanted it.
 const CHECK_LINES: usize = 60;
-/// Lines between the answer to a request and the request.
 const REQUEST_LINES: usize = 40;
 
-/// Returns true for an error that something dealt with.
+/// Returns true for an error that was handled, or that comes from a test that passed.
 pub(super) fn is_handled(lines: &Surroundings) -> bool {
     entry_above(lines).is_some_and(|entry| REMARK.is_match(entry) || HANDLED.is_match(entry))
         || is_ignored_task(lines)
@@ -21,12 +19,10 @@ pub(super) fn is_handled(lines: &Surroundings) -> bool {
         || is_of_check(lines)
 }
 
-/// Returns true for an exception that a program has logged.
 pub(super) fn is_logged(lines: &Surroundings) -> bool {
     entry_above(lines).is_some_and(|entry| ENTRY.is_match(entry) || is_level(entry))
 }
 
-/// Returns true for a line that begins as the entries of a log do: with a time.
 pub(super) fn is_entry(line: &str) -> bool {
     ENTRY.is_match(line)
 }
@@ -35,7 +31,7 @@ fn is_level(entry: &str) -> bool {
     LEVEL.is_match(entry) && !entry.contains("Time elapsed")
 }
 
-/// Returns the line above the stack trace of an exception.
+/// Returns the log line above the stack trace that the line belongs to.
 fn entry_above(lines: &Surroundings) -> Option<&str> {
     let is_trace = |line: &str| TRACE.is_match(line);
     let has_frames = lines.above().next().is_some_and(is_trace)
@@ -44,7 +40,8 @@ fn entry_above(lines: &Surroundings) -> Option<&str> {
     entry.filter(|_| has_frames && is_trace(lines.own()))
 }
 
-/// A failed task of Ansible that is ignored, or rescued: then its host has further tasks.
+/// Recognizes a failed task of Ansible that is ignored, or rescued: then its host has further
+/// tasks.
 fn is_ignored_task(lines: &Surroundings) -> bool {
     let Some(host) = TASK.group(lines.own(), 1) else { return false };
     let is_heading = |line: &&str| TASKS.is_match(line);
@@ -54,18 +51,17 @@ fn is_ignored_task(lines: &Surroundings) -> bool {
         || of_play.any(|line| RESULT.group(line, 1) == Some(host))
 }
 
-/// An error after which the next line tells that it is tried again.
 fn is_tried_again(lines: &Surroundings) -> bool {
     let next = lines.below().find(|line| !TRACE.is_match(line) && !line.is_empty());
     !is_entry(lines.own()) && next.is_some_and(|line| RETRY.is_match(line))
 }
 
-/// A line that a test wrote to the console, as Jest prints it.
 fn is_on_console(lines: &Surroundings) -> bool {
     lines.above().take(2).find(|line| !line.is_empty()).is_some_and(|line| CONSOLE.is_match(line))
 }
 
-/// A panic in a test that panicked again after it: it was caught.
+/// Recognizes a panic in a test that panicked again later in the same thread, so that the first was
+/// caught.
 fn is_caught_panic(lines: &Surroundings) -> bool {
     let mut near = std::iter::once(lines.own()).chain(lines.above().take(3));
     let thread = near.find_map(|line| PANICKED.group(line, 1));
@@ -76,7 +72,7 @@ fn is_caught_panic(lines: &Surroundings) -> bool {
         && !of_test().any(|line| TWICE.is_match(line))
 }
 
-/// An answer of a server that failed, to a request that curl repeated with success.
+/// Recognizes the failed response to a request that curl repeated successfully.
 fn is_answered_later(lines: &Surroundings) -> bool {
     let failed = ANSWER.group(lines.own(), 1) == Some("5");
     let mut above = lines.above().take(REQUEST_LINES).filter(|_| failed);
@@ -90,25 +86,23 @@ fn is_answered_later(lines: &Surroundings) -> bool {
     false
 }
 
-/// The message of a compiler to a check of `configure`, in its log.
 fn is_of_check(lines: &Surroundings) -> bool {
     let is_check = |line: &str| CHECK.is_match(line);
     !lines.own().starts_with("configure:") && lines.above().take(CHECK_LINES).any(is_check)
 }
 
-/// The beginning of an entry of a log: its time.
+// The time at the beginning of a log line.
 static ENTRY: Pattern = Pattern::new(
     r"^\W{0,3}(\d{4}[-/]\d\d[-/]\d\d[ T]|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:|\d+:[A-Z] \d\d )",
 );
-/// The level of an entry without a time.
+// The level of a log line without a time.
 static LEVEL: Pattern = Pattern::with("R", r"^(.* )?\[?(ERROR|CRITICAL|SEVERE)[:\] ]");
-/// A line of a stack trace: a heading, a frame, a cause.
 static TRACE: Pattern = Pattern::new(
     r"^\s+at |^\s+\.\.\. \d+ more|^\s*Caused by: |^\s+File |^\s{4}|^\s*\+ Exception Group |^\s*\+-|^Traceback |^\s*\[cause\]: |^\s+[\w']+: \S|^([a-zA-Z_]\w*\.)*([A-Z]\w*)?(Error|Exception|ExceptionGroup)\b",
 );
 static FRAME: Pattern = Pattern::new(r"^\s+(at|File) ");
 static REMARK: Pattern = Pattern::new(r"^.{0,60}?\b(WARN|WARNING|DEBUG|TRACE)\b|^W\d{4} \d\d:");
-/// Words for an error that does no harm.
+// Words of a log line about an error that does no harm.
 static HANDLED: Pattern = Pattern::new(
     r"\b([Rr]etrying|[Rr]econnecting|[Ii]gnored|[Ii]gnoring|[Ss]kipped|[Ss]kipping|is optional)\b",
 );
@@ -121,7 +115,7 @@ static RETRY: Pattern =
 static CONSOLE: Pattern = Pattern::with("console.", r"^\s*console\.(error|warn|log|info|debug)$");
 static PANICKED: Pattern = Pattern::with("panicked", r"^thread '(.+?)' (?:\(\d+\) )?panicked at ");
 static STDOUT: Pattern = Pattern::with(" stdout ---", r"^---- (.+) stdout ----$");
-/// A panic while another one unwinds, of which the first is the cause.
+// A panic while another one unwinds: the first one was not caught.
 static TWICE: Pattern = Pattern::with("panic", r"while processing panic|in a destructor during");
 static ANSWER: Pattern = Pattern::with("< HTTP/", r"^< HTTP/[\d.]+ (\d)\d\d\b");
 static REQUEST: Pattern = Pattern::with(" HTTP/", r"^> [A-Z]+ \S+ HTTP/");

@@ -1,25 +1,24 @@
-//! The errors of JSON: records that tell of one, with what they say and what they are about.
+//! The errors of JSON: of documents and reports, by the fields of their records, and of single
+//! lines that are objects, as logs, linters and `go test -json` print them.
 
 use std::io;
 
 use ctxfs_core::materialize::json::{CERTAIN, Events, FieldRole, Scalar, Scanner, role};
 use ctxfs_core::model::{Content, ErrorLine, ErrorRank, Json, Subject, TroubleRecord};
 
-/// Bytes of a record that are read.
 const RECORD: usize = 32 << 10;
-/// Bytes of a string that are read.
 const TEXT: usize = 400;
-/// Levels of a record with fields that are read.
 const LEVELS: usize = 6;
-/// Fields that are gathered.
 const FIELDS: usize = 64;
-/// Bytes of the longest escape sequence, a pair of surrogates.
+// The longest escape sequence, a surrogate pair.
 const ESCAPE: usize = 12;
-/// Lines of a message that are shown.
 const LINES: usize = 3;
 
-/// Returns the errors of JSON, most telling first. None if its lines are to be judged as those of a
-/// log: only reports of problems in files, as linters write them, tell more by their fields.
+/// Returns the errors of JSON, most informative first.
+///
+/// Returns `None` if the content is not JSON, or if its lines are to be judged like those of a log.
+/// Of JSON Lines only reports of problems in files, as linters write them, are better judged by
+/// their fields.
 pub(super) fn records(subject: &Subject<'_>) -> io::Result<Option<Vec<ErrorRecord>>> {
     let is_document = match subject.analysis.json {
         Json::Document { .. } => true,
@@ -35,13 +34,12 @@ pub(super) fn records(subject: &Subject<'_>) -> io::Result<Option<Vec<ErrorRecor
     Ok((is_document || is_report).then_some(found))
 }
 
-/// A record with an error.
+/// An error in a record of JSON. `owner` is the file, test or object that it is about; `has_line`
+/// tells whether it has a line number.
 pub(super) struct ErrorRecord {
     pub(super) at: ErrorLine,
     pub(super) message: String,
-    /// The file, test or object that it is about.
     pub(super) owner: Option<String>,
-    /// True if the owner has a line.
     has_line: bool,
 }
 
@@ -63,11 +61,11 @@ fn read(content: &dyn Content, at: &TroubleRecord) -> io::Result<Option<ErrorRec
     Ok(Some(ErrorRecord { at, message: kind + &lines.join(" | "), owner, has_line }))
 }
 
-/// A field of a record that has a role.
+/// A field that has a role in an error record. The smallest `weight` wins: messages of items come
+/// last, then ends of ranges, then fields whose names are ambiguous; then the number of levels and
+/// the order of names decide.
 struct Told {
     role: FieldRole,
-    /// Smaller for what tells more: true for a message of an item, for the end of a range, for what
-    /// may tell something else; levels, order.
     weight: (bool, bool, bool, usize, usize),
     text: String,
 }
@@ -77,7 +75,7 @@ fn best(fields: &[Told], role: FieldRole) -> Option<&str> {
     told.min_by_key(|told| told.weight).map(|told| told.text.as_str())
 }
 
-/// Reads the beginning of the object at `offset`.
+/// Reads the fields of the object at `offset`, as far as its first `RECORD_BYTES` bytes go.
 fn fields(content: &dyn Content, offset: u64) -> io::Result<Vec<Told>> {
     let bytes = content.bytes(offset, RECORD)?;
     let mut reader = FieldReader::default();
@@ -85,7 +83,7 @@ fn fields(content: &dyn Content, offset: u64) -> io::Result<Vec<Told>> {
     Ok(reader.fields)
 }
 
-/// Gathers the fields of an object and of the objects in it. Of an array it takes the first item.
+/// Gathers the fields of an object and of the objects in it. Reads only the first item of an array.
 #[derive(Default)]
 struct FieldReader {
     fields: Vec<Told>,
@@ -93,14 +91,13 @@ struct FieldReader {
     key: Vec<u8>,
 }
 
-/// An object or array that has not ended.
+/// An object or array that has not ended. Its fields are not gathered if it `is_skipped`; `is_end`
+/// marks the description of the end of a range.
 #[derive(Clone, Copy)]
 struct OpenValue {
     is_array: bool,
     items: usize,
-    /// True if its fields are not gathered.
     is_passed: bool,
-    /// True if it describes the end of a range.
     is_end: bool,
 }
 
@@ -174,7 +171,8 @@ impl Events for FieldReader {
     }
 }
 
-/// Returns the text of a string as written, of which the end may be missing.
+/// Decodes a string as written, of which the end may be missing: drops an escape sequence that is
+/// cut.
 fn unescaped(written: &[u8]) -> String {
     let whole = String::from_utf8_lossy(written);
     let whole = whole.trim_end_matches(char::REPLACEMENT_CHARACTER);

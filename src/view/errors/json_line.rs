@@ -1,20 +1,14 @@
-//! Lines that are JSON objects: the records of a log, the findings of a linter, the events of
-//! `go test -json`.
-//!
-//! Their fields are looked up by name, so that a line that is cut has those before the cut.
-
 use memchr::memmem;
 
-/// Fields that tell in one sentence what happened, and fields with the error itself.
+// Fields with a sentence about the event, and fields with the error itself.
 const MESSAGES: [&str; 4] = ["message", "msg", "event", "text"];
 const ERRORS: [&str; 6] = ["error", "err", "exception", "errorMessage", "error_message", "reason"];
-/// Fields with the file and the line that a message is about.
 const FILES: [&str; 4] = ["file", "path", "filename", "filePath"];
 const ROWS: [&str; 3] = ["line", "row", "lineno"];
-/// Fields with the name of a test.
 const TESTS: [&str; 2] = ["Test", "test"];
 
-/// Returns what an object says, if it has a field for that.
+/// Returns the message of a line that is an object. Looks fields up by name, so that a line that is
+/// cut still has those before the cut.
 pub(super) fn message(line: &str) -> Option<String> {
     let line = object(line)?;
     if let Some(printed) = text(line, &["Output"]) {
@@ -26,7 +20,7 @@ pub(super) fn message(line: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(": "))
 }
 
-/// Returns the place or test that an object names.
+/// Returns the test of a line that is an object, or else its file and line number.
 pub(super) fn owner(line: &str) -> Option<String> {
     let line = object(line)?;
     let test = text(line, &TESTS);
@@ -42,7 +36,6 @@ fn object(line: &str) -> Option<&str> {
     Some(line.trim()).filter(|line| line.starts_with("{\""))
 }
 
-/// Returns the first of the fields `names` that is a text and not empty.
 fn text(line: &str, names: &[&str]) -> Option<String> {
     let values = names.iter().filter_map(|name| value(line, name));
     values.filter_map(string).find(|text| !text.trim().is_empty())
@@ -54,14 +47,13 @@ fn number<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     Some(&value[..end]).filter(|digits| !digits.is_empty())
 }
 
-/// Returns the line from the value of a field on.
+// Returns the rest of the line from the value of a field on.
 fn value<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     let key = format!("\"{name}\"");
     let after = |at: usize| line[at + key.len()..].trim_start().strip_prefix(':');
     memmem::find_iter(line.as_bytes(), key.as_bytes()).find_map(after).map(str::trim_start)
 }
 
-/// Returns the string that `value` begins with.
 fn string(value: &str) -> Option<String> {
     let text = value.strip_prefix('"')?;
     let mut escaped = false;

@@ -1,5 +1,3 @@
-//! An error in one line.
-
 use bstr::ByteSlice as _;
 
 use crate::clean::clean;
@@ -7,13 +5,12 @@ use crate::errors::Finding;
 use crate::errors::nearby::NearbyLine;
 use crate::number::grouped;
 
-/// Most bytes of the line, and most characters of what the error says.
 const BYTES: usize = 480;
 const CHARS: usize = 240;
-/// Marks text that was left out.
 const CUT: &str = "...";
 
-/// Returns `117: 93:16 error 'document' is not defined (x 3)  [lint/html.js]`.
+/// Returns an error in one line: `117: 93:16 error 'document' is not defined (x 3)
+/// [lint/html.js]`.
 pub(crate) fn error_line(finding: &Finding) -> String {
     let owner = finding.owner.as_deref().map(|owner| format!("  [{owner}]")).unwrap_or_default();
     let times = match finding.at.times {
@@ -28,8 +25,8 @@ pub(crate) fn error_line(finding: &Finding) -> String {
     format!("{number}{}{cut}{times}{owner}", message.text)
 }
 
-/// Returns the facts on an error that `lines`, among which it is shown, do not tell: `in
-/// lint/html.js, x 3`.
+/// Returns the facts that `lines`, among which an error is shown, do not tell: `in lint/html.js, x
+/// 3`.
 pub(super) fn heading(finding: &Finding, lines: &[NearbyLine]) -> Option<String> {
     let told = |owner: &&str| lines.iter().any(|line| line.text.contains_str(owner));
     let owner = finding.owner.as_deref().filter(|owner| !told(owner));

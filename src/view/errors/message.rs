@@ -6,21 +6,18 @@ use crate::errors::json_line;
 use crate::errors::surroundings::Surroundings;
 use ctxfs_core::materialize::{Pattern, is_comparison, is_side};
 
-/// Most lines that complete an error line.
 const DETAILS: usize = 3;
-/// Lines after a failed comparison in which its sides are looked for.
+// The two sides of a failed comparison are among these lines.
 const SIDES_LINES: usize = 8;
-/// Lines of the report of a command that failed.
 const REPORT_LINES: usize = 60;
-/// Bytes of a long line before the word that tells of an error.
 const BEFORE: usize = 120;
-/// The length from which on only a part of a line is shown.
+// Of a line longer than this, only the part from the telling word on is shown, with some bytes
+// before.
 const LONG: usize = 240;
-/// Stands between the lines of a message.
 const JOINT: &str = " | ";
 
-/// Returns the text of an error line in one line, with its details: the message below `panicked
-/// at`, the two sides of a comparison, the reason below a line that ends with a colon.
+/// Returns an error line and its details in one line: the message below `panicked at`, the two
+/// sides of a comparison, the reason below a line that ends with a colon.
 pub(crate) fn message(lines: &Surroundings) -> String {
     if let Some(message) = json_line::message(lines.whole()) {
         return message;
@@ -31,7 +28,6 @@ pub(crate) fn message(lines: &Surroundings) -> String {
     all.collect::<Vec<&str>>().join(JOINT)
 }
 
-/// Returns the line of a failed task of Ansible with its message alone.
 fn of_task(line: &str) -> Cow<'_, str> {
     match (TASK.group(line, 1), TASK.group(line, 2)) {
         (Some(task), Some(message)) => Cow::Owned(format!("{task} {message}")),
@@ -39,7 +35,6 @@ fn of_task(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the part of a long line that tells of the error.
 fn telling(line: &str) -> &str {
     let word = TELLING.start(line).unwrap_or(0);
     if line.len() <= LONG || word <= LONG / 2 {
@@ -67,7 +62,7 @@ fn details(lines: &Surroundings) -> Vec<&str> {
     details
 }
 
-/// Returns the last line that a command printed, of the report of terraform that it failed.
+/// Returns the last line that a command printed, from terraform's report that the command failed.
 fn output_of_command(lines: &Surroundings) -> Option<&str> {
     if !PROVISIONER.is_match(lines.own()) {
         return None;
@@ -87,10 +82,10 @@ static TASK: Pattern =
 static TELLING: Pattern = Pattern::new(
     r#"[Ee]rror\b|ERROR|[Ee]xception|[Ff]ail|FAIL|[Tt]imed? ?out|status"?[:=] ?"?5\d\d|[Cc]annot|refused|denied|panic"#,
 );
-/// A line that only announces what the next one says.
+// A line that only announces the next one.
 static ANNOUNCES: Pattern =
     Pattern::new(r"([^\d\s]|panicked at \S+):( [|>]-?)?\s*$|^ERROR in \S+( \d\S*)?$");
-/// A line that gives the reason for what the line above says.
+// A line with the reason for the line above.
 static REASON: Pattern =
     Pattern::new(r"^\s+([^\w\s]+ )?([Cc]aused? ?by|[Cc]ause|[Rr]eason|[Bb]ecause)\b");
 static PROVISIONER: Pattern = Pattern::with("provisioner error", r"^Error: \S+ provisioner error$");

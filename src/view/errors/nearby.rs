@@ -1,4 +1,4 @@
-//! The lines to show with an error.
+//! The lines around an error, as bytes to show and as text to judge by.
 
 use std::io;
 
@@ -6,29 +6,25 @@ use crate::errors::around::Around;
 use crate::errors::trace;
 use ctxfs_core::model::{Content, ErrorLine};
 
-/// Lines shown before an error, and after it if no more belong to it.
 const CONTEXT: usize = 3;
-/// Most lines that are shown after an error.
 const LONGEST: usize = 24;
 
-/// A line without its newline.
+/// A line without its newline. `ends` is false if `text` is only its beginning.
 pub(super) struct NearbyLine {
     pub(super) number: u64,
     pub(super) text: Vec<u8>,
-    /// True if `text` is all of it.
     pub(super) ends: bool,
 }
 
-/// An error line, with the lines before it and those that belong to it.
+/// An error line, with a few lines before it and those that belong to it, in order. `continues` is
+/// true if more lines belong to it than are shown.
 pub(super) struct Nearby {
-    /// In order.
     pub(super) lines: Vec<NearbyLine>,
-    /// True if more lines belong to it than are shown.
     pub(super) continues: bool,
 }
 
-/// Reads the lines around the error line `at`. A line that does not end within what is read ends
-/// what is shown.
+/// Reads the lines around the error line `at`. Stops at a line that does not end within the bytes
+/// that are read.
 pub(super) fn around(content: &dyn Content, at: &ErrorLine) -> io::Result<Nearby> {
     let Around { above, below, ends } = Around::read(content, at.offset)?;
     let mut above: Vec<&[u8]> = above.iter().flat_map(|above| lines(above)).collect();
@@ -47,8 +43,8 @@ pub(super) fn around(content: &dyn Content, at: &ErrorLine) -> io::Result<Nearby
     Ok(Nearby { lines: (first..).zip(all).map(line).collect(), continues: belong > LONGEST })
 }
 
-/// Returns the number of lines that are shown after an error if none belongs to it: a few, over at
-/// most one blank line.
+/// Returns the number of lines to show after an error that has no trace: at most `CONTEXT` lines,
+/// across at most one blank line.
 fn paragraph(after: &[&[u8]]) -> usize {
     let blank = |line: &&[u8]| line.trim_ascii().is_empty();
     let (mut length, mut blanks) = (0, 0);

@@ -1,8 +1,3 @@
-//! The test, file or step that an error belongs to, where another line tells it.
-//!
-//! Programs print it above (a test's name, the path over a linter's rows) or below (`-->`, stack
-//! frames). Each rule knows one form. Frames of libraries are passed over.
-
 mod names;
 mod places;
 mod rule;
@@ -16,18 +11,16 @@ use crate::errors::owner::rule::OwnerRule;
 use crate::errors::surroundings::Surroundings;
 use ctxfs_core::materialize::Pattern;
 
-/// Most characters of an owner.
 const OWNER_CHARS: usize = 160;
 
 /// Returns the owner of an error: the name of a test or step, a place in a file, or both. Returns
-/// `None` if nothing but its own line tells one.
+/// `None` if no other line names one.
 pub(crate) fn owner(lines: &Surroundings) -> Option<String> {
     let owner = json_line::owner(lines.whole()).or_else(|| told_by_others(lines))?;
     let text: String = owner.chars().take(OWNER_CHARS).collect();
     (!text.is_empty() && !lines.own().contains(&text)).then_some(text)
 }
 
-/// Returns true if a text names a place in a file.
 pub(super) fn has_place(text: &str) -> bool {
     PLACE.is_match(text)
 }
@@ -43,7 +36,7 @@ fn first<'l>(rules: &LazyLock<Vec<OwnerRule>>, lines: &'l Surroundings) -> Optio
     rules.iter().find_map(|rule| rule.apply(lines))
 }
 
-/// A place in a file: `src/main.rs:3:9`, `Cart.java:[3,9]`, `File "a.py", line 3`.
+// `src/main.rs:3:9`, `Cart.java:[3,9]`, `File "a.py", line 3`
 static PLACE: Pattern = Pattern::new(
     r#"[\w\])]\.[A-Za-z]\w*(:\d+\b|[:(]\[?\d+[,)])|File ".+", line \d+|\b(at|in|on) \S+ line \d+"#,
 );

@@ -1,16 +1,12 @@
-//! The output of tests that passed, or that need not pass.
-
 use crate::errors::surroundings::Surroundings;
 use ctxfs_core::materialize::Pattern;
 
-/// Most lines that a test prints between its name and its end.
 const TEST_LINES: usize = 12;
-/// Most lines between the name of a test of Go or of nextest and what it prints.
 const NAME_LINES: usize = 200;
-/// Most lines between the verdict of a TAP test and the end of its details.
 const DETAIL_LINES: usize = 30;
 
-/// Returns true for what a test printed that passed in the end, or whose failure is expected.
+/// Returns true for a line that a test printed that passed in the end, or whose failure is
+/// expected.
 pub(super) fn is_of_passing_test(lines: &Surroundings) -> bool {
     is_before_ok(lines)
         || is_between_own_lines(lines)
@@ -21,7 +17,7 @@ pub(super) fn is_of_passing_test(lines: &Surroundings) -> bool {
         || is_in_section_of_passes(lines)
 }
 
-/// `test_a ... ERROR x`, and `ok` below.
+/// Recognizes `test_a ... ERROR x` with `ok` below.
 fn is_before_ok(lines: &Surroundings) -> bool {
     let test = |line: &str| TEST.is_match(line);
     let above = || lines.above().take(TEST_LINES).find(|line| test(line) || line.is_empty());
@@ -30,7 +26,7 @@ fn is_before_ok(lines: &Surroundings) -> bool {
     begins && end == Some("ok")
 }
 
-/// A line between `name: ...` and `name: ok`.
+/// Recognizes a line between `name: ...` and `name: ok`.
 fn is_between_own_lines(lines: &Surroundings) -> bool {
     let name = lines.below().next().and_then(|line| line.strip_suffix(": ok"));
     let above = lines.above().next();
@@ -39,7 +35,7 @@ fn is_between_own_lines(lines: &Surroundings) -> bool {
     })
 }
 
-/// A line between `=== RUN   TestA` and `--- PASS: TestA`.
+/// Recognizes a line between `=== RUN   TestA` and `--- PASS: TestA`.
 fn is_of_passing_go_test(lines: &Surroundings) -> bool {
     let mut above = lines.above().take(NAME_LINES).take_while(|line| !GO_END.is_match(line));
     let Some(test) = above.find_map(|line| GO_TEST.group(line, 1)) else { return false };
@@ -47,7 +43,7 @@ fn is_of_passing_go_test(lines: &Surroundings) -> bool {
     end.is_some_and(|line| GO_END.group(line, 1) != Some("FAIL"))
 }
 
-/// The output of a try that failed, of a test that passed when nextest tried it again.
+/// Recognizes the output of a failed attempt, of a test that passed when nextest retried it.
 fn is_of_retried_test(lines: &Surroundings) -> bool {
     let tried = lines.above().take(NAME_LINES).find_map(|line| TRY.group(line, 2));
     let passed = |line: &str, test: &str| {
@@ -56,7 +52,8 @@ fn is_of_retried_test(lines: &Surroundings) -> bool {
     tried.is_some_and(|test| lines.below().any(|line| passed(line, test)))
 }
 
-/// A line that a test printed before its verdict, in TAP. What explains a verdict stands below it.
+/// Recognizes a line that a test printed before its verdict, in TAP. The explanation of a verdict
+/// stands below it.
 fn is_before_tap_ok(lines: &Surroundings) -> bool {
     let explains = lines.own().starts_with(['#', ' ', '\t']) || TAP.is_match(lines.own());
     let above = lines.above().take(TEST_LINES).any(|line| TAP.is_match(line));
@@ -65,21 +62,20 @@ fn is_before_tap_ok(lines: &Surroundings) -> bool {
     above && !explains && next.is_some_and(|line| line.starts_with("ok "))
 }
 
-/// A test that is marked as one that fails for the time being: `# TODO` in TAP, a reason behind the
-/// time in the report of Node.
+/// Recognizes a test that is expected to fail: `# TODO` in TAP, a reason behind the time in the
+/// report of Node.
 fn is_to_do(lines: &Surroundings) -> bool {
     let tap = lines.above().take(DETAIL_LINES).find(|line| TAP.is_match(line));
     let spec = lines.above().take(4).find(|line| SPEC.is_match(line));
     tap.is_some_and(|line| TO_DO.is_match(line)) || spec.is_some_and(|line| line.contains(") # "))
 }
 
-/// pytest repeats what passing tests printed, and lists warnings, in sections of their own.
+// pytest repeats what passing tests printed, and lists warnings, in sections of their own.
 fn is_in_section_of_passes(lines: &Surroundings) -> bool {
     let section = lines.above().find_map(|line| SECTION.group(line, 1));
     section.is_some_and(|section| matches!(section, "PASSES" | "XPASSES" | "warnings summary"))
 }
 
-/// A test that is about to run.
 static TEST: Pattern = Pattern::with(" ... ", r"^\S.* \.\.\. ");
 static GO_TEST: Pattern = Pattern::with("=== ", r"^=== (?:RUN|CONT|NAME) +(\S+)$");
 static GO_END: Pattern = Pattern::with("--- ", r"^\s*--- (PASS|FAIL|SKIP): (\S+) \(");

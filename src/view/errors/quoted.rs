@@ -1,5 +1,5 @@
-//! Lines that only quote words of errors: source code, differences, search results, rows of data,
-//! running text.
+//! Lines that only quote the words of errors: source code, diffs, search results, rows of data,
+//! prose.
 
 mod text;
 
@@ -8,17 +8,13 @@ use std::collections::BTreeSet;
 use crate::errors::surroundings::Surroundings;
 use ctxfs_core::materialize::Pattern;
 
-/// Neighbours of the same form that show what a line is.
 const ALIKE: usize = 3;
-/// Neighbours that are compared, on either side.
 const NEAR: usize = 4;
-/// Neighbours that may have the form of a row, on either side.
 const ROWS: usize = 8;
-/// Lines between a line of a difference and the heading of its hunk.
 const HUNK_LINES: usize = 200;
 
-/// Returns true if a line stands in a text that is about something else than this call. One that
-/// `is_marked` as an error has to have more of it around.
+/// Returns true if a line stands in a text that is not about this call. A line that `is_marked` as
+/// an error needs more of such a text around it.
 pub(crate) fn is_quoted(lines: &Surroundings, is_marked: bool) -> bool {
     let own = lines.own();
     ALWAYS.iter().any(|pattern| pattern.is_match(own))
@@ -32,7 +28,8 @@ pub(crate) fn is_quoted(lines: &Surroundings, is_marked: bool) -> bool {
         || is_name(lines)
 }
 
-/// Search results come in rows: `path:12:text`, or `12:text` with ascending numbers.
+/// Recognizes search results, which come in rows: `path:12:text`, or `12:text` with ascending
+/// numbers.
 fn is_search_result(lines: &Surroundings) -> bool {
     let is_row = |line: &&str| ROW.is_match(line) && !COMPILER.is_match(line);
     let own = lines.own();
@@ -42,20 +39,17 @@ fn is_search_result(lines: &Surroundings) -> bool {
         || number(own).is_some() && (ascends(lines) || is_below_path(lines))
 }
 
-/// Returns true for a row below the path of its file.
 fn is_below_path(lines: &Surroundings) -> bool {
     let is_row = |line: &&str| NUMBERED.is_match(line) || *line == "--";
     let heading = lines.above().take(HUNK_LINES).find(|line| !is_row(line));
     heading.is_some_and(|line| PATH.is_match(line))
 }
 
-/// Returns the number of a row `12:text`.
 fn number(line: &str) -> Option<u64> {
     let (number, text) = line.split_once(':')?;
     number.parse().ok().filter(|_| !text.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Returns true if the nearest rows have ascending numbers.
 fn ascends(lines: &Surroundings) -> bool {
     let mut near: Vec<&str> = lines.above().take(2).collect();
     near.reverse();
@@ -74,21 +68,19 @@ fn is_in_hunk(lines: &Surroundings) -> bool {
     above.map_or_else(|| is_in_long_hunk(lines), |line| line.starts_with("@@ "))
 }
 
-/// A hunk of which the heading is far above: most lines are added or removed.
+// The heading of the hunk is too far above: most lines are added or removed.
 fn is_in_long_hunk(lines: &Surroundings) -> bool {
     let changed = lines.above().filter(|line| line.starts_with(['+', '-'])).count();
     let all = lines.above().count();
     all >= HUNK_LINES && 2 * changed >= all
 }
 
-/// The message of a commit, as `git log` prints it.
 fn is_commit_message(lines: &Surroundings) -> bool {
     let is_of_message = |line: &&str| line.is_empty() || line.starts_with("    ");
     let heading = lines.above().take(HUNK_LINES).find(|line| !is_of_message(line));
     is_of_message(&lines.own()) && heading.is_some_and(|line| line.starts_with("Date: "))
 }
 
-/// Source code among source code.
 fn is_code(lines: &Surroundings) -> bool {
     let is_code = |line: &&str| CODE.is_match(line) && !line.trim_start().starts_with("at ");
     let around: Vec<&str> = near(lines).filter(|line| !line.trim().is_empty()).collect();
@@ -101,7 +93,6 @@ fn is_code(lines: &Surroundings) -> bool {
         && 2 * code > around.len()
 }
 
-/// A sentence among sentences.
 fn is_prose(lines: &Surroundings) -> bool {
     let is_text = |line: &&str| PROSE.is_match(line) && !MARKED.is_match(line);
     let around: Vec<&str> = near(lines).filter(|line| !line.trim().is_empty()).collect();
@@ -109,7 +100,7 @@ fn is_prose(lines: &Surroundings) -> bool {
     is_text(&lines.own()) && text >= ALIKE && 3 * text > 2 * around.len()
 }
 
-/// A value among the settings of a YAML document, below another key.
+/// Recognizes a value among the settings of a YAML document, below another key.
 fn is_setting(lines: &Surroundings) -> bool {
     let settings = near(lines).filter(|line| SETTING.is_match(line)).count();
     VALUE.is_match(lines.own())
@@ -118,8 +109,8 @@ fn is_setting(lines: &Surroundings) -> bool {
         && near(lines).any(|line| KEY.is_match(line))
 }
 
-/// A line such as `gen: error: 6 fields`, among others that differ from it in that one word. Those
-/// are names: there are not so many verdicts.
+/// Recognizes a line such as `gen: error: 6 fields`, among others that differ from it in that one
+/// word. With that many different words, they are names and not verdicts.
 fn is_name(lines: &Surroundings) -> bool {
     let own = words(lines.own());
     let around = lines.above().take(ROWS).chain(lines.below().take(ROWS));
@@ -132,7 +123,7 @@ fn words(line: &str) -> Vec<&str> {
 }
 
 /// Returns the word in which `line` differs from `own`, if it is the only one and `own` has a word
-/// of errors there. Words that are numbers may differ.
+/// of errors there. Numbers may differ too.
 fn one_other<'l>(own: &[&str], line: &[&'l str]) -> Option<&'l str> {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
     let mut others = own
@@ -148,7 +139,7 @@ fn near(lines: &Surroundings) -> impl Iterator<Item = &str> {
     lines.above().take(NEAR).chain(lines.below().take(NEAR))
 }
 
-/// Lines that are quotations whatever stands around them.
+// Lines that are quotations whatever stands around them.
 static ALWAYS: [Pattern; 9] = [
     // A row of a table.
     Pattern::with("|", r"^\s*\|.*\|.*\|$"),
@@ -167,11 +158,11 @@ static ALWAYS: [Pattern; 9] = [
     // A string of a program.
     Pattern::new(r#"^\s*[bfru]?('([^'\\]|\\.)*'|"([^"\\]|\\.)*"),?$"#),
 ];
-/// A row of a search: a path, a line number, perhaps a column, the text.
+// A row of a search: a path, a line number, perhaps a column, the text.
 static ROW: Pattern = Pattern::new(r"^[\w./@+-]*\.\w+[:-]\d+[:-]");
 static NUMBERED: Pattern = Pattern::new(r"^\d+[:-]");
 static PATH: Pattern = Pattern::new(r"^[\w.@+-]*/[\w./@+-]*\.\w+$");
-/// A message of a compiler or linter, which begins likewise.
+// A message of a compiler or linter, which begins like a row of a search.
 static COMPILER: Pattern = Pattern::with(
     ": ",
     r"^[^\s:]+:\d+(:\d+)?: (fatal )?(error|warning|note|Error|Warning)\b|^[^\s:]+:\d+:\d+: \S",
@@ -179,19 +170,19 @@ static COMPILER: Pattern = Pattern::with(
 static CODE: Pattern = Pattern::new(
     r"^\s*(\d+[:|-]?\s+)?(.*[;{}]|.*\)\s*\{?|.*,|//.*|#( .*)?|\* .*|(return|if|else|for|while|def|class|try|except|raise|throw|import|from|let|const|pub|fn|use|match|case|assert)\b.*)\s*(//.*|#.*)?$",
 );
-/// A line of YAML, a value below a key, and a key whose value is on the lines below.
+// A line of YAML, a value below a key, and a key whose value is on the lines below.
 static SETTING: Pattern = Pattern::with(":", r"^\s*(- )?['\x22]?[\w./-]+['\x22]?:( .*)?$");
 static VALUE: Pattern = Pattern::with(": ", r"^\s+(- )?[a-z_]+: \S");
 static KEY: Pattern = Pattern::with(":", r"^\s*(- )?['\x22]?[\w./-]+['\x22]?:( [|>][+-]?)?$");
 static WORD: Pattern = Pattern::new(r"(?i)error|fail|panic|fatal");
-/// A tool's own message, though it ends as code does.
+// The message of a tool, although it ends as code does.
 static TOOL: Pattern =
     Pattern::new(r"^(error|fatal|failed)(\[.+?\]|: \[.+?\])?: |^ ! \[|^\s*Failure/Error: ");
-/// Six words or more in a row.
+// Six words or more in a row.
 static PROSE: Pattern = Pattern::new(
     r"^\s*([-*]\s+)?([\w\x80-\xff'`*\x22(<.,/-]+[.,:;)!?]* +){5,}[\w\x80-\xff'`*\x22(<./-]+[.,:;)!?]*\s*$",
 );
-/// A line of a log or of a tool.
+// A line of a log or of a tool.
 static MARKED: Pattern = Pattern::new(
     r"\d{2}:\d{2}:\d{2}|\b(ERROR|FATAL|CRITICAL|SEVERE|WARN|INFO|DEBUG)\b|^\s*(error|fatal|fatal error|E)[:\[ ]|^[a-z][\w.-]*(\[\d+\])?: |^\S+:\d+:|^\[",
 );

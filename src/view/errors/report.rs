@@ -1,4 +1,5 @@
-//! The errors that fit, printed as ripgrep prints matches in their context.
+//! The errors of an output, printed as ripgrep prints matches in their context, or each in one
+//! line.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,26 +13,24 @@ use crate::position::TextPosition;
 use ctxfs_core::materialize::error_lines;
 use ctxfs_core::model::Content;
 
-/// Bytes of the errors that are shown in their context, but for the first.
+// For the errors after the first one that are shown in their context.
 const CONTEXT_BYTES: usize = 5000;
-/// Bytes of all, without notices.
+// For all errors, without notices.
 const BYTES: usize = 7500;
-/// Stands between lines that do not follow each other.
 const GAP: &str = "--\n";
 
-/// The errors in order of their lines, chosen by what they tell.
+/// The errors that fit, in order of their lines. Kinds for which there was no room in their context
+/// are in `rest`, a line each; `left_out` counts those that did not fit even so.
 #[derive(Default)]
 pub(super) struct Report {
     lines: BTreeMap<u64, PrintedLine>,
     size: usize,
-    /// Kinds for which there was no room, a line each, and the number of those that are left out.
     rest: Vec<String>,
     left_out: usize,
-    /// The first line that is shown only in a window.
+    /// The first line of which only a window is shown.
     pub(super) windowed: Option<TextPosition>,
 }
 
-/// A line with its number, and remarks above and below it.
 struct PrintedLine {
     above: String,
     text: Vec<u8>,
@@ -39,7 +38,7 @@ struct PrintedLine {
 }
 
 impl Report {
-    /// Chooses the most telling errors. Shows as many as fit in their context.
+    /// Chooses the most informative errors. Shows as many as fit in their context.
     pub(super) fn of(content: &dyn Content, found: &Findings) -> io::Result<Self> {
         let mut report = Self::default();
         for finding in &found.shown {
@@ -56,7 +55,6 @@ impl Report {
         Ok(report)
     }
 
-    /// Adds an error in its context, if it fits.
     fn add(
         &mut self,
         content: &dyn Content,
@@ -85,7 +83,7 @@ impl Report {
         Ok(true)
     }
 
-    /// Adds what `lines` do not tell of an error, and that its trace `continues` after them.
+    // Adds the facts that `lines` do not tell, and a remark if the trace `continues` below them.
     fn remark(&mut self, finding: &Finding, lines: &[NearbyLine], continues: bool) {
         let above = heading(finding, lines).map(|text| format!("# {text}\n"));
         if let Some((above, line)) = above.zip(self.lines.get_mut(&finding.at.line)) {
@@ -105,7 +103,6 @@ impl Report {
         self.windowed = self.windowed.into_iter().chain(at).min();
     }
 
-    /// Adds an error in one line, if it fits.
     fn add_rest(&mut self, finding: &Finding) {
         let line = error_line(finding) + "\n";
         if self.left_out > 0 || self.size + line.len() > BYTES {
@@ -116,7 +113,6 @@ impl Report {
         self.rest.push(line);
     }
 
-    /// Writes the errors in order.
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut before = None;
         for (number, line) in &self.lines {
@@ -152,7 +148,6 @@ impl PrintedLine {
     }
 }
 
-/// Prints a line as ripgrep does: with `:` after its number if it is an error.
 fn print(line: &NearbyLine, found: &Findings) -> PrintedLine {
     let is_error = found.shown.iter().any(|finding| finding.at.line == line.number);
     let mark = if is_error { ':' } else { '-' };
@@ -170,7 +165,8 @@ fn print(line: &NearbyLine, found: &Findings) -> PrintedLine {
     PrintedLine { above: String::new(), text, below: String::new() }
 }
 
-/// Returns the place in a long line around which it is shown: that of the error, if it is one.
+/// Returns the position in a long line around which it is shown: that of the error, if the line is
+/// one.
 fn place(line: &NearbyLine, is_error: bool) -> TextPosition {
     let seen = if is_error { error_lines([line.text.as_slice()]) } else { Vec::new() };
     let place = seen.first().map_or(0, |seen| seen.place);

@@ -1,32 +1,26 @@
-//! An error line with the lines above and below it, as text to judge it by.
-
 use std::io;
 
 use crate::errors::around::Around;
 use ctxfs_core::materialize::bare;
 use ctxfs_core::model::{Content, ErrorLine};
 
-/// Most bytes of a line that are judged.
 const LINE_BYTES: usize = 4096;
 
-/// A line of the content and its neighbours. A line that is not valid UTF-8 has U+FFFD in it, and a
-/// long one lacks its end.
+/// An error line with the lines above and below it, as text to judge it by. Bytes that are not
+/// UTF-8 are U+FFFD, and a long line lacks its end.
 pub(crate) struct Surroundings {
-    /// Whole lines, without the last newline. None if there is no line above.
     above: Option<String>,
-    /// The line, and whole lines below it.
     below: String,
 }
 
 impl Surroundings {
-    /// Reads the lines around `at`.
     pub(crate) fn read(content: &dyn Content, at: &ErrorLine) -> io::Result<Self> {
         let Around { above, below, .. } = Around::read(content, at.offset)?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok(Self { above: above.map(text), below: text(below) })
     }
 
-    /// Returns the first line of `text` with `own` in it, and its neighbours.
+    /// Returns the first line of `text` that contains `own`, with its neighbours.
     #[cfg(test)]
     pub(super) fn of(text: &str, own: &str) -> Self {
         let at = text.find(own).unwrap_or_else(|| panic!("{own:?} in {text}"));
@@ -36,12 +30,11 @@ impl Surroundings {
         Self::read(&text.as_bytes().to_vec(), &at).unwrap()
     }
 
-    /// Returns the line itself.
     pub(crate) fn own(&self) -> &str {
         self.below.split('\n').next().map_or("", judged)
     }
 
-    /// Returns the line with what other programs put around it.
+    /// Returns the line with the marks that other programs put before and after it.
     pub(crate) fn whole(&self) -> &str {
         self.below.split('\n').next().map_or("", cut)
     }
@@ -57,7 +50,6 @@ impl Surroundings {
     }
 }
 
-/// Returns the part of a line by which it is judged.
 fn judged(line: &str) -> &str {
     let line = cut(line);
     str::from_utf8(bare(line.as_bytes())).unwrap_or(line)

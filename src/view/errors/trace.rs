@@ -1,12 +1,10 @@
-//! The lines after an error that belong to it: stack frames, quoted source, causes.
-
 use ctxfs_core::materialize::Pattern;
 
-/// Most lines that are shown as part of the error line before them.
+// The longest trace that is joined to its error line.
 pub(crate) const LONGEST: usize = 60;
 
-/// Returns how many of `lines`, which follow an error line, belong to it. A blank line belongs to
-/// it if the trace continues after it.
+/// Returns how many of `lines`, which follow an error line, belong to it: stack frames, quoted
+/// source, causes. A blank line belongs to it if the trace continues after it.
 pub(crate) fn length<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> usize {
     let mut length = 0;
     let mut blank = false;
@@ -28,11 +26,11 @@ fn continues(line: &[u8]) -> bool {
     line.first().is_some_and(|first| matches!(first, b' ' | b'\t')) || CONTINUES.is_match(line)
 }
 
-/// Lines of a trace that are not indented: quoted source, calls of Go, explanations of pytest.
+// Lines of a trace that are not indented: quoted source, calls of Go, explanations of pytest.
 static CONTINUES: Pattern =
     Pattern::new(r"^(\d+ \||-->|=== |[\w./*()\[\]{}-]+\(.*\)$|\.\.\. \d+ more|[>E|] |[-+] )");
 
-/// Lines that continue a trace even after a blank line.
+// Lines that continue a trace even after a blank line.
 static RESUMES: Pattern = Pattern::new(
     r"^(Caused by:|goroutine \d+ \[|created by |exit status|stack backtrace:|Stack (backtrace|trace):|note: |help: |The above exception|During handling|Traceback|\s+(Expected|Received|at )|\s+(> )?\d+ \||E {3,}\S)",
 );

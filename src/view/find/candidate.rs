@@ -1,50 +1,44 @@
-//! The places that may be shown: the best of many, in bounded memory.
+//! The passages that may be shown: the best of many, in bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use ctxfs_core::materialize::frequent::Frequent;
 
-/// Most candidates that are kept.
 const MOST: usize = 192;
-/// Most candidates that are alike: that differ only in numbers.
+// Of candidates that differ only in numbers.
 const ALIKE: usize = 6;
-/// Most kinds of candidates that are counted.
 const KINDS: usize = 4096;
 
-/// A place that may be shown.
+/// A passage that may be shown. `score` is the worth of its words at a first look; `likeness` is
+/// equal for candidates that differ only in numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// The worth of its words, at a first look.
     pub(super) score: u64,
-    /// Equal for candidates that differ only in numbers.
     pub(super) likeness: u64,
     pub(super) place: CandidateSpan,
 }
 
-/// The extent of a candidate in the content.
+/// The extent of a candidate in the content: a line with those that belong to it, a window of a
+/// long line or string, or a value of JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CandidateSpan {
-    /// A line, with what belongs to it.
     Line(LineStart),
-    /// A part of a long line or string, around some words.
     Window { of: LineStart, start: u64, end: u64, path: String },
-    /// A value in JSON.
     Value { of: LineStart, start: u64, end: u64, path: String },
 }
 
-/// The number of a line, from 1, and the offset of its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LineStart {
     pub(super) line: u64,
     pub(super) offset: u64,
 }
 
-/// The best candidates so far.
+/// The best candidates so far. Keeps at most twice `MAX_CANDIDATES`, and none with a score of
+/// `floor` or less.
 pub(super) struct Pool {
     kept: Vec<(Candidate, u64)>,
     taken: u64,
-    /// Candidates below this score are not kept any more.
     floor: u64,
     kinds: Frequent<u64, ()>,
 }
@@ -54,12 +48,10 @@ impl Pool {
         Self { kept: Vec::new(), taken: 0, floor: 0, kinds: Frequent::new(KINDS) }
     }
 
-    /// Returns true if a candidate of this score may be kept.
     pub(super) fn admits(&self, score: u64) -> bool {
         score > self.floor
     }
 
-    /// Adds a candidate. `place` is called if it may be kept.
     pub(super) fn add(&mut self, score: u64, likeness: u64, place: impl FnOnce() -> CandidateSpan) {
         self.kinds.add(&likeness, 1, || ());
         self.taken += 1;
@@ -71,7 +63,7 @@ impl Pool {
         }
     }
 
-    /// Keeps the best, of those that are alike only some.
+    // Of candidates that are alike, only some stay.
     fn shrink(&mut self) {
         self.kept.sort_by_key(|(candidate, number)| (Reverse(candidate.score), *number));
         let mut alike: HashMap<u64, usize> = HashMap::new();

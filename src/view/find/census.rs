@@ -1,4 +1,5 @@
-//! The first pass: how often each word occurs.
+//! The first pass of `.find`: how often each word occurs, and the nearest words to those that do
+//! not.
 
 use std::io;
 
@@ -9,22 +10,23 @@ use crate::find::term::Fit;
 use crate::find::{scan, stream, stretches};
 use ctxfs_core::model::Content;
 
-/// Most bytes that are read: a second or so. What comes after them is taken to be the same.
+// About a second of reading. Words are taken to be as frequent in the rest.
 pub(super) const MOST_BYTES: u64 = 512 << 20;
-/// The first of this many parts of them tells how frequent the words in it are.
+// The first of this many parts of that tells how frequent the words in it are.
 const PARTS: u64 = 16;
-/// Bytes of a long line that count as one line.
+// Of a long line, this many bytes count as one line.
 const UNIT: u64 = 512;
 
-/// The occurrences of one word.
+/// The occurrences of one word: lines with the word only inside of others, and lines with the word
+/// itself.
+///
+/// `joint` is the byte between the two parts of a name, if it is the same everywhere. `prefix` is
+/// the beginning that all forms of the word share, in lower case.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
-    /// Lines in which it occurs, inside of other words only, or also otherwise.
     pub(super) inside: u64,
     pub(super) lines: u64,
-    /// The byte between the two parts of a name, if it is the same in all places.
     pub(super) joint: Option<Joint>,
-    /// The beginning that all its forms share, in lower case.
     pub(super) beginning: Option<Vec<u8>>,
     unit: Option<(u64, u64, bool)>,
 }
@@ -35,24 +37,23 @@ pub(super) enum Joint {
     Varies,
 }
 
-/// The occurrences of all words.
+/// The occurrences of all words. `units` counts lines, and parts of long lines. `is_whole` is false
+/// if a part of the content was not read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Census {
-    /// Lines, and long parts of lines.
     pub(super) units: u64,
     pub(super) tallies: Vec<Tally>,
-    /// True if all of the content was read.
     pub(super) is_whole: bool,
 }
 
 impl Census {
-    /// Creates the census of nothing.
     pub(super) fn new(terms: usize) -> Self {
         Self { units: 0, tallies: vec![Tally::default(); terms], is_whole: true }
     }
 
     /// Counts the words of `matcher` in the first `most` bytes of `content`. Words that occur in
-    /// the first part of these are taken to be as frequent in the rest.
+    /// the first part of these are taken to be as frequent in the rest; only the others are looked
+    /// for there.
     pub(super) fn take(
         content: &dyn Content,
         matcher: &Matcher,
@@ -75,7 +76,6 @@ impl Census {
         Ok(census)
     }
 
-    /// Counts the words that did not occur in `first`, which is before `rest`.
     fn rest(
         &mut self,
         rest: &Slice<'_>,
@@ -132,7 +132,6 @@ impl Census {
         stretches.each(expired, Finder::default, count, |_, census| self.add(&census))
     }
 
-    /// Adds the counts of another content.
     pub(super) fn add(&mut self, other: &Self) {
         self.units += other.units;
         self.is_whole &= other.is_whole;
@@ -151,7 +150,6 @@ impl Census {
 }
 
 impl Tally {
-    /// Notes one more form of the word.
     fn narrow(&mut self, form: &[u8]) {
         let Some(known) = &mut self.beginning else {
             self.beginning = Some(form.to_ascii_lowercase());

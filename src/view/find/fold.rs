@@ -1,12 +1,14 @@
-//! The form of a word that stands for all its forms: without case, accents and simple endings.
+//! The words and names in a text, split into parts and folded: `payment` and `gateway` of
+//! `paymentGateway`. A folded word stands for all its forms: it has no case, accents and simple
+//! endings.
 
 use unicode_normalization::char::decompose_compatible;
 
-/// Fewest characters that are left of a word without its ending.
+// The fewest characters of a stem.
 const SHORTEST: usize = 3;
-/// Fewest characters that are left without an ending that often belongs to the word: `state`.
+// The fewest before an ending that often belongs to the word: `state`.
 const SHORTEST_LATIN: usize = 4;
-/// Endings of English words that may be left out, longest first among those that end alike.
+// Of endings that end alike, the longest first.
 const ENDINGS: [(&str, usize); 26] = [
     ("fully", SHORTEST_LATIN),
     ("ation", SHORTEST_LATIN),
@@ -36,7 +38,8 @@ const ENDINGS: [(&str, usize); 26] = [
     ("en", SHORTEST_LATIN),
 ];
 
-/// Appends the letters that stand for `c` without case and accent; none for a combining accent.
+/// Appends the letters that stand for `c` without case and accent. Appends nothing for a combining
+/// accent.
 pub(super) fn push_folded(c: char, into: &mut String) {
     if c.is_ascii() {
         into.push(c.to_ascii_lowercase());
@@ -60,13 +63,13 @@ pub(super) fn push_folded(c: char, into: &mut String) {
     }
 }
 
-/// Returns true for a mark that is written over or under the letter before it.
+// A mark that is written over or under the letter before it.
 pub(super) fn is_accent(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}')
 }
 
-/// Returns the beginning of `word`, which is folded and has only letters, that all its forms have:
-/// `evict` for `evicted` and `eviction`, `retr` for `retry`.
+/// Returns the beginning that all forms of `word` share: `evict` for `evicted` and `eviction`,
+/// `retr` for `retry`. `word` has to be folded and to consist of letters.
 pub(super) fn stem(word: &str) -> &str {
     if !word.is_ascii() {
         return word;
@@ -94,7 +97,7 @@ pub(super) fn stem(word: &str) -> &str {
     without_double(stem)
 }
 
-/// Returns `stop` for `stopp`.
+// `stop` for `stopp`.
 fn without_double(stem: &str) -> &str {
     match stem.as_bytes() {
         [start @ .., first, second] if first == second && start.len() >= 2 => {

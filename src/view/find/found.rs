@@ -1,20 +1,17 @@
-//! The words that a passage has, and what they are worth.
-
 use crate::find::matcher::Hit;
 use crate::find::term::Fit;
 
-/// The fits, worst first.
+// Worst first.
 const FITS: [Fit; 4] = [Fit::Inside, Fit::Begins, Fit::Form, Fit::Same];
 
-/// A set of words, each with the best of its fits.
+/// A set of words, each with its best fit. `sets` has, for each of [`FITS`], the words that fit at
+/// least that well, as bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The words that fit at least as well as each of [`FITS`].
     sets: [u64; 4],
 }
 
 impl Found {
-    /// Returns the words that `hits` are of.
     pub(super) fn of(hits: &[Hit]) -> Self {
         let mut found = Self::default();
         for hit in hits {
@@ -29,7 +26,6 @@ impl Found {
         }
     }
 
-    /// Adds the words of `other`.
     pub(super) fn join(&mut self, other: &Self) {
         self.sets.iter_mut().zip(other.sets).for_each(|(set, more)| *set |= more);
     }
@@ -43,7 +39,7 @@ impl Found {
         self.sets[0]
     }
 
-    /// Returns the sum of the weights of the words, each times how well it fits.
+    /// Returns the sum of the weights of the words, each multiplied by how well it fits.
     pub(super) fn value(&self, weights: &[f64]) -> f64 {
         let worth = |(number, weight): (usize, &f64)| {
             let fits = self.sets.iter().zip(FITS).rev();

@@ -1,4 +1,5 @@
-//! The second pass over text: the lines and windows that have the words.
+//! The second pass of `.find` over text: the lines and windows that have the words, and the best
+//! candidates among them, in bounded memory.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,43 +14,40 @@ use crate::find::{scan, stream};
 use ctxfs_core::materialize::LikenessHasher;
 use ctxfs_core::model::Content;
 
-/// Bytes of a line that is shown whole, or in a window around all its words.
+// A line up to this length is shown whole.
 const SHORT: usize = 1000;
-/// Most bytes between two words in one window.
+// The most bytes between two words in one window.
 const BETWEEN: usize = 200;
-/// Lines before and after a line whose words count for it, too.
+// The words of this many lines before and after a line count for it, too.
 pub(super) const NEAR: u64 = 6;
-/// The unit of a score.
+// Scores are integers: a value of 1.0 is this many points.
 pub(super) const UNIT: f64 = 1000.0;
 
-/// The result of a pass.
+/// The result of the second pass. `passages` counts the lines, windows or objects with any of the
+/// words; `stopped` is the byte at which time ran out.
 pub(super) struct Gathered {
     pub(super) pool: Pool,
-    /// Lines, windows or objects with any of the words.
     pub(super) passages: u64,
-    /// The byte where time ran out.
     pub(super) stopped: Option<u64>,
 }
 
-/// Gathers the lines of a text.
+/// Scores the lines of a text. `recent` has the last lines with words, of which the first `judged`
+/// are scored and stay for the lines after them.
 pub(super) struct LineGatherer<'a> {
     chosen: &'a Chosen,
     is_table: bool,
-    /// The last lines with words, the first of which are judged.
     recent: VecDeque<FoundLine>,
     judged: usize,
     pool: Pool,
     passages: u64,
 }
 
-/// The memory of a thread that looks at stretches of a text.
 #[derive(Default)]
 struct LineFinder {
     finder: Finder,
     likeness: LikenessHasher,
 }
 
-/// A place with words in a stretch of a text.
 #[derive(Clone, Copy)]
 enum FoundPlace {
     Line(FoundLine),
@@ -63,7 +61,6 @@ struct FoundLine {
     likeness: u64,
 }
 
-/// A part of a long line.
 #[derive(Clone, Copy)]
 struct FoundWindow {
     of: LineStart,
@@ -73,8 +70,8 @@ struct FoundWindow {
     likeness: u64,
 }
 
-/// Gathers the lines in `content` with the words of `chosen`. In a table, each is a record. Looks
-/// at stretches of about `stretch` bytes side by side.
+/// Gathers the lines in `content` with the words of `chosen`, from stretches of about `stretch`
+/// bytes that are searched in parallel. In a table, a line is a record of its own.
 pub(super) fn lines(
     content: &dyn Content,
     chosen: &Chosen,
@@ -101,7 +98,6 @@ pub(super) fn lines(
 }
 
 impl LineFinder {
-    /// Adds the places with words in `segment` to `places`.
     fn find(&mut self, chosen: &Chosen, segment: &Segment<'_>, places: &mut Vec<FoundPlace>) {
         let Self { finder, likeness } = self;
         let hits = chosen.matcher.find(finder, segment.text, false);
@@ -124,7 +120,7 @@ impl LineFinder {
 }
 
 impl FoundPlace {
-    /// Returns the same place in a content where its stretch begins at `start`.
+    // From offsets in a stretch that begins at `start` to offsets in the content.
     fn after(self, start: StretchStart) -> Self {
         let StretchStart { newlines, offset } = start;
         let moved =
@@ -172,7 +168,7 @@ impl<'a> LineGatherer<'a> {
         }
     }
 
-    /// Judges the lines before `line`, since all lines near to them are known.
+    // Lines before `line` are scored: all lines near them are known.
     fn judge(&mut self, line: u64) {
         while let Some(next) = self.recent.get(self.judged).copied()
             && next.start.line < line
@@ -188,7 +184,7 @@ impl<'a> LineGatherer<'a> {
         }
     }
 
-    /// Scores a line: its own words, and less for the words of the lines near to it.
+    /// Scores a line: its own words, and less for the words of the lines near it.
     fn score(&self, line: &FoundLine) -> u64 {
         let weights = &self.chosen.weights;
         let mut all = line.found;
@@ -217,12 +213,12 @@ impl<'a> LineGatherer<'a> {
     }
 }
 
-/// Returns what a word counts for at this distance in lines from the others.
+/// Returns the part of its weight that a word has at this distance in lines.
 pub(super) fn nearness(distance: u64) -> f64 {
     0.7 - 0.08 * distance as f64
 }
 
-/// Returns the groups of words that stand near to each other, with their ranges.
+/// Returns the groups of words that stand near each other, with their ranges.
 pub(super) fn windows(hits: &[Hit]) -> Vec<((usize, usize), Found)> {
     let mut windows: Vec<((usize, usize), Found)> = Vec::new();
     for hit in hits {

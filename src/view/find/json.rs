@@ -1,8 +1,8 @@
-//! The second pass over JSON: the innermost objects that have the words.
+//! The second pass of `.find` over JSON: the innermost objects that have the words.
 //!
-//! One scan follows the structure of one value or many; only strings that may hold a word are
-//! looked into. An object that is larger than a passage stands for its own members alone, without
-//! the objects inside of it.
+//! One scan follows the structure of one value or many, and looks only into strings that may have a
+//! word. An object that is larger than a passage counts with its own members alone, without the
+//! objects in it.
 
 mod frame;
 mod leaves;
@@ -23,23 +23,25 @@ use frame::{Frame, Frames};
 
 pub(super) use record::of_value;
 
-/// Most bytes of an object that is a passage.
+// The largest object that is a passage.
 pub(super) const RECORD: u64 = 64 << 10;
-/// Bytes of a string that are looked into together. A longer one is read in windows.
+// A longer string is read in windows of this size.
 const PIECE: usize = scan::PIECE;
 const MARGIN: usize = 64;
 
-/// Returns true if `content` begins like JSON.
 pub(super) fn begins(content: &dyn Content) -> io::Result<bool> {
     let bytes = content.bytes(0, 256)?;
     let first = bytes.trim_ascii_start().first().copied();
     Ok(matches!(first, Some(b'{' | b'[')))
 }
 
-/// The text is not JSON.
 struct NotJson;
 
 /// The structure that is being read.
+///
+/// `next` is the next place in the unread bytes where a word may stand, if it is known. `member` is
+/// the start of the member that is being read, and `key_found` the words in its key. `long` is set
+/// inside a string that is longer than a piece.
 struct Scan<'a> {
     chosen: &'a Chosen,
     finder: Finder,
@@ -48,23 +50,19 @@ struct Scan<'a> {
     pool: Pool,
     passages: u64,
     line: LineStart,
-    /// The next place in the unread bytes where a word may stand, if it is known.
     next: Option<usize>,
-    /// The member that is being read: where it begins, and the words in its key.
     member: Option<(u64, LineStart)>,
     key_found: Found,
-    /// True inside a string that is longer than a piece.
     long: Option<LongString>,
 }
 
-/// A string that is read in pieces.
 struct LongString {
     start: (u64, LineStart),
     found: Found,
     is_key: bool,
 }
 
-/// Gathers the objects in `content` with the words of `chosen`, or returns none if it is not JSON.
+/// Gathers the objects in `content` with the words of `chosen`. Returns `None` if it is not JSON.
 pub(super) fn gather(
     content: &dyn Content,
     chosen: &Chosen,
@@ -111,8 +109,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Takes the whole tokens in `bytes`, which begin at `offset`; all of it if `ends`. Returns the
-    /// number of bytes that it took.
+    /// Takes the whole tokens in `bytes`, which begin at `offset`; all of them if `ends`. Returns
+    /// the number of bytes taken.
     fn take(&mut self, bytes: &[u8], offset: u64, ends: bool) -> Result<usize, NotJson> {
         let mut at = 0;
         while at < bytes.len() {
@@ -150,7 +148,7 @@ impl<'a> Scan<'a> {
         Ok(at)
     }
 
-    /// Takes the start of a value that is in no other. A whole line without words is skipped.
+    // A whole line without words is skipped at the start of a value that is in no other.
     fn skip_line(&mut self, bytes: &[u8], at: usize, here: u64) -> Result<Option<usize>, NotJson> {
         let open = bytes[at];
         if !matches!(open, b'{' | b'[') {
@@ -168,7 +166,7 @@ impl<'a> Scan<'a> {
         Ok(Some(1))
     }
 
-    /// Returns true if a word may stand between two places in `bytes`.
+    // Whether a word may stand between two places in `bytes`.
     fn may_hold(&mut self, bytes: &[u8], from: usize, to: usize) -> bool {
         if self.next.is_none_or(|next| next < from) {
             let next = scan::first_candidate(&self.chosen.matcher, bytes, from);
@@ -191,7 +189,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Returns where the member begins whose value begins at `here`.
+    // The start of the member whose value begins at `here`.
     fn begin_value(&mut self, here: u64) -> Result<(u64, LineStart), NotJson> {
         let here = (here, self.line);
         match self.frames.top() {
@@ -215,7 +213,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Takes a string. Returns none if more has to be read for it.
+    /// Takes a string. Returns `None` if more has to be read for it.
     fn string(
         &mut self,
         bytes: &[u8],
@@ -256,7 +254,6 @@ impl<'a> Scan<'a> {
         Ok(Some(length))
     }
 
-    /// Returns the words in `inner`, a token between two places in `bytes`.
     fn words(&mut self, bytes: &[u8], (from, to): (usize, usize), inner: &[u8]) -> Found {
         if !self.may_hold(bytes, from, to) {
             return Found::default();
@@ -264,7 +261,6 @@ impl<'a> Scan<'a> {
         Found::of(self.chosen.matcher.find(&mut self.finder, inner, true))
     }
 
-    /// Takes a piece of a long string.
     fn more_of_string(
         &mut self,
         bytes: &[u8],
@@ -295,7 +291,6 @@ impl<'a> Scan<'a> {
         Some((length + 1).min(rest.len()))
     }
 
-    /// Adds the parts of a long string that have words.
     fn windows(&mut self, text: &[u8], offset: u64) {
         let Self { chosen, finder, .. } = self;
         let hits = chosen.matcher.find(finder, text, true);
@@ -313,7 +308,6 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Takes a number, `true`, `false` or `null`.
     fn scalar(
         &mut self,
         bytes: &[u8],
@@ -345,7 +339,6 @@ impl<'a> Scan<'a> {
         Ok(Some(length))
     }
 
-    /// Takes the end of a member without members of its own.
     fn end_scalar(&mut self, (start, line): (u64, LineStart), end: u64, found: Found) {
         let mut all = std::mem::take(&mut self.key_found);
         all.join(&found);
@@ -376,7 +369,6 @@ impl<'a> Scan<'a> {
         frame.all.join(&all);
     }
 
-    /// Ends the innermost value, at `end`.
     fn close(&mut self, end: u64) {
         let Some(frame) = self.frames.pop() else { return };
         self.member = None;
@@ -410,12 +402,12 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Returns the length of the string that `bytes` begins with, with its quotes.
+/// Returns the length of the string that `bytes` begins with, quotes included.
 fn string_length(bytes: &[u8]) -> Option<usize> {
     Some(end_of_string(&bytes[1..])? + 2)
 }
 
-/// Returns the offset of the closing quote.
+// The offset of the closing quote.
 fn end_of_string(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -427,8 +419,8 @@ fn end_of_string(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the length of the piece that a string begins with, which is longer than a piece. It ends
-/// after a blank if there is one near its end, never inside an escape or a character.
+/// Returns the length of the piece that a longer string begins with. It ends after a blank if there
+/// is one near its end, and never inside an escape or a character.
 fn piece(rest: &[u8]) -> usize {
     if let Some(blank) = memchr::memrchr(b' ', &rest[PIECE - MARGIN..PIECE]) {
         return PIECE - MARGIN + blank + 1;

@@ -1,13 +1,11 @@
-//! Listings: texts whose lines stand each for itself, without a header that says so.
-
 use std::collections::HashMap;
 
-/// Fewest lines that tell a listing, and the most that are looked at.
+// At most this many lines are looked at, and a listing has at least this many.
 const FEWEST: usize = 10;
 const MOST: usize = 200;
-/// Parts of a hundred of the lines that must be alike.
+// Per cent of the lines that must be alike.
 const ALIKE: usize = 90;
-/// Fewest columns beside the first that all lines have.
+// Columns beside the first that all lines must have.
 const COLUMNS: usize = 2;
 
 /// Returns true if `lines`, with which a text begins, are those of a listing: matches of a search,
@@ -19,7 +17,7 @@ pub(super) fn is_listing(lines: &[&[u8]]) -> bool {
         || columns(filled()).into_values().filter(|count| *count >= enough).count() >= COLUMNS
 }
 
-/// Returns true for a match as `grep -n` prints it: `src/main.rs:17:text`.
+// A match as `grep -n` prints it: `src/main.rs:17:text`.
 fn is_match(line: &[u8]) -> bool {
     let mut fields = line.split(|byte| *byte == b':');
     let (name, number) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
@@ -29,7 +27,8 @@ fn is_match(line: &[u8]) -> bool {
     is_name && is_number && fields.next().is_some()
 }
 
-/// Returns the offsets at which text begins after two or more blanks, with the number of lines.
+/// Returns the offsets at which text begins after two or more blanks, each with the number of
+/// lines.
 fn columns<'l>(lines: impl Iterator<Item = &'l &'l [u8]>) -> HashMap<usize, usize> {
     let mut counts = HashMap::new();
     for line in lines {

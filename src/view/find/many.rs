@@ -23,51 +23,47 @@ use ctxfs_core::materialize::{SNIFFED, is_binary};
 use ctxfs_core::model::Content;
 use ctxfs_core::redact::{MaskCounter, Masked};
 
-/// Artifacts below this many bytes are read whole.
+// An artifact below this size is read whole.
 const WHOLE: usize = 1 << 20;
-/// Most passages that are remembered.
 const MOST: usize = 48;
-/// About how many bytes of memory an open artifact or a passage takes while it waits.
+// About the memory of an open artifact, or of a passage that waits for its turn.
 const WEIGHT: usize = 4 << 10;
 
-/// A search of many artifacts.
 struct Corpora<'a> {
     directory: &'a Directory<'a>,
     expired: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// The outcome of a pass for one artifact.
+/// The result of a pass for one artifact. `Gone`: it was removed after the search began;
+/// `NotBegun`: time ran out.
 enum Outcome<T> {
     Done(T),
-    /// It has been removed since the search began.
     Gone,
     Closed,
     Binary,
     Unreadable(io::Error),
-    /// Time ran out.
     NotBegun,
 }
 
-/// An artifact, and how a pass over all went.
+// `stopped` is the number of the artifact before which time ran out.
 #[derive(Default)]
 struct Pass {
     left_out: LeftOut,
-    /// The number of the artifact before which time ran out.
     stopped: Option<usize>,
 }
 
-/// The best passages so far.
+/// The best passages so far, each with the number of its artifact. `is_partial` is true if time ran
+/// out inside an artifact.
 #[derive(Default)]
 struct Best {
     passages: Vec<(usize, Passage)>,
     headers: Vec<(usize, ShownLine)>,
     count: u64,
     artifacts: u64,
-    /// True if time ran out inside an artifact.
     is_partial: bool,
 }
 
-/// Writes the passages of all artifacts in `directory` that fit `words` best.
+/// Writes the passages of all artifacts in `directory` that match `words` best.
 pub(crate) fn render(
     words: &Words,
     directory: &Directory<'_>,
@@ -102,7 +98,7 @@ fn find(
 }
 
 impl Corpora<'_> {
-    /// Does `work` for the content of each artifact on several threads, and hands what it made to
+    /// Does `work` for the content of each artifact on several threads, and hands the results to
     /// `take` in order.
     fn each<T: Send>(
         &self,
@@ -144,7 +140,6 @@ impl Corpora<'_> {
         pass
     }
 
-    /// Does `work` for one artifact, with its secrets masked.
     fn load<T>(
         &self,
         number: usize,
@@ -167,7 +162,8 @@ impl Corpora<'_> {
         work(masked.as_ref().map_or(&*content, |masked| masked as &dyn Content)).map(Outcome::Done)
     }
 
-    /// Counts the words in all artifacts. Returns what to look for, or none if no word occurs.
+    /// Counts the words in all artifacts. Returns the words to look for, or `None` if no word
+    /// occurs.
     fn choose(&self, question: &Question) -> (Pass, Option<Chosen>) {
         let share = (self.directory.corpus.len() as u64).max(1);
         let most = census::MOST_BYTES / share;
@@ -195,7 +191,6 @@ impl Corpora<'_> {
         (pass, chosen)
     }
 
-    /// Gathers the best passages of all artifacts.
     fn gather(&self, chosen: &Chosen) -> (Pass, Best) {
         let mut best = Best::default();
         let read = |content: &dyn Content| Passages::read(content, chosen, self.expired);
@@ -244,7 +239,6 @@ impl Corpora<'_> {
         Ok(Rendered { notice: Some(notice), whole })
     }
 
-    /// Returns the result for words of which none occurs.
     fn nothing(&self, question: &Question, pass: &Pass) -> Rendered {
         let count = self.directory.corpus.len();
         let all = counted(count as u64, "artifact");
@@ -260,7 +254,7 @@ impl Corpora<'_> {
         Rendered { notice: Some(first), whole }
     }
 
-    /// Returns the most telling words of the newest artifact that has any.
+    // The most distinctive words of the newest artifact that has any.
     fn telling(&self) -> Vec<String> {
         let mut buffer = vec![0; WHOLE];
         let words = |content: &dyn Content| {

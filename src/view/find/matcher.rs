@@ -1,4 +1,4 @@
-//! Several words at once: where they stand in a text.
+//! A word to look for, how it matches the words of a text, and a search for several at once.
 
 use std::sync::OnceLock;
 
@@ -8,33 +8,32 @@ use regex::bytes::{Regex, RegexBuilder};
 use crate::find::parts::Parts;
 use crate::find::term::{Fit, Term};
 
-/// Most words that are looked for at once.
+// A set of words has 64 bits.
 pub(super) const MOST: usize = 64;
 
-/// A place where a word stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hit {
-    /// The number of the word.
     pub(super) term: usize,
     pub(super) fit: Fit,
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-/// Looks for several words.
+/// Looks for several words at once.
+///
+/// `initials` and `ascii` tell which words may begin with a character. `inside` are the words that
+/// are also looked for inside of others. `candidates` is built when it is first needed: it costs as
+/// much as some pages of text.
 #[derive(Debug)]
 pub(super) struct Matcher {
     pub(super) terms: Vec<Term>,
-    /// The words that may begin with each of the first characters.
     initials: Vec<(char, u64)>,
     ascii: [u64; 128],
-    /// The words that are also looked for inside of others.
     inside: u64,
-    /// What [`candidates`] returns, once it is asked for: it costs as much as some pages of text.
     candidates: OnceLock<Option<Regex>>,
 }
 
-/// The memory of one thread that looks for words.
+/// The buffers of one thread that looks for words.
 #[derive(Debug, Default)]
 pub(super) struct Finder {
     parts: Parts,
@@ -42,8 +41,8 @@ pub(super) struct Finder {
 }
 
 impl Matcher {
-    /// Creates one for at most [`MOST`] words. Those for which `inside` is true are also looked for
-    /// inside of others.
+    /// Creates a matcher for at most [`MAX_TERMS`] words. Those for which `inside` is true are also
+    /// looked for inside of others.
     pub(super) fn new(terms: Vec<Term>, inside: impl Fn(&Term) -> bool) -> Self {
         assert!(terms.len() <= MOST, "a set of words has 64 bits");
         let (mut ascii, mut initials) = ([0; 128], Vec::new());
@@ -59,14 +58,14 @@ impl Matcher {
         Self { terms, initials, ascii, inside: within, candidates: OnceLock::new() }
     }
 
-    /// Returns the offset from `at` on of the first place where a word may stand.
+    /// Returns the offset, from `at` on, of the first place where a word may stand.
     pub(super) fn candidate(&self, text: &[u8], at: usize) -> Option<usize> {
         let candidates = self.candidates.get_or_init(|| candidates(&self.terms));
         let Some(candidates) = candidates else { return (at < text.len()).then_some(at) };
         candidates.find_at(text, at).map(|found| found.start())
     }
 
-    /// Finds the words in `text`, in the order of their places.
+    /// Finds the words in `text`, in order.
     pub(super) fn find<'f>(&self, finder: &'f mut Finder, text: &[u8], escaped: bool) -> &'f [Hit] {
         let Finder { parts, hits } = finder;
         parts.split(text, escaped);
@@ -99,7 +98,6 @@ impl Matcher {
         ascii.unwrap_or_else(|| other().fold(0, |set, (_, more)| set | more))
     }
 
-    /// Adds the words of the set `missing` that stand inside of others.
     fn find_inside(&self, parts: &Parts, missing: u64, hits: &mut Vec<Hit>) {
         let before = hits.len();
         for term in (0..self.terms.len()).filter(|term| missing >> term & 1 == 1) {
@@ -116,8 +114,8 @@ impl Matcher {
     }
 }
 
-/// Returns the pattern that finds all places in ASCII text where a word may stand, or none if the
-/// words have to be looked for everywhere.
+/// Returns the pattern that finds all places in ASCII text where a word may stand. Returns `None`
+/// if the words have to be looked for everywhere.
 fn candidates(terms: &[Term]) -> Option<Regex> {
     let ascii = terms.iter().map(Term::needle).filter(|needle| needle.is_ascii());
     let mut needles: Vec<String> = ascii.map(regex::escape).collect();

@@ -1,5 +1,3 @@
-//! The words of a text that are nearest to words that do not occur in it.
-
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
@@ -8,16 +6,16 @@ use crate::find::parts::Parts;
 use crate::find::words;
 use ctxfs_core::model::Content;
 
-/// Most bytes that are read: a second or so. Of a larger content, evenly spaced samples are read.
+// About a second of reading. Of a larger content, evenly spaced samples are read.
 pub(super) const MOST_BYTES: u64 = 64 << 20;
 const SAMPLE: u64 = 256 << 10;
-/// Most words that are remembered for each word that is missing.
+// Words that are remembered for each missing word.
 const KEPT: usize = 64;
-/// Fewest characters of a word that is replaced by a word it begins with: `auth` for
-/// `authentication`.
+// A missing word may be replaced by a word of this length that it begins with: `auth` for
+// `authentication`.
 const BEGINNING: usize = 4;
 
-/// Looks for the words that are nearest to some others.
+/// Looks for the words that are nearest to words that do not occur, and counts them.
 #[derive(Debug, Clone)]
 pub(super) struct NearestWords {
     missing: Vec<Missing>,
@@ -28,18 +26,17 @@ struct Missing {
     word: String,
     letters: u32,
     characters: usize,
-    /// The nearest words so far, and how often they were seen.
     nearest: BTreeMap<String, u64>,
     distance: usize,
 }
 
-/// The distance of a word that the missing one begins with: behind those that were misspelt.
+// The distance of a word that the missing one begins with: farther than any misspelling.
 const OF_BEGINNING: usize = 8;
-/// A distance beyond all others.
+// Farther than all others.
 const FAR: usize = 9;
 
 impl NearestWords {
-    /// Looks for words near to `missing`, which are folded.
+    /// Looks for words near `missing`, which have to be folded.
     pub(super) fn new<'w>(missing: impl IntoIterator<Item = &'w str>) -> Self {
         let missing = missing.into_iter().map(|word| Missing {
             word: word.to_owned(),
@@ -76,7 +73,6 @@ impl NearestWords {
         Ok(())
     }
 
-    /// Adds the words that were found in another content.
     pub(super) fn merge(&mut self, other: Self) {
         for (missing, more) in self.missing.iter_mut().zip(other.missing) {
             for (word, times) in more.nearest {
@@ -85,7 +81,7 @@ impl NearestWords {
         }
     }
 
-    /// Returns the nearest word for each, and how often it was seen.
+    /// Returns the nearest word for each missing one, and how often it was seen.
     pub(super) fn found(&self) -> impl Iterator<Item = Option<(&str, u64)>> {
         self.missing.iter().map(|missing| {
             let best = missing.nearest.iter().max_by_key(|(word, times)| (**times, Reverse(*word)));
@@ -107,7 +103,7 @@ impl NearestWords {
 }
 
 impl Missing {
-    /// Returns the most mistakes that are forgiven.
+    // The most mistakes that are forgiven.
     fn most(&self) -> usize {
         match self.characters {
             0..4 => 0,
@@ -116,7 +112,6 @@ impl Missing {
         }
     }
 
-    /// Returns the distance of `word` if it is near.
     fn distance_of(&self, word: &str, set: u32) -> Option<usize> {
         if word.len() >= BEGINNING && self.word.starts_with(word) {
             return (!words::is_question_word(word)).then_some(OF_BEGINNING);
@@ -149,7 +144,7 @@ impl Missing {
     }
 }
 
-/// Returns the letters of a word as bits.
+// A bit for each letter.
 fn letters(word: &str) -> u32 {
     word.bytes().fold(0, |set, byte| set | 1 << (byte & 31))
 }

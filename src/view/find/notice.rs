@@ -1,25 +1,20 @@
-//! The first lines of a reply.
-
 use crate::find::question::{Chosen, NoQuestion};
 use crate::number::{counted, grouped};
 
-/// Most characters of the question that are repeated.
+// Characters of the question that are repeated.
 const QUESTION: usize = 200;
-/// Most bytes of a search that is named.
 const SEARCH: usize = 400;
-/// Bytes to keep free for the notice of a line that is shown in part.
+// Bytes to keep free for the notice of a line that is shown in part.
 pub(super) const MARGIN: usize = 400;
 
-/// The facts that the first line tells.
+/// The facts that the first line tells. `terms` are the words of the best passage as bits; `among`
+/// is ` in 3 of 12 artifacts` for a directory; `grep` is the path of its searches: `X.grep`.
 pub(super) struct Summary<'a> {
     pub(super) chosen: &'a Chosen,
-    /// The words of the best passage, as bits.
     pub(super) terms: u64,
     pub(super) shown: usize,
     pub(super) count: u64,
-    /// ` in 3 of 12 artifacts`, if there are many.
     pub(super) among: &'a str,
-    /// The path before the name of a search: `X.grep`, `.../.grep`.
     pub(super) grep: &'a str,
 }
 
@@ -51,7 +46,7 @@ impl Summary<'_> {
         format!("{best} {verb}, {lines}")
     }
 
-    /// Returns the words that were replaced, and those that do not occur.
+    // The words that were replaced, and those that do not occur.
     fn changes(&self) -> String {
         let replaced = self.chosen.replaced.iter();
         let replaced: Vec<String> =
@@ -84,8 +79,8 @@ pub(super) fn no_question(why: &NoQuestion) -> String {
     }
 }
 
-/// Returns the line for words of which none occurs in `place`, with words that do; `more` says
-/// where more of those are.
+/// Returns the line for words of which none occurs in `place`, with some words that do. `more`
+/// tells where more of these are.
 pub(super) fn nothing(asked: &[String], place: &str, telling: &[String], more: &str) -> String {
     let none =
         if asked.len() == 1 { "the word does not occur" } else { "none of the words occurs" };
@@ -97,7 +92,7 @@ pub(super) fn nothing(asked: &[String], place: &str, telling: &[String], more: &
     format!("# {asked}: {none} in {place}{telling}\n")
 }
 
-/// Returns `text`, cut if it is long, in one line.
+/// Returns `text` in one line, cut if it is long.
 pub(super) fn cut(text: &str) -> String {
     let line = crate::cleaned(text, QUESTION);
     if line.chars().count() < text.chars().count() { line + "..." } else { line }

@@ -1,31 +1,28 @@
-//! The parts of the words and names in a text: `payment` and `gateway` of `paymentGateway`.
-
 use bstr::ByteSlice as _;
 
 use crate::find::fold;
 use ctxfs_core::materialize::escape_length;
 
-/// Most bytes of a word. Anything longer is data.
+// Anything longer is data.
 pub(super) const LONGEST: usize = 256;
 
 /// A part of a word: letters and digits up to a joint, such as `_`, or to a hump.
+///
+/// `start` and `end` are its place in the text, `folded` in the folded text. `begins` and `ends`
+/// are true if no letter or digit is directly before or after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Its place in the text.
     pub(super) start: usize,
     pub(super) end: usize,
-    /// Its place in the folded text.
     pub(super) folded: (usize, usize),
-    /// True if no letter or digit is directly before it.
     pub(super) begins: bool,
-    /// True if no letter or digit is directly after it.
     pub(super) ends: bool,
 }
 
-/// The parts of a text. Keeps its memory from one text to the next.
+/// The parts of a text, and its words without case and accents, with a newline after each. Keeps
+/// its memory from one text to the next.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    /// The folded text: words without case and accents, with a newline after each.
     pub(super) folded: String,
     pub(super) parts: Vec<Part>,
 }
@@ -33,7 +30,7 @@ pub(super) struct Parts {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Upper,
-    /// Lower-case letters, letters without case, and digits.
+    // Also letters without case, and digits.
     Other,
 }
 
@@ -64,12 +61,11 @@ impl Parts {
         }
     }
 
-    /// Returns the folded text of a part.
     pub(super) fn text(&self, part: &Part) -> &str {
         &self.folded[part.folded.0..part.folded.1]
     }
 
-    /// Takes the word at `at`, most of which have only ASCII letters and digits. Returns its end.
+    // The fast path for words of ASCII letters and digits. Returns the end of the word.
     fn ascii_word(&mut self, text: &[u8], at: usize, escaped: bool) -> usize {
         let length = text[at..].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
         let end = at + length;
@@ -100,7 +96,7 @@ impl Parts {
         end
     }
 
-    /// Takes the word at `at`, if there is one. Returns its end.
+    // Takes the word at `at`, if there is one, and returns its end.
     fn word(&mut self, text: &[u8], at: usize, escaped: bool) -> usize {
         let first = self.parts.len();
         let folded = self.folded.len();
@@ -152,7 +148,7 @@ impl Parts {
     }
 }
 
-/// Returns the letter or digit that `text` begins with, and its length.
+// The letter or digit that `text` begins with, and its length.
 fn next_letter(text: &[u8], escaped: bool) -> Option<(char, usize)> {
     let first = *text.first()?;
     if first.is_ascii() {
@@ -166,7 +162,7 @@ fn next_letter(text: &[u8], escaped: bool) -> Option<(char, usize)> {
     is_letter.then_some((c, length))
 }
 
-/// Returns the letter that `text` begins with as an escape of JSON: `\u00fc`.
+// The letter that `text` begins with as an escape of JSON: `\u00fc`.
 fn letter_escape(text: &[u8]) -> Option<(char, usize)> {
     let digits = str::from_utf8(text.strip_prefix(b"\\u")?.get(..4)?).ok()?;
     let c = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;

@@ -13,24 +13,20 @@ use crate::find::question::Chosen;
 use crate::find::{gather, json, record, stream, stretches, table};
 use ctxfs_core::model::Content;
 
-/// Most passages of an artifact that are compared.
 const MOST: usize = 48;
 
-/// Parts of a hundred of its score that each phrase of the question adds to a passage, and the most
-/// phrases that count.
+// Per cent of its score that each phrase of the question adds to a passage.
 const PHRASE: u64 = 8;
 const MOST_PHRASES: u64 = 3;
 
-/// The best passages of an artifact.
+/// The passages of an artifact, best first; none shows a part of another. `header` is that of a
+/// table; `count` is the number of passages with any of the words; `stopped` is the byte at which
+/// time ran out.
 #[derive(Debug, Default)]
 pub(super) struct Passages {
-    /// None that shows what another one does, best first.
     pub(super) best: Vec<Passage>,
-    /// The header, if it is a table with one.
     pub(super) header: Option<ShownLine>,
-    /// Passages with any of the words, best or not.
     pub(super) count: u64,
-    /// The byte where time ran out.
     pub(super) stopped: Option<u64>,
 }
 
@@ -102,12 +98,11 @@ impl Passages {
     }
 }
 
-/// Returns true for the first line, which in a table is above the rows anyway.
+// In a table, it is shown above the rows anyway.
 fn is_first_line(candidate: &Candidate) -> bool {
     matches!(&candidate.place, CandidateSpan::Line(start) if start.line == 1)
 }
 
-/// Reads the passages at some places.
 struct PassageReader<'a> {
     content: &'a dyn Content,
     chosen: &'a Chosen,
@@ -116,7 +111,6 @@ struct PassageReader<'a> {
 }
 
 impl PassageReader<'_> {
-    /// Returns the score of `passage`, with what its phrases add.
     fn with_phrases(&mut self, passage: &Passage) -> u64 {
         let Self { chosen, finder, .. } = self;
         let mut found = Found::default();

@@ -1,4 +1,5 @@
-//! The words of a question, as far as they occur: they are looked for.
+//! The words of a question: which of them occur and are looked for, and which search finds all
+//! their lines.
 
 use crate::Query;
 use crate::find::census::{Census, Joint};
@@ -7,18 +8,17 @@ use crate::find::nearest::NearestWords;
 use crate::find::term::Term;
 use crate::find::{matcher, parts, term, words};
 
-/// Most words that are looked for. Of more, the first count.
+// Of more words, the first count.
 const MOST_ASKED: usize = 24;
-/// The part of its weight that a word has for any artifact; the rest is for how rare it is.
+// The parts of its weight: that of any word, that of a word in place of one that does not occur,
+// and that of a part of a name. The rest is for how rare a word is.
 const LEAST: f64 = 0.4;
-/// The part of its weight that a word has if it stands for one that does not occur.
 const INSTEAD: f64 = 0.8;
-/// The part of its weight that a part of a name has.
 const OF_NAME: f64 = 0.6;
-/// Words in more than one of this many lines are not worth a search of all their lines.
+// Words in more than one of 5 lines are not worth a search for all their lines.
 const COMMON: u64 = 5;
 
-/// The reason why nothing is looked for.
+/// The reason why a question cannot be looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NoQuestion {
     NoWords,
@@ -33,24 +33,21 @@ pub(super) struct Question {
     phrases: Vec<Term>,
 }
 
-/// The words that occur, or others in their place.
+/// The words to look for: those that occur, or others in their place.
+///
+/// `phrases` are those of the question with words that are not looked for alone. `replaced` pairs
+/// words with those in their place; `absent` words have none. `query` is the search for all lines.
 #[derive(Debug)]
 pub(super) struct Chosen {
     pub(super) asked: Vec<String>,
     pub(super) matcher: Matcher,
-    /// Phrases of the question with words that are not looked for.
     pub(super) phrases: Matcher,
-    /// The weight of each word.
     pub(super) weights: Vec<f64>,
-    /// Words with those that are searched for instead.
     pub(super) replaced: Vec<(String, String)>,
-    /// Words for which there are none.
     pub(super) absent: Vec<String>,
-    /// The pattern of a search for all lines.
     pub(super) query: Query,
 }
 
-/// A word that was chosen, with the lines in which it occurs.
 struct Choice {
     term: Term,
     factor: f64,
@@ -61,7 +58,6 @@ struct Choice {
 }
 
 impl Question {
-    /// Reads the question `text`.
     pub(super) fn read(text: &str) -> Result<Self, NoQuestion> {
         let words = words::counting(text);
         if words.iter().any(|word| word.len() > parts::LONGEST) {
@@ -83,8 +79,8 @@ impl Question {
         Ok(Self { asked, matcher: Matcher::new(terms, |_| true), phrases })
     }
 
-    /// Returns the words that do not occur in any form, with their numbers, for which others may be
-    /// looked for: those without digits.
+    /// Returns the words that do not occur in any form, with their numbers. Others may be looked
+    /// for in place of these, so words with digits are left out.
     pub(super) fn missing(&self, census: &Census) -> Vec<(usize, &str)> {
         let missing = self.terms().filter(|term| self.choices(term, census).is_empty());
         let missing = missing.take(if census.is_whole { usize::MAX } else { 0 });
@@ -93,13 +89,12 @@ impl Question {
         missing.filter(may_be_misspelt).map(|term| (term.asked, term.folded())).collect()
     }
 
-    /// Returns the terms of the whole words.
     fn terms(&self) -> impl Iterator<Item = &Term> {
         self.matcher.terms[..self.asked.len()].iter()
     }
 
-    /// Returns what stands for an asked word: the word itself if it occurs, else the parts of it
-    /// that do.
+    /// Returns the terms for an asked word: the word itself if it occurs, else the parts of it that
+    /// do.
     fn choices(&self, term: &Term, census: &Census) -> Vec<Choice> {
         let terms = || self.matcher.terms.iter().zip(&census.tallies).enumerate();
         let of_word = || terms().filter(|(_, (other, _))| other.asked == term.asked);
@@ -122,8 +117,8 @@ impl Question {
         chosen.filter(|(at, choice)| choice.lines > 0 || may_be(*at)).map(|it| it.1).collect()
     }
 
-    /// Chooses the words to look for, or `None` if none occurs. `instead` has a word for some of
-    /// [`missing`](Self::missing).
+    /// Chooses the words to look for. Returns `None` if none occurs. `instead` has the words in
+    /// place of [`missing`](Self::missing) ones.
     pub(super) fn choose(&self, census: &Census, instead: &NearestWords) -> Option<Chosen> {
         let missing = self.missing(census);
         let mut choices = Vec::new();
@@ -161,7 +156,7 @@ impl Question {
 }
 
 impl Choice {
-    /// Returns the weight of the word among `units` lines: the more, the rarer it is.
+    // The rarer among `units` lines, the more.
     fn weight(&self, units: u64) -> f64 {
         let (lines, units) = (self.lines.max(1) as f64, units as f64);
         let rarity = (units / lines).ln_1p() / units.ln_1p();
@@ -185,7 +180,7 @@ impl Choice {
     }
 }
 
-/// Returns the search for all lines with the words, without those that are in most lines.
+/// Returns the search for all lines with the words, without words that are in most lines.
 fn query(choices: &[Choice], units: u64) -> Query {
     let rare = |choice: &&Choice| choice.lines.saturating_mul(COMMON) <= units;
     let all = || choices.iter();

@@ -1,4 +1,5 @@
-//! The lines that belong to a line: the details below it, its paragraph, the cause of its error.
+//! The lines that belong to a line: the details below it, its paragraph or section, its stack
+//! trace.
 
 mod around;
 mod line_hits;
@@ -21,13 +22,13 @@ use line_hits::LineHits;
 use section::Section;
 use trace::Trace;
 
-/// Bytes read before and after a line.
+// Bytes that are read before and after a line.
 const BEFORE: u64 = 8 << 10;
 const AFTER: usize = 24 << 10;
-/// The part of a score that depends on how near the words stand.
+// The part of a score that depends on how close together the words stand.
 const NEARNESS: f64 = 0.15;
 
-/// Returns the passage around the line that begins at `start`. In a table, rows are passages.
+/// Returns the passage around the line that begins at `start`. In a table, each row is a passage.
 pub(super) fn of_line(
     content: &dyn Content,
     start: LineStart,
@@ -81,14 +82,12 @@ pub(super) fn of_window(
     })
 }
 
-/// Scores words that stand at `places`.
 pub(super) fn score(found: &Found, places: &[(u64, usize)], chosen: &Chosen) -> u64 {
     let near = 1.0 + NEARNESS * passage::nearness(places, found);
     (found.value(&chosen.weights) * near * UNIT) as u64
 }
 
 impl Around<'_> {
-    /// Returns the lines to show, in order.
     fn record(&self, hits: &LineHits<'_>, chosen: &Chosen) -> Vec<usize> {
         let mut shown = vec![self.anchor];
         if let Some(trace) = Trace::around(self) {
@@ -108,7 +107,7 @@ impl Around<'_> {
         shown
     }
 
-    /// Adds the lines near to the anchor, of those in `among`, that have further words.
+    // Adds lines of `among` near the anchor that have further words.
     fn add_near(
         &self,
         shown: &mut Vec<usize>,
@@ -170,7 +169,6 @@ impl Around<'_> {
     }
 }
 
-/// Adds lines as long as there is room.
 fn add(shown: &mut Vec<usize>, more: impl IntoIterator<Item = usize>) {
     for at in more {
         if shown.len() < MOST && !shown.contains(&at) {
@@ -179,7 +177,6 @@ fn add(shown: &mut Vec<usize>, more: impl IntoIterator<Item = usize>) {
     }
 }
 
-/// Adds the lines between those that are shown, if they are few.
 fn fill(shown: &mut Vec<usize>) {
     let (first, last) = (shown[0], shown[shown.len() - 1]);
     if last - first < MOST {

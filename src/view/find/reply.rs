@@ -1,4 +1,5 @@
-//! The reply: as many of the best passages as are worth reading.
+//! The reply of `.find`: as many of the best passages as are worth reading, and the lines above
+//! them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,45 +8,40 @@ use crate::find::passage::{Passage, ShownLine};
 use crate::position::TextPosition;
 use ctxfs_core::model::Limits;
 
-/// Bytes of passages from which on only those follow that are as good as the best.
+// After this many bytes, only passages follow that are as good as the best.
 const USUAL: usize = 1500;
-/// Parts of a hundred of the best score that a passage must reach: always, and after the usual
-/// size.
+// Per cent of the best score that a passage must reach, and after the usual size.
 const FALLS: u64 = 50;
 const FALLS_LATE: u64 = 97;
-/// Most passages, and most of those that differ only in numbers.
+// The most passages, and the most that differ only in numbers.
 const MOST: usize = 8;
 const ALIKE: usize = 3;
 
-/// A passage to show, and the artifact that it is of.
+/// A passage to show. `name` is that of its artifact if there are many, else empty; `header` is
+/// that of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FromArtifact<'p> {
     pub(super) passage: &'p Passage,
-    /// The name of the artifact, if there are many, and its header, if it is a table.
     pub(super) name: &'p [u8],
     pub(super) header: Option<&'p ShownLine>,
 }
 
-/// The text of a reply.
+/// The text of a reply, with the number of passages in it and the first line that is shown in part.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     pub(super) text: Vec<u8>,
-    /// The number of passages in it.
     pub(super) shown: usize,
-    /// The first line that is shown in part.
     pub(super) windowed: Option<Windowed>,
 }
 
-/// A line that is shown in part.
 #[derive(Debug)]
 pub(super) struct Windowed {
-    /// The name of its artifact and a colon, if there are many.
     name: String,
     at: TextPosition,
 }
 
 impl Windowed {
-    /// Returns the notice that explains its number.
+    /// Returns the notice that explains the number of the line.
     pub(super) fn notice(&self) -> String {
         let TextPosition { line, column } = self.at;
         let name = &self.name;
@@ -53,7 +49,7 @@ impl Windowed {
     }
 }
 
-/// Returns the most bytes of a reply, with all its notices but the one on redaction.
+/// Returns the most bytes of a reply, with all its notices except for the one on redaction.
 pub(super) fn most(redacts: bool) -> usize {
     Limits::STAND_IN_BYTES - if redacts { ctxfs_core::model::REDACTION_BYTES } else { 0 }
 }
@@ -95,7 +91,6 @@ impl Reply {
 }
 
 impl FromArtifact<'_> {
-    /// Returns the first line that is shown in part.
     fn windowed(&self) -> Option<Windowed> {
         let mut lines = self.passage.lines.iter();
         let at =

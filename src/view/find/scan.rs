@@ -1,4 +1,5 @@
-//! One pass over a content that finds the lines in which words may stand.
+//! One pass over a content, from its start to its end, that finds the lines in which words may
+//! stand.
 
 use std::io;
 
@@ -8,37 +9,32 @@ use crate::find::matcher::Matcher;
 use crate::find::stream::Stream;
 use ctxfs_core::model::Content;
 
-/// Bytes of a line that are looked at together. A longer line comes in pieces.
+// A longer line comes in pieces.
 pub(super) const PIECE: usize = 16 << 10;
-/// A piece ends between two words if there is a gap in this many bytes.
+// A piece ends between two words if there is a gap in this many bytes.
 const MARGIN: usize = 512;
-/// The longest content in which all lines are taken to have a word: to search them all costs less
-/// than to make what finds those that may.
+// In a shorter content all lines are taken to have a word: to search them costs less than to build
+// the pattern for those that may.
 const SHORT: u64 = 16 << 10;
 
-/// A line without its newline, or a piece of a long one.
+/// A line without its newline, or a piece of a long one. `line` is its number, from 1; `column` is
+/// the byte column of its start, from 0.
 pub(super) struct Segment<'t> {
     pub(super) text: &'t [u8],
     pub(super) offset: u64,
-    /// The number of its line, from 1.
     pub(super) line: u64,
-    /// The byte column of its start, from 0.
     pub(super) column: u64,
-    /// True if it is a whole line.
     pub(super) is_line: bool,
 }
 
-/// The extent of a pass.
+/// The extent of a pass: the bytes read and the newlines in them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Extent {
-    /// The newlines in what was read.
     pub(super) newlines: u64,
     pub(super) bytes: u64,
-    /// True if time ran out.
     pub(super) out_of_time: bool,
 }
 
-/// The state of a pass.
 struct Walk<'a, F> {
     matcher: Option<&'a Matcher>,
     each: F,
@@ -47,8 +43,8 @@ struct Walk<'a, F> {
 }
 
 /// Calls `each` with all lines of `content` that may have a word of `matcher`, and maybe with
-/// others; without one, with all lines. Ends with the line that has the byte at offset `last`. The
-/// lines do not depend on `block`, the number of bytes that are read at once.
+/// others; without a matcher, with all lines. Ends with the line that has the byte at offset
+/// `last`. The lines do not depend on `block`, the number of bytes that are read at once.
 pub(super) fn scan(
     (content, last): (&dyn Content, u64),
     matcher: Option<&Matcher>,
@@ -75,8 +71,8 @@ pub(super) fn scan(
 }
 
 impl<F: FnMut(&Segment<'_>)> Walk<'_, F> {
-    /// Takes the whole segments in `bytes`, which begin at `offset`; all of it if `ends`. Returns
-    /// the number of bytes that it took.
+    /// Takes the whole segments in `bytes`, which begin at `offset`; all of them if `ends`. Returns
+    /// the number of bytes taken.
     fn take(&mut self, bytes: &[u8], offset: u64, ends: bool) -> usize {
         let mut at = 0;
         while at < bytes.len() {
@@ -89,7 +85,7 @@ impl<F: FnMut(&Segment<'_>)> Walk<'_, F> {
         at
     }
 
-    /// Skips the whole lines that can have no word. Returns the start of the first that can.
+    // Skips whole lines that cannot have a word. Returns the start of the first that can.
     fn jump(&mut self, bytes: &[u8], at: usize, ends: bool) -> usize {
         let Some(matcher) = self.matcher else { return at };
         let whole = memchr::memrchr(b'\n', &bytes[at..]).map_or(at, |last| at + last + 1);
@@ -104,8 +100,8 @@ impl<F: FnMut(&Segment<'_>)> Walk<'_, F> {
         start
     }
 
-    /// Takes the line that `bytes` begins with, or a piece of it. Returns its length, or none if
-    /// more has to be read for it.
+    // Takes the line that `bytes` begins with, or a piece of it, and returns its length. Returns
+    // `None` if more has to be read for it.
     fn segment(&mut self, bytes: &[u8], offset: u64, ends: bool) -> Option<usize> {
         if bytes.is_empty() {
             return None;
@@ -140,7 +136,7 @@ pub(super) fn first_candidate(matcher: &Matcher, text: &[u8], at: usize) -> Opti
     before.find_non_ascii_byte().map(|other| at + other).or(found)
 }
 
-/// Returns the length of the piece that a line begins with, which is longer than a piece.
+// The length of the piece that a longer line begins with.
 fn piece(line: &[u8]) -> usize {
     let margin = &line[PIECE..line.len().min(PIECE + MARGIN)];
     let is_gap = |byte: &u8| byte.is_ascii() && !byte.is_ascii_alphanumeric() && *byte != b'\\';

@@ -1,15 +1,14 @@
-//! Reading a content from its start to its end.
-
 use std::io;
 
 use ctxfs_core::model::Content;
 
-/// Bytes read at once.
+// Bytes that are read at once.
 pub(super) const BLOCK: usize = 256 << 10;
-/// Bytes in which the end of the last line is looked for at first.
+// Bytes in which the end of the last line is looked for at first.
 const AHEAD: usize = 4 << 10;
 
-/// The bytes of a content that were read and not used yet.
+/// The bytes of a content that were read and not used yet, from the start to the end of the line
+/// that has the byte at offset `last`. Reads block by block, and stops when time runs out.
 pub(super) struct Stream<'a> {
     content: &'a dyn Content,
     expired: &'a dyn Fn() -> bool,
@@ -17,19 +16,17 @@ pub(super) struct Stream<'a> {
     buffer: Vec<u8>,
     filled: usize,
     used: usize,
-    /// The offset of the first byte of the buffer.
+    // The offset of the first byte of the buffer.
     start: u64,
-    /// It ends with the line that has the byte at this offset.
     last: u64,
-    /// Bytes that are read at once behind that byte.
+    // Bytes that are read at once after `last`.
     ahead: usize,
     ended: bool,
     out_of_time: bool,
 }
 
 impl<'a> Stream<'a> {
-    /// Reads `content` in blocks of `block` bytes, up to the end of the line that has the byte at
-    /// the offset `last`.
+    /// Reads `content` in blocks of `block` bytes.
     pub(super) fn new(
         content: &'a dyn Content,
         last: u64,
@@ -63,12 +60,11 @@ impl<'a> Stream<'a> {
         self.start + self.used as u64
     }
 
-    /// Uses the next `count` bytes.
     pub(super) fn skip(&mut self, count: usize) {
         self.used += count;
     }
 
-    /// Reads one more block. Returns false at the end, and if time has run out.
+    /// Reads one more block. Returns false at the end, and once time has run out.
     pub(super) fn fill(&mut self) -> io::Result<bool> {
         if self.ended {
             return Ok(false);
@@ -108,7 +104,7 @@ impl<'a> Stream<'a> {
         self.start + self.filled as u64
     }
 
-    /// Returns the offset where time ran out, if it did.
+    /// Returns the offset at which time ran out, if it did.
     pub(super) fn stopped(&self) -> Option<u64> {
         self.out_of_time.then(|| self.offset())
     }

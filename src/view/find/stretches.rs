@@ -1,4 +1,4 @@
-//! A pass over a content on several threads: each looks at stretches of whole lines, whose results
+//! A pass over a content on several threads. Each looks at stretches of whole lines; the results
 //! are taken in order.
 
 use std::collections::BTreeMap;
@@ -10,22 +10,20 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::find::scan::Extent;
 use ctxfs_core::model::Content;
 
-/// Bytes of a stretch, about.
+// About the bytes of a stretch.
 pub(super) const STRETCH: u64 = 128 << 10;
-/// Stretches that are looked at, or wait for an earlier one.
+// Stretches that are looked at, or whose results wait for an earlier one.
 const WAITING: u64 = 8;
-/// Smaller contents are not worth a thread.
+// A smaller content is not worth a thread.
 const SMALLEST: u64 = 4 << 20;
-/// Threads that look at one content.
+// For one content.
 const MOST_THREADS: usize = 4;
-/// The name of the threads.
 const NAME: &str = "ctxfs-finder";
-/// The interval at which a pass that waits checks for its deadline.
+// How often a pass that waits checks its deadline.
 const MOMENT: Duration = Duration::from_millis(10);
-/// Bytes in which the start of a line is looked for at once.
+// Bytes that are read at once to find the start of a line.
 const BLOCK: u64 = 4 << 10;
 
-/// Some bytes of a content.
 #[derive(Clone, Copy)]
 pub(super) struct Slice<'a> {
     pub(super) content: &'a dyn Content,
@@ -49,22 +47,18 @@ impl Content for Slice<'_> {
     }
 }
 
-/// Some lines of a content.
+/// Some lines of a content. `from` begins with the first one, `last` is an offset in the last one.
 pub(super) struct Stretch<'a> {
-    /// The content from their first byte on.
     from: Slice<'a>,
-    /// An offset in the last of them.
     last: u64,
 }
 
 impl Stretch<'_> {
-    /// Returns the content from the first line on, and an offset in the last line.
     pub(super) fn lines(&self) -> (&dyn Content, u64) {
         (&self.from, self.last)
     }
 }
 
-/// A content in stretches.
 #[derive(Clone, Copy)]
 pub(super) struct Stretches<'a> {
     content: &'a dyn Content,
@@ -72,15 +66,14 @@ pub(super) struct Stretches<'a> {
     threads: usize,
 }
 
-/// The place of a stretch.
+// `newlines` is the number of newlines before the stretch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StretchStart {
-    /// The newlines before it.
     pub(super) newlines: u64,
     pub(super) offset: u64,
 }
 
-/// The result of looking at a stretch that begins at an offset; none if it has no line.
+// The start, the result and the extent of a stretch; none if no line begins in it.
 type Outcome<T> = io::Result<Option<(u64, T, Extent)>>;
 
 impl<'a> Stretches<'a> {
@@ -91,8 +84,8 @@ impl<'a> Stretches<'a> {
         Self { content, length, threads }
     }
 
-    /// Calls `look` for each stretch, on several threads with a state of its own from `start` for
-    /// each, and hands the results to `take` in order. `look` ends early once its last argument
+    /// Calls `look` for each stretch, on several threads of which each has a state from `start`,
+    /// and hands the results to `take` in order. `look` has to end early once its last argument
     /// returns true.
     pub(super) fn each<S, T: Send>(
         self,
@@ -118,8 +111,8 @@ impl<'a> Stretches<'a> {
         })
     }
 
-    /// Returns the lines that begin in the stretch `number`, or none if none does. The end of the
-    /// last one may be far away, and is found as it is read.
+    /// Returns the lines that begin in the stretch `number`, if any do. The end of the last one may
+    /// be far away; the reader finds it.
     fn stretch(&self, number: u64) -> io::Result<Option<Stretch<'a>>> {
         let (from, length) = (number * self.length, self.content.len());
         let to = length.min(from + self.length);
@@ -130,8 +123,7 @@ impl<'a> Stretches<'a> {
         }))
     }
 
-    /// Returns the offset after the first newline from `from` on and before `to`, which is in the
-    /// same stretch.
+    // The offset after the first newline from `from` on and before `to`.
     fn line_after(&self, mut from: u64, to: u64) -> io::Result<Option<u64>> {
         while from < to {
             let block = self.content.bytes(from, BLOCK.min(to - from) as usize)?;
@@ -147,7 +139,7 @@ impl<'a> Stretches<'a> {
     }
 }
 
-/// The stretches of a content: those to look at, and those that wait to be taken.
+/// The stretches of a content: those to look at, and the results that wait to be taken.
 struct StretchQueue<T> {
     count: u64,
     state: Mutex<StretchSchedule<T>>,
@@ -155,12 +147,12 @@ struct StretchQueue<T> {
 }
 
 struct StretchSchedule<T> {
-    /// The first stretch that no thread looks at yet.
+    // The first stretch that no thread looks at yet.
     next: u64,
-    /// The first that is not taken yet.
+    // The first that is not taken yet.
     wanted: u64,
     ready: BTreeMap<u64, Outcome<T>>,
-    /// True once time has run out: those that are looked at end early, and no other begins.
+    // Set once time has run out: stretches that were begun end early, and no other begins.
     late: bool,
     closed: bool,
 }
@@ -177,7 +169,7 @@ impl<T> StretchQueue<T> {
         self.changed.notify_all();
     }
 
-    /// Returns the next stretch to look at, or none if enough wait.
+    // The next stretch to look at, unless enough results wait.
     fn claim(&self, state: &mut StretchSchedule<T>) -> Option<u64> {
         let number = state.next;
         let free = number < self.count.min(state.wanted + WAITING);
@@ -185,7 +177,7 @@ impl<T> StretchQueue<T> {
         free.then_some(number)
     }
 
-    /// Looks at the stretch `number`, with the lock released.
+    // The lock is released meanwhile.
     fn look<S>(
         &self,
         guard: &mut MutexGuard<'_, StretchSchedule<T>>,
@@ -198,7 +190,6 @@ impl<T> StretchQueue<T> {
         self.changed.notify_all();
     }
 
-    /// Looks at stretches until there are no more, or the queue is closed.
     fn work<S>(&self, state: &mut S, look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> Outcome<T>) {
         let _close = CloseOnPanic(self);
         let mut guard = self.state.lock();
@@ -216,7 +207,7 @@ impl<T> StretchQueue<T> {
         }
     }
 
-    /// Takes all outcomes in order, and looks at stretches itself while it waits for the next one.
+    /// Takes all results in order, and looks at stretches itself while it waits for the next one.
     fn take_all<S>(
         &self,
         length: u64,
@@ -261,7 +252,7 @@ impl<T> StretchQueue<T> {
     }
 }
 
-/// Lets the other threads end, whatever happens to this one.
+// Ends the other threads when the pass returns or panics.
 struct CloseOnDrop<'a, T>(&'a StretchQueue<T>);
 
 impl<T> Drop for CloseOnDrop<'_, T> {
@@ -270,7 +261,7 @@ impl<T> Drop for CloseOnDrop<'_, T> {
     }
 }
 
-/// Ends the pass if a thread panics, since its outcome would never come.
+// Ends the pass if a thread panics, whose result would never come.
 struct CloseOnPanic<'a, T>(&'a StretchQueue<T>);
 
 impl<T> Drop for CloseOnPanic<'_, T> {

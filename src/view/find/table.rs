@@ -6,20 +6,19 @@ use crate::find::listing;
 use crate::find::passage::{ShownLine, SourceLine};
 use ctxfs_core::model::Content;
 
-/// Bytes at the start that tell a table.
+// Bytes at the start that tell whether a text is a table.
 const SNIFFED: usize = 16 << 10;
-/// Rows at the start that tell a table, and the fewest of them.
+// At most this many rows are looked at, and a table has at least this many.
 const ROWS: usize = 20;
 const FEWEST: usize = 2;
-/// Most characters of the name of a column.
+// The most characters of the name of a column.
 const NAME: usize = 64;
 
-/// A text whose lines stand each for itself.
+/// A text of which each line stands for itself.
 pub(super) struct Table {
     pub(super) header: Option<ShownLine>,
 }
 
-/// Returns the table that `content` is, if it is one.
 pub(super) fn of(content: &dyn Content) -> io::Result<Option<Table>> {
     let bytes = content.bytes(0, SNIFFED)?;
     let ends = bytes.len() as u64 == content.len();
@@ -35,7 +34,7 @@ pub(super) fn of(content: &dyn Content) -> io::Result<Option<Table>> {
     Ok((is_table || listing::is_listing(&lines)).then_some(Table { header }))
 }
 
-/// Returns true if header and rows have the same number of fields, between the same separators.
+/// Returns true if header and rows have the same number of fields, with the same separators.
 fn is_separated(header: &[u8], rows: &[&[u8]]) -> bool {
     b",\t;|".iter().any(|separator| {
         let count = fields(header, *separator);
@@ -48,7 +47,6 @@ fn is_separated(header: &[u8], rows: &[&[u8]]) -> bool {
     })
 }
 
-/// Returns the number of fields of a row.
 fn fields(row: &[u8], separator: u8) -> usize {
     let mut quoted = false;
     let is_end = |byte: &&u8| {

@@ -1,30 +1,26 @@
-//! A word that is looked for, and how it fits the words of a text.
-
 use crate::find::fold;
 use crate::find::parts::{Part, Parts};
 
-/// Most bytes between two parts of a name: `::`, `->`.
+// The most bytes between two parts of a name: `::`, `->`.
 const JOINT: usize = 2;
-/// Fewest characters of a word that longer words may begin with: `auth` of `authentication`.
+// Longer words may begin with a word of this length: `authentication` with `auth`.
 const PREFIX: usize = 4;
-/// Fewest characters of a word that may stand inside of others.
+// A word of this length may stand inside of others.
 const INFIX: usize = 4;
 
-/// The ways in which a word of a text can fit, worst first.
+/// How a word of a text matches a term, worst first: it contains the term (`memoom` and `oom`),
+/// begins with it, is another form of it (`eviction` and `evicted`), or is the same apart from case
+/// and accents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Fit {
-    /// It holds the word: `oom` of `memoom`.
     Inside,
-    /// It begins with the word.
     Begins,
-    /// It is another form of the word: `eviction` of `evicted`.
     Form,
-    /// It is the word, apart from case and accents.
     Same,
 }
 
 impl Fit {
-    /// Returns the part of a word's weight that it counts for.
+    /// Returns the part of its weight that a term has with this fit.
     pub(super) fn factor(self) -> f64 {
         match self {
             Self::Inside => 0.5,
@@ -35,22 +31,20 @@ impl Fit {
     }
 }
 
-/// A word to look for.
+/// A word to look for, folded and split into pieces. `asked` is the number of the asked word that
+/// it stands for, alone or as a part; `whole` has the pieces in one: `oomkilled` for `OOMKilled`.
 #[derive(Debug, Clone)]
 pub(super) struct Term {
-    /// The word as it was asked for.
     pub(super) text: String,
-    /// The number of the asked word that it stands for, alone or as a part.
     pub(super) asked: usize,
     pieces: Vec<Piece>,
-    /// The pieces in one: `oomkilled` for `OOMKilled`.
     whole: String,
 }
 
 #[derive(Debug, Clone)]
 struct Piece {
     text: String,
-    /// Its stem, if it has only letters.
+    // Only of pieces that have only letters.
     stem: Option<String>,
 }
 
@@ -68,15 +62,15 @@ impl Piece {
         (word.starts_with(stem) && is_word(word) && fold::stem(word) == stem).then_some(Fit::Form)
     }
 
-    /// Returns `bind-9` for `bind9`.
+    // `bind-9` for `bind9`
     fn apart(&self) -> Option<String> {
         let (letters, number) = self.text.split_at(self.text.find(|c: char| c.is_ascii_digit())?);
         let is_both = !letters.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         (is_both && is_word(letters)).then(|| [letters, number].join("-"))
     }
 
-    /// Returns true if `word` begins with it: with a name of some length, or with a number whose
-    /// digits end there.
+    /// Returns true if `word` begins with the piece: with a name of some length, or with a number
+    /// whose digits end there.
     fn begins(&self, word: &str) -> bool {
         let Some(rest) = word.strip_prefix(self.text.as_str()) else { return false };
         if self.stem.is_some() {
@@ -88,7 +82,7 @@ impl Piece {
 }
 
 impl Term {
-    /// Returns the term for the word number `asked`, or none if it has no letters or digits.
+    /// Returns the term for the word number `asked`, or `None` if it has no letters or digits.
     pub(super) fn new(text: &str, asked: usize) -> Option<Self> {
         let mut parts = Parts::default();
         parts.split(text.as_bytes(), false);
@@ -98,8 +92,8 @@ impl Term {
         (!pieces.is_empty()).then(|| Self { text: text.to_owned(), asked, pieces, whole })
     }
 
-    /// Returns the terms for its parts that tell something by themselves, if it is a name of
-    /// several; and of letters with a number, as in `bind9`, the name with both apart.
+    /// Returns the terms for the parts of a name that mean something by themselves; for letters
+    /// with a number, as in `bind9`, the name with both apart.
     pub(super) fn parts(&self) -> Vec<Self> {
         if let [piece] = self.pieces.as_slice() {
             return piece
@@ -113,25 +107,25 @@ impl Term {
         pieces.filter_map(|piece| Self::new(&piece.text, self.asked)).collect()
     }
 
-    /// Returns true if it is made of several parts.
+    /// Returns true if the term has several parts.
     pub(super) fn is_name(&self) -> bool {
         self.pieces.len() > 1
     }
 
-    /// Returns the first characters of the folded words that may fit.
+    /// Returns the first character of all folded words that may match.
     pub(super) fn initial(&self) -> char {
         self.whole.chars().next().unwrap_or_default()
     }
 
-    /// Returns a text that each line with the word holds, in some case, if the line is ASCII.
+    /// Returns a text that each ASCII line with the word contains, in some case.
     pub(super) fn needle(&self) -> &str {
         let stem = |piece: &'_ Piece| piece.stem.as_ref().map_or(piece.text.len(), String::len);
         let longest = self.pieces.iter().max_by_key(|piece| stem(piece)).expect("not empty");
         longest.stem.as_deref().unwrap_or(&longest.text)
     }
 
-    /// Returns a pattern, to be searched without regard to case, for the word in all its forms,
-    /// with `joint` between its parts.
+    /// Returns a pattern for the word in all its forms, with `joint` between its parts. It has to
+    /// be searched without regard to case.
     pub(super) fn pattern(&self, joint: &str) -> String {
         let last = self.pieces.len() - 1;
         let piece = |(number, piece): (usize, &Piece)| {
@@ -147,17 +141,17 @@ impl Term {
         &self.whole
     }
 
-    /// Returns true if it may be found inside of other words.
+    /// Returns true if the word may be found inside of others.
     pub(super) fn may_be_inside(&self) -> bool {
         !self.is_name() && self.whole.chars().count() >= INFIX
     }
 
-    /// Returns how the words of `parts` from number `at` on fit, and the number of parts that do.
+    /// Returns how the words of `parts` from number `at` on match, and the number of parts that do.
     pub(super) fn fit(&self, text: &[u8], parts: &Parts, at: usize) -> Option<(Fit, usize)> {
         self.fit_whole(parts, at).or_else(|| self.fit_pieces(text, parts, at))
     }
 
-    /// Fits a word of several humps, or a name that is written as one word.
+    // Matches a word of several humps, or a name that is written as one word.
     fn fit_whole(&self, parts: &Parts, at: usize) -> Option<(Fit, usize)> {
         let first = &parts.parts[at];
         if !first.begins || (first.ends && !self.is_name()) {
@@ -194,18 +188,16 @@ impl Term {
     }
 }
 
-/// Returns true if two parts can be of one name.
 fn are_joined(text: &[u8], before: &Part, after: &Part) -> bool {
     let between = &text[before.end..after.start];
     between.len() <= JOINT && between.iter().all(|byte| *byte >= b' ' && *byte != b'\\')
 }
 
-/// Returns a pattern for `text`, which a reader may have to understand.
+// Without escapes that only confuse a reader.
 pub(super) fn escaped(text: &str) -> String {
     regex::escape(text).replace("\\-", "-")
 }
 
-/// Returns true if `word` has only letters.
 fn is_word(word: &str) -> bool {
     word.chars().all(char::is_alphabetic)
 }

@@ -1,40 +1,37 @@
-//! Lines that hold a literal in any case, found faster than the regex engine finds them.
+//! Finds lines with a literal in any case, faster than the regex engine.
 //!
-//! Two bytes of the literal are looked for at their distance, many places at a time; where both are
-//! found, the rest is compared. What matches is what `(?i)` matches: in Unicode, `k` is also the
-//! Kelvin sign and `s` the long s. These have more bytes, so the two bytes lie in a part of the
-//! literal without such letters. Other letters of ASCII fold to no others.
+//! Two bytes of the literal are compared at their distance, many places at a time; where both are
+//! found, the rest is compared. This matches what `(?i)` matches: in Unicode, `k` is also the
+//! Kelvin sign and `s` the long s. These have more bytes, so the two bytes are taken from a part of
+//! the literal without such letters. No other ASCII letter folds to a letter outside of ASCII.
 
 use std::ops::Range;
 
 use crate::query::{Case, Options};
 
-/// The letters outside of ASCII that fold to one in it.
 const LONG_S: &[u8] = "\u{17f}".as_bytes();
 const KELVIN: &[u8] = "\u{212a}".as_bytes();
-/// Bytes with a meaning in a regular expression.
+// Bytes with a meaning in a regular expression.
 const META: &[u8] = br"\.+*?()|[]{}^$";
-/// Bytes of outputs, the most frequent first. All others are rare.
+// Bytes of typical outputs, the most frequent first. All others are rare.
 const FREQUENT: &[u8] = b" 0e1t2a3o4-i5n6:7r8.9sld/c_u\"m=,pfhgbywvk";
-/// Places that are looked at together.
+// Places that are compared together.
 const PLACES: usize = 64;
-/// The bytes of text for each place that is compared in vain, below which the regex engine is
-/// faster: such a place costs as much as it needs for some 230 bytes (measured in a log of 100 MB).
+// With fewer bytes of text for each block that is compared in vain, the regex engine is faster:
+// such a block costs as much as it needs for some 230 bytes (measured in a log of 100 MB).
 const BYTES_FOR_VAIN: usize = 256;
 
-/// Finds a literal of ASCII in any case.
+/// Finds a literal of ASCII in any case. `literal` is in lower case; `first` is at the offset `at`
+/// in it, and `second` at `distance` after that.
 pub(super) struct CaselessFinder {
-    /// The literal in lower case.
     literal: Vec<u8>,
-    /// The offset in it of the first of the two bytes.
     at: usize,
-    /// The distance of the second one.
     distance: usize,
     first: CaselessByte,
     second: CaselessByte,
 }
 
-/// A byte in any case: equal to `byte` with the bits of `fold` set.
+// A byte in any case: equal to `byte` with the bits of `fold` set.
 #[derive(Clone, Copy)]
 struct CaselessByte {
     byte: u8,
@@ -53,7 +50,7 @@ impl CaselessByte {
 }
 
 impl CaselessFinder {
-    /// Returns none if the search is not for a literal in any case, or has to find the lines
+    /// Returns `None` if the search is not for a literal in any case, or if it looks for the lines
     /// without it.
     pub(super) fn new(pattern: &[u8], options: &Options) -> Option<Self> {
         let any_case = match options.case {
@@ -71,9 +68,9 @@ impl CaselessFinder {
         Some(Self { literal, at, distance: other - at, first, second })
     }
 
-    /// Calls `take` with each line that holds the literal, until it returns false. `lines` are
-    /// whole lines. Returns false if the regex engine would have been faster, as the two bytes are
-    /// often found without the rest.
+    /// Calls `take` with each line that has the literal, until it returns false. `lines` have to be
+    /// whole lines. Returns false if the regex engine would have been faster, because the two bytes
+    /// are often found without the rest.
     pub(super) fn each_line(
         &self,
         lines: &[u8],
@@ -91,8 +88,7 @@ impl CaselessFinder {
         in_vain <= lines.len() / BYTES_FOR_VAIN
     }
 
-    /// Returns a place from `at` on that lies in the literal. Counts the blocks of places that were
-    /// compared in vain.
+    // The next place from `at` on of the first byte. Counts the blocks that were compared in vain.
     fn find(&self, text: &[u8], mut at: usize, in_vain: &mut usize) -> Option<usize> {
         while let Some((firsts, seconds)) = self.places(text, at) {
             if self.may_be(firsts, seconds) {
@@ -108,7 +104,6 @@ impl CaselessFinder {
         (at..end).find(|at| self.is_at(text, *at))
     }
 
-    /// Returns the bytes of many places, and those at the distance, if the text is long enough.
     fn places<'t>(
         &self,
         text: &'t [u8],
@@ -118,8 +113,7 @@ impl CaselessFinder {
         Some((text[at..].first_chunk()?, seconds))
     }
 
-    /// Returns true if both bytes are at one of the places. Without a branch, so that the compiler
-    /// looks at many places with one instruction.
+    // Without a branch, so that the compiler compares many places with one instruction.
     fn may_be(&self, firsts: &[u8; PLACES], seconds: &[u8; PLACES]) -> bool {
         let (first, second) = (self.first, self.second);
         let mut any = 0;
@@ -129,7 +123,6 @@ impl CaselessFinder {
         any > 0
     }
 
-    /// Returns true if the first of the two bytes is at `at`, in the literal.
     fn is_at(&self, text: &[u8], at: usize) -> bool {
         self.first.is(text[at])
             && text.get(at + self.distance).is_some_and(|byte| self.second.is(*byte))
@@ -138,7 +131,6 @@ impl CaselessFinder {
     }
 }
 
-/// Returns true if `text` begins with `literal`.
 fn follows(mut text: &[u8], literal: &[u8]) -> bool {
     literal.iter().all(|byte| {
         let rest = match text.split_first() {
@@ -150,7 +142,6 @@ fn follows(mut text: &[u8], literal: &[u8]) -> bool {
     })
 }
 
-/// Returns true if `text` ends with `literal`.
 fn precedes(mut text: &[u8], literal: &[u8]) -> bool {
     literal.iter().rev().all(|byte| {
         let rest = match text.split_last() {
@@ -162,7 +153,7 @@ fn precedes(mut text: &[u8], literal: &[u8]) -> bool {
     })
 }
 
-/// Returns the letter outside of ASCII that folds to `byte`.
+// The letter outside of ASCII that folds to `byte`.
 fn wider(byte: u8) -> Option<&'static [u8]> {
     match byte {
         b's' => Some(LONG_S),

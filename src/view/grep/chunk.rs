@@ -1,4 +1,9 @@
-//! A chunk of a content as the searcher gets it: without the lines that it need not see.
+//! A first pass that finds lines which the searcher need not see.
+//!
+//! Most lines of a large content do not match. Here a second searcher with the same settings finds
+//! those that do, block by block while the bytes are in the processor's cache. Long runs of other
+//! lines are left out of the chunks that the searcher gets, and only counted. The matches found
+//! here are only a hint of what to keep, so that all rules on what is shown stay in one place.
 
 /// Consecutive bytes of a content. Of lines that are left out, only the place and the number are
 /// known.
@@ -6,7 +11,6 @@
 pub(super) struct Chunk {
     start: u64,
     regions: Vec<Region>,
-    /// The bytes that are kept.
     kept: Vec<u8>,
 }
 
@@ -18,13 +22,13 @@ struct Region {
 
 #[derive(Clone, Copy)]
 enum Verdict {
-    /// Kept, at this offset in `Chunk::kept`.
+    // At this offset in `Chunk::kept`.
     Kept(usize),
-    /// Left out: this many whole lines.
+    // This many whole lines.
     LeftOut(u64),
 }
 
-/// Whole lines that are left out.
+/// Whole lines that are left out: their bytes and their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gap {
     pub(super) length: usize,
@@ -38,14 +42,13 @@ impl Region {
 }
 
 impl Chunk {
-    /// Returns an empty chunk that begins at `start`. It reuses the memory of `kept`, whose content
-    /// is ignored.
+    /// Returns an empty chunk that begins at `start`. Reuses the memory of `kept`.
     pub(super) fn new(start: u64, mut kept: Vec<u8>) -> Self {
         kept.clear();
         Self { start, kept, ..Self::default() }
     }
 
-    /// Returns the offset at which the judged bytes end.
+    /// Returns the offset after the last byte that was kept or left out.
     pub(super) fn end(&self) -> u64 {
         self.regions.last().map_or(self.start, Region::end)
     }
@@ -55,12 +58,11 @@ impl Chunk {
         self.kept.len()
     }
 
-    /// Returns the memory, for another chunk to reuse.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.kept
     }
 
-    /// Exchanges memory of which most is free for as much as is needed, and returns it.
+    /// Exchanges memory of which most is free for as much as is needed. Returns the old memory.
     pub(super) fn spare(&mut self) -> Option<Vec<u8>> {
         let wasted = self.kept.len() < self.kept.capacity() / 2;
         wasted.then(|| {
@@ -69,12 +71,11 @@ impl Chunk {
         })
     }
 
-    /// Returns true if no byte has been judged yet.
     pub(super) fn is_new(&self) -> bool {
         self.regions.is_empty()
     }
 
-    /// Keeps `bytes`, which are the next ones.
+    /// Keeps `bytes`, which have to be the next ones.
     pub(super) fn keep(&mut self, bytes: &[u8]) {
         let (start, at, length) = (self.end(), self.kept.len(), bytes.len());
         match self.regions.last_mut() {
@@ -85,7 +86,7 @@ impl Chunk {
         self.kept.extend_from_slice(bytes);
     }
 
-    /// Leaves out the lines of `gap`, which are the next ones.
+    /// Leaves out the lines of `gap`, which have to be the next ones.
     pub(super) fn leave_out(&mut self, gap: Gap) {
         let Gap { length, lines } = gap;
         let start = self.end();
@@ -103,7 +104,7 @@ impl Chunk {
         self.regions.get(at).filter(|region| region.start <= offset)
     }
 
-    /// Returns the lines that are left out from exactly `offset` on.
+    /// Returns the lines that are left out, if they begin exactly at `offset`.
     pub(super) fn gap(&self, offset: u64) -> Option<Gap> {
         let region = self.region(offset).filter(|region| region.start == offset)?;
         let Verdict::LeftOut(lines) = region.verdict else { return None };

@@ -1,9 +1,3 @@
-//! `.grep/<query>` of a directory: the output of `rg -n <query>` in it, newest artifact first.
-//!
-//! Several threads search one artifact each (`worker`, `order`). The matches in one (`matches`) are
-//! appended to those in earlier ones (`report`), below the notices that the result needs
-//! (`notice`).
-
 pub(crate) mod left_out;
 mod matches;
 mod notice;
@@ -31,9 +25,9 @@ use crate::{Query, RenderError, Rendered};
 use ctxfs_core::model::{Content, RelPath, view_bytes};
 use ctxfs_core::redact::{MaskCounter, SecretRules};
 
-/// Threads that search at once.
+// Threads that search at once.
 pub(crate) const MOST_THREADS: usize = 4;
-/// The start of an artifact.
+// The start of an artifact.
 const START: TextPosition = TextPosition { line: 1, column: 1 };
 
 /// The artifacts below a directory, in the order in which they are shown. They are opened one by
@@ -47,12 +41,12 @@ pub trait Corpus: Sync {
         self.len() == 0
     }
 
-    /// Returns the number of directories that are left out, since the reader may not read them.
+    /// Returns the number of directories that are left out because the reader may not read them.
     fn closed_directories(&self) -> u64 {
         0
     }
 
-    /// Returns the path of an artifact relative to the directory. No two are equal.
+    /// Returns the path of an artifact relative to the directory. No two paths are equal.
     fn path(&self, number: usize) -> &RelPath;
 
     /// Returns the number of places below the directory that could not be listed, and the first of
@@ -65,15 +59,15 @@ pub trait Corpus: Sync {
     fn load(&self, number: usize, buffer: &mut [u8]) -> io::Result<Loaded>;
 }
 
-/// An artifact that is ready to be searched.
+/// An artifact that is ready to be searched, or the reason why it is not.
 pub enum Loaded {
-    /// It has been removed since it was listed.
+    /// The artifact was removed after it was listed.
     Gone,
-    /// The reader may not read it.
+    /// The reader may not read the artifact.
     Closed,
-    /// All of it is in the buffer: this many bytes.
+    /// All of the artifact is in the buffer: this many bytes.
     Whole(usize),
-    /// Its content.
+    /// The content of an artifact that did not fit.
     Opened(Box<dyn Content>),
 }
 
@@ -88,14 +82,15 @@ impl std::fmt::Debug for Loaded {
     }
 }
 
-/// A directory that is searched.
+/// A directory that is searched: its path as a reader names it (`/ctx/c7/artifacts/tool`), the
+/// artifacts below it, and the secrets to mask in them.
 #[derive(Clone, Copy)]
 pub struct Directory<'a> {
-    /// Its path as a reader names it: `/ctx/c7/artifacts/tool`.
+    /// The path of the directory as a reader names it.
     pub path: &'a str,
-    /// The artifacts below it.
+    /// The artifacts below the directory.
     pub corpus: &'a dyn Corpus,
-    /// The secrets to mask in them. None if secrets are shown.
+    /// The secrets to mask. `None` if secrets are shown.
     pub redacts: Option<&'a SecretRules>,
 }
 
@@ -113,30 +108,23 @@ struct Search<'a> {
     expired: &'a (dyn Fn() -> bool + Sync),
     pattern: CompiledPattern,
     first: SearchFrom,
-    /// True once the result is full: further matches are only counted.
+    // True once the result is full: further matches are only counted.
     full: AtomicBool,
-    /// Held while a large artifact is searched: several threads work on that one alone.
+    // Held while a large artifact is searched, on which several threads work.
     alone: Mutex<()>,
 }
 
-/// The place where a search begins.
+/// The place where a search begins. `shown` counts the matching lines of the artifact that were
+/// shown before; `missing` is true if the artifact that the query names does not exist.
 struct SearchFrom {
     artifact: usize,
-    /// The place in the artifact, unless that is its start.
     at: Option<TextPosition>,
-    /// Matching lines of that artifact that were shown before.
     shown: u64,
-    /// True if the artifact that the query names does not exist.
     missing: bool,
 }
 
-/// Searches all artifacts in `directory` and writes the matches to `out`, without the notice.
-///
-/// `expired` is called now and then; once it returns true, the matches so far are the result.
-/// Memory is bounded for any artifacts. The length of the output is bounded, except for a search
-/// with `-m0`.
-///
-/// Masked secrets in the output are counted, and the first line of the notice tells the numbers.
+/// Searches all artifacts in `directory` and writes the matches to `out`, without the notice. See
+/// [`CorpusQuery::render`](crate::CorpusQuery::render).
 pub(crate) fn render(
     query: &Query,
     directory: &Directory<'_>,
@@ -193,7 +181,7 @@ impl SearchFrom {
         }
     }
 
-    /// Returns true if part of the artifact `number` has been shown before.
+    /// Returns true if a part of the artifact `number` was shown before.
     fn begins_inside(&self, number: usize) -> bool {
         number == self.artifact && (self.at.is_some() || self.shown > 0)
     }
@@ -204,7 +192,7 @@ impl Search<'_> {
         self.query.options()
     }
 
-    /// Returns the most bytes of the result and its notices, without the one on redaction.
+    /// Returns the most bytes of the result and its notices, without the notice on redaction.
     fn view_bytes(&self) -> usize {
         view_bytes(self.directory.redacts.is_some())
     }

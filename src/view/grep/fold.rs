@@ -2,9 +2,9 @@
 //!
 //! The searcher holds whole lines in memory. So a line of more than [`PIECE`] bytes is passed as
 //! several lines, each of which repeats the last [`OVERLAP`] bytes of the one before; [`LineMap`]
-//! maps them back to lines and columns. A match belongs to the first piece that holds its start
-//! with room after it. A match that is longer than the overlap and crosses the end of a piece is
-//! missed or shortened. `^` and `$` can match inside a folded line, where a piece begins or ends.
+//! maps them back to lines and columns. A match belongs to the first piece that has its start with
+//! room after it. A match that is longer than the overlap and crosses the end of a piece is missed
+//! or shortened. `^` and `$` can match inside a folded line, where a piece begins or ends.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -17,20 +17,20 @@ use crate::scan;
 use crate::scan::NewlineCount;
 use ctxfs_core::model::Content;
 
-/// Bytes of a line that are searched at once.
+// Bytes of a line that are searched at once.
 pub(super) const PIECE: usize = 1 << 20;
-/// Bytes that two pieces of a line share.
+// Bytes that two pieces of a line share.
 pub(super) const OVERLAP: usize = 64 << 10;
-/// Bytes read at once.
+// Bytes that are read at once.
 const BLOCK: usize = 256 << 10;
 
-/// Folds to keep for lines that were read and not searched yet. The searcher searches all that it
-/// has before it reads on, except at the start, where it wants three bytes to look for a byte order
-/// mark.
+// Folds to keep for lines that were read and not searched yet. The searcher searches all that it
+// has before it reads on, except at the start, where it wants three bytes to look for a byte order
+// mark.
 const UNSEARCHED: usize = 4;
 
 /// The state that reader and report share: the mapping from the searcher's lines to those of the
-/// content, and how far reading came.
+/// content, and how far reading has come.
 pub(super) struct LineMap {
     folds: RefCell<Vec<Fold>>,
     now: Cell<ReadPosition>,
@@ -38,8 +38,8 @@ pub(super) struct LineMap {
     failed: Cell<bool>,
 }
 
-/// Maps the searcher's line `seen` to `line`, from byte `column` (from 0) on. The lines after it
-/// follow one by one.
+// Maps the searcher's line `seen` to `line`, from byte `column` (from 0) on. The lines after it
+// follow one by one.
 #[derive(Clone, Copy)]
 struct Fold {
     seen: u64,
@@ -50,28 +50,26 @@ struct Fold {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PieceStart {
-    /// At the start of a line.
+    // At the start of a line.
     Line,
-    /// Inside a line, because the query begins there.
+    // Inside a line, because the query begins there.
     Asked,
-    /// Inside a line that is searched in pieces.
+    // Inside a line that is searched in pieces.
     Piece,
 }
 
-/// The state of reading.
 #[derive(Clone, Copy)]
 struct ReadPosition {
     offset: u64,
     seen: u64,
     line: u64,
     column: u64,
-    /// The offset up to which newlines are counted in `seen` and `line`. The searcher counts for
-    /// itself, so most searches need no more.
+    // Newlines are counted in `seen` and `line` up to this offset. The searcher counts for itself,
+    // so most searches need no more.
     counted: u64,
 }
 
 impl ReadPosition {
-    /// Counts the lines of `block`, the next bytes that are read.
     fn count(&mut self, block: &[u8]) {
         let newlines = memchr::memchr_iter(b'\n', block).count() as u64;
         self.counted += block.len() as u64;
@@ -80,18 +78,18 @@ impl ReadPosition {
     }
 }
 
-/// A line of the searcher: a line of the content, or a piece of one.
+/// A line of the searcher: a line of the content, or a piece of one. `next` is the offset in it at
+/// which the next piece of the same line begins.
 #[derive(Clone, Copy)]
 pub(super) struct Piece {
     pub(super) line: u64,
     column: u64,
     start: PieceStart,
-    /// The offset in this piece at which the next piece of the same line begins.
     next: Option<usize>,
 }
 
 impl Piece {
-    /// Returns true if it is a whole line.
+    /// Returns true if the piece is a whole line.
     pub(super) fn is_line(&self) -> bool {
         self.start == PieceStart::Line && self.next.is_none()
     }
@@ -105,7 +103,7 @@ impl Piece {
         self.next.is_none()
     }
 
-    /// Returns true if its line begins before it.
+    /// Returns true if the line begins before the piece.
     pub(super) fn is_inside(&self) -> bool {
         self.start != PieceStart::Line
     }
@@ -116,7 +114,7 @@ impl Piece {
         (at > 0 || self.is_first()) && self.next.is_none_or(|next| at <= next)
     }
 
-    /// Returns the place in the content of byte `at` of the piece.
+    /// Returns the position in the content of byte `at` of the piece.
     pub(super) fn position(&self, at: usize) -> TextPosition {
         TextPosition { line: self.line, column: self.column + at as u64 + 1 }
     }
@@ -172,8 +170,8 @@ impl LineMap {
     }
 
     /// Moves the reading position behind `gap`, which begins at the start of a line; all lines
-    /// before it must be counted. Drops the folds of lines that were searched and are no context of
-    /// lines behind the gap.
+    /// before it have to be counted. Drops the folds of lines that were searched and are no context
+    /// of lines behind the gap.
     fn skip(&self, gap: Gap) {
         let mut now = self.now.get();
         now.offset += gap.length as u64;
@@ -212,7 +210,8 @@ impl LineMap {
         NewlineCount { offset: now.counted, newlines: now.line - 1 }
     }
 
-    /// Returns the start of the line, or piece of a line, that was read last. Call `settle` before.
+    /// Returns the start of the line, or piece of a line, that was read last.
+    /// [`settle`](Self::settle) has to come before.
     pub(super) fn position(&self) -> TextPosition {
         let now = self.now.get();
         TextPosition { line: now.line, column: now.column + 1 }
@@ -234,9 +233,9 @@ pub(super) struct FoldedReader<'a> {
     ahead: ReadAhead<'a>,
     line_map: &'a LineMap,
     expired: &'a dyn Fn() -> bool,
-    /// Bytes of the current piece that were passed on.
+    // Bytes of the current piece that were passed on.
     length: usize,
-    /// True if the piece is to end here.
+    // True if the piece has to end here.
     ending: bool,
 }
 
@@ -250,13 +249,13 @@ impl<'a> FoldedReader<'a> {
         Self { content, ahead, line_map, expired, length: 0, ending: false }
     }
 
-    /// Skips lines that the searcher need not see. Returns true if there were any.
+    // Skips lines that the searcher need not see. Returns true if there were any.
     fn skip(&mut self) -> bool {
         let gap = self.ahead.gap(self.line_map.offset()).filter(|_| self.length == 0);
         gap.inspect(|gap| self.line_map.skip(*gap)).is_some()
     }
 
-    /// Updates the position for `chunk`, none of whose lines is too long.
+    // Updates the position for `chunk`, none of whose lines is too long.
     fn pass(&mut self, chunk: &[u8]) {
         let mut now = self.line_map.now.get();
         now.offset += chunk.len() as u64;
@@ -273,15 +272,14 @@ impl<'a> FoldedReader<'a> {
         self.line_map.now.set(now);
     }
 
-    /// Returns how much of `chunk` fits into the current piece if its first line does not fit
-    /// whole.
+    // How much of `chunk` fits into the current piece, if its first line does not fit whole.
     fn room(&self, chunk: &[u8]) -> Option<usize> {
         let room = PIECE - self.length;
         let long = chunk.len() > room && memchr::memchr(b'\n', &chunk[..=room]).is_none();
         long.then(|| scan::char_floor(chunk, room))
     }
 
-    /// Ends the piece, and moves back to the start of the next one.
+    // Ends the piece, and moves back to the start of the next one.
     fn fold(&mut self) -> io::Result<()> {
         self.line_map.settle(self.content)?;
         let mut now = self.line_map.now.get();

@@ -1,5 +1,3 @@
-//! The first lines of a result that is incomplete.
-
 use std::io;
 
 use crate::grep::fold::LineMap;
@@ -10,23 +8,21 @@ use crate::position::TextPosition;
 use crate::{Query, Rendered, scan};
 use ctxfs_core::model::Subject;
 
-/// The way a search ended.
+/// The way a search ended. `fallback` is the reason why the pattern was searched as text;
+/// `out_of_memory` is true if lines and their context did not fit into memory.
 pub(super) struct SearchOutcome {
-    /// The reason why the pattern was searched as text.
     pub(super) fallback: Option<String>,
     pub(super) out_of_time: bool,
-    /// True if lines and their context did not fit into memory.
     pub(super) out_of_memory: bool,
 }
 
-/// The notices of one search.
+// `all_lines` counts the lines of the content, if they are needed and could be counted.
 struct SearchNotices<'a> {
     query: &'a Query,
     subject: &'a Subject<'a>,
     line_map: &'a LineMap,
     outcome: &'a SearchOutcome,
     lines: u64,
-    /// Lines of the content, if they are needed and could be counted.
     all_lines: Option<u64>,
     windowed: Option<TextPosition>,
 }
@@ -79,7 +75,7 @@ impl SearchNotices<'_> {
         lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect()
     }
 
-    /// Returns the most bytes that the notices of a cut result can have.
+    // The most bytes that the notices of a cut result can have.
     fn longest(&self) -> usize {
         let far = TextPosition { line: u64::MAX, column: u64::MAX };
         let cut = self.cut(far, self.lines).len() + 64;
@@ -109,7 +105,7 @@ impl SearchNotices<'_> {
         )
     }
 
-    /// Returns ` of 8,112 lines`.
+    // ` of 8,112 lines`
     fn among(&self) -> String {
         let from = self.query.options().from.map_or(1, |from| from.line);
         match self.all_lines {

@@ -1,4 +1,5 @@
-//! The text of a result, and the places where it can be cut.
+//! The text of a result: the places where it can be cut, and the parts of long lines that it shows,
+//! a window around each match.
 
 use std::fmt::Display;
 use std::io;
@@ -7,23 +8,22 @@ use std::io::Write;
 use crate::position::TextPosition;
 use ctxfs_core::model::Limits;
 
-/// Bytes to gather before they are written, if the size has no limit.
+// Bytes to gather before they are written, if the size has no limit.
 const CHUNK: usize = 64 << 10;
 
-/// A place where a result can end and another search can go on.
+/// A place where a result can end and another search can go on from.
+///
+/// `artifact` and `before` are for a result on many artifacts: the number of the one it is in, and
+/// the matching lines in those before. `shown` counts the matching lines of its artifact before it,
+/// including one that is shown in part. `torn` is true if a match before it lacks some of its
+/// context.
 #[derive(Clone, Copy)]
 pub(crate) struct CutPoint {
-    /// Bytes of the result before it.
     length: usize,
-    /// The number of the artifact that holds it, of many.
     pub(super) artifact: usize,
-    /// Matching lines of the artifacts before that one.
     pub(super) before: u64,
-    /// The place where a search goes on.
     pub(crate) from: TextPosition,
-    /// Matching lines of its artifact before it, including one that is shown in part.
     pub(crate) shown: u64,
-    /// True if a match before it lacks some of its context.
     torn: bool,
 }
 
@@ -40,14 +40,14 @@ impl CutPoint {
         Self { length: self.length + length, artifact, before: lines, ..self }
     }
 
-    /// Returns the bytes of the result before it.
+    /// Returns the length in bytes of a result that ends here.
     pub(super) fn length(&self) -> usize {
         self.length
     }
 }
 
-/// Returns the last place within `budget` bytes that tears no match from its context, or if there
-/// is none, any place within the budget, or the first one.
+/// Returns the last place within `budget` bytes that tears no match from its context. If there is
+/// none, returns any place within the budget, or the first one.
 pub(super) fn latest(cuts: &[CutPoint], budget: usize) -> Option<CutPoint> {
     let fits = |cut: &&CutPoint| 0 < cut.length && cut.length <= budget;
     let mut latest = cuts.iter().rev().filter(fits);
@@ -55,11 +55,11 @@ pub(super) fn latest(cuts: &[CutPoint], budget: usize) -> Option<CutPoint> {
     cut.or(cuts.first()).copied()
 }
 
-/// The result so far. Without a limit it is written as it comes; with one, everything beyond the
-/// limit is dropped.
+/// The text of a result so far. Without a limit it is written as it comes; with one, everything
+/// beyond the limit is dropped. `name` is the prefix of each line: the path of the artifact, or
+/// nothing.
 pub(crate) struct Page<'a> {
     out: &'a mut dyn Write,
-    /// The prefix of each line: the path of the artifact, or nothing.
     name: &'a [u8],
     text: Vec<u8>,
     cuts: Vec<CutPoint>,
@@ -75,7 +75,7 @@ impl<'a> Page<'a> {
         Self { out, name: b"", text, cuts, endless, most, full: false, failed: false }
     }
 
-    /// Limits it to this many bytes, unless it has no limit.
+    /// Limits the text to this many bytes, unless it has no limit.
     pub(super) fn at_most(self, bytes: usize) -> Self {
         Self { most: bytes, ..self }
     }
@@ -95,12 +95,10 @@ impl<'a> Page<'a> {
         (self.text, self.cuts)
     }
 
-    /// Returns true if it drops everything from now on.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Returns true if writing failed.
     pub(super) fn failed(&self) -> bool {
         self.failed
     }
@@ -133,7 +131,6 @@ impl<'a> Page<'a> {
         self.push(b"\n")
     }
 
-    /// Adds text.
     pub(crate) fn push(&mut self, text: &[u8]) -> io::Result<()> {
         if self.full {
             return Ok(());
@@ -146,7 +143,6 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    /// Returns true if it has at most `budget` bytes.
     pub(crate) fn fits(&self, budget: usize) -> bool {
         self.text.len() <= budget
     }

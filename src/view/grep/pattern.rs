@@ -1,4 +1,4 @@
-//! The pattern of a query as a matcher.
+//! The pattern of a query as a matcher, with a faster finder for literals in any case.
 
 use std::io;
 use std::str::Utf8Chunk;
@@ -11,17 +11,16 @@ use crate::grep::read_ahead;
 use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
 use crate::query::{Case, Options};
 
-/// Most bytes of a compiled pattern. A larger one is searched as text.
+// A larger pattern is searched as text.
 const PATTERN_BYTES: usize = 10 << 20;
-/// Bytes of the automaton that each thread of a search builds as it goes.
+// Of the automaton that each thread of a search builds as it goes.
 const AUTOMATON_BYTES: usize = (64 << 20) / read_ahead::MOST_THREADS;
 
-/// A pattern that is ready to be searched.
+/// A pattern that is ready to be searched. `caseless` finds the same lines faster, if there is one;
+/// `fallback` is the reason why a pattern that is not a regular expression is searched as text.
 pub(super) struct CompiledPattern {
     pub(super) matcher: RegexMatcher,
-    /// A faster way to find the lines that match, if there is one.
     caseless: Option<CaselessFinder>,
-    /// The reason why the pattern is searched as text, if it is not a regular expression.
     pub(super) fallback: Option<String>,
 }
 
@@ -51,7 +50,7 @@ pub(super) fn build(query: &Query) -> io::Result<CompiledPattern> {
     built.map(|matcher| CompiledPattern { matcher, caseless, fallback }).map_err(io::Error::other)
 }
 
-/// Returns a builder with the settings that ripgrep uses.
+// The settings that ripgrep uses.
 fn builder(options: &Options) -> RegexMatcherBuilder {
     let mut builder = RegexMatcherBuilder::new();
     builder
@@ -68,7 +67,7 @@ fn builder(options: &Options) -> RegexMatcherBuilder {
     builder
 }
 
-/// Compiles `text` as plain text. No match spans lines, so each line of `text` is searched for.
+// No match spans lines, so each line of `text` is searched for.
 fn literals(builder: &RegexMatcherBuilder, text: &str) -> Result<RegexMatcher, Error> {
     let mut lines: Vec<&str> = text.split('\n').filter(|line| !line.is_empty()).collect();
     if lines.is_empty() {
@@ -77,7 +76,7 @@ fn literals(builder: &RegexMatcherBuilder, text: &str) -> Result<RegexMatcher, E
     builder.clone().fixed_strings(true).build_many(&lines)
 }
 
-/// Returns a regular expression for bytes that are not all UTF-8.
+// A regular expression for bytes that are not all UTF-8.
 fn escaped(bytes: &[u8]) -> String {
     let chunk = |chunk: Utf8Chunk<'_>| {
         let invalid = chunk.invalid().iter().map(|byte| format!("(?-u:\\x{byte:02x})"));
@@ -86,7 +85,7 @@ fn escaped(bytes: &[u8]) -> String {
     bytes.utf8_chunks().map(chunk).collect::<String>().replace('\n', "|")
 }
 
-/// Returns `unclosed group`: the last line of a message that shows the pattern first.
+// `unclosed group`: the last line of a message that shows the pattern first.
 fn reason(error: &Error) -> String {
     let message = error.to_string();
     let last = message.lines().last().unwrap_or_default();

@@ -1,10 +1,3 @@
-//! A first pass that finds lines which the searcher need not see.
-//!
-//! Most lines of a large content do not match. Here a second searcher with the same settings finds
-//! those that do, block by block while the bytes are in the processor's cache. Long runs of other
-//! lines are left out, and their number is noted. The matches found here are only a hint of what to
-//! keep, so that all rules on what is shown stay in one place.
-
 use std::io;
 use std::ops::Range;
 
@@ -16,21 +9,21 @@ use crate::grep::chunk::{Chunk, Gap};
 use crate::query::Options;
 use ctxfs_core::model::Content;
 
-/// Bytes that are read and searched at once: so many that reading them costs more than the call,
-/// and so few that they stay in the cache of one processor.
+// Bytes that are read and searched at once: large enough that reading costs more than the call, and
+// small enough to stay in the cache of one processor.
 const BLOCK: usize = 128 << 10;
-/// Shorter runs of lines are not worth leaving out.
+// Shorter runs of lines are not worth leaving out.
 const SMALLEST_GAP: usize = 4 << 10;
-/// With more lines of context than this, nothing is left out. This many lines fit into the
-/// searcher's memory at any length, so leaving out lines cannot change how a search ends.
+// With more lines of context than this, nothing is left out. This many lines of any length fit into
+// the searcher's memory, so leaving out lines cannot change how a search ends.
 const MOST_CONTEXT: u64 = 30;
 
-/// Reads chunks of a content and leaves out lines.
+/// Reads chunks of a content and leaves out lines. `block` has the bytes that are read and not
+/// judged yet, and room for more.
 pub(super) struct Prefilter<'a> {
     content: &'a dyn Content,
     sizes: PrefilterSizes,
     finder: Option<MatchFinder<'a>>,
-    /// The bytes that are read and not judged yet, and room for more.
     block: Vec<u8>,
     gaps: Vec<(usize, Gap)>,
 }
@@ -48,14 +41,13 @@ impl Default for PrefilterSizes {
     }
 }
 
-/// The searcher that finds matching lines.
+/// The searcher that finds matching lines. `margin` is the number of lines to keep on both sides of
+/// a gap: the possible context, and one more to show that the lines around the gap are not
+/// adjacent.
 struct MatchFinder<'a> {
     matcher: &'a RegexMatcher,
-    /// A faster way to find the same lines, if there is one.
     caseless: Option<&'a CaselessFinder>,
     searcher: Searcher,
-    /// Lines to keep on both sides of a gap: the possible context, and one more to show that the
-    /// lines around the gap are not adjacent.
     margin: usize,
 }
 
@@ -126,8 +118,7 @@ impl<'a> Prefilter<'a> {
         chunk.keep(&self.block[..pending]);
     }
 
-    /// Reads a block, or at most `most` bytes, from `offset` on behind the `pending` bytes. Returns
-    /// the number of bytes.
+    // Reads behind the `pending` bytes of the block. Returns the number of bytes.
     fn read(&mut self, offset: u64, pending: usize, most: usize) -> io::Result<usize> {
         let end = pending + self.sizes.block.min(most);
         if self.block.len() < end {
@@ -136,8 +127,7 @@ impl<'a> Prefilter<'a> {
         self.content.read_at(offset, &mut self.block[pending..end])
     }
 
-    /// Returns the length of the whole lines in the first `filled` bytes of the block. None ends in
-    /// the first `pending` ones.
+    // The length of the whole lines in the first `filled` bytes. None ends in the `pending` ones.
     fn whole_lines(&self, pending: usize, filled: usize) -> usize {
         let last = memchr::memrchr(b'\n', &self.block[pending..filled]);
         last.map_or(0, |last| pending + last + 1)
@@ -181,16 +171,14 @@ impl<'a> Prefilter<'a> {
     }
 }
 
-/// Takes the matches in some lines, and notes the gaps between them.
+/// Takes the matches in some lines, and notes the gaps between them. `end` is that of the last
+/// match; `left` is the number of further matches after which it is not worth leaving out lines.
 struct GapFinder<'a> {
     lines: &'a [u8],
     margin: usize,
     smallest: usize,
-    /// The gaps, with their offsets.
     gaps: &'a mut Vec<(usize, Gap)>,
-    /// The end of the last match.
     end: usize,
-    /// Matches that may still come before leaving out lines is not worth it.
     left: usize,
 }
 
@@ -203,7 +191,7 @@ impl GapFinder<'_> {
         self.left > 0
     }
 
-    /// Notes the gap between the last match and `start`.
+    // The gap is between the last match and `start`.
     fn note(&mut self, start: usize) {
         let between = &self.lines[self.end..start];
         if between.len() < self.smallest {

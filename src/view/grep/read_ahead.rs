@@ -20,21 +20,19 @@ use crate::grep::prefilter::Prefilter;
 use crate::query::Options;
 use ctxfs_core::model::Content;
 
-/// Bytes of a chunk.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Chunks that are being read, or read and not taken yet. Hardly anything is kept of most, so that
-/// a thread that has to wait for a processor keeps no other one from going on.
+// Chunks that are being read, or read and not taken yet. Hardly anything is kept of most, so that a
+// thread that has to wait for a processor keeps no other one from going on.
 const WAITING: u64 = 128;
-/// The number of chunks whose bytes these may hold together, all kept.
+// These may hold together the bytes of this many chunks of which everything is kept.
 const HELD_CHUNKS: usize = 4;
-/// Smaller contents are not worth a thread.
+// A smaller content is not worth a thread.
 const SMALLEST: u64 = 8 << 20;
-/// Threads that work on one search. Each has an automaton of its own.
+// For one search. Each thread has an automaton of its own.
 pub(super) const MOST_THREADS: usize = 4;
 
-/// The interval at which a waiting search checks for its deadline.
+// How often a waiting search checks its deadline.
 const MOMENT: Duration = Duration::from_millis(10);
-/// The name of the threads.
 const NAME: &str = "ctxfs-scout";
 
 /// Sizes in bytes. Tests make them small.
@@ -55,21 +53,19 @@ impl Default for ReadAheadSizes {
     }
 }
 
-/// The pattern to search for, and how.
+/// The pattern to search for, and how. `caseless` finds the same lines faster, if there is one.
 #[derive(Clone, Copy)]
 pub(super) struct SearchSpec<'a> {
     pub(super) matcher: &'a RegexMatcher,
-    /// A faster way to find the lines that match, if there is one.
     pub(super) caseless: Option<&'a CaselessFinder>,
     pub(super) options: &'a Options,
     pub(super) sizes: ReadAheadSizes,
 }
 
-/// A content that is read from one place on.
+/// A content that is read from one place on. There is no queue if reading ahead is not worth it.
 pub(super) struct ReadAhead<'a> {
     content: &'a dyn Content,
     expired: &'a dyn Fn() -> bool,
-    /// None if reading ahead is not worth it.
     queue: Option<(Arc<ChunkQueue>, Prefilter<'a>)>,
     chunk: Chunk,
 }
@@ -150,13 +146,13 @@ impl Drop for ReadAhead<'_> {
     }
 }
 
-/// Returns the number of threads that work on one search, including the one that searches.
+// The one that searches included.
 fn threads() -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     processors.clamp(2, MOST_THREADS)
 }
 
-/// The chunks of a content: those to read, being read and read.
+// The chunks of a content: those to read, being read and read.
 struct ChunkQueue {
     end: u64,
     length: usize,
@@ -165,20 +161,19 @@ struct ChunkQueue {
 }
 
 struct ChunkSchedule {
-    /// The offset of the first chunk that no thread reads yet.
+    // The offset of the first chunk that no thread reads yet.
     next: u64,
-    /// The offset of the chunk that is searched next.
+    // The offset of the chunk that is searched next.
     wanted: u64,
     ready: BTreeMap<u64, Chunk>,
-    /// Bytes that the chunks in `ready` keep, and all of those that are being read.
+    // Bytes that the chunks in `ready` keep, and all of those that are being read.
     held: usize,
-    /// Memory to reuse.
+    // Memory to reuse.
     spare: Vec<Vec<u8>>,
     closed: bool,
 }
 
 impl ChunkSchedule {
-    /// Keeps memory for the next chunks, as much as these may need.
     fn reuse(&mut self, bytes: Vec<u8>) {
         if self.spare.len() < HELD_CHUNKS {
             self.spare.push(bytes);
@@ -251,7 +246,7 @@ impl ChunkQueue {
         }
     }
 
-    /// Returns the next chunk to read, or none if enough chunks wait.
+    // Returns `None` if enough chunks wait.
     fn claim(&self, state: &mut ChunkSchedule) -> Option<ChunkClaim<'_>> {
         let start = state.next;
         let far = state.wanted + WAITING * self.length as u64;
@@ -265,12 +260,11 @@ impl ChunkQueue {
         Some(ChunkClaim { queue: self, start, length, chunk: Chunk::new(start, bytes) })
     }
 
-    /// Returns the end of the chunk that begins at `start`.
     fn after(&self, start: u64) -> u64 {
         self.end.min(start + self.length as u64)
     }
 
-    /// Returns the chunk that is searched next, or none at the end or when time runs out.
+    /// Returns the chunk that is searched next. Returns `None` at the end or when time runs out.
     fn next(&self, prefilter: &mut Prefilter<'_>, expired: &dyn Fn() -> bool) -> Option<Chunk> {
         let mut state = self.state.lock();
         loop {

@@ -1,4 +1,4 @@
-//! The matches that the searcher finds, printed as ripgrep prints them.
+//! The search itself, and its matches, printed as ripgrep prints them.
 
 use std::ops::Range;
 use std::{fmt, io, mem};
@@ -13,45 +13,42 @@ use crate::grep::window;
 use crate::position::TextPosition;
 use crate::query::Options;
 
-/// Writes lines to a page, and counts them.
+/// Prints the matches of a search to a page, and counts them.
+///
+/// `lines` counts matching lines, and `matches` matches if the options ask for that. `windowed` is
+/// the first line of which only windows are shown. `line` is the last line that matched, and
+/// `after` the number of lines of context that may follow the last match. If `gap` is true, `--`
+/// goes before the next line.
 pub(super) struct MatchReport<'a> {
     matcher: &'a RegexMatcher,
     options: &'a Options,
     line_map: &'a LineMap,
     pub(super) page: Page<'a>,
-    /// Matching lines.
     pub(super) lines: u64,
-    /// Matches, if the options count them.
     matches: u64,
-    /// The first line that is shown only in windows.
     pub(super) windowed: Option<TextPosition>,
-    /// The last line that matched.
     line: u64,
-    /// Lines of context that may still follow the last match that was asked for.
     after: u64,
-    /// True if `--` goes before the next line.
     pub(super) gap: bool,
     inverted: Inverted,
 }
 
-/// The pieces of a line that do not match. Under `-v`, a line in pieces is shown if none of them
-/// matches.
+/// The pieces of a line that do not match, and the text to show of the line. Under `-v`, a line in
+/// pieces is shown if none of them matches.
 #[derive(Default)]
 struct Inverted {
     line: u64,
     pieces: u64,
     at: TextPosition,
-    /// The text to show of the line.
     start: Vec<u8>,
 }
 
-/// A line as the searcher passes it.
+/// A line as the searcher passes it. `bytes` have the newline, which ripgrep includes in its
+/// search.
 #[derive(Clone, Copy)]
 struct SearchedLine<'b> {
     piece: Piece,
-    /// The text with its newline, which ripgrep includes in its search.
     bytes: &'b [u8],
-    /// The text without its newline.
     text: &'b [u8],
 }
 
@@ -77,7 +74,6 @@ impl<'a> MatchReport<'a> {
         }
     }
 
-    /// Returns the mapping of the searcher's lines to those of the content.
     pub(super) fn line_map(&self) -> &'a LineMap {
         self.line_map
     }
@@ -87,17 +83,16 @@ impl<'a> MatchReport<'a> {
         if self.options.only_matching && !self.options.invert { self.matches } else { self.lines }
     }
 
-    /// Returns true if as many lines matched as were asked for.
+    // As many lines matched as were asked for.
     fn is_done(&self) -> bool {
         self.options.max.is_some_and(|max| max > 0 && self.lines >= max)
     }
 
-    /// Returns true if more lines may be printed.
     fn wants_more(&self) -> bool {
         !self.is_done() || self.after > 0
     }
 
-    /// Counts `line` once. Returns true if it is to be shown.
+    // Counts `line` once. Returns true if it has to be shown.
     fn admit(&mut self, line: u64) -> bool {
         if self.line == line {
             return true;
@@ -122,7 +117,7 @@ impl<'a> MatchReport<'a> {
         SearchedLine { piece, bytes, text: bytes.strip_suffix(b"\n").unwrap_or(bytes) }
     }
 
-    /// Shows a line, or a piece of one, that matches.
+    // Shows a line, or a piece of one, that matches.
     fn show(&mut self, line: SearchedLine<'_>) -> io::Result<()> {
         let whole = line.piece.is_line();
         if !whole && !self.holds_match(line)? {
@@ -148,7 +143,7 @@ impl<'a> MatchReport<'a> {
         }
     }
 
-    /// Returns true if the piece has a match of its own, outside of the overlap.
+    // A match of its own is one outside of the overlap.
     fn holds_match(&self, line: SearchedLine<'_>) -> io::Result<bool> {
         let mut holds = false;
         each_match(self.matcher, line, |_| {
@@ -168,7 +163,7 @@ impl<'a> MatchReport<'a> {
         })
     }
 
-    /// Shows each match on a line of its own, as `-o` does.
+    // Shows each match on a line of its own, as `-o` does.
     fn show_matches(&mut self, line: SearchedLine<'_>, shown: u64) -> io::Result<()> {
         let mut before = (line.piece.is_line().then_some(0), shown);
         each_match(self.matcher, line, |found| {
@@ -186,7 +181,7 @@ impl<'a> MatchReport<'a> {
         })
     }
 
-    /// Shows a long line: a window around each match that is not in the window before.
+    // Shows a window around each match that is not in the window before.
     fn show_windows(&mut self, line: SearchedLine<'_>, shown: u64) -> io::Result<()> {
         let mut before = (line.piece.is_line().then_some(0), shown);
         let mut end = 0;
@@ -205,7 +200,7 @@ impl<'a> MatchReport<'a> {
         })
     }
 
-    /// Writes a line as it is, or its start if it is long.
+    // Writes a line as it is, or its start if it is long.
     fn write_line(&mut self, line: SearchedLine<'_>, mark: u8) -> io::Result<()> {
         if line.piece.is_line() && !window::is_long(line.text) {
             return self.write(line.piece.line, mark, line.text);
@@ -226,7 +221,7 @@ impl<'a> MatchReport<'a> {
         self.page.push_line(number, mark, text)
     }
 
-    /// Takes a piece that does not match, under `-v`.
+    // Under `-v`.
     fn take_unmatched_piece(
         &mut self,
         piece: SearchedLine<'_>,

@@ -1,15 +1,13 @@
-//! The parts of a long line that are shown: a window around each match.
-
 use std::ops::Range;
 
 use crate::scan::{continues, forward};
 use ctxfs_core::model::Limits;
 
-/// Marks text that was left out.
+// Marks text that was left out.
 const CUT: &[u8] = b"...";
-/// Characters shown before a match.
+// Characters shown before a match.
 const BEFORE: usize = 120;
-/// Characters of a window, without the marks of its cuts.
+// Characters of a window, without the marks of its cuts.
 const WIDTH: usize = Limits::LINE_CHARS - 2 * CUT.len();
 
 /// Returns true if `line` is too long to be shown whole.
@@ -37,7 +35,7 @@ pub(crate) fn shown(line: &[u8], range: &Range<usize>, inside: bool, ends: bool)
     text
 }
 
-/// Returns the offset `count` characters before `at`.
+// The offset `count` characters before `at`.
 fn back(line: &[u8], at: usize, count: usize) -> usize {
     let least = at.saturating_sub(4 * count);
     let starts = line[least..at].iter().enumerate().rev().filter(|(_, byte)| !continues(**byte));

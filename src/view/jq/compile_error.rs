@@ -1,9 +1,7 @@
-//! The errors of a filter that does not compile, in words.
-
 use jaq_core::compile::Undefined;
 use jaq_core::{compile, load};
 
-/// Characters of the filter that are quoted.
+// Characters of the filter that are quoted.
 const QUOTED: usize = 40;
 
 /// Describes the first syntax error.
@@ -37,8 +35,8 @@ pub(super) fn of_names<'a>(program: &'a str, errors: &compile::Errors<&'a str, (
     format!("there is no {what} `{name}` {}", place(program, name))
 }
 
-/// Describes the place of `found` in the program: `at character 7`, and the text that follows
-/// there.
+/// Describes the place of `found` in the program, and the text that follows there: `at character 7,
+/// before ...`.
 fn place(program: &str, found: &str) -> String {
     let (start, end) = (program.as_ptr() as usize, program.as_ptr() as usize + program.len());
     let at = found.as_ptr() as usize;

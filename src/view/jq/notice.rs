@@ -1,5 +1,3 @@
-//! The first lines of a result that is incomplete.
-
 use crate::Filter;
 use crate::jq::MEMORY;
 use crate::jq::results::{Results, ResultsCut};
@@ -7,17 +5,16 @@ use crate::jq::sender::LARGEST;
 use crate::number::{counted, grouped, portion};
 use ctxfs_core::model::{FilterOutcome, Subject};
 
-/// The notices of one run.
+/// The notices of one run. `read` is the number of bytes that were read.
 pub(super) struct FilterNotices<'a> {
     pub(super) filter: &'a Filter,
     pub(super) subject: &'a Subject<'a>,
     pub(super) ended: &'a FilterOutcome,
-    /// Bytes that were read.
     pub(super) read: u64,
 }
 
 impl FilterNotices<'_> {
-    /// Returns the notices, or none if the result is complete.
+    /// Returns the notices, or `None` if the result is complete.
     pub(super) fn text(&self, results: &Results<'_>, cut: Option<ResultsCut>) -> Option<String> {
         if let Some(why) = &results.no_filter {
             return Some(format!("# not a filter: {why}\n"));
@@ -52,7 +49,7 @@ impl FilterNotices<'_> {
         }
     }
 
-    /// Describes the end of a run that did not end by itself.
+    // How a run ended that did not end by itself.
     fn ended(&self, results: &Results<'_>, any: bool) -> Option<String> {
         let follows = if any { "; what was found before follows" } else { "" };
         Some(match self.ended {
@@ -112,8 +109,7 @@ impl FilterNotices<'_> {
         ))
     }
 
-    /// Returns the way to the values that were not all seen, or none if that would begin where this
-    /// run did.
+    // How to get the values that were not all seen, unless that would begin where this run did.
     fn go_on(&self, results: &Results<'_>) -> Option<String> {
         let options = self.filter.options();
         let first = options.from.unwrap_or(1);

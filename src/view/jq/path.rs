@@ -1,8 +1,8 @@
 //! The path that a filter begins with. It can be followed without loading a document.
 //!
 //! In `.items[10:20] | .[] | select(.ok)` that is `.items[10:20]`: everything after the first pipe
-//! sees only what the path leads to. If anything but a pipe follows the path, as in `.items[0] +
-//! .total`, the filter has no path in this sense, since its rest sees the document.
+//! sees only the values that the path leads to. If anything but a pipe follows the path, as in
+//! `.items[0] + .total`, the filter has no path in this sense, since its rest sees the document.
 
 use std::num::ParseIntError;
 
@@ -12,27 +12,25 @@ pub(super) struct FilterPath {
     pub(super) steps: Vec<PathStep>,
 }
 
-/// One step of a path.
+/// A step of a path. `rest` is the filter to apply to the values that it leads to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PathStep {
     pub(super) to: StepTarget,
-    /// The filter to apply to the values that the step leads to.
     pub(super) rest: String,
 }
 
-/// The target of a step.
+/// The target of a step. `Each` is `[]`, or `[10:20][]` from one item on and up to another; without
+/// a range it is also each value of an object. A path cannot be followed to `FromEnd`, as in
+/// `[-1]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StepTarget {
-    /// `.key`, `["key"]`.
+    // `.key`, `["key"]`
     Key(String),
-    /// `[3]`.
+    // `[3]`
     Item(u64),
-    /// `[]`, and `[10:20][]`: from one item on, and up to another. Without a range it is also each
-    /// value of an object.
     Each { range: Option<(u64, Option<u64>)> },
-    /// `[10:20]`, `[10:]`, `[:20]`.
+    // `[10:20]`, `[10:]`, `[:20]`
     Slice(u64, Option<u64>),
-    /// Counted from the end, as in `[-1]`: a path cannot be followed there.
     FromEnd,
 }
 
@@ -54,13 +52,13 @@ pub(super) fn leading(filter: &str) -> FilterPath {
     FilterPath { steps: joined(steps) }
 }
 
-/// Returns the rest of a filter: the rest of its path, and the part after its pipe.
+// The rest of the path, and the part after the pipe.
 fn left(path: &str, tail: Option<&str>) -> String {
     let dot = if path.starts_with('.') { "" } else { "." };
     tail.map_or_else(|| format!("{dot}{path}"), |tail| format!("{dot}{path} | {}", tail.trim()))
 }
 
-/// Merges a slice and the step to each of its items.
+// A slice and the step to each of its items are one step.
 fn joined(steps: Vec<PathStep>) -> Vec<PathStep> {
     let mut joined: Vec<PathStep> = Vec::with_capacity(steps.len());
     for step in steps {
@@ -93,14 +91,13 @@ impl<'a> PathParser<'a> {
         self.at = self.filter.len() - self.left().trim_start().len();
     }
 
-    /// Consumes `what` if it comes next. Returns true if it did.
     fn take(&mut self, what: &str) -> bool {
         let is_next = self.left().starts_with(what);
         self.at += if is_next { what.len() } else { 0 };
         is_next
     }
 
-    /// Returns the steps, and the offset at which each ends.
+    // The steps, and the offset at which each ends.
     fn steps(&mut self) -> Option<Vec<(StepTarget, usize)>> {
         let mut steps = Vec::new();
         self.space();
@@ -127,7 +124,7 @@ impl<'a> PathParser<'a> {
         }
     }
 
-    /// Consumes a dot that no key follows, as in `.` and `.[`.
+    // A dot that no key follows, as in `.` and `.[`.
     fn bare_dot(&mut self) {
         let is_bare =
             |after: &str| !after.starts_with(|c: char| is_word(c) || matches!(c, '"' | '.'));
@@ -147,7 +144,7 @@ impl<'a> PathParser<'a> {
         self.at = before;
     }
 
-    /// Reads `key` or `"key"`, after a dot.
+    // `key` or `"key"`, after a dot.
     fn name(&mut self) -> Option<String> {
         if self.left().starts_with('"') {
             return self.string();
@@ -161,7 +158,7 @@ impl<'a> PathParser<'a> {
         Some(name.to_owned())
     }
 
-    /// Reads a string without interpolation.
+    // A string without interpolation.
     fn string(&mut self) -> Option<String> {
         let mut escaped = false;
         let end = self.left()[1..].find(|c| {
@@ -175,7 +172,7 @@ impl<'a> PathParser<'a> {
         Some(decoded)
     }
 
-    /// Reads from behind `[` through `]`. Returns none if that is an expression.
+    /// Reads from behind `[` through `]`. Returns `None` if that is an expression.
     fn bracket(&mut self) -> Option<StepTarget> {
         self.space();
         let to = if self.left().starts_with('"') {
@@ -198,7 +195,6 @@ impl<'a> PathParser<'a> {
         self.take("]").then_some(to)
     }
 
-    /// Reads a whole number, if one comes next.
     fn number(&mut self) -> Result<Option<i64>, ParseIntError> {
         let digits = self.left().trim_start_matches('-');
         let length = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());

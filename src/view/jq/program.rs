@@ -15,11 +15,11 @@ use crate::clean;
 use crate::jq::protocol::{FilterInput, Request, Tag};
 use crate::jq::{compile_error, protocol};
 
-/// Named filters that are not available, since a view depends on its artifact alone.
+// Named filters that are not available, since a view depends on its artifact alone.
 const MISSING: [&str; 2] = ["env", "now"];
-/// Bytes of a result that are sent at once.
+// Bytes of a result that are sent at once.
 const PART: usize = 64 << 10;
-/// Characters of an error, which may quote a value.
+// An error may quote a value.
 const ERROR_CHARS: usize = 300;
 
 /// Reads a request and values from `input`, and answers on `out`. Returns at the end of either.
@@ -61,14 +61,14 @@ pub fn run_filter(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()
     Ok(())
 }
 
-/// A value that a filter reads.
 struct InputValue {
     depth: usize,
     line: u64,
     text: Vec<u8>,
 }
 
-/// Returns the next value, and answers the messages before it that announce other things.
+/// Returns the next value. Answers the messages before it that announce values left out, or the end
+/// of JSON.
 fn next_value(
     input: &mut dyn BufRead,
     out: &RefCell<&mut dyn Write>,
@@ -86,7 +86,7 @@ fn next_value(
     }
 }
 
-/// Returns the message of an error: the argument of `error`, if that is a string.
+// The argument of `error`, if that is a string.
 fn reason(error: jaq_json::Error) -> String {
     match error.into_val() {
         Val::TStr(text) => String::from_utf8_lossy(&text).into_owned(),
@@ -94,7 +94,7 @@ fn reason(error: jaq_json::Error) -> String {
     }
 }
 
-/// The kind of data that filters see besides their input.
+// The kind of data that filters see besides their input.
 struct FilterData;
 
 #[derive(Clone)]
@@ -122,7 +122,7 @@ impl<'a> HasInputs<'a, Val> for FilterGlobals<'a> {
 
 type CompiledFilter = jaq_core::Filter<FilterData>;
 
-/// Returns the filter that is left after `depth` steps, compiled when it is first needed.
+/// Returns the filter that is left after `depth` steps. Compiles it when it is first needed.
 fn compiled<'a>(
     filters: &'a [OnceCell<CompiledFilter>],
     request: &Request,
@@ -159,10 +159,9 @@ fn compile(program: &str) -> Result<CompiledFilter, String> {
         .map_err(|errors| compile_error::of_names(program, &errors))
 }
 
-/// The writer of answers, shared by results and messages about the input.
+// Shared by results and messages about the input.
 type AnswerWriter<'w> = RefCell<&'w mut dyn Write>;
 
-/// Prints results as they come.
 struct Answers<'a, 'w> {
     out: &'a AnswerWriter<'w>,
     request: &'a Request,
@@ -174,8 +173,8 @@ impl Answers<'_, '_> {
         protocol::write_frame(*self.out.borrow_mut(), tag, text)
     }
 
-    /// Runs `filter` on one input to its end or its first error. Returns false if no other input is
-    /// to follow.
+    /// Runs `filter` on one input to its end or its first error. Returns false if no other input
+    /// may follow.
     fn run<'a>(
         &mut self,
         filter: Result<&'a CompiledFilter, String>,
@@ -233,7 +232,7 @@ impl Answers<'_, '_> {
     }
 }
 
-/// Takes the text of a result. A long one is sent in parts.
+// Takes the text of a result. A long one is sent in parts.
 impl Write for Answers<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = bytes.len().min(PART);

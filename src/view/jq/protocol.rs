@@ -1,6 +1,6 @@
 //! The protocol between a view and the process that runs its filter.
 //!
-//! The process receives a line of JSON, the [`Request`]; then for each value a line of words,
+//! The process receives a line of JSON, the [`FilterRequest`]; then for each value a line of words,
 //! `value depth line length`, and the value itself, or instead of those `large line` or `broken
 //! offset line`. It sends frames: a byte for the type, the length in four bytes (least first), and
 //! a text. The messages `large` and `broken` come back when they are read, so that notices do not
@@ -11,11 +11,11 @@ use std::io::{BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
-/// The filter to run, and its options.
+/// The filter to run, and its options. `programs` has the filter, and the rest of it after each
+/// step of its path.
 #[derive(Debug, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of jq's switches")]
 pub(super) struct Request {
-    /// The filter, and the rest of it after each step of its path.
     pub(super) programs: Vec<String>,
     pub(super) raw: bool,
     pub(super) compact: bool,
@@ -37,24 +37,17 @@ impl Request {
     }
 }
 
-/// The next input of a filter.
+/// The next input of a filter: a value, the note that a value is too large to be sent, or the end
+/// of JSON. `depth` is the number of steps of the path that led to a value; `line` is that of the
+/// value, or of the one that it is part of.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FilterInput {
-    /// A value.
-    Value {
-        /// Steps of the path that led to it.
-        depth: usize,
-        /// The line of the value, or of the value that it is part of.
-        line: u64,
-        text: Vec<u8>,
-    },
-    /// A value that is too large to be sent.
+    Value { depth: usize, line: u64, text: Vec<u8> },
     Large { line: u64 },
-    /// The end of what is JSON.
     Broken { offset: u64, line: u64 },
 }
 
-/// Announces a value of `length` bytes, which must follow.
+/// Announces a value of `length` bytes, which has to follow.
 pub(super) fn announce(
     out: &mut dyn Write,
     (depth, line): (usize, u64),
@@ -63,17 +56,15 @@ pub(super) fn announce(
     writeln!(out, "value {depth} {line} {length}")
 }
 
-/// Reports that a value is left out.
 pub(super) fn leave_out(out: &mut dyn Write, line: u64) -> io::Result<()> {
     writeln!(out, "large {line}")
 }
 
-/// Reports that there is no more JSON.
 pub(super) fn break_off(out: &mut dyn Write, offset: u64, line: u64) -> io::Result<()> {
     writeln!(out, "broken {offset} {line}")
 }
 
-/// Reads the next input, or none at the end.
+/// Reads the next input, or `None` at the end.
 pub(super) fn read_input(input: &mut dyn BufRead) -> io::Result<Option<FilterInput>> {
     let mut head = String::new();
     if input.read_line(&mut head)? == 0 {
@@ -93,7 +84,6 @@ pub(super) fn read_input(input: &mut dyn BufRead) -> io::Result<Option<FilterInp
     }))
 }
 
-/// Reads numbers that are separated by spaces.
 pub(super) fn numbers_of(words: &str) -> Option<Vec<u64>> {
     words.split(' ').map(|word| word.parse().ok()).collect()
 }
@@ -101,19 +91,19 @@ pub(super) fn numbers_of(words: &str) -> Option<Vec<u64>> {
 /// The type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tag {
-    /// The filter begins with the value on the line that the text names.
+    // The filter begins with the value on the line that the text names.
     Begin,
-    /// A part of a result.
+    // A part of a result.
     Part,
-    /// The last part of a result.
+    // The last part of a result.
     Last,
-    /// The value failed for the reason in the text.
+    // The value failed for the reason in the text.
     Failed,
-    /// The filter does not compile for the reason in the text.
+    // The filter does not compile for the reason in the text.
     NoFilter,
-    /// The value on the line that the text names was left out.
+    // The value on the line that the text names was left out.
     Large,
-    /// There is no more JSON from the byte and line on that the text names.
+    // There is no more JSON from the byte and line on that the text names.
     Broken,
 }
 
@@ -126,12 +116,11 @@ const TAGS: [(u8, Tag); 7] = [
     (b'o', Tag::Large),
     (b'x', Tag::Broken),
 ];
-/// Bytes before the text of a frame.
+// Bytes before the text of a frame.
 const HEAD: usize = 5;
-/// Most bytes of a text. A sender of longer ones does not speak this protocol.
+// A sender of longer texts does not speak this protocol.
 const TEXT: usize = 1 << 20;
 
-/// Writes one frame.
 pub(super) fn write_frame(out: &mut dyn Write, tag: Tag, text: &[u8]) -> io::Result<()> {
     let mark = TAGS.iter().find(|(_, other)| *other == tag).map_or(0, |(mark, _)| *mark);
     let length = u32::try_from(text.len()).map_err(io::Error::other)?;
@@ -150,7 +139,7 @@ pub(super) struct Frames {
 
 impl Frames {
     /// Calls `take` with the frames that `bytes` complete, until it returns false. Returns its last
-    /// answer.
+    /// result.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
@@ -169,7 +158,7 @@ impl Frames {
     }
 }
 
-/// Returns the frame that `bytes` begin with, if it is complete.
+// The frame that `bytes` begin with, if it is complete.
 fn frame(bytes: &[u8]) -> io::Result<Option<(Tag, &[u8])>> {
     let Some((&[mark, a, b, c, d], rest)) = bytes.split_first_chunk() else { return Ok(None) };
     let length = u32::from_le_bytes([a, b, c, d]) as usize;

@@ -8,50 +8,49 @@ use crate::jq::protocol::Tag;
 use crate::scan;
 use ctxfs_core::model::Limits;
 
-/// Bytes to gather before they are written, if the size has no limit.
+// Bytes to gather before they are written, if the size has no limit.
 const CHUNK: usize = 64 << 10;
 
-/// The results so far.
+/// The results so far, and counts of everything that a notice tells about the run.
 pub(super) struct Results<'a> {
     out: &'a mut dyn Write,
     text: Vec<u8>,
-    /// The ends of the results in `text`, and the lines of their values.
+    // The ends of the results in `text`, and the lines of their values.
     ends: Vec<(usize, u64)>,
-    /// Most results. 0 lifts the limit on their size.
+    // The most results. 0 lifts the limit on their size.
     max: Option<u64>,
-    /// Most bytes.
+    // The most bytes.
     limit: u64,
     written: u64,
-    /// The line of the value that is being filtered, or from which on results were cut. 0 before
-    /// the first.
+    // The line of the value that is being filtered, or from which on results were cut. 0 before the
+    // first.
     pub(super) line: u64,
-    /// Complete results.
+    // Complete results.
     pub(super) count: u64,
     pub(super) failures: u64,
-    /// The line and the reason of the first failure.
+    // The line and the reason.
     pub(super) first_failure: Option<(u64, String)>,
-    /// Values that were too large to be read, and the line of the first.
+    // Values that were too large to be read, and the line of the first.
     pub(super) large: u64,
     pub(super) first_large: u64,
-    /// The byte and line from which on there was no JSON.
+    // The byte and line from which on there was no JSON.
     pub(super) broken: Option<(u64, u64)>,
-    /// The reason why the filter does not compile.
+    // The reason why the filter does not compile.
     pub(super) no_filter: Option<String>,
-    /// True if the results passed their limit.
+    // True if the results passed their limit.
     pub(super) full: bool,
 }
 
-/// The part of the results that is left after a cut.
+/// The part of the results that is left after a cut: this many results, or this many bytes of the
+/// first one, which alone is too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResultsCut {
-    /// This many results.
     Results(u64),
-    /// This many bytes of the first result, which alone is too large.
     Bytes(u64),
 }
 
 impl<'a> Results<'a> {
-    /// `limit` is the limit on the size of the text if `max` lifts the usual one.
+    /// Creates an empty result. `limit` is the limit in bytes if `max` lifts the usual one.
     pub(super) fn new(out: &'a mut dyn Write, max: Option<u64>, limit: u64) -> Self {
         let limit = if max == Some(0) { limit } else { Limits::VIEW_BYTES as u64 };
         Self {
@@ -106,7 +105,7 @@ impl<'a> Results<'a> {
         Ok(!self.full && !enough)
     }
 
-    /// Returns true if the usual limit on their size is lifted.
+    /// Returns true if the usual limit on the size is lifted.
     pub(super) fn is_endless(&self) -> bool {
         self.max == Some(0)
     }
@@ -125,7 +124,6 @@ impl<'a> Results<'a> {
         Ok(())
     }
 
-    /// Returns the most bytes that they may have.
     pub(super) fn limit(&self) -> u64 {
         self.limit
     }
@@ -159,7 +157,6 @@ impl<'a> Results<'a> {
         ResultsCut::Bytes(end as u64)
     }
 
-    /// Writes the rest.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.flush()
     }

@@ -1,56 +1,49 @@
-//! Follows a path through a value as a scanner passes it.
-
 use crate::jq::path::{PathStep, StepTarget};
 use ctxfs_core::materialize::json::{Events, Scalar};
 
-/// A value that a path leads to.
+/// A value that a path leads to after `depth` steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Selection {
-    /// Steps that led to it.
     pub(super) depth: usize,
     pub(super) range: SelectedRange,
 }
 
-/// Offsets in the content.
+/// Offsets in the content: of a value, or of the items of an array, which may be none. Null if
+/// there is no such key or item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SelectedRange {
-    /// The value between the two.
     Value(u64, u64),
-    /// An array of the items between the two, which may be none.
     Items(u64, u64),
-    /// Null: there is no such key or item.
     Null,
 }
 
-/// Finds the values that the steps lead to.
+/// Finds the values that the steps lead to, as a scanner passes over a document.
 ///
 /// A value that a step cannot be taken from, such as a number under `.key`, is selected as it is:
 /// the rest of the filter fails on it as jq does. If an object has a key twice, the first one
 /// counts: the last, which jq takes, is known only at the end.
 pub(super) struct PathSelector<'a> {
     steps: &'a [PathStep],
-    /// The offset of the bytes that the scanner is being given.
+    // The offset of the bytes that the scanner is being given.
     base: u64,
-    /// The objects and arrays on the path, outermost first.
+    // The objects and arrays on the path, outermost first.
     open: Vec<PathContainer>,
-    /// Open brackets inside of a selected or skipped value.
+    // Open brackets inside of a selected or skipped value.
     below: u64,
-    /// The value that has begun: the steps to it, and its offset.
+    // The value that has begun: the steps to it, and its offset.
     begun: Option<(usize, u64)>,
     found: Vec<Selection>,
 }
 
-/// An object or array on the path.
+/// An object or array on the path. `depth` is the number of steps that led to it; one more leads
+/// on. `items_at` is the range of the items of a slice.
 struct PathContainer {
-    /// Steps that led to it. One more leads on.
     depth: usize,
-    /// Items so far.
     items: u64,
-    /// True if the last key is the wanted one.
+    // True if the last key is the wanted one.
     is_key: bool,
-    /// True if the step has led to a value.
+    // True if the step has led to a value.
     taken: bool,
-    /// The range of the items of a slice.
     items_at: Option<(u64, u64)>,
 }
 
@@ -59,7 +52,6 @@ impl<'a> PathSelector<'a> {
         Self { steps, base: 0, open: Vec::new(), below: 0, begun: None, found: Vec::new() }
     }
 
-    /// Sets the offset of the scanner's next bytes.
     pub(super) fn at(&mut self, base: u64) {
         self.base = base;
     }
@@ -69,7 +61,7 @@ impl<'a> PathSelector<'a> {
         self.found.drain(..)
     }
 
-    /// Returns the number of steps to the value that begins at `at`, or none if it is not on the
+    /// Returns the number of steps to the value that begins at `at`, or `None` if it is not on the
     /// path.
     fn next(&mut self, at: u64) -> Option<usize> {
         let Some(level) = self.open.last_mut() else { return Some(0) };
@@ -91,7 +83,7 @@ impl<'a> PathSelector<'a> {
         leads.then_some(level.depth + 1)
     }
 
-    /// Enters the object or array that has begun, if the path leads on into it.
+    // Enters the object or array that has begun, if the path leads on into it.
     fn enter(&mut self, array: bool) {
         let depth = self.begun.map_or(self.steps.len(), |(depth, _)| depth);
         let leads = match self.steps.get(depth).map(|step| &step.to) {
@@ -129,7 +121,7 @@ fn is_in(item: u64, (from, upto): (u64, Option<u64>)) -> bool {
 }
 
 impl Events for PathSelector<'_> {
-    /// The length of the longest key that a filter can name, with each character escaped.
+    // The length of the longest key that a filter can name, with each character escaped.
     const KEY_BYTES: usize = 32 << 10;
 
     fn begins(&mut self, at: usize) {
@@ -187,7 +179,7 @@ impl Events for PathSelector<'_> {
     }
 }
 
-/// Returns true if `written`, as spelled in JSON, is `wanted`.
+// `written` is spelled as in JSON.
 fn is_key(written: &[u8], wanted: &str) -> bool {
     if !written.contains(&b'\\') {
         return written == wanted.as_bytes();

@@ -13,33 +13,30 @@ use crate::scan;
 use ctxfs_core::materialize::json::{Events, Scalar, ScanOutcome, Scanner};
 use ctxfs_core::model::Content;
 
-/// Most bytes of a value that is sent. In memory it can be thirty times as large.
+// The largest value that is sent. In memory it can be thirty times as large.
 pub(super) const LARGEST: u64 = 16 << 20;
-/// Longer values are not sent whole if there is a path to follow.
+// A longer value is not sent whole if there is a path to follow.
 const LONG: u64 = 1 << 20;
-/// Bytes read at once.
+// Bytes that are read at once.
 const BLOCK: usize = 256 << 10;
 
-/// Reads values and sends them on.
+/// Reads values and sends them. `base` is the offset of the block.
 pub(super) struct ValueSender<'a> {
     content: &'a dyn Content,
     steps: &'a [PathStep],
     stop: &'a dyn Fn() -> bool,
     out: &'a mut dyn Write,
     block: Vec<u8>,
-    /// The offset of the block.
     base: u64,
     at: u64,
     line: u64,
 }
 
-/// The end of a value that the scanner passed over.
+/// How a value ended that the scanner passed over: before a byte, by becoming longer than allowed,
+/// or as no JSON from a byte on.
 enum PassedValue {
-    /// It ends before this byte.
     Whole(u64),
-    /// It is longer than allowed.
     Long,
-    /// It is not JSON from this byte on.
     Broken(u64),
     Stopped,
 }
@@ -101,7 +98,7 @@ impl<'a> ValueSender<'a> {
         Ok(())
     }
 
-    /// Passes one value and sends the parts that the path leads to.
+    // Passes one value and sends the parts that the path leads to.
     fn select(&mut self, line: u64) -> io::Result<PassedValue> {
         let mut select = PathSelector::new(self.steps);
         self.pass(&mut select, u64::MAX, |sender, select| {
@@ -147,7 +144,7 @@ impl<'a> ValueSender<'a> {
         }
     }
 
-    /// Skips to the next value. Returns true if there is one.
+    // Skips to the next value. Returns true if there is one.
     fn skip_space(&mut self) -> io::Result<bool> {
         while !self.is_at_end()? {
             if (self.stop)() {
@@ -166,7 +163,7 @@ impl<'a> ValueSender<'a> {
         Ok(false)
     }
 
-    /// Makes sure that the block holds the next byte. Returns true if there is none.
+    // Makes sure that the block has the next byte. Returns true if there is none.
     fn is_at_end(&mut self) -> io::Result<bool> {
         let inside = self.at.checked_sub(self.base).is_some_and(|at| at < self.block.len() as u64);
         if !inside {
@@ -178,7 +175,6 @@ impl<'a> ValueSender<'a> {
         Ok(self.block.is_empty())
     }
 
-    /// Returns the offset of the next byte in the block.
     fn inside(&self) -> usize {
         usize::try_from(self.at - self.base).unwrap_or(usize::MAX)
     }
@@ -200,7 +196,7 @@ impl<'a> ValueSender<'a> {
         self.out.write_all(behind.as_bytes())
     }
 
-    /// Writes bytes of the content, from the block if it has them.
+    // From the block if it has them.
     fn copy(&mut self, start: u64, end: u64) -> io::Result<()> {
         let place = |at: u64| usize::try_from(at.checked_sub(self.base)?).ok();
         let range = place(start).zip(place(end)).map(|(start, end)| start..end);
@@ -225,7 +221,7 @@ fn newlines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Events that need their place in the content.
+// Events that need their place in the content.
 trait Positioned: Events {
     fn stand_at(&mut self, offset: u64);
 }
@@ -236,7 +232,6 @@ impl Positioned for PathSelector<'_> {
     }
 }
 
-/// Ignores all events.
 struct IgnoredEvents;
 
 impl Positioned for IgnoredEvents {

@@ -1,26 +1,24 @@
-//! Lines and indentation between the tokens of JSON.
-
 use ctxfs_core::materialize::json::Events;
 
-/// Levels to which lines are indented. Beyond them, deeply nested brackets alone would make a text
-/// that grows with the square of their depth.
+// Beyond this depth lines are not indented further. Deeply nested brackets alone would make a text
+// that grows with the square of their depth.
 pub(super) const LEVELS: usize = 64;
-/// The indentation of the deepest level: two blanks for each level.
+// Two blanks for each level.
 const BLANKS: [u8; 2 * LEVELS] = [b' '; 2 * LEVELS];
 
 /// Writes tokens as they are spelled, each key and each item on a line of its own.
+///
+/// If a line is `due`, it ends before the next token, which is the first in its brackets or follows
+/// a comma.
 #[derive(Debug, Default)]
 pub(super) struct Indenter {
     text: Vec<u8>,
     depth: usize,
-    /// True if a line ends before the next token, which is the first in its brackets or follows a
-    /// comma.
     due: bool,
-    /// Newlines written.
     newlines: u64,
-    /// True if the text that was taken ended in the middle of a line.
+    // True if the text that was taken ended in the middle of a line.
     inside_line: bool,
-    /// True if some value was nested deeper than [`LEVELS`].
+    // True if a value was nested deeper than `MAX_INDENT_LEVELS`.
     capped: bool,
 }
 
@@ -41,7 +39,6 @@ impl Indenter {
         self.newlines + 1
     }
 
-    /// Returns true if some value was nested too deep to be indented to its level.
     pub(super) fn is_capped(&self) -> bool {
         self.capped
     }

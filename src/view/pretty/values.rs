@@ -1,10 +1,8 @@
-//! A stream as a sequence of JSON values, with lines between them that are not JSON.
-
 use crate::position::TextPosition;
 use crate::pretty::indent::Indenter;
 use ctxfs_core::materialize::json::{ScanOutcome, Scanner};
 
-/// Most bytes of white space that are kept for text that is not JSON.
+// Of white space that is kept for text that is not JSON.
 const MOST_BLANKS: usize = 4096;
 
 /// Indents the values of a stream that comes in pieces of any size.
@@ -18,54 +16,55 @@ pub(super) struct Values {
     pub(super) faults: Faults,
     scanner: Scanner,
     state: StreamState,
-    /// Bytes taken.
+    // Bytes taken.
     taken: u64,
-    /// Newlines taken, without those that the scanner counts.
+    // Newlines taken, without those that the scanner counts.
     newlines: u64,
-    /// The start of the last line.
+    // The start of the last line.
     line_start: u64,
-    /// White space since the start of the line or the end of the last value.
+    // White space since the start of the line or the end of the last value.
     blanks: Vec<u8>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
 enum StreamState {
-    /// Only white space so far.
+    // Only white space so far.
     #[default]
     Before,
-    /// Between two values.
+    // Between two values.
     Between,
-    /// In a value that began in this line.
-    Inside { line: u64 },
-    /// In text that is not JSON, up to the end of its line.
+    // In a value that began in this line.
+    Inside {
+        line: u64,
+    },
+    // In text that is not JSON, up to the end of its line.
     Line,
-    /// In text that is not JSON, up to the end of the stream.
+    // In text that is not JSON, up to the end of the stream.
     Rest,
-    /// In bytes that are not shown, up to the end of the stream.
+    // In bytes that are not shown, up to the end of the stream.
     Hidden,
 }
 
-/// The parts of a stream that are not JSON.
+/// The parts of a stream that are not JSON: their number and the first of them.
+///
+/// `rest` is the line from which on nothing was taken for JSON. `open` is the place where the
+/// stream ended inside a value, and the number of open brackets. `hidden` is the offset of the
+/// first byte that is not text; nothing is shown from there on.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// The number of these parts.
     pub(super) count: u64,
     pub(super) first: Option<Fault>,
-    /// The line from which on nothing was taken for JSON.
     pub(super) rest: Option<u64>,
-    /// The place where the stream ended inside a value, and the number of open brackets.
     pub(super) open: Option<(TextPosition, usize)>,
-    /// The offset of the first byte that is not text. Nothing is shown from there on.
     pub(super) hidden: Option<u64>,
 }
 
-/// The start of a part that is not JSON, in the stream and in the indented text.
+/// The start of a part that is not JSON: its place in the stream, and its line in the indented
+/// text. `deep` is true if the part may be JSON, but is nested too deep to be followed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fault {
     pub(super) place: TextPosition,
-    /// The line of the indented text.
     pub(super) shown: u64,
-    /// True if it may be JSON, but is nested too deep to be followed.
     pub(super) deep: bool,
 }
 
@@ -95,7 +94,7 @@ impl Values {
         }
     }
 
-    /// Takes a byte between two values: white space, or the first byte of the next part.
+    // White space, or the first byte of the next part.
     fn between(&mut self, bytes: &[u8], at: usize) -> usize {
         match (bytes[at], self.state) {
             (b'\n', _) => {
@@ -122,7 +121,6 @@ impl Values {
         1
     }
 
-    /// Takes the bytes of a value.
     fn inside(&mut self, bytes: &[u8], at: usize, line: u64) -> usize {
         match self.scanner.push(&bytes[at..], &mut self.indenter) {
             ScanOutcome::More => bytes.len() - at,
@@ -148,7 +146,7 @@ impl Values {
         }
     }
 
-    /// Takes bytes that are not JSON, and shows them as far as they are text.
+    // Takes bytes that are not JSON, and shows them as far as they are text.
     fn plain(&mut self, bytes: &[u8], at: usize) -> usize {
         let rest = &bytes[at..];
         let line = match self.state {
@@ -179,12 +177,11 @@ impl Values {
         self.faults.first.get_or_insert(fault);
     }
 
-    /// Returns the number, from 1, of the line that is being read.
     fn line(&self) -> u64 {
         self.newlines + self.scanner.newlines() + 1
     }
 
-    /// Returns the place in the stream of the byte at `at` of the piece `bytes`.
+    // The place in the stream of the byte at `at` of the piece `bytes`.
     fn place(&self, bytes: &[u8], at: usize) -> TextPosition {
         let newline = memchr::memrchr(b'\n', &bytes[..at]);
         let start = newline.map_or(self.line_start, |newline| self.taken + newline as u64 + 1);

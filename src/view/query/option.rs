@@ -1,73 +1,65 @@
-//! The options of a search, with ripgrep's names and meanings.
-
 use std::fmt;
 
 use crate::position::TextPosition;
 use crate::query::ResumePoint;
 use crate::range;
 
-/// Most lines of context on either side. A result has no room for more.
+// On either side. A result has no room for more.
 const MOST_CONTEXT: u64 = 10_000;
 
-/// The comparison of upper and lower case.
+/// The comparison of upper and lower case: `-s`, `-i`, or `-S`, which ignores case unless the
+/// pattern has an upper-case letter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Case {
-    /// `-s`: distinguish them.
     #[default]
     Sensitive,
-    /// `-i`: ignore case.
     Insensitive,
-    /// `-S`: ignore case, unless the pattern has an upper-case letter.
     Smart,
 }
 
-/// The scope of a search. Some options make sense for many artifacts only.
+/// The scope of a search: one artifact, or all below a directory. Some options apply to many
+/// artifacts only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) enum SearchScope {
-    /// One artifact.
     #[default]
     One,
-    /// All artifacts below a directory.
     Many,
 }
 
-/// ripgrep's options, as parsed.
+/// ripgrep's options, as parsed. Two are of this program: `max` (`-m`) stops after that many
+/// matching lines, and 0 lifts the limit on the size of the result; `from` and `resume` (`--from`)
+/// begin the search at a place in one artifact, or in one of many.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of ripgrep's switches")]
 pub(crate) struct Options {
     pub(crate) scope: SearchScope,
     pub(crate) case: Case,
-    /// `-F`: the pattern is plain text.
+    // -F
     pub(crate) fixed: bool,
-    /// `-w`: match whole words.
+    // -w
     pub(crate) word: bool,
-    /// `-x`: match whole lines.
+    // -x
     pub(crate) line: bool,
-    /// `-v`: show the lines that do not match.
+    // -v
     pub(crate) invert: bool,
-    /// `-c`: show the number of matching lines.
+    // -c
     pub(crate) count: bool,
-    /// `-l`: show the names of the artifacts with a match. For many artifacts only.
+    // -l, for many artifacts only
     pub(crate) names: bool,
-    /// `-o`: show only the matching text.
+    // -o
     pub(crate) only_matching: bool,
     pub(crate) before: u64,
     pub(crate) after: u64,
-    /// `-m`: stop after this many matching lines. 0 lifts the limit on the size of the result.
     pub(crate) max: Option<u64>,
-    /// `--from`: search from this place on. For one artifact.
     pub(crate) from: Option<TextPosition>,
-    /// `--from`: search from this place on. For many artifacts.
     pub(crate) resume: Option<ResumePoint>,
 }
 
-/// The meaning of one word of a query.
+/// The meaning of one word of a query: options, of which the last may take the next word as its
+/// value, or the end of the options (`--`, `-e`).
 enum OptionWord {
-    /// Options, and nothing else.
     Options,
-    /// Options, of which the last takes the next word as its value.
     Wants(u8),
-    /// The end of the options: `--`, `-e`.
     End,
 }
 
@@ -213,7 +205,7 @@ pub(crate) fn next_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&text[..space], &text[space + 1..]))
 }
 
-/// Prints options as a query begins: each with a space after it.
+// As in a query: each option with a space after it.
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(from) = self.from {

@@ -1,5 +1,3 @@
-//! The place where a search of many artifacts goes on.
-
 use std::fmt;
 
 use crate::position::TextPosition;
@@ -8,13 +6,13 @@ use ctxfs_core::model::RelPath;
 
 /// A place in one of many artifacts: `x.txt:5821`, `x.txt:5821@77`.
 ///
-/// The path is the text of a `RelPath`, with `%20` for a blank and `%25` for `%`.
+/// The path is the text of a `RelPath`, with `%20` for a blank and `%25` for `%`. `shown` is the
+/// number of matching lines of the artifact that were shown before and count for `-m`:
+/// `x.txt:5821+3`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ResumePoint {
-    /// The path from the directory that is searched.
     pub(crate) artifact: RelPath,
     pub(crate) at: TextPosition,
-    /// Matching lines of the artifact that were shown before and count for `-m`: `x.txt:5821+3`.
     pub(crate) shown: u64,
 }
 

@@ -1,6 +1,4 @@
-//! The least and the greatest of a set of values.
-
-/// Both extremes, once there is a value.
+/// The least and the greatest of a set of values, once there is a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extremes<T>(Option<(T, T)>);
 
@@ -27,7 +25,6 @@ impl<T: Copy + PartialOrd> Extremes<T> {
         }
     }
 
-    /// Returns the least and the greatest value.
     pub(super) fn ends(&self) -> Option<(T, T)> {
         self.0
     }

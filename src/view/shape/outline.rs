@@ -7,48 +7,46 @@ use crate::shape::extremes::Extremes;
 use crate::shape::samples::Samples;
 use ctxfs_core::materialize::json::{Events, Scalar};
 
-/// Levels that have nodes. Deeper values are left out.
+// Levels that have nodes. Deeper values are left out.
 pub(super) const LEVELS: usize = 16;
-/// The number of different keys at which an object is first considered as a map.
+// With this many different keys an object is first considered as a map.
 const MANY_KEYS: usize = 64;
-/// Most keys of an object that have nodes of their own. An object with more is a map, whatever it
-/// holds.
+// An object with more keys is a map, whatever its values are.
 const MOST_KEYS: usize = 512;
-/// Fewest keys of a map.
+// The fewest keys of a map.
 const FEWEST_KEYS: usize = 8;
-/// Most nodes in all, of at most about 600 bytes each.
+// Of at most about 600 bytes each.
 const MOST_NODES: usize = 4096;
 
-/// The values at one path.
+/// The values at one path: their number by type, their extremes and samples.
+///
+/// If `map` is true, the objects are maps: their keys are data, and all their values share the node
+/// `each`, as the items of arrays do. `hidden` is true if values were left out here because they
+/// were too deep, or paths because there were too many.
 #[derive(Debug, Default)]
 pub(super) struct PathNode {
-    /// Values in all.
     pub(super) seen: u64,
     pub(super) nulls: u64,
     pub(super) bools: u64,
     pub(super) ints: u64,
     pub(super) floats: u64,
-    /// The extremes of numbers that are integers, and of those that are not or are too large.
+    // Of numbers that are integers, and of those that are not or are too large.
     pub(super) whole: Extremes<i128>,
     pub(super) numbers: Extremes<f64>,
     pub(super) texts: u64,
-    /// Bytes of strings, as spelled.
+    // Bytes of strings, as spelled.
     pub(super) lengths: Extremes<u64>,
-    /// Samples of numbers and strings, and of the keys of maps.
+    // Of numbers and strings, and of the keys of maps.
     pub(super) samples: Samples,
     pub(super) arrays: u64,
-    /// Items of an array.
+    // Items of an array.
     pub(super) items: Extremes<u64>,
     pub(super) objects: u64,
-    /// Keys of an object.
+    // Keys of an object.
     pub(super) keys: Extremes<u64>,
     pub(super) fields: Vec<ObjectField>,
-    /// True if its objects are maps: their keys are data, and all their values share one node.
     pub(super) map: bool,
-    /// The node of the items of arrays and of the values of maps, which `[]` leads to.
     pub(super) each: Option<usize>,
-    /// True if values were left out here because they were too deep, or paths because there were
-    /// too many.
     pub(super) hidden: bool,
 }
 
@@ -59,28 +57,27 @@ pub(super) struct ObjectField {
     pub(super) node: usize,
 }
 
-/// The tree.
+/// The tree. Memory is bounded, so some values may have no node.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     nodes: Vec<PathNode>,
-    /// Nodes that became unused by merging.
+    // Nodes that became unused by merging.
     unused: Vec<usize>,
     open: Vec<OpenContainer>,
-    /// Open brackets that have no node.
+    // Open brackets that have no node.
     below: u64,
 }
 
-/// An array or object that has not ended.
+/// An array or object that has not ended. `next` is the index of the field that is expected next,
+/// since objects of one kind have their keys in one order; `value` is the node of the value of the
+/// last key.
 #[derive(Debug)]
 struct OpenContainer {
     node: usize,
     array: bool,
-    /// Items or keys so far.
+    // Items or keys so far.
     count: u64,
-    /// The index of the field that is expected next: objects of one kind have their keys in one
-    /// order.
     next: usize,
-    /// The node of the value of the last key.
     value: Option<usize>,
 }
 
@@ -93,7 +90,7 @@ impl Outline {
         &self.nodes[index]
     }
 
-    /// Tells maps from records. Call it at the end.
+    /// Tells maps from records. Has to be called at the end.
     pub(super) fn settle(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
@@ -116,7 +113,7 @@ impl Outline {
         }
     }
 
-    /// Returns the node of the value that begins here.
+    // The node of the value that begins here.
     fn begin_value(&mut self) -> Option<usize> {
         if self.below > 0 {
             return None;
@@ -179,8 +176,8 @@ impl Outline {
         Some(value)
     }
 
-    /// Returns true if an object with many keys is a map: the values of its keys are alike, or its
-    /// objects have few keys in common.
+    // An object with many keys is a map if the values of its keys are alike, or its objects have
+    // few keys in common.
     fn is_map(&self, node: usize) -> bool {
         let PathNode { fields, objects, .. } = &self.nodes[node];
         let seen: u64 = fields.iter().map(|field| self.nodes[field.node].seen).sum();
@@ -189,7 +186,7 @@ impl Outline {
         sparse || (*objects == 1 && fields.iter().all(|field| kind(field) == kind(&fields[0])))
     }
 
-    /// Returns true if the values of all keys are objects with the same keys.
+    // The values of all keys are objects with the same keys.
     fn alike(&self, node: usize) -> bool {
         let fields = &self.nodes[node].fields;
         let keys = |field: &ObjectField| {
@@ -214,7 +211,7 @@ impl Outline {
         }
     }
 
-    /// Adds the values at `from` to those at `into`, and frees `from`.
+    // Adds the values at `from` to those at `into`, and frees `from`.
     fn merge(&mut self, into: usize, from: usize) {
         let other = std::mem::take(&mut self.nodes[from]);
         self.unused.push(from);
@@ -249,7 +246,7 @@ impl Outline {
 }
 
 impl PathNode {
-    /// Returns the types that occur.
+    // Which types occur.
     fn kind(&self) -> [bool; 6] {
         let Self { nulls, bools, ints, floats, texts, arrays, objects, .. } = *self;
         [nulls, bools, ints + floats, texts, arrays, objects].map(|count| count > 0)

@@ -1,28 +1,23 @@
-//! The outline as text: one line for each path.
-
 use crate::number::grouped;
 use crate::shape::KEY_BYTES;
 use crate::shape::outline::{LEVELS, Outline, PathNode};
 
-/// Most columns that paths are padded to.
+// Paths are padded to at most this many columns.
 const PATH_COLUMN: usize = 48;
-/// Most columns that types and counts are padded to.
+// Types and counts are padded to at most this many columns.
 const WORD_COLUMN: usize = 16;
 
-/// The lines that fit, and a summary of those that are left out.
+/// The lines that fit. `levels` is the deepest level that is shown if deeper ones were left out to
+/// save space; `missing` counts the lines left out at the end because not even the upper levels
+/// fit; `hidden` is true if there are paths that the outline did not keep.
 pub(super) struct PrintedShape {
     pub(super) text: String,
-    /// Lines of `text`.
     pub(super) lines: usize,
-    /// The deepest level that is shown, if deeper ones were left out to save space.
     pub(super) levels: Option<usize>,
-    /// Lines that were left out at the end, because not even the upper levels fit.
     pub(super) missing: usize,
-    /// True if there are paths that the outline did not keep.
     pub(super) hidden: bool,
 }
 
-/// One line in columns.
 struct ShapeRow {
     path: String,
     types: String,
@@ -91,7 +86,7 @@ struct ShapeRows<'a> {
 }
 
 impl ShapeRows<'_> {
-    /// Adds the row of a node, and those of the nodes below it. `path` begins with `.`.
+    // Adds the row of a node, and those of the nodes below it. `path` begins with `.`.
     fn add(&mut self, index: usize, path: &str, count: &str, level: usize) {
         let node = self.outline.node(index);
         self.all.push(ShapeRow {
@@ -120,13 +115,13 @@ impl ShapeRows<'_> {
     }
 }
 
-/// Joins `.a` and `.b` to `.a.b`, `.` and `.b` to `.b`, `.` and `[]` to `.[]`.
+// `.a` and `.b` are `.a.b`, `.` and `.b` are `.b`, `.` and `[]` are `.[]`.
 fn joined(path: &str, step: &str) -> String {
     let path = if path == "." && step.starts_with('.') { "" } else { path };
     format!("{path}{step}")
 }
 
-/// Returns the step to a key in jq's syntax: `.name`, `."two words"`.
+// The step to a key in jq's syntax: `.name`, `."two words"`
 fn key(written: &[u8]) -> String {
     let text = String::from_utf8_lossy(written);
     if written.len() == KEY_BYTES {
@@ -141,7 +136,7 @@ fn key(written: &[u8]) -> String {
     format!(".{}", serde_json::Value::String(decoded))
 }
 
-/// Returns `str`, or `str 12|null 3` if there are several types.
+// `str`, or `str 12|null 3` if there are several types
 fn types(node: &PathNode) -> String {
     let number = if node.floats > 0 { "float" } else { "int" };
     let all = [
@@ -162,7 +157,6 @@ fn types(node: &PathNode) -> String {
     }
 }
 
-/// Returns ranges and samples.
 fn values(node: &PathNode) -> String {
     let sizes = [
         numbers(node).filter(|_| !node.samples.are_all()),
@@ -175,7 +169,7 @@ fn values(node: &PathNode) -> String {
     sizes.into_iter().flatten().collect::<Vec<String>>().join("  ")
 }
 
-/// Returns `1..5000`. The numbers are exact if all are integers.
+// `1..5000`. The numbers are exact if all are integers.
 fn numbers(node: &PathNode) -> Option<String> {
     let mut all = node.numbers;
     match (all.ends(), node.whole.ends()) {
@@ -188,7 +182,7 @@ fn numbers(node: &PathNode) -> Option<String> {
     }
 }
 
-/// Returns `3..18 items`, `1 item`.
+// `3..18 items`, `1 item`
 fn unit(range: &str, unit: &str) -> String {
     let plural = if range == "1" { "" } else { "s" };
     format!("{range} {unit}{plural}")

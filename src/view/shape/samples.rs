@@ -1,26 +1,23 @@
-//! A few of the values at a path.
-
 use crate::clean::Cleaned;
 use crate::{clean, scan};
 
-/// Most samples at a path.
+// At one path.
 const MOST: usize = 3;
-/// Characters that are shown of a sample.
+// Characters that are shown of a sample.
 const CHARS: usize = 40;
 
-/// The first distinct values, as spelled.
+/// The first distinct values at a path, as spelled. `more` is true if there are others.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     kept: Vec<ValueSample>,
-    /// True if there are others.
     more: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ValueSample {
-    /// Its first bytes.
+    // The first bytes.
     start: Box<[u8]>,
-    /// Bytes in all.
+    // Bytes in all.
     length: u64,
     quoted: bool,
 }
@@ -73,7 +70,7 @@ impl ValueSample {
     }
 }
 
-/// Removes an escape at the end that may be incomplete.
+// Removes an escape at the end that may be incomplete.
 fn without_cut_escape(text: &str) -> &str {
     let near = scan::char_floor(text.as_bytes(), text.len().saturating_sub(6));
     text[near..].rfind('\\').map_or(text, |at| &text[..near + at])

@@ -1,4 +1,5 @@
-//! The part of an output that a summary shows: its head, its errors, its tail.
+//! The part of an output that a summary shows: its head, its errors, its tail. Of lines of one
+//! form, it shows the first two.
 
 use std::io;
 
@@ -10,50 +11,47 @@ use crate::summary::fold;
 use crate::summary::fold::Fold;
 use ctxfs_core::model::{Json, Limits, Subject};
 
-/// Bytes read at either end: more than fit into an excerpt, however much cleaning leaves out.
+/// Bytes that are read at either end: more than fit into an excerpt, however much cleaning leaves
+/// out.
 pub(crate) const READ: usize = 64 << 10;
-/// Characters kept free for the words that mark a cut.
+// Characters kept free for the words that mark a cut.
 const MARK_CHARS: usize = 48;
-/// Most bytes of all error lines.
+// For all error lines.
 const ERRORS_BYTES: usize = 2000;
-/// Most error lines that are shown.
+// The most error lines.
 const ERRORS: usize = 8;
-/// Most lines of head and tail after a failure.
+// The most lines of head and tail after a failure.
 const FAILED_HEAD: usize = 5;
 const FAILED_TAIL: usize = 25;
-/// Most lines of head and tail of a JSON document.
+// The most lines of head and tail of a JSON document.
 const DOCUMENT_HEAD: usize = 25;
 const DOCUMENT_TAIL: usize = 5;
 
-/// The space that an excerpt may take.
 #[derive(Clone, Copy)]
 pub(super) struct ExcerptBudget {
     pub(super) bytes: usize,
     pub(super) lines: usize,
 }
 
-/// Head, errors and tail of an output.
+/// Head, errors and tail of an output. `lines` is the number of its lines, if they were counted.
 pub(super) struct Excerpt {
     head: ExcerptLines,
     errors: Vec<String>,
     tail: ExcerptLines,
-    /// Lines of the output, if they were counted.
     lines: Option<u64>,
 }
 
-/// Consecutive lines at one end.
+/// Consecutive lines at one end. `lines` is the number of lines of the output that they stand for;
+/// `folded` is true if one of them stands for several. `columns` are the byte columns that are
+/// shown of the only line of the output, if that is not all of it; `end` is the offset of the byte
+/// after a head.
 #[derive(Default)]
 struct ExcerptLines {
     text: Vec<String>,
-    /// The lines of the output that they stand for.
     lines: u64,
-    /// True if one of them stands for several.
     folded: bool,
-    /// True if one of the lines is cut.
     cut: bool,
-    /// The byte columns that are shown of the only line of the output, if that is not all of it.
     columns: Option<(u64, u64)>,
-    /// The offset of the byte after a head.
     end: u64,
 }
 
@@ -86,7 +84,7 @@ impl Excerpt {
         self.head.lines
     }
 
-    /// Returns the number of the first line of the tail, if lines were counted.
+    // The number of the first line of the tail, if lines were counted.
     fn tail_start(&self) -> Option<u64> {
         self.lines.map(|lines| (lines + 1).saturating_sub(self.tail.lines))
     }
@@ -149,7 +147,7 @@ impl Excerpt {
 }
 
 impl ExcerptLines {
-    /// Adds a mark in place of lines. Returns its bytes.
+    // Adds a mark in place of lines. Returns its bytes.
     fn fold(&mut self, lines: usize, first: bool) -> usize {
         let mark = fold::mark(lines);
         let bytes = mark.len() + 1;
@@ -168,8 +166,8 @@ impl ExcerptLines {
     }
 }
 
-/// Returns the budgets of head and tail: half each, but after a failure the end tells more, and the
-/// errors tell most. The shape of a document tells more than its end.
+/// Returns the budgets of head and tail: half each. After a failure the end is more informative,
+/// and the errors are most informative; the head of a document is more informative than its end.
 fn shares(subject: &Subject<'_>, budget: ExcerptBudget) -> (ExcerptBudget, ExcerptBudget) {
     let limits = subject.limits;
     let bytes = budget.bytes.min(2 * limits.snippet_bytes);
@@ -322,14 +320,14 @@ fn end_of(
     Ok(format!("[from byte column {} on] {text}", grouped(column)))
 }
 
-/// Returns the offset of the last `chars` characters of `line`.
+// The offset of the last `chars` characters of `line`.
 fn last_chars(line: &[u8], chars: usize) -> usize {
     let from = line.len().saturating_sub(4 * chars);
     let starts = (from..line.len()).rev().filter(|at| line[*at] & 0xc0 != 0x80);
     starts.take(chars).last().unwrap_or(from)
 }
 
-/// Returns the most telling errors with their line numbers, as many as fit.
+// The most informative errors with their line numbers, as many as fit.
 fn error_lines(found: &Findings, bytes: usize) -> Vec<String> {
     let mut left = bytes.min(ERRORS_BYTES);
     let mut lines = found.shown.iter().take(ERRORS).map(error_line).collect::<Vec<String>>();
@@ -341,19 +339,18 @@ fn error_lines(found: &Findings, bytes: usize) -> Vec<String> {
     lines
 }
 
-/// Returns the offsets of the newlines in `bytes`.
 fn ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
     memchr::memchr_iter(b'\n', bytes)
 }
 
-/// Returns the lines of `bytes` that end in it.
+// The lines of `bytes` that end in it.
 fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let last = memchr::memrchr(b'\n', bytes).unwrap_or(0);
     let lines = bytes[..last].split(|byte| *byte == b'\n').map(without_return);
     lines.take(if last > 0 { usize::MAX } else { 0 })
 }
 
-/// Splits bytes into lines without their ends.
+// Lines without their ends.
 fn split(bytes: &[u8]) -> Vec<&[u8]> {
     if bytes.is_empty() {
         return Vec::new();
@@ -371,12 +368,12 @@ pub(super) fn span((first, last): (u64, u64)) -> String {
     if first == last { grouped(first) } else { format!("{}-{}", grouped(first), grouped(last)) }
 }
 
-/// Returns `the last 12`, `the last one`.
+// `the last 12`, `the last one`
 fn last(lines: u64) -> String {
     if lines == 1 { "the last one".to_owned() } else { format!("the last {}", grouped(lines)) }
 }
 
-/// Returns `lines 8,090-8,112`, `line 7`.
+// `lines 8,090-8,112`, `line 7`
 fn named(lines: (u64, u64)) -> String {
     format!("{} {}", if lines.0 == lines.1 { "line" } else { "lines" }, span(lines))
 }

@@ -8,23 +8,23 @@ use crate::summary::{capped, parts, steps, table, trouble, unlike};
 use crate::{Filter, Title, image, kind, query};
 use ctxfs_core::model::{Json, Limits, Subject};
 
-/// Bytes that the facts may take. Beyond them, less important lines are left out.
+// Beyond this size, less important lines are left out.
 const MOST_BYTES: usize = 3400;
 
-/// Other outputs of its name that are named.
+// Other outputs of the same name that are named.
 const MOST_NAMES: usize = 3;
 
-/// The facts, with a place for the line that tells which lines are shown.
+/// The facts, in the order of their lines: before the line that tells which lines are shown, that
+/// line, after it, and the steps to the rest of the output.
 pub(super) struct Facts {
     before: Vec<String>,
     shown: Vec<String>,
     after: Vec<String>,
-    /// Steps to what is not shown.
     steps: Vec<String>,
 }
 
 impl Facts {
-    /// Returns their size in bytes, including newlines.
+    /// Returns the size in bytes, including newlines.
     pub(super) fn size(&self) -> usize {
         let lines = self.before.iter().chain(&self.after).chain(&self.steps);
         lines.map(|line| line.len() + 1).sum()
@@ -35,7 +35,7 @@ impl Facts {
         self.before.len() + self.after.len() + self.steps.len()
     }
 
-    /// Sets the lines on what is shown, and on what is redacted in it. If it is `all`, no step
+    /// Sets the lines on what is shown, and on the secrets redacted in it. If it is `all`, no step
     /// leads further.
     pub(super) fn set_shown(&mut self, shown: String, redacted: Option<String>, all: bool) {
         self.shown = [shown].into_iter().chain(redacted).collect();
@@ -48,8 +48,7 @@ impl Facts {
         self.before.into_iter().chain(self.shown).chain(self.after).chain(self.steps).collect()
     }
 
-    /// Leaves out lines on the contents of the output, and then the last steps, until the rest
-    /// fits.
+    // Leaves out lines on the contents of the output, and then the last steps, until the rest fits.
     fn fitted(mut self) -> Self {
         while self.size() > MOST_BYTES && !self.after.is_empty() {
             self.after.remove(0);
@@ -161,7 +160,7 @@ pub(crate) fn ended(subject: &Subject<'_>) -> String {
     format!("The complete output is stored{ended}. There is no need to run {what} again.")
 }
 
-/// Returns the line with the command, or with what the call was about.
+// The line with the command, or with the subject of the call.
 fn title(subject: &Subject<'_>) -> Option<String> {
     Title::of(&subject.record.provenance).map(|title| title.line())
 }
@@ -178,7 +177,7 @@ fn identity(subject: &Subject<'_>) -> String {
     parts.into_iter().flatten().collect::<Vec<String>>().join("    ")
 }
 
-/// Returns a line on the other outputs of its name, if there are any.
+/// Returns a line on the other outputs of the same name, if there are any.
 pub(crate) fn also(others: &[String]) -> Option<String> {
     let shown = others.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
     match others.len() {
@@ -238,8 +237,8 @@ fn shape(subject: &Subject<'_>) -> Option<String> {
 }
 
 /// Returns the path of the readable form of JSON, with its lines if they were counted, and a filter
-/// that has results, which is the step to take if it `is_next`. They are on one line if both fit.
-/// A document of many lines needs no readable form.
+/// that has results, which is the step to take if it `is_next`. They are on one line if both fit. A
+/// document of many lines needs no readable form.
 fn read(subject: &Subject<'_>, is_next: bool) -> [Option<String>; 2] {
     let (lines, example) = match &subject.analysis.json {
         Json::Document { pretty_lines, example, .. } => (*pretty_lines, example.as_deref()),
@@ -269,7 +268,7 @@ fn errors(found: &Findings) -> Option<String> {
     (found.count > 0).then(|| format!("errors: {lines} {verb}"))
 }
 
-/// Returns a line on what only has words of errors, which comes after the output.
+/// Returns a line on lines that only have words of errors. It comes after the output.
 pub(super) fn mentions(subject: &Subject<'_>, found: &Findings) -> Option<String> {
     let words = subject.analysis.errors.words.join("|");
     let is_all = found.shown.is_empty() && found.mentions > 0 && !words.is_empty();

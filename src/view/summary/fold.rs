@@ -1,16 +1,14 @@
-//! Lines of one form, of which an excerpt shows the first two.
-
 use std::collections::HashMap;
 
 use crate::number::grouped;
 use ctxfs_core::materialize::LikenessHasher;
 
-/// Lines of one form that are shown, and rows of a table, of which the first is its header.
+// Lines of one form that are shown, and rows of a table, of which the first is its header.
 const SHOWN: u32 = 2;
 const ROWS: u32 = 3;
-/// Fewest lines in a row that are folded.
+// The fewest lines in a row that are folded.
 const FEWEST: usize = 3;
-/// Signs between the cells of a row, and the fewest of them that make a row.
+// Signs between the cells of a row, and the fewest of them that make a row.
 const BETWEEN: [u8; 4] = *b",;\t|";
 const CELLS: usize = 3;
 
@@ -29,7 +27,6 @@ impl Fold {
         if count < FEWEST { 0 } else { count }
     }
 
-    /// Notes that a line is shown.
     pub(super) fn show(&mut self, line: &[u8]) {
         *self.shown.entry(self.likeness.of(line)).or_default() += 1;
         if let Some(row) = row(line) {
@@ -43,7 +40,7 @@ impl Fold {
     }
 }
 
-/// Returns the form of a row of a table: its number of cells. A row begins with a letter or digit.
+// The form of a row of a table: its number of cells. A row begins with a letter or digit.
 fn row(line: &[u8]) -> Option<u64> {
     let cells = |sign: u8| memchr::memchr_iter(sign, line).count();
     let (count, sign) = BETWEEN.iter().map(|sign| (cells(*sign), *sign)).max()?;
@@ -51,7 +48,6 @@ fn row(line: &[u8]) -> Option<u64> {
     (begins && count >= CELLS).then(|| (count as u64) << 8 | u64::from(sign))
 }
 
-/// Returns the line that stands for folded ones.
 pub(super) fn mark(lines: usize) -> String {
     format!("[... {} lines like these ...]", grouped(lines as u64))
 }

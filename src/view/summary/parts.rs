@@ -1,4 +1,5 @@
-//! The contents of an output: its sections, and the lines that it repeats.
+//! What an output contains: its sections and tables, the lines that it repeats, and the passages
+//! that are unlike the rest.
 
 use std::cmp::Reverse;
 use std::io;
@@ -8,17 +9,16 @@ use crate::number::{grouped, rounded};
 use crate::summary::excerpt::span;
 use ctxfs_core::model::{Json, Repeated, Section, Sections, Subject};
 
-/// Most characters of all sections that are named, and of the name of one.
+// The most characters of all sections that are named, and of the name of one.
 const SECTIONS_CHARS: usize = 360;
 const NAME_CHARS: usize = 60;
-/// Most repeated lines that are named, and most characters of one.
+// The most repeated lines that are named, and the most characters of one.
 const REPEATED: usize = 3;
 const LINE_CHARS: usize = 64;
-/// The beginning of a row in a dump of a database.
+// The beginning of a row in a dump of a database.
 pub(super) const INSERT: &str = "INSERT INTO ";
-/// Types of documents whose lines are alike.
+// Types of documents whose lines are alike.
 const MARKED_UP: [&str; 3] = ["image/svg+xml", "application/xml", "text/html"];
-/// Marks text that was left out.
 const CUT: &str = "...";
 
 /// Returns `sections: 1-80 src/a.rs; 81-140 src/b.rs`. Of many, it names the first and the largest.
@@ -43,7 +43,7 @@ pub(super) fn sections(subject: &Subject<'_>) -> io::Result<Option<String>> {
     )))
 }
 
-/// Returns the sections with their names, as many as fit.
+// As many as fit.
 fn named(subject: &Subject<'_>, sections: &[Section], chars: usize) -> io::Result<Vec<String>> {
     let mut left = chars;
     let mut named = Vec::new();
@@ -75,7 +75,7 @@ pub(super) fn repeated(subject: &Subject<'_>) -> io::Result<Option<String>> {
     Ok((!told.is_empty()).then(|| format!("repeated: {}", told.join("; "))))
 }
 
-/// Returns true for what repeats itself by its nature. The shape tells about that in JSON.
+// Data repeats itself by its nature. The shape tells about that in JSON.
 fn is_data(subject: &Subject<'_>) -> bool {
     let analysis = subject.analysis;
     let is_json = matches!(analysis.json, Json::Document { .. } | Json::Lines { .. });
@@ -91,7 +91,6 @@ fn told(text: &str, line: &Repeated) -> String {
     format!("{} {how} \"{text}\" (lines {lines})", grouped(line.count))
 }
 
-/// Returns the text at a place, cut with a mark if it is long.
 fn text(subject: &Subject<'_>, (offset, length): (u64, u32), chars: usize) -> io::Result<String> {
     let raw = subject.content.bytes(offset, length as usize)?;
     let whole = clean::clean(&raw, chars, usize::MAX);

@@ -1,4 +1,7 @@
-//! The search that a summary suggests: made of what was found, and tried.
+//! The ways to read on that a summary names. Where one leads to an error, it was tried: it shows
+//! the error in few bytes, or it is not named.
+//!
+//! A name ends at four spaces: searches and filters have single ones.
 
 use std::io;
 use std::sync::LazyLock;
@@ -12,19 +15,19 @@ use crate::number::counted;
 use crate::summary::tried::{Trials, can_be_searched};
 use ctxfs_core::model::{ErrorRank, Subject};
 
-/// Most lines that a search shows, and those up to which the lines around each are shown too.
+// The most lines that a search shows, and those up to which it also shows lines around each.
 const LINES: u64 = 40;
 const FEW: u64 = 10;
-/// Lines shown around each of a few.
+// Lines shown around each of a few.
 const AROUND: u64 = 3;
-/// Errors whose names a search has.
+// Errors whose names a search has.
 const NAMES: usize = 3;
-/// Bytes of a phrase.
+// Bytes of a phrase.
 const PHRASE: std::ops::RangeInclusive<usize> = 8..=40;
 
 /// Returns `search: .grep/JSONDecodeError|SyncError    (12 lines)`: the first of some searches that
-/// shows the most telling error and little else. None if there is no such search, or if the output
-/// is too long to try.
+/// shows the most informative error and little else. Returns `None` if there is no such search, or
+/// if the output is too long to try.
 pub(super) fn step(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>> {
     let subject = trials.subject;
     let Some(first) = found.shown.first().filter(|_| can_be_searched(subject)) else {
@@ -40,8 +43,8 @@ pub(super) fn step(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<S
     Ok(None)
 }
 
-/// Returns searches worth trying: for the names of the first errors, for the words of all, for the
-/// name of the first one, for a phrase of it.
+// Searches worth trying: for the names of the first errors, for the words of all, for the name of
+// the first one, for a phrase of it.
 fn queries(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<Query>> {
     let names: Vec<String> =
         names(subject, found)?.iter().map(|name| regex::escape(name)).collect();
@@ -56,7 +59,7 @@ fn queries(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<Query>> {
     Ok(queries.into_iter().flatten().collect())
 }
 
-/// Returns the names of the first errors: exceptions, codes, signals.
+// The names of the first errors: exceptions, codes, signals.
 pub(super) fn names(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<String>> {
     let telling = |finding: &&Finding| {
         matches!(finding.at.rank, ErrorRank::Cause | ErrorRank::Error | ErrorRank::Outer)
@@ -74,7 +77,7 @@ fn own(subject: &Subject<'_>, finding: &Finding) -> io::Result<Vec<u8>> {
     subject.content.bytes(finding.at.offset, finding.at.length as usize)
 }
 
-/// Returns the longest piece of a line without numbers, quotes, brackets or gaps, as a pattern.
+// The longest piece of a line without numbers, quotes, brackets or gaps, as a pattern.
 fn phrase(line: &[u8]) -> Option<String> {
     let pieces = line.split(|byte| !(byte.is_ascii_alphabetic() || b" :_-'.,/".contains(byte)));
     let pieces = pieces.flat_map(|piece| piece.split_str(b"  "));
@@ -92,7 +95,7 @@ fn hits(trials: &Trials<'_>, query: &Query, first: &Finding) -> io::Result<Optio
     Ok(tried.lines.filter(|lines| *lines <= LINES && tried.shows))
 }
 
-/// A name of an error: an exception, a code, a signal.
+// A name of an error: an exception, a code, a signal.
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?-u)\b[A-Za-z_]\w*(Error|Exception|Failure|Fault|Panic|Interrupt)\b|\b[A-Z]{1,4}-?\d{3,5}\b|\bE[A-Z]{4,}\b|\bSIG[A-Z]{3,}\b",

@@ -1,8 +1,3 @@
-//! The ways to read on that a summary names. Where one leads to an error, it was tried: it shows
-//! the error in few bytes, or it is not named.
-//!
-//! A name ends at four spaces: searches and filters have single ones.
-
 use std::io;
 
 use crate::errors::Findings;
@@ -12,13 +7,13 @@ use crate::summary::tried::{STEP_BYTES, Trials, can_be_found};
 use crate::{PageNumber, Words};
 use ctxfs_core::model::{ErrorLine, ErrorRank, Json, Subject, TriedView};
 
-/// Lines to show on either side of the line that a part is shown around.
+// Lines to show on either side of the line that a part is shown around.
 const PART_LINES: u64 = 10;
-/// Letters of a word to look for, at least, and words, at most.
+// The fewest letters of a word to look for, and the most words.
 const WORD_LETTERS: usize = 4;
 const WORDS: usize = 3;
 
-/// Returns the line that names the artifact itself, to which the names in other lines are added.
+/// Returns the line that names the artifact itself. The names in other lines are added to it.
 pub(super) fn file(subject: &Subject<'_>) -> String {
     format!(
         "file:   {}    (names below that begin with a dot are added to it)",
@@ -26,8 +21,7 @@ pub(super) fn file(subject: &Subject<'_>) -> String {
     )
 }
 
-/// Returns the steps that show what is told in part, the best first. `found` is what looks like an
-/// error.
+/// Returns the steps that show the rest of the errors `found`, the best first.
 pub(super) fn to_errors(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<String>> {
     if found.shown.is_empty() {
         return Ok(vec![ANY_WORDS.to_owned()]);
@@ -41,7 +35,7 @@ pub(super) fn to_errors(subject: &Subject<'_>, found: &Findings) -> io::Result<V
     Ok(steps.into_iter().flatten().collect())
 }
 
-/// Returns what is tried to know these steps.
+/// Returns the views that are tried to find these steps.
 pub(super) fn tried(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<TriedView>> {
     let trials = Trials::of(subject);
     if !found.shown.is_empty() {
@@ -51,7 +45,7 @@ pub(super) fn tried(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<T
     Ok(trials.into_made())
 }
 
-/// Returns true for one JSON value: a filter tells more of its errors than lines do.
+/// Returns true for one JSON value: a filter tells more about its errors than lines do.
 pub(super) fn is_document(subject: &Subject<'_>) -> bool {
     matches!(subject.analysis.json, Json::Document { .. })
 }
@@ -67,10 +61,10 @@ pub(super) fn to_the_rest(subject: &Subject<'_>) -> Vec<String> {
     end.into_iter().chain(pages).collect()
 }
 
-/// Stands where no words of the output are known that may be of interest.
+// Stands where the summary knows no words of the output to look for.
 const ANY_WORDS: &str = "find:   .find/WORDS    (the passages that fit some words best)";
 
-/// Returns the view that finds an error by its name and those of others, or by some of its words.
+// The view that finds an error by its name and those of others, or by some of its words.
 fn words(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>> {
     let Some(first) = found.shown.first() else { return Ok(None) };
     let subject = trials.subject;
@@ -85,7 +79,7 @@ fn words(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// Returns words of a message to try: the longest, the first, the last. Paths are left out.
+// Words of a message to try: the longest, the first, the last. Paths are left out.
 fn choices(message: &str) -> Vec<Vec<&str>> {
     let is_word = |word: &&str| {
         word.len() >= WORD_LETTERS && word.chars().all(|letter| letter.is_ascii_alphabetic())
@@ -131,7 +125,7 @@ fn part(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
     Ok((first < last && ends).then(|| format!("part:   .lines/{first}-{last}")))
 }
 
-/// Returns the last exception that the first error caused, of those that begin before `end`.
+// The last exception that the first error caused, of those that begin before `end`.
 fn last_consequence(found: &Findings, end: u64) -> Option<ErrorLine> {
     let first = found.shown.first()?.at;
     let caused = |at: &ErrorLine| {

@@ -1,19 +1,17 @@
-//! Rows: the columns of a table, and the statuses of an access log.
-
 use std::io;
 
 use crate::clean;
 use crate::number::{counted, grouped};
 use ctxfs_core::model::Subject;
 
-/// Bytes at the start that are examined.
+// Bytes at the start that are examined.
 const START: usize = 16 << 10;
-/// Rows that are examined, and the fewest.
+// At most this many rows are examined, and a table has at least this many.
 const ROWS: usize = 60;
 const FEWEST: usize = 5;
-/// Most characters of the names of the columns.
+// For the names of all columns.
 const NAMES_CHARS: usize = 300;
-/// Bytes of the longest name.
+// For the name of one column.
 const NAME_BYTES: usize = 60;
 
 /// Returns `columns: id, name, state (8,111 rows)` for comma-separated values and the like.
@@ -34,7 +32,7 @@ pub(super) fn statuses(subject: &Subject<'_>) -> Option<String> {
     (!told.is_empty()).then(|| format!("statuses: {told}"))
 }
 
-/// Returns the names of the columns, if all rows that begin on a line have as many fields.
+// The names of the columns, if all rows that begin on a line have as many fields.
 fn names(bytes: &[u8]) -> Option<Vec<String>> {
     let text = str::from_utf8(bytes).ok()?;
     let mut lines = text.lines().take(ROWS);
@@ -55,7 +53,6 @@ fn is_name(name: &str) -> bool {
     starts && name.len() <= NAME_BYTES && !name.contains(['(', '{', '=', '"'])
 }
 
-/// Returns the number of fields of a row. A separator in quotes is text.
 fn fields(row: &str, separator: char) -> usize {
     let mut quoted = false;
     let mut is_separator = |c: char| {

@@ -1,5 +1,3 @@
-//! The measure of a step that leads to an error: it is tried before it is named.
-
 use std::cell::RefCell;
 use std::io;
 
@@ -8,35 +6,32 @@ use bstr::ByteSlice as _;
 use crate::{Query, RenderError, Rendered, Words, find, grep};
 use ctxfs_core::model::{Subject, TriedView};
 
-/// Most bytes that a step shows.
+// The most bytes that a step shows.
 pub(super) const STEP_BYTES: usize = 8 << 10;
-/// The longest outputs in which searches, and words, are tried: some 20 milliseconds of work each.
+// The longest outputs in which searches, and words, are tried: some 20 milliseconds of work each.
 const SEARCHED: u64 = 16 << 20;
 const FOUND: u64 = 512 << 10;
 
-/// Returns true if an output is short enough for searches to be tried.
 pub(super) fn can_be_searched(subject: &Subject<'_>) -> bool {
     subject.content.len() <= SEARCHED
 }
 
-/// Returns true if an output is short enough for words to be tried.
 pub(super) fn can_be_found(subject: &Subject<'_>) -> bool {
     subject.content.len() <= FOUND
 }
 
-/// The steps that were tried on a subject. What is known of one already is not tried again.
+/// The steps that were tried on a subject. A step whose result is in the shortcuts is not tried
+/// again.
 pub(super) struct Trials<'a> {
     pub(super) subject: &'a Subject<'a>,
     made: RefCell<Vec<TriedView>>,
 }
 
 impl<'a> Trials<'a> {
-    /// Returns the trials of `subject`, before the first.
     pub(super) fn of(subject: &'a Subject<'a>) -> Self {
         Self { subject, made: RefCell::default() }
     }
 
-    /// Returns those that were made.
     pub(super) fn into_made(self) -> Vec<TriedView> {
         self.made.into_inner()
     }
@@ -81,7 +76,7 @@ fn outcome(view: String, line: u64, text: &[u8]) -> TriedView {
     TriedView { view, line, lines, shows: shows(text, line) }
 }
 
-/// Returns true if `text` shows a line, as searches print it.
+// Whether `text` shows a line, as searches print it.
 fn shows(text: &[u8], line: u64) -> bool {
     let number = line.to_string();
     text.lines().any(|line| {

@@ -1,12 +1,10 @@
-//! The fields by which the records of JSON tell of trouble.
-
 use crate::number::grouped;
 use ctxfs_core::model::{Subject, Trouble};
 
-/// Most characters of all fields.
+// For all fields.
 const CHARS: usize = 400;
 
-/// Returns `trouble: .[].errorCount: 12 of 28 over 0; .items[].severity: 3 CRITICAL, 12 HIGH`.
+// `trouble: .[].errorCount: 12 of 28 over 0; .items[].severity: 3 CRITICAL, 12 HIGH`
 pub(super) fn line(subject: &Subject<'_>) -> Option<String> {
     let mut line = String::new();
     for field in subject.analysis.trouble.iter().map(told) {
@@ -31,7 +29,7 @@ fn told(trouble: &Trouble) -> String {
     format!("{path}: {least}{}{of}", words.collect::<Vec<String>>().join(", "))
 }
 
-/// Returns `CRITICAL`, `with 2`.
+// `CRITICAL`, `with 2`
 fn named(word: &str) -> String {
     let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
     format!("{}{word}", if is_number { "with " } else { "" })

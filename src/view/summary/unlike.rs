@@ -1,5 +1,3 @@
-//! The passages that are unlike the rest of an output.
-
 use std::io;
 
 use crate::clean;
@@ -8,16 +6,16 @@ use crate::summary::excerpt::span;
 use crate::summary::parts::INSERT;
 use ctxfs_core::model::{Json, Limits, Subject, Unlike};
 
-/// Most passages that are named, and most characters of one.
+// The most passages that are named, and the most characters of one.
 const PASSAGES: usize = 5;
 const CHARS: usize = 90;
-/// Most characters of all.
+// For all passages.
 const LINE_CHARS: usize = 400;
-/// The fewest words of a passage.
+// The fewest words of a passage.
 const WORDS: usize = 3;
-/// Characters without numbers by which passages are of one form.
+// Characters without numbers by which passages are of one form.
 const FORM_CHARS: usize = 24;
-/// Lines at either end that are shown anyway.
+// Lines at either end that are shown anyway.
 const SHOWN: u64 = 5;
 
 /// Returns `unlike: 4,410 "kernel: out of memory | killed process 812"; 6,002 "x"`.
@@ -40,7 +38,7 @@ pub(super) fn line(subject: &Subject<'_>, found: &Findings) -> io::Result<Option
     Ok((!line.is_empty()).then_some(line))
 }
 
-/// Returns true for what stands in the head or tail, in the shape, among the errors or sections.
+// In the head or tail, in the shape, among the errors or sections.
 fn is_shown(subject: &Subject<'_>, found: &Findings, unlike: &Unlike) -> bool {
     let analysis = subject.analysis;
     let has = |line: u64| unlike.line <= line && line <= unlike.last;
@@ -56,7 +54,7 @@ fn is_shown(subject: &Subject<'_>, found: &Findings, unlike: &Unlike) -> bool {
     in_json || (!is_passage && (at_end || is_error() || is_section()))
 }
 
-/// Returns the text of a passage in one line, if it says something.
+// The text of a passage in one line, if it says something.
 fn text(subject: &Subject<'_>, unlike: &Unlike) -> io::Result<Option<String>> {
     let bytes = subject.content.bytes(unlike.offset, unlike.length as usize)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -67,7 +65,7 @@ fn text(subject: &Subject<'_>, unlike: &Unlike) -> io::Result<Option<String>> {
     Ok((says && !text.starts_with(INSERT)).then_some(text))
 }
 
-/// Returns `4,410 "kernel: out of memory"`, `61@5,329 "ask the porter"`.
+// `4,410 "kernel: out of memory"`, `61@5,329 "ask the porter"`
 fn told(unlike: &Unlike, text: &str) -> String {
     let cut = clean::clean(text.as_bytes(), CHARS, usize::MAX);
     let dots = if cut.used < text.len() { "..." } else { "" };

@@ -6,46 +6,40 @@ use crate::terms::words;
 use ctxfs_core::materialize::frequent::Frequent;
 use ctxfs_core::model::Content;
 
-/// Most words that are counted at a time: about 10 MB.
+// About 10 MB.
 pub(super) const MOST_WORDS: usize = 1 << 16;
-/// Most bytes that are read: a second or so. Of a larger artifact, evenly spaced samples of
-/// [`SAMPLE_BYTES`] bytes are read.
+// About a second of reading. Of a larger artifact, evenly spaced samples are read.
 pub(super) const MOST_BYTES: u64 = 32 << 20;
 const SAMPLE_BYTES: u64 = 256 << 10;
-/// A sample begins and ends between two words if there is a gap in this many bytes.
+// A sample begins and ends between two words if there is a gap in this many bytes.
 const MARGIN: usize = 512;
-/// Longer lines are divided into units of this many bytes.
+// Longer lines are divided into units of this many bytes.
 const UNIT: usize = 512;
 
-/// The words of an artifact, with their counts.
+/// The words of an artifact, with their counts. `units` are lines, or parts of longer ones; `lines`
+/// and `bytes` are what was read; `stopped` is the byte at which time ran out.
 pub(super) struct WordCounts {
     words: Frequent<Vec<u8>, WordStats>,
-    /// Lines, or parts of longer ones.
     pub(super) units: u64,
-    /// Lines that were read.
     pub(super) lines: u64,
-    /// Bytes that were read.
     pub(super) bytes: u64,
-    /// The byte where time ran out.
     pub(super) stopped: Option<u64>,
     escaped: bool,
 }
 
-/// The counts of a word.
+/// The counts of a word: the line of its first occurrence, if lines are counted, the number of
+/// units with the word, and the last of them.
 #[derive(Debug, Clone, Copy)]
 struct WordStats {
-    /// The line of its first occurrence, if lines are counted.
     line: Option<u64>,
-    /// The number of units with the word, and the last of them.
     units: u64,
     unit: u64,
 }
 
-/// A word with its counts.
 pub(super) struct Term<'a> {
     pub(super) text: &'a [u8],
     pub(super) times: u64,
-    /// Lines in which it occurs.
+    // Lines in which it occurs.
     pub(super) units: u64,
     pub(super) line: Option<u64>,
 }
@@ -67,12 +61,13 @@ impl WordCounts {
         Ok(counts)
     }
 
-    /// Returns the number of words, including names, or none if there are more than [`MOST_WORDS`].
+    /// Returns the number of words, including names, or `None` if there are more than
+    /// [`MAX_WORDS`].
     pub(super) fn words(&self) -> Option<u64> {
         self.words.is_complete().then_some(self.words.key_count() as u64)
     }
 
-    /// Returns all that are counted, in no order.
+    /// Returns all words that are counted, in no order.
     pub(super) fn terms(&self) -> impl Iterator<Item = Term<'_>> {
         self.words.iter().map(|(text, count)| Term {
             text,
@@ -120,7 +115,7 @@ impl WordCounts {
         Ok(())
     }
 
-    /// Counts the words of a sample. If `numbered`, all lines before it were counted.
+    // If `numbered`, all lines before the sample were counted.
     fn add(&mut self, sample: &[u8], numbered: bool) {
         let mut lines = 0;
         for line in sample.split(|byte| *byte == b'\n') {
@@ -140,21 +135,19 @@ impl WordCounts {
     }
 }
 
-/// Returns true if only samples of a content of this length are read.
+// Of a longer content only samples are read.
 pub(super) fn is_sampled(length: u64) -> bool {
     length > MOST_BYTES
 }
 
-/// Returns the offset after the last byte near the end that is part of no word, or the end if there
-/// is none.
+// After the last byte near the end that is part of no word, or the end if there is none.
 fn last_gap(bytes: &[u8]) -> usize {
     let from = bytes.len().saturating_sub(MARGIN);
     let gap = bytes[from..].iter().rposition(|byte| words::is_gap(*byte));
     gap.map_or(bytes.len(), |at| from + at + 1)
 }
 
-/// Returns the offset after the first byte near the start that is part of no word, or the start if
-/// there is none.
+// After the first byte near the start that is part of no word, or the start if there is none.
 fn first_gap(bytes: &[u8]) -> usize {
     bytes.iter().take(MARGIN).position(|byte| words::is_gap(*byte)).map_or(0, |at| at + 1)
 }

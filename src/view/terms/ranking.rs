@@ -1,12 +1,10 @@
-//! The ranking of words: those most worth knowing.
-
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::terms::counts::{Term, WordCounts};
 use crate::terms::words;
 
-/// Parts of words that suggest trouble.
+// Parts of words that suggest trouble.
 const TROUBLE: [&[u8]; 12] = [
     b"abort",
     b"corrupt",
@@ -21,12 +19,12 @@ const TROUBLE: [&[u8]; 12] = [
     b"refused",
     b"timeout",
 ];
-/// Candidates for each term that is shown. They are searched for names that contain them.
+// Candidates for each term that is shown. They are searched for names that contain them.
 const CANDIDATES: usize = 4;
-/// The unit of a score.
+// Scores are integers: a value of 1.0 is this many points.
 const UNIT: f64 = 1000.0;
 
-/// Returns the best `count` terms, best first, without words that hardly occur outside of one of
+/// Returns the best `count` terms, best first. Leaves out words that hardly occur outside of one of
 /// the names.
 pub(super) fn best(counts: &WordCounts, count: usize) -> Vec<Term<'_>> {
     let terms = counts.terms().filter(|term| !words::is_common(term.text));
@@ -51,8 +49,8 @@ pub(super) fn best(counts: &WordCounts, count: usize) -> Vec<Term<'_>> {
 }
 
 /// Scores a term. The score is highest for a term that occurs in the square root of all lines: one
-/// that occurs in most tells as little as one that occurs once. Names score higher than words, and
-/// names that suggest trouble highest.
+/// that occurs in most lines says as little as one that occurs once. Names score higher than words,
+/// and names that suggest trouble highest.
 fn score(term: &Term<'_>, units: u64) -> u64 {
     let (some, all) = (term.units as f64, units as f64);
     let spread = some.ln_1p() * (all / some).ln_1p();
@@ -73,7 +71,6 @@ fn tells_of_trouble(text: &[u8]) -> bool {
     TROUBLE.iter().any(|trouble| memchr::memmem::find(&lower, trouble).is_some())
 }
 
-/// Returns true if an upper-case letter follows a lower-case one.
 fn is_camel(text: &[u8]) -> bool {
     text.windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
 }

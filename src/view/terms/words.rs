@@ -1,4 +1,4 @@
-//! The words of a text as ripgrep delimits them, and names that are made of several.
+//! The words of a text as ripgrep delimits them, and names that consist of several.
 
 mod ascii;
 
@@ -6,21 +6,20 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-/// Most bytes of a word that is counted. Anything longer is data.
+// A longer word is data.
 const WORD_BYTES: usize = 64;
-/// Most bytes of a name that is made of several words.
+// For a name of several words.
 const NAME_BYTES: usize = 100;
-/// Fewest characters of a word.
+// The fewest characters of a word.
 const SHORTEST: usize = 3;
-/// Digits from which on a number is not part of a name, whatever is before it.
+// A number with this many digits is not part of a name, whatever is before it.
 const LONG_NUMBER: usize = 4;
-/// Characters that join the words of a name: `com.shop.Cart`, `src/main.rs`, `db-1:5432`,
-/// `std::io`.
+// Characters that join the words of a name: `com.shop.Cart`, `src/main.rs`, `db-1:5432`, `std::io`.
 const JOINTS: &[u8] = b"-./:@";
 
-/// Calls `each` with every word of `line` that may be telling and every name that is made of words,
-/// with their offsets. If `escaped`, a backslash and the character that it escapes are not part of
-/// a word, as in JSON.
+/// Calls `each` with every word of `line` that may be informative and every name that consists of
+/// words, with their offsets. If `escaped`, a backslash and the character that it escapes are not
+/// part of a word, as in JSON.
 pub(super) fn each<'l>(line: &'l [u8], escaped: bool, mut each: impl FnMut(usize, &'l [u8])) {
     if line.is_ascii() {
         return ascii::each(line, escaped, |at, found| each_in(at, found, &mut each));
@@ -33,7 +32,6 @@ pub(super) fn each<'l>(line: &'l [u8], escaped: bool, mut each: impl FnMut(usize
     }
 }
 
-/// Calls `each` with the name `found` at `at`, and its words.
 fn each_in<'l>(at: usize, found: &'l [u8], each: &mut impl FnMut(usize, &'l [u8])) {
     if is_name(found) && found.len() <= NAME_BYTES {
         let name = without_number(found);
@@ -44,8 +42,8 @@ fn each_in<'l>(at: usize, found: &'l [u8], each: &mut impl FnMut(usize, &'l [u8]
     of_name(found).for_each(|word| each(at, word));
 }
 
-/// Returns a name up to a number in it that differs from one to the next: `api/items` of
-/// `api/items/17/tags`, `db-1` of `db-1:5432`, `job` of `job-54053`.
+// A name ends before a number that differs from one to the next: `api/items` of
+// `api/items/17/tags`, `db-1` of `db-1:5432`, `job` of `job-54053`.
 fn without_number(name: &[u8]) -> &[u8] {
     let mut start = 0usize;
     let mut kept = 0;
@@ -61,12 +59,12 @@ fn without_number(name: &[u8]) -> &[u8] {
     &name[..kept]
 }
 
-/// Returns true if `name` is made of several words.
+/// Returns true if `name` consists of several words.
 pub(super) fn is_name(name: &[u8]) -> bool {
     name.iter().any(|byte| JOINTS.contains(byte))
 }
 
-/// Returns the words of `name` that may be telling.
+/// Returns the words of `name` that may be informative.
 pub(super) fn of_name(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     name.split(|byte| JOINTS.contains(byte)).filter(|word| tells(word))
 }
@@ -77,8 +75,7 @@ pub(super) fn is_gap(byte: u8) -> bool {
     !of_word && byte != b'_' && byte != b'\\' && !JOINTS.contains(&byte)
 }
 
-/// Returns true if a word may be telling: it has letters, does not begin with a digit, and is not
-/// short.
+// An informative word has letters, does not begin with a digit, and is not short.
 fn tells(word: &[u8]) -> bool {
     let begins = word.first().is_some_and(|first| !first.is_ascii_digit());
     let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || !byte.is_ascii();
@@ -86,13 +83,13 @@ fn tells(word: &[u8]) -> bool {
     begins && word.iter().any(is_letter) && word.len() <= WORD_BYTES && chars() == SHORTEST
 }
 
-/// Returns true for four numbers with dots between them.
+// Four numbers with dots between them.
 fn is_address(name: &[u8]) -> bool {
     let numbers = name.split(|byte| *byte == b'.');
     name.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') && numbers.count() == 4
 }
 
-/// Returns true if `word` tells nothing in any text.
+/// Returns true for a word that says nothing in any text.
 pub(super) fn is_common(word: &[u8]) -> bool {
     let mut lower = [0; 8];
     let Some(lower) = lower.get_mut(..word.len()) else { return false };
@@ -101,7 +98,7 @@ pub(super) fn is_common(word: &[u8]) -> bool {
     COMMON.binary_search_by(|common| common.as_bytes().cmp(lower)).is_ok()
 }
 
-/// English words that tell nothing, in order, without words shorter than [`SHORTEST`].
+// In order, for a binary search, without words shorter than `MIN_WORD_CHARS`.
 const COMMON: [&str; 96] = [
     "about", "after", "again", "all", "also", "and", "any", "are", "because", "been", "before",
     "being", "between", "both", "but", "can", "could", "did", "does", "doing", "down", "during",
@@ -114,8 +111,7 @@ const COMMON: [&str; 96] = [
     "with", "would", "you", "your",
 ];
 
-/// A word or a name. Colours of a terminal are matched so that they are skipped. In ASCII, `ascii`
-/// finds the same.
+// A word or a name. Colours of a terminal are matched so that they are skipped.
 const NAME: &str = r"\x1b\[[0-9;?]*[A-Za-z]|\w+(?:(?:::|://|[-./:@])\w+)*";
 
 static PLAIN: LazyLock<Regex> = LazyLock::new(|| Regex::new(NAME).expect("a pattern of this file"));

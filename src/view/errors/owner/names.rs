@@ -1,11 +1,14 @@
-//! The forms in which programs tell the name of the test or step that an error belongs to.
+//! The test, file or step that an error belongs to, if another line names it.
+//!
+//! Programs print it above (the name of a test, the path above a linter's rows) or below (`-->`,
+//! stack frames). Each rule knows one form. Frames of libraries are skipped.
 
 use std::sync::LazyLock;
 
 use crate::errors::owner::rule::Side::{Above, Below};
 use crate::errors::owner::rule::{OwnerRules, rule};
 
-/// The rules for names.
+// The forms in which programs print the name of a test or step.
 pub(super) static NAMES: OwnerRules = LazyLock::new(|| {
     vec![
         rule(Above, 3, "panicked at", r"^thread '(.+?)' (?:\(\d+\) )?panicked at")
@@ -49,7 +52,7 @@ pub(super) static NAMES: OwnerRules = LazyLock::new(|| {
     ]
 });
 
-/// Headings that scripts print above their steps, for errors that no other rule knows.
+// Headings that scripts print above their steps, for errors that no other rule knows.
 pub(super) static STEPS: OwnerRules = LazyLock::new(|| {
     let heading = r"^(?:# )?(?:={2,3}|-{3}|>{2,3}|\*{3}) ([\w./].{0,80}?)(?: [=*<-]{2,3})?$";
     vec![

@@ -1,17 +1,15 @@
-//! The forms in which programs tell the place of an error in a file.
-
 use std::sync::LazyLock;
 
 use crate::errors::owner::rule::Side::{Above, Below};
 use crate::errors::owner::rule::{OwnerRules, rule};
 
-/// A stack frame of Node, with the place in its file.
+// A stack frame of Node, with the place in its file.
 const JS_FRAME: &str =
     r"^\s+at (?:[^()]*\()?((?:file://)?[^()\s:]*[^()\s]*\.[cm]?[jt]sx?:\d+:\d+)\)?$";
-/// A line that is neither indented nor part of a stack trace.
+// A line that is neither indented nor part of a stack trace.
 const FLUSH: &str = r"^[^\s#|]";
 
-/// The rules for places, those that tell most first.
+// The forms in which programs print the place of an error, the most precise first.
 pub(super) static PLACES: OwnerRules = LazyLock::new(|| {
     vec![
         // rustc.

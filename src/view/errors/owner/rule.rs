@@ -1,35 +1,31 @@
-//! One form in which a line tells the owner of an error near it.
-
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 use crate::errors::surroundings::Surroundings;
 use ctxfs_core::materialize::Pattern;
 
-/// A form in which a line tells the owner of an error near it.
+/// One form in which a line names the owner of an error near it.
+///
+/// The first group of `form` is the owner. The rule is for error lines that match `of` (or for
+/// all), and looks at `within` lines on one side. It skips lines that match `not`, and gives up at
+/// a line that matches `until`.
 #[derive(Debug)]
 pub(super) struct OwnerRule {
-    /// Matches the error lines that it is for. None for all.
     of: Option<Pattern>,
     side: Side,
-    /// Most lines between the two.
     within: usize,
-    /// Matches the line. Its first group is the owner.
     form: Pattern,
-    /// Matches lines of this form that are passed over.
     not: Option<Pattern>,
-    /// Matches lines behind which the owner of this error cannot be.
     until: Option<Pattern>,
 }
 
-/// The side of an error on which its owner is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Above,
     Below,
 }
 
-/// Rules, built when the first error is looked at.
+// Built when the first error is judged.
 pub(super) type OwnerRules = LazyLock<Vec<OwnerRule>>;
 
 /// Returns a rule for lines of `form`, all of which contain `literal`.
@@ -56,7 +52,6 @@ impl OwnerRule {
         Self { until: Some(Pattern::new(until)), ..self }
     }
 
-    /// Returns the owner that the nearest line of this form tells.
     pub(super) fn apply<'l>(&self, lines: &'l Surroundings) -> Option<&'l str> {
         match self.side {
             Side::Above => self.find(lines.own(), || lines.above()),
@@ -64,7 +59,7 @@ impl OwnerRule {
         }
     }
 
-    /// Looks for the form in `lines`, if one of them may have it: no other pattern is needed then.
+    // Checks the literal first: for most errors no other pattern has to be built.
     fn find<'l, L>(&self, own: &str, lines: impl Fn() -> L) -> Option<&'l str>
     where
         L: Iterator<Item = &'l str>,

@@ -1,32 +1,26 @@
-//! Texts about something else than a call: source code, documents, manuals. Most lines of theirs
-//! are code or sentences, and few are what programs report.
-
 use std::collections::HashMap;
 
 use crate::errors::quoted::COMPILER;
 use crate::errors::surroundings::Surroundings;
 use ctxfs_core::materialize::Pattern;
 
-/// Lines on either side that are judged.
 const LINES: usize = 80;
-/// The fewest lines of a text, without blank ones.
+// The fewest lines, without blank ones, that are judged as a text.
 const FEWEST: usize = 16;
-/// Lines at the ends of a text in which a program's own message may stand.
+// At the ends of a text a program's own message may stand.
 const ENDS: usize = 5;
-/// One line in so many, at most, is a report.
+// At most one line in 10 of a text is a report; one in 25 if the line itself is one.
 const REPORTS: usize = 10;
-/// One line in so many, if the line itself is one.
 const FEW_REPORTS: usize = 25;
-/// Sentences that begin alike, and one line in so many, from which on they are reports.
+// Sentences that begin alike are reports from this number and from one line in 8 on.
 const OFTEN: usize = 4;
 const ALIKE: usize = 8;
-/// Bytes of a line of minified code.
 const MINIFIED: usize = 800;
-/// Words of a sentence.
 const WORDS: usize = 4;
 
-/// Returns true for a line in a text. A message that `is_marked` as an error, or has the form of a
-/// report, may be that of a program that printed the text.
+/// Returns true for a line of source code, a document or a manual: most lines around it are code or
+/// sentences, and few are reports of a program. A line that `is_marked` as an error, or has the
+/// form of a report, may be the message of the program that printed the text.
 pub(super) fn is_in_text(lines: &Surroundings, is_marked: bool) -> bool {
     let filled = |line: &&str| !line.trim().is_empty();
     let above: Vec<&str> = lines.above().take(LINES).filter(filled).collect();
@@ -39,24 +33,21 @@ pub(super) fn is_in_text(lines: &Surroundings, is_marked: bool) -> bool {
     in_text || is_minified(lines.own()) || is_fenced(lines)
 }
 
-/// Returns true for a line of an example in Markdown.
 fn is_fenced(lines: &Surroundings) -> bool {
     let is_fence = |line: &&str| line.trim_start().starts_with("```");
     let above = lines.above().find(is_fence);
     above.is_some_and(|line| line.trim().len() > 3) && lines.below().any(|line| is_fence(&line))
 }
 
-/// The form of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Code,
     Sentence,
-    /// A step or a result of a program.
+    // A step or a result of a program.
     Report,
     Other,
 }
 
-/// The number of lines of each form.
 #[derive(Debug, Default)]
 struct Forms {
     lines: usize,
@@ -88,7 +79,6 @@ impl Forms {
         forms
     }
 
-    /// Returns true if most lines are text, and one in `share` is a report at most.
     fn is_text(&self, share: usize) -> bool {
         self.lines >= FEWEST
             && 3 * self.text >= 2 * self.lines
@@ -116,7 +106,7 @@ impl Form {
     }
 }
 
-/// Returns the first word of a line that is no number. The items of a list are unlike each other.
+// Skips numbers: the items of a list are not alike.
 fn first_word(line: &str) -> &str {
     let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
     let word = line.split_whitespace().find(|word| !is_number(word)).unwrap_or_default();
@@ -134,7 +124,6 @@ fn is_code(text: &str) -> bool {
         || NAME.is_match(text)
 }
 
-/// Returns true for a few words, most of them of letters alone.
 fn is_sentence(text: &str) -> bool {
     let is_plain = |word: &str| {
         let word = word.trim_matches(|c: char| c.is_ascii_punctuation());
@@ -148,7 +137,6 @@ fn is_sentence(text: &str) -> bool {
     words >= WORDS && 3 * plain >= 2 * words
 }
 
-/// Returns true for a long line of code without spaces to spare.
 fn is_minified(line: &str) -> bool {
     let marks = || line.bytes().filter(|byte| b"{}();=,".contains(byte)).count();
     line.len() >= MINIFIED
@@ -157,19 +145,18 @@ fn is_minified(line: &str) -> bool {
         && 16 * marks() >= line.len()
 }
 
-/// The first word of a statement.
+// The first word of a statement.
 static KEYWORD: Pattern = Pattern::new(
     r"^(return|if|elif|else|for|while|def|class|try|except|finally|raise|throw|import|from|let|const|var|pub|fn|use|match|case|with|do|done|fi|then|esac|local|export|my|sub|end|function|func|type|struct|enum|impl|mod|static|async|await|echo)\b",
 );
-/// The name of a class.
 static NAME: Pattern = Pattern::with(".", r"^(\w+\.)+\w+(\([\w., ]*\))?$");
-/// A line of a log, a message of a tool, a verdict, a frame.
+// A line of a log, a message of a tool, a verdict, a frame.
 static REPORT: Pattern = Pattern::new(
     r"^.{0,24}\d{2}:\d{2}:\d{2}|^.{0,40}\b(ERROR|FATAL|CRITICAL|SEVERE|WARN|WARNING|INFO|DEBUG|FAILED|FAIL|PASS|PASSED)\b|^\s*((?i:error|fatal|fatal error|warning|caused by)|[A-Z])(\[\w+\])?: |^[a-z][\w.-]*( \d+|\[\d+\])?: \S|^\[[^\]]+\] ?[^:(\[ ]|^\s+at \S|^\s*File \x22|^\s*\d+ +\||^\s*\d+:\d+ +[a-z]+ |^\s*(-->|\^|~|\xe2\x9c)|^(not )?ok\b|^(---?|===?|___)|\.\.\. ?\w+$|^[A-Z]\w*(\.\w+)*(Error|Exception)\b|^(Traceback|thread '|panic)|^E  |^#\d+ |^\+ [a-z]|\b\d+\.\d+ ?m?s\b|^\s*<(test|fail|error|system-)|\) += (-?\d|0x|\?)|^(\w+ )?[Ee]rror (near|at|on|in) ",
 );
-/// The row of a search before its text.
+// The number before a row of a search.
 static NUMBER: Pattern = Pattern::new(r"^([\w./@+-]*\.\w+[:-])?\d+[:-]");
-/// A call, as opposed to words in parentheses.
+// A call, as opposed to words in parentheses.
 static CALL: Pattern = Pattern::with("(", r"[\w\])>]\(");
 
 #[cfg(test)]

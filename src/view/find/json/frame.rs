@@ -1,36 +1,31 @@
-//! The objects and arrays that are open.
-
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 
 use crate::find::candidate::LineStart;
 use crate::find::found::Found;
 
-/// Most values inside each other. JSON that is nested deeper is treated as text.
+// JSON that is nested deeper is treated as text.
 const MOST: usize = 128;
-/// Bytes of a key that are kept.
+// Bytes of a key that are kept.
 const KEY: usize = 64;
 
-/// An open object or array.
+/// An open object or array. `start` is the offset of its first byte, or of its key; `has_key` is
+/// true between a key and the end of its value. `own` are the words in its own members, `all` also
+/// those in members below.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) is_object: bool,
-    /// The offset of its first byte, or of its key.
     pub(super) start: u64,
     pub(super) line: LineStart,
-    /// True between a key and the end of its value.
     pub(super) has_key: bool,
     pub(super) index: u64,
     key: Vec<u8>,
-    /// The words in its own members, and in all members below.
     pub(super) own: Found,
     pub(super) all: Found,
     pub(super) has_words: bool,
-    /// The score of the best value in it.
     pub(super) best: u64,
 }
 
 impl Frame {
-    /// Creates one whose key has the words `found`.
     pub(super) fn new(is_object: bool, start: u64, line: LineStart, found: Found) -> Self {
         Self {
             is_object,
@@ -46,7 +41,7 @@ impl Frame {
         }
     }
 
-    /// Returns the step of a path from it to the member that is being read.
+    // The step of a path to the member that is being read.
     fn step(&self) -> String {
         if !self.is_object {
             return format!("[{}]", self.index);
@@ -57,14 +52,14 @@ impl Frame {
         if begins && key.chars().all(is_plain) { format!(".{key}") } else { format!("[\"{key}\"]") }
     }
 
-    /// Returns a number that is equal for values with the same words under the same last key.
+    // Equal for values with the same words under the same last key.
     pub(super) fn likeness(&self, found: &Found) -> u64 {
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         hasher.hash_one((self.is_object, &self.key, found.terms()))
     }
 }
 
-/// All that are open, outermost first.
+/// The objects and arrays that are open, outermost first.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     open: Vec<Frame>,
@@ -91,12 +86,10 @@ impl Frames {
         self.open.pop()
     }
 
-    /// Returns true if one more would be too many.
     pub(super) fn is_full(&self) -> bool {
         self.open.len() >= MOST
     }
 
-    /// Sets the key of the member that is being read.
     pub(super) fn set_key(&mut self, key: &[u8]) {
         if let Some(frame) = self.top_mut() {
             frame.key.clear();

@@ -1,17 +1,13 @@
-//! The members of a JSON value of moderate size that have no members of their own.
-
-/// Most members that are told apart.
+// Members after these are not told apart.
 const MOST: usize = 4096;
 
-/// A member, or the start of one that has members.
+/// A member without members of its own, or the start of one with members (`opens`). The range
+/// includes the key; `container` is the number of the object or array around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Leaf {
-    /// From its key, if it has one, to the end of its value.
     pub(super) start: usize,
     pub(super) end: usize,
-    /// The number of the object or array that it is in.
     pub(super) container: usize,
-    /// True if it is the start of a member that has members.
     pub(super) opens: bool,
 }
 
@@ -69,7 +65,6 @@ pub(super) fn leaves(bytes: &[u8]) -> Vec<Leaf> {
     leaves
 }
 
-/// Returns true if a colon comes next.
 fn is_key(rest: &[u8]) -> bool {
     rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
 }

@@ -1,4 +1,4 @@
-//! An object as a passage: the members that have the words, and their neighbours.
+//! An object of JSON as a passage: the members that have the words, and their neighbours.
 
 use std::io;
 use std::ops::Range;
@@ -15,37 +15,34 @@ use crate::grep::window;
 use crate::scan;
 use ctxfs_core::model::Content;
 
-/// Bytes around a value in which its lines may begin and end.
+// A passage may begin and end this far from the value, at the ends of its lines.
 const MARGIN: u64 = 256;
-/// Bytes of a value that is shown whole.
+// A value up to this length is shown whole.
 const SMALL: usize = 700;
-/// Most members with words that are shown.
 const MEMBERS: usize = 8;
-/// Most bytes of the neighbours that are shown, and of each.
+// For all neighbours that are shown, and for one.
 const NEIGHBOURS: usize = 450;
 const NEIGHBOUR: usize = 160;
-/// Most bytes of a member that is shown whole; of a longer one, parts around the words.
+// A member up to this length is shown whole; of a longer one, parts around the words.
 const WHOLE: usize = 360;
 const BEFORE_WORD: usize = 120;
 const AFTER_WORD: usize = 240;
-/// Most bytes of the parts of a line that are shown as one, and between two of them.
+// Parts of a line are joined up to this length, across at most this many bytes.
 const JOINED: usize = 480;
 const BETWEEN: usize = 24;
 
-/// A value in JSON as it was read, with some bytes around it.
+/// A value as it was read: `range` is its place in `bytes`, which have a margin around it.
 struct Value<'t> {
     bytes: &'t [u8],
-    /// The place of the value in them.
     range: Range<usize>,
     offset: u64,
     of: LineStart,
 }
 
-/// A part to show.
+/// A part of a member to show. `hit` is the offset of the first word in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ShownPart {
     range: Range<usize>,
-    /// The place of the first word in it.
     hit: Option<usize>,
 }
 
@@ -119,7 +116,6 @@ impl Value<'_> {
         shown
     }
 
-    /// Returns the line that holds the byte at `at`, as far as it was read.
     fn line_at(&self, at: usize, length: u64) -> SourceLine<'_> {
         let before = memchr::memrchr(b'\n', &self.bytes[..at]);
         let start = before.map_or(0, |newline| newline + 1);
@@ -134,7 +130,6 @@ impl Value<'_> {
     }
 }
 
-/// Shows a part of a line, or all of it if it is not long.
 fn show(
     line: &SourceLine<'_>,
     range: Range<usize>,
@@ -154,8 +149,8 @@ fn show(
     }
 }
 
-/// Returns the members to show, in order: all of a small value, else those with words, and members
-/// near to them.
+/// Returns the members to show, in order: all of a small value, else those with words and some near
+/// them.
 fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &Chosen) -> Vec<usize> {
     if length <= SMALL {
         return (0..leaves.len()).collect();
@@ -187,7 +182,7 @@ fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &Chosen) -> 
     shown
 }
 
-/// Returns members with words, those first that add to the words.
+/// Returns members with words. Each next one adds most to the words of those before it.
 fn with_words(hits: &[Vec<Hit>], chosen: &Chosen) -> Vec<usize> {
     let mut left: Vec<usize> = (0..hits.len()).filter(|at| !hits[*at].is_empty()).collect();
     let mut chosen_members = Vec::new();
@@ -206,7 +201,6 @@ fn with_words(hits: &[Vec<Hit>], chosen: &Chosen) -> Vec<usize> {
     chosen_members
 }
 
-/// Returns the parts of a member to show: all of it, or those around its words.
 fn parts(text: &[u8], leaf: &Leaf, hits: &[Hit], chosen: &Chosen) -> Vec<ShownPart> {
     let hit = hits.first().map(|hit| leaf.start + hit.start);
     if leaf.end - leaf.start <= WHOLE {
@@ -229,7 +223,6 @@ fn parts(text: &[u8], leaf: &Leaf, hits: &[Hit], chosen: &Chosen) -> Vec<ShownPa
     windows.iter().map(part).collect()
 }
 
-/// Joins parts that stand side by side in one line.
 fn joined(text: &[u8], parts: Vec<ShownPart>) -> Vec<ShownPart> {
     let mut joined: Vec<ShownPart> = Vec::new();
     for part in parts {

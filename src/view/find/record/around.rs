@@ -1,14 +1,13 @@
-//! The lines around a line, and those that belong to it by indentation or as a paragraph.
-
 use crate::find::candidate::LineStart;
 use crate::find::passage::SourceLine;
 
-/// Most lines of a passage.
+// The most lines of a passage.
 pub(super) const MOST: usize = 7;
-/// Most lines of a paragraph of which a part is shown. More are no paragraph, but a log.
+// A longer paragraph is a log.
 const PARAGRAPH: usize = 24;
 
-/// The lines around the line `anchor`.
+/// The lines around a line, the anchor, and those that belong to it by indentation or as a
+/// paragraph.
 pub(super) struct Around<'t> {
     pub(super) lines: Vec<SourceLine<'t>>,
     pub(super) anchor: usize,
@@ -59,12 +58,11 @@ impl<'t> Around<'t> {
         self.text(at).iter().all(u8::is_ascii_whitespace)
     }
 
-    /// Returns the characters before the first that is no blank.
     pub(super) fn indent(&self, at: usize) -> usize {
         self.text(at).iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
     }
 
-    /// Returns the line that a detail belongs to, and the line above that, outermost last.
+    /// Returns the line that a detail belongs to, and the one that this belongs to, outermost last.
     pub(super) fn head(&self) -> Vec<usize> {
         let mut heads = Vec::new();
         let mut indent = self.indent(self.anchor);
@@ -80,14 +78,14 @@ impl<'t> Around<'t> {
         heads
     }
 
-    /// Returns the lines below that are indented more.
+    // The lines below that are indented more.
     pub(super) fn details(&self) -> Vec<usize> {
         let indent = self.indent(self.anchor);
         let below = self.anchor + 1..self.lines.len();
         below.take_while(|at| !self.is_blank(*at) && self.indent(*at) > indent).take(MOST).collect()
     }
 
-    /// Returns the lines of the paragraph, those near to the line first.
+    /// Returns the lines of the paragraph, those near the anchor first.
     pub(super) fn paragraph(&self) -> Vec<usize> {
         let blank = |at: &usize| self.is_blank(*at);
         let first = (0..self.anchor).rev().find(blank).map_or(0, |at| at + 1);

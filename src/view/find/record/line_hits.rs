@@ -1,12 +1,10 @@
-//! The words in the lines around a place.
-
 use std::cell::{OnceCell, RefCell};
 
 use crate::find::matcher::{Finder, Hit, Matcher};
 use crate::find::passage::SourceLine;
 
-/// The words in some lines, each of which is searched when it is asked for: of hundreds of lines
-/// around a place, a passage looks at a few.
+/// The words in some lines. Searches a line when it is asked for: of hundreds of lines around an
+/// anchor, a passage looks at a few.
 pub(super) struct LineHits<'a> {
     lines: &'a [SourceLine<'a>],
     matcher: &'a Matcher,
@@ -24,7 +22,6 @@ impl<'a> LineHits<'a> {
         Self { lines, matcher, finder: RefCell::new(finder), known }
     }
 
-    /// Returns the words in the line of index `at`.
     pub(super) fn of(&self, at: usize) -> &[Hit] {
         self.known[at].get_or_init(|| {
             let mut finder = self.finder.borrow_mut();

@@ -1,27 +1,24 @@
-//! The section that a heading stands for.
-
 use std::ops::Range;
 
 use crate::find::record::around::Around;
 use ctxfs_core::materialize::error_lines;
 
-/// Most lines of a section that are looked at.
+// Lines of a section that are looked at.
 const LONGEST: usize = 120;
-/// Most lines of it that are shown because they tell an error.
+// Lines of a section that are shown because they look like errors.
 const ERRORS: usize = 3;
-/// Fewest characters of a rule, and of the parts of one around a heading.
+// The fewest characters of a rule, and of its parts around a heading.
 const RULE: usize = 4;
 const PART: usize = 3;
 
-/// The lines below a heading.
+/// The section below a heading. `end` is the line after it.
 pub(super) struct Section<'a> {
     around: &'a Around<'a>,
-    /// The line after it.
     end: usize,
 }
 
 impl<'a> Section<'a> {
-    /// Returns the section if the line of `around` is a heading: in a rule, or above one.
+    /// Returns the section if the anchor is a heading: in a rule, or above one.
     pub(super) fn below(around: &'a Around<'a>) -> Option<Self> {
         let anchor = around.anchor;
         let is_rule = |at: usize| at < around.lines.len() && is_rule(around.text(at));
@@ -38,7 +35,7 @@ impl<'a> Section<'a> {
         self.around.anchor..self.end
     }
 
-    /// Returns its lines, the most telling first: those that tell errors, and the first.
+    /// Returns the lines of the section, the most informative first: errors, then the first lines.
     pub(super) fn telling(&self) -> Vec<usize> {
         let mut lines = self.errors();
         lines.extend(self.lines().skip(1).filter(|at| !self.around.is_blank(*at)));
@@ -52,13 +49,13 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Returns true for a line of nothing but one punctuation mark.
+// A line of nothing but one punctuation mark.
 fn is_rule(text: &[u8]) -> bool {
     let text = text.trim_ascii();
     text.len() >= RULE && mark(text).is_some_and(|mark| text.iter().all(|byte| *byte == mark))
 }
 
-/// Returns true for words in the middle of a rule: `==== FAILURES ====`.
+// Words in the middle of a rule: `==== FAILURES ====`.
 fn is_heading(text: &[u8]) -> bool {
     let text = text.trim_ascii();
     let Some(mark) = mark(text) else { return false };
@@ -68,7 +65,6 @@ fn is_heading(text: &[u8]) -> bool {
         && text.iter().any(u8::is_ascii_alphanumeric)
 }
 
-/// Returns the mark of a rule that `text` may begin with.
 fn mark(text: &[u8]) -> Option<u8> {
     text.first().copied().filter(|first| b"=-_*#~".contains(first))
 }

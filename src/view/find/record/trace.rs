@@ -1,27 +1,23 @@
-//! The stack trace that a line is part of.
-
 use std::ops::Range;
 
 use crate::errors::trace;
 use crate::find::record::around::{Around, MOST};
 use crate::find::record::line_hits::LineHits;
 
-/// Most lines with words that are shown of a trace, beside those that tell most.
+// Lines with words that are shown of a trace, beside the most informative ones.
 const WITH_WORDS: usize = 2;
 
-/// A stack trace, with the lines that announce it.
+/// A stack trace with the lines that announce it: `head` reports the error, often in a log, and
+/// `exception` names it. They are often the same line.
 pub(super) struct Trace<'a> {
     around: &'a Around<'a>,
-    /// The line that reports the error; often that of a log.
     head: usize,
-    /// The line that names the exception; often the same.
     exception: usize,
-    /// The last line.
     last: usize,
 }
 
 impl<'a> Trace<'a> {
-    /// Returns the trace that has the line of `around`, if there is one.
+    /// Returns the trace that the anchor is part of.
     pub(super) fn around(around: &'a Around<'a>) -> Option<Self> {
         let anchor = around.anchor;
         let top = top(around)?;
@@ -42,8 +38,8 @@ impl<'a> Trace<'a> {
         self.head..self.last + 1
     }
 
-    /// Returns its lines, the most telling first: what it reports, the innermost cause, and lines
-    /// with words.
+    /// Returns the lines of the trace, the most informative first: the report, the innermost cause,
+    /// lines with words.
     pub(super) fn telling(&self, hits: &LineHits<'_>) -> Vec<usize> {
         let below = || self.exception + 1..=self.last;
         let innermost = below().rev().find(|at| is_cause(self.around.text(*at)));
@@ -58,12 +54,12 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Returns true for a line that continues a trace above it.
+// A line that continues a trace above it.
 fn continues(around: &Around<'_>, at: usize) -> bool {
     trace::length([around.text(at)]) == 1 && !is_python(around.text(at))
 }
 
-/// Returns the line that the trace around the anchor continues. None if it is too far above.
+// The line that the trace around the anchor continues, unless it is too far above.
 fn top(around: &Around<'_>) -> Option<usize> {
     if !continues(around, around.anchor) {
         return Some(around.anchor);
@@ -71,8 +67,7 @@ fn top(around: &Around<'_>) -> Option<usize> {
     (0..around.anchor).rev().take(trace::LONGEST).find(|at| !continues(around, *at))
 }
 
-/// Returns the line that reports the error, and the one that names the exception. `top` is one of
-/// them.
+// The line that reports the error, and the one that names the exception; `top` is one of them.
 fn announcement(around: &Around<'_>, top: usize) -> (usize, usize) {
     let reports = |at: &usize| !around.is_blank(*at) && !continues(around, *at);
     let names = |at: &usize| *at < around.lines.len() && is_exception(around.text(*at));
@@ -83,25 +78,24 @@ fn announcement(around: &Around<'_>, top: usize) -> (usize, usize) {
     (top, below.unwrap_or(top))
 }
 
-/// Returns true for a line that names a cause of the exception before it.
+// A line that names a cause of the exception before it.
 fn is_cause(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     text.starts_with(b"Caused by") || text.starts_with(b"Error: ")
 }
 
-/// Returns true for the line above a trace of Python.
 fn is_python(text: &[u8]) -> bool {
     text.starts_with(b"Traceback (most recent call last)")
 }
 
-/// Returns true for the line of a call: `at a.B.c(B.java:1)`, `File "x.py", line 3`.
+// The line of a call: `at a.B.c(B.java:1)`, `File "x.py", line 3`.
 fn is_frame(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     let has_place = || text.iter().any(|byte| b"(:".contains(byte));
     text.starts_with(b"File \"") || (text.starts_with(b"at ") && has_place())
 }
 
-/// Returns true for a line that begins with the name of an exception: `java.io.IOException: x`.
+// A line that begins with the name of an exception: `java.io.IOException: x`.
 fn is_exception(text: &[u8]) -> bool {
     let name = text.split(|byte| *byte == b':').next().unwrap_or_default();
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._$".contains(byte);

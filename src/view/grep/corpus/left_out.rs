@@ -1,16 +1,16 @@
-//! The artifacts that a search of many leaves out, and the first lines that say so.
+//! The artifacts below a directory, as searches see them, and those that a search leaves out.
 
 use crate::ClosedToReader;
 use crate::grep::corpus::Corpus;
 use crate::number::counted;
 
-/// Most bytes of artifact names in one notice.
+// For the names of artifacts in one notice.
 const NAMES_BYTES: usize = 1000;
 
-/// The artifacts that are left out.
+/// The artifacts and places that a search leaves out. Closed artifacts, which the reader may not
+/// read, are counted without their names.
 #[derive(Default)]
 pub(crate) struct LeftOut {
-    /// Artifacts that the reader may not read. They have no names here.
     pub(crate) closed: u64,
     pub(crate) binary: NameList,
     pub(crate) unreadable: NameList,
@@ -18,7 +18,7 @@ pub(crate) struct LeftOut {
     unlisted: NameList,
 }
 
-/// A list of artifacts: their number, and the first of their names.
+// Their number, and the first of their names.
 #[derive(Default)]
 pub(crate) struct NameList {
     count: u64,
@@ -32,12 +32,12 @@ impl LeftOut {
         Self { closed_directories: corpus.closed_directories(), unlisted, ..self }
     }
 
-    /// Returns true if another try would leave out the same.
+    /// Returns true if another attempt would leave out the same.
     pub(crate) fn is_final(&self) -> bool {
         self.unreadable.count() == 0 && self.unlisted.count() == 0
     }
 
-    /// Returns the lines that say what is left out.
+    /// Returns the lines of the notice that name what is left out.
     pub(crate) fn lines(&self) -> Vec<String> {
         let lines =
             [self.closed_line(), self.binary_line(), self.unreadable_line(), self.unlisted_line()];

@@ -1,4 +1,4 @@
-//! The outcome of searching one of many artifacts.
+//! The search of one of many artifacts after the other.
 
 use std::io;
 use std::io::Write as _;
@@ -9,32 +9,30 @@ use crate::position::TextPosition;
 use crate::query::Options;
 use ctxfs_core::model::Content;
 
-/// The weight of an open file, in bytes of waiting text. It is high, so that few files are open.
+// In bytes of waiting text. An open file weighs much, so that few files are open.
 const OPEN_WEIGHT: usize = 1 << 20;
 
 pub(super) enum ArtifactOutcome {
     Searched(ArtifactMatches),
-    /// Its matches may be too many to hold in memory: it is searched once its turn comes.
+    // Its matches may be too many to hold in memory: it is searched once its turn comes.
     Later(Box<dyn Content>),
-    /// Time ran out before its search began.
+    // Time ran out before its search began.
     NotBegun,
     Binary,
     Unreadable(io::Error),
-    /// It has been removed since the search began.
+    // It was removed after the search began.
     Gone,
-    /// The reader may not read it.
+    // The reader may not read it.
     Closed,
 }
 
-/// The matches in one artifact.
+/// The matches in one artifact, as ripgrep prints them, cut off once the result is full. `lines` is
+/// the number of matching lines; `windowed` is the first line of which only windows are shown.
 #[derive(Default)]
 pub(super) struct ArtifactMatches {
-    /// The matches as ripgrep prints them, cut off once the result is full.
     pub(super) text: Vec<u8>,
     pub(super) cuts: Vec<CutPoint>,
-    /// The number of matching lines.
     pub(super) lines: u64,
-    /// The first line that is shown only in windows.
     pub(super) windowed: Option<TextPosition>,
     pub(super) end: SearchEnd,
 }
@@ -45,12 +43,12 @@ pub(super) enum SearchEnd {
     #[default]
     Whole,
     OutOfTime(TextPosition),
-    /// Lines and their context did not fit into memory: the search stopped before this line.
+    // Lines and their context did not fit into memory: the search stopped before this line.
     OutOfMemory(u64),
 }
 
 impl ArtifactOutcome {
-    /// Returns about how many bytes of memory it takes while it waits.
+    /// Returns about how many bytes of memory the result takes while it waits.
     pub(super) fn weight(&self) -> usize {
         match self {
             Self::Searched(matches) => {
@@ -63,7 +61,7 @@ impl ArtifactOutcome {
 }
 
 impl ArtifactMatches {
-    /// Returns the text that is left in the page of `report`, with its totals.
+    /// Takes the text that is left in the page of `report`, and its totals.
     pub(super) fn of(report: MatchReport<'_>, end: SearchEnd) -> Self {
         let (lines, windowed) = (report.lines, report.windowed);
         let (text, cuts) = report.page.into_text();

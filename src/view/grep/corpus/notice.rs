@@ -1,5 +1,3 @@
-//! The first lines of a result that is incomplete.
-
 use std::io;
 
 use crate::grep::corpus::Search;
@@ -11,7 +9,6 @@ use crate::position::TextPosition;
 use crate::query::ResumePoint;
 use crate::{Query, Rendered};
 
-/// The notices of one search.
 struct CorpusNotices<'a> {
     search: &'a Search<'a>,
     totals: SearchTotals,
@@ -66,7 +63,7 @@ impl CorpusNotices<'_> {
         ))
     }
 
-    /// Returns `1,234 lines match in 12 of 10,000 artifacts; the first 480 follow. Go on: ...`.
+    // `1,234 lines match in 12 of 10,000 artifacts; the first 480 follow. Go on: ...`
     fn cut(&self, cut: CutPoint) -> String {
         let units = self.totals.units;
         let verb = if units == 1 { "matches" } else { "match" };
@@ -95,7 +92,7 @@ impl CorpusNotices<'_> {
         )
     }
 
-    /// Returns `12 of 10,000 artifacts`.
+    // `12 of 10,000 artifacts`
     fn artifacts(&self, found: u64) -> String {
         let first = &self.search.first;
         let all = (self.search.corpus.len() - first.artifact) as u64;
@@ -133,7 +130,7 @@ impl CorpusNotices<'_> {
         Some(format!("lines too long for so much context: searched in part only, {text}"))
     }
 
-    /// Returns the query that goes on where this one stopped.
+    // The query that goes on where this one stopped.
     fn on(&self, stop: StopPoint) -> Query {
         let Search { query, corpus, first, .. } = self.search;
         let before = if stop.artifact == first.artifact { first.shown } else { 0 };

@@ -1,4 +1,7 @@
-//! The matches in many artifacts, put together in order.
+//! `.grep/<query>` of a directory: the output of `rg -n <query>` in it, newest artifact first.
+//!
+//! Several threads search one artifact each ([`worker`]). The matches in each are appended to those
+//! in earlier ones, below the notices that the result needs.
 
 use std::io;
 use std::io::Write;
@@ -20,33 +23,30 @@ pub(super) struct CorpusReport<'a> {
     text: Vec<u8>,
     cuts: Vec<CutPoint>,
     full: bool,
-    /// True if the result holds any text.
+    // True if the result has any text.
     begun: bool,
     failed: Option<io::Error>,
     pub(super) totals: SearchTotals,
     pub(super) left_out: LeftOut,
 }
 
-/// Totals over all artifacts that were searched.
+/// Totals over all artifacts that were searched. `units` are matching lines, or matching artifacts
+/// if the result lists artifacts. `windowed` is the first line of which only windows are shown,
+/// with the number of its artifact.
 #[derive(Default)]
 pub(super) struct SearchTotals {
-    /// Matching lines, or matching artifacts if the result lists artifacts.
     pub(super) units: u64,
-    /// Artifacts with a match.
     pub(super) artifacts: u64,
-    /// The first line that is shown only in windows, and the number of its artifact.
     pub(super) windowed: Option<(usize, TextPosition)>,
-    /// The place where time ran out.
     pub(super) stopped: Option<StopPoint>,
     pub(super) out_of_memory: NameList,
 }
 
-/// A place where a search ended early.
+/// A place where a search ended early. `shown` counts the matching lines of the artifact before it.
 #[derive(Clone, Copy)]
 pub(super) struct StopPoint {
     pub(super) artifact: usize,
     pub(super) at: TextPosition,
-    /// Matching lines of that artifact before the place.
     pub(super) shown: u64,
 }
 
@@ -65,13 +65,12 @@ impl<'a> CorpusReport<'a> {
         }
     }
 
-    /// Returns true if the result takes no more text.
     pub(super) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Adds the outcome of the artifact `number`, which must be the next one. Returns false if the
-    /// search is to stop.
+    /// Adds the result of the artifact `number`, which has to be the next one. Returns false if the
+    /// search has to stop.
     pub(super) fn take(
         &mut self,
         worker: &mut Worker<'_>,

@@ -1,5 +1,3 @@
-//! The search of artifacts one by one.
-
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 use std::{io, mem};
@@ -20,17 +18,17 @@ use ctxfs_core::materialize::{SNIFFED, is_binary};
 use ctxfs_core::model::Content;
 use ctxfs_core::redact::Masked;
 
-/// Artifacts below this many bytes are read whole: no line of theirs has to be searched in pieces.
+// An artifact below this size is read whole: none of its lines has to be searched in pieces.
 const WHOLE: usize = fold::PIECE;
-/// Most bytes of matches in one artifact that wait for their turn, if the result has no limit.
+// The most bytes of matches in one artifact that wait for their turn, if the result has no limit.
 const MOST_BUFFERED: usize = 1 << 20;
 
-/// Searches artifacts. Each thread has its own.
+/// Searches artifacts. Each thread has its own worker.
 pub(super) struct Worker<'a> {
     search: &'a Search<'a>,
-    /// A clone: threads that share a matcher wait for its memory.
+    // A clone: threads that share a matcher wait for its memory.
     matcher: RegexMatcher,
-    /// The options for all artifacts except possibly the first.
+    // For all artifacts except possibly the first.
     options: Options,
     searcher: Searcher,
     buffer: Vec<u8>,
@@ -44,7 +42,6 @@ impl<'a> Worker<'a> {
         Self { search, matcher, options, searcher, buffer: vec![0; WHOLE] }
     }
 
-    /// Searches the artifact `number`.
     pub(super) fn search(&mut self, number: usize) -> ArtifactOutcome {
         if (self.search.expired)() {
             return ArtifactOutcome::NotBegun;
@@ -82,7 +79,6 @@ impl<'a> Worker<'a> {
             .map(ArtifactOutcome::Searched)
     }
 
-    /// Masks the secrets in a whole artifact.
     fn mask(&self, bytes: &mut [u8]) -> io::Result<()> {
         let Some(rules) = self.search.directory.redacts else { return Ok(()) };
         let content = bytes.to_vec();
@@ -162,7 +158,7 @@ impl<'a> Worker<'a> {
         Ok(ArtifactMatches::of(report, end))
     }
 
-    /// Returns a page for the matches in the artifact. The page takes nothing if the result is
+    /// Returns a page for the matches in the artifact. The page drops everything if the result is
     /// full.
     fn page<'p>(&self, number: usize, out: &'p mut dyn Write) -> Page<'p>
     where
@@ -177,13 +173,13 @@ impl<'a> Worker<'a> {
         page
     }
 
-    /// Writes the page if the result has no limit.
+    // Only a result without a limit is written as it comes.
     fn flush(&self, report: &mut MatchReport<'_>) -> io::Result<()> {
         if self.search.streams() { report.page.flush() } else { Ok(()) }
     }
 }
 
-/// A buffer that fails once it would hold too much.
+// Fails once it would hold too much.
 struct BoundedBuffer(Vec<u8>);
 
 impl Write for BoundedBuffer {
