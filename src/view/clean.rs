@@ -3,7 +3,9 @@
 
 use bstr::ByteSlice as _;
 
+use crate::number::grouped;
 use ctxfs_core::materialize::escape_length;
+use ctxfs_core::model::Limits;
 
 /// A cleaned line, or as much of it as fits. `used` is the number of bytes of the original that
 /// `text` shows.
@@ -44,6 +46,22 @@ pub fn line(raw: &str, chars: usize) -> String {
     clean(raw.as_bytes(), chars, usize::MAX).text
 }
 
+// Returns a line of facts, cut if a name in it is endless.
+pub(super) fn capped(line: &str) -> String {
+    clean(line.as_bytes(), Limits::LINE_CHARS, 2 * Limits::LINE_CHARS).text
+}
+
+// Returns `raw` in one line of at most `chars` characters, with a mark if it is cut.
+pub(super) fn shortened(raw: &[u8], chars: usize) -> String {
+    const CUT: &str = "...";
+    let whole = clean(raw, chars, usize::MAX);
+    if whole.used == raw.len() {
+        whole.text
+    } else {
+        clean(raw, chars - CUT.len(), usize::MAX).text + CUT
+    }
+}
+
 fn symbol(c: char) -> char {
     match c {
         '\t' => c,
@@ -52,6 +70,19 @@ fn symbol(c: char) -> char {
         _ if c.is_control() => char::REPLACEMENT_CHARACTER,
         _ => c,
     }
+}
+
+const CUT_MARK_CHARS: usize = 48;
+
+/// Returns `cut_line`, cut if it is longer than [`Limits::LINE_CHARS`]. The mark of a cut names its
+/// byte column.
+pub(super) fn cut_line(line: &str) -> String {
+    let whole = clean(line.as_bytes(), Limits::LINE_CHARS, usize::MAX);
+    if whole.used == line.len() {
+        return whole.text;
+    }
+    let kept = clean(line.as_bytes(), Limits::LINE_CHARS - CUT_MARK_CHARS, usize::MAX);
+    format!("{} [cut at byte column {}]", kept.text, grouped(kept.used as u64 + 1))
 }
 
 #[cfg(test)]

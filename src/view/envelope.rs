@@ -6,7 +6,6 @@
 
 mod preview;
 mod response;
-mod words;
 
 use std::io;
 use std::io::Write;
@@ -14,14 +13,15 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::number::counted;
+use crate::envelope::preview::EnvelopePreview;
+use crate::envelope::response::{Recognized, Response, ResponseStatus};
+use crate::number::{counted, portion};
+use crate::summary::ended;
 use crate::{RenderError, Rendered, kind};
 use ctxfs_core::model::{Direction, Subject};
 use ctxfs_core::redact::MaskCounts;
-use preview::EnvelopePreview;
-use response::{Recognized, Response, ResponseStatus};
 
-const BLOCK: usize = 256 << 10;
+const COPY_BYTES: usize = 256 << 10;
 pub(super) const PREVIEW_BYTES: u64 = EnvelopePreview::MAX_BYTES;
 
 /// The stand-in for an output: the output itself, if it is a response that fits or that asks to be
@@ -69,7 +69,6 @@ struct Truncation<'a> {
     full_output_path: &'a str,
 }
 
-/// Returns true if an output is larger than the limits of the protocol.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     is_more(subject, subject.size())
 }
@@ -93,8 +92,7 @@ pub(super) fn render(
     }
 }
 
-/// Returns the envelope for a reader who has `tools`. An empty list means that the tools are
-/// unknown.
+/// Returns the envelope for a reader who has `tools`. If the list is empty, the tools are unknown.
 pub(super) fn of(
     subject: &Subject<'_>,
     tools: &[String],
@@ -139,7 +137,7 @@ fn written(
     let redacted = MaskCounts::default();
     let mut written = EnvelopeJson {
         status: status(response, over),
-        text: words::text(subject, response, &kept, tools, over),
+        text: text(subject, response, &kept, tools, over),
         data: EnvelopeData {
             truncated: over,
             truncation,
@@ -183,7 +181,7 @@ fn copy(
 ) -> Result<Rendered, RenderError> {
     let mut offset = 0;
     loop {
-        let block = subject.content.bytes(offset, BLOCK)?;
+        let block = subject.content.bytes(offset, COPY_BYTES)?;
         if block.is_empty() {
             return Ok(Rendered::plain());
         }
@@ -193,6 +191,72 @@ fn copy(
         out.write_all(&block)?;
         offset += block.len() as u64;
     }
+}
+
+const SUBAGENT: &str = "Task";
+
+fn text(
+    subject: &Subject<'_>,
+    response: Option<&Response>,
+    kept: &EnvelopePreview,
+    tools: &[String],
+    over: bool,
+) -> String {
+    let sentences = [
+        Some(ended(subject)),
+        response.and_then(reported),
+        unread(subject),
+        Some(shown(subject, kept, over)),
+        response.and_then(left_out),
+        Some(format!("All of it: `{}`.", subject.place.file())),
+        next_step(tools).filter(|_| over && !subject.analysis.is_binary()),
+    ];
+    sentences.into_iter().flatten().collect::<Vec<String>>().join(" ")
+}
+
+fn reported(response: &Response) -> Option<String> {
+    (response.status == ResponseStatus::Error).then(|| "It reports an error.".to_owned())
+}
+
+fn unread(subject: &Subject<'_>) -> Option<String> {
+    let (read, all) = (subject.analysis.bytes, subject.content.len());
+    (read != all).then(|| {
+        let portion = portion(read, all);
+        format!(
+            "There was time to read the first {portion} only: lines are not counted, and what the \
+             output says of its own status is not known."
+        )
+    })
+}
+
+fn shown(subject: &Subject<'_>, kept: &EnvelopePreview, over: bool) -> String {
+    if subject.analysis.is_binary() {
+        return "It is not text, so `preview` shows none of it.".to_owned();
+    }
+    if over {
+        return format!("`preview` has {}.", kept.description());
+    }
+    "`preview` has all of it.".to_owned()
+}
+
+fn left_out(response: &Response) -> Option<String> {
+    let named = |(name, size): &(&str, u64)| format!("`{name}` ({})", counted(*size, "byte"));
+    let names: Vec<String> = response.left_out.iter().map(named).collect();
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    (!names.is_empty()).then(|| format!("{} {verb} there only.", names.join(" and ")))
+}
+
+fn next_step(tools: &[String]) -> Option<String> {
+    let has = |tool: &str| tools.iter().any(|name| name == tool);
+    let may_have = |tool: &str| tools.is_empty() || has(tool);
+    let words = match (has(SUBAGENT), may_have("Read"), may_have("Grep")) {
+        (true, ..) => "have a subagent (Task) process that file, rather than reading it yourself",
+        (_, true, true) => "Read that file in pages (offset and limit), or Grep it",
+        (_, true, false) => "Read that file in pages (offset and limit)",
+        (_, false, true) => "Grep that file",
+        (_, false, false) => return None,
+    };
+    Some(format!("To go on: {words}."))
 }
 
 #[cfg(test)]

@@ -3,31 +3,25 @@
 //! Lines are printed as `rg -n` prints them. A remark above an error names its owner and how many
 //! lines are like it. A kind that does not fit has one line, as in a summary.
 
-mod around;
+pub(super) mod context;
 mod finding;
-mod handled;
 mod json;
-mod json_line;
-mod line;
 mod message;
-mod nearby;
 mod owner;
-mod passed;
 mod quoted;
 mod report;
-mod surroundings;
-pub(super) mod trace;
+mod tolerated;
 
 use std::io::Write;
 
-use crate::grep::notice::long_lines;
+use crate::errors::report::ErrorReport;
+use crate::grep::window::long_lines;
 use crate::number::{counted, grouped, portion};
 use crate::{Query, RenderError, Rendered};
 use ctxfs_core::model::{Json, Subject};
-use report::Report;
 
 pub(super) use finding::{Finding, Findings, findings};
-pub(super) use line::error_line;
+pub(super) use report::error_line;
 
 // The length of the suggested range if there is no word to search for.
 const ON_LINES: u64 = 200;
@@ -37,12 +31,16 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     if matches!(subject.analysis.json, Json::Document { .. }) {
         return of_document(&found, out);
     }
-    let report = Report::of(subject.content, &found)?;
+    let report = ErrorReport::of(subject.content, &found)?;
     report.write(out)?;
     let analysed = subject.analysis.bytes;
     let whole = analysed == subject.content.len();
     let so_far = || format!("analysed so far: first {}", portion(analysed, subject.content.len()));
-    let notices = [counts(subject, &found), (!whole).then(so_far), report.windowed.map(long_lines)];
+    let notices = [
+        counts(subject, &found),
+        (!whole).then(so_far),
+        report.windowed.map(|at| long_lines("", at)),
+    ];
     let notice: String = notices.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect();
     Ok(Rendered { notice: (!notice.is_empty()).then_some(notice), whole })
 }
@@ -72,7 +70,6 @@ fn counts(subject: &Subject<'_>, found: &Findings) -> Option<String> {
     ))
 }
 
-/// Returns the path of the search for all error lines, or of the lines from the first error on.
 fn path(subject: &Subject<'_>, found: &Findings) -> String {
     let (file, words) = (subject.place.file(), &subject.analysis.errors.words);
     if words.is_empty() {

@@ -40,7 +40,6 @@ pub(super) struct FilterOptions {
 }
 
 impl Filter {
-    /// Reads a name. Returns `None` for names that programs probe on their own.
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
         Some(Self::of(&argument::decoded(name)?))
     }
@@ -59,7 +58,6 @@ impl Filter {
         Self { options, program: rest.to_vec() }
     }
 
-    /// Returns the name of the filter `text`, which may begin with options.
     pub(super) fn name_of(text: &str) -> String {
         Self::of(text.as_bytes()).to_string()
     }
@@ -68,7 +66,7 @@ impl Filter {
         &self.options
     }
 
-    /// Returns the program. An empty one is jq's `.`.
+    // Returns the program. An empty one is jq's `.`.
     pub(super) fn program(&self) -> String {
         let program = String::from_utf8_lossy(&self.program);
         if program.trim().is_empty() { ".".to_owned() } else { program.into_owned() }
@@ -78,11 +76,7 @@ impl Filter {
         Self { options: FilterOptions { from: Some(line), ..self.options.clone() }, ..self.clone() }
     }
 
-    pub(super) fn is_cut(&self) -> bool {
-        self.options.max.is_none()
-    }
-
-    /// Returns the same filter for at most `max` results. 0 also lifts the limit on their size.
+    // Returns the same filter for at most `max` results. 0 also lifts the limit on their size.
     pub(super) fn at_most(&self, max: u64) -> Self {
         Self { options: FilterOptions { max: Some(max), ..self.options.clone() }, ..self.clone() }
     }
@@ -118,7 +112,7 @@ impl fmt::Display for Filter {
 }
 
 impl FilterOptions {
-    /// Takes one word if it is an option. Returns the new options, and true if the word ends them.
+    // Takes one word if it is an option. Returns the new options, and true if the word ends them.
     fn with_word(&self, word: &[u8]) -> Option<(Self, bool)> {
         let word = str::from_utf8(word).ok()?;
         let mut options = self.clone();
@@ -172,7 +166,7 @@ fn count(text: &str) -> Option<u64> {
     if text == "0" { Some(0) } else { range::number(text) }
 }
 
-// As in a name: each option with a space after it.
+// In a name each option has a space after it.
 impl fmt::Display for FilterOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(from) = self.from {
@@ -192,11 +186,10 @@ impl fmt::Display for FilterOptions {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::os::unix::ffi::OsStrExt as _;
 
     use proptest::prelude::*;
-
-    use super::*;
 
     /// Returns the canonical name, and the program.
     fn read(name: &str) -> (String, String) {

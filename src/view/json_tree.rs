@@ -15,7 +15,7 @@ const KEY_BYTES: usize = 1024;
 // Bytes of a string or a number that are shown.
 const TEXT_BYTES: usize = 240;
 // Bytes that are read at once.
-const BLOCK: usize = 256 << 10;
+const READ_BYTES: usize = 256 << 10;
 
 /// A step from a value to one of its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,36 +40,33 @@ pub struct JsonNode {
     pub from: u64,
 }
 
-/// The type of a value.
+/// The type of a value: a string, an object, an array, or a scalar (`null`, `true`, `false` or a
+/// number).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names tell it")]
 pub enum JsonType {
-    /// `null`, `true`, `false` or a number.
     Scalar(Scalar),
-    /// A string.
     Text,
-    /// An object.
     Object,
-    /// An array.
     Array,
 }
 
-/// A member of a value, with its type and its place in the content.
+/// A member of a value. `step` leads to it, and `offset` is the place of its first byte.
+///
+/// `size` is the number of its own members, or of a string its bytes as spelled. `written` is the
+/// beginning of a string without its quotes, or a number or word, as spelled.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract above tells it")]
 pub struct JsonMember {
-    /// The step that leads to the member.
     pub step: JsonStep,
-    /// The type of the member.
     pub kind: JsonType,
-    /// The offset of the first byte of the member.
     pub offset: u64,
-    /// Of an object or array, the number of its own members; of a string, its bytes as spelled.
     pub size: u64,
-    /// The beginning of a string without its quotes, or a number or word, as spelled.
     pub written: Vec<u8>,
 }
 
-/// Some members of a value. If time ran out, or the content is not JSON, they are those found
-/// before.
+/// A window of the members of a value. If time ran out, or the content is not JSON, it has the
+/// members found before.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JsonMembers {
     /// The type of the value; `None` if there is no such value, or the content is not JSON up to
@@ -92,7 +89,7 @@ pub fn json_members(
     let mut finder = MemberFinder::new(node);
     let mut scanner = Scanner::default();
     let (mut inside, mut offset) = (false, node.offset.unwrap_or(0));
-    let mut block = vec![0; BLOCK];
+    let mut block = vec![0; READ_BYTES];
     while !finder.found.whole && !expired() {
         let got = content.read_at(offset, &mut block)?;
         if got == 0 {
@@ -244,12 +241,12 @@ impl Events for MemberFinder {
         self.value(JsonType::Text, length, start);
     }
 
-    fn begin_object(&mut self) {
-        self.begin(JsonType::Object);
-    }
-
-    fn begin_array(&mut self) {
-        self.begin(JsonType::Array);
+    fn bracket(&mut self, byte: u8) {
+        match byte {
+            b'{' => self.begin(JsonType::Object),
+            b'[' => self.begin(JsonType::Array),
+            _ => {}
+        }
     }
 
     fn key(&mut self, key: &[u8]) {

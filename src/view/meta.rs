@@ -42,7 +42,6 @@ struct Meta<'a> {
     analysis: &'a Analysis,
 }
 
-/// Writes the fields, indented.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let provenance = &subject.record.provenance;
     let analysis = Analysis { shortcuts: None, ..subject.analysis.clone() };

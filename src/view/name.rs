@@ -43,7 +43,7 @@ impl Reading {
 // Other views look into a view of which nothing is left out for its length.
 fn unlimited(view: View) -> View {
     match view {
-        View::Jq(filter) if filter.is_cut() => View::Jq(filter.at_most(0)),
+        View::Jq(filter) if filter.options().max.is_none() => View::Jq(filter.at_most(0)),
         other => other,
     }
 }

@@ -36,7 +36,7 @@ impl PageNumber {
         length.div_ceil(STEP)
     }
 
-    /// Reads a name. A number has only one name.
+    // Reads a name. A number has only one name.
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
         let number = Self(name.to_str()?.parse().ok()?);
         (number.0 > 0 && name == number.to_string().as_str()).then_some(number)
@@ -85,9 +85,9 @@ fn boundary(content: &dyn Content, pages: u64) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use proptest::prelude::*;
 
-    use super::*;
     use crate::View;
     use crate::fixture::Fixture;
 
@@ -127,12 +127,12 @@ mod tests {
     #[test]
     fn a_page_ends_at_a_line_where_it_can() {
         let text = "a line of thirty bytes or so.\n".repeat(1000);
-        let pages = pages(text.as_str());
-        assert!(pages.iter().all(|page| page.ends_with(b"\n")), "{:?}", sizes(&pages));
-        assert_eq!(pages.concat(), text.as_bytes());
+        let found = pages(text.as_str());
+        assert!(found.iter().all(|page| page.ends_with(b"\n")), "{:?}", sizes(&found));
+        assert_eq!(found.concat(), text.as_bytes());
         // The longest line that is never torn.
         let line = format!("{}\n", "x".repeat(BACK as usize - 1));
-        assert!(self::pages(line.repeat(100)).iter().all(|page| page.ends_with(b"\n")));
+        assert!(pages(line.repeat(100)).iter().all(|page| page.ends_with(b"\n")));
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn text(
     known: impl Iterator<Item = String>,
     last: Option<String>,
 ) -> String {
-    first.into_iter().chain(known).chain(last).map(|line| capped(&line) + "\n").collect()
+    first.into_iter().chain(known).chain(last).map(|line| clean::capped(&line) + "\n").collect()
 }
 
 // `412,908 bytes, 8,112 lines, about 103,000 tokens; text`
@@ -70,10 +70,6 @@ fn size(bytes: u64, found: Option<&Analysis>) -> String {
 fn moment(millis: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(millis).unwrap_or_default();
     time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
-}
-
-fn capped(line: &str) -> String {
-    clean::clean(line.as_bytes(), Limits::LINE_CHARS, 2 * Limits::LINE_CHARS).text
 }
 
 #[cfg(test)]

@@ -3,26 +3,20 @@
 //! The facts come first, a line each ([`facts`]), then an excerpt ([`excerpt`]). The text depends
 //! on the subject alone.
 
+mod contents;
 mod excerpt;
 mod facts;
-mod fold;
-mod parts;
-mod search;
 mod steps;
-mod table;
-mod tried;
-mod trouble;
-mod unlike;
 
 use std::io;
 use std::io::Write;
 
 use crate::errors::findings;
 use crate::number::portion;
-use crate::{RenderError, Rendered, clean};
+use crate::summary::excerpt::{Excerpt, ExcerptBudget};
+use crate::{RenderError, Rendered};
 use ctxfs_core::model::{Limits, Subject, TriedView};
 use ctxfs_core::redact::MaskCounts;
-use excerpt::{Excerpt, ExcerptBudget};
 
 pub(super) use excerpt::READ;
 pub(super) use facts::{also, ended};
@@ -56,7 +50,6 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     Ok(Rendered { notice, whole: false })
 }
 
-/// Returns the views that a summary tries.
 pub(super) fn tried(subject: &Subject<'_>) -> io::Result<Vec<TriedView>> {
     if subject.analysis.is_binary() || subject.content.is_empty() {
         return Ok(Vec::new());
@@ -64,7 +57,6 @@ pub(super) fn tried(subject: &Subject<'_>) -> io::Result<Vec<TriedView>> {
     steps::tried(subject, &findings(subject)?)
 }
 
-// The facts and all of the output, if it is small.
 fn whole(subject: &Subject<'_>) -> io::Result<Option<String>> {
     let Limits { max_inline_chars, max_inline_bytes, .. } = *subject.limits;
     let analysis = subject.analysis;
@@ -84,7 +76,6 @@ fn whole(subject: &Subject<'_>) -> io::Result<Option<String>> {
     Ok(fits(&text).then_some(text))
 }
 
-// The facts, and the parts of the output that are most worth seeing.
 fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
     let found = findings(subject)?;
     let mut facts = facts::with_excerpt(subject, &found)?;
@@ -121,14 +112,11 @@ fn lines(lines: &[String]) -> String {
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }
 
-// Cut if a name in it is endless.
-fn capped(line: &str) -> String {
-    clean::clean(line.as_bytes(), Limits::LINE_CHARS, 2 * Limits::LINE_CHARS).text
-}
-
 #[cfg(test)]
 mod also_tests;
+
 #[cfg(test)]
 mod json_tests;
+
 #[cfg(test)]
 mod tests;

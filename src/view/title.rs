@@ -10,17 +10,17 @@ use crate::clean;
 use ctxfs_core::model::Provenance;
 
 // The most characters of a title.
-const CHARS: usize = 100;
+const MAX_CHARS: usize = 100;
 // Longer arguments are not read.
-const READ: usize = 1 << 20;
+const MAX_ARGS_BYTES: usize = 1 << 20;
 // The most commands in one another: a shell in a shell, or in the line of a host.
-const DEPTH: usize = 4;
+const MAX_DEPTH: usize = 4;
 
-const COMMAND: &str = "command";
+const COMMAND_LABEL: &str = "command";
 // Arguments that have a command: a text, or a list of words.
-const COMMANDS: [&str; 2] = [COMMAND, "cmd"];
+const COMMAND_ARGS: [&str; 2] = [COMMAND_LABEL, "cmd"];
 // Arguments that tell the subject of a call, the best first.
-const SUBJECTS: [&str; 8] =
+const SUBJECT_ARGS: [&str; 8] =
     ["pattern", "query", "url", "uri", "path", "file_path", "filePath", "absolute_path"];
 // Programs that run the text after an option that ends in `c`.
 const SHELLS: [&str; 5] = ["bash", "dash", "ksh", "sh", "zsh"];
@@ -40,20 +40,25 @@ impl Title {
     ///
     /// Secrets must be masked in `provenance`, as in everything else that is shown of it.
     pub fn of(provenance: &Provenance) -> Option<Self> {
-        let args = provenance.args.as_deref().filter(|args| args.len() <= READ)?;
+        let args = provenance.args.as_deref().filter(|args| args.len() <= MAX_ARGS_BYTES)?;
         let Value::Object(args) = serde_json::from_str(args).ok()? else { return None };
-        let command = COMMANDS.iter().find_map(|name| command(args.get(*name)?));
+        let command = COMMAND_ARGS.iter().find_map(|name| command(args.get(*name)?));
         if let Some(command) = command {
-            return Some(Self { label: COMMAND, text: cut(&command) });
+            return Some(Self {
+                label: COMMAND_LABEL,
+                text: clean::shortened(command.trim().as_bytes(), MAX_CHARS),
+            });
         }
-        let is_short = |text: &&str| !text.trim().is_empty() && text.chars().count() <= CHARS;
-        let mut subjects = SUBJECTS
+        let is_short = |text: &&str| !text.trim().is_empty() && text.chars().count() <= MAX_CHARS;
+        let mut subjects = SUBJECT_ARGS
             .into_iter()
             .filter_map(|label| Some((label, args.get(label)?.as_str().filter(is_short)?)));
-        subjects.next().map(|(label, text)| Self { label, text: cut(text) })
+        subjects.next().map(|(label, text)| Self {
+            label,
+            text: clean::shortened(text.trim().as_bytes(), MAX_CHARS),
+        })
     }
 
-    /// Returns the line of a stand-in: `command: cargo test --lib`.
     pub(super) fn line(&self) -> String {
         format!("{}: {}", self.label, self.text)
     }
@@ -62,7 +67,7 @@ impl Title {
 impl fmt::Display for Title {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.label {
-            COMMAND => f.write_str(&self.text),
+            COMMAND_LABEL => f.write_str(&self.text),
             label => write!(f, "{label} {}", self.text),
         }
     }
@@ -78,7 +83,7 @@ fn command(argument: &Value) -> Option<String> {
         }
         _ => return None,
     };
-    for _ in 0..DEPTH {
+    for _ in 0..MAX_DEPTH {
         let Some(inner) = inner(&command) else { break };
         command = inner;
     }
@@ -104,7 +109,6 @@ fn of_snapshot(line: &str) -> Option<String> {
     is_host.then(|| Shlex::new(after).next()).flatten()
 }
 
-// The script in `bash -lc <script>`.
 fn script<'a>(words: &[&'a str]) -> Option<&'a str> {
     let [shell, option, script, ..] = words else { return None };
     let runs_text = option.starts_with('-') && !option.starts_with("--") && option.ends_with('c');
@@ -120,22 +124,10 @@ fn joined(words: &[&str]) -> String {
     shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "))
 }
 
-// In one line, cut if it has too many characters.
-fn cut(text: &str) -> String {
-    const MARK: &str = "...";
-    let text = text.trim();
-    let whole = clean::clean(text.as_bytes(), CHARS, usize::MAX);
-    if whole.used == text.len() {
-        return whole.text;
-    }
-    clean::line(text, CHARS - MARK.len()) + MARK
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use serde_json::json;
 
     fn title(args: &Value) -> Option<String> {
         let args = Some(args.to_string());

@@ -42,7 +42,7 @@ struct PreviewBudget {
 }
 
 impl EnvelopePreview {
-    /// The previews are held in memory, so no limit of the reader may pass this one.
+    // The previews are held in memory, so no limit of the reader may pass this one.
     pub(super) const MAX_BYTES: u64 = 16 << 20;
 
     /// Returns as much of the output as fits. `lines` is the number of its lines, if they were
@@ -58,7 +58,7 @@ impl EnvelopePreview {
         Ok(Self { head, tail, marked, lines, bytes: content.len() })
     }
 
-    /// Returns all of an output of at most [`EnvelopePreview::MAX_BYTES`].
+    // Returns all of an output of at most `MAX_BYTES`.
     pub(super) fn all(content: &dyn Content, lines: u64) -> io::Result<Self> {
         let bytes = content.bytes(0, Self::MAX_BYTES as usize)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -71,7 +71,6 @@ impl EnvelopePreview {
         Self { head, tail, marked: false, lines, bytes: content.len() }
     }
 
-    /// Returns the number of lines that are shown, those shown in part included.
     pub(super) fn lines(&self) -> u64 {
         let same = self.lines == Some(1) && self.head.lines + self.tail.lines == 2;
         self.head.lines + self.tail.lines - u64::from(same)
@@ -81,7 +80,7 @@ impl EnvelopePreview {
         self.head.bytes + self.tail.bytes
     }
 
-    /// Returns `the first 10 lines and the last 9 lines: 872 of 182,345 bytes, 19 of 5,234 lines`.
+    // Returns `the first 10 lines and the last 9 lines: 872 of 182,345 bytes, 19 of 5,234 lines`.
     pub(super) fn description(&self) -> String {
         let parts = [("first", &self.head), ("last", &self.tail)].into_iter();
         let parts =

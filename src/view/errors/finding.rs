@@ -2,23 +2,22 @@
 
 use std::io;
 
-use crate::errors::handled::{is_entry, is_handled, is_logged};
+use crate::errors::context::ErrorContext;
 use crate::errors::json;
 use crate::errors::json::ErrorRecord;
 use crate::errors::message::message;
-use crate::errors::owner::{has_place, owner};
-use crate::errors::passed::is_of_passing_test;
+use crate::errors::owner::{PLACE, owner};
 use crate::errors::quoted::is_quoted;
-use crate::errors::surroundings::Surroundings;
+use crate::errors::tolerated::{ENTRY, is_handled, is_logged, is_of_passing_test};
 use ctxfs_core::materialize::Pattern;
 use ctxfs_core::model::{Content, ErrorLine, ErrorRank, Json, Subject};
 
 // Lines that repeat this often did not end the program.
-const OFTEN: u64 = 3;
+const OFTEN_TIMES: u64 = 3;
 // The last line that strace prints.
-const SUCCESS: &[u8] = b"+++ exited with 0 +++\n";
+const TRACER_SUCCESS: &[u8] = b"+++ exited with 0 +++\n";
 // Two errors at most this many lines apart may be one error, printed twice.
-const NEAR: u64 = 8;
+const NEAR_LINES: u64 = 8;
 
 /// An error, with its message and the test, file or step that it belongs to. `owner` is `None`
 /// unless another line names it.
@@ -31,7 +30,7 @@ pub(crate) struct Finding {
 }
 
 /// The errors of an output. `shown` are the most informative ones, best first; `lesser` add nothing
-/// to them. `count` is the number of lines that are errors, `mentions` of those that only mention
+/// to them. `count` is the number of error lines, `mentions` the number of lines that only mention
 /// errors.
 pub(crate) struct Findings {
     pub(crate) shown: Vec<Finding>,
@@ -75,11 +74,10 @@ pub(crate) fn findings(subject: &Subject<'_>) -> io::Result<Findings> {
 }
 
 impl Findings {
-    /// Adds an error, unless a nearby line with the same owner has the same message.
     fn add(&mut self, finding: Finding) {
         let says_it = |other: &Finding| {
             let (one, two) = (other.message.as_str(), finding.message.as_str());
-            let near = other.at.line.abs_diff(finding.at.line) < NEAR;
+            let near = other.at.line.abs_diff(finding.at.line) < NEAR_LINES;
             let owners = other.owner.as_ref().zip(finding.owner.as_ref());
             let same = owners.is_none_or(|(one, two)| one.contains(two) || two.contains(one));
             near && same && (one.contains(two) || two.contains(one))
@@ -124,11 +122,11 @@ impl Finding {
     }
 
     fn at(subject: &Subject<'_>, at: ErrorLine) -> io::Result<Option<Self>> {
-        let lines = Surroundings::read(subject.content, &at)?;
+        let lines = ErrorContext::read(subject.content, &at)?;
         Ok(judged(subject, &at, &lines).then(|| Self::new(at, &lines)))
     }
 
-    fn new(at: ErrorLine, lines: &Surroundings) -> Self {
+    fn new(at: ErrorLine, lines: &ErrorContext) -> Self {
         // Exits and counts are of the whole.
         let is_of_all = matches!(at.rank, ErrorRank::Exit | ErrorRank::Tally);
         let owner = if is_of_all { None } else { owner(lines) };
@@ -144,7 +142,7 @@ impl Finding {
     /// Returns true if the error tells why or where the call failed, rather than only that a
     /// command did.
     fn is_reason(&self) -> bool {
-        let has_place = || self.owner.is_some() || has_place(&self.message);
+        let has_place = || self.owner.is_some() || PLACE.is_match(&self.message);
         let tells = match self.weight().0 {
             ErrorRank::Cause => true,
             ErrorRank::Error => has_place(),
@@ -156,7 +154,7 @@ impl Finding {
     /// Returns the sort key: smaller for errors that are more informative. An error that occurred
     /// often did not end the program.
     fn weight(&self) -> (ErrorRank, bool) {
-        let is_often = self.at.times >= OFTEN;
+        let is_often = self.at.times >= OFTEN_TIMES;
         match self.at.rank {
             ErrorRank::Cause if is_often && self.is_logged => (ErrorRank::Report, true),
             ErrorRank::Cause if WRAPPER.is_match(&self.message) => (ErrorRank::Exit, is_often),
@@ -165,10 +163,10 @@ impl Finding {
     }
 }
 
-fn judged(subject: &Subject<'_>, at: &ErrorLine, lines: &Surroundings) -> bool {
+fn judged(subject: &Subject<'_>, at: &ErrorLine, lines: &ErrorContext) -> bool {
     let succeeded = subject.record.provenance.exit_code == Some(0);
     let is_marked = matches!(at.rank, ErrorRank::Error | ErrorRank::Logged);
-    (!succeeded || is_marked || is_entry(lines.own()))
+    (!succeeded || is_marked || ENTRY.is_match(lines.own()))
         && !is_quoted(lines, is_marked_strongly(at, lines))
         && !is_handled(lines)
         && !is_of_passing_test(lines)
@@ -176,17 +174,17 @@ fn judged(subject: &Subject<'_>, at: &ErrorLine, lines: &Surroundings) -> bool {
 }
 
 fn has_traced_success(content: &dyn Content) -> io::Result<bool> {
-    let start = content.len().saturating_sub(SUCCESS.len() as u64);
-    Ok(content.bytes(start, SUCCESS.len())? == SUCCESS)
+    let start = content.len().saturating_sub(TRACER_SUCCESS.len() as u64);
+    Ok(content.bytes(start, TRACER_SUCCESS.len())? == TRACER_SUCCESS)
 }
 
-/// Returns true for a line that has a form that only errors have, and is not indented.
-fn is_marked_strongly(at: &ErrorLine, lines: &Surroundings) -> bool {
+// Returns true for a line that has a form that only errors have, and is not indented.
+fn is_marked_strongly(at: &ErrorLine, lines: &ErrorContext) -> bool {
     matches!(at.rank, ErrorRank::Cause | ErrorRank::Error) && !lines.own().starts_with([' ', '\t'])
 }
 
-/// Returns true for a continued line of pytest's explanation that names no exception.
-fn goes_on(lines: &Surroundings) -> bool {
+// Returns true for a continued line of pytest's explanation that names no exception.
+fn goes_on(lines: &ErrorContext) -> bool {
     let explains = |line: &str| line.starts_with("E  ");
     let is_further = lines.above().next().is_some_and(explains);
     explains(lines.own()) && is_further && !EXCEPTION.is_match(lines.own())

@@ -2,30 +2,30 @@
 
 use std::borrow::Cow;
 
-use crate::errors::json_line;
-use crate::errors::surroundings::Surroundings;
+use crate::errors::context::ErrorContext;
+use crate::errors::json;
 use ctxfs_core::materialize::{Pattern, is_comparison, is_side};
 
-const DETAILS: usize = 3;
+const MAX_DETAILS: usize = 3;
 // The two sides of a failed comparison are among these lines.
 const SIDES_LINES: usize = 8;
 const REPORT_LINES: usize = 60;
-const BEFORE: usize = 120;
+const BYTES_BEFORE: usize = 120;
 // Of a line longer than this, only the part from the telling word on is shown, with some bytes
 // before.
-const LONG: usize = 240;
-const JOINT: &str = " | ";
+const LONG_LINE: usize = 240;
+const LINE_JOINT: &str = " | ";
 
 /// Returns an error line and its details in one line: the message below `panicked at`, the two
 /// sides of a comparison, the reason below a line that ends with a colon.
-pub(crate) fn message(lines: &Surroundings) -> String {
-    if let Some(message) = json_line::message(lines.whole()) {
+pub(crate) fn message(lines: &ErrorContext) -> String {
+    if let Some(message) = json::line_message(lines.whole()) {
         return message;
     }
     let own = of_task(telling(lines.own().trim()));
     let details = details(lines);
     let all = std::iter::once(own.as_ref()).chain(details.iter().map(|line| line.trim()));
-    all.collect::<Vec<&str>>().join(JOINT)
+    all.collect::<Vec<&str>>().join(LINE_JOINT)
 }
 
 fn of_task(line: &str) -> Cow<'_, str> {
@@ -37,18 +37,18 @@ fn of_task(line: &str) -> Cow<'_, str> {
 
 fn telling(line: &str) -> &str {
     let word = TELLING.start(line).unwrap_or(0);
-    if line.len() <= LONG || word <= LONG / 2 {
+    if line.len() <= LONG_LINE || word <= LONG_LINE / 2 {
         return line;
     }
-    let from = line.floor_char_boundary(word - BEFORE);
+    let from = line.floor_char_boundary(word - BYTES_BEFORE);
     &line[from..]
 }
 
-fn details(lines: &Surroundings) -> Vec<&str> {
+fn details(lines: &ErrorContext) -> Vec<&str> {
     let mut details: Vec<&str> = Vec::new();
     let mut last = lines.own().trim_end();
-    for line in lines.below().take(DETAILS + 2).filter(|line| is_filled(line)) {
-        if details.len() == DETAILS || !(ANNOUNCES.is_match(last) || REASON.is_match(line)) {
+    for line in lines.below().take(MAX_DETAILS + 2).filter(|line| is_filled(line)) {
+        if details.len() == MAX_DETAILS || !(ANNOUNCES.is_match(last) || REASON.is_match(line)) {
             break;
         }
         details.push(line);
@@ -62,8 +62,8 @@ fn details(lines: &Surroundings) -> Vec<&str> {
     details
 }
 
-/// Returns the last line that a command printed, from terraform's report that the command failed.
-fn output_of_command(lines: &Surroundings) -> Option<&str> {
+// Returns the last line that a command printed, from terraform's report that the command failed.
+fn output_of_command(lines: &ErrorContext) -> Option<&str> {
     if !PROVISIONER.is_match(lines.own()) {
         return None;
     }
@@ -132,7 +132,7 @@ mod tests {
             ),
             (r#"{"level":"error","msg":"no x"}"#, "no x"),
         ] {
-            assert_eq!(message(&Surroundings::of(text, text.lines().next().unwrap())), says);
+            assert_eq!(message(&ErrorContext::of(text, text.lines().next().unwrap())), says);
         }
     }
 }

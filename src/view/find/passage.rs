@@ -1,12 +1,11 @@
 //! A passage: some lines, or parts of lines, that belong together.
 
-use crate::find::found::Found;
-use crate::find::matcher::Hit;
+use crate::find::matcher::{FoundTerms, Hit};
 use crate::grep::window;
 
 /// A passage that is ready to be shown. `terms` are its words as bits; `likeness` is equal for
-/// passages that differ only in numbers, and `alike` is the number of those; `path` is that of a
-/// value of JSON, or empty.
+/// passages that differ only in numbers, and `alike` is their number; `path` leads to a value of
+/// JSON, or is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Passage {
     pub(super) score: u64,
@@ -29,8 +28,8 @@ pub(super) struct ShownLine {
     pub(super) is_hit: bool,
 }
 
-/// A line of an artifact, or the part of it that was read. `offset` is that of `text` in the
-/// artifact, `column` its offset in the line; `ends` is true if `text` goes to the end of the line.
+/// A line of an artifact, or the part of it that was read. `offset` is the place of `text` in the
+/// artifact, `column` its place in the line; `ends` is true if `text` goes to the end of the line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SourceLine<'t> {
     pub(super) line: u64,
@@ -41,7 +40,7 @@ pub(super) struct SourceLine<'t> {
 }
 
 impl SourceLine<'_> {
-    /// Shows the whole line, or a window around the offset `around` if it is long.
+    // Shows the whole line, or a window around the offset `around` if it is long.
     pub(super) fn shown(&self, around: Option<usize>) -> ShownLine {
         let text = self.text;
         if self.column == 0 && self.ends && !window::is_long(text) {
@@ -76,7 +75,7 @@ impl SourceLine<'_> {
 }
 
 impl ShownLine {
-    /// Appends the line as ripgrep prints it, after the name of its artifact if there is one.
+    // Appends the line as ripgrep prints it, after the name of its artifact if there is one.
     pub(super) fn print(&self, name: &[u8], out: &mut Vec<u8>) {
         let mark = if self.is_hit { b':' } else { b'-' };
         if !name.is_empty() {
@@ -94,7 +93,6 @@ impl ShownLine {
 }
 
 impl Passage {
-    /// Returns true if both show some of the same bytes.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let both = |line: &ShownLine| {
             other.lines.iter().any(|it| {
@@ -116,7 +114,7 @@ impl Passage {
 
 /// Returns how close together the words of `found` stand: 1 for words side by side, less for each
 /// byte between them.
-pub(super) fn nearness(hits: &[(u64, usize)], found: &Found) -> f64 {
+pub(super) fn nearness(hits: &[(u64, usize)], found: &FoundTerms) -> f64 {
     let wanted = found.terms().count_ones();
     if wanted < 2 {
         return 1.0;

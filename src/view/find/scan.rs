@@ -1,25 +1,23 @@
-//! One pass over a content, from its start to its end, that finds the lines in which words may
-//! stand.
+//! A pass over a content, from its start to its end, that finds the lines in which words may stand.
 
 use std::io;
 
 use bstr::ByteSlice as _;
 
 use crate::find::matcher::Matcher;
-use crate::find::stream::Stream;
 use ctxfs_core::model::Content;
 
 // A longer line comes in pieces.
 pub(super) const PIECE: usize = 16 << 10;
 // A piece ends between two words if there is a gap in this many bytes.
-const MARGIN: usize = 512;
+const PIECE_MARGIN: usize = 512;
 // In a shorter content all lines are taken to have a word: to search them costs less than to build
-// the pattern for those that may.
-const SHORT: u64 = 16 << 10;
+// the pattern for candidates.
+const SHORT_CONTENT: u64 = 16 << 10;
 
 /// A line without its newline, or a piece of a long one. `line` is its number, from 1; `column` is
 /// the byte column of its start, from 0.
-pub(super) struct Segment<'t> {
+pub(super) struct LineSegment<'t> {
     pub(super) text: &'t [u8],
     pub(super) offset: u64,
     pub(super) line: u64,
@@ -27,15 +25,16 @@ pub(super) struct Segment<'t> {
     pub(super) is_line: bool,
 }
 
-/// The extent of a pass: the bytes read and the newlines in them.
+/// The extent of a pass: the bytes read and the newlines in them. If time ran out, the pass ended
+/// before the content did.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Extent {
+pub(super) struct PassExtent {
     pub(super) newlines: u64,
     pub(super) bytes: u64,
     pub(super) out_of_time: bool,
 }
 
-struct Walk<'a, F> {
+struct LineScan<'a, F> {
     matcher: Option<&'a Matcher>,
     each: F,
     line: u64,
@@ -50,11 +49,11 @@ pub(super) fn scan(
     matcher: Option<&Matcher>,
     expired: &dyn Fn() -> bool,
     block: usize,
-    each: impl FnMut(&Segment<'_>),
-) -> io::Result<Extent> {
-    let matcher = matcher.filter(|_| content.len() > SHORT);
-    let mut stream = Stream::new(content, last, expired, block);
-    let mut walk = Walk { matcher, each, line: 1, column: 0 };
+    each: impl FnMut(&LineSegment<'_>),
+) -> io::Result<PassExtent> {
+    let matcher = matcher.filter(|_| content.len() > SHORT_CONTENT);
+    let mut stream = ContentStream::new(content, last, expired, block);
+    let mut walk = LineScan { matcher, each, line: 1, column: 0 };
     while stream.fill()? {
         let used = walk.take(stream.rest(), stream.offset(), false);
         stream.skip(used);
@@ -63,14 +62,14 @@ pub(super) fn scan(
     if stopped.is_none() {
         walk.take(stream.rest(), stream.offset(), true);
     }
-    Ok(Extent {
+    Ok(PassExtent {
         newlines: walk.line - 1,
         bytes: stopped.unwrap_or(stream.end()),
         out_of_time: stopped.is_some(),
     })
 }
 
-impl<F: FnMut(&Segment<'_>)> Walk<'_, F> {
+impl<F: FnMut(&LineSegment<'_>)> LineScan<'_, F> {
     /// Takes the whole segments in `bytes`, which begin at `offset`; all of them if `ends`. Returns
     /// the number of bytes taken.
     fn take(&mut self, bytes: &[u8], offset: u64, ends: bool) -> usize {
@@ -96,7 +95,7 @@ impl<F: FnMut(&Segment<'_>)> Walk<'_, F> {
             }
             None => lines.len().max(at),
         };
-        self.line += memchr::memchr_iter(b'\n', &bytes[at..start]).count() as u64;
+        self.line += crate::scan::newlines(&bytes[at..start]);
         start
     }
 
@@ -106,10 +105,10 @@ impl<F: FnMut(&Segment<'_>)> Walk<'_, F> {
         if bytes.is_empty() {
             return None;
         }
-        let newline = memchr::memchr(b'\n', &bytes[..bytes.len().min(PIECE + MARGIN + 1)]);
+        let newline = memchr::memchr(b'\n', &bytes[..bytes.len().min(PIECE + PIECE_MARGIN + 1)]);
         let known = newline.unwrap_or(bytes.len());
         let (line, column) = (self.line, self.column);
-        if newline.is_none() && known < PIECE + MARGIN && !ends {
+        if newline.is_none() && known < PIECE + PIECE_MARGIN && !ends {
             return None;
         }
         let is_piece = known > PIECE;
@@ -123,13 +122,12 @@ impl<F: FnMut(&Segment<'_>)> Walk<'_, F> {
         let text = &bytes[..length];
         let may_hold = |matcher: &Matcher| first_candidate(matcher, text, 0).is_some();
         if self.matcher.is_none_or(may_hold) {
-            (self.each)(&Segment { text, offset, line, column, is_line });
+            (self.each)(&LineSegment { text, offset, line, column, is_line });
         }
         Some(length + usize::from(!is_piece && newline.is_some()))
     }
 }
 
-/// Returns the first place in `text`, from `at` on, where a word may stand.
 pub(super) fn first_candidate(matcher: &Matcher, text: &[u8], at: usize) -> Option<usize> {
     let found = matcher.candidate(text, at);
     let before = &text[at.min(text.len())..found.unwrap_or(text.len())];
@@ -138,17 +136,120 @@ pub(super) fn first_candidate(matcher: &Matcher, text: &[u8], at: usize) -> Opti
 
 // The length of the piece that a longer line begins with.
 fn piece(line: &[u8]) -> usize {
-    let margin = &line[PIECE..line.len().min(PIECE + MARGIN)];
+    let margin = &line[PIECE..line.len().min(PIECE + PIECE_MARGIN)];
     let is_gap = |byte: &u8| byte.is_ascii() && !byte.is_ascii_alphanumeric() && *byte != b'\\';
     margin.iter().position(is_gap).map_or(PIECE, |gap| PIECE + gap)
 }
 
+// Bytes that are read at once.
+pub(super) const BLOCK_BYTES: usize = 256 << 10;
+// Bytes in which the end of the last line is looked for at first.
+const AHEAD_BYTES: usize = 4 << 10;
+
+/// The bytes of a content that were read and not used yet, from the start to the end of the line
+/// that has the byte at offset `last`. Reads block by block, and stops when time runs out.
+pub(super) struct ContentStream<'a> {
+    content: &'a dyn Content,
+    expired: &'a dyn Fn() -> bool,
+    block: usize,
+    buffer: Vec<u8>,
+    filled: usize,
+    used: usize,
+    // The offset of the first byte of the buffer.
+    start: u64,
+    last: u64,
+    // Bytes that are read at once after `last`.
+    ahead: usize,
+    ended: bool,
+    out_of_time: bool,
+}
+
+impl<'a> ContentStream<'a> {
+    pub(super) fn new(
+        content: &'a dyn Content,
+        last: u64,
+        expired: &'a dyn Fn() -> bool,
+        block: usize,
+    ) -> Self {
+        let buffer = Vec::new();
+        let (filled, used, start) = (0, 0, 0);
+        Self {
+            content,
+            expired,
+            block,
+            buffer,
+            filled,
+            used,
+            start,
+            last,
+            ahead: AHEAD_BYTES.min(block),
+            ended: false,
+            out_of_time: false,
+        }
+    }
+
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.buffer[self.used..self.filled]
+    }
+
+    pub(super) fn offset(&self) -> u64 {
+        self.start + self.used as u64
+    }
+
+    pub(super) fn skip(&mut self, count: usize) {
+        self.used += count;
+    }
+
+    // Reads one more block. Returns false at the end, and once time has run out.
+    pub(super) fn fill(&mut self) -> io::Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        self.out_of_time = (self.expired)();
+        if self.out_of_time {
+            self.ended = true;
+            return Ok(false);
+        }
+        self.buffer.copy_within(self.used..self.filled, 0);
+        self.start += self.used as u64;
+        self.filled -= self.used;
+        self.used = 0;
+        let offset = self.start + self.filled as u64;
+        let before = self.last.saturating_add(1).saturating_sub(offset);
+        let most = if before > 0 {
+            before.min(self.block as u64)
+        } else {
+            self.ahead = (2 * self.ahead).min(self.block);
+            self.ahead as u64
+        };
+        let most = self.content.len().saturating_sub(offset).min(most) as usize;
+        if self.buffer.len() < self.filled + most {
+            self.buffer.resize(self.filled + most, 0);
+        }
+        let new = &mut self.buffer[self.filled..self.filled + most];
+        let count = self.content.read_at(offset, new)?;
+        let from = usize::try_from(self.last.saturating_sub(offset)).unwrap_or(count).min(count);
+        let end = memchr::memchr(b'\n', &new[from..count]).map(|at| from + at + 1);
+        self.filled += end.unwrap_or(count);
+        self.ended = count == 0 || end.is_some();
+        Ok(count > 0)
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.filled as u64
+    }
+
+    pub(super) fn stopped(&self) -> Option<u64> {
+        self.out_of_time.then(|| self.offset())
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use proptest::prelude::*;
 
-    use super::*;
-    use crate::find::term::Term;
+    use crate::find::matcher::Term;
 
     /// Returns the lines, columns and lengths of the segments.
     fn segments(text: &[u8], word: Option<&str>, block: usize) -> (Vec<(u64, u64, Vec<u8>)>, u64) {

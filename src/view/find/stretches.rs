@@ -7,31 +7,31 @@ use std::{io, thread};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::find::scan::Extent;
+use crate::find::scan::PassExtent;
 use ctxfs_core::model::Content;
 
 // About the bytes of a stretch.
-pub(super) const STRETCH: u64 = 128 << 10;
+pub(super) const STRETCH_BYTES: u64 = 128 << 10;
 // Stretches that are looked at, or whose results wait for an earlier one.
-const WAITING: u64 = 8;
+const MAX_WAITING: u64 = 8;
 // A smaller content is not worth a thread.
-const SMALLEST: u64 = 4 << 20;
+const MIN_THREADED_BYTES: u64 = 4 << 20;
 // For one content.
-const MOST_THREADS: usize = 4;
-const NAME: &str = "ctxfs-finder";
-// How often a pass that waits checks its deadline.
-const MOMENT: Duration = Duration::from_millis(10);
+const MAX_THREADS: usize = 4;
+const THREAD_NAME: &str = "ctxfs-finder";
+// A pass that waits checks its deadline this often.
+const DEADLINE_CHECK: Duration = Duration::from_millis(10);
 // Bytes that are read at once to find the start of a line.
-const BLOCK: u64 = 4 << 10;
+const LINE_SEARCH_BYTES: u64 = 4 << 10;
 
 #[derive(Clone, Copy)]
-pub(super) struct Slice<'a> {
+pub(super) struct ContentSlice<'a> {
     pub(super) content: &'a dyn Content,
     pub(super) start: u64,
     pub(super) end: u64,
 }
 
-impl Content for Slice<'_> {
+impl Content for ContentSlice<'_> {
     fn len(&self) -> u64 {
         self.end - self.start
     }
@@ -47,9 +47,10 @@ impl Content for Slice<'_> {
     }
 }
 
-/// Some lines of a content. `from` begins with the first one, `last` is an offset in the last one.
+/// Consecutive whole lines of a content. `from` begins with the first one and goes on to the end of
+/// the content; `last` is an offset in the last one, whose end is found as it is read.
 pub(super) struct Stretch<'a> {
-    from: Slice<'a>,
+    from: ContentSlice<'a>,
     last: u64,
 }
 
@@ -74,13 +75,13 @@ pub(super) struct StretchStart {
 }
 
 // The start, the result and the extent of a stretch; none if no line begins in it.
-type Outcome<T> = io::Result<Option<(u64, T, Extent)>>;
+type StretchResult<T> = io::Result<Option<(u64, T, PassExtent)>>;
 
 impl<'a> Stretches<'a> {
-    /// Divides `content` into stretches of about `length` bytes.
     pub(super) fn of(content: &'a dyn Content, length: u64) -> Self {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let threads = if content.len() < SMALLEST { 1 } else { processors.min(MOST_THREADS) };
+        let threads =
+            if content.len() < MIN_THREADED_BYTES { 1 } else { processors.min(MAX_THREADS) };
         Self { content, length, threads }
     }
 
@@ -91,11 +92,11 @@ impl<'a> Stretches<'a> {
         self,
         expired: &dyn Fn() -> bool,
         start: impl Fn() -> S + Sync,
-        look: impl Fn(&mut S, &Stretch<'_>, &dyn Fn() -> bool) -> io::Result<(T, Extent)> + Sync,
+        look: impl Fn(&mut S, &Stretch<'_>, &dyn Fn() -> bool) -> io::Result<(T, PassExtent)> + Sync,
         take: impl FnMut(StretchStart, T),
-    ) -> io::Result<Extent> {
+    ) -> io::Result<PassExtent> {
         let queue = StretchQueue::new(self.content.len().div_ceil(self.length));
-        let look = |state: &mut S, number: u64, stop: &dyn Fn() -> bool| -> Outcome<T> {
+        let look = |state: &mut S, number: u64, stop: &dyn Fn() -> bool| -> StretchResult<T> {
             let Some(stretch) = self.stretch(number)? else { return Ok(None) };
             let (seen, extent) = look(state, &stretch, stop)?;
             Ok(Some((stretch.from.start, seen, extent)))
@@ -105,7 +106,7 @@ impl<'a> Stretches<'a> {
             for _ in 1..self.threads {
                 let work = || queue.work(&mut start(), &look);
                 // The pass works without a thread that cannot be started.
-                drop(thread::Builder::new().name(NAME.to_owned()).spawn_scoped(scope, work));
+                drop(thread::Builder::new().name(THREAD_NAME.to_owned()).spawn_scoped(scope, work));
             }
             queue.take_all(self.content.len(), &mut start(), expired, &look, take)
         })
@@ -118,7 +119,7 @@ impl<'a> Stretches<'a> {
         let to = length.min(from + self.length);
         let start = if number == 0 { Some(0) } else { self.line_after(from - 1, to - 1)? };
         Ok(start.map(|start| Stretch {
-            from: Slice { content: self.content, start, end: length },
+            from: ContentSlice { content: self.content, start, end: length },
             last: to - 1 - start,
         }))
     }
@@ -126,7 +127,7 @@ impl<'a> Stretches<'a> {
     // The offset after the first newline from `from` on and before `to`.
     fn line_after(&self, mut from: u64, to: u64) -> io::Result<Option<u64>> {
         while from < to {
-            let block = self.content.bytes(from, BLOCK.min(to - from) as usize)?;
+            let block = self.content.bytes(from, LINE_SEARCH_BYTES.min(to - from) as usize)?;
             if let Some(at) = memchr::memchr(b'\n', &block) {
                 return Ok(Some(from + at as u64 + 1));
             }
@@ -139,7 +140,6 @@ impl<'a> Stretches<'a> {
     }
 }
 
-/// The stretches of a content: those to look at, and the results that wait to be taken.
 struct StretchQueue<T> {
     count: u64,
     state: Mutex<StretchSchedule<T>>,
@@ -151,7 +151,7 @@ struct StretchSchedule<T> {
     next: u64,
     // The first that is not taken yet.
     wanted: u64,
-    ready: BTreeMap<u64, Outcome<T>>,
+    ready: BTreeMap<u64, StretchResult<T>>,
     // Set once time has run out: stretches that were begun end early, and no other begins.
     late: bool,
     closed: bool,
@@ -172,7 +172,7 @@ impl<T> StretchQueue<T> {
     // The next stretch to look at, unless enough results wait.
     fn claim(&self, state: &mut StretchSchedule<T>) -> Option<u64> {
         let number = state.next;
-        let free = number < self.count.min(state.wanted + WAITING);
+        let free = number < self.count.min(state.wanted + MAX_WAITING);
         state.next += u64::from(free);
         free.then_some(number)
     }
@@ -183,14 +183,18 @@ impl<T> StretchQueue<T> {
         guard: &mut MutexGuard<'_, StretchSchedule<T>>,
         number: u64,
         (state, stop): (&mut S, &dyn Fn() -> bool),
-        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> Outcome<T>,
+        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> StretchResult<T>,
     ) {
         let outcome = MutexGuard::unlocked(guard, || look(state, number, stop));
         guard.ready.insert(number, outcome);
         self.changed.notify_all();
     }
 
-    fn work<S>(&self, state: &mut S, look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> Outcome<T>) {
+    fn work<S>(
+        &self,
+        state: &mut S,
+        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> StretchResult<T>,
+    ) {
         let _close = CloseOnPanic(self);
         let mut guard = self.state.lock();
         while !guard.closed && !guard.late && guard.next < self.count {
@@ -207,16 +211,16 @@ impl<T> StretchQueue<T> {
         }
     }
 
-    /// Takes all results in order, and looks at stretches itself while it waits for the next one.
+    // Takes all results in order, and looks at stretches itself while it waits for the next one.
     fn take_all<S>(
         &self,
         length: u64,
         state: &mut S,
         expired: &dyn Fn() -> bool,
-        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> Outcome<T>,
+        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> StretchResult<T>,
         mut take: impl FnMut(StretchStart, T),
-    ) -> io::Result<Extent> {
-        let mut all = Extent::default();
+    ) -> io::Result<PassExtent> {
+        let mut all = PassExtent::default();
         let mut guard = self.state.lock();
         while guard.wanted < self.count && !guard.closed {
             let wanted = guard.wanted;
@@ -230,10 +234,10 @@ impl<T> StretchQueue<T> {
                 all.bytes = offset + extent.bytes;
                 all.out_of_time = extent.out_of_time;
             } else if guard.late {
-                // What was found so far in this one counts, if it was begun.
+                // A stretch that was begun counts as far as it was searched.
                 all.out_of_time = guard.wanted == guard.next;
                 if !all.out_of_time {
-                    self.changed.wait_for(&mut guard, MOMENT);
+                    self.changed.wait_for(&mut guard, DEADLINE_CHECK);
                 }
             } else if MutexGuard::unlocked(&mut guard, expired) {
                 guard.late = true;
@@ -241,7 +245,7 @@ impl<T> StretchQueue<T> {
             } else if let Some(number) = self.claim(&mut guard) {
                 self.look(&mut guard, number, (&mut *state, expired), look);
             } else {
-                self.changed.wait_for(&mut guard, MOMENT);
+                self.changed.wait_for(&mut guard, DEADLINE_CHECK);
             }
             if all.out_of_time {
                 return Ok(all);
@@ -274,15 +278,15 @@ impl<T> Drop for CloseOnPanic<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use proptest::prelude::*;
 
-    use super::*;
     use crate::find::scan;
 
     /// Returns the bytes of a stretch, and its extent.
-    fn read(stretch: &Stretch<'_>, stop: &dyn Fn() -> bool) -> (Vec<u8>, Extent) {
+    fn read(stretch: &Stretch<'_>, stop: &dyn Fn() -> bool) -> (Vec<u8>, PassExtent) {
         let mut bytes = Vec::new();
         let extent = scan::scan(stretch.lines(), None, stop, 7, |segment| {
             bytes.extend_from_slice(segment.text);
@@ -299,7 +303,7 @@ mod tests {
         length: u64,
         threads: usize,
         expired: &dyn Fn() -> bool,
-    ) -> (Vec<(StretchStart, Vec<u8>)>, Extent) {
+    ) -> (Vec<(StretchStart, Vec<u8>)>, PassExtent) {
         let content = text.to_vec();
         let mut taken = Vec::new();
         let look =
@@ -392,7 +396,7 @@ mod tests {
             for (start, bytes) in &taken {
                 prop_assert_eq!((start.offset, start.newlines), (offset, newlines));
                 offset += bytes.len() as u64;
-                newlines += memchr::memchr_iter(b'\n', bytes).count() as u64;
+                newlines += crate::scan::newlines(bytes);
                 prop_assert!(bytes.ends_with(b"\n") || offset == text.len() as u64);
             }
             prop_assert_eq!((extent.bytes, extent.newlines), (text.len() as u64, newlines));

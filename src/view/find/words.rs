@@ -71,17 +71,17 @@ pub(super) fn phrases(text: &str) -> Vec<String> {
 
 // A character that is part of no name.
 fn is_between(c: char) -> bool {
-    !c.is_alphanumeric() && !super::fold::is_accent(c) && !"_-./:@'\u{2019}".contains(c)
+    !c.is_alphanumeric() && !crate::find::parts::is_accent(c) && !"_-./:@'\u{2019}".contains(c)
 }
 
 // Removes marks around the letters and digits, and a final `'s`.
 fn trimmed(word: &str) -> &str {
-    let word = word.trim_matches(|c: char| !c.is_alphanumeric() && !super::fold::is_accent(c));
+    let word =
+        word.trim_matches(|c: char| !c.is_alphanumeric() && !crate::find::parts::is_accent(c));
     let owner = ["'s", "\u{2019}s"].iter().find_map(|end| word.strip_suffix(end));
     owner.unwrap_or(word)
 }
 
-/// Returns true for a word that does not count in a question.
 pub(super) fn is_question_word(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     QUESTION_WORDS.binary_search(&lower.as_str()).is_ok()
@@ -113,11 +113,10 @@ const QUESTION_WORDS: [&str; 158] = [
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::os::unix::ffi::OsStrExt as _;
 
     use proptest::prelude::*;
-
-    use super::*;
 
     fn parse(name: &str) -> Words {
         Words::parse(OsStr::new(name)).unwrap()

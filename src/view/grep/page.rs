@@ -5,11 +5,11 @@ use std::fmt::Display;
 use std::io;
 use std::io::Write;
 
-use crate::position::TextPosition;
+use crate::range::TextPosition;
 use ctxfs_core::model::Limits;
 
 // Bytes to gather before they are written, if the size has no limit.
-const CHUNK: usize = 64 << 10;
+const FLUSH_BYTES: usize = 64 << 10;
 
 /// A place where a result can end and another search can go on from.
 ///
@@ -28,7 +28,6 @@ pub(crate) struct CutPoint {
 }
 
 impl CutPoint {
-    /// Returns the place before an artifact, of many.
     pub(super) fn before(artifact: usize, length: usize, lines: u64) -> Self {
         let from = TextPosition { line: 1, column: 1 };
         Self { length, artifact, before: lines, from, shown: 0, torn: false }
@@ -40,7 +39,6 @@ impl CutPoint {
         Self { length: self.length + length, artifact, before: lines, ..self }
     }
 
-    /// Returns the length in bytes of a result that ends here.
     pub(super) fn length(&self) -> usize {
         self.length
     }
@@ -75,22 +73,19 @@ impl<'a> Page<'a> {
         Self { out, name: b"", text, cuts, endless, most, full: false, failed: false }
     }
 
-    /// Limits the text to this many bytes, unless it has no limit.
     pub(super) fn at_most(self, bytes: usize) -> Self {
         Self { most: bytes, ..self }
     }
 
-    /// Sets the path of the artifact, one of many, that each line begins with.
     pub(super) fn of(self, name: &'a [u8]) -> Self {
         Self { name, ..self }
     }
 
-    /// Drops everything from now on.
     pub(super) fn close(&mut self) {
         self.full = true;
     }
 
-    /// Returns the text that was not written, and the places where it can be cut.
+    // Returns the text that was not written, and the places where it can be cut.
     pub(super) fn into_text(self) -> (Vec<u8>, Vec<CutPoint>) {
         (self.text, self.cuts)
     }
@@ -103,7 +98,6 @@ impl<'a> Page<'a> {
         self.failed
     }
 
-    /// Notes that the result can be cut here.
     pub(crate) fn cut(&mut self, from: TextPosition, shown: u64, torn: bool) {
         if !self.endless && !self.full {
             let length = self.text.len();
@@ -111,7 +105,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Adds a line as ripgrep prints it: `number:text`.
+    // Adds a line as ripgrep prints it: `number:text`.
     pub(crate) fn push_line(
         &mut self,
         number: impl Display,
@@ -136,7 +130,7 @@ impl<'a> Page<'a> {
             return Ok(());
         }
         self.text.extend_from_slice(text);
-        if self.endless && self.text.len() >= CHUNK {
+        if self.endless && self.text.len() >= FLUSH_BYTES {
             self.flush()?;
         }
         self.full = !self.endless && self.text.len() > self.most;
@@ -147,12 +141,12 @@ impl<'a> Page<'a> {
         self.text.len() <= budget
     }
 
-    /// Cuts a result that became too large to at most `budget` bytes. Returns the place of the cut.
+    // Cuts a result that became too large to at most `budget` bytes. Returns the place of the cut.
     pub(crate) fn shorten(&mut self, budget: usize) -> Option<CutPoint> {
         if self.full { self.fit(budget) } else { None }
     }
 
-    /// Cuts a result of more than `budget` bytes. Returns the place of the cut.
+    // Cuts a result of more than `budget` bytes. Returns the place of the cut.
     pub(crate) fn fit(&mut self, budget: usize) -> Option<CutPoint> {
         if self.fits(budget) {
             return None;
@@ -162,7 +156,6 @@ impl<'a> Page<'a> {
         Some(cut)
     }
 
-    /// Writes the rest.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.write_all(&self.text).inspect_err(|_| self.failed = true)?;
         self.text.clear();

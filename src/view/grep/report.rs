@@ -5,13 +5,20 @@ use std::{fmt, io, mem};
 
 use grep_matcher::Matcher as _;
 use grep_regex::RegexMatcher;
-use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkMatch};
+use grep_searcher::{
+    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
+};
 
-use crate::grep::fold::{LineMap, Piece};
+use crate::grep::fold::{FoldedReader, LineMap, LinePiece};
 use crate::grep::page::Page;
+use crate::grep::read_ahead::{ReadAhead, SearchSpec};
 use crate::grep::window;
-use crate::position::TextPosition;
-use crate::query::Options;
+use crate::query::SearchOptions;
+use crate::range::TextPosition;
+use ctxfs_core::model::Content;
+
+// For lines that a match may still need as context.
+const CONTEXT_BYTES: usize = 64 << 20;
 
 /// Prints the matches of a search to a page, and counts them.
 ///
@@ -21,7 +28,7 @@ use crate::query::Options;
 /// goes before the next line.
 pub(super) struct MatchReport<'a> {
     matcher: &'a RegexMatcher,
-    options: &'a Options,
+    options: &'a SearchOptions,
     line_map: &'a LineMap,
     pub(super) page: Page<'a>,
     pub(super) lines: u64,
@@ -47,7 +54,7 @@ struct Inverted {
 /// search.
 #[derive(Clone, Copy)]
 struct SearchedLine<'b> {
-    piece: Piece,
+    piece: LinePiece,
     bytes: &'b [u8],
     text: &'b [u8],
 }
@@ -55,7 +62,7 @@ struct SearchedLine<'b> {
 impl<'a> MatchReport<'a> {
     pub(super) fn new(
         matcher: &'a RegexMatcher,
-        options: &'a Options,
+        options: &'a SearchOptions,
         line_map: &'a LineMap,
         page: Page<'a>,
     ) -> Self {
@@ -74,16 +81,10 @@ impl<'a> MatchReport<'a> {
         }
     }
 
-    pub(super) fn line_map(&self) -> &'a LineMap {
-        self.line_map
-    }
-
-    /// Returns the number that `-c` prints.
     pub(super) fn count(&self) -> u64 {
         if self.options.only_matching && !self.options.invert { self.matches } else { self.lines }
     }
 
-    // As many lines matched as were asked for.
     fn is_done(&self) -> bool {
         self.options.max.is_some_and(|max| max > 0 && self.lines >= max)
     }
@@ -117,7 +118,6 @@ impl<'a> MatchReport<'a> {
         SearchedLine { piece, bytes, text: bytes.strip_suffix(b"\n").unwrap_or(bytes) }
     }
 
-    // Shows a line, or a piece of one, that matches.
     fn show(&mut self, line: SearchedLine<'_>) -> io::Result<()> {
         let whole = line.piece.is_line();
         if !whole && !self.holds_match(line)? {
@@ -200,7 +200,6 @@ impl<'a> MatchReport<'a> {
         })
     }
 
-    // Writes a line as it is, or its start if it is long.
     fn write_line(&mut self, line: SearchedLine<'_>, mark: u8) -> io::Result<()> {
         if line.piece.is_line() && !window::is_long(line.text) {
             return self.write(line.piece.line, mark, line.text);
@@ -260,6 +259,47 @@ impl SearchedLine<'_> {
     fn window(&self, range: &Range<usize>) -> Vec<u8> {
         window::shown(self.text, range, self.piece.is_inside(), self.piece.is_last())
     }
+}
+
+/// Searches `content` from the start of the line map of `report`. Returns true if the search
+/// stopped early because lines and their context did not fit into memory.
+pub(super) fn search(
+    content: &dyn Content,
+    spec: SearchSpec<'_>,
+    expired: &dyn Fn() -> bool,
+    report: &mut MatchReport<'_>,
+) -> io::Result<bool> {
+    let line_map = report.line_map;
+    let searched = std::thread::scope(|scope| {
+        let ahead = ReadAhead::start(scope, content, line_map.offset(), spec, expired);
+        let text = FoldedReader::new(content, ahead, line_map, expired);
+        searcher(spec.options).search_reader(spec.matcher, text, &mut *report)
+    });
+    let out_of_memory = match searched {
+        Ok(()) => false,
+        Err(error) if line_map.failed.get() || report.page.failed() => return Err(error),
+        // Any other failure is the limit on memory.
+        Err(_) => true,
+    };
+    if line_map.out_of_time.get() || out_of_memory {
+        line_map.settle(content)?;
+    }
+    Ok(out_of_memory)
+}
+
+pub(super) fn searcher(options: &SearchOptions) -> Searcher {
+    let context = |lines: u64| {
+        if options.count { 0 } else { usize::try_from(lines).unwrap_or(usize::MAX) }
+    };
+    SearcherBuilder::new()
+        .line_number(true)
+        .invert_match(options.invert)
+        .before_context(context(options.before))
+        .after_context(context(options.after))
+        .binary_detection(BinaryDetection::none())
+        .bom_sniffing(false)
+        .heap_limit(Some(CONTEXT_BYTES))
+        .build()
 }
 
 /// Calls `each` with the matches that belong to this piece, counted as ripgrep counts them, until

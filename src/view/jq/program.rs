@@ -4,21 +4,22 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::io::{BufRead, Write};
 
+use jaq_core::compile::Undefined;
 use jaq_core::data::HasLut;
 use jaq_core::load::{Arena, Loader};
-use jaq_core::{Compiler, Ctx, DataT, Exn, Lut, Vars, load, native};
+use jaq_core::{Compiler, Ctx, DataT, Exn, Lut, Vars, compile, load, native};
 use jaq_json::write::Pp;
 use jaq_json::{Val, read};
 use jaq_std::input::{HasInputs, Inputs, RcIter};
 
 use crate::clean;
-use crate::jq::protocol::{FilterInput, Request, Tag};
-use crate::jq::{compile_error, protocol};
+use crate::jq::protocol;
+use crate::jq::protocol::{FilterInput, FilterRequest, Tag};
 
 // Named filters that are not available, since a view depends on its artifact alone.
-const MISSING: [&str; 2] = ["env", "now"];
+const MISSING_FILTERS: [&str; 2] = ["env", "now"];
 // Bytes of a result that are sent at once.
-const PART: usize = 64 << 10;
+const PART_BYTES: usize = 64 << 10;
 // An error may quote a value.
 const ERROR_CHARS: usize = 300;
 
@@ -26,9 +27,9 @@ const ERROR_CHARS: usize = 300;
 ///
 /// Call it in a process that has limits and nothing to lose.
 pub fn run_filter(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()> {
-    let request = Request::read(input)?;
+    let request = FilterRequest::read(input)?;
     let out = AnswerWriter::new(out);
-    let mut answers = Answers { out: &out, request: &request, text: Vec::new() };
+    let mut answers = FilterRun { out: &out, request: &request, text: Vec::new() };
     let filters: Vec<OnceCell<CompiledFilter>> =
         request.programs.iter().map(|_| OnceCell::new()).collect();
     if let Err(why) = compiled(&filters, &request, 0) {
@@ -122,10 +123,10 @@ impl<'a> HasInputs<'a, Val> for FilterGlobals<'a> {
 
 type CompiledFilter = jaq_core::Filter<FilterData>;
 
-/// Returns the filter that is left after `depth` steps. Compiles it when it is first needed.
+// Returns the filter that is left after `depth` steps. Compiles it when it is first needed.
 fn compiled<'a>(
     filters: &'a [OnceCell<CompiledFilter>],
-    request: &Request,
+    request: &FilterRequest,
     depth: usize,
 ) -> Result<&'a CompiledFilter, String> {
     let (Some(cell), Some(program)) = (filters.get(depth), request.programs.get(depth)) else {
@@ -142,7 +143,7 @@ fn compile(program: &str) -> Result<CompiledFilter, String> {
     let prelude = load::parse(include_str!("prelude.jq"), |parser| parser.defs())
         .expect("the prelude parses");
     let defs = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
-    let is_there = |fun: &native::Fun<FilterData>| !MISSING.contains(&fun.0);
+    let is_there = |fun: &native::Fun<FilterData>| !MISSING_FILTERS.contains(&fun.0);
     let inputs =
         jaq_std::input::funs::<FilterData>().into_vec().into_iter().map(native::run::<FilterData>);
     let funs = jaq_core::funs::<FilterData>()
@@ -152,23 +153,23 @@ fn compile(program: &str) -> Result<CompiledFilter, String> {
     let arena = Arena::default();
     let modules = Loader::new(defs.chain(prelude))
         .load(&arena, load::File { code: program, path: () })
-        .map_err(|errors| compile_error::of_text(program, &errors))?;
+        .map_err(|errors| of_text(program, &errors))?;
     Compiler::default()
         .with_funs(funs)
         .compile(modules)
-        .map_err(|errors| compile_error::of_names(program, &errors))
+        .map_err(|errors| of_names(program, &errors))
 }
 
 // Shared by results and messages about the input.
 type AnswerWriter<'w> = RefCell<&'w mut dyn Write>;
 
-struct Answers<'a, 'w> {
+struct FilterRun<'a, 'w> {
     out: &'a AnswerWriter<'w>,
-    request: &'a Request,
+    request: &'a FilterRequest,
     text: Vec<u8>,
 }
 
-impl Answers<'_, '_> {
+impl FilterRun<'_, '_> {
     fn send(&self, tag: Tag, text: &[u8]) -> io::Result<()> {
         protocol::write_frame(*self.out.borrow_mut(), tag, text)
     }
@@ -233,11 +234,11 @@ impl Answers<'_, '_> {
 }
 
 // Takes the text of a result. A long one is sent in parts.
-impl Write for Answers<'_, '_> {
+impl Write for FilterRun<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = bytes.len().min(PART);
+        let count = bytes.len().min(PART_BYTES);
         self.text.extend_from_slice(&bytes[..count]);
-        if self.text.len() >= PART {
+        if self.text.len() >= PART_BYTES {
             self.send(Tag::Part, &self.text)?;
             self.text.clear();
         }
@@ -247,4 +248,52 @@ impl Write for Answers<'_, '_> {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+// Characters of the filter that are quoted.
+const QUOTED_CHARS: usize = 40;
+
+pub(super) fn of_text(program: &str, errors: &load::Errors<&str, ()>) -> String {
+    let first = errors.iter().map(|(_, error)| error).next();
+    let (expected, found) = match first {
+        Some(load::Error::Lex(errors)) => match errors.first() {
+            Some((expected, found)) => (expected.as_str(), *found),
+            None => ("a filter", ""),
+        },
+        Some(load::Error::Parse(errors)) => match errors.first() {
+            Some((expected, found)) => (expected.as_str(), *found),
+            None => ("a filter", ""),
+        },
+        Some(load::Error::Io(_)) => return "modules cannot be loaded here".to_owned(),
+        None => ("a filter", ""),
+    };
+    format!("expected {expected} {}", place(program, found))
+}
+
+fn of_names<'a>(program: &'a str, errors: &compile::Errors<&'a str, ()>) -> String {
+    let Some((name, what)) = errors.iter().flat_map(|(_, names)| names).next() else {
+        return "something in it is not defined".to_owned();
+    };
+    let what = match what {
+        Undefined::Filter(0) => "filter".to_owned(),
+        Undefined::Filter(count) => format!("filter of {count} arguments"),
+        other => other.as_str().to_owned(),
+    };
+    format!("there is no {what} `{name}` {}", place(program, name))
+}
+
+/// Describes the place of `found` in the program, and the text that follows there: `at character 7,
+/// before ...`.
+fn place(program: &str, found: &str) -> String {
+    let (start, end) = (program.as_ptr() as usize, program.as_ptr() as usize + program.len());
+    let at = found.as_ptr() as usize;
+    let inside = (start..=end).contains(&at).then(|| at - start);
+    let Some((before, after)) = inside.and_then(|at| program.split_at_checked(at)) else {
+        return String::new();
+    };
+    if after.is_empty() {
+        return "at its end".to_owned();
+    }
+    let quoted: String = after.chars().take(QUOTED_CHARS).collect();
+    format!("at character {}, before `{quoted}`", before.chars().count() + 1)
 }

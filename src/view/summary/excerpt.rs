@@ -1,14 +1,14 @@
 //! The part of an output that a summary shows: its head, its errors, its tail. Of lines of one
 //! form, it shows the first two.
 
+use std::collections::HashMap;
 use std::io;
 
 use crate::clean::{Cleaned, clean};
 use crate::errors::{Findings, error_line};
 use crate::number::grouped;
 use crate::scan;
-use crate::summary::fold;
-use crate::summary::fold::Fold;
+use ctxfs_core::materialize::LikenessHasher;
 use ctxfs_core::model::{Json, Limits, Subject};
 
 /// Bytes that are read at either end: more than fit into an excerpt, however much cleaning leaves
@@ -19,7 +19,7 @@ const MARK_CHARS: usize = 48;
 // For all error lines.
 const ERRORS_BYTES: usize = 2000;
 // The most error lines.
-const ERRORS: usize = 8;
+const MAX_ERRORS: usize = 8;
 // The most lines of head and tail after a failure.
 const FAILED_HEAD: usize = 5;
 const FAILED_TAIL: usize = 25;
@@ -33,7 +33,8 @@ pub(super) struct ExcerptBudget {
     pub(super) lines: usize,
 }
 
-/// Head, errors and tail of an output. `lines` is the number of its lines, if they were counted.
+/// Head, errors and tail of an output. `lines` is the number of its lines, if they were counted;
+/// without it, the line numbers of the tail are unknown.
 pub(super) struct Excerpt {
     head: ExcerptLines,
     errors: Vec<String>,
@@ -55,7 +56,6 @@ struct ExcerptLines {
     end: u64,
 }
 
-/// Returns the lines of `bytes`, cleaned so that they are safe to show.
 pub(super) fn cleaned_lines(bytes: &[u8]) -> Vec<String> {
     split(bytes).into_iter().map(|line| clean(line, usize::MAX, usize::MAX).text).collect()
 }
@@ -84,19 +84,17 @@ impl Excerpt {
         self.head.lines
     }
 
-    // The number of the first line of the tail, if lines were counted.
     fn tail_start(&self) -> Option<u64> {
         self.lines.map(|lines| (lines + 1).saturating_sub(self.tail.lines))
     }
 
-    /// Returns true if every line is shown, and none of them is cut.
     pub(super) fn has_all(&self) -> bool {
         let part = |part: &ExcerptLines| part.cut || part.folded;
         let meets = self.tail_start().is_some_and(|start| start <= self.head_lines() + 1);
         meets && !part(&self.head) && !part(&self.tail)
     }
 
-    /// Returns `shown: lines 1-12 and 8,090-8,112; lines 13-8,089 are not shown`.
+    // Returns `shown: lines 1-12 and 8,090-8,112; lines 13-8,089 are not shown`.
     pub(super) fn shown(&self) -> String {
         if let Some(first) = self.head.columns.filter(|_| self.lines == Some(1)) {
             let last = self.tail.columns.map(|columns| format!(" and {}", span(columns)));
@@ -149,7 +147,7 @@ impl Excerpt {
 impl ExcerptLines {
     // Adds a mark in place of lines. Returns its bytes.
     fn fold(&mut self, lines: usize, first: bool) -> usize {
-        let mark = fold::mark(lines);
+        let mark = fold_mark(lines);
         let bytes = mark.len() + 1;
         let at = if first { 0 } else { self.text.len() };
         self.text.insert(at, mark);
@@ -190,14 +188,14 @@ fn head(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<ExcerptLines
     let bytes = subject.content.bytes(0, READ)?;
     // The other half is the tail's.
     let half = bytes.len().min((subject.content.len() / 2) as usize);
-    let (mut part, mut fold) = (ExcerptLines::default(), Fold::default());
+    let (mut part, mut fold) = (ExcerptLines::default(), LineFold::default());
     let mut left = budget.bytes;
     let mut at = 0;
     while at < bytes.len() && part.text.len() < budget.lines {
         let folded = fold.run(whole_lines(&bytes[at..half.max(at)]));
         if folded > 0 && left > MARK_CHARS {
             left -= part.fold(folded, false);
-            at += ends(&bytes[at..]).nth(folded - 1).map_or(0, |end| end + 1);
+            at += memchr::memchr_iter(b'\n', &bytes[at..]).nth(folded - 1).map_or(0, |end| end + 1);
             continue;
         }
         let line = &bytes[at..];
@@ -254,7 +252,7 @@ fn tail(
     let bytes = subject.content.bytes(from, READ)?;
     let lines = split(&bytes);
     let begins = from == 0 || subject.content.bytes(from - 1, 1)? == b"\n";
-    let (mut part, mut fold) = (ExcerptLines::default(), Fold::default());
+    let (mut part, mut fold) = (ExcerptLines::default(), LineFold::default());
     let mut left = budget.bytes;
     let mut rest = lines.len();
     while rest > 0 && part.text.len() < budget.lines {
@@ -327,20 +325,15 @@ fn last_chars(line: &[u8], chars: usize) -> usize {
     starts.take(chars).last().unwrap_or(from)
 }
 
-// The most informative errors with their line numbers, as many as fit.
 fn error_lines(found: &Findings, bytes: usize) -> Vec<String> {
     let mut left = bytes.min(ERRORS_BYTES);
-    let mut lines = found.shown.iter().take(ERRORS).map(error_line).collect::<Vec<String>>();
+    let mut lines = found.shown.iter().take(MAX_ERRORS).map(error_line).collect::<Vec<String>>();
     lines.retain(|line| {
         let fits = line.len() < left;
         left -= if fits { line.len() + 1 } else { 0 };
         fits
     });
     lines
-}
-
-fn ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
-    memchr::memchr_iter(b'\n', bytes)
 }
 
 // The lines of `bytes` that end in it.
@@ -350,7 +343,6 @@ fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines.take(if last > 0 { usize::MAX } else { 0 })
 }
 
-// Lines without their ends.
 fn split(bytes: &[u8]) -> Vec<&[u8]> {
     if bytes.is_empty() {
         return Vec::new();
@@ -363,7 +355,7 @@ fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Returns `8,090-8,112`, `7`.
+// Returns `8,090-8,112`, `7`.
 pub(super) fn span((first, last): (u64, u64)) -> String {
     if first == last { grouped(first) } else { format!("{}-{}", grouped(first), grouped(last)) }
 }
@@ -376,4 +368,103 @@ fn last(lines: u64) -> String {
 // `lines 8,090-8,112`, `line 7`
 fn named(lines: (u64, u64)) -> String {
     format!("{} {}", if lines.0 == lines.1 { "line" } else { "lines" }, span(lines))
+}
+
+// Lines of one form that are shown, and rows of a table, of which the first is its header.
+const SHOWN_LINES: u32 = 2;
+const SHOWN_ROWS: u32 = 3;
+// The fewest lines in a row that are folded.
+const MIN_FOLDED: usize = 3;
+// Signs between the cells of a row, and the fewest of them that make a row.
+const SEPARATORS: [u8; 4] = *b",;\t|";
+const MIN_CELLS: usize = 3;
+
+#[derive(Default)]
+struct LineFold {
+    likeness: LikenessHasher,
+    shown: HashMap<u64, u32>,
+}
+
+impl LineFold {
+    /// Returns the number of lines in a row, from the first of `lines` on, of whose forms enough
+    /// are shown. Returns 0 if there are too few to fold.
+    fn run<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>) -> usize {
+        let count = lines.take_while(|line| self.is_known(line)).count();
+        if count < MIN_FOLDED { 0 } else { count }
+    }
+
+    fn show(&mut self, line: &[u8]) {
+        *self.shown.entry(self.likeness.of(line)).or_default() += 1;
+        if let Some(row) = row(line) {
+            *self.shown.entry(row).or_default() += 1;
+        }
+    }
+
+    fn is_known(&mut self, line: &[u8]) -> bool {
+        let shown = |form: u64| self.shown.get(&form).copied().unwrap_or_default();
+        shown(self.likeness.of(line)) >= SHOWN_LINES
+            || row(line).is_some_and(|row| shown(row) >= SHOWN_ROWS)
+    }
+}
+
+// The form of a row of a table: its number of cells. A row begins with a letter or digit.
+fn row(line: &[u8]) -> Option<u64> {
+    let cells = |sign: u8| memchr::memchr_iter(sign, line).count();
+    let (count, sign) = SEPARATORS.iter().map(|sign| (cells(*sign), *sign)).max()?;
+    let begins = line.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'"');
+    (begins && count >= MIN_CELLS).then(|| (count as u64) << 8 | u64::from(sign))
+}
+
+fn fold_mark(lines: usize) -> String {
+    format!("[... {} lines like these ...]", grouped(lines as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folded(text: &str) -> Vec<String> {
+        let lines: Vec<&[u8]> = text.lines().map(str::as_bytes).collect();
+        let (mut fold, mut shown, mut at) = (LineFold::default(), Vec::new(), 0);
+        while at < lines.len() {
+            let run = fold.run(lines[at..].iter().copied());
+            if run > 0 {
+                shown.push(fold_mark(run));
+            } else {
+                fold.show(lines[at]);
+                shown.push(String::from_utf8(lines[at].to_vec()).unwrap());
+            }
+            at += run.max(1);
+        }
+        shown
+    }
+
+    #[test]
+    fn two_of_a_form_are_shown() {
+        let text = "start\nread 1\nread 2\nread 3\nread 4\nread 5\nend\nread 6\nread 7\n";
+        let shown = [
+            "start",
+            "read 1",
+            "read 2",
+            "[... 3 lines like these ...]",
+            "end",
+            "read 6",
+            "read 7",
+        ];
+        assert_eq!(folded(text), shown);
+        let turns = "open 1\nclose 1\n".repeat(50);
+        assert_eq!(folded(&turns).last().unwrap(), "[... 96 lines like these ...]");
+    }
+
+    #[test]
+    fn rows_are_of_one_form() {
+        let names = ["Ann", "Bea", "Cy", "Dan", "Eve"];
+        let row = |name: &&str| format!("{name},x{name},1,{name}@b.org");
+        let rows = names.iter().map(row).collect::<Vec<String>>().join("\n");
+        let shown = folded(&format!("name,login,id,mail address\n{rows}"));
+        assert_eq!(shown.len(), 4);
+        assert_eq!(shown[3], "[... 3 lines like these ...]");
+        let prose = "One, two, three, and four.\nRed, green, blue, and grey.\n";
+        assert_eq!(folded(prose).len(), 2);
+    }
 }

@@ -1,34 +1,34 @@
 //! The short stand-ins: `.handle` for a host with the `tool_output` tool, `.preview` for the
 //! message log.
 
+use std::io;
 use std::io::Write;
 
 use bstr::ByteSlice as _;
 
 use crate::number::counted;
-use crate::{RenderError, Rendered, cut, kind};
+use crate::{RenderError, Rendered, clean, kind};
 use ctxfs_core::materialize::Analyzer;
-use ctxfs_core::model::{Limits, Subject};
+use ctxfs_core::model::{self, Limits, Subject};
 use ctxfs_core::redact::MaskCounts;
 
 // Bytes in which text is told from binary. A preview of a long output is cheap, and the same before
 // and after the analysis.
-const SNIFFED: usize = 64 << 10;
+const SNIFFED_BYTES: usize = 64 << 10;
 // Lines that follow the text: a blank one, and the path.
 const LINES_AFTER: usize = 2;
 // Bytes of the line that counts redacted secrets.
 const REDACTED_BYTES: usize = 256;
 
-/// Returns true if an output is longer than those that the message log keeps whole.
-pub(super) fn is_over(subject: &Subject<'_>) -> bool {
+pub(super) fn is_preview_over(subject: &Subject<'_>) -> bool {
     subject.size() > subject.limits.message_threshold
 }
 
 /// Writes the first characters, a blank line and the path (`formats.md`, section 4). If secrets are
 /// masked in the first characters, a line after them tells the number.
-pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
-    let path = cut::line(&format!("[Full output: {}]", subject.place.file()));
-    let start = subject.content.bytes(0, SNIFFED)?;
+pub(super) fn preview(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
+    let path = clean::cut_line(&format!("[Full output: {}]", subject.place.file()));
+    let start = subject.content.bytes(0, SNIFFED_BYTES)?;
     let mut analyzer = Analyzer::new();
     analyzer.push(&start);
     let found = analyzer.finish();
@@ -82,4 +82,36 @@ fn first(bytes: &[u8], chars: usize, limit: PreviewLimit) -> String {
         text.push(c);
     }
     text
+}
+
+pub(super) fn is_handle_over(subject: &Subject<'_>) -> bool {
+    let (limits, tokens) = (subject.limits, subject.analysis.tokens);
+    subject.size() > limits.tool_response_max_bytes
+        || limits.token_budget.is_some_and(|budget| tokens > budget)
+}
+
+// Writes the handle, the text of `formats.md`, section 3. It calls an output too large only if it is.
+pub(super) fn handle(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
+    let analysis = subject.analysis;
+    let whole = analysis.bytes == subject.content.len();
+    let what = if is_handle_over(subject) { "too large" } else { "stored" };
+    let least = if whole { "" } else { "at least " };
+    let place = subject.place;
+    let handle = model::handle(subject.record, place.conversation(), place.path());
+    let quoted = serde_json::to_string(&handle).map_err(io::Error::from)?;
+    let lines = [
+        format!(
+            "Tool output is {what} ({} bytes, {least}{} lines, {least}{} tokens).",
+            subject.size(),
+            analysis.lines,
+            analysis.tokens,
+        ),
+        format!("Call tool_output(handle = {quoted}, extract = \"what to extract\")."),
+        "Provide precise and detailed instructions in `extract` about what you are looking for."
+            .to_owned(),
+    ];
+    for line in lines {
+        writeln!(out, "{}", clean::cut_line(&line))?;
+    }
+    Ok(Rendered { notice: None, whole })
 }

@@ -11,9 +11,9 @@ use std::thread;
 use parking_lot::{Condvar, Mutex};
 
 // Results that may wait for an earlier one.
-const WAITING: usize = 16 << 10;
+const MAX_WAITING: usize = 16 << 10;
 // For all results that wait. One result for each thread comes on top.
-const WAITING_BYTES: usize = 16 << 20;
+const MAX_WAITING_BYTES: usize = 16 << 20;
 
 /// Does `work` for each number below `count` on `threads` threads, of which each has a state from
 /// `start`, and hands the results to `take` in order, until that breaks. `weight` is the memory of
@@ -74,7 +74,7 @@ impl<T, F> PendingOutcomes<T, F> {
     }
 
     fn is_full(&self) -> bool {
-        self.begun.len() >= WAITING || self.bytes > WAITING_BYTES
+        self.begun.len() >= MAX_WAITING || self.bytes > MAX_WAITING_BYTES
     }
 }
 
@@ -139,10 +139,9 @@ impl<T, F> Drop for StopOnPanic<'_, T, F> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::time::Duration;
-
-    use super::*;
 
     #[test]
     fn outcomes_come_in_order() {
@@ -210,7 +209,7 @@ mod tests {
             3,
             || (),
             slow,
-            |_| WAITING_BYTES / 4,
+            |_| MAX_WAITING_BYTES / 4,
             |(), number, seen| {
                 most = most.max(seen.saturating_sub(number));
                 ControlFlow::Continue(())
