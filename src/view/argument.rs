@@ -42,7 +42,7 @@ pub(super) fn encoded(text: &[u8], which: &[u8]) -> Vec<u8> {
     name
 }
 
-// Returns true if a name is never read as an argument, so that its dots have to be escaped.
+// True if a name is never read as an argument, so that its dots have to be escaped.
 pub(super) fn is_taken(name: &[u8]) -> bool {
     matches!(name, b"." | b"..") || is_probe(name)
 }

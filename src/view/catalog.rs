@@ -202,7 +202,8 @@ views! {
         ..ViewType::TEXT
     }, jq::render;
 
-    // The answer of a language model. No row in the root's `README.md`: it has to be asked for by a setting.
+    // The answer of a language model. No row in the root's `README.md`: it has to be asked for by a
+    // setting.
     Extract(question: Words) in
     Extract = ViewType {
         suffix: ".extract",
@@ -408,7 +409,7 @@ impl ViewType {
     pub(super) const FACTS: Self =
         Self { needs_analysis: true, shows: Shows::Facts, counts_masks: true, ..Self::TEXT };
 
-    // Returns the suffix without its dot and without `.json`: `summary`, `meta`.
+    // The suffix without its dot and without `.json`: `summary`, `meta`.
     pub(super) fn kind(&self) -> &'static str {
         let name = self.suffix.trim_start_matches('.');
         name.strip_suffix(".json").unwrap_or(name)

@@ -7,6 +7,8 @@ use crate::number::grouped;
 use ctxfs_core::materialize::escape_length;
 use ctxfs_core::model::Limits;
 
+const CUT_MARK_CHARS: usize = 48;
+
 /// A cleaned line, or as much of it as fits. `used` is the number of bytes of the original that
 /// `text` shows.
 pub(super) struct Cleaned {
@@ -42,16 +44,16 @@ pub(super) fn clean(raw: &[u8], chars: usize, bytes: usize) -> Cleaned {
 
 /// Returns at most `chars` characters of `raw` in one line that is safe to show: without terminal
 /// escapes, and with control characters as their symbols.
-pub fn line(raw: &str, chars: usize) -> String {
+pub fn cleaned(raw: &str, chars: usize) -> String {
     clean(raw.as_bytes(), chars, usize::MAX).text
 }
 
-// Returns a line of facts, cut if a name in it is endless.
+// A line of facts, cut if a name in it is endless.
 pub(super) fn capped(line: &str) -> String {
     clean(line.as_bytes(), Limits::LINE_CHARS, 2 * Limits::LINE_CHARS).text
 }
 
-// Returns `raw` in one line of at most `chars` characters, with a mark if it is cut.
+// `raw` in one line of at most `chars` characters, with a mark if it is cut.
 pub(super) fn shortened(raw: &[u8], chars: usize) -> String {
     const CUT: &str = "...";
     let whole = clean(raw, chars, usize::MAX);
@@ -71,8 +73,6 @@ fn symbol(c: char) -> char {
         _ => c,
     }
 }
-
-const CUT_MARK_CHARS: usize = 48;
 
 /// Returns `cut_line`, cut if it is longer than [`Limits::LINE_CHARS`]. The mark of a cut names its
 /// byte column.

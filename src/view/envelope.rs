@@ -23,6 +23,7 @@ use ctxfs_core::redact::MaskCounts;
 
 const COPY_BYTES: usize = 256 << 10;
 pub(super) const PREVIEW_BYTES: u64 = EnvelopePreview::MAX_BYTES;
+const SUBAGENT: &str = "Task";
 
 /// The stand-in for an output: the output itself, if it is a response that fits or that asks to be
 /// left as it is, or a new response around a part of it.
@@ -192,8 +193,6 @@ fn copy(
         offset += block.len() as u64;
     }
 }
-
-const SUBAGENT: &str = "Task";
 
 fn text(
     subject: &Subject<'_>,

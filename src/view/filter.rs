@@ -66,7 +66,7 @@ impl Filter {
         &self.options
     }
 
-    // Returns the program. An empty one is jq's `.`.
+    // The program. An empty one is jq's `.`.
     pub(super) fn program(&self) -> String {
         let program = String::from_utf8_lossy(&self.program);
         if program.trim().is_empty() { ".".to_owned() } else { program.into_owned() }
@@ -76,7 +76,7 @@ impl Filter {
         Self { options: FilterOptions { from: Some(line), ..self.options.clone() }, ..self.clone() }
     }
 
-    // Returns the same filter for at most `max` results. 0 also lifts the limit on their size.
+    // The same filter for at most `max` results. 0 also lifts the limit on their size.
     pub(super) fn at_most(&self, max: u64) -> Self {
         Self { options: FilterOptions { max: Some(max), ..self.options.clone() }, ..self.clone() }
     }

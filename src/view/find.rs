@@ -18,7 +18,7 @@ mod record;
 mod reply;
 mod scan;
 mod stretches;
-mod table;
+pub(super) mod table;
 mod words;
 
 use std::io;

@@ -28,8 +28,8 @@ use ctxfs_core::model::{FilterOutcome, Limits, Subject};
 pub use program::run_filter;
 
 /// The bytes of memory that the process of a filter may have, including the program itself.
-pub const MEMORY: u64 = 256 << 20;
-// Kept free for notices, without the paths in them.
+pub const FILTER_MEMORY: u64 = 256 << 20;
+// Bytes to keep free for notices, without the paths in them.
 const NOTICE_BYTES: usize = 1600;
 // If the usual limit is lifted, the results may have this many times the size of the content:
 // indented text grows.
@@ -173,7 +173,7 @@ impl FilterNotices<'_> {
             }
             FilterOutcome::OutOfMemory => format!(
                 "the filter needs more than the {} MiB of memory that it may have{follows}",
-                MEMORY >> 20
+                FILTER_MEMORY >> 20
             ),
             FilterOutcome::TooDeep => format!("the filter recurses too deeply{follows}"),
             FilterOutcome::Failed(why) => format!("the filter failed ({why}){follows}"),

@@ -38,11 +38,11 @@ mod wrap;
 pub use catalog::{
     CorpusQuery, Derived, RenderCost, View, ViewDir, ignore, listed, readme, render,
 };
-pub use clean::line as cleaned;
+pub use clean::cleaned;
 pub use filter::Filter;
 pub use find::Words;
 pub use grep::corpus::{ClosedToReader, Corpus, Directory, Loaded};
-pub use jq::{MEMORY as FILTER_MEMORY, run_filter};
+pub use jq::{FILTER_MEMORY, run_filter};
 pub use json_tree::{
     JSON_WINDOW, JsonMember, JsonMembers, JsonNode, JsonStep, JsonType, json_members,
 };

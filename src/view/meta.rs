@@ -38,7 +38,7 @@ struct Meta<'a> {
     incomplete: Option<&'a str>,
     #[serde(skip_serializing_if = "MaskCounts::is_empty")]
     redacted: MaskCounts,
-    // Of the first `bytes` bytes.
+    // The analysis of the first `bytes` bytes.
     analysis: &'a Analysis,
 }
 

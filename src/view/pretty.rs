@@ -17,6 +17,11 @@ use ctxfs_core::redact::MaskCounter;
 
 // The indented text of one block stays in the processor's cache until it is written.
 const READ_BYTES: usize = 64 << 10;
+// Bytes of white space that are kept for text that is not JSON.
+const MAX_BLANKS: usize = 4096;
+// Beyond this depth lines are not indented further. Deeply nested brackets alone would make a text
+// that grows with the square of their depth.
+const MAX_INDENT_LEVELS: usize = 64;
 
 pub(super) fn render(
     subject: &Subject<'_>,
@@ -159,9 +164,6 @@ fn hidden(faults: &BrokenParts, subject: &Subject<'_>) -> Option<String> {
         subject.place.file(),
     ))
 }
-
-// Of white space that is kept for text that is not JSON.
-const MAX_BLANKS: usize = 4096;
 
 /// Indents the values of a stream that comes in pieces of any size.
 ///
@@ -344,9 +346,6 @@ impl ValueStream {
     }
 }
 
-// Beyond this depth lines are not indented further. Deeply nested brackets alone would make a text
-// that grows with the square of their depth.
-const MAX_INDENT_LEVELS: usize = 64;
 // Two blanks for each level.
 const BLANKS: [u8; 2 * MAX_INDENT_LEVELS] = [b' '; 2 * MAX_INDENT_LEVELS];
 

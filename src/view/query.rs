@@ -7,6 +7,9 @@ use crate::range::TextPosition;
 use crate::{argument, range};
 use ctxfs_core::model::RelPath;
 
+// The most lines of context on either side. A result has no room for more.
+const MAX_CONTEXT: u64 = 10_000;
+
 /// A search: options as in ripgrep, and a pattern of any bytes.
 ///
 /// Options come first, each followed by a space. The pattern begins with the first word that is not
@@ -97,9 +100,6 @@ impl fmt::Display for Query {
 pub(super) fn name_of(pattern: &str) -> String {
     Query::of(pattern).to_string()
 }
-
-// On either side. A result has no room for more.
-const MAX_CONTEXT: u64 = 10_000;
 
 /// The comparison of upper and lower case: `-s`, `-i`, or `-S`, which ignores case unless the
 /// pattern has an upper-case letter.
@@ -292,7 +292,7 @@ fn short_of(long: &str) -> Option<u8> {
     })
 }
 
-// Returns the text up to the first space, and the text after that space.
+// The text up to the first space, and the text after that space.
 pub(crate) fn next_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = memchr::memchr(b' ', text)?;
     Some((&text[..space], &text[space + 1..]))

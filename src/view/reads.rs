@@ -17,6 +17,8 @@ use ctxfs_core::redact::{Masked, PatternSet, SETS, SecretRules, read_to_mask};
 // tells whether a line begins there.
 const END: u64 = READ as u64 + 1;
 const _: () = assert!(READ > Limits::VIEW_BYTES && READ >= SNIFFED);
+// A last line that is no longer is in the part that all stand-ins read.
+const NEAR: u64 = 16 << 10;
 
 /// The ranges of an output that its `.summary`, `.head` and `.tail` read. They may overlap.
 ///
@@ -106,9 +108,6 @@ impl Content for Noted<'_> {
         self.content.last_line()
     }
 }
-
-// A last line that is no longer is in the part that all stand-ins read.
-const NEAR: u64 = 16 << 10;
 
 /// Returns the shortcuts of `subject`, in which no secrets are masked: facts that spare others
 /// reading all of an output for its stand-ins. Reads all of an output with errors, as a summary

@@ -24,7 +24,7 @@ pub fn context_ref(
         mime_type: mime,
         byte_size: Some(size),
         created_at: record.created,
-        hint: clean::line(&hint(record, size, analysis), HINT_CHARS),
+        hint: clean::cleaned(&hint(record, size, analysis), HINT_CHARS),
     }
 }
 
@@ -72,7 +72,7 @@ fn ref_to_unlisted(id: String, kind: &str, hint: &str) -> ContextRef {
         mime_type: None,
         byte_size: None,
         created_at: 0,
-        hint: clean::line(hint, HINT_CHARS),
+        hint: clean::cleaned(hint, HINT_CHARS),
     }
 }
 

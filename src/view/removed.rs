@@ -3,7 +3,7 @@
 use crate::number::{counted, grouped, rounded};
 use crate::summary::also;
 use crate::{Title, clean, kind};
-use ctxfs_core::model::{Analysis, Limits, Place, Record, Removal};
+use ctxfs_core::model::{Analysis, Place, Record, Removal};
 
 /// Describes a removed output: when and why it was removed, the call that made it, and its type and
 /// size.
@@ -76,7 +76,7 @@ fn moment(millis: i64) -> String {
 mod tests {
     use super::*;
     use crate::fixture::Fixture;
-    use ctxfs_core::model::Provenance;
+    use ctxfs_core::model::{Limits, Provenance};
 
     fn text(fixture: &Fixture) -> String {
         let rule = "keep_conversation".to_owned();

@@ -53,7 +53,7 @@ pub(super) fn count_lines(
     count_lines_from(subject, NewlineCount::default(), expired)
 }
 
-// Returns the number of lines like `count_lines`, but counts on from `counted`.
+// The number of lines like `count_lines`, but counts on from `counted`.
 pub(super) fn count_lines_from(
     subject: &Subject<'_>,
     counted: NewlineCount,
@@ -134,7 +134,7 @@ pub(super) fn start_before(content: &dyn Content, offset: u64) -> io::Result<Opt
     Ok((end == 0).then_some(0))
 }
 
-// Returns the offset `count` characters after `at`. At most four bytes count as one character.
+// The offset `count` characters after `at`. At most four bytes count as one character.
 pub(super) fn forward(line: &[u8], at: usize, count: usize) -> usize {
     let most = line.len().min(at.saturating_add(4 * count));
     let starts = line[at..most].iter().enumerate().filter(|(_, byte)| !continues(**byte));
@@ -145,24 +145,24 @@ pub(super) fn continues(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-// Returns the last offset at or before `at` where a character of `bytes` begins.
+// The last offset at or before `at` where a character of `bytes` begins.
 pub(super) fn char_floor(bytes: &[u8], at: usize) -> usize {
     let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| continues(*byte));
     (at.saturating_sub(3)..=at).rev().find(|at| !inside(at)).unwrap_or(at)
 }
 
-// Returns the first offset at or after `at` where a character of `bytes` begins.
+// The first offset at or after `at` where a character of `bytes` begins.
 pub(super) fn char_ceiling(bytes: &[u8], at: usize) -> usize {
     let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| continues(*byte));
     (at..=at + 3).find(|at| !inside(at)).unwrap_or(at)
 }
 
-// Returns the length of the JSON string that `bytes` begins with, quotes included.
+// The length of the JSON string that `bytes` begins with, quotes included.
 pub(super) fn json_string_length(bytes: &[u8]) -> Option<usize> {
     Some(json_string_end(&bytes[1..])? + 2)
 }
 
-// Returns the offset of the quote that closes a string.
+// The offset of the quote that closes a string.
 pub(super) fn json_string_end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {

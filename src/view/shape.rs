@@ -16,8 +16,12 @@ use ctxfs_core::model::{Limits, Subject};
 
 // Bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
-// Kept free for notices, without the paths in them.
+// Bytes to keep free for notices, without the paths in them.
 const NOTICE_BYTES: usize = 600;
+// Paths are padded to at most this many columns.
+const PATH_COLUMN: usize = 48;
+// Types and counts are padded to at most this many columns.
+const WORD_COLUMN: usize = 16;
 
 /// Writes the shape. Each line has a path in jq's syntax, the types of the values there, their
 /// number, and ranges and samples, separated by two spaces or more.
@@ -117,11 +121,6 @@ fn no_shape(subject: &Subject<'_>) -> String {
         subject.place.file(),
     )
 }
-
-// Paths are padded to at most this many columns.
-const PATH_COLUMN: usize = 48;
-// Types and counts are padded to at most this many columns.
-const WORD_COLUMN: usize = 16;
 
 /// The lines that fit. `levels` is the deepest level that is shown if deeper ones were left out to
 /// save space; `missing` counts the lines left out at the end because not even the upper levels

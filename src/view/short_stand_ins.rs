@@ -90,7 +90,8 @@ pub(super) fn is_handle_over(subject: &Subject<'_>) -> bool {
         || limits.token_budget.is_some_and(|budget| tokens > budget)
 }
 
-// Writes the handle, the text of `formats.md`, section 3. It calls an output too large only if it is.
+// Writes the handle, the text of `formats.md`, section 3. It calls an output too large only if it
+// is.
 pub(super) fn handle(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let analysis = subject.analysis;
     let whole = analysis.bytes == subject.content.len();

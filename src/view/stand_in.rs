@@ -9,6 +9,11 @@ use crate::envelope::{Envelope, PREVIEW_BYTES};
 use crate::{RenderError, View, envelope, render, short_stand_ins, summary};
 use ctxfs_core::model::{Limits, Subject};
 
+// Bytes of an envelope besides its preview.
+const ENVELOPE_REST: u64 = 128 << 10;
+// Bytes that one byte of a preview may take in JSON.
+const ESCAPED_BYTES: u64 = 6;
+
 /// The form of a stand-in; each kind of host has its own. `Summary` has facts, head and tail,
 /// errors, and where to read on; `Envelope` is a response in the common protocol of tools; `Handle`
 /// is for a host with the `tool_output` tool; `Preview` is for the message log.
@@ -102,10 +107,6 @@ fn passes(form: Form, subject: &Subject<'_>) -> bool {
     }
 }
 
-// Bytes of an envelope besides its preview.
-const ENVELOPE_REST: u64 = 128 << 10;
-// Bytes that one byte of a preview may take in JSON.
-const ESCAPED_BYTES: u64 = 6;
 // A summary names its output in the second line, below a notice and the line with the command if
 // there are any.
 const IDENTITY_LINES: [usize; 3] = [1, 2, 3];

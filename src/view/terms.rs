@@ -14,6 +14,19 @@ use ctxfs_core::materialize::frequent::Frequent;
 use ctxfs_core::model::{Content, Json, Subject};
 
 const TERMS: usize = 200;
+// The most words that are counted at a time: about 10 MB.
+const MAX_WORDS: usize = 1 << 16;
+// About a second of reading. Of a larger artifact, evenly spaced samples are read.
+const MAX_BYTES: u64 = 32 << 20;
+const SAMPLE_BYTES: u64 = 256 << 10;
+// A sample begins and ends between two words if there is a gap in this many bytes.
+const GAP_MARGIN: usize = 512;
+// Longer lines are divided into units of this many bytes.
+const UNIT_BYTES: usize = 512;
+// Candidates for each term that is shown. They are searched for names that contain them.
+const CANDIDATES: usize = 4;
+// Scores are integers: a value of 1.0 is this many points.
+const SCORE_UNIT: f64 = 1000.0;
 
 // Writes the terms, a line each: its number of occurrences, the term, its first line.
 pub(super) fn render(
@@ -81,16 +94,6 @@ fn notice(
     let file = subject.place.file();
     format!("# {words} in {among}; {most}: count, word, first line. Search: {file}.grep/{query}\n")
 }
-
-// About 10 MB.
-const MAX_WORDS: usize = 1 << 16;
-// About a second of reading. Of a larger artifact, evenly spaced samples are read.
-const MAX_BYTES: u64 = 32 << 20;
-const SAMPLE_BYTES: u64 = 256 << 10;
-// A sample begins and ends between two words if there is a gap in this many bytes.
-const GAP_MARGIN: usize = 512;
-// Longer lines are divided into units of this many bytes.
-const UNIT_BYTES: usize = 512;
 
 /// The words of an artifact, with their counts. `units` are lines, or parts of longer ones; `lines`
 /// and `bytes` count the part that was read; `stopped` is the byte at which time ran out.
@@ -237,10 +240,6 @@ const TROUBLE_WORDS: [&[u8]; 12] = [
     b"refused",
     b"timeout",
 ];
-// Candidates for each term that is shown. They are searched for names that contain them.
-const CANDIDATES: usize = 4;
-// Scores are integers: a value of 1.0 is this many points.
-const SCORE_UNIT: f64 = 1000.0;
 
 /// Returns the best `count` terms, best first. Leaves out words that hardly occur outside of one of
 /// the names.

@@ -129,7 +129,7 @@ impl<'a> LineFolder<'a> {
     }
 }
 
-// Returns the length of the first piece of `line`, which is all of it if it is short.
+// The length of the first piece of `line`, which is all of it if it is short.
 fn fold(line: &[u8]) -> usize {
     let most = scan::forward(line, 0, WIDTH);
     if most == line.len() {

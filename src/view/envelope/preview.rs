@@ -58,7 +58,7 @@ impl EnvelopePreview {
         Ok(Self { head, tail, marked, lines, bytes: content.len() })
     }
 
-    // Returns all of an output of at most `MAX_BYTES`.
+    // All of an output of at most `MAX_BYTES`.
     pub(super) fn all(content: &dyn Content, lines: u64) -> io::Result<Self> {
         let bytes = content.bytes(0, Self::MAX_BYTES as usize)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -80,7 +80,7 @@ impl EnvelopePreview {
         self.head.bytes + self.tail.bytes
     }
 
-    // Returns `the first 10 lines and the last 9 lines: 872 of 182,345 bytes, 19 of 5,234 lines`.
+    // `the first 10 lines and the last 9 lines: 872 of 182,345 bytes, 19 of 5,234 lines`
     pub(super) fn description(&self) -> String {
         let parts = [("first", &self.head), ("last", &self.tail)].into_iter();
         let parts =

@@ -1,9 +1,17 @@
+//! The lines around an error: as bytes to show ([`Nearby`]), and as text to judge the error by
+//! ([`ErrorContext`]).
+
 use std::io;
 
 use ctxfs_core::materialize::{Pattern, bare};
 use ctxfs_core::model::{Content, ErrorLine};
 
 const SIDE_BYTES: usize = 32 << 10;
+const JUDGED_BYTES: usize = 4096;
+const CONTEXT_LINES: usize = 3;
+const MAX_LINES_BELOW: usize = 24;
+// The longest trace that is joined to its error line.
+pub(crate) const LONGEST_TRACE: usize = 60;
 
 /// A line of the content and its neighbours, without the last newline. Lines that were not read to
 /// their ends are left out, except for the line itself; `ends` tells whether that one was.
@@ -34,8 +42,6 @@ fn whole_above(bytes: &[u8], cut: bool) -> Option<Vec<u8>> {
     Some(bytes[from..].to_vec())
 }
 
-const JUDGED_BYTES: usize = 4096;
-
 /// An error line with the lines above and below it, as text to judge it by. Bytes that are not
 /// UTF-8 are U+FFFD, and a long line lacks its end.
 pub(crate) struct ErrorContext {
@@ -63,7 +69,7 @@ impl ErrorContext {
         self.below.split('\n').next().map_or("", judged)
     }
 
-    // Returns the line with the marks that other programs put before and after it.
+    // The line with the marks that other programs put before and after it.
     pub(crate) fn whole(&self) -> &str {
         self.below.split('\n').next().map_or("", cut)
     }
@@ -86,9 +92,6 @@ fn cut(line: &str) -> &str {
     let line = line.strip_suffix('\r').unwrap_or(line);
     &line[..line.floor_char_boundary(JUDGED_BYTES)]
 }
-
-const CONTEXT_LINES: usize = 3;
-const MAX_LINES_BELOW: usize = 24;
 
 // A line without its newline. `ends` is false if `text` is only its beginning.
 pub(super) struct NearbyLine {
@@ -128,8 +131,8 @@ pub(super) fn nearby(content: &dyn Content, at: &ErrorLine) -> io::Result<Nearby
     })
 }
 
-/// Returns the number of lines to show after an error that has no trace: at most `CONTEXT_LINES` lines,
-/// across at most one blank line.
+/// Returns the number of lines to show after an error that has no trace: at most `CONTEXT_LINES`
+/// lines, across at most one blank line.
 fn paragraph(after: &[&[u8]]) -> usize {
     let blank = |line: &&[u8]| line.trim_ascii().is_empty();
     let (mut length, mut blanks) = (0, 0);
@@ -142,9 +145,6 @@ fn paragraph(after: &[&[u8]]) -> usize {
     }
     length
 }
-
-// The longest trace that is joined to its error line.
-pub(crate) const LONGEST_TRACE: usize = 60;
 
 /// Returns how many of `lines`, which follow an error line, belong to it: stack frames, quoted
 /// source, causes. A blank line belongs to it if the trace continues after it.

@@ -178,12 +178,12 @@ fn has_traced_success(content: &dyn Content) -> io::Result<bool> {
     Ok(content.bytes(start, TRACER_SUCCESS.len())? == TRACER_SUCCESS)
 }
 
-// Returns true for a line that has a form that only errors have, and is not indented.
+// True for a line that has a form that only errors have, and is not indented.
 fn is_marked_strongly(at: &ErrorLine, lines: &ErrorContext) -> bool {
     matches!(at.rank, ErrorRank::Cause | ErrorRank::Error) && !lines.own().starts_with([' ', '\t'])
 }
 
-// Returns true for a continued line of pytest's explanation that names no exception.
+// True for a continued line of pytest's explanation that names no exception.
 fn goes_on(lines: &ErrorContext) -> bool {
     let explains = |line: &str| line.starts_with("E  ");
     let is_further = lines.above().next().is_some_and(explains);

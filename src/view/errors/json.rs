@@ -202,7 +202,7 @@ pub(super) fn line_message(line: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(": "))
 }
 
-// Returns the test of a line that is an object, or else its file and line number.
+// The test of a line that is an object, or else its file and line number.
 pub(super) fn line_owner(line: &str) -> Option<String> {
     let line = object_line(line)?;
     let test = text_field(line, &TEST_FIELDS);
@@ -229,7 +229,7 @@ fn number_field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     Some(&value[..end]).filter(|digits| !digits.is_empty())
 }
 
-// Returns the rest of the line from the value of a field on.
+// The rest of the line from the value of a field on.
 fn field_value<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     let key = format!("\"{name}\"");
     let after = |at: usize| line[at + key.len()..].trim_start().strip_prefix(':');

@@ -62,7 +62,7 @@ fn details(lines: &ErrorContext) -> Vec<&str> {
     details
 }
 
-// Returns the last line that a command printed, from terraform's report that the command failed.
+// The last line that a command printed, from terraform's report that the command failed.
 fn output_of_command(lines: &ErrorContext) -> Option<&str> {
     if !PROVISIONER.is_match(lines.own()) {
         return None;

@@ -1,3 +1,8 @@
+//! The test, file or step that an error belongs to, if another line names it.
+//!
+//! Programs print it above (the name of a test, the path above a linter's rows) or below (`-->`,
+//! stack frames). Each rule knows one form. Frames of libraries are skipped.
+
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
@@ -7,6 +12,8 @@ use crate::errors::owner::Side::{Above, Below};
 use ctxfs_core::materialize::Pattern;
 
 const OWNER_CHARS: usize = 160;
+// A line that is neither indented nor part of a stack trace.
+const FLUSH: &str = r"^[^\s#|]";
 
 /// Returns the owner of an error: the name of a test or step, a place in a file, or both. Returns
 /// `None` if no other line names one.
@@ -162,8 +169,6 @@ static STEPS: OwnerRules = LazyLock::new(|| {
 // A stack frame of Node, with the place in its file.
 const JS_FRAME: &str =
     r"^\s+at (?:[^()]*\()?((?:file://)?[^()\s:]*[^()\s]*\.[cm]?[jt]sx?:\d+:\d+)\)?$";
-// A line that is neither indented nor part of a stack trace.
-const FLUSH: &str = r"^[^\s#|]";
 
 // The forms in which programs print the place of an error, the most precise first.
 static PLACES: OwnerRules = LazyLock::new(|| {

@@ -10,6 +10,19 @@ const MIN_ALIKE: usize = 3;
 const NEAR_LINES: usize = 4;
 const ROW_LINES: usize = 8;
 const HUNK_LINES: usize = 200;
+const TEXT_LINES: usize = 80;
+// The fewest lines, without blank ones, that are judged as a text.
+const MIN_TEXT_LINES: usize = 16;
+// At the ends of a text a program's own message may stand.
+const END_LINES: usize = 5;
+// At most one line in 10 of a text is a report; one in 25 if the line itself is one.
+const REPORT_SHARE: usize = 10;
+const MARKED_REPORT_SHARE: usize = 25;
+// Sentences that begin alike are reports from this number and from one line in 8 on.
+const OFTEN_SENTENCES: usize = 4;
+const SENTENCE_SHARE: usize = 8;
+const MINIFIED_BYTES: usize = 800;
+const SENTENCE_WORDS: usize = 4;
 
 /// Returns true if a line stands in a text that is not about this call. A line that `is_marked` as
 /// an error needs more of such a text around it.
@@ -184,20 +197,6 @@ static PROSE: Pattern = Pattern::new(
 static MARKED: Pattern = Pattern::new(
     r"\d{2}:\d{2}:\d{2}|\b(ERROR|FATAL|CRITICAL|SEVERE|WARN|INFO|DEBUG)\b|^\s*(error|fatal|fatal error|E)[:\[ ]|^[a-z][\w.-]*(\[\d+\])?: |^\S+:\d+:|^\[",
 );
-
-const TEXT_LINES: usize = 80;
-// The fewest lines, without blank ones, that are judged as a text.
-const MIN_TEXT_LINES: usize = 16;
-// At the ends of a text a program's own message may stand.
-const END_LINES: usize = 5;
-// At most one line in 10 of a text is a report; one in 25 if the line itself is one.
-const REPORT_SHARE: usize = 10;
-const MARKED_REPORT_SHARE: usize = 25;
-// Sentences that begin alike are reports from this number and from one line in 8 on.
-const OFTEN_SENTENCES: usize = 4;
-const SENTENCE_SHARE: usize = 8;
-const MINIFIED_BYTES: usize = 800;
-const SENTENCE_WORDS: usize = 4;
 
 /// Returns true for a line of source code, a document or a manual: most lines around it are code or
 /// sentences, and few are reports of a program. A line that `is_marked` as an error, or has the

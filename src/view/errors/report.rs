@@ -16,11 +16,14 @@ use crate::range::TextPosition;
 use ctxfs_core::materialize::error_lines;
 use ctxfs_core::model::Content;
 
-// For the errors after the first one that are shown in their context.
+// The most bytes of the errors after the first one that are shown in their context.
 const CONTEXT_BYTES: usize = 5000;
-// For all errors, without notices.
+// The most bytes of all errors, without notices.
 const TOTAL_BYTES: usize = 7500;
 const GAP: &str = "--\n";
+const LINE_BYTES: usize = 480;
+const LINE_CHARS: usize = 240;
+const CUT: &str = "...";
 
 /// The errors that fit, in order of their lines. Kinds for which there was no room in their context
 /// are in `rest`, a line each; `left_out` counts the kinds that did not fit even so.
@@ -173,10 +176,6 @@ fn window_position(line: &NearbyLine, is_error: bool) -> TextPosition {
     let place = seen.first().map_or(0, |seen| seen.place);
     TextPosition { line: line.number, column: place as u64 + 1 }
 }
-
-const LINE_BYTES: usize = 480;
-const LINE_CHARS: usize = 240;
-const CUT: &str = "...";
 
 /// Returns an error in one line: `117: 93:16 error 'document' is not defined (x 3)
 /// [lint/html.js]`.

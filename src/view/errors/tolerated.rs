@@ -7,6 +7,9 @@ use ctxfs_core::materialize::Pattern;
 const PANIC_LINES: usize = 400;
 const CHECK_LINES: usize = 60;
 const REQUEST_LINES: usize = 40;
+const TEST_LINES: usize = 12;
+const NAME_LINES: usize = 200;
+const DETAIL_LINES: usize = 30;
 
 pub(super) fn is_handled(lines: &ErrorContext) -> bool {
     entry_above(lines).is_some_and(|entry| REMARK.is_match(entry) || HANDLED.is_match(entry))
@@ -26,7 +29,7 @@ fn is_level(entry: &str) -> bool {
     LEVEL.is_match(entry) && !entry.contains("Time elapsed")
 }
 
-// Returns the log line above the stack trace that the line belongs to.
+// The log line above the stack trace that the line belongs to.
 fn entry_above(lines: &ErrorContext) -> Option<&str> {
     let is_trace = |line: &str| TRACE_LINE.is_match(line);
     let has_frames = lines.above().next().is_some_and(is_trace)
@@ -115,10 +118,6 @@ static TWICE: Pattern = Pattern::with("panic", r"while processing panic|in a des
 static RESPONSE: Pattern = Pattern::with("< HTTP/", r"^< HTTP/[\d.]+ (\d)\d\d\b");
 static REQUEST: Pattern = Pattern::with(" HTTP/", r"^> [A-Z]+ \S+ HTTP/");
 static CHECK: Pattern = Pattern::with("configure:", r"^configure:\d+: ");
-
-const TEST_LINES: usize = 12;
-const NAME_LINES: usize = 200;
-const DETAIL_LINES: usize = 30;
 
 /// Returns true for a line that a test printed that passed in the end, or whose failure is
 /// expected.

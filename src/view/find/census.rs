@@ -18,6 +18,18 @@ pub(super) const MAX_CENSUS_BYTES: u64 = 512 << 20;
 const FIRST_PART: u64 = 16;
 // Of a long line, this many bytes count as one line.
 const UNIT_BYTES: u64 = 512;
+// About a second of reading. Of a larger content, evenly spaced samples are read.
+pub(super) const MAX_NEAREST_BYTES: u64 = 64 << 20;
+const SAMPLE_BYTES: u64 = 256 << 10;
+// Words that are remembered for each missing word.
+const MAX_KEPT_WORDS: usize = 64;
+// A missing word may be replaced by a word of this length that it begins with: `auth` for
+// `authentication`.
+const MIN_PREFIX: usize = 4;
+// The distance of a word that the missing one begins with: farther than any misspelling.
+const PREFIX_DISTANCE: usize = 8;
+// Farther than all others.
+const FAR_DISTANCE: usize = 9;
 
 /// The occurrences of one word: lines with the word only inside of others, and lines with the word
 /// itself.
@@ -190,15 +202,6 @@ impl TermCount {
     }
 }
 
-// About a second of reading. Of a larger content, evenly spaced samples are read.
-pub(super) const MAX_NEAREST_BYTES: u64 = 64 << 20;
-const SAMPLE_BYTES: u64 = 256 << 10;
-// Words that are remembered for each missing word.
-const MAX_KEPT_WORDS: usize = 64;
-// A missing word may be replaced by a word of this length that it begins with: `auth` for
-// `authentication`.
-const MIN_PREFIX: usize = 4;
-
 /// Looks for the words that are nearest to words that do not occur: those at a small edit distance,
 /// or else words that a missing word begins with. Of equally near words, the most frequent one
 /// counts.
@@ -215,11 +218,6 @@ struct MissingWord {
     nearest: BTreeMap<String, u64>,
     distance: usize,
 }
-
-// The distance of a word that the missing one begins with: farther than any misspelling.
-const PREFIX_DISTANCE: usize = 8;
-// Farther than all others.
-const FAR_DISTANCE: usize = 9;
 
 impl NearestWords {
     // Looks for words near `missing`, which have to be folded.
@@ -266,7 +264,7 @@ impl NearestWords {
         }
     }
 
-    // Returns the nearest word for each missing one, and how often it was seen.
+    // The nearest word for each missing one, and how often it was seen.
     pub(super) fn found(&self) -> impl Iterator<Item = Option<(&str, u64)>> {
         self.missing.iter().map(|missing| {
             let best = missing.nearest.iter().max_by_key(|(word, times)| (**times, Reverse(*word)));

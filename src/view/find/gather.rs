@@ -22,6 +22,10 @@ const MAX_WORD_GAP: usize = 200;
 pub(super) const NEAR_LINES: u64 = 6;
 // Scores are integers: a value of 1.0 is this many points.
 pub(super) const SCORE_UNIT: f64 = 1000.0;
+const MAX_CANDIDATES: usize = 192;
+// The most candidates that differ only in numbers.
+const MAX_ALIKE: usize = 6;
+const MAX_KINDS: usize = 4096;
 
 /// The result of the second pass. `passages` counts the lines, windows or objects with any of the
 /// words; `stopped` is the byte at which time ran out.
@@ -222,7 +226,7 @@ impl<'a> LineGatherer<'a> {
     }
 }
 
-// Returns the part of its weight that a word has at this distance in lines.
+// The part of its weight that a word has at this distance in lines.
 pub(super) fn nearness(distance: u64) -> f64 {
     0.7 - 0.08 * distance as f64
 }
@@ -242,11 +246,6 @@ pub(super) fn windows(hits: &[Hit]) -> Vec<((usize, usize), FoundTerms)> {
     }
     windows
 }
-
-const MAX_CANDIDATES: usize = 192;
-// Of candidates that differ only in numbers.
-const MAX_ALIKE: usize = 6;
-const MAX_KINDS: usize = 4096;
 
 /// A passage that may be shown. `score` is the worth of its words at a first look; `likeness` is
 /// equal for candidates that differ only in numbers.
@@ -316,7 +315,7 @@ impl Pool {
         }
     }
 
-    // Returns the candidates, best first, each with the number of candidates of its kind.
+    // The candidates, best first, each with the number of candidates of its kind.
     pub(super) fn best(mut self) -> Vec<(Candidate, u64)> {
         self.shrink();
         let counts: HashMap<u64, u64> =

@@ -25,6 +25,10 @@ pub(super) const RECORD_BYTES: u64 = 64 << 10;
 // A longer string is read in windows of this size.
 const PIECE: usize = scan::PIECE;
 const PIECE_MARGIN: usize = 64;
+// JSON that is nested deeper is treated as text.
+const MAX_DEPTH: usize = 128;
+// Bytes of a key that are kept.
+const KEY_BYTES: usize = 64;
 
 pub(super) fn begins(content: &dyn Content) -> io::Result<bool> {
     let bytes = content.bytes(0, 256)?;
@@ -411,11 +415,6 @@ fn piece(rest: &[u8]) -> usize {
     escape.max(char_floor(rest, PIECE))
 }
 
-// JSON that is nested deeper is treated as text.
-const MAX_DEPTH: usize = 128;
-// Bytes of a key that are kept.
-const KEY_BYTES: usize = 64;
-
 /// An open object or array. `start` is the offset of its first byte, or of its key; `has_key` is
 /// true between a key and the end of its value. `own` are the words in its own members, `all` also
 /// those in members below.
@@ -474,7 +473,7 @@ fn set_key(frames: &mut [Frame], key: &[u8]) {
     }
 }
 
-// Returns the path of the value that is being read, as a filter of jq: `.items[12].name`.
+// The path of the value that is being read, as a filter of jq: `.items[12].name`.
 fn path(frames: &[Frame]) -> String {
     let path: String = frames.iter().map(Frame::step).collect();
     if path.starts_with('[') { format!(".{path}") } else { path }

@@ -10,6 +10,12 @@ use crate::find::parts::{WordPart, WordParts};
 
 // A set of words has 64 bits.
 pub(super) const MAX_TERMS: usize = 64;
+// The most bytes between two parts of a name: `::`, `->`.
+const MAX_JOINT: usize = 2;
+// Longer words may begin with a word of this length: `authentication` with `auth`.
+const MIN_PREFIX: usize = 4;
+// A word of this length may stand inside of others.
+const MIN_INFIX: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hit {
@@ -57,7 +63,7 @@ impl Matcher {
         Self { terms, initials, ascii, inside: within, candidates: OnceLock::new() }
     }
 
-    // Returns the offset, from `at` on, of the first place where a word may stand.
+    // The offset, from `at` on, of the first place where a word may stand.
     pub(super) fn candidate(&self, text: &[u8], at: usize) -> Option<usize> {
         let candidates = self.candidates.get_or_init(|| candidates(&self.terms));
         let Some(candidates) = candidates else { return (at < text.len()).then_some(at) };
@@ -123,13 +129,6 @@ fn candidates(terms: &[Term]) -> Option<Regex> {
     needles.dedup();
     RegexBuilder::new(&needles.join("|")).case_insensitive(true).unicode(false).build().ok()
 }
-
-// The most bytes between two parts of a name: `::`, `->`.
-const MAX_JOINT: usize = 2;
-// Longer words may begin with a word of this length: `authentication` with `auth`.
-const MIN_PREFIX: usize = 4;
-// A word of this length may stand inside of others.
-const MIN_INFIX: usize = 4;
 
 /// The fit of a word in a text to a term, worst first: the word contains the term (`memoom` and
 /// `oom`), begins with it, is another form of it (`eviction` and `evicted`), or is the same apart
@@ -234,12 +233,12 @@ impl Term {
         self.pieces.len() > 1
     }
 
-    // Returns the first character of all folded words that may match.
+    // The first character of all folded words that may match.
     fn initial(&self) -> char {
         self.whole.chars().next().unwrap_or_default()
     }
 
-    // Returns a text that each ASCII line with the word contains, in some case.
+    // A text that each ASCII line with the word contains, in some case.
     pub(super) fn needle(&self) -> &str {
         let stem = |piece: &'_ TermPiece| piece.stem.as_ref().map_or(piece.text.len(), String::len);
         let longest = self.pieces.iter().max_by_key(|piece| stem(piece)).expect("not empty");
@@ -364,7 +363,7 @@ impl FoundTerms {
         self.sets[0]
     }
 
-    // Returns the sum of the weights of the words, each multiplied by how well it fits.
+    // The sum of the weights of the words, each multiplied by how well it fits.
     pub(super) fn value(&self, weights: &[f64]) -> f64 {
         let worth = |(number, weight): (usize, &f64)| {
             let fits = self.sets.iter().zip(FITS).rev();

@@ -1,3 +1,7 @@
+//! The words and names in a text, split into parts and folded: `payment` and `gateway` of
+//! `paymentGateway`. A folded word stands for all its forms: it has no case, accents and simple
+//! endings.
+
 use bstr::ByteSlice as _;
 use unicode_normalization::char::decompose_compatible;
 
@@ -5,6 +9,10 @@ use ctxfs_core::materialize::escape_length;
 
 // Anything longer is data.
 pub(super) const MAX_WORD_BYTES: usize = 256;
+// The fewest characters of a stem.
+const MIN_STEM: usize = 3;
+// The fewest characters before an ending that often belongs to the word: `state`.
+const MIN_LATIN_STEM: usize = 4;
 
 /// A part of a word: letters and digits up to a joint, such as `_`, or to a hump.
 ///
@@ -169,10 +177,6 @@ fn letter_escape(text: &[u8]) -> Option<(char, usize)> {
     (c.is_alphanumeric() || is_accent(c)).then_some((c, 6))
 }
 
-// The fewest characters of a stem.
-const MIN_STEM: usize = 3;
-// The fewest before an ending that often belongs to the word: `state`.
-const MIN_LATIN_STEM: usize = 4;
 // Of endings that end alike, the longest first.
 const ENDINGS: [(&str, usize); 26] = [
     ("fully", MIN_LATIN_STEM),

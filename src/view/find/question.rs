@@ -177,7 +177,7 @@ impl ChosenTerm {
     }
 }
 
-// Returns the search for all lines with the words, without words that are in most lines.
+// The search for all lines with the words, without words that are in most lines.
 fn query(choices: &[ChosenTerm], units: u64) -> Query {
     let rare = |choice: &&ChosenTerm| choice.lines.saturating_mul(COMMON_SHARE) <= units;
     let all = || choices.iter();

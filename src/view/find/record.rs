@@ -20,6 +20,19 @@ const BYTES_BEFORE: u64 = 8 << 10;
 const BYTES_AFTER: usize = 24 << 10;
 // The part of a score that depends on how close together the words stand.
 const NEARNESS_SHARE: f64 = 0.15;
+// The most lines of a passage.
+const MAX_LINES: usize = 7;
+// A longer paragraph is a log.
+const MAX_PARAGRAPH: usize = 24;
+// Lines of a section that are looked at.
+const SECTION_LINES: usize = 120;
+// Lines of a section that are shown because they look like errors.
+const SECTION_ERRORS: usize = 3;
+// The fewest characters of a rule, and of its parts around a heading.
+const MIN_RULE: usize = 4;
+const MIN_HEADING_RULE: usize = 3;
+// Lines with words that are shown of a trace, beside the most informative ones.
+const TRACE_WORD_LINES: usize = 2;
 
 pub(super) fn of_line(
     content: &dyn Content,
@@ -38,7 +51,7 @@ pub(super) fn of_line(
     Ok(around.passage(&shown, &hits, chosen))
 }
 
-// Returns the passage of the words between two bytes of a long line.
+// The passage of the words between two bytes of a long line.
 pub(super) fn of_window(
     content: &dyn Content,
     of: LineOffset,
@@ -176,11 +189,6 @@ fn fill(shown: &mut Vec<usize>) {
     }
 }
 
-// The most lines of a passage.
-const MAX_LINES: usize = 7;
-// A longer paragraph is a log.
-const MAX_PARAGRAPH: usize = 24;
-
 /// The lines around a line, the anchor. Some belong to it by indentation, or as its paragraph.
 struct AnchoredLines<'t> {
     lines: Vec<SourceLine<'t>>,
@@ -230,7 +238,7 @@ impl<'t> AnchoredLines<'t> {
         self.text(at).iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
     }
 
-    // Returns the line that a detail belongs to, and the one that this belongs to, outermost last.
+    // The line that a detail belongs to, and the one that this belongs to, outermost last.
     fn head(&self) -> Vec<usize> {
         let mut heads = Vec::new();
         let mut indent = self.indent(self.anchor);
@@ -256,7 +264,7 @@ impl<'t> AnchoredLines<'t> {
             .collect()
     }
 
-    // Returns the lines of the paragraph, those near the anchor first.
+    // The lines of the paragraph, those near the anchor first.
     fn paragraph(&self) -> Vec<usize> {
         let blank = |at: &usize| self.is_blank(*at);
         let first = (0..self.anchor).rev().find(blank).map_or(0, |at| at + 1);
@@ -274,14 +282,6 @@ impl<'t> AnchoredLines<'t> {
         lines
     }
 }
-
-// Lines of a section that are looked at.
-const SECTION_LINES: usize = 120;
-// Lines of a section that are shown because they look like errors.
-const SECTION_ERRORS: usize = 3;
-// The fewest characters of a rule, and of its parts around a heading.
-const MIN_RULE: usize = 4;
-const MIN_HEADING_RULE: usize = 3;
 
 // The section below a heading. `end` is the line after it.
 struct HeadedSection<'a> {
@@ -306,7 +306,7 @@ impl<'a> HeadedSection<'a> {
         self.around.anchor..self.end
     }
 
-    // Returns the lines of the section, the most informative first: errors, then the first lines.
+    // The lines of the section, the most informative first: errors, then the first lines.
     fn informative(&self) -> Vec<usize> {
         let mut lines = self.errors();
         lines.extend(self.lines().skip(1).filter(|at| !self.around.is_blank(*at)));
@@ -339,9 +339,6 @@ fn is_heading(text: &[u8]) -> bool {
 fn mark(text: &[u8]) -> Option<u8> {
     text.first().copied().filter(|first| b"=-_*#~".contains(first))
 }
-
-// Lines with words that are shown of a trace, beside the most informative ones.
-const TRACE_WORD_LINES: usize = 2;
 
 /// A stack trace with the lines that announce it: `head` reports the error, often in a log, and
 /// `exception` names it. They are often the same line.

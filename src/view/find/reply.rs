@@ -18,6 +18,11 @@ const MIN_LATE_SCORE_PERCENT: u64 = 97;
 // The most passages, and the most that differ only in numbers.
 const MAX_PASSAGES: usize = 8;
 const MAX_ALIKE: usize = 3;
+// Characters of the question that are repeated.
+const QUESTION_CHARS: usize = 200;
+const SEARCH_BYTES: usize = 400;
+// Bytes to keep free for the notice of a line that is shown in part.
+pub(super) const WINDOW_NOTICE_BYTES: usize = 400;
 
 /// A passage to show. `name` names its artifact if there are many, and is empty otherwise; `header`
 /// is the first line of a table.
@@ -37,7 +42,7 @@ pub(super) struct FindReply {
     pub(super) windowed: Option<String>,
 }
 
-// Returns the most bytes of a reply, with all its notices except for the one on redaction.
+// The most bytes of a reply, with all its notices except for the one on redaction.
 pub(super) fn max_bytes(redacts: bool) -> usize {
     Limits::STAND_IN_BYTES - if redacts { ctxfs_core::model::REDACTION_BYTES } else { 0 }
 }
@@ -105,12 +110,6 @@ impl FromArtifact<'_> {
         text
     }
 }
-
-// Characters of the question that are repeated.
-const QUESTION_CHARS: usize = 200;
-const SEARCH_BYTES: usize = 400;
-// Bytes to keep free for the notice of a line that is shown in part.
-pub(super) const WINDOW_NOTICE_BYTES: usize = 400;
 
 /// The facts that the first line tells. `terms` are the words of the best passage as bits; `among`
 /// is ` in 3 of 12 artifacts` for a directory; `grep` is the path of its searches: `X.grep`.

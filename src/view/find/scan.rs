@@ -14,6 +14,10 @@ const PIECE_MARGIN: usize = 512;
 // In a shorter content all lines are taken to have a word: to search them costs less than to build
 // the pattern for candidates.
 const SHORT_CONTENT: u64 = 16 << 10;
+// Bytes that are read at once.
+pub(super) const BLOCK_BYTES: usize = 256 << 10;
+// Bytes in which the end of the last line is looked for at first.
+const AHEAD_BYTES: usize = 4 << 10;
 
 /// A line without its newline, or a piece of a long one. `line` is its number, from 1; `column` is
 /// the byte column of its start, from 0.
@@ -140,11 +144,6 @@ fn piece(line: &[u8]) -> usize {
     let is_gap = |byte: &u8| byte.is_ascii() && !byte.is_ascii_alphanumeric() && *byte != b'\\';
     margin.iter().position(is_gap).map_or(PIECE, |gap| PIECE + gap)
 }
-
-// Bytes that are read at once.
-pub(super) const BLOCK_BYTES: usize = 256 << 10;
-// Bytes in which the end of the last line is looked for at first.
-const AHEAD_BYTES: usize = 4 << 10;
 
 /// The bytes of a content that were read and not used yet, from the start to the end of the line
 /// that has the byte at offset `last`. Reads block by block, and stops when time runs out.

@@ -16,7 +16,7 @@ pub(super) const STRETCH_BYTES: u64 = 128 << 10;
 const MAX_WAITING: u64 = 8;
 // A smaller content is not worth a thread.
 const MIN_THREADED_BYTES: u64 = 4 << 20;
-// For one content.
+// The most threads for one content.
 const MAX_THREADS: usize = 4;
 const THREAD_NAME: &str = "ctxfs-finder";
 // A pass that waits checks its deadline this often.

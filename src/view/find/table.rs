@@ -13,6 +13,13 @@ const MAX_ROWS: usize = 20;
 const MIN_ROWS: usize = 2;
 // The most characters of the name of a column.
 const NAME_CHARS: usize = 64;
+// At most this many lines are looked at, and a listing has at least this many.
+const MIN_LISTING_LINES: usize = 10;
+const MAX_LISTING_LINES: usize = 200;
+// Per cent of the lines that must be alike.
+const ALIKE_PERCENT: usize = 90;
+// Columns beside the first that all lines must have.
+const MIN_COLUMNS: usize = 2;
 
 pub(super) struct Table {
     pub(super) header: Option<ShownLine>,
@@ -45,7 +52,8 @@ fn is_separated(header: &[u8], rows: &[&[u8]]) -> bool {
     })
 }
 
-fn fields(row: &[u8], separator: u8) -> usize {
+/// Returns the number of fields of a row. A separator in quotes is text.
+pub(crate) fn fields(row: &[u8], separator: u8) -> usize {
     let mut quoted = false;
     let is_end = |byte: &&u8| {
         quoted ^= **byte == b'"';
@@ -54,7 +62,7 @@ fn fields(row: &[u8], separator: u8) -> usize {
     row.iter().filter(is_end).count() + 1
 }
 
-// Returns true for the header of aligned columns: `NAME    READY   STATUS`.
+// True for the header of aligned columns: `NAME    READY   STATUS`.
 fn is_aligned(header: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(header) else { return false };
     let columns = text.split("  ").filter(|name| !name.trim().is_empty());
@@ -66,14 +74,6 @@ fn is_aligned(header: &[u8]) -> bool {
     };
     columns.clone().count() > 2 && columns.clone().all(is_name)
 }
-
-// At most this many lines are looked at, and a listing has at least this many.
-const MIN_LISTING_LINES: usize = 10;
-const MAX_LISTING_LINES: usize = 200;
-// Per cent of the lines that must be alike.
-const ALIKE_PERCENT: usize = 90;
-// Columns beside the first that all lines must have.
-const MIN_COLUMNS: usize = 2;
 
 /// Returns true if `lines`, with which a text begins, are a listing: matches of a search, or
 /// aligned columns.

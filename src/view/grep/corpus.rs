@@ -7,6 +7,9 @@ use crate::number::counted;
 use ctxfs_core::model::{Content, RelPath};
 use ctxfs_core::redact::SecretRules;
 
+// The most bytes of the names of artifacts in one notice.
+const NAMES_BYTES: usize = 1000;
+
 /// The artifacts below a directory, in the order in which they are shown. They are opened one by
 /// one, from several threads.
 pub trait Corpus: Sync {
@@ -74,9 +77,6 @@ impl std::fmt::Debug for Directory<'_> {
         f.debug_struct("Directory").field("path", &self.path).finish_non_exhaustive()
     }
 }
-
-// For the names of artifacts in one notice.
-const NAMES_BYTES: usize = 1000;
 
 /// The artifacts and places that a search leaves out. Closed artifacts, which the reader may not
 /// read, are counted without their names.
@@ -163,7 +163,7 @@ impl NameList {
         self.count
     }
 
-    // Returns `a, b and 3 more`.
+    // `a, b and 3 more`
     pub(crate) fn text(&self) -> String {
         let shown = self.shown.join(", ");
         match self.count - self.shown.len() as u64 {
@@ -185,7 +185,7 @@ pub struct ClosedToReader {
 }
 
 impl ClosedToReader {
-    // Returns `2 artifacts and 1 directory are closed to you`, or `None` if nothing is.
+    // `2 artifacts and 1 directory are closed to you`, or `None` if nothing is.
     pub(crate) fn text(self) -> Option<String> {
         let artifacts = counted(self.artifacts, "artifact");
         let directories = match self.directories {

@@ -27,6 +27,8 @@ const READ_BYTES: usize = 256 << 10;
 // has before it reads on, except at the start, where it wants three bytes to look for a byte order
 // mark.
 const UNSEARCHED_FOLDS: usize = 4;
+// The byte order mark of UTF-8. Like ripgrep, searches do not treat it as text.
+pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// The state that reader and report share: the mapping from the searcher's lines to lines of the
 /// content, and how far reading has come.
@@ -101,7 +103,7 @@ impl LinePiece {
         self.next.is_none()
     }
 
-    // Returns true if the line begins before the piece.
+    // True if the line begins before the piece.
     pub(super) fn is_inside(&self) -> bool {
         self.start != PieceStart::Line
     }
@@ -112,7 +114,7 @@ impl LinePiece {
         (at > 0 || self.is_first()) && self.next.is_none_or(|next| at <= next)
     }
 
-    // Returns the position in the content of byte `at` of the piece.
+    // The position in the content of byte `at` of the piece.
     pub(super) fn position(&self, at: usize) -> TextPosition {
         TextPosition { line: self.line, column: self.column + at as u64 + 1 }
     }
@@ -156,7 +158,7 @@ impl LineMap {
         LinePiece { line, column, start, next }
     }
 
-    // Returns the number of pieces in which the line that ends with `seen` was searched.
+    // The number of pieces in which the line that ends with `seen` was searched.
     pub(super) fn pieces(&self, seen: u64) -> u64 {
         let folds = self.folds.borrow();
         let last = folds.partition_point(|fold| fold.seen <= seen);
@@ -241,9 +243,6 @@ pub(super) fn start(
         LineStart::OutOfTime(offset) => SearchStart::OutOfTime(offset),
     })
 }
-
-// Of UTF-8. Like ripgrep, searches do not treat it as text.
-pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// The reader that the searcher gets. It passes long lines in pieces, and skips lines that need not
 /// be seen. When time runs out it ends, as if at the end of the content.

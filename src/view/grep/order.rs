@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 // Results that may wait for an earlier one.
 const MAX_WAITING: usize = 16 << 10;
-// For all results that wait. One result for each thread comes on top.
+// The most bytes of all results that wait. One result for each thread comes on top.
 const MAX_WAITING_BYTES: usize = 16 << 20;
 
 /// Does `work` for each number below `count` on `threads` threads, of which each has a state from

@@ -85,7 +85,7 @@ impl<'a> Page<'a> {
         self.full = true;
     }
 
-    // Returns the text that was not written, and the places where it can be cut.
+    // The text that was not written, and the places where it can be cut.
     pub(super) fn into_text(self) -> (Vec<u8>, Vec<CutPoint>) {
         (self.text, self.cuts)
     }

@@ -13,8 +13,19 @@ use crate::query::{CaseMode, SearchOptions};
 
 // A larger pattern is searched as text.
 const PATTERN_BYTES: usize = 10 << 20;
-// Of the automaton that each thread of a search builds as it goes.
+// The bytes of the automaton that each thread of a search builds as it goes.
 const AUTOMATON_BYTES: usize = (64 << 20) / read_ahead::MAX_THREADS;
+const LONG_S: &[u8] = "\u{17f}".as_bytes();
+const KELVIN: &[u8] = "\u{212a}".as_bytes();
+// Bytes with a meaning in a regular expression.
+const META_BYTES: &[u8] = br"\.+*?()|[]{}^$";
+// Bytes of typical outputs, the most frequent first. All others are rare.
+const FREQUENT_BYTES: &[u8] = b" 0e1t2a3o4-i5n6:7r8.9sld/c_u\"m=,pfhgbywvk";
+// Places that are compared together.
+const BLOCK_PLACES: usize = 64;
+// With fewer bytes of text for each block that is compared in vain, the regex engine is faster:
+// such a block costs as much as it needs for some 230 bytes (measured in a log of 100 MB).
+const BYTES_FOR_VAIN: usize = 256;
 
 /// A pattern that is ready to be searched. `caseless` finds the same lines faster, if there is one;
 /// `fallback` is the reason why a pattern that is not a regular expression is searched as text.
@@ -89,18 +100,6 @@ fn reason(error: &Error) -> String {
     let last = message.lines().last().unwrap_or_default();
     last.trim_start_matches("error: ").trim().to_owned()
 }
-
-const LONG_S: &[u8] = "\u{17f}".as_bytes();
-const KELVIN: &[u8] = "\u{212a}".as_bytes();
-// Bytes with a meaning in a regular expression.
-const META_BYTES: &[u8] = br"\.+*?()|[]{}^$";
-// Bytes of typical outputs, the most frequent first. All others are rare.
-const FREQUENT_BYTES: &[u8] = b" 0e1t2a3o4-i5n6:7r8.9sld/c_u\"m=,pfhgbywvk";
-// Places that are compared together.
-const BLOCK_PLACES: usize = 64;
-// With fewer bytes of text for each block that is compared in vain, the regex engine is faster:
-// such a block costs as much as it needs for some 230 bytes (measured in a log of 100 MB).
-const BYTES_FOR_VAIN: usize = 256;
 
 /// Finds a literal of ASCII in any case. `literal` is in lower case; `first` is at the offset `at`
 /// in it, and `second` at `distance` after that.
@@ -243,7 +242,7 @@ fn wider(byte: u8) -> Option<&'static [u8]> {
     }
 }
 
-// Returns the offsets of the two rarest bytes of a part of `literal` whose letters have one byte.
+// The offsets of the two rarest bytes of a part of `literal` whose letters have one byte.
 fn pair(literal: &[u8]) -> Option<(usize, usize)> {
     let rarity = |at: &usize| {
         FREQUENT_BYTES.iter().position(|byte| *byte == literal[*at]).unwrap_or(FREQUENT_BYTES.len())

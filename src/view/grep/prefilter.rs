@@ -1,3 +1,10 @@
+//! A first pass that finds lines which the searcher need not see.
+//!
+//! Most lines of a large content do not match. Here a second searcher with the same settings finds
+//! matching lines, block by block while the bytes are in the processor's cache. Long runs of other
+//! lines are left out of the chunks that the searcher gets, and only counted. The matches found
+//! here are only a hint of what to keep, so that all rules on what is shown stay in one place.
+
 use std::io;
 use std::ops::Range;
 
@@ -252,7 +259,7 @@ impl Region {
 }
 
 impl Chunk {
-    // Returns an empty chunk that begins at `start`. Reuses the memory of `kept`.
+    // An empty chunk that begins at `start`. Reuses the memory of `kept`.
     pub(super) fn new(start: u64, mut kept: Vec<u8>) -> Self {
         kept.clear();
         Self { start, kept, ..Self::default() }
@@ -308,7 +315,7 @@ impl Chunk {
         self.regions.get(at).filter(|region| region.start <= offset)
     }
 
-    // Returns the lines that are left out, if they begin exactly at `offset`.
+    // The lines that are left out, if they begin exactly at `offset`.
     pub(super) fn gap(&self, offset: u64) -> Option<Gap> {
         let region = self.region(offset).filter(|region| region.start == offset)?;
         let RegionContent::LeftOut(lines) = region.verdict else { return None };

@@ -27,7 +27,7 @@ const MAX_WAITING_CHUNKS: u64 = 128;
 const HELD_CHUNKS: usize = 4;
 // A smaller content is not worth a thread.
 const MIN_THREADED_BYTES: u64 = 8 << 20;
-// For one search. Each thread has an automaton of its own.
+// The most threads for one search. Each has an automaton of its own.
 pub(super) const MAX_THREADS: usize = 4;
 
 // A search that waits checks its deadline this often.
@@ -145,7 +145,7 @@ impl Drop for ReadAhead<'_> {
     }
 }
 
-// The one that searches included.
+// The number of threads, with the one that searches.
 fn threads() -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     processors.clamp(2, MAX_THREADS)
@@ -242,7 +242,7 @@ impl ChunkQueue {
         }
     }
 
-    // Returns `None` if enough chunks wait.
+    // `None` if enough chunks wait.
     fn claim(&self, state: &mut ChunkSchedule) -> Option<ChunkClaim<'_>> {
         let start = state.next;
         let far = state.wanted + MAX_WAITING_CHUNKS * self.length as u64;

@@ -17,7 +17,7 @@ use crate::query::SearchOptions;
 use crate::range::TextPosition;
 use ctxfs_core::model::Content;
 
-// For lines that a match may still need as context.
+// The most bytes of lines that a match may still need as context.
 const CONTEXT_BYTES: usize = 64 << 20;
 
 /// Prints the matches of a search to a page, and counts them.

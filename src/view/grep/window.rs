@@ -27,7 +27,7 @@ pub(crate) fn around(line: &[u8], at: usize) -> Range<usize> {
     }
 }
 
-// Returns `range` of `line`, with a mark where the line continues.
+// `range` of `line`, with a mark where the line continues.
 pub(crate) fn shown(line: &[u8], range: &Range<usize>, inside: bool, ends: bool) -> Vec<u8> {
     let mut text = Vec::with_capacity(range.len() + 2 * CUT_MARK.len());
     if inside || range.start > 0 {

@@ -22,6 +22,8 @@ const MISSING_FILTERS: [&str; 2] = ["env", "now"];
 const PART_BYTES: usize = 64 << 10;
 // An error may quote a value.
 const ERROR_CHARS: usize = 300;
+// Characters of the filter that are quoted.
+const QUOTED_CHARS: usize = 40;
 
 /// Reads a request and values from `input`, and answers on `out`. Returns at the end of either.
 ///
@@ -123,7 +125,7 @@ impl<'a> HasInputs<'a, Val> for FilterGlobals<'a> {
 
 type CompiledFilter = jaq_core::Filter<FilterData>;
 
-// Returns the filter that is left after `depth` steps. Compiles it when it is first needed.
+// The filter that is left after `depth` steps. Compiles it when it is first needed.
 fn compiled<'a>(
     filters: &'a [OnceCell<CompiledFilter>],
     request: &FilterRequest,
@@ -160,7 +162,7 @@ fn compile(program: &str) -> Result<CompiledFilter, String> {
         .map_err(|errors| of_names(program, &errors))
 }
 
-// Shared by results and messages about the input.
+// The writer of answers, shared by results and messages about the input.
 type AnswerWriter<'w> = RefCell<&'w mut dyn Write>;
 
 struct FilterRun<'a, 'w> {
@@ -200,7 +202,7 @@ impl FilterRun<'_, '_> {
     }
 
     fn failed(&mut self, why: &str) -> io::Result<bool> {
-        let why = clean::line(why, ERROR_CHARS);
+        let why = clean::cleaned(why, ERROR_CHARS);
         self.send(Tag::Failed, why.as_bytes())?;
         Ok(true)
     }
@@ -249,9 +251,6 @@ impl Write for FilterRun<'_, '_> {
         Ok(())
     }
 }
-
-// Characters of the filter that are quoted.
-const QUOTED_CHARS: usize = 40;
 
 pub(super) fn of_text(program: &str, errors: &load::Errors<&str, ()>) -> String {
     let first = errors.iter().map(|(_, error)| error).next();

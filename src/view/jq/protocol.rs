@@ -11,6 +11,11 @@ use std::io::{BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
+// Bytes before the text of a frame.
+const FRAME_HEAD_BYTES: usize = 5;
+// A sender of longer texts does not speak this protocol.
+const MAX_TEXT_BYTES: usize = 1 << 20;
+
 /// The filter to run, and its options. `programs` has the filter, and the rest of it after each
 /// step of its path.
 #[derive(Debug, Serialize, Deserialize)]
@@ -115,10 +120,6 @@ const TAGS: [(u8, Tag); 7] = [
     (b'o', Tag::Large),
     (b'x', Tag::Broken),
 ];
-// Bytes before the text of a frame.
-const FRAME_HEAD_BYTES: usize = 5;
-// A sender of longer texts does not speak this protocol.
-const MAX_TEXT_BYTES: usize = 1 << 20;
 
 pub(super) fn write_frame(out: &mut dyn Write, tag: Tag, text: &[u8]) -> io::Result<()> {
     let mark = TAGS.iter().find(|(_, other)| *other == tag).map_or(0, |(mark, _)| *mark);

@@ -135,7 +135,7 @@ impl<'a> Results<'a> {
         Ok(())
     }
 
-    // Returns true if the unwritten results and a notice of this size are too much for a view.
+    // True if the unwritten results and a notice of this size are too much for a view.
     pub(super) fn overflows(&self, notice: usize) -> bool {
         !self.is_endless() && self.text.len() + notice > Limits::VIEW_BYTES
     }

@@ -19,8 +19,12 @@ const MANY_KEYS: usize = 64;
 const MAX_KEYS: usize = 512;
 // The fewest keys of a map.
 const MIN_MAP_KEYS: usize = 8;
-// Of at most about 600 bytes each.
+// The most nodes, of at most about 600 bytes each.
 const MAX_NODES: usize = 4096;
+// The most samples at one path.
+const MAX_SAMPLES: usize = 3;
+// Characters that are shown of a sample.
+const SAMPLE_CHARS: usize = 40;
 
 /// The values at one path: their number by type, their extremes and samples.
 ///
@@ -352,11 +356,6 @@ impl Events for ShapeOutline {
     }
 }
 
-// At one path.
-const MAX_SAMPLES: usize = 3;
-// Characters that are shown of a sample.
-const SAMPLE_CHARS: usize = 40;
-
 // The first distinct values at a path, as spelled. `more` is true if there are others.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
@@ -401,7 +400,7 @@ impl Samples {
         !self.more
     }
 
-    // Returns `"a", "b", ...`
+    // `"a", "b", ...`
     pub(super) fn shown(&self) -> String {
         let shown = self.kept.iter().map(ValueSample::shown).collect::<Vec<String>>().join(", ");
         if self.more { format!("{shown}, ...") } else { shown }
@@ -457,7 +456,7 @@ impl<T: Copy + PartialOrd> Extremes<T> {
         self.0
     }
 
-    // Returns `2..18`, or `2` if all values are equal.
+    // `2..18`, or `2` if all values are equal.
     pub(super) fn shown(&self, show: impl Fn(T) -> String) -> Option<String> {
         let (least, most) = self.0?;
         Some(if least == most { show(least) } else { format!("{}..{}", show(least), show(most)) })

@@ -6,6 +6,7 @@ use std::io;
 
 use crate::clean;
 use crate::errors::Findings;
+use crate::find::table;
 use crate::number::{counted, grouped, rounded};
 use crate::summary::excerpt::span;
 use ctxfs_core::model::{Json, Limits, Repeated, Section, Sections, Subject, Unlike};
@@ -20,8 +21,28 @@ const REPEATED_CHARS: usize = 64;
 pub(super) const INSERT: &str = "INSERT INTO ";
 // Types of documents whose lines are alike.
 const MARKED_UP: [&str; 3] = ["image/svg+xml", "application/xml", "text/html"];
+// Bytes at the start that are examined.
+const TABLE_BYTES: usize = 16 << 10;
+// At most this many rows are examined, and a table has at least this many.
+const MAX_ROWS: usize = 60;
+const MIN_ROWS: usize = 5;
+// The most characters of the names of all columns.
+const NAMES_CHARS: usize = 300;
+// The most bytes of the name of one column.
+const NAME_BYTES: usize = 60;
+// The most passages that are named, and the most characters of one.
+const MAX_PASSAGES: usize = 5;
+const PASSAGE_CHARS: usize = 90;
+// The most characters of all passages.
+const UNLIKE_CHARS: usize = 400;
+// The fewest words of a passage.
+const MIN_PASSAGE_WORDS: usize = 3;
+// Characters without numbers by which passages are of one form.
+const FORM_CHARS: usize = 24;
+// Lines at either end that are shown anyway.
+const END_LINES: u64 = 5;
 
-// Returns `sections: 1-80 src/a.rs; 81-140 src/b.rs`. Of many, it names the first and the largest.
+// `sections: 1-80 src/a.rs; 81-140 src/b.rs`. Of many, it names the first and the largest.
 pub(super) fn sections(subject: &Subject<'_>) -> io::Result<Option<String>> {
     let Sections { count, shown } = &subject.analysis.sections;
     if shown.is_empty() {
@@ -64,7 +85,7 @@ fn named_sections(
     Ok(named)
 }
 
-// Returns `repeated: 812 x "GET /health 200" (lines 3-8,110)`.
+// `repeated: 812 x "GET /health 200" (lines 3-8,110)`
 pub(super) fn repeated(subject: &Subject<'_>) -> io::Result<Option<String>> {
     if is_data(subject) {
         return Ok(None);
@@ -103,17 +124,7 @@ fn text_at(
     Ok(clean::shortened(&subject.content.bytes(offset, length as usize)?, chars))
 }
 
-// Bytes at the start that are examined.
-const TABLE_BYTES: usize = 16 << 10;
-// At most this many rows are examined, and a table has at least this many.
-const MAX_ROWS: usize = 60;
-const MIN_ROWS: usize = 5;
-// For the names of all columns.
-const NAMES_CHARS: usize = 300;
-// For the name of one column.
-const NAME_BYTES: usize = 60;
-
-// Returns `columns: id, name, state (8,111 rows)` for comma-separated values and the like.
+// `columns: id, name, state (8,111 rows)` for comma-separated values and the like.
 pub(super) fn columns(subject: &Subject<'_>) -> io::Result<Option<String>> {
     let bytes = subject.content.bytes(0, TABLE_BYTES)?;
     let whole = memchr::memrchr(b'\n', &bytes).map_or(0, |end| end + 1);
@@ -123,7 +134,7 @@ pub(super) fn columns(subject: &Subject<'_>) -> io::Result<Option<String>> {
     Ok(Some(format!("columns: {names} ({rows})")))
 }
 
-// Returns `statuses: 335 x 200, 24 x 404, 2 x 502` for an access log.
+// `statuses: 335 x 200, 24 x 404, 2 x 502` for an access log.
 pub(super) fn statuses(subject: &Subject<'_>) -> Option<String> {
     let statuses = &subject.analysis.statuses;
     let told = statuses.iter().map(|(status, count)| format!("{} x {status}", grouped(*count)));
@@ -139,7 +150,8 @@ fn column_names(bytes: &[u8]) -> Option<Vec<String>> {
     let separator = [',', '\t', ';'].into_iter().max_by_key(|c| header.matches(*c).count())?;
     let names: Vec<String> =
         header.split(separator).map(|name| name.trim().trim_matches('"').to_owned()).collect();
-    let rows: Vec<usize> = lines.map(|line| fields(line, separator)).collect();
+    let rows: Vec<usize> =
+        lines.map(|line| table::fields(line.as_bytes(), separator as u8)).collect();
     let is_table = names.len() >= 2
         && names.iter().all(|name| is_name(name))
         && rows.len() >= MIN_ROWS
@@ -152,28 +164,7 @@ fn is_name(name: &str) -> bool {
     starts && name.len() <= NAME_BYTES && !name.contains(['(', '{', '=', '"'])
 }
 
-fn fields(row: &str, separator: char) -> usize {
-    let mut quoted = false;
-    let mut is_separator = |c: char| {
-        quoted ^= c == '"';
-        c == separator && !quoted
-    };
-    1 + row.chars().filter(|c| is_separator(*c)).count()
-}
-
-// The most passages that are named, and the most characters of one.
-const MAX_PASSAGES: usize = 5;
-const PASSAGE_CHARS: usize = 90;
-// For all passages.
-const UNLIKE_CHARS: usize = 400;
-// The fewest words of a passage.
-const MIN_PASSAGE_WORDS: usize = 3;
-// Characters without numbers by which passages are of one form.
-const FORM_CHARS: usize = 24;
-// Lines at either end that are shown anyway.
-const END_LINES: u64 = 5;
-
-// Returns `unlike: 4,410 "kernel: out of memory | killed process 812"; 6,002 "x"`.
+// `unlike: 4,410 "kernel: out of memory | killed process 812"; 6,002 "x"`
 pub(super) fn unlike_line(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
     let is_hidden = |unlike: &&Unlike| !is_shown_elsewhere(subject, found, unlike);
     let mut line = String::new();

@@ -16,7 +16,7 @@ use ctxfs_core::model::{Json, Limits, Subject};
 pub(crate) const READ: usize = 64 << 10;
 // Characters kept free for the words that mark a cut.
 const MARK_CHARS: usize = 48;
-// For all error lines.
+// The most bytes of all error lines.
 const ERRORS_BYTES: usize = 2000;
 // The most error lines.
 const MAX_ERRORS: usize = 8;
@@ -26,6 +26,12 @@ const FAILED_TAIL: usize = 25;
 // The most lines of head and tail of a JSON document.
 const DOCUMENT_HEAD: usize = 25;
 const DOCUMENT_TAIL: usize = 5;
+// Lines of one form that are shown, and rows of a table, of which the first is its header.
+const SHOWN_LINES: u32 = 2;
+const SHOWN_ROWS: u32 = 3;
+// The fewest lines in a row that are folded.
+const MIN_FOLDED: usize = 3;
+const MIN_CELLS: usize = 3;
 
 #[derive(Clone, Copy)]
 pub(super) struct ExcerptBudget {
@@ -94,7 +100,7 @@ impl Excerpt {
         meets && !part(&self.head) && !part(&self.tail)
     }
 
-    // Returns `shown: lines 1-12 and 8,090-8,112; lines 13-8,089 are not shown`.
+    // `shown: lines 1-12 and 8,090-8,112; lines 13-8,089 are not shown`
     pub(super) fn shown(&self) -> String {
         if let Some(first) = self.head.columns.filter(|_| self.lines == Some(1)) {
             let last = self.tail.columns.map(|columns| format!(" and {}", span(columns)));
@@ -355,7 +361,7 @@ fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-// Returns `8,090-8,112`, `7`.
+// `8,090-8,112`, `7`.
 pub(super) fn span((first, last): (u64, u64)) -> String {
     if first == last { grouped(first) } else { format!("{}-{}", grouped(first), grouped(last)) }
 }
@@ -370,14 +376,8 @@ fn named(lines: (u64, u64)) -> String {
     format!("{} {}", if lines.0 == lines.1 { "line" } else { "lines" }, span(lines))
 }
 
-// Lines of one form that are shown, and rows of a table, of which the first is its header.
-const SHOWN_LINES: u32 = 2;
-const SHOWN_ROWS: u32 = 3;
-// The fewest lines in a row that are folded.
-const MIN_FOLDED: usize = 3;
 // Signs between the cells of a row, and the fewest of them that make a row.
 const SEPARATORS: [u8; 4] = *b",;\t|";
-const MIN_CELLS: usize = 3;
 
 #[derive(Default)]
 struct LineFold {

@@ -14,6 +14,10 @@ const MAX_FACTS_BYTES: usize = 3400;
 
 // Other outputs of the same name that are named.
 const MAX_NAMES: usize = 3;
+// The most characters of all fields.
+const TROUBLE_CHARS: usize = 400;
+// Previews and colour profiles may come before the dimensions.
+const HEAD_BYTES: usize = 256 << 10;
 
 /// The facts, in the order of their lines: before the line that tells which lines are shown, that
 /// line, after it, and the steps to the rest of the output.
@@ -262,7 +266,7 @@ fn errors(found: &Findings) -> Option<String> {
     (found.count > 0).then(|| format!("errors: {lines} {verb}"))
 }
 
-// Returns a line on lines that only have words of errors. It comes after the output.
+// A line on lines that only have words of errors. It comes after the output.
 pub(super) fn mentions(subject: &Subject<'_>, found: &Findings) -> Option<String> {
     let words = subject.analysis.errors.words.join("|");
     let is_all = found.shown.is_empty() && found.mentions > 0 && !words.is_empty();
@@ -278,9 +282,6 @@ fn long(subject: &Subject<'_>) -> Option<String> {
     let long = subject.analysis.longest_line > Limits::LINE_CHARS as u64 && !is_json;
     long.then(|| "long:   .wrap    (long lines folded)".to_owned())
 }
-
-// For all fields.
-const TROUBLE_CHARS: usize = 400;
 
 // `trouble: .[].errorCount: 12 of 28 over 0; .items[].severity: 3 CRITICAL, 12 HIGH`
 fn trouble_line(subject: &Subject<'_>) -> Option<String> {
@@ -315,10 +316,7 @@ fn quantified(word: &str) -> String {
     format!("{}{word}", if is_number { "with " } else { "" })
 }
 
-// Previews and colour profiles may come before the dimensions.
-const HEAD_BYTES: usize = 256 << 10;
-
-// Returns `800 x 600`, in pixels, or `None` if the artifact is not an image or does not tell.
+// `800 x 600`, in pixels, or `None` if the artifact is not an image or does not tell.
 fn dimensions(subject: &Subject<'_>) -> io::Result<Option<String>> {
     if !subject.analysis.mime.starts_with("image/") {
         return Ok(None);

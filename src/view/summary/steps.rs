@@ -1,3 +1,8 @@
+//! The ways to read on that a summary names. Where one leads to an error, it was tried: it shows
+//! the error in few bytes, or it is not named.
+//!
+//! A name ends at four spaces: searches and filters have single ones.
+
 use std::cell::RefCell;
 use std::io;
 use std::sync::LazyLock;
@@ -16,8 +21,24 @@ const PART_LINES: u64 = 10;
 // The fewest letters of a word to look for, and the most words.
 const MIN_WORD_LETTERS: usize = 4;
 const MAX_WORDS: usize = 3;
+// The step if the summary knows no words of the output to look for.
+const ANY_WORDS: &str = "find:   .find/WORDS    (the passages that fit some words best)";
+// The most lines that a search shows, and those up to which it also shows lines around each.
+const MAX_LINES: u64 = 40;
+const FEW_LINES: u64 = 10;
+// Lines shown around each of a few.
+const CONTEXT_LINES: u64 = 3;
+// Errors whose names a search has.
+const MAX_NAMES: usize = 3;
+// Bytes of a phrase.
+const PHRASE_BYTES: std::ops::RangeInclusive<usize> = 8..=40;
+// The most bytes that a step shows.
+const STEP_BYTES: usize = 8 << 10;
+// The longest outputs in which searches, and words, are tried: some 20 milliseconds of work each.
+const MAX_SEARCHED_BYTES: u64 = 16 << 20;
+const MAX_FOUND_BYTES: u64 = 512 << 10;
 
-// Returns the line that names the artifact itself. The names in other lines are added to it.
+// The line that names the artifact itself. The names in other lines are added to it.
 pub(super) fn file(subject: &Subject<'_>) -> String {
     format!(
         "file:   {}    (names below that begin with a dot are added to it)",
@@ -51,7 +72,7 @@ pub(super) fn tried(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<T
     Ok(trials.made.into_inner())
 }
 
-// Returns true for one JSON value: a filter tells more about its errors than lines do.
+// True for one JSON value: a filter tells more about its errors than lines do.
 pub(super) fn is_document(subject: &Subject<'_>) -> bool {
     matches!(subject.analysis.json, Json::Document { .. })
 }
@@ -65,9 +86,6 @@ pub(super) fn to_the_rest(subject: &Subject<'_>) -> Vec<String> {
         .then(|| format!("pages:  .pages/{first} to .pages/{last}    (all of it, 6 KB each)"));
     end.into_iter().chain(pages).collect()
 }
-
-// Stands where the summary knows no words of the output to look for.
-const ANY_WORDS: &str = "find:   .find/WORDS    (the passages that fit some words best)";
 
 // The view that finds an error by its name and the names of other errors, or by some of its words.
 fn find_step(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>> {
@@ -147,16 +165,6 @@ fn last_consequence(found: &Findings, end: u64) -> Option<ErrorLine> {
         .filter(|_| is_cause)
 }
 
-// The most lines that a search shows, and those up to which it also shows lines around each.
-const MAX_LINES: u64 = 40;
-const FEW_LINES: u64 = 10;
-// Lines shown around each of a few.
-const CONTEXT_LINES: u64 = 3;
-// Errors whose names a search has.
-const MAX_NAMES: usize = 3;
-// Bytes of a phrase.
-const PHRASE_BYTES: std::ops::RangeInclusive<usize> = 8..=40;
-
 /// Returns `search: .grep/JSONDecodeError|SyncError    (12 lines)`: the first of some searches that
 /// shows the most informative error and little else. Returns `None` if there is no such search, or
 /// if the output is too long to try.
@@ -233,12 +241,6 @@ static NAME: LazyLock<Regex> = LazyLock::new(|| {
     )
     .expect("a pattern of this file")
 });
-
-// The most bytes that a step shows.
-const STEP_BYTES: usize = 8 << 10;
-// The longest outputs in which searches, and words, are tried: some 20 milliseconds of work each.
-const MAX_SEARCHED_BYTES: u64 = 16 << 20;
-const MAX_FOUND_BYTES: u64 = 512 << 10;
 
 fn can_be_searched(subject: &Subject<'_>) -> bool {
     subject.content.len() <= MAX_SEARCHED_BYTES

@@ -6,7 +6,7 @@ use regex::bytes::Regex;
 
 // A longer word is data.
 const WORD_BYTES: usize = 64;
-// For a name of several words.
+// The most bytes of a name of several words.
 const NAME_BYTES: usize = 100;
 // The fewest characters of a word.
 const MIN_WORD_CHARS: usize = 3;
@@ -65,7 +65,7 @@ pub(super) fn of_name(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     name.split(|byte| JOINTS.contains(byte)).filter(|word| is_informative(word))
 }
 
-// Returns true if a byte is not part of a word, a name or an escape.
+// True if a byte is not part of a word, a name or an escape.
 pub(super) fn is_gap(byte: u8) -> bool {
     let of_word = byte.is_ascii_alphanumeric() || !byte.is_ascii();
     !of_word && byte != b'_' && byte != b'\\' && !JOINTS.contains(&byte)

@@ -18,7 +18,7 @@ const LINE_MARGIN: u64 = 256;
 // A value up to this length is shown whole.
 const SMALL_VALUE: usize = 700;
 const MAX_MEMBERS: usize = 8;
-// For all neighbours that are shown, and for one.
+// The most bytes of all neighbours that are shown, and of one.
 const NEIGHBOURS_BYTES: usize = 450;
 const NEIGHBOUR_BYTES: usize = 160;
 // A member up to this length is shown whole; of a longer one, parts around the words.
@@ -28,6 +28,8 @@ const AFTER_WORD: usize = 240;
 // Parts of a line are joined up to this length, across at most this many bytes.
 const JOINED_BYTES: usize = 480;
 const MAX_GAP: usize = 24;
+// Members after these are not told apart.
+const MAX_LEAVES: usize = 4096;
 
 // A value as it was read: `range` is its place in `bytes`, which have a margin around it.
 struct ReadValue<'t> {
@@ -183,7 +185,7 @@ fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &ChosenTerms
     shown
 }
 
-// Returns members with words. Each next one adds most to the words of those before it.
+// Members with words. Each next one adds most to the words of those before it.
 fn with_words(hits: &[Vec<Hit>], chosen: &ChosenTerms) -> Vec<usize> {
     let mut left: Vec<usize> = (0..hits.len()).filter(|at| !hits[*at].is_empty()).collect();
     let mut chosen_members = Vec::new();
@@ -247,9 +249,6 @@ fn may_join(text: &[u8], one: &MemberPart, other: &MemberPart) -> bool {
         && other.range.end - one.range.start <= JOINED_BYTES
         && between.iter().all(|byte| b"{}[],: ".contains(byte))
 }
-
-// Members after these are not told apart.
-const MAX_LEAVES: usize = 4096;
 
 /// A member without members of its own, or the start of one with members (`opens`). The range
 /// includes the key; `container` is the number of the object or array around it.

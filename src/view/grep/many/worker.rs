@@ -30,6 +30,8 @@ pub(super) const START: TextPosition = TextPosition { line: 1, column: 1 };
 const WHOLE_BYTES: usize = fold::PIECE;
 // The most bytes of matches in one artifact that wait for their turn, if the result has no limit.
 const MAX_BUFFERED: usize = 1 << 20;
+// The weight of an open file, in bytes of waiting text: high, so that few files are open.
+const OPEN_WEIGHT: usize = 1 << 20;
 
 pub(super) struct CorpusSearch<'a> {
     pub(super) query: &'a Query,
@@ -73,7 +75,7 @@ impl SearchFrom {
 }
 
 impl CorpusSearch<'_> {
-    // Returns the most bytes of the result and its notices, without the notice on redaction.
+    // The most bytes of the result and its notices, without the notice on redaction.
     pub(super) fn view_bytes(&self) -> usize {
         view_bytes(self.directory.redacts.is_some())
     }
@@ -82,17 +84,17 @@ impl CorpusSearch<'_> {
         self.query.options().max == Some(0)
     }
 
-    // Returns true if matches in a large artifact are written as they are found.
+    // True if matches in a large artifact are written as they are found.
     fn streams(&self) -> bool {
         self.is_endless() && !self.lists_artifacts()
     }
 
-    // Returns true if the result has one line for each artifact instead of one for each match.
+    // True if the result has one line for each artifact instead of one for each match.
     pub(super) fn lists_artifacts(&self) -> bool {
         self.query.options().count || self.query.options().names
     }
 
-    // Returns true if `--` separates the matches in two artifacts.
+    // True if `--` separates the matches in two artifacts.
     pub(super) fn has_context(&self) -> bool {
         !self.lists_artifacts() && self.query.options().before + self.query.options().after > 0
     }
@@ -293,9 +295,6 @@ impl Write for BoundedBuffer {
         Ok(())
     }
 }
-
-// In bytes of waiting text. An open file weighs much, so that few files are open.
-const OPEN_WEIGHT: usize = 1 << 20;
 
 pub(super) enum ArtifactOutcome {
     Searched(ArtifactMatches),
