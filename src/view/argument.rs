@@ -1,20 +1,18 @@
-//! The arguments in names of views, as `<query>` in `X.grep/<query>`, and how a name spells them.
-//!
-//! In a name, `%2F` is `/`, `%25` is `%` and `%2E` is `.`; every other byte stands for itself.
+//! The argument that a name spells, such as `<query>` in `X.grep/<query>`. A name spells `/` as
+//! `%2F`, `%` as `%25` and a dot that would change its meaning as `%2E`; every other byte stands
+//! for itself.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::probe;
+// A path of Linux has at most 4,095 bytes and a NUL.
+const MAX_NAME_BYTES: usize = 4095;
 
-/// Most bytes of a name: as many as fit into a path.
-const LONGEST: usize = 4095;
-
-/// Returns the argument that a name spells. Returns none if programs look up the name by
-/// themselves, or if no path has room for it.
+/// Returns the argument that a name spells. Returns `None` for names that programs probe on their
+/// own, and for names that do not fit into a path.
 pub(super) fn decoded(name: &OsStr) -> Option<Vec<u8>> {
     let name = name.as_bytes();
-    if name.is_empty() || name.len() > LONGEST || probe::is_probe(name) {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || is_probe(name) {
         return None;
     }
     let mut text = Vec::with_capacity(name.len());
@@ -32,7 +30,6 @@ pub(super) fn decoded(name: &OsStr) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// Spells `text` with the bytes `which` escaped.
 pub(super) fn encoded(text: &[u8], which: &[u8]) -> Vec<u8> {
     let mut name = Vec::with_capacity(text.len());
     for byte in text {
@@ -45,7 +42,90 @@ pub(super) fn encoded(text: &[u8], which: &[u8]) -> Vec<u8> {
     name
 }
 
-/// Returns true if a name is not read as an argument, so that its dots have to be escaped.
+// True if a name is never read as an argument, so that its dots have to be escaped.
 pub(super) fn is_taken(name: &[u8]) -> bool {
-    matches!(name, b"." | b"..") || probe::is_probe(name)
+    matches!(name, b"." | b"..") || is_probe(name)
+}
+
+// ripgrep, fd, git, npm, cargo, rustup, pyenv, editors and file managers look these up.
+const PROBED_NAMES: &[&[u8]] = &[
+    b".git",
+    b".gitignore",
+    b".ignore",
+    b".rgignore",
+    b".fdignore",
+    b".gitattributes",
+    b".gitmodules",
+    b"HEAD",
+    b".npmrc",
+    b"package.json",
+    b".python-version",
+    b"rust-toolchain",
+    b"rust-toolchain.toml",
+    b"Cargo.toml",
+    b".editorconfig",
+    b".DS_Store",
+    b"4913",
+];
+
+/// Returns true for a name that programs look up on their own in any directory. Directories of
+/// queries do not have such a name: an empty result under it would be taken for a configuration
+/// file.
+fn is_probe(name: &[u8]) -> bool {
+    PROBED_NAMES.contains(&name)
+        || is_swap(name)
+        || [&b".#"[..], b".nfs", b".fuse_hidden"].iter().any(|start| name.starts_with(start))
+        || (name.len() > 1 && name.ends_with(b"~"))
+        || is_temporary(name)
+}
+
+// `.x.swp` and the like: the swap files of vim and nano.
+fn is_swap(name: &[u8]) -> bool {
+    name.first() == Some(&b'.')
+        && name.len() > 5
+        && name[..name.len() - 1].ends_with(b".sw")
+        && name[name.len() - 1].is_ascii_lowercase()
+}
+
+// `x.<32 hexadecimal digits>.tmp`: a file that a file server writes before it renames it.
+fn is_temporary(name: &[u8]) -> bool {
+    let stem = name.strip_suffix(b".tmp").unwrap_or_default();
+    stem.len() > 33 && {
+        let (rest, digits) = stem.split_at(stem.len() - 32);
+        rest.ends_with(b".") && digits.iter().all(u8::is_ascii_hexdigit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes() {
+        let names = [
+            ".git",
+            "HEAD",
+            "4913",
+            "Cargo.toml",
+            ".timeout.swp",
+            ".x.swo",
+            ".#x",
+            "x~",
+            ".nfs0001",
+            ".fuse_hidden0001",
+            "x.0123456789abcdef0123456789abcdef.tmp",
+        ];
+        for name in names {
+            assert!(is_probe(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn queries() {
+        let names =
+            ["[H]EAD", "HEAD ", "git", "~", "x.tmp", ".", ".swp", "a.swp", "0123.tmp", ".x"];
+        for name in names {
+            assert!(!is_probe(name.as_bytes()), "{name}");
+        }
+    }
 }

@@ -1,19 +1,24 @@
-//! The catalog of views: one row for each.
+//! The catalog of views, with one row for each.
 //!
-//! A row holds all that the program knows about a view besides its text. `View` and `ViewDir`
-//! themselves, names and their parsing, listings, `.ignore`, the table of `README.md` and
-//! [`render`](super::render) are made from it.
+//! A row holds all that the program knows about a view besides its text. `View`, `ViewDir`, names
+//! and their parsing, listings, `.ignore`, the table of `README.md` and [`render`]
+//! are made from it.
 
+use std::ffi::OsStr;
+use std::io::Write;
 use std::sync::{Arc, LazyLock};
 
-use crate::view_type::{RenderCost, Shows, ViewType, views};
+use crate::number::counted;
 use crate::{
-    Filter, LineRange, PageNumber, Query, RenderError, Rendered, Words, envelope, errors, find,
-    grep, handle, jq, lines, meta, pages, pretty, preview, reference, shape, summary, terms, wrap,
+    Directory, Filter, LineRange, PageNumber, Query, RenderError, Rendered, Words, envelope,
+    errors, find, grep, jq, lines, meta, pages, pretty, reference, shape, short_stand_ins, summary,
+    terms, wrap,
 };
-use ctxfs_core::model::{Limits, Subject};
+use ctxfs_core::model::{Limits, Root, Subject};
+use ctxfs_core::redact::MaskCounter;
 
-/// A thing that is derived from an artifact and named after it.
+/// A view of an artifact, or a directory of views of it. Both are named after the artifact:
+/// `X.tail`, `X.grep`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Derived {
     /// A view.
@@ -22,8 +27,95 @@ pub enum Derived {
     Dir(ViewDir),
 }
 
+/// Makes [`View`] and [`ViewDir`] from a table of views.
+///
+/// A row is `Variant = facts, render;` for a view that is a file, or `Variant(argument: Type) in
+/// Directory = facts, render;` for the files of a directory. Their names are parsed by
+/// `Type::parse` and printed by its `Display`. `facts` is a [`ViewType`]. `render` is a function of
+/// the argument, if there is one, the subject, `expired` and the writer.
+macro_rules! views {
+    ($(
+        $variant:ident $(($argument:ident: $type:ty) in $dir:ident)? =
+            $facts:expr, $render:expr;
+    )*) => {
+        /// A computed file. Printed as the end of its path: `.summary`, `.grep/-i timeout`.
+        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+        #[expect(missing_docs, reason = "the row of a view tells its suffix and what it shows")]
+        pub enum View {
+            $($variant $(($type))?,)*
+        }
+
+        /// A directory of views that are named by their arguments.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[expect(missing_docs, reason = "the row of a view tells its suffix and what it shows")]
+        pub enum ViewDir {
+            $($($dir,)?)*
+        }
+
+        pub(super) const CATALOG: &[Derived] =
+            &[$(views!(@derived $variant $($dir)?),)*];
+
+        impl View {
+            pub(super) fn view_type(&self) -> &'static ViewType {
+                match self {
+                    $(Self::$variant { .. } => { const { &$facts } })*
+                }
+            }
+
+            pub(super) fn write(
+                &self,
+                subject: &Subject<'_>,
+                expired: &dyn Fn() -> bool,
+                out: &mut dyn std::io::Write,
+            ) -> Result<Rendered, RenderError> {
+                match self {
+                    $(Self::$variant $(($argument))? => {
+                        let render: fn(
+                            $(&$type,)?
+                            &Subject<'_>,
+                            &dyn Fn() -> bool,
+                            &mut dyn std::io::Write,
+                        ) -> Result<Rendered, RenderError> = $render;
+                        render($($argument,)? subject, expired, out)
+                    })*
+                }
+            }
+        }
+
+        impl ViewDir {
+            /// All directories, in the order of the catalog.
+            pub const ALL: &[Self] = &[$($(Self::$dir,)?)*];
+
+            pub(super) fn view_type(self) -> &'static ViewType {
+                match self {
+                    $($(Self::$dir => { const { &$facts } })?)*
+                }
+            }
+
+            /// Returns the view of this name in the directory, or `None` if the name does not
+            /// parse.
+            pub fn view(self, name: &std::ffi::OsStr) -> Option<View> {
+                match self {
+                    $($(Self::$dir => <$type>::parse(name).map(View::$variant),)?)*
+                }
+            }
+        }
+
+        impl std::fmt::Display for View {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.view_type().suffix)?;
+                match self {
+                    $(Self::$variant $(($argument))? => { $(write!(f, "/{}", $argument)?;)? })*
+                }
+                Ok(())
+            }
+        }
+    };
+    (@derived $variant:ident) => { Derived::File(View::$variant) };
+    (@derived $variant:ident $dir:ident) => { Derived::Dir(ViewDir::$dir) };
+}
+
 views! {
-    /// `.summary`: the text to hand the model in place of the artifact.
     Summary = ViewType {
         suffix: ".summary",
         is_listed: true,
@@ -32,7 +124,6 @@ views! {
         ..ViewType::FACTS
     }, |subject, _, out| summary::render(subject, out);
 
-    /// `.tail`: the last lines.
     Tail = ViewType {
         suffix: ".tail",
         is_listed: true,
@@ -40,16 +131,13 @@ views! {
         ..ViewType::LINES
     }, |subject, _, out| lines::last(subject, Limits::TAIL_LINES, out);
 
-    /// `.head`: the first lines.
     Head = ViewType {
         suffix: ".head",
         readme: "| `X.head` | the first 200 lines |",
         ..ViewType::LINES
     }, |subject, _, out| lines::first(subject, Limits::TAIL_LINES, out);
 
-    /// `.grep/<query>`: the output of ripgrep.
     Grep(query: Query) in
-    /// `.grep/`: its names are searches.
     Grep = ViewType {
         suffix: ".grep",
         is_listed: true,
@@ -61,25 +149,20 @@ views! {
         ..ViewType::TEXT
     }, grep::render;
 
-    /// `.find/<words>`: the passages that fit some words best.
     Find(words: Words) in
-    /// `.find/`: its names are words.
     Find = ViewType {
         suffix: ".find",
         readme: "| `X.find/WORDS`, `{prefix}/<conversation>/.find/WORDS` | the passages that fit some words best, if you do not know how it is spelt |",
         ..ViewType::LINES
     }, find::render;
 
-    /// `.lines/<range>`: some lines.
     Lines(range: LineRange) in
-    /// `.lines/`: its names are ranges of lines.
     Lines = ViewType {
         suffix: ".lines",
         readme: "| `X.lines/400-450`, `X.lines/400+50`, `X.lines/-50` | lines 400 to 450; 50 lines from 400 on; the last 50 |",
         ..ViewType::LINES
     }, |range, subject, expired, out| lines::range(subject, *range, expired, out);
 
-    /// `.errors`: the lines that look like errors, with the lines around them.
     Errors = ViewType {
         suffix: ".errors",
         needs_analysis: true,
@@ -88,14 +171,12 @@ views! {
         ..ViewType::TEXT
     }, |subject, _, out| errors::render(subject, out);
 
-    /// `.terms`: the most telling words, with their counts.
     Terms = ViewType {
         suffix: ".terms",
         readme: "| `X.terms` | the most telling words, with counts, if you do not know what to search for |",
         ..ViewType::TEXT
     }, terms::render;
 
-    /// `.wrap`: the whole, with long lines folded.
     Wrap = ViewType {
         suffix: ".wrap",
         has_views: true,
@@ -105,17 +186,14 @@ views! {
         ..ViewType::TEXT
     }, wrap::render;
 
-    /// `.shape`: the structure of JSON.
     Shape = ViewType {
         suffix: ".shape",
         readme: "| `X.shape` | of JSON: paths, types, counts, samples |",
         ..ViewType::TEXT
     }, shape::render;
 
-    /// `.jq/<filter>`: the output of jq.
-    // Its beginning is never shown early: a filter may never end.
+    // The beginning is never shown early: a filter may never end.
     Jq(filter: Filter) in
-    /// `.jq/`: its names are filters.
     Jq = ViewType {
         suffix: ".jq",
         cost: RenderCost::Program,
@@ -124,19 +202,16 @@ views! {
         ..ViewType::TEXT
     }, jq::render;
 
-    /// `.extract/<question>`: the answer of a language model.
-    // No row in the root's `README.md`: it has to be asked for by a setting.
+    // The answer of a language model. No row in the root's `README.md`: it has to be asked for by a
+    // setting.
     Extract(question: Words) in
-    /// `.extract/`: its names are questions.
     Extract = ViewType {
         suffix: ".extract",
         cost: RenderCost::Model,
         ..ViewType::TEXT
     }, |_, _, _, _| Err(RenderError::NotFound);
 
-    /// `.pages/<number>`: a part that a reader with a size gate can fetch.
     Page(page: PageNumber) in
-    /// `.pages/`: its names are the numbers of pages, and it lists them.
     Pages = ViewType {
         suffix: ".pages",
         cost: RenderCost::Constant,
@@ -144,7 +219,6 @@ views! {
         ..ViewType::LINES
     }, |page, subject, _, out| pages::render(subject, *page, out);
 
-    /// `.pretty`: JSON and JSON Lines, indented.
     Pretty = ViewType {
         suffix: ".pretty",
         counts_masks: true,
@@ -154,21 +228,18 @@ views! {
         ..ViewType::TEXT
     }, pretty::render;
 
-    /// `.meta.json`: all that is known of the artifact.
     Meta = ViewType {
         suffix: ".meta.json",
         readme: "| `X.meta.json` | all that is known: tool, arguments, exit code, type, digest |",
         ..ViewType::FACTS
     }, |subject, _, out| meta::render(subject, out);
 
-    /// `.ref.json`: its `ContextRef`.
     Ref = ViewType {
         suffix: ".ref.json",
         readme: "| `X.ref.json` | the reference to `X` that a model can keep: id, kind, size, hint |",
         ..ViewType::FACTS
     }, |subject, _, out| reference::render(subject, out);
 
-    /// `.envelope.json`: a response in the common protocol of tools.
     Envelope = ViewType {
         suffix: ".envelope.json",
         is_stand_in: true,
@@ -176,27 +247,25 @@ views! {
         ..ViewType::FACTS
     }, envelope::render;
 
-    /// `.handle`: the stand-in for a host with the `tool_output` tool.
     Handle = ViewType {
         suffix: ".handle",
         is_stand_in: true,
         readme: "| `X.handle` | for hosts with a `tool_output` tool: how to ask it about `X` |",
         ..ViewType::FACTS
-    }, |subject, _, out| handle::render(subject, out);
+    }, |subject, _, out| short_stand_ins::handle(subject, out);
 
-    /// `.preview`: the stand-in for the message log.
     Preview = ViewType {
         suffix: ".preview",
         needs_analysis: false,
         is_stand_in: true,
         readme: "| `X.preview` | for hosts: the start of `X`, and its path |",
         ..ViewType::FACTS
-    }, |subject, _, out| preview::render(subject, out);
+    }, |subject, _, out| short_stand_ins::preview(subject, out);
 }
 
 impl View {
-    /// Returns it behind a pointer: of those that stand beside every output, everybody has the same
-    /// one.
+    /// Returns the view behind a pointer. `.summary` and `.tail` stand beside every output, so each
+    /// of them has one static instance.
     pub fn shared(self) -> Arc<Self> {
         static SUMMARY: LazyLock<Arc<View>> = LazyLock::new(|| Arc::new(View::Summary));
         static TAIL: LazyLock<Arc<View>> = LazyLock::new(|| Arc::new(View::Tail));
@@ -212,45 +281,45 @@ impl View {
         self.view_type().kind()
     }
 
-    /// Returns true if it tells facts about the whole content, which has to be analysed first.
+    /// Returns true if the text tells facts about the whole content, which has to be analysed
+    /// first.
     pub fn needs_analysis(&self) -> bool {
         self.view_type().needs_analysis
     }
 
-    /// Returns true if its text depends only on the bytes, so that it may be kept on disk.
+    /// Returns true if the text depends only on the bytes, so that it may be kept on disk.
     pub fn may_be_cached(&self) -> bool {
         !self.view_type().needs_analysis
     }
 
-    /// Returns the work that rendering takes. The work of [`RenderCost::Model`] is not done by
-    /// [`super::render`], but by who has models.
+    /// Returns the kind of work that rendering takes. [`render`] does not do the
+    /// work of [`RenderCost::Model`]: the caller has to ask a model.
     pub fn cost(&self) -> RenderCost {
         self.view_type().cost
     }
 
-    /// Returns true if it is made to be given to a model in place of the artifact.
+    /// Returns true if the view is made to be given to a model in place of the artifact.
     pub fn is_stand_in(&self) -> bool {
         self.view_type().is_stand_in
     }
 
-    /// Returns true if the text that it prints has views in turn.
+    /// Returns true if the text of the view has views in turn.
     pub fn has_views(&self) -> bool {
         self.view_type().has_views
     }
 
-    /// Returns true if its beginning may be shown while the rest is being computed.
+    /// Returns true if the beginning of the text may be shown while the rest is being computed.
     pub fn shows_beginning(&self) -> bool {
         self.view_type().shows_beginning
     }
 }
 
 impl Derived {
-    /// Returns the work that a view takes, or any view of the directory.
+    /// Returns the kind of work that the view takes, or that any view of the directory takes.
     pub fn cost(&self) -> RenderCost {
         self.view_type().cost
     }
 
-    /// Returns its row of the catalog.
     pub(super) fn view_type(&self) -> &'static ViewType {
         match self {
             Self::File(view) => view.view_type(),
@@ -263,6 +332,223 @@ impl Derived {
 pub fn listed() -> impl Iterator<Item = (&'static str, &'static Derived)> {
     let rows = CATALOG.iter().map(|derived| (derived.view_type(), derived));
     rows.filter(|(row, _)| row.is_listed).map(|(row, derived)| (row.suffix, derived))
+}
+
+/// A row of the catalog: the facts about one view that hold for every artifact. A row names only
+/// the fields in which it differs from [`ViewType::TEXT`], `LINES` or `FACTS`.
+#[expect(clippy::struct_excessive_bools, reason = "each is a question that some caller asks")]
+pub(super) struct ViewType {
+    // The end of the name of its file or directory: `.summary`, `.grep`.
+    pub(super) suffix: &'static str,
+    // Directories list it beside every artifact. The others are found by name only.
+    is_listed: bool,
+    // The view tells facts about the whole content, which has to be analysed first. The analysis
+    // and the record belong to a generation, so the text is kept for that generation alone. Other
+    // views read only the bytes that they show, so their texts may be kept on disk, under a key
+    // that identifies the bytes.
+    needs_analysis: bool,
+    pub(super) shows: Shows,
+    pub(super) cost: RenderCost,
+    // The view counts masked secrets in its own form, because its first line is not free for a
+    // notice.
+    counts_masks: bool,
+    // The view is made to be given to a model in place of the artifact.
+    pub(super) is_stand_in: bool,
+    // The text that it prints has views in turn: those with `is_of_views`.
+    pub(super) has_views: bool,
+    // The view also applies to the texts that other views print.
+    pub(super) is_of_views: bool,
+    // Its beginning may be shown while the rest is being computed.
+    shows_beginning: bool,
+    // The rows in the table of the root's `README.md`. `{prefix}` is the root of the tree.
+    pub(super) readme: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shows {
+    // None as they are: it describes them, in text that is valid for any content.
+    Facts,
+    // A few lines, held back until they are known to have no NUL byte: the analysis may have seen
+    // less than these lines.
+    Lines,
+    // Text of any length, which the view itself keeps free of NUL bytes.
+    Text,
+}
+
+/// The kind of work that rendering a view takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RenderCost {
+    /// A few small reads, however long the content is.
+    Constant,
+    /// A pass over the content, or over a part of it.
+    Content,
+    /// A run of a program that the reader wrote. It may take long even if the content is short.
+    Program,
+    /// The answer of a language model, which takes minutes and costs money.
+    Model,
+}
+
+impl ViewType {
+    // A view that shows text of the artifact, and is not a view of views.
+    const TEXT: Self = Self {
+        suffix: "",
+        is_listed: false,
+        needs_analysis: false,
+        shows: Shows::Text,
+        cost: RenderCost::Content,
+        counts_masks: false,
+        is_stand_in: false,
+        has_views: false,
+        is_of_views: false,
+        shows_beginning: false,
+        readme: "",
+    };
+    // A view of some lines of the artifact, or of the text that another view prints.
+    pub(super) const LINES: Self = Self { shows: Shows::Lines, is_of_views: true, ..Self::TEXT };
+    // A view that tells facts about the artifact.
+    pub(super) const FACTS: Self =
+        Self { needs_analysis: true, shows: Shows::Facts, counts_masks: true, ..Self::TEXT };
+
+    // The suffix without its dot and without `.json`: `summary`, `meta`.
+    pub(super) fn kind(&self) -> &'static str {
+        let name = self.suffix.trim_start_matches('.');
+        name.strip_suffix(".json").unwrap_or(name)
+    }
+}
+
+/// Writes the text of `view` to `out`. Returns its notice, which may be known only at the end.
+///
+/// Calls `expired` from time to time; once it returns true, the text so far is the result. Memory
+/// is bounded for any artifact. The length of the text is bounded, except for `.pretty`, `.wrap`, a
+/// search or filter with `-m0`, and an envelope that asks to be left as it is.
+///
+/// Counts the masked secrets in the text; the first line of the notice tells the numbers.
+pub fn render(
+    view: &View,
+    subject: &Subject<'_>,
+    expired: &dyn Fn() -> bool,
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
+    if subject.redacts.is_none() || view.view_type().counts_masks {
+        return render_unmarked(view, subject, expired, out);
+    }
+    let mut shown = MaskCounter::new(out, subject.mask_names());
+    let rendered = render_unmarked(view, subject, expired, &mut shown)?;
+    Ok(rendered.redacted(&shown.counts()))
+}
+
+fn render_unmarked(
+    view: &View,
+    subject: &Subject<'_>,
+    expired: &dyn Fn() -> bool,
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
+    match view.view_type().shows {
+        Shows::Lines | Shows::Text if subject.analysis.is_binary() => {
+            Ok(Rendered::noted(binary_notice(subject)))
+        }
+        Shows::Lines => text_only(subject, out, |out| view.write(subject, expired, out)),
+        Shows::Facts | Shows::Text => view.write(subject, expired, out),
+    }
+}
+
+/// Writes lines unless they have a NUL byte, which text does not. The analysis may have seen less
+/// than these lines, so they are searched again.
+fn text_only(
+    subject: &Subject<'_>,
+    out: &mut dyn Write,
+    lines: impl FnOnce(&mut dyn Write) -> Result<Rendered, RenderError>,
+) -> Result<Rendered, RenderError> {
+    let mut text = Vec::new();
+    let rendered = lines(&mut text)?;
+    if memchr::memchr(0, &text).is_some() {
+        return Ok(Rendered::noted(binary_notice(subject)));
+    }
+    out.write_all(&text)?;
+    Ok(rendered)
+}
+
+fn binary_notice(subject: &Subject<'_>) -> String {
+    format!(
+        "# not text ({}, {}), so nothing follows. The bytes: {}\n",
+        subject.analysis.mime,
+        counted(subject.size(), "byte"),
+        subject.place.file(),
+    )
+}
+
+/// A search of all artifacts below a directory, as `<conversation>/.grep/<query>` and
+/// `<conversation>/.find/<words>` name it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum CorpusQuery {
+    /// `.grep/<query>`: the lines that match.
+    Grep(Query),
+    /// `.find/<words>`: the passages that match some words best.
+    Find(Words),
+}
+
+impl CorpusQuery {
+    /// Reads a name in the directory `dir` of searches. Returns `None` if the name is not a search.
+    pub fn named(dir: ViewDir, name: &OsStr) -> Option<Self> {
+        match dir {
+            ViewDir::Grep => Query::of_many(name).map(Self::Grep),
+            ViewDir::Find => Words::parse(name).map(Self::Find),
+            ViewDir::Lines | ViewDir::Jq | ViewDir::Pages | ViewDir::Extract => None,
+        }
+    }
+
+    /// Searches all artifacts in `directory` and writes the result to `out`, without the notice.
+    ///
+    /// Calls `expired` from time to time; once it returns true, the text so far is the result.
+    /// Memory is bounded for any artifacts. The length of the output is bounded, except for a
+    /// `Grep` with `-m0`.
+    ///
+    /// Counts the masked secrets in the output; the first line of the notice tells the numbers.
+    pub fn render(
+        &self,
+        directory: &Directory<'_>,
+        expired: &(dyn Fn() -> bool + Sync),
+        out: &mut (dyn Write + Send),
+    ) -> Result<Rendered, RenderError> {
+        let Some(rules) = directory.redacts else {
+            return self.render_unmarked(directory, expired, out);
+        };
+        let mut shown = MaskCounter::new(out, rules.names());
+        let rendered = self.render_unmarked(directory, expired, &mut shown)?;
+        Ok(rendered.redacted(&shown.counts()))
+    }
+
+    fn render_unmarked(
+        &self,
+        directory: &Directory<'_>,
+        expired: &(dyn Fn() -> bool + Sync),
+        out: &mut (dyn Write + Send),
+    ) -> Result<Rendered, RenderError> {
+        match self {
+            Self::Grep(query) => grep::many::render(query, directory, expired, out),
+            Self::Find(words) => find::many::render(words, directory, expired, out),
+        }
+    }
+}
+
+/// Returns the root's `README.md`, for an agent that knows nothing of the tree yet.
+pub fn readme(root: &Root) -> String {
+    let rows = CATALOG.iter().map(|derived| derived.view_type().readme);
+    let views: Vec<&str> = rows.filter(|row| !row.is_empty()).collect();
+    let text = include_str!("readme.md").replace("{views}", &views.join("\n"));
+    let text = text.replace("{prefix}/<conversation>", &root.of("<conversation>"));
+    text.replace("{prefix}/c7", &root.of("c7"))
+}
+
+/// Returns the `.ignore` of the root and of every artifact directory. It keeps views out of
+/// recursive searches by ripgrep, fd and ag, which would find everything several times.
+pub fn ignore() -> String {
+    let mut text = "# Computed views. They repeat what stands beside them.\n".to_owned();
+    for derived in CATALOG {
+        let end = if matches!(derived, Derived::Dir(_)) { "/\n" } else { "\n" };
+        text.extend(["*", derived.view_type().suffix, end]);
+    }
+    text + "**/history/messages.json\n"
 }
 
 #[cfg(test)]

@@ -1,20 +1,25 @@
-//! Text of a program, made safe to show: no control characters, no endless lines.
+//! Text of a program, made safe to show: without control characters, terminal escapes and endless
+//! lines.
 
 use bstr::ByteSlice as _;
 
+use crate::number::grouped;
 use ctxfs_core::materialize::escape_length;
+use ctxfs_core::model::Limits;
 
-/// A line, or as much of it as fits.
+const CUT_MARK_CHARS: usize = 48;
+
+/// A cleaned line, or as much of it as fits. `used` is the number of bytes of the original that
+/// `text` shows.
 pub(super) struct Cleaned {
     pub(super) text: String,
-    /// Bytes of the original that `text` shows.
     pub(super) used: usize,
 }
 
 /// Cleans `raw` until `chars` characters or `bytes` bytes are reached.
 ///
-/// Terminal escapes are left out. Other control characters are shown as their symbols (U+2400 and
-/// following), bytes that are not UTF-8 as U+FFFD. Tabs stay.
+/// Leaves out terminal escapes. Shows other control characters as their symbols (U+2400 and
+/// following), and bytes that are not UTF-8 as U+FFFD. Keeps tabs.
 pub(super) fn clean(raw: &[u8], chars: usize, bytes: usize) -> Cleaned {
     let mut text = String::new();
     let mut used = 0;
@@ -37,10 +42,26 @@ pub(super) fn clean(raw: &[u8], chars: usize, bytes: usize) -> Cleaned {
     Cleaned { text, used }
 }
 
-/// Returns `raw` in one line that is safe to show: without terminal escapes, with control
-/// characters as their symbols, and at most `chars` characters of that.
-pub fn line(raw: &str, chars: usize) -> String {
+/// Returns at most `chars` characters of `raw` in one line that is safe to show: without terminal
+/// escapes, and with control characters as their symbols.
+pub fn cleaned(raw: &str, chars: usize) -> String {
     clean(raw.as_bytes(), chars, usize::MAX).text
+}
+
+// A line of facts, cut if a name in it is endless.
+pub(super) fn capped(line: &str) -> String {
+    clean(line.as_bytes(), Limits::LINE_CHARS, 2 * Limits::LINE_CHARS).text
+}
+
+// `raw` in one line of at most `chars` characters, with a mark if it is cut.
+pub(super) fn shortened(raw: &[u8], chars: usize) -> String {
+    const CUT: &str = "...";
+    let whole = clean(raw, chars, usize::MAX);
+    if whole.used == raw.len() {
+        whole.text
+    } else {
+        clean(raw, chars - CUT.len(), usize::MAX).text + CUT
+    }
 }
 
 fn symbol(c: char) -> char {
@@ -51,6 +72,17 @@ fn symbol(c: char) -> char {
         _ if c.is_control() => char::REPLACEMENT_CHARACTER,
         _ => c,
     }
+}
+
+/// Returns `cut_line`, cut if it is longer than [`Limits::LINE_CHARS`]. The mark of a cut names its
+/// byte column.
+pub(super) fn cut_line(line: &str) -> String {
+    let whole = clean(line.as_bytes(), Limits::LINE_CHARS, usize::MAX);
+    if whole.used == line.len() {
+        return whole.text;
+    }
+    let kept = clean(line.as_bytes(), Limits::LINE_CHARS - CUT_MARK_CHARS, usize::MAX);
+    format!("{} [cut at byte column {}]", kept.text, grouped(kept.used as u64 + 1))
 }
 
 #[cfg(test)]

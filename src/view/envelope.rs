@@ -1,12 +1,11 @@
 //! `.envelope.json`: an output in the common protocol of tool responses.
 //!
 //! `status`, `data`, `text`, `stats`, `context` and `error` are at the top level (`formats.md`,
-//! section 2). An output that does not fit is shown in part ([`mod@preview`]), a response of the
-//! protocol keeps its own members ([`response`]), and `text` tells how to go on ([`words`]).
+//! section 2). An output that does not fit is shown in part ([`preview`]), a response of the
+//! protocol keeps its own members ([`response`]), and `text` tells how to go on.
 
 mod preview;
 mod response;
-mod words;
 
 use std::io;
 use std::io::Write;
@@ -14,32 +13,27 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::number::counted;
+use crate::envelope::preview::EnvelopePreview;
+use crate::envelope::response::{Recognized, Response, ResponseStatus};
+use crate::number::{counted, portion};
+use crate::summary::ended;
 use crate::{RenderError, Rendered, kind};
 use ctxfs_core::model::{Direction, Subject};
 use ctxfs_core::redact::MaskCounts;
-use preview::EnvelopePreview;
-use response::{Recognized, Response, ResponseStatus};
 
-/// Bytes copied at once.
-const BLOCK: usize = 256 << 10;
-/// Most bytes of a preview, whatever the limits are.
-pub(super) const PREVIEW_BYTES: u64 = EnvelopePreview::MOST_BYTES;
+const COPY_BYTES: usize = 256 << 10;
+pub(super) const PREVIEW_BYTES: u64 = EnvelopePreview::MAX_BYTES;
+const SUBAGENT: &str = "Task";
 
-/// The stand-in for an output.
+/// The stand-in for an output: the output itself, if it is a response that fits or that asks to be
+/// left as it is, or a new response around a part of it.
+///
+/// `text` is valid JSON and a newline. `whole` is true if more time would not change it.
 pub(super) enum Envelope {
-    /// The output itself: a response that fits, or one that asks to be left as it is.
     Untouched,
-    /// Another response.
-    Wrapped {
-        /// Valid JSON, and a newline.
-        text: String,
-        /// True if more time would not change it.
-        whole: bool,
-    },
+    Wrapped { text: String, whole: bool },
 }
 
-/// The members of an envelope, in the order in which they are written.
 #[derive(Serialize)]
 struct EnvelopeJson<'a> {
     status: ResponseStatus,
@@ -58,7 +52,6 @@ struct EnvelopeData<'a> {
     truncated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     truncation: Option<Truncation<'a>>,
-    /// The number of masked secrets in the envelope, by name.
     #[serde(skip_serializing_if = "MaskCounts::is_empty")]
     redacted: MaskCounts,
     preview: String,
@@ -69,7 +62,7 @@ struct Truncation<'a> {
     direction: Direction,
     max_lines: u64,
     max_bytes: u64,
-    /// `null` if there was no time to count them.
+    // `null` if there was no time to count the lines.
     original_lines: Option<u64>,
     original_bytes: u64,
     kept_lines: u64,
@@ -77,18 +70,15 @@ struct Truncation<'a> {
     full_output_path: &'a str,
 }
 
-/// Returns true if an output passes the limits of the protocol.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     is_more(subject, subject.size())
 }
 
-/// Returns true if the lines of an output, or `bytes`, are more than the protocol allows.
 fn is_more(subject: &Subject<'_>, bytes: u64) -> bool {
     let limits = subject.limits;
     subject.analysis.lines > limits.max_lines || bytes > limits.max_bytes
 }
 
-/// Writes the envelope, for a reader whose tools are unknown.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -103,7 +93,7 @@ pub(super) fn render(
     }
 }
 
-/// Returns the envelope for a reader who has `tools`. If none are declared, they are unknown.
+/// Returns the envelope for a reader who has `tools`. If the list is empty, the tools are unknown.
 pub(super) fn of(
     subject: &Subject<'_>,
     tools: &[String],
@@ -111,7 +101,7 @@ pub(super) fn of(
 ) -> io::Result<Envelope> {
     let counted = subject.analysis.bytes == subject.content.len();
     let length = subject.content.len();
-    let over = is_more(subject, length) || !counted || length > EnvelopePreview::MOST_BYTES;
+    let over = is_more(subject, length) || !counted || length > EnvelopePreview::MAX_BYTES;
     let (response, whole) = match response::read(subject, expired)? {
         Recognized::Response(response) if response.skip || !over => return Ok(Envelope::Untouched),
         Recognized::Response(response) => (Some(response), true),
@@ -148,7 +138,7 @@ fn written(
     let redacted = MaskCounts::default();
     let mut written = EnvelopeJson {
         status: status(response, over),
-        text: words::text(subject, response, &kept, tools, over),
+        text: text(subject, response, &kept, tools, over),
         data: EnvelopeData {
             truncated: over,
             truncation,
@@ -175,7 +165,6 @@ fn status(response: Option<&Response>, over: bool) -> ResponseStatus {
     }
 }
 
-/// Returns the text to show, or the type and size of an output that is not text.
 fn preview(subject: &Subject<'_>, kept: EnvelopePreview) -> String {
     if !subject.analysis.is_binary() {
         return kept.text();
@@ -184,7 +173,8 @@ fn preview(subject: &Subject<'_>, kept: EnvelopePreview) -> String {
     format!("[not text: {}, {bytes}]", kind::brief(subject.analysis))
 }
 
-/// Copies an output as it is. Half of one would not be JSON, so it fails if time runs out.
+/// Copies an output as it is. Half of it would not be JSON, so the copy fails with `TimedOut` if
+/// time runs out.
 fn copy(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -192,7 +182,7 @@ fn copy(
 ) -> Result<Rendered, RenderError> {
     let mut offset = 0;
     loop {
-        let block = subject.content.bytes(offset, BLOCK)?;
+        let block = subject.content.bytes(offset, COPY_BYTES)?;
         if block.is_empty() {
             return Ok(Rendered::plain());
         }
@@ -202,6 +192,70 @@ fn copy(
         out.write_all(&block)?;
         offset += block.len() as u64;
     }
+}
+
+fn text(
+    subject: &Subject<'_>,
+    response: Option<&Response>,
+    kept: &EnvelopePreview,
+    tools: &[String],
+    over: bool,
+) -> String {
+    let sentences = [
+        Some(ended(subject)),
+        response.and_then(reported),
+        unread(subject),
+        Some(shown(subject, kept, over)),
+        response.and_then(left_out),
+        Some(format!("All of it: `{}`.", subject.place.file())),
+        next_step(tools).filter(|_| over && !subject.analysis.is_binary()),
+    ];
+    sentences.into_iter().flatten().collect::<Vec<String>>().join(" ")
+}
+
+fn reported(response: &Response) -> Option<String> {
+    (response.status == ResponseStatus::Error).then(|| "It reports an error.".to_owned())
+}
+
+fn unread(subject: &Subject<'_>) -> Option<String> {
+    let (read, all) = (subject.analysis.bytes, subject.content.len());
+    (read != all).then(|| {
+        let portion = portion(read, all);
+        format!(
+            "There was time to read the first {portion} only: lines are not counted, and what the \
+             output says of its own status is not known."
+        )
+    })
+}
+
+fn shown(subject: &Subject<'_>, kept: &EnvelopePreview, over: bool) -> String {
+    if subject.analysis.is_binary() {
+        return "It is not text, so `preview` shows none of it.".to_owned();
+    }
+    if over {
+        return format!("`preview` has {}.", kept.description());
+    }
+    "`preview` has all of it.".to_owned()
+}
+
+fn left_out(response: &Response) -> Option<String> {
+    let named = |(name, size): &(&str, u64)| format!("`{name}` ({})", counted(*size, "byte"));
+    let names: Vec<String> = response.left_out.iter().map(named).collect();
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    (!names.is_empty()).then(|| format!("{} {verb} there only.", names.join(" and ")))
+}
+
+fn next_step(tools: &[String]) -> Option<String> {
+    let has = |tool: &str| tools.iter().any(|name| name == tool);
+    let may_have = |tool: &str| tools.is_empty() || has(tool);
+    let words = match (has(SUBAGENT), may_have("Read"), may_have("Grep")) {
+        (true, ..) => "have a subagent (Task) process that file, rather than reading it yourself",
+        (_, true, true) => "Read that file in pages (offset and limit), or Grep it",
+        (_, true, false) => "Read that file in pages (offset and limit)",
+        (_, false, true) => "Grep that file",
+        (_, false, false) => return None,
+    };
+    Some(format!("To go on: {words}."))
 }
 
 #[cfg(test)]

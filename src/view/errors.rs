@@ -1,54 +1,51 @@
 //! `.errors`: the first line of each kind of error, with the lines around it.
 //!
-//! Lines are printed as `rg -n` prints them. Above an error stands what it belongs to, and how many
-//! are like it. What does not fit has a line of its own for each kind, as in a summary.
+//! Lines are printed as `rg -n` prints them. A remark above an error names its owner and how many
+//! lines are like it. A kind that does not fit has one line, as in a summary.
 
-mod around;
+pub(super) mod context;
 mod finding;
-mod handled;
 mod json;
-mod json_line;
-mod line;
 mod message;
-mod nearby;
 mod owner;
-mod passed;
 mod quoted;
 mod report;
-mod surroundings;
-pub(super) mod trace;
+mod tolerated;
 
 use std::io::Write;
 
-use crate::grep::notice::long_lines;
+use crate::errors::report::ErrorReport;
+use crate::grep::window::long_lines;
 use crate::number::{counted, grouped, portion};
 use crate::{Query, RenderError, Rendered};
 use ctxfs_core::model::{Json, Subject};
-use report::Report;
 
 pub(super) use finding::{Finding, Findings, findings};
-pub(super) use line::error_line;
+pub(super) use report::error_line;
 
-/// Lines to go on with if there is no word to search for.
+// The length of the suggested range if there is no word to search for.
 const ON_LINES: u64 = 200;
 
-/// Writes the errors.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let found = findings(subject)?;
     if matches!(subject.analysis.json, Json::Document { .. }) {
         return of_document(&found, out);
     }
-    let report = Report::of(subject.content, &found)?;
+    let report = ErrorReport::of(subject.content, &found)?;
     report.write(out)?;
     let analysed = subject.analysis.bytes;
     let whole = analysed == subject.content.len();
     let so_far = || format!("analysed so far: first {}", portion(analysed, subject.content.len()));
-    let notices = [counts(subject, &found), (!whole).then(so_far), report.windowed.map(long_lines)];
+    let notices = [
+        counts(subject, &found),
+        (!whole).then(so_far),
+        report.windowed.map(|at| long_lines("", at)),
+    ];
     let notice: String = notices.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect();
     Ok(Rendered { notice: (!notice.is_empty()).then_some(notice), whole })
 }
 
-/// Writes the errors of a document, a line each: its lines are no context of each other.
+// The lines of a document are no context of each other.
 fn of_document(found: &Findings, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     for finding in &found.shown {
         writeln!(out, "{}", error_line(finding))?;
@@ -56,8 +53,8 @@ fn of_document(found: &Findings, out: &mut dyn Write) -> Result<Rendered, Render
     Ok(Rendered::plain())
 }
 
-/// Returns how many error lines there are and where to find all, if one stands for several or some
-/// are left out.
+/// Returns the number of error lines and where to find all of them, if one stands for several or
+/// some are left out.
 fn counts(subject: &Subject<'_>, found: &Findings) -> Option<String> {
     let all = || found.shown.iter().chain(&found.lesser);
     let (count, kinds) = (found.count, all().count() as u64);
@@ -73,7 +70,6 @@ fn counts(subject: &Subject<'_>, found: &Findings) -> Option<String> {
     ))
 }
 
-/// Returns the path that finds all error lines, or those from the first on.
 fn path(subject: &Subject<'_>, found: &Findings) -> String {
     let (file, words) = (subject.place.file(), &subject.analysis.errors.words);
     if words.is_empty() {

@@ -6,46 +6,44 @@ use std::fmt;
 use crate::query::next_word;
 use crate::{argument, range};
 
-/// The ends of a name that make it a directory of views of the filter's output.
+// A name that ends with one of these is a directory of views of the filter's output.
 pub(super) const DIRS: [&str; 4] = [".grep", ".find", ".lines", ".pages"];
 
 /// A filter: some of jq's options, and a program.
 ///
 /// Options come first, each followed by a space. The program begins with the first word that is not
-/// an option; `--` ends the options for a program that looks like one.
+/// an option; `--` ends the options before a program that looks like one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Filter {
     options: FilterOptions,
     program: Vec<u8>,
 }
 
-/// The options of a filter.
+/// The options of a filter. They are jq's, except for two: `max` (`-m`) stops after that many
+/// results, and 0 lifts the limit on their size; `from` (`--from`) reads the values from that line
+/// on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of jq's switches")]
 pub(super) struct FilterOptions {
-    /// `-r`: print strings as they are, not as JSON.
+    // -r
     pub(super) raw: bool,
-    /// `-c`: print each result on one line.
+    // -c
     pub(super) compact: bool,
-    /// `-s`: read all values into one array.
+    // -s
     pub(super) slurp: bool,
-    /// `-n`: use null as the input; `inputs` has the values.
+    // -n
     pub(super) null_input: bool,
-    /// `-S`: sort keys.
+    // -S
     pub(super) sorted: bool,
-    /// `-m`: stop after this many results. 0 lifts the limit on their size.
     pub(super) max: Option<u64>,
-    /// `--from`: read the values from this line on.
     pub(super) from: Option<u64>,
 }
 
 impl Filter {
-    /// Reads a name. Returns none if programs look it up by themselves.
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
         Some(Self::of(&argument::decoded(name)?))
     }
 
-    /// Reads options and a program.
     fn of(text: &[u8]) -> Self {
         let mut options = FilterOptions::default();
         let mut rest = text;
@@ -60,7 +58,6 @@ impl Filter {
         Self { options, program: rest.to_vec() }
     }
 
-    /// Returns the name of the filter `text`, which may begin with options.
     pub(super) fn name_of(text: &str) -> String {
         Self::of(text.as_bytes()).to_string()
     }
@@ -69,23 +66,17 @@ impl Filter {
         &self.options
     }
 
-    /// Returns the program. An empty one is jq's `.`.
+    // The program. An empty one is jq's `.`.
     pub(super) fn program(&self) -> String {
         let program = String::from_utf8_lossy(&self.program);
         if program.trim().is_empty() { ".".to_owned() } else { program.into_owned() }
     }
 
-    /// Returns the same filter on the values from `line` on.
     pub(super) fn from(&self, line: u64) -> Self {
         Self { options: FilterOptions { from: Some(line), ..self.options.clone() }, ..self.clone() }
     }
 
-    /// Returns true if the total size of the results has a limit.
-    pub(super) fn is_cut(&self) -> bool {
-        self.options.max.is_none()
-    }
-
-    /// Returns the same filter for at most `max` results. 0 also lifts the limit on their size.
+    // The same filter for at most `max` results. 0 also lifts the limit on their size.
     pub(super) fn at_most(&self, max: u64) -> Self {
         Self { options: FilterOptions { max: Some(max), ..self.options.clone() }, ..self.clone() }
     }
@@ -96,7 +87,6 @@ impl Filter {
         if argument::is_taken(&plain) { self.spelled(true, b"%/.") } else { without_dir(plain) }
     }
 
-    /// Returns the name, with the bytes `which` escaped. If `marked`, the options end with `--`.
     fn spelled(&self, marked: bool, which: &[u8]) -> Vec<u8> {
         let mut name = self.options.to_string().into_bytes();
         name.extend_from_slice(if marked { b"-- " } else { b"" });
@@ -105,7 +95,7 @@ impl Filter {
     }
 }
 
-/// Returns `name` with its last dot escaped, if it would be that of a directory of views.
+// Escapes the last dot of a name that would be a directory of views.
 fn without_dir(mut name: Vec<u8>) -> Vec<u8> {
     let dir = DIRS.iter().find(|dir| name.len() > dir.len() && name.ends_with(dir.as_bytes()));
     if let Some(dir) = dir {
@@ -122,7 +112,7 @@ impl fmt::Display for Filter {
 }
 
 impl FilterOptions {
-    /// Takes one word if it is an option. Returns the new options, and true if the word ends them.
+    // Takes one word if it is an option. Returns the new options, and true if the word ends them.
     fn with_word(&self, word: &[u8]) -> Option<(Self, bool)> {
         let word = str::from_utf8(word).ok()?;
         let mut options = self.clone();
@@ -176,7 +166,7 @@ fn count(text: &str) -> Option<u64> {
     if text == "0" { Some(0) } else { range::number(text) }
 }
 
-/// Prints options as a name begins: each with a space after it.
+// In a name each option has a space after it.
 impl fmt::Display for FilterOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(from) = self.from {
@@ -196,11 +186,10 @@ impl fmt::Display for FilterOptions {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::os::unix::ffi::OsStrExt as _;
 
     use proptest::prelude::*;
-
-    use super::*;
 
     /// Returns the canonical name, and the program.
     fn read(name: &str) -> (String, String) {

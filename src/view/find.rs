@@ -1,21 +1,15 @@
-//! `.find/<words>`: the passages that fit some words best.
+//! `.find/<words>`: the passages that match some words best.
 //!
-//! A first pass counts how often each word occurs (`census`), which tells what it is worth
-//! (`question`); for a word that does not occur, the nearest one is taken (`nearest`). A second
-//! pass gathers the places with most of the words (`gather`, `json`). The best of them become
-//! passages (`record`, `passages`), and those are shown that are worth reading (`reply`).
+//! A first pass counts how often each word occurs ([`census`]), which tells how much it counts
+//! ([`question`]); for a word that does not occur, the nearest one is taken. A second pass gathers
+//! the places with most of the words ([`gather`], [`json`]). The best of them become passages
+//! ([`record`], [`passages`]), and [`reply`] shows as many as are worth reading.
 
-mod candidate;
 mod census;
-mod fold;
-mod found;
 mod gather;
 mod json;
-mod listing;
-mod many;
+pub(super) mod many;
 mod matcher;
-mod nearest;
-mod notice;
 mod parts;
 mod passage;
 mod passages;
@@ -23,40 +17,35 @@ mod question;
 mod record;
 mod reply;
 mod scan;
-mod stream;
 mod stretches;
-mod table;
-mod term;
+pub(super) mod table;
 mod words;
 
 use std::io;
 use std::io::Write;
 
+use crate::find::census::{Census, NearestWords};
+use crate::find::passages::Passages;
+use crate::find::question::{ChosenTerms, FindQuestion};
+use crate::find::reply::{FindReply, FromArtifact, ReplySummary};
 use crate::number::portion;
 use crate::{RenderError, Rendered, terms};
-use census::Census;
 use ctxfs_core::model::{Content, Subject};
-pub(super) use many::render as render_many;
-use nearest::NearestWords;
-use notice::Summary;
-use passages::Passages;
-use question::{Chosen, Question};
-use reply::{FromArtifact, Reply, Windowed};
+
 pub use words::Words;
 
-/// Words that are named if none of those asked for occurs.
-const TELLING: usize = 12;
+// Words that are suggested if none of those asked for occurs.
+const SUGGESTED_WORDS: usize = 12;
 
-/// Writes the passages of `subject` that fit `words` best.
 pub(super) fn render(
     words: &Words,
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
-    let question = match Question::read(&words.text()) {
+    let question = match FindQuestion::read(&words.text()) {
         Ok(question) => question,
-        Err(why) => return Ok(Rendered::noted(notice::no_question(&why))),
+        Err(why) => return Ok(Rendered::noted(reply::no_question(&why))),
     };
     let (content, file) = (subject.content, subject.place.file());
     if content.is_empty() {
@@ -70,13 +59,14 @@ pub(super) fn render(
         if expired() {
             return Ok(stopped(0));
         }
-        let telling = terms::telling(content, json::begins(content)?, TELLING, expired)?;
+        let telling =
+            terms::distinctive(content, json::begins(content)?, SUGGESTED_WORDS, expired)?;
         let more = format!(". More: {file}.terms");
-        return Ok(Rendered::noted(notice::nothing(&question.asked, &file, &telling, &more)));
+        return Ok(Rendered::noted(reply::nothing(&question.asked, &file, &telling, &more)));
     };
-    let passages = Passages::read(content, &chosen, expired)?;
+    let passages = Passages::read(content, &chosen, expired, scan::BLOCK_BYTES)?;
     let grep = format!("{file}.grep");
-    let summary = |shown: usize| Summary {
+    let summary = |shown: usize| ReplySummary {
         chosen: &chosen,
         terms: passages.best.first().map_or(0, |best| best.terms),
         shown,
@@ -84,19 +74,20 @@ pub(super) fn render(
         among: "",
         grep: &grep,
     };
-    let longest = summary(usize::MAX).text().len() + notice::MARGIN;
+    let longest = summary(usize::MAX).text().len() + reply::WINDOW_NOTICE_BYTES;
     let all = passages.best.iter().map(|passage| FromArtifact {
         passage,
         name: b"",
         header: passages.header.as_ref(),
     });
-    let reply = Reply::of(all, reply::most(subject.redacts.is_some()).saturating_sub(longest));
+    let reply =
+        FindReply::of(all, reply::max_bytes(subject.redacts.is_some()).saturating_sub(longest));
     if reply.shown == 0
         && let Some(offset) = passages.stopped
     {
         return Ok(stopped(offset));
     }
-    let long = reply.windowed.as_ref().map(Windowed::notice);
+    let long = reply.windowed;
     let late = passages.stopped.map(|offset| {
         format!("out of time after {}; the best so far", portion(offset, content.len()))
     });
@@ -106,19 +97,20 @@ pub(super) fn render(
     Ok(Rendered { notice: Some(notice), whole: passages.stopped.is_none() })
 }
 
-/// Counts the words of `question` in `content`, and returns what to look for, or none if no word
+/// Counts the words of `question` in `content`. Returns the words to look for, or `None` if none
 /// occurs.
 fn choose(
-    question: &Question,
+    question: &FindQuestion,
     content: &dyn Content,
     expired: &dyn Fn() -> bool,
-) -> io::Result<Option<Chosen>> {
+) -> io::Result<Option<ChosenTerms>> {
     let escaped = json::begins(content)?;
-    let census = Census::take(content, &question.matcher, escaped, census::MOST_BYTES, expired)?;
+    let census =
+        Census::take(content, &question.matcher, escaped, census::MAX_CENSUS_BYTES, expired)?;
     let missing = question.missing(&census);
     let mut nearest = NearestWords::new(missing.iter().map(|(_, word)| *word));
     if !missing.is_empty() {
-        nearest.read(content, escaped, nearest::MOST_BYTES, expired)?;
+        nearest.read(content, escaped, census::MAX_NEAREST_BYTES, expired)?;
     }
     Ok(question.choose(&census, &nearest))
 }

@@ -1,4 +1,5 @@
 //! Subjects for the tests of views.
+
 #![allow(
     dead_code,
     missing_debug_implementations,
@@ -19,7 +20,7 @@ use ctxfs_core::model::{
     Record, RedactingWriter, Redactor, RelPath, Sections, Subject,
 };
 
-/// Returns views of each type in the catalog; those of a directory with several arguments.
+/// Returns views of each type in the catalog, with several arguments for each directory.
 pub fn every_view() -> Vec<View> {
     let named = |derived: &Derived| match derived {
         Derived::File(view) => vec![view.clone()],
@@ -43,7 +44,7 @@ fn arguments(dir: ViewDir) -> &'static [&'static str] {
     }
 }
 
-/// Runs filters in this process: those of tests do no harm.
+/// Runs filters in this process: the filters of tests do no harm.
 pub struct InProcess;
 
 impl Filters for InProcess {

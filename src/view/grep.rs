@@ -1,15 +1,14 @@
 //! `.grep/<query>`: the output of `rg -n <query>`.
 //!
 //! The searching is ripgrep's own. This module adds three things: lines that are too long for
-//! memory or for a reader are searched in overlapping pieces and shown as windows (`fold`,
-//! `window`); a result that is too large for a reader is cut where a later search can go on
-//! (`page`); and first lines tell the reader so (`notice`).
+//! memory or for a reader are searched in overlapping pieces and shown as windows ([`fold`],
+//! [`page`]); a result that is too large for a reader is cut where a later search can go on
+//! ([`page`]); and the first lines tell the reader so.
 
-mod caseless;
-mod chunk;
 pub(super) mod corpus;
 mod fold;
-pub(super) mod notice;
+pub(super) mod many;
+pub(super) mod order;
 pub(super) mod page;
 mod pattern;
 mod prefilter;
@@ -20,26 +19,16 @@ pub(super) mod window;
 use std::io;
 use std::io::Write;
 
-use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use crate::grep::fold::{LineMap, SearchStart};
+use crate::grep::page::{CutPoint, Page};
+use crate::grep::read_ahead::ReadAheadSizes;
+use crate::grep::report::MatchReport;
+use crate::number::{counted, grouped, portion};
+use crate::range::TextPosition;
+use crate::rendered::{RenderError, Rendered};
+use crate::{Query, scan};
+use ctxfs_core::model::Subject;
 
-use crate::position::TextPosition;
-use crate::query::Options;
-use crate::scan::LineStart;
-use crate::{Query, RenderError, Rendered, scan};
-pub(super) use corpus::render as render_many;
-pub use corpus::{Corpus, Directory, Loaded};
-use ctxfs_core::model::{Content, Subject};
-
-use fold::{FoldedReader, LineMap};
-use notice::SearchOutcome;
-use page::Page;
-use read_ahead::{ReadAhead, ReadAheadSizes, SearchSpec};
-use report::MatchReport;
-
-/// Bytes of memory for lines that a match may still need as context.
-const CONTEXT_BYTES: usize = 64 << 20;
-
-/// Writes the matches of `query` in `subject`.
 pub(super) fn render(
     query: &Query,
     subject: &Subject<'_>,
@@ -57,92 +46,150 @@ fn search(
     sizes: ReadAheadSizes,
 ) -> Result<Rendered, RenderError> {
     let pattern = pattern::build(query)?;
-    let line_map = match start(subject.content, query.options().from, expired)? {
+    let line_map = match fold::start(subject.content, query.options().from, expired)? {
         SearchStart::At(line_map) => line_map,
         SearchStart::Beyond => return Ok(Rendered::plain()),
-        SearchStart::OutOfTime(offset) => return Ok(notice::no_start(query, subject, offset)),
+        SearchStart::OutOfTime(offset) => return Ok(no_start(query, subject, offset)),
     };
     let page = Page::new(out, query.options().max == Some(0)).at_most(subject.view_bytes());
     let mut report = MatchReport::new(&pattern.matcher, query.options(), &line_map, page);
     let spec = pattern.spec(query.options(), sizes);
-    let out_of_memory = report_on(subject.content, spec, expired, &mut report)?;
+    let out_of_memory = report::search(subject.content, spec, expired, &mut report)?;
     let outcome = SearchOutcome {
         fallback: pattern.fallback,
-        out_of_time: line_map.out_of_time(),
+        out_of_time: line_map.out_of_time.get(),
         out_of_memory,
     };
-    Ok(notice::finish(query, subject, &line_map, report, &outcome, expired)?)
+    Ok(finish(query, subject, &line_map, report, &outcome, expired)?)
 }
 
-/// Searches `content` from the start of the line map of `report`. Returns true if the search
-/// stopped early because lines and their context did not fit into memory.
-fn report_on(
-    content: &dyn Content,
-    spec: SearchSpec<'_>,
+/// The way a search ended. `fallback` is the reason why the pattern was searched as text;
+/// `out_of_memory` is true if lines and their context did not fit into memory.
+struct SearchOutcome {
+    fallback: Option<String>,
+    out_of_time: bool,
+    out_of_memory: bool,
+}
+
+// `all_lines` counts the lines of the content, if they are needed and could be counted.
+struct SearchNotices<'a> {
+    query: &'a Query,
+    subject: &'a Subject<'a>,
+    line_map: &'a LineMap,
+    outcome: &'a SearchOutcome,
+    lines: u64,
+    all_lines: Option<u64>,
+    windowed: Option<TextPosition>,
+}
+
+fn finish(
+    query: &Query,
+    subject: &Subject<'_>,
+    line_map: &LineMap,
+    mut report: MatchReport<'_>,
+    outcome: &SearchOutcome,
     expired: &dyn Fn() -> bool,
-    report: &mut MatchReport<'_>,
-) -> io::Result<bool> {
-    let line_map = report.line_map();
-    let searched = std::thread::scope(|scope| {
-        let ahead = ReadAhead::start(scope, content, line_map.offset(), spec, expired);
-        let text = FoldedReader::new(content, ahead, line_map, expired);
-        searcher(spec.options).search_reader(spec.matcher, text, &mut *report)
-    });
-    let out_of_memory = match searched {
-        Ok(()) => false,
-        Err(error) if line_map.failed() || report.page.failed() => return Err(error),
-        // Any other failure is the limit on memory.
-        Err(_) => true,
-    };
-    if line_map.out_of_time() || out_of_memory {
-        line_map.settle(content)?;
+) -> io::Result<Rendered> {
+    if query.options().count && report.count() > 0 {
+        report.page.push(format!("{}\n", report.count()).as_bytes())?;
     }
-    Ok(out_of_memory)
+    let (lines, windowed) = (report.lines, report.windowed);
+    let count = || scan::count_lines_from(subject, line_map.counted(), expired);
+    let all_lines = if report.page.is_full() { count()? } else { None };
+    let notices = SearchNotices { query, subject, line_map, outcome, lines, all_lines, windowed };
+    let cut = report.page.shorten(subject.view_bytes().saturating_sub(notices.longest()));
+    report.page.flush()?;
+    let text = notices.text(cut);
+    Ok(Rendered { notice: (!text.is_empty()).then_some(text), whole: !outcome.out_of_time })
 }
 
-fn searcher(options: &Options) -> Searcher {
-    let context = |lines: u64| {
-        if options.count { 0 } else { usize::try_from(lines).unwrap_or(usize::MAX) }
-    };
-    SearcherBuilder::new()
-        .line_number(true)
-        .invert_match(options.invert)
-        .before_context(context(options.before))
-        .after_context(context(options.after))
-        .binary_detection(BinaryDetection::none())
-        .bom_sniffing(false)
-        .heap_limit(Some(CONTEXT_BYTES))
-        .build()
+fn no_start(query: &Query, subject: &Subject<'_>, offset: u64) -> Rendered {
+    let notice = format!(
+        "# out of time after {}, before the search began. Again: {}.grep/{query}\n",
+        portion(offset, subject.content.len()),
+        subject.place.file(),
+    );
+    Rendered { notice: Some(notice), whole: false }
 }
 
-/// The place where a search begins.
-enum SearchStart {
-    At(LineMap),
-    Beyond,
-    OutOfTime(u64),
-}
+impl SearchNotices<'_> {
+    fn text(&self, cut: Option<CutPoint>) -> String {
+        let windowed = self.windowed.filter(|at| cut.is_none_or(|cut| *at < cut.from));
+        let lines = [
+            cut.map(|cut| self.cut(cut.from, cut.shown)),
+            self.outcome
+                .fallback
+                .as_ref()
+                .map(|why| format!("not a regex ({why}): searched as text")),
+            self.outcome.out_of_time.then(|| self.out_of_time(cut.is_some())),
+            self.outcome.out_of_memory.then(|| self.out_of_memory()),
+            windowed.map(|at| window::long_lines("", at)),
+        ];
+        lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect()
+    }
 
-fn start(
-    content: &dyn Content,
-    from: Option<TextPosition>,
-    expired: &dyn Fn() -> bool,
-) -> io::Result<SearchStart> {
-    let from = from.unwrap_or(TextPosition { line: 1, column: 1 });
-    Ok(match scan::line_start(content, from.line, expired)? {
-        LineStart::At(0) if from.column == 1 && content.bytes(0, 3)? == BOM => {
-            SearchStart::At(LineMap::new(3, from, 3))
+    // The most bytes that the notices of a cut result can have.
+    fn longest(&self) -> usize {
+        let far = TextPosition { line: u64::MAX, column: u64::MAX };
+        let cut = self.cut(far, self.lines).len() + 64;
+        cut + self.text(None).len()
+    }
+
+    fn cut(&self, from: TextPosition, shown: u64) -> String {
+        let left = self.query.options().max.map(|max| max.saturating_sub(shown).max(1));
+        let on =
+            left.map_or_else(|| self.query.clone(), |left| self.query.at_most(left)).from(from);
+        let verb = if self.lines == 1 { "matches" } else { "match" };
+        let inside = if from.column > 1 {
+            format!(", line {} up to byte column {}", grouped(from.line), grouped(from.column - 1))
+        } else {
+            String::new()
+        };
+        let follow = match shown {
+            1 => "the first follows".to_owned(),
+            more => format!("the first {} follow", grouped(more)),
+        };
+        format!(
+            "{}{} {verb}; {follow}{inside}. Go on: {}    All at once: {}",
+            grouped(self.lines),
+            self.among(),
+            self.path(&on),
+            self.path(&self.query.at_most(0)),
+        )
+    }
+
+    // ` of 8,112 lines`
+    fn among(&self) -> String {
+        let from = self.query.options().from.map_or(1, |from| from.line);
+        match self.all_lines {
+            _ if self.outcome.out_of_time => " lines so far".to_owned(),
+            None => format!(" line{}", if self.lines == 1 { "" } else { "s" }),
+            Some(lines) if from == 1 => format!(" of {}", counted(lines, "line")),
+            Some(lines) => {
+                let rest = (lines + 1).saturating_sub(from);
+                format!(" of the {} from line {} on", counted(rest, "line"), grouped(from))
+            }
         }
-        LineStart::At(offset) => {
-            let column = from.column - 1;
-            SearchStart::At(LineMap::new(offset.saturating_add(column), from, 0))
-        }
-        LineStart::Beyond => SearchStart::Beyond,
-        LineStart::OutOfTime(offset) => SearchStart::OutOfTime(offset),
-    })
-}
+    }
 
-/// The byte order mark of UTF-8. Like ripgrep, searches do not treat it as text.
-const BOM: &[u8] = b"\xef\xbb\xbf";
+    fn out_of_time(&self, cut: bool) -> String {
+        let portion = portion(self.line_map.offset(), self.subject.content.len());
+        if cut {
+            return format!("out of time after {portion}");
+        }
+        let on = self.query.from(self.line_map.position());
+        format!("out of time after {portion}; what was found follows. Go on: {}", self.path(&on))
+    }
+
+    fn out_of_memory(&self) -> String {
+        let at = self.line_map.position();
+        format!("lines too long for so much context: stopped before line {}", grouped(at.line))
+    }
+
+    fn path(&self, query: &Query) -> String {
+        format!("{}.grep/{query}", self.subject.place.file())
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -3,45 +3,42 @@
 //! The language is jaq's. A filter can run for ever, and one that recurses without end takes its
 //! process with it. jaq has no hook between its steps that could prevent either, and evaluating on
 //! a thread contains neither. So [`run_filter`] runs in a process of its own, with limits, which
-//! [`Filters`](ctxfs_core::model::Filters) starts. This module has both ends of the pipe to it: `sender`
-//! finds the values and sends them, `results` makes a view of the answers, and `protocol` defines
-//! the form of both.
+//! [`Filters`](ctxfs_core::model::Filters) starts. This module has both ends of the pipe to it:
+//! [`sender`] finds the values and sends them, [`results`] makes a view of the answers, and
+//! [`protocol`] defines the form of both.
 
-mod compile_error;
-mod notice;
 mod path;
 mod program;
 mod protocol;
 mod results;
-mod select;
 mod sender;
 
 use std::io::Write;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::jq::path::PathStep;
+use crate::jq::protocol::{FilterRequest, FrameReader};
+use crate::jq::results::{Results, ResultsCut};
+use crate::jq::sender::{MAX_VALUE_BYTES, ValueSender};
+use crate::number::{counted, grouped, portion};
 use crate::{Filter, RenderError, Rendered};
 use ctxfs_core::model::{FilterOutcome, Limits, Subject};
-use notice::FilterNotices;
-use path::PathStep;
-use protocol::{Frames, Request};
-use results::Results;
-use sender::ValueSender;
 
 pub use program::run_filter;
 
-/// Bytes of memory that the process of a filter may have, including the program itself.
-pub const MEMORY: u64 = 256 << 20;
-/// Bytes kept free for notices, without the paths in them.
+/// The bytes of memory that the process of a filter may have, including the program itself.
+pub const FILTER_MEMORY: u64 = 256 << 20;
+// Bytes to keep free for notices, without the paths in them.
 const NOTICE_BYTES: usize = 1600;
-/// The limit on the size of results as a multiple of the size of the content, if the usual limit is
-/// lifted: indented text grows.
-const GROWTH: u64 = 8;
-/// The least value of that limit.
-const LEAST_LIMIT: u64 = 16 << 20;
+// If the usual limit is lifted, the results may have this many times the size of the content:
+// indented text grows.
+const LIMIT_GROWTH: u64 = 8;
+// The least value of that limit.
+const MIN_LIMIT: u64 = 16 << 20;
 
-/// Writes the results of `filter`. It sees no secrets of the content, but may put together or
-/// decode what was none, so the results are masked again.
+/// Writes the results of `filter`. The filter gets masked text, but may put together or decode a
+/// new secret, so the results are masked again.
 pub(super) fn render(
     filter: &Filter,
     subject: &Subject<'_>,
@@ -74,9 +71,9 @@ fn filtered(
         read.store(passed, Relaxed);
         sent
     };
-    let limit = LEAST_LIMIT.saturating_add(subject.content.len().saturating_mul(GROWTH));
+    let limit = MIN_LIMIT.saturating_add(subject.content.len().saturating_mul(LIMIT_GROWTH));
     let mut results = Results::new(out, options.max, limit);
-    let mut frames = Frames::default();
+    let mut frames = FrameReader::default();
     let ended = subject.filters.run(&feed, expired, &mut |bytes| {
         frames.push(bytes, |tag, text| results.take(tag, text))
     })?;
@@ -88,7 +85,6 @@ fn filtered(
     Ok(Rendered { notice, whole: ended != FilterOutcome::OutOfTime })
 }
 
-/// Writes the results that fit, and returns the notices.
 fn finish(
     notices: &FilterNotices<'_>,
     mut results: Results<'_>,
@@ -99,14 +95,14 @@ fn finish(
         let cut = results.shorten(Limits::VIEW_BYTES.saturating_sub(NOTICE_BYTES + paths));
         notice = notices.text(&results, Some(cut));
     }
-    results.finish()?;
+    results.flush()?;
     Ok(notice)
 }
 
-fn request(filter: &Filter, steps: &[PathStep]) -> Request {
+fn request(filter: &Filter, steps: &[PathStep]) -> FilterRequest {
     let options = filter.options();
     let rests = steps.iter().map(|step| step.rest.clone());
-    Request {
+    FilterRequest {
         programs: std::iter::once(filter.program()).chain(rests).collect(),
         raw: options.raw,
         compact: options.compact,
@@ -114,6 +110,136 @@ fn request(filter: &Filter, steps: &[PathStep]) -> Request {
         null_input: options.null_input,
         sorted: options.sorted,
     }
+}
+
+// The notices of one run. `read` is the number of bytes that were read.
+struct FilterNotices<'a> {
+    filter: &'a Filter,
+    subject: &'a Subject<'a>,
+    ended: &'a FilterOutcome,
+    read: u64,
+}
+
+impl FilterNotices<'_> {
+    fn text(&self, results: &Results<'_>, cut: Option<ResultsCut>) -> Option<String> {
+        if let Some(why) = &results.no_filter {
+            return Some(format!("# not a filter: {why}\n"));
+        }
+        let any = results.count > 0 || cut.is_some();
+        let lines = [
+            cut.map(|cut| self.cut(results, cut)),
+            self.ended(results, any),
+            self.broken(results, any),
+            self.large(results),
+            failures(results),
+        ];
+        let text: String = lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect();
+        (!text.is_empty()).then_some(text)
+    }
+
+    fn cut(&self, results: &Results<'_>, cut: ResultsCut) -> String {
+        let all = format!("All at once: {}", self.path(&self.filter.at_most(0)));
+        match cut {
+            ResultsCut::Bytes(bytes) => format!(
+                "the first {} of one result follow; all of it would pass 48 KiB. {all}",
+                counted(bytes, "byte")
+            ),
+            ResultsCut::Results(count) => {
+                let follow = if count == 1 { "follows" } else { "follow" };
+                let on = self.go_on(results).map(|on| format!("{on}    ")).unwrap_or_default();
+                format!(
+                    "the first {} {follow}; more would pass 48 KiB. {on}{all}",
+                    counted(count, "result"),
+                )
+            }
+        }
+    }
+
+    // The end of a run that did not end by itself.
+    fn ended(&self, results: &Results<'_>, any: bool) -> Option<String> {
+        let follows = if any { "; what was found before follows" } else { "" };
+        Some(match self.ended {
+            FilterOutcome::Enough if results.full && results.is_endless() => {
+                let bytes = counted(results.limit(), "byte");
+                format!(
+                    "stopped: the results pass {bytes}, far more than they are made from{follows}"
+                )
+            }
+            FilterOutcome::Done | FilterOutcome::Enough => return None,
+            FilterOutcome::OutOfTime => {
+                let read = portion(self.read, self.subject.content.len());
+                let on = self.go_on(results).map(|on| format!(". {on}")).unwrap_or_default();
+                format!("out of time, {read} read{follows}{on}")
+            }
+            FilterOutcome::OutOfMemory => format!(
+                "the filter needs more than the {} MiB of memory that it may have{follows}",
+                FILTER_MEMORY >> 20
+            ),
+            FilterOutcome::TooDeep => format!("the filter recurses too deeply{follows}"),
+            FilterOutcome::Failed(why) => format!("the filter failed ({why}){follows}"),
+            FilterOutcome::Unavailable => "filters cannot run here".to_owned(),
+        })
+    }
+
+    fn broken(&self, results: &Results<'_>, any: bool) -> Option<String> {
+        let (offset, line) = results.broken?;
+        let follows = if any {
+            "what was found before follows".to_owned()
+        } else {
+            format!("nothing was found before. What it is: {}.summary", self.subject.place.file())
+        };
+        Some(format!(
+            "not JSON from line {} on (byte {}): {follows}",
+            grouped(line),
+            grouped(offset)
+        ))
+    }
+
+    fn large(&self, results: &Results<'_>) -> Option<String> {
+        let line = grouped(results.first_large);
+        let what = match results.large {
+            0 => return None,
+            1 => format!("the value on line {line} is left out: it has"),
+            more => {
+                format!(
+                    "{} values, the first on line {line}, are left out: they have",
+                    grouped(more)
+                )
+            }
+        };
+        let file = self.subject.place.file();
+        Some(format!(
+            "{what} more than {} MiB, the most that a filter is given at once. Begin with a path to \
+             smaller ones and a pipe, as {file}.jq/.items[] | ...; {file}.shape has the paths",
+            MAX_VALUE_BYTES >> 20
+        ))
+    }
+
+    // The filter that goes on with the values that were not all seen, unless it would begin where
+    // this run did.
+    fn go_on(&self, results: &Results<'_>) -> Option<String> {
+        let options = self.filter.options();
+        let first = options.from.unwrap_or(1);
+        let alone = options.slurp || options.null_input;
+        let on = self.filter.from(results.line);
+        let left = options.max.filter(|max| *max > 0).map(|max| max.saturating_sub(results.count));
+        let on = left.map_or(on.clone(), |left| on.at_most(left.max(1)));
+        let further = results.line > first && !alone;
+        further.then(|| format!("Go on with line {}: {}", grouped(results.line), self.path(&on)))
+    }
+
+    fn path(&self, filter: &Filter) -> String {
+        format!("{}.jq/{filter}", self.subject.place.file())
+    }
+}
+
+fn failures(results: &Results<'_>) -> Option<String> {
+    let (line, why) = results.first_failure.as_ref()?;
+    let place = if *line > 0 { format!(" on line {}", grouped(*line)) } else { String::new() };
+    Some(match results.failures {
+        1 => format!("error{place}: {why}"),
+        more => format!("{} errors, the first{place}: {why}", grouped(more)),
+    })
 }
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
 //! The members of one value in JSON of any size, for a reader who opens a tree node by node.
 //!
-//! The document is scanned up to the end of the value, and nothing of it is held but the members
-//! that are asked for. A reader who knows where the value begins has it scanned from there.
+//! The document is scanned up to the end of the value, and only the members that are asked for are
+//! held. A reader who knows where the value begins has it scanned from there.
 
 use std::io;
 
 use ctxfs_core::materialize::json::{Events, Scalar, ScanOutcome, Scanner};
 use ctxfs_core::model::Content;
 
-/// Members that one window has.
+/// The number of members in one window.
 pub const JSON_WINDOW: u64 = 100;
-/// Bytes of a key that are known.
+// Bytes of a key that are known.
 const KEY_BYTES: usize = 1024;
-/// Bytes of a string or a number that are shown.
+// Bytes of a string or a number that are shown.
 const TEXT_BYTES: usize = 240;
-/// Bytes read at once.
-const BLOCK: usize = 256 << 10;
+// Bytes that are read at once.
+const READ_BYTES: usize = 256 << 10;
 
 /// A step from a value to one of its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,10 +26,11 @@ pub enum JsonStep {
     Item(u64),
 }
 
-/// A value of a document, and the members of it that are asked for.
+/// A value of a document, and the window of its members that is asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JsonNode {
-    /// The way to it. Without steps it is the document, or the list of all documents of JSON Lines.
+    /// The path to the value. Without steps it is the document, or the list of all documents of
+    /// JSON Lines.
     pub path: Vec<JsonStep>,
     /// True if the content is JSON Lines, whose first step is the number of a document.
     pub is_lines: bool,
@@ -39,48 +40,47 @@ pub struct JsonNode {
     pub from: u64,
 }
 
-/// The type of a value.
+/// The type of a value: a string, an object, an array, or a scalar (`null`, `true`, `false` or a
+/// number).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names tell it")]
 pub enum JsonType {
-    /// `null`, `true`, `false` or a number.
     Scalar(Scalar),
-    /// A string.
     Text,
-    /// An object.
     Object,
-    /// An array.
     Array,
 }
 
-/// A member.
+/// A member of a value. `step` leads to it, and `offset` is the place of its first byte.
+///
+/// `size` is the number of its own members, or of a string its bytes as spelled. `written` is the
+/// beginning of a string without its quotes, or a number or word, as spelled.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract above tells it")]
 pub struct JsonMember {
-    /// The step that leads to it.
     pub step: JsonStep,
-    /// Its type.
     pub kind: JsonType,
-    /// The offset of its first byte.
     pub offset: u64,
-    /// Of an object or array, the number of its own members; of a string, its bytes as spelled.
     pub size: u64,
-    /// The beginning of a string, without its quotes, or a number or word, as spelled.
     pub written: Vec<u8>,
 }
 
-/// Some members of a value.
+/// A window of the members of a value. If time ran out, or the content is not JSON, it has the
+/// members found before.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JsonMembers {
-    /// The type of the value; `None` if there is no such value, or the content is not JSON up to it.
+    /// The type of the value; `None` if there is no such value, or the content is not JSON up to
+    /// it.
     pub kind: Option<JsonType>,
     /// The members, at most [`JSON_WINDOW`].
     pub members: Vec<JsonMember>,
-    /// The members that were seen, of which there are more if `whole` is false.
+    /// The members that were seen. There are more if `whole` is false.
     pub total: u64,
     /// True if the value was read to its end.
     pub whole: bool,
 }
 
-/// Finds members of the value `node`. Stops when `expired`.
+/// Finds members of the value `node`. Stops once `expired` returns true.
 pub fn json_members(
     content: &dyn Content,
     node: &JsonNode,
@@ -89,7 +89,7 @@ pub fn json_members(
     let mut finder = MemberFinder::new(node);
     let mut scanner = Scanner::default();
     let (mut inside, mut offset) = (false, node.offset.unwrap_or(0));
-    let mut block = vec![0; BLOCK];
+    let mut block = vec![0; READ_BYTES];
     while !finder.found.whole && !expired() {
         let got = content.read_at(offset, &mut block)?;
         if got == 0 {
@@ -103,7 +103,7 @@ pub fn json_members(
     Ok(finder.found)
 }
 
-/// Follows a path through the events of a scanner, and collects what it leads to.
+/// Follows a path through the events of a scanner, and collects the members that it leads to.
 ///
 /// The values of the stream are the members of an array around them, so that JSON Lines are no
 /// special case: the path of a single document begins with its number, 0.
@@ -111,18 +111,18 @@ pub fn json_members(
 struct MemberFinder {
     path: Vec<JsonStep>,
     from: u64,
-    /// Containers that are open.
+    // Containers that are open.
     level: usize,
-    /// Steps of the path that lead to the open containers.
+    // Steps of the path that lead to the open containers.
     on: usize,
-    /// Items so far in the container that the steps lead to.
+    // Items so far in the container that the steps lead to.
     index: u64,
-    /// The key of the next value, where it is in that container.
+    // The key of the next value, if it is in that container.
     key: Option<Vec<u8>>,
-    /// The offset of what is being scanned, and that of the value that begins.
+    // The offsets of the block that is being scanned, and of the value that begins.
     block: u64,
     began: u64,
-    /// True while a member that is shown is being read.
+    // True while a member that is shown is being read.
     in_member: bool,
     found: JsonMembers,
 }
@@ -143,7 +143,7 @@ impl MemberFinder {
     }
 
     /// Scans `bytes` from `offset` on; `inside` is true if a value began before them. Returns true
-    /// if one is unfinished at their end, and none if they are no JSON.
+    /// if a value is unfinished at their end, and `None` if they are not JSON.
     fn scan(
         &mut self,
         scanner: &mut Scanner,
@@ -170,7 +170,7 @@ impl MemberFinder {
         Some(inside)
     }
 
-    /// Takes a value. Returns true if the path leads into it.
+    // Takes a value. Returns true if the path leads into it.
     fn value(&mut self, kind: JsonType, size: u64, written: &[u8]) -> bool {
         if self.found.whole {
             return false;
@@ -241,12 +241,12 @@ impl Events for MemberFinder {
         self.value(JsonType::Text, length, start);
     }
 
-    fn begin_object(&mut self) {
-        self.begin(JsonType::Object);
-    }
-
-    fn begin_array(&mut self) {
-        self.begin(JsonType::Array);
+    fn bracket(&mut self, byte: u8) {
+        match byte {
+            b'{' => self.begin(JsonType::Object),
+            b'[' => self.begin(JsonType::Array),
+            _ => {}
+        }
     }
 
     fn key(&mut self, key: &[u8]) {

@@ -8,27 +8,24 @@ use crate::scan::LineStart;
 use crate::{LineRange, RenderError, Rendered, scan};
 use ctxfs_core::model::{Content, Subject};
 
-/// Bytes kept free for a notice, without the two paths in it.
+// Bytes to keep free for a notice, without the two paths in it.
 const NOTICE_BYTES: usize = 400;
-/// Characters in one line of a search that shows all of a long line in parts.
+// Characters in one line of the suggested search that shows a long line in parts.
 const PART_CHARS: usize = 400;
 
-/// Some lines, as many as fit.
+/// As many lines as fit: all that were asked for, the first whole ones, or a part of a single line
+/// that alone is too large.
 struct Fitted {
     bytes: Vec<u8>,
-    extent: Extent,
+    extent: FittedExtent,
 }
 
-enum Extent {
-    /// All lines that were asked for.
+enum FittedExtent {
     All,
-    /// The first of them, this many whole lines.
     Lines(u64),
-    /// A part of one line, which alone is too large.
     Part,
 }
 
-/// Writes the first `count` lines.
 pub(super) fn first(
     subject: &Subject<'_>,
     count: u64,
@@ -37,7 +34,6 @@ pub(super) fn first(
     forward(subject, 0, (1, count), out)
 }
 
-/// Writes a range.
 pub(super) fn range(
     subject: &Subject<'_>,
     range: LineRange,
@@ -56,25 +52,23 @@ pub(super) fn range(
     }
 }
 
-/// Writes the last `count` lines.
 pub(super) fn last(
     subject: &Subject<'_>,
     count: u64,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
     let mut fitted = fit_last(subject.content, count, subject.view_bytes())?;
-    if !matches!(fitted.extent, Extent::All) {
+    if !matches!(fitted.extent, FittedExtent::All) {
         fitted = fit_last(subject.content, count, budget(subject))?;
     }
     out.write_all(&fitted.bytes)?;
     Ok(match fitted.extent {
-        Extent::All => Rendered::plain(),
-        Extent::Lines(shown) => Rendered::noted(last_lines_notice(subject, count, shown)?),
-        Extent::Part => Rendered::noted(last_part_notice(subject, fitted.bytes.len())?),
+        FittedExtent::All => Rendered::plain(),
+        FittedExtent::Lines(shown) => Rendered::noted(last_lines_notice(subject, count, shown)?),
+        FittedExtent::Part => Rendered::noted(last_part_notice(subject, fitted.bytes.len())?),
     })
 }
 
-/// Writes the lines of `range`, the first of which begins at `offset`.
 fn forward(
     subject: &Subject<'_>,
     offset: u64,
@@ -83,14 +77,14 @@ fn forward(
 ) -> Result<Rendered, RenderError> {
     let count = range.1 - range.0 + 1;
     let mut fitted = fit_first(subject.content, offset, count, subject.view_bytes())?;
-    if !matches!(fitted.extent, Extent::All) {
+    if !matches!(fitted.extent, FittedExtent::All) {
         fitted = fit_first(subject.content, offset, count, budget(subject))?;
     }
     out.write_all(&fitted.bytes)?;
     Ok(match fitted.extent {
-        Extent::All => Rendered::plain(),
-        Extent::Lines(shown) => Rendered::noted(lines_notice(subject, range, shown)?),
-        Extent::Part => Rendered::noted(part_notice(subject, range.0, fitted.bytes.len())),
+        FittedExtent::All => Rendered::plain(),
+        FittedExtent::Lines(shown) => Rendered::noted(lines_notice(subject, range, shown)?),
+        FittedExtent::Part => Rendered::noted(part_notice(subject, range.0, fitted.bytes.len())),
     })
 }
 
@@ -99,11 +93,11 @@ fn fit_first(content: &dyn Content, offset: u64, count: u64, budget: usize) -> i
     let nth = usize::try_from(count - 1).unwrap_or(usize::MAX);
     let end = memchr::memchr_iter(b'\n', &bytes).nth(nth).map_or(bytes.len(), |at| at + 1);
     let (keep, extent) = if end <= budget {
-        (end, Extent::All)
+        (end, FittedExtent::All)
     } else if let Some(at) = memchr::memrchr(b'\n', &bytes[..budget]) {
-        (at + 1, Extent::Lines(newlines(&bytes[..=at])))
+        (at + 1, FittedExtent::Lines(scan::newlines(&bytes[..=at])))
     } else {
-        (scan::char_floor(&bytes, budget), Extent::Part)
+        (scan::char_floor(&bytes, budget), FittedExtent::Part)
     };
     bytes.truncate(keep);
     Ok(Fitted { bytes, extent })
@@ -117,28 +111,20 @@ fn fit_last(content: &dyn Content, count: u64, budget: usize) -> io::Result<Fitt
     let nth = usize::try_from(count - 1).unwrap_or(usize::MAX);
     let start = memchr::memrchr_iter(b'\n', inner).nth(nth).map(|at| at + 1);
     let (start, extent) = match start {
-        Some(start) if start > 0 => (start, Extent::All),
-        _ if bytes.len() <= budget => (0, Extent::All),
+        Some(start) if start > 0 => (start, FittedExtent::All),
+        _ if bytes.len() <= budget => (0, FittedExtent::All),
         _ => match memchr::memchr(b'\n', inner) {
-            Some(at) => (at + 1, Extent::Lines(newlines(&inner[at + 1..]) + 1)),
-            None => (scan::char_ceiling(&bytes, 1), Extent::Part),
+            Some(at) => (at + 1, FittedExtent::Lines(scan::newlines(&inner[at + 1..]) + 1)),
+            None => (scan::char_ceiling(&bytes, 1), FittedExtent::Part),
         },
     };
     bytes.drain(..start);
     Ok(Fitted { bytes, extent })
 }
 
-fn newlines(bytes: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', bytes).count() as u64
-}
-
-/// Returns the bytes that fit beside a notice.
+// The bytes that fit beside a notice.
 fn budget(subject: &Subject<'_>) -> usize {
     subject.view_bytes().saturating_sub(NOTICE_BYTES + 2 * subject.place.file().len())
-}
-
-fn all_lines(subject: &Subject<'_>) -> io::Result<Option<u64>> {
-    scan::count_lines(subject, &|| false)
 }
 
 fn lines_notice(
@@ -147,7 +133,7 @@ fn lines_notice(
     shown: u64,
 ) -> io::Result<String> {
     let next = first + shown;
-    let last = all_lines(subject)?.map_or(last, |lines| last.min(lines));
+    let last = scan::count_lines(subject, &|| false)?.map_or(last, |lines| last.min(lines));
     Ok(format!(
         "# {}; more would pass 48 KiB. Go on: {}.lines/{next}-{last}\n",
         following(first, next - 1),
@@ -169,7 +155,7 @@ fn part_notice(subject: &Subject<'_>, line: u64, shown: usize) -> String {
 
 fn last_lines_notice(subject: &Subject<'_>, asked: u64, shown: u64) -> io::Result<String> {
     let file = subject.place.file();
-    let Some(lines) = all_lines(subject)? else {
+    let Some(lines) = scan::count_lines(subject, &|| false)? else {
         let verb = if shown == 1 { "follows" } else { "follow" };
         return Ok(format!(
             "# the last {} {verb}; more would pass 48 KiB. All: {file}\n",
@@ -191,7 +177,7 @@ fn last_part_notice(subject: &Subject<'_>, shown: usize) -> io::Result<String> {
     let offset = subject.content.len() - shown as u64;
     let bytes = counted(shown as u64, "byte");
     let start = scan::start_of_last(subject, offset)?;
-    Ok(match (start, all_lines(subject)?) {
+    Ok(match (start, scan::count_lines(subject, &|| false)?) {
         (Some(start), Some(line)) => format!(
             "# the last {bytes} of line {} follow, from byte column {} on; all of it would pass 48 KiB. \
              All of it in parts: {file}.grep/--from={line} -o .{{1,{PART_CHARS}}}\n",
@@ -216,7 +202,7 @@ fn out_of_time(subject: &Subject<'_>, first: u64, offset: u64) -> Rendered {
     Rendered { notice: Some(notice), whole: false }
 }
 
-/// Returns `lines 8,090-8,112 follow`, `line 7 follows`.
+// `lines 8,090-8,112 follow`, `line 7 follows`
 fn following(first: u64, last: u64) -> String {
     if first == last {
         format!("line {} follows", grouped(first))

@@ -1,4 +1,4 @@
-//! `.meta.json`: all that is known of an artifact.
+//! `.meta.json`: the record of an artifact.
 
 use std::io::Write;
 
@@ -8,16 +8,15 @@ use crate::{RenderError, Rendered};
 use ctxfs_core::model::{Analysis, Subject};
 use ctxfs_core::redact::MaskCounts;
 
-/// The fields, in the order in which they are written.
+/// The fields, in the order in which they are written. `size` is in bytes, `created` in
+/// milliseconds since the epoch.
 #[derive(Serialize)]
 struct Meta<'a> {
     reference: String,
     file: String,
     path: &'a str,
     generation: u64,
-    /// In bytes.
     size: u64,
-    /// In milliseconds since the epoch.
     created: i64,
     call: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,14 +36,12 @@ struct Meta<'a> {
     mime: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     incomplete: Option<&'a str>,
-    /// The number of masked secrets in the fields, by name.
     #[serde(skip_serializing_if = "MaskCounts::is_empty")]
     redacted: MaskCounts,
-    /// It covers the first `bytes` bytes.
+    // The analysis of the first `bytes` bytes.
     analysis: &'a Analysis,
 }
 
-/// Writes the fields, indented.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let provenance = &subject.record.provenance;
     let analysis = Analysis { shortcuts: None, ..subject.analysis.clone() };

@@ -11,15 +11,15 @@ use ctxfs_core::model::is_scratch;
 /// that one of its views prints.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reading {
-    /// The view from whose text it is derived; none if that is the artifact itself.
+    /// The view from whose text it is derived; `None` for the artifact itself.
     pub base: Option<View>,
     /// The file or directory that the name means.
     pub derived: Derived,
 }
 
 impl Reading {
-    /// Returns the same derived from the text that `base` prints, or none if that does not exist.
-    /// Without `base` returns it unchanged.
+    /// Returns the same derived from the text that `base` prints, or `None` if that does not exist.
+    /// Without `base`, returns it unchanged.
     pub fn below(self, base: Option<&View>) -> Option<Self> {
         match (&self.base, base) {
             (_, None) => Some(self),
@@ -32,7 +32,6 @@ impl Reading {
         Self { base: None, derived }
     }
 
-    /// Returns `derived` of the text that `base` prints, or none if there is no such thing.
     fn of_view(base: View, derived: Derived) -> Option<Self> {
         let exists = base.has_views()
             && derived.view_type().is_of_views
@@ -41,10 +40,10 @@ impl Reading {
     }
 }
 
-/// Returns `view` as other views look into it: nothing is left out for its length.
+// Other views look into a view of which nothing is left out for its length.
 fn unlimited(view: View) -> View {
     match view {
-        View::Jq(filter) if filter.is_cut() => View::Jq(filter.at_most(0)),
+        View::Jq(filter) if filter.options().max.is_none() => View::Jq(filter.at_most(0)),
         other => other,
     }
 }
@@ -65,8 +64,7 @@ pub fn readings(name: &OsStr) -> impl Iterator<Item = (&OsStr, Reading)> {
     of_artifact.into_iter().chain(of_view)
 }
 
-/// Splits `9f3k.txt.summary` into `9f3k.txt` and the summary. Returns none if the name is not a
-/// view's.
+// `9f3k.txt.summary` is `9f3k.txt` and the summary.
 fn split(name: &OsStr) -> Option<(&OsStr, Derived)> {
     let (stem, derived) = suffixed(name)?;
     let named = !stem.is_empty() && !is_scratch(stem);
@@ -82,9 +80,9 @@ fn suffixed(name: &OsStr) -> Option<(&OsStr, &'static Derived)> {
 }
 
 impl ViewDir {
-    /// Returns the meaning of `name` in the directory, or none if it has none there.
+    /// Returns the meaning of `name` in the directory, or `None` if it has none there.
     ///
-    /// A view that has views in turn has its directories here, too: `<filter>.grep` holds the
+    /// A view that has views in turn has its directories here, too: `<filter>.grep` has the
     /// searches in the output of the filter, `.find` its passages, `.lines` and `.pages` its parts.
     /// At the end of a filter, other names are keys; these four are written as `["lines"]` if a key
     /// is meant, because a look-up does not tell whether it wants a file or a directory.

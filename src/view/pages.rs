@@ -1,8 +1,9 @@
-//! `.pages/<number>`: the whole, in parts that a reader with a size gate can fetch one by one.
+//! `.pages/<number>`: the whole artifact, in parts that a reader with a size limit can fetch one by
+//! one.
 //!
-//! A page ends near a multiple of [`STEP`], whatever comes before. So each is found with two small
-//! reads, and their number follows from the size alone. Joined in order they are the artifact, byte
-//! for byte.
+//! A page ends near a multiple of [`STEP`], whatever comes before. So two small reads find each
+//! page, and the number of pages follows from the size alone. Joined in order they are the
+//! artifact, byte for byte.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -11,13 +12,13 @@ use std::{fmt, io};
 use crate::{RenderError, Rendered, scan};
 use ctxfs_core::model::{Content, Limits, REDACTION_BYTES, Subject};
 
-/// Average bytes of a page.
+// The average bytes of a page.
 const STEP: u64 = 5000;
-/// Bytes before a multiple of [`STEP`] in which the end of a line is looked for. A line of at most
-/// this many bytes is never torn, and no page passes the limit, even below a line that counts
-/// secrets.
+// A page ends at the end of a line if there is one in this many bytes before a multiple of `STEP`.
+// A shorter line is never torn, and no page passes the limit, even below a line that counts
+// secrets.
 const BACK: u64 = (Limits::STAND_IN_BYTES - REDACTION_BYTES) as u64 - STEP;
-/// Fewest digits of a name.
+// The fewest digits of a name.
 const DIGITS: usize = 4;
 
 /// The number of a page, from 1. Its name has four digits or more: `0001`.
@@ -30,12 +31,12 @@ impl PageNumber {
         Self(pages + 1)
     }
 
-    /// Returns the number of pages of `length` bytes, which is 0 for none.
+    /// Returns the number of pages of `length` bytes. It is 0 for an empty artifact.
     pub fn count(length: u64) -> u64 {
         length.div_ceil(STEP)
     }
 
-    /// Reads a name. A number has only one name.
+    // Reads a name. A number has only one name.
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
         let number = Self(name.to_str()?.parse().ok()?);
         (number.0 > 0 && name == number.to_string().as_str()).then_some(number)
@@ -48,7 +49,6 @@ impl fmt::Display for PageNumber {
     }
 }
 
-/// Writes a page.
 pub(super) fn render(
     subject: &Subject<'_>,
     page: PageNumber,
@@ -85,9 +85,9 @@ fn boundary(content: &dyn Content, pages: u64) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use proptest::prelude::*;
 
-    use super::*;
     use crate::View;
     use crate::fixture::Fixture;
 
@@ -127,12 +127,12 @@ mod tests {
     #[test]
     fn a_page_ends_at_a_line_where_it_can() {
         let text = "a line of thirty bytes or so.\n".repeat(1000);
-        let pages = pages(text.as_str());
-        assert!(pages.iter().all(|page| page.ends_with(b"\n")), "{:?}", sizes(&pages));
-        assert_eq!(pages.concat(), text.as_bytes());
+        let found = pages(text.as_str());
+        assert!(found.iter().all(|page| page.ends_with(b"\n")), "{:?}", sizes(&found));
+        assert_eq!(found.concat(), text.as_bytes());
         // The longest line that is never torn.
         let line = format!("{}\n", "x".repeat(BACK as usize - 1));
-        assert!(self::pages(line.repeat(100)).iter().all(|page| page.ends_with(b"\n")));
+        assert!(pages(line.repeat(100)).iter().all(|page| page.ends_with(b"\n")));
     }
 
     #[test]

@@ -1,27 +1,28 @@
 //! `.pretty`: JSON and JSON Lines, indented.
 //!
 //! Only white space between tokens changes: numbers and strings keep their spelling, keys their
-//! order and their duplicates. So nothing of a value is held in memory, and text that is not JSON
-//! is passed on as it is. No library does this: those that parse change `1.0`, large numbers or
-//! escapes, or recurse.
-
-mod indent;
-mod values;
+//! order and their duplicates. So no value is held in memory, and text that is not JSON is passed
+//! on as it is. No library does this: parsers change `1.0`, large numbers or escapes, or recurse.
 
 use std::io;
 use std::io::Write;
 
 use crate::number::{counted, grouped, portion};
-use crate::position::TextPosition;
+use crate::range::TextPosition;
+use crate::scan;
 use crate::{RenderError, Rendered};
+use ctxfs_core::materialize::json::{Events, ScanOutcome, Scanner};
 use ctxfs_core::model::{Json, Subject};
 use ctxfs_core::redact::MaskCounter;
-use values::{Faults, Values};
 
-/// Bytes read at once. Their indented text stays in the processor's cache until it is written.
-const BLOCK: usize = 64 << 10;
+// The indented text of one block stays in the processor's cache until it is written.
+const READ_BYTES: usize = 64 << 10;
+// Bytes of white space that are kept for text that is not JSON.
+const MAX_BLANKS: usize = 4096;
+// Beyond this depth lines are not indented further. Deeply nested brackets alone would make a text
+// that grows with the square of their depth.
+const MAX_INDENT_LEVELS: usize = 64;
 
-/// Writes the indented text.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -32,8 +33,8 @@ pub(super) fn render(
         return Ok(Rendered::noted(not_json(subject)?));
     }
     let mut out = MaskCounter::new(out, subject.mask_names());
-    let mut values = Values::default();
-    let mut block = vec![0; BLOCK];
+    let mut values = ValueStream::default();
+    let mut block = vec![0; READ_BYTES];
     let mut offset = 0;
     let mut whole = true;
     while values.faults.hidden.is_none() {
@@ -58,12 +59,12 @@ pub(super) fn render(
     Ok(Rendered { notice: [shown, rest].into_iter().flatten().reduce(|a, b| a + &b), whole })
 }
 
-/// Returns true unless the analysis, which may be of the first bytes alone, rules out JSON.
+// The analysis may be of the first bytes alone, so it rarely rules out JSON.
 fn may_be_json(subject: &Subject<'_>) -> io::Result<bool> {
     let Subject { content, analysis, .. } = subject;
     // The analysis takes a string for JSON only as a whole, so it does not call its beginning JSON.
     let begins_a_string = || {
-        let start = content.bytes(0, BLOCK)?;
+        let start = content.bytes(0, READ_BYTES)?;
         let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
         Ok(analysis.bytes < content.len() && first == Some(&b'"'))
     };
@@ -75,8 +76,8 @@ fn may_be_json(subject: &Subject<'_>) -> io::Result<bool> {
 }
 
 fn not_json(subject: &Subject<'_>) -> io::Result<String> {
-    let mut values = Values::default();
-    values.push(&subject.content.bytes(0, BLOCK)?);
+    let mut values = ValueStream::default();
+    values.push(&subject.content.bytes(0, READ_BYTES)?);
     let wrong = values.faults.first.map(|fault| fault.place);
     // There is nothing to point at if the first byte is not JSON.
     let from = wrong.filter(|place| (place.line, place.column) > (1, 1)).map(|place| {
@@ -99,18 +100,17 @@ fn out_of_time(subject: &Subject<'_>, offset: u64) -> String {
     )
 }
 
-/// Returns the notices, a line each. Line numbers in them include these lines, and `first` lines
-/// before them.
+// Line numbers in the notices include these lines, and `first` lines before them.
 fn notice(
     subject: &Subject<'_>,
-    values: &Values,
+    values: &ValueStream,
     late: Option<&str>,
     first: u64,
 ) -> Option<String> {
     let faults = &values.faults;
     let lines = |before: u64| -> Vec<String> {
         let capped = values.indenter.is_capped().then(|| {
-            format!("nested deeper than {} levels: no line is indented further", indent::LEVELS)
+            format!("nested deeper than {} levels: no line is indented further", MAX_INDENT_LEVELS)
         });
         let lines = [
             late.map(str::to_owned),
@@ -127,7 +127,7 @@ fn notice(
     (!text.is_empty()).then_some(text)
 }
 
-fn wrong(faults: &Faults, before: u64) -> Option<String> {
+fn wrong(faults: &BrokenParts, before: u64) -> Option<String> {
     let fault = faults.first?;
     let TextPosition { line, column } = fault.place;
     let shown = grouped(fault.shown + before);
@@ -142,11 +142,11 @@ fn wrong(faults: &Faults, before: u64) -> Option<String> {
     })
 }
 
-fn rest(faults: &Faults) -> Option<String> {
+fn rest(faults: &BrokenParts) -> Option<String> {
     faults.rest.map(|line| format!("from line {} on everything stands as it is", grouped(line)))
 }
 
-fn open(faults: &Faults) -> Option<String> {
+fn open(faults: &BrokenParts) -> Option<String> {
     let (TextPosition { line, column }, open) = faults.open?;
     Some(format!(
         "the JSON breaks off at its end, line {}, byte column {}, with {} open",
@@ -156,13 +156,310 @@ fn open(faults: &Faults) -> Option<String> {
     ))
 }
 
-fn hidden(faults: &Faults, subject: &Subject<'_>) -> Option<String> {
+fn hidden(faults: &BrokenParts, subject: &Subject<'_>) -> Option<String> {
     let offset = faults.hidden?;
     Some(format!(
         "not text from byte {} on, so that does not follow. The bytes: {}",
         grouped(offset + 1),
         subject.place.file(),
     ))
+}
+
+/// Indents the values of a stream that comes in pieces of any size.
+///
+/// Text that is not JSON stays as it is. It extends to the end of its line if the broken value
+/// began in that line, so that one bad line among JSON Lines spoils no other; otherwise to the end
+/// of the stream.
+#[derive(Debug, Default)]
+struct ValueStream {
+    indenter: Indenter,
+    faults: BrokenParts,
+    scanner: Scanner,
+    state: StreamState,
+    // Bytes taken.
+    taken: u64,
+    // Newlines taken, except for newlines that the scanner counts.
+    newlines: u64,
+    // The start of the last line.
+    line_start: u64,
+    // White space since the start of the line or the end of the last value.
+    blanks: Vec<u8>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum StreamState {
+    // Only white space so far.
+    #[default]
+    Before,
+    // Between two values.
+    Between,
+    // In a value that began in this line.
+    Inside {
+        line: u64,
+    },
+    // In text that is not JSON, up to the end of its line.
+    Line,
+    // In text that is not JSON, up to the end of the stream.
+    Rest,
+    // In bytes that are not shown, up to the end of the stream.
+    Hidden,
+}
+
+/// The parts of a stream that are not JSON: their number and the first of them.
+///
+/// `rest` is the line from which on nothing was taken for JSON. `open` is the place where the
+/// stream ended inside a value, and the number of open brackets. `hidden` is the offset of the
+/// first byte that is not text; nothing is shown from there on.
+#[derive(Debug, Default)]
+struct BrokenParts {
+    count: u64,
+    first: Option<BrokenPart>,
+    rest: Option<u64>,
+    open: Option<(TextPosition, usize)>,
+    hidden: Option<u64>,
+}
+
+/// The start of a part that is not JSON: its place in the stream, and its line in the indented
+/// text. `deep` is true if the part may be JSON, but is nested too deep to be followed.
+#[derive(Debug, Clone, Copy)]
+struct BrokenPart {
+    place: TextPosition,
+    shown: u64,
+    deep: bool,
+}
+
+impl ValueStream {
+    fn push(&mut self, bytes: &[u8]) {
+        let mut at = 0;
+        while at < bytes.len() {
+            at += match self.state {
+                StreamState::Before | StreamState::Between => self.between(bytes, at),
+                StreamState::Inside { line } => self.inside(bytes, at, line),
+                StreamState::Line | StreamState::Rest => self.plain(bytes, at),
+                StreamState::Hidden => break,
+            };
+        }
+        if let Some(newline) = memchr::memrchr(b'\n', bytes) {
+            self.line_start = self.taken + newline as u64 + 1;
+        }
+        self.taken += bytes.len() as u64;
+    }
+
+    fn finish(&mut self) {
+        if let StreamState::Inside { .. } = self.state {
+            self.faults.open = Some((self.place(&[], 0), self.scanner.depth()));
+            self.indenter.end_value();
+        }
+    }
+
+    // White space, or the first byte of the next part.
+    fn between(&mut self, bytes: &[u8], at: usize) -> usize {
+        match (bytes[at], self.state) {
+            (b'\n', _) => {
+                self.newlines += 1;
+                self.blanks.clear();
+            }
+            (blank @ (b' ' | b'\t' | b'\r'), _) => {
+                if self.blanks.len() < MAX_BLANKS {
+                    self.blanks.push(blank);
+                }
+            }
+            (b'{' | b'[', _) | (b'"', StreamState::Before) => {
+                self.blanks.clear();
+                self.state = StreamState::Inside { line: self.line() };
+                return 0;
+            }
+            _ => {
+                self.note(bytes, at);
+                self.indenter.plain(&std::mem::take(&mut self.blanks));
+                self.state = StreamState::Line;
+                return 0;
+            }
+        }
+        1
+    }
+
+    fn inside(&mut self, bytes: &[u8], at: usize, line: u64) -> usize {
+        match self.scanner.push(&bytes[at..], &mut self.indenter) {
+            ScanOutcome::More => bytes.len() - at,
+            ScanOutcome::Done(used) => {
+                self.indenter.end_value();
+                self.state = StreamState::Between;
+                used
+            }
+            ScanOutcome::Wrong(used) => {
+                if !self.scanner.is_in_pair() {
+                    self.indenter.end_value();
+                }
+                self.note(bytes, at + used);
+                let same_line = self.line() == line;
+                self.state = if same_line { StreamState::Line } else { StreamState::Rest };
+                if !same_line {
+                    self.faults.rest = Some(self.line());
+                }
+                self.newlines += self.scanner.newlines();
+                self.scanner = Scanner::default();
+                used
+            }
+        }
+    }
+
+    fn plain(&mut self, bytes: &[u8], at: usize) -> usize {
+        let rest = &bytes[at..];
+        let line = match self.state {
+            StreamState::Line => memchr::memchr(b'\n', rest).map(|end| end + 1),
+            _ => None,
+        };
+        let plain = &rest[..line.unwrap_or(rest.len())];
+        let shown = memchr::memchr(0, plain);
+        self.indenter.plain(&plain[..shown.unwrap_or(plain.len())]);
+        if let Some(shown) = shown {
+            self.faults.hidden = Some(self.taken + (at + shown) as u64);
+            self.state = StreamState::Hidden;
+        } else if line.is_some() {
+            self.newlines += 1;
+            self.indenter.end_value();
+            self.state = StreamState::Between;
+        }
+        plain.len()
+    }
+
+    fn note(&mut self, bytes: &[u8], at: usize) {
+        let fault = BrokenPart {
+            place: self.place(bytes, at),
+            shown: self.indenter.line(),
+            deep: self.scanner.is_too_deep(),
+        };
+        self.faults.count += 1;
+        self.faults.first.get_or_insert(fault);
+    }
+
+    fn line(&self) -> u64 {
+        self.newlines + self.scanner.newlines() + 1
+    }
+
+    // The place in the stream of the byte at `at` of the piece `bytes`.
+    fn place(&self, bytes: &[u8], at: usize) -> TextPosition {
+        let newline = memchr::memrchr(b'\n', &bytes[..at]);
+        let start = newline.map_or(self.line_start, |newline| self.taken + newline as u64 + 1);
+        TextPosition { line: self.line(), column: self.taken + at as u64 - start + 1 }
+    }
+}
+
+// Two blanks for each level.
+const BLANKS: [u8; 2 * MAX_INDENT_LEVELS] = [b' '; 2 * MAX_INDENT_LEVELS];
+
+/// Writes tokens as they are spelled, each key and each item on a line of its own.
+///
+/// If a line is `due`, it ends before the next token, which is the first in its brackets or follows
+/// a comma.
+#[derive(Debug, Default)]
+struct Indenter {
+    text: Vec<u8>,
+    depth: usize,
+    due: bool,
+    newlines: u64,
+    // True if the text that was taken ended in the middle of a line.
+    inside_line: bool,
+    // True if a value was nested deeper than `MAX_INDENT_LEVELS`.
+    capped: bool,
+}
+
+impl Indenter {
+    fn take(&mut self, with: impl FnOnce(&[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
+        with(&self.text)?;
+        self.inside_line = self.is_inside_line();
+        self.text.clear();
+        Ok(())
+    }
+
+    fn line(&self) -> u64 {
+        self.newlines + 1
+    }
+
+    fn is_capped(&self) -> bool {
+        self.capped
+    }
+
+    // Ends a value, complete or not, and its line.
+    fn end_value(&mut self) {
+        self.depth = 0;
+        self.due = false;
+        if self.is_inside_line() {
+            self.text.push(b'\n');
+            self.newlines += 1;
+        }
+    }
+
+    fn plain(&mut self, bytes: &[u8]) {
+        self.text.extend_from_slice(bytes);
+        self.newlines += scan::newlines(bytes);
+    }
+
+    fn is_inside_line(&self) -> bool {
+        self.text.last().map_or(self.inside_line, |last| *last != b'\n')
+    }
+
+    #[inline]
+    fn begin_line(&mut self) {
+        self.text.push(b'\n');
+        self.text.extend_from_slice(&BLANKS[..2 * self.depth.min(MAX_INDENT_LEVELS)]);
+        self.newlines += 1;
+    }
+
+    #[inline]
+    fn open(&mut self, bracket: u8) {
+        self.settle();
+        self.text.push(bracket);
+        self.depth += 1;
+        self.capped |= self.depth > MAX_INDENT_LEVELS;
+        self.due = true;
+    }
+
+    #[inline]
+    fn close(&mut self, bracket: u8) {
+        self.depth -= 1;
+        // A line that is due was due behind the opening bracket: the brackets are empty.
+        if !std::mem::take(&mut self.due) {
+            self.begin_line();
+        }
+        self.text.push(bracket);
+    }
+
+    #[inline]
+    fn settle(&mut self) {
+        if self.due {
+            self.due = false;
+            self.begin_line();
+        }
+    }
+}
+
+impl Events for Indenter {
+    #[inline]
+    fn bracket(&mut self, byte: u8) {
+        match byte {
+            b'{' | b'[' => self.open(byte),
+            _ => self.close(byte),
+        }
+    }
+
+    #[inline]
+    fn comma(&mut self) {
+        self.text.push(b',');
+        self.due = true;
+    }
+
+    #[inline]
+    fn colon(&mut self) {
+        self.text.extend_from_slice(b": ");
+    }
+
+    #[inline]
+    fn piece(&mut self, bytes: &[u8]) {
+        self.settle();
+        self.text.extend_from_slice(bytes);
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The names under `X.lines/`.
+//! The names under `X.lines/`, and positions in a text.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -47,19 +47,41 @@ impl fmt::Display for LineRange {
     }
 }
 
-/// Reads a canonical decimal of at least 1.
+// Reads a canonical decimal of at least 1.
 pub(super) fn number(text: &str) -> Option<u64> {
     let canonical = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
     canonical.then(|| text.parse().ok())?
 }
 
+/// A position in a text: a line, and a byte column in it, both from 1. Printed as `line`, or as
+/// `line@column` unless that is the first column.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct TextPosition {
+    pub(super) line: u64,
+    pub(super) column: u64,
+}
+
+impl TextPosition {
+    // Reads `line` or `line@column`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (line, column) = text.split_once('@').unwrap_or((text, "1"));
+        Some(Self { line: number(line)?, column: number(column)? })
+    }
+}
+
+impl fmt::Display for TextPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.line)?;
+        if self.column > 1 { write!(f, "@{}", self.column) } else { Ok(()) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::os::unix::ffi::OsStrExt as _;
 
     use proptest::prelude::*;
-
-    use super::*;
 
     fn parse(name: &str) -> Option<LineRange> {
         LineRange::parse(OsStr::new(name))

@@ -1,35 +1,39 @@
-//! The ranges of an output that its `.summary`, `.head` and `.tail` read.
+//! The ranges of an output that its `.summary`, `.head` and `.tail` read, and facts about the whole
+//! output that make reading the rest unnecessary.
 
 use std::io;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
 use crate::summary::READ;
-use crate::{RenderError, View, render};
+use crate::{RenderError, View, render, scan, summary};
 use ctxfs_core::materialize::{SNIFFED, is_binary};
-use ctxfs_core::model::{Content, Limits, LinesBefore, Subject};
-use ctxfs_core::redact::read_to_mask;
+use ctxfs_core::model::{Content, Limits, LinesBefore, Shortcuts, Subject, TriedView};
+use ctxfs_core::redact::{Masked, PatternSet, SETS, SecretRules, read_to_mask};
 
-/// Bytes that are read at either end: those of an excerpt, which are more than a view shows, and
-/// one that tells whether a line begins there.
+// Bytes that are read at either end: an excerpt reads more than a view shows, and one more byte
+// tells whether a line begins there.
 const END: u64 = READ as u64 + 1;
 const _: () = assert!(READ > Limits::VIEW_BYTES && READ >= SNIFFED);
+// A last line that is no longer is in the part that all stand-ins read.
+const NEAR: u64 = 16 << 10;
 
 /// The ranges of an output that its `.summary`, `.head` and `.tail` read. They may overlap.
+///
+/// `ends` are both ends, whatever the limits are; `found` are all ranges that were read when the
+/// views were made. `masked_ends` are the ends, and `masked` all ranges, with the bytes around them
+/// that are read if secrets are masked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract above tells it")]
 pub struct StandInReads {
-    /// Its ends, whatever the limits are.
     pub ends: Vec<Range<u64>>,
-    /// All that was read when they were made.
     pub found: Vec<Range<u64>>,
-    /// The ends, with what is read around them if secrets are masked.
     pub masked_ends: Vec<Range<u64>>,
-    /// All, with what is read around it if secrets are masked.
     pub masked: Vec<Range<u64>>,
 }
 
-/// Notes what is read.
 struct Noted<'a> {
     content: &'a dyn Content,
     reads: Mutex<Vec<Range<u64>>>,
@@ -37,7 +41,7 @@ struct Noted<'a> {
 
 impl StandInReads {
     /// Makes the three views of `subject`, and returns what they read. With the shortcuts in its
-    /// analysis that is little; without them a summary of errors reads all to try searches.
+    /// analysis that is little; without them a summary of errors reads everything to try searches.
     pub fn of(subject: &Subject<'_>) -> io::Result<Self> {
         let length = subject.content.len();
         let noted = Noted { content: subject.content, reads: Mutex::default() };
@@ -60,7 +64,7 @@ impl StandInReads {
     }
 }
 
-/// Returns the ends. Of what begins as no text only the beginning is read.
+// Of an output that begins as no text only the beginning is read.
 fn ends(subject: &Subject<'_>) -> io::Result<Vec<Range<u64>>> {
     let length = subject.content.len();
     let beginning = 0..END.min(length);
@@ -71,7 +75,7 @@ fn ends(subject: &Subject<'_>) -> io::Result<Vec<Range<u64>>> {
     Ok(vec![beginning, length.saturating_sub(END)..length])
 }
 
-/// Returns the ranges in order, those that touch as one.
+// Ranges that touch are one.
 fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| range.start);
@@ -104,6 +108,48 @@ impl Content for Noted<'_> {
         self.content.last_line()
     }
 }
+
+/// Returns the shortcuts of `subject`, in which no secrets are masked: facts that spare others
+/// reading all of an output for its stand-ins. Reads all of an output with errors, as a summary
+/// does to try searches.
+///
+/// The shortcuts hold where secrets are masked, too: a shortcut that masks of all known secrets
+/// would change is left out.
+pub fn shortcuts(subject: &Subject<'_>) -> io::Result<Shortcuts> {
+    let tried = summary::tried(subject)?;
+    let tried = if tried.is_empty() { tried } else { agreed(subject, tried)? };
+    let length = subject.content.len();
+    let offset = length.saturating_sub(1);
+    let last_line = scan::start_before(subject.content, offset)?;
+    let last_line = last_line.filter(|start| length - start > NEAR);
+    Ok(Shortcuts { tried, last_line, places: Vec::new() })
+}
+
+/// Returns the views of `tried` that are the same with secrets masked, and the views that are tried
+/// only then.
+fn agreed(subject: &Subject<'_>, mut tried: Vec<TriedView>) -> io::Result<Vec<TriedView>> {
+    let length = usize::try_from(subject.content.len()).map_err(io::Error::other)?;
+    let masked = Masked::new(subject.content, &RULES).bytes(0, length)?;
+    if masked == subject.content.bytes(0, length)? {
+        return Ok(tried);
+    }
+    let masked = Subject { content: &masked, redacts: Some(&*RULES), ..*subject };
+    for other in summary::tried(&masked)? {
+        let same = |one: &TriedView| one.view == other.view && one.line == other.line;
+        match tried.iter().position(same) {
+            Some(at) if tried[at] != other => drop(tried.remove(at)),
+            Some(_) => {}
+            None => tried.push(other),
+        }
+    }
+    Ok(tried)
+}
+
+// All known secrets.
+static RULES: LazyLock<SecretRules> = LazyLock::new(|| {
+    let sets: Vec<&PatternSet> = SETS.iter().collect();
+    SecretRules::new(&sets, &[]).expect("the sets of this program are valid")
+});
 
 #[cfg(test)]
 mod tests;

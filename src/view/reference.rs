@@ -7,11 +7,10 @@ use crate::number::counted;
 use crate::{ClosedToReader, RenderError, Rendered, Title, clean, kind};
 use ctxfs_core::model::{Analysis, ContextRef, Place, Record, Subject};
 
-/// Most characters of a hint.
+// The most characters of a hint.
 const HINT_CHARS: usize = 300;
 
-/// Returns the reference to an artifact of `size` bytes. The hint tells only facts that `analysis`
-/// has.
+/// Returns the reference to an artifact of `size` bytes. The hint has only facts of `analysis`.
 pub fn context_ref(
     record: &Record,
     place: &Place,
@@ -25,11 +24,10 @@ pub fn context_ref(
         mime_type: mime,
         byte_size: Some(size),
         created_at: record.created,
-        hint: clean::line(&hint(record, size, analysis), HINT_CHARS),
+        hint: clean::cleaned(&hint(record, size, analysis), HINT_CHARS),
     }
 }
 
-/// Writes the reference of one artifact.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let size = subject.size();
     let reference = context_ref(subject.record, subject.place, size, Some(subject.analysis));
@@ -54,8 +52,8 @@ pub fn manifest<E: From<io::Error>>(
     Ok(out.write_all(if before == "\n" { b"]\n" } else { b"\n]\n" })?)
 }
 
-/// Returns the reference that stands for all of `conversation` that is closed to the reader, if
-/// anything is.
+/// Returns the reference that stands for everything in `conversation` that is closed to the reader,
+/// if anything is.
 pub fn ref_to_closed(conversation: &str, closed: ClosedToReader) -> Option<ContextRef> {
     let hint = format!("{}, and not listed", closed.text()?);
     Some(ref_to_unlisted(format!("ctx://{conversation}"), "closed", &hint))
@@ -74,7 +72,7 @@ fn ref_to_unlisted(id: String, kind: &str, hint: &str) -> ContextRef {
         mime_type: None,
         byte_size: None,
         created_at: 0,
-        hint: clean::line(hint, HINT_CHARS),
+        hint: clean::cleaned(hint, HINT_CHARS),
     }
 }
 
@@ -86,8 +84,8 @@ fn kind_of(path: &str) -> &'static str {
     }
 }
 
-/// Returns `cargo test (shell/exec 9f3k): 412,908 bytes of text, 8,112 lines, exit 0`; without a
-/// title, `shell/exec 9f3k: ...`.
+// `cargo test (shell/exec 9f3k): 412,908 bytes of text, 8,112 lines, exit 0`; without a title,
+// `shell/exec 9f3k: ...`
 fn hint(record: &Record, size: u64, analysis: Option<&Analysis>) -> String {
     let tool = record.provenance.tool_name().map(|tool| format!("{tool} ")).unwrap_or_default();
     let call = format!("{tool}{}", record.call());

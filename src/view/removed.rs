@@ -1,11 +1,12 @@
-//! `.summary` of an output whose content was removed to free space, or cannot be had now.
+//! `.summary` of an output whose content was removed to free space, or cannot be fetched now.
 
 use crate::number::{counted, grouped, rounded};
 use crate::summary::also;
 use crate::{Title, clean, kind};
-use ctxfs_core::model::{Analysis, Limits, Place, Record, Removal};
+use ctxfs_core::model::{Analysis, Place, Record, Removal};
 
-/// Describes a removed output: when and why it was removed, the call that made it, and what it was.
+/// Describes a removed output: when and why it was removed, the call that made it, and its type and
+/// size.
 pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
     let (at, why) = (moment(removal.at), &removal.why);
     let is_renamed = removal.rule == Removal::RENAME;
@@ -19,7 +20,7 @@ pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
 }
 
 /// Describes an output whose bytes are in the bucket that hosts share, and cannot be read now: why,
-/// the call that made it, what it is, and the other outputs of its name.
+/// the call that made it, its type and size, and the other outputs of its name.
 pub fn away(record: &Record, why: &str, place: &Place, same_name: &[String]) -> String {
     let first = "[ctxfs] AWAY: the bytes of this output are in the bucket that hosts share.";
     let why = format!("They cannot be read now: {why}");
@@ -27,7 +28,6 @@ pub fn away(record: &Record, why: &str, place: &Place, same_name: &[String]) -> 
     text([first.to_owned(), why], known(record, place).chain(also(same_name)), Some(again))
 }
 
-/// Returns the lines that say which call made an output, and what it is.
 fn known(record: &Record, place: &Place) -> impl Iterator<Item = String> {
     let tool =
         record.provenance.tool_name().map(|tool| format!("tool: {tool}    ")).unwrap_or_default();
@@ -50,10 +50,10 @@ fn text(
     known: impl Iterator<Item = String>,
     last: Option<String>,
 ) -> String {
-    first.into_iter().chain(known).chain(last).map(|line| capped(&line) + "\n").collect()
+    first.into_iter().chain(known).chain(last).map(|line| clean::capped(&line) + "\n").collect()
 }
 
-/// Returns `412,908 bytes, 8,112 lines, about 103,000 tokens; text`.
+// `412,908 bytes, 8,112 lines, about 103,000 tokens; text`
 fn size(bytes: u64, found: Option<&Analysis>) -> String {
     let bytes = counted(bytes, "byte");
     match found {
@@ -66,21 +66,17 @@ fn size(bytes: u64, found: Option<&Analysis>) -> String {
     }
 }
 
-/// Returns `2026-01-13 15:30:45 UTC` for milliseconds since the epoch.
+// `2026-01-13 15:30:45 UTC`, from milliseconds since the epoch
 fn moment(millis: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(millis).unwrap_or_default();
     time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
-}
-
-fn capped(line: &str) -> String {
-    clean::clean(line.as_bytes(), Limits::LINE_CHARS, 2 * Limits::LINE_CHARS).text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::Fixture;
-    use ctxfs_core::model::Provenance;
+    use ctxfs_core::model::{Limits, Provenance};
 
     fn text(fixture: &Fixture) -> String {
         let rule = "keep_conversation".to_owned();

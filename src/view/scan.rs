@@ -1,33 +1,31 @@
-//! Finding lines in contents of any size, in bounded memory.
+//! Finding lines in contents of any size, in bounded memory, and the ends of characters and strings
+//! in bytes.
 
 use std::io;
 
 use ctxfs_core::model::{Content, Subject, place_before_line};
 
-/// Bytes read at once: enough for reading to cost more than the call.
-const BLOCK: usize = 1 << 20;
-/// Bytes before an offset in which the start of its line is looked for.
-const FARTHEST_BACK: u64 = 64 << 20;
-/// Most bytes in which lines are counted: seconds of work.
-const MOST_COUNTED: u64 = 8 << 30;
+// Enough for reading to cost more than the call.
+const READ_BYTES: usize = 1 << 20;
+// Bytes before an offset in which the start of its line is looked for.
+const MAX_BACK_BYTES: u64 = 64 << 20;
+// Bytes in which lines are counted: seconds of work.
+const MAX_COUNTED_BYTES: u64 = 8 << 30;
 
-/// The result of looking for the start of a line.
+/// The result of looking for the start of a line: the offset of its first byte, that the content
+/// has fewer lines, or the offset at which time ran out.
 pub(super) enum LineStart {
-    /// The offset of its first byte.
     At(u64),
-    /// The content has fewer lines.
     Beyond,
-    /// Time ran out after this many bytes.
     OutOfTime(u64),
 }
 
-/// Finds line `line`, from 1.
 pub(super) fn line_start(
     content: &dyn Content,
     line: u64,
     expired: &dyn Fn() -> bool,
 ) -> io::Result<LineStart> {
-    let mut block = vec![0; if line > 1 { BLOCK } else { 0 }];
+    let mut block = vec![0; if line > 1 { READ_BYTES } else { 0 }];
     let known = place_before_line(content, line - 1)?;
     let mut missing = line - 1 - known.newlines;
     let mut offset = known.offset;
@@ -39,15 +37,15 @@ pub(super) fn line_start(
         if got == 0 {
             return Ok(LineStart::Beyond);
         }
-        let newlines = memchr::memchr_iter(b'\n', &block[..got]).count() as u64;
+        let newlines = newlines(&block[..got]);
         offset += if newlines < missing { got as u64 } else { after_newline(&block, missing) };
         missing = missing.saturating_sub(newlines);
     }
     Ok(if offset < content.len() { LineStart::At(offset) } else { LineStart::Beyond })
 }
 
-/// Returns the number of lines, from the analysis if it is complete, else counted. Returns none if
-/// counting would take too long.
+/// Returns the number of lines, from the analysis if it is complete, else counted. Returns `None`
+/// if counting would take too long.
 pub(super) fn count_lines(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -55,7 +53,7 @@ pub(super) fn count_lines(
     count_lines_from(subject, NewlineCount::default(), expired)
 }
 
-/// Returns the number of lines like `count_lines`, but counts on from `counted`.
+// The number of lines like `count_lines`, but counts on from `counted`.
 pub(super) fn count_lines_from(
     subject: &Subject<'_>,
     counted: NewlineCount,
@@ -71,15 +69,15 @@ pub(super) fn count_lines_from(
     } else {
         (counted.offset, counted.newlines)
     };
-    let most = content.len().min(offset.saturating_add(MOST_COUNTED));
+    let most = content.len().min(offset.saturating_add(MAX_COUNTED_BYTES));
     let mut block =
-        vec![0; BLOCK.min(usize::try_from(most.saturating_sub(offset)).unwrap_or(BLOCK))];
+        vec![0; READ_BYTES.min(usize::try_from(most.saturating_sub(offset)).unwrap_or(READ_BYTES))];
     while offset < most && !expired() {
         let got = content.read_at(offset, &mut block)?;
         if got == 0 {
             break;
         }
-        newlines += memchr::memchr_iter(b'\n', &block[..got]).count() as u64;
+        newlines += self::newlines(&block[..got]);
         offset += got as u64;
     }
     if offset < content.len() {
@@ -89,30 +87,28 @@ pub(super) fn count_lines_from(
     Ok(Some(newlines + u64::from(last.first().is_some_and(|last| *last != b'\n'))))
 }
 
-/// The newlines before an offset.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct NewlineCount {
     pub(super) offset: u64,
     pub(super) newlines: u64,
 }
 
-/// Returns the bytes of `block` up to and including its `count`th newline, which must exist.
+// The bytes up to and including the newline number `count`, which has to exist.
 fn after_newline(block: &[u8], count: u64) -> u64 {
     let nth = usize::try_from(count - 1).unwrap_or(usize::MAX);
     memchr::memchr_iter(b'\n', block).nth(nth).map_or(block.len(), |at| at + 1) as u64
 }
 
-/// Returns the start of the line that holds the byte before `offset`, which is in the last line of
-/// the subject, or none if it is very far away.
+/// Returns the start of the line that has the byte before `offset`, which is in the last line of
+/// the subject. Returns `None` if the start is very far away.
 pub(super) fn start_of_last(subject: &Subject<'_>, offset: u64) -> io::Result<Option<u64>> {
     let Some(start) = last_line(subject)?.filter(|start| *start <= offset) else {
         return start_before(subject.content, offset);
     };
-    let farthest = FARTHEST_BACK - u64::from(start > 0);
+    let farthest = MAX_BACK_BYTES - u64::from(start > 0);
     Ok((offset - start <= farthest).then_some(start))
 }
 
-/// Returns where the last line begins, if that is known.
 fn last_line(subject: &Subject<'_>) -> io::Result<Option<u64>> {
     let analysis = subject.analysis;
     if analysis.bytes != subject.content.len() {
@@ -122,14 +118,14 @@ fn last_line(subject: &Subject<'_>) -> io::Result<Option<u64>> {
     Ok(noted.or_else(|| (analysis.lines == 1).then_some(0)))
 }
 
-/// Returns the start of the line that holds the byte before `offset`, or none if it is very far
+/// Returns the start of the line that has the byte before `offset`, or `None` if it is very far
 /// away.
 pub(super) fn start_before(content: &dyn Content, offset: u64) -> io::Result<Option<u64>> {
     let mut end = offset;
-    while end > 0 && offset - end < FARTHEST_BACK {
-        let start = end.saturating_sub(BLOCK as u64);
-        let block =
-            content.bytes(start, BLOCK.min(usize::try_from(end - start).unwrap_or(BLOCK)))?;
+    while end > 0 && offset - end < MAX_BACK_BYTES {
+        let start = end.saturating_sub(READ_BYTES as u64);
+        let block = content
+            .bytes(start, READ_BYTES.min(usize::try_from(end - start).unwrap_or(READ_BYTES)))?;
         if let Some(at) = memchr::memrchr(b'\n', &block) {
             return Ok(Some(start + at as u64 + 1));
         }
@@ -138,28 +134,48 @@ pub(super) fn start_before(content: &dyn Content, offset: u64) -> io::Result<Opt
     Ok((end == 0).then_some(0))
 }
 
-/// Returns the offset `count` characters after `at`. At most four bytes count as one character.
+// The offset `count` characters after `at`. At most four bytes count as one character.
 pub(super) fn forward(line: &[u8], at: usize, count: usize) -> usize {
     let most = line.len().min(at.saturating_add(4 * count));
     let starts = line[at..most].iter().enumerate().filter(|(_, byte)| !continues(**byte));
     starts.map(|(index, _)| at + index).nth(count).unwrap_or(most)
 }
 
-/// Returns true if a byte of UTF-8 is not the first of its character.
 pub(super) fn continues(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-/// Returns the last offset at or before `at` where a character of `bytes` begins.
+// The last offset at or before `at` where a character of `bytes` begins.
 pub(super) fn char_floor(bytes: &[u8], at: usize) -> usize {
     let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| continues(*byte));
     (at.saturating_sub(3)..=at).rev().find(|at| !inside(at)).unwrap_or(at)
 }
 
-/// Returns the first offset at or after `at` where a character of `bytes` begins.
+// The first offset at or after `at` where a character of `bytes` begins.
 pub(super) fn char_ceiling(bytes: &[u8], at: usize) -> usize {
     let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| continues(*byte));
     (at..=at + 3).find(|at| !inside(at)).unwrap_or(at)
+}
+
+// The length of the JSON string that `bytes` begins with, quotes included.
+pub(super) fn json_string_length(bytes: &[u8]) -> Option<usize> {
+    Some(json_string_end(&bytes[1..])? + 2)
+}
+
+// The offset of the quote that closes a string.
+pub(super) fn json_string_end(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let found = at + memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        if bytes[found] == b'"' {
+            return Some(found);
+        }
+        at = found + 2;
+    }
+}
+
+pub(super) fn newlines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
 #[cfg(test)]
@@ -189,9 +205,9 @@ mod tests {
 
     #[test]
     fn lines_are_found_across_blocks() {
-        let text = format!("{}\n{}\nend\n", "x".repeat(BLOCK), "y".repeat(BLOCK - 1));
-        assert_eq!(at(&text, 2), Some(BLOCK as u64 + 1));
-        assert_eq!(at(&text, 3), Some(2 * BLOCK as u64 + 1));
+        let text = format!("{}\n{}\nend\n", "x".repeat(READ_BYTES), "y".repeat(READ_BYTES - 1));
+        assert_eq!(at(&text, 2), Some(READ_BYTES as u64 + 1));
+        assert_eq!(at(&text, 3), Some(2 * READ_BYTES as u64 + 1));
         assert_eq!(at(&text, 4), None);
     }
 
@@ -208,10 +224,10 @@ mod tests {
             fixture.analysis.bytes = u64::MAX;
             count_lines_from(&fixture.subject(), counted, &|| expired).unwrap()
         };
-        let text = format!("{}\nend", "x\n".repeat(BLOCK));
-        let lines = BLOCK as u64 + 2;
+        let text = format!("{}\nend", "x\n".repeat(READ_BYTES));
+        let lines = READ_BYTES as u64 + 2;
         let some = |offset| NewlineCount { offset, newlines: offset / 2 };
-        for offset in [0, 2, BLOCK as u64, 2 * BLOCK as u64] {
+        for offset in [0, 2, READ_BYTES as u64, 2 * READ_BYTES as u64] {
             assert_eq!(count(&text, some(offset), false), Some(lines));
             assert_eq!(count(&text, some(offset), true), None);
         }
@@ -248,7 +264,7 @@ mod tests {
 
     #[test]
     fn starts_are_found_backwards() {
-        let text = format!("a\n{}", "x".repeat(3 * BLOCK));
+        let text = format!("a\n{}", "x".repeat(3 * READ_BYTES));
         let content: Vec<u8> = text.into();
         let start = |offset| start_before(&content, offset).unwrap();
         assert_eq!(start(content.len() as u64), Some(2));
@@ -281,10 +297,10 @@ mod tests {
             let content = Unread(length, known);
             start_of_last(&Subject { content: &content, ..fixture.subject() }, offset).unwrap()
         };
-        assert_eq!(start((1 << 40, Some(7)), FARTHEST_BACK + 6), Some(7));
-        assert_eq!(start((1 << 40, Some(7)), FARTHEST_BACK + 7), None);
-        assert_eq!(start((1 << 40, Some(0)), FARTHEST_BACK), Some(0));
-        assert_eq!(start((1 << 40, Some(0)), FARTHEST_BACK + 1), None);
+        assert_eq!(start((1 << 40, Some(7)), MAX_BACK_BYTES + 6), Some(7));
+        assert_eq!(start((1 << 40, Some(7)), MAX_BACK_BYTES + 7), None);
+        assert_eq!(start((1 << 40, Some(0)), MAX_BACK_BYTES), Some(0));
+        assert_eq!(start((1 << 40, Some(0)), MAX_BACK_BYTES + 1), None);
         assert_eq!(start((1, None), 1), Some(0), "its analysis has one line");
     }
 

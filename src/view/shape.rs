@@ -1,36 +1,30 @@
 //! `.shape`: the structure of JSON, one line for each path.
 //!
-//! It is read from the content and not kept by the analysis: records would grow by kilobytes for a
-//! view that few ask for, and the scanner reads a gigabyte in a second or two.
+//! The view reads the content, and the analysis keeps no shape: records would grow by kilobytes for
+//! a view that few ask for, and the scanner reads a gigabyte in a second or two.
 
-mod extremes;
 mod outline;
-mod print;
-mod samples;
 
 use std::io;
 use std::io::Write;
 
 use crate::number::{counted, grouped, portion};
+use crate::shape::outline::{KEY_BYTES, MAX_LEVELS, PathNode, ShapeOutline};
 use crate::{RenderError, Rendered};
 use ctxfs_core::materialize::json::{JsonKind, JsonReader};
 use ctxfs_core::model::{Limits, Subject};
-use outline::Outline;
-use print::PrintedShape;
 
-/// Bytes of a key, as spelled, that are known. A path through a longer one cannot be named.
-const KEY_BYTES: usize = 256;
-/// Bytes of strings and numbers, as spelled, that are known.
-const SAMPLE_BYTES: usize = 128;
-/// Bytes read at once.
-const BLOCK: usize = 256 << 10;
-/// Bytes kept free for notices, without the paths in them.
+// Bytes that are read at once.
+const READ_BYTES: usize = 256 << 10;
+// Bytes to keep free for notices, without the paths in them.
 const NOTICE_BYTES: usize = 600;
+// Paths are padded to at most this many columns.
+const PATH_COLUMN: usize = 48;
+// Types and counts are padded to at most this many columns.
+const WORD_COLUMN: usize = 16;
 
-/// Writes the shape.
-///
-/// Each line has a path in jq's syntax, the types of the values there, their number, and ranges and
-/// samples, separated by two spaces or more.
+/// Writes the shape. Each line has a path in jq's syntax, the types of the values there, their
+/// number, and ranges and samples, separated by two spaces or more.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -44,7 +38,7 @@ pub(super) fn render(
     outline.settle();
     let file = subject.place.file();
     let budget = Limits::VIEW_BYTES.saturating_sub(NOTICE_BYTES + 2 * file.len());
-    let printed = print::print(&outline, budget);
+    let printed = print(&outline, budget);
     out.write_all(printed.text.as_bytes())?;
     let opening = match read {
         None => opening(subject, kind),
@@ -55,13 +49,12 @@ pub(super) fn render(
     Ok(Rendered { notice: Some(notice), whole })
 }
 
-/// Reads the content. If time runs out, returns the bytes that were read.
 fn read_outline(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
-) -> io::Result<(Option<u64>, JsonKind, Outline)> {
-    let mut reader = JsonReader::<Outline>::default();
-    let mut block = vec![0; BLOCK];
+) -> io::Result<(Option<u64>, JsonKind, ShapeOutline)> {
+    let mut reader = JsonReader::<ShapeOutline>::default();
+    let mut block = vec![0; READ_BYTES];
     let mut offset = 0;
     let mut cut = None;
     while !reader.is_off() {
@@ -127,6 +120,187 @@ fn no_shape(subject: &Subject<'_>) -> String {
         counted(subject.content.len(), "byte"),
         subject.place.file(),
     )
+}
+
+/// The lines that fit. `levels` is the deepest level that is shown if deeper ones were left out to
+/// save space; `missing` counts the lines left out at the end because not even the upper levels
+/// fit; `hidden` is true if there are paths that the outline did not keep.
+struct PrintedShape {
+    text: String,
+    lines: usize,
+    levels: Option<usize>,
+    missing: usize,
+    hidden: bool,
+}
+
+struct ShapeRow {
+    path: String,
+    types: String,
+    count: String,
+    values: String,
+}
+
+// Prints as many levels as fit into `budget` bytes, or as many lines of the first level.
+fn print(outline: &ShapeOutline, budget: usize) -> PrintedShape {
+    let mut printed = print_levels(outline, MAX_LEVELS, budget);
+    for levels in (1..MAX_LEVELS).rev() {
+        if printed.missing == 0 {
+            break;
+        }
+        printed = PrintedShape { levels: Some(levels), ..print_levels(outline, levels, budget) };
+    }
+    printed
+}
+
+fn print_levels(outline: &ShapeOutline, levels: usize, budget: usize) -> PrintedShape {
+    let mut rows = ShapeRows { outline, levels, all: Vec::new(), hidden: false };
+    if let Some(root) = outline.root() {
+        rows.add(root, ".", "", 0);
+    }
+    let widths = [
+        widest(&rows.all, PATH_COLUMN, |row| &row.path),
+        widest(&rows.all, WORD_COLUMN, |row| &row.types),
+        widest(&rows.all, WORD_COLUMN, |row| &row.count),
+    ];
+    let mut text = String::new();
+    let mut lines = 0;
+    for row in &rows.all {
+        let line = row.line(widths);
+        if text.len() + line.len() >= budget {
+            break;
+        }
+        text.push_str(&line);
+        text.push('\n');
+        lines += 1;
+    }
+    let missing = rows.all.len() - lines;
+    PrintedShape { text, lines, levels: None, missing, hidden: rows.hidden }
+}
+
+fn widest(rows: &[ShapeRow], most: usize, column: impl Fn(&ShapeRow) -> &String) -> usize {
+    rows.iter()
+        .map(|row| column(row).chars().count())
+        .filter(|width| *width <= most)
+        .max()
+        .unwrap_or(0)
+}
+
+impl ShapeRow {
+    fn line(&self, [path, types, count]: [usize; 3]) -> String {
+        let Self { path: at, types: what, count: often, values } = self;
+        let line = format!("{at:path$}  {what:types$}  {often:count$}  {values}");
+        line.trim_end().to_owned()
+    }
+}
+
+struct ShapeRows<'a> {
+    outline: &'a ShapeOutline,
+    levels: usize,
+    all: Vec<ShapeRow>,
+    hidden: bool,
+}
+
+impl ShapeRows<'_> {
+    // Adds the row of a node, and the rows of the nodes below it. `path` begins with `.`.
+    fn add(&mut self, index: usize, path: &str, count: &str, level: usize) {
+        let node = self.outline.node(index);
+        self.all.push(ShapeRow {
+            path: path.to_owned(),
+            types: types(node),
+            count: count.to_owned(),
+            values: values(node),
+        });
+        self.hidden |= node.hidden;
+        if level == self.levels {
+            return;
+        }
+        for field in &node.fields {
+            let value = self.outline.node(field.node);
+            let often = if node.objects == 1 {
+                String::new()
+            } else {
+                format!("{} of {}", grouped(value.seen), grouped(node.objects))
+            };
+            self.add(field.node, &joined(path, &key(&field.key)), &often, level + 1);
+        }
+        if let Some(each) = node.each {
+            let seen = grouped(self.outline.node(each).seen);
+            self.add(each, &joined(path, "[]"), &seen, level + 1);
+        }
+    }
+}
+
+// `.a` and `.b` are `.a.b`, `.` and `.b` are `.b`, `.` and `[]` are `.[]`.
+fn joined(path: &str, step: &str) -> String {
+    let path = if path == "." && step.starts_with('.') { "" } else { path };
+    format!("{path}{step}")
+}
+
+// The step to a key in jq's syntax: `.name`, `."two words"`
+fn key(written: &[u8]) -> String {
+    let text = String::from_utf8_lossy(written);
+    if written.len() == KEY_BYTES {
+        return format!(".\"{text}...\"");
+    }
+    // jq's strings do not have the surrogate escapes of JSON, so escapes are decoded.
+    let decoded = serde_json::from_str(&format!("\"{text}\"")).unwrap_or(text.into_owned());
+    let bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if decoded.bytes().all(bare) && decoded.starts_with(|c: char| !c.is_ascii_digit()) {
+        return format!(".{decoded}");
+    }
+    format!(".{}", serde_json::Value::String(decoded))
+}
+
+// `str`, or `str 12|null 3` if there are several types
+fn types(node: &PathNode) -> String {
+    let number = if node.floats > 0 { "float" } else { "int" };
+    let all = [
+        ("bool", node.bools),
+        (number, node.ints + node.floats),
+        ("str", node.texts),
+        ("array", node.arrays),
+        ("object", node.objects),
+        ("null", node.nulls),
+    ];
+    let there: Vec<(&str, u64)> = all.into_iter().filter(|(_, count)| *count > 0).collect();
+    match there.as_slice() {
+        [(name, _)] => (*name).to_owned(),
+        several => {
+            let parts = several.iter().map(|(name, count)| format!("{name} {}", grouped(*count)));
+            parts.collect::<Vec<String>>().join("|")
+        }
+    }
+}
+
+fn values(node: &PathNode) -> String {
+    let sizes = [
+        numbers(node).filter(|_| !node.samples.are_all()),
+        node.lengths.shown(grouped).map(|range| unit(&range, "byte")),
+        node.items.shown(grouped).map(|range| unit(&range, "item")),
+        node.keys.shown(grouped).map(|range| unit(&range, "key")),
+        node.hidden.then(|| "...".to_owned()),
+        Some(node.samples.shown()).filter(|shown| !shown.is_empty()),
+    ];
+    sizes.into_iter().flatten().collect::<Vec<String>>().join("  ")
+}
+
+// `1..5000`. The numbers are exact if all are integers.
+fn numbers(node: &PathNode) -> Option<String> {
+    let mut all = node.numbers;
+    match (all.ends(), node.whole.ends()) {
+        (None, _) => node.whole.shown(|number| number.to_string()),
+        (Some(_), whole) => {
+            let (least, most) = whole.unzip();
+            [least, most].into_iter().flatten().for_each(|end| all.push(end as f64));
+            all.shown(|number| number.to_string())
+        }
+    }
+}
+
+// `3..18 items`, `1 item`
+fn unit(range: &str, unit: &str) -> String {
+    let plural = if range == "1" { "" } else { "s" };
+    format!("{range} {unit}{plural}")
 }
 
 #[cfg(test)]

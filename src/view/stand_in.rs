@@ -1,28 +1,35 @@
 //! The text that goes to the model in place of an output: one analysis, four forms (`formats.md`).
+//! An output may itself be a stand-in that comes back; then it is left as it is.
 
 use std::io;
 
-use crate::envelope::Envelope;
-use crate::{RenderError, View, envelope, handle, origin, preview, render, summary};
-use ctxfs_core::model::Subject;
+use serde::Deserialize;
 
-/// The form of a stand-in. Each kind of host has its own.
+use crate::envelope::{Envelope, PREVIEW_BYTES};
+use crate::{RenderError, View, envelope, render, short_stand_ins, summary};
+use ctxfs_core::model::{Limits, Subject};
+
+// Bytes of an envelope besides its preview.
+const ENVELOPE_REST: u64 = 128 << 10;
+// Bytes that one byte of a preview may take in JSON.
+const ESCAPED_BYTES: u64 = 6;
+
+/// The form of a stand-in; each kind of host has its own. `Summary` has facts, head and tail,
+/// errors, and where to read on; `Envelope` is a response in the common protocol of tools; `Handle`
+/// is for a host with the `tool_output` tool; `Preview` is for the message log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract above tells it")]
 pub enum Form {
-    /// Facts, head and tail, errors, where to read on.
     Summary,
-    /// A response in the common protocol of tools.
     Envelope,
-    /// For a host with the `tool_output` tool.
     Handle,
-    /// For the message log.
     Preview,
 }
 
 /// The reader of a stand-in.
 #[derive(Clone, Copy)]
 pub struct Audience<'a> {
-    /// The tools that the model has. Empty if nobody declared them.
+    /// The tools that the model has. Empty if they are unknown.
     pub tools: &'a [String],
     /// Returns true if a reference, a handle or a path leads to a stored output.
     pub is_stored: &'a dyn Fn(&str) -> bool,
@@ -34,7 +41,7 @@ impl std::fmt::Debug for Audience<'_> {
     }
 }
 
-/// The answer to hand to the model.
+/// The text that the model gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StandIn {
     /// The output itself, byte for byte.
@@ -43,7 +50,7 @@ pub enum StandIn {
     Replaced(String),
 }
 
-/// Returns the answer that goes to the model in place of `subject`.
+/// Returns the text that goes to the model in place of `subject`.
 ///
 /// That is the output itself if it is within the limits of the form, asks to be left as it is, or
 /// is a stand-in already. An incomplete output never passes for a complete one, if the form can
@@ -86,7 +93,7 @@ pub fn stand_in_always(
 /// Returns true if `subject` is a stand-in for a stored output. Its reference decides, not its
 /// wording.
 pub fn is_stand_in(subject: &Subject<'_>, audience: &Audience<'_>) -> io::Result<bool> {
-    let references = origin::references(subject)?;
+    let references = references(subject)?;
     Ok(references.iter().any(|reference| (audience.is_stored)(reference)))
 }
 
@@ -95,9 +102,77 @@ fn passes(form: Form, subject: &Subject<'_>) -> bool {
     match form {
         Form::Summary => !incomplete && !summary::is_over(subject),
         Form::Envelope => !incomplete && !envelope::is_over(subject),
-        Form::Handle => !handle::is_over(subject),
-        Form::Preview => !preview::is_over(subject),
+        Form::Handle => !short_stand_ins::is_handle_over(subject),
+        Form::Preview => !short_stand_ins::is_preview_over(subject),
     }
+}
+
+// A summary names its output in the second line, below a notice and the line with the command if
+// there are any.
+const IDENTITY_LINES: [usize; 3] = [1, 2, 3];
+
+// The members of an envelope that lead to the path of the whole output.
+#[derive(Deserialize)]
+struct ReturnedEnvelope {
+    data: ReturnedData,
+}
+
+#[derive(Deserialize)]
+struct ReturnedData {
+    truncation: ReturnedTruncation,
+}
+
+#[derive(Deserialize)]
+struct ReturnedTruncation {
+    full_output_path: String,
+}
+
+/// Returns the outputs that `subject` would refer to if it were a stand-in: a reference, a handle
+/// or a path, from the place where each form has it. It is a stand-in only if one of these leads to
+/// an output, which the caller finds out. Content that is larger than any stand-in is not read.
+pub(super) fn references(subject: &Subject<'_>) -> io::Result<Vec<String>> {
+    let length = subject.content.len();
+    if length > max_stand_in_bytes(subject.limits) {
+        return Ok(Vec::new());
+    }
+    let bytes = subject.content.bytes(0, length as usize)?;
+    let Ok(text) = std::str::from_utf8(&bytes) else { return Ok(Vec::new()) };
+    if text.starts_with('{') {
+        return Ok(of_envelope(text).into_iter().collect());
+    }
+    if text.len() > Limits::STAND_IN_BYTES {
+        return Ok(Vec::new());
+    }
+    let found = [of_handle(text), of_preview(text)].into_iter().flatten();
+    Ok(of_summary(text).chain(found).collect())
+}
+
+fn max_stand_in_bytes(limits: &Limits) -> u64 {
+    limits.max_bytes.min(PREVIEW_BYTES) * ESCAPED_BYTES + ENVELOPE_REST
+}
+
+fn of_envelope(text: &str) -> Option<String> {
+    let envelope: ReturnedEnvelope = serde_json::from_str(text).ok()?;
+    Some(envelope.data.truncation.full_output_path)
+}
+
+// `tool: ...    call: ...    ref: ctx://c7/artifacts/tool/9f3k.txt`
+fn of_summary(text: &str) -> impl Iterator<Item = String> {
+    let reference =
+        |line: &str| Some(line[line.rfind("ref: ctx://")?..]["ref: ".len()..].to_owned());
+    IDENTITY_LINES.into_iter().filter_map(move |line| reference(text.lines().nth(line)?))
+}
+
+// `Call tool_output(handle = "c7/9f3k.txt", extract = "what to extract").`
+fn of_handle(text: &str) -> Option<String> {
+    let (_, rest) = text.lines().nth(1)?.split_once("(handle = ")?;
+    serde_json::Deserializer::from_str(rest).into_iter().next()?.ok()
+}
+
+// `[Full output: /ctx/c7/artifacts/tool/9f3k.txt]`
+fn of_preview(text: &str) -> Option<String> {
+    let last = text.lines().next_back()?.strip_prefix("[Full output: ")?;
+    Some(last.strip_suffix(']')?.to_owned())
 }
 
 #[cfg(test)]

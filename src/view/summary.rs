@@ -1,43 +1,37 @@
-//! `.summary`: the text to hand the model in place of an output.
+//! `.summary`: the text that a model gets in place of an output.
 //!
-//! The facts come first, a line each ([`facts`]), then an excerpt ([`excerpt`]). Its bytes depend
+//! The facts come first, a line each ([`facts`]), then an excerpt ([`excerpt`]). The text depends
 //! on the subject alone.
 
+mod contents;
 mod excerpt;
 mod facts;
-mod fold;
-mod parts;
-mod search;
 mod steps;
-mod table;
-mod tried;
-mod trouble;
-mod unlike;
 
 use std::io;
 use std::io::Write;
 
 use crate::errors::findings;
 use crate::number::portion;
-use crate::{RenderError, Rendered, clean};
+use crate::summary::excerpt::{Excerpt, ExcerptBudget};
+use crate::{RenderError, Rendered};
 use ctxfs_core::model::{Limits, Subject, TriedView};
 use ctxfs_core::redact::MaskCounts;
-use excerpt::{Excerpt, ExcerptBudget};
 
 pub(super) use excerpt::READ;
 pub(super) use facts::{also, ended};
 
-/// Bytes kept free for a notice, and for the lines that are known only with the excerpt.
+// Bytes kept free for a notice, and for the lines that are known only with the excerpt.
 const RESERVE: usize = 600;
-/// Lines kept free for these lines.
+// Lines kept free for these lines.
 const RESERVED_LINES: usize = 6;
 
-/// Returns true if an output passes the limits up to which a conversation takes one in as it is.
+/// Returns true if an output is larger than the limits up to which a conversation takes one in as
+/// it is.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     !subject.limits.are_kept_by(subject.size(), subject.analysis.chars)
 }
 
-/// Writes the summary.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let text = if subject.analysis.is_binary() || subject.content.is_empty() {
         lines(&facts::without_excerpt(subject)?)
@@ -56,7 +50,6 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     Ok(Rendered { notice, whole: false })
 }
 
-/// Returns what a summary tries.
 pub(super) fn tried(subject: &Subject<'_>) -> io::Result<Vec<TriedView>> {
     if subject.analysis.is_binary() || subject.content.is_empty() {
         return Ok(Vec::new());
@@ -64,7 +57,6 @@ pub(super) fn tried(subject: &Subject<'_>) -> io::Result<Vec<TriedView>> {
     steps::tried(subject, &findings(subject)?)
 }
 
-/// Returns the facts and all of the output, if it is small.
 fn whole(subject: &Subject<'_>) -> io::Result<Option<String>> {
     let Limits { max_inline_chars, max_inline_bytes, .. } = *subject.limits;
     let analysis = subject.analysis;
@@ -84,7 +76,6 @@ fn whole(subject: &Subject<'_>) -> io::Result<Option<String>> {
     Ok(fits(&text).then_some(text))
 }
 
-/// Returns the facts, and the parts of the output that are most worth seeing.
 fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
     let found = findings(subject)?;
     let mut facts = facts::with_excerpt(subject, &found)?;
@@ -102,7 +93,7 @@ fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
     Ok(lines(&all))
 }
 
-/// Returns `redacted: 3 secrets (aws-key 2, jwt 1) in what is shown`.
+// `redacted: 3 secrets (aws-key 2, jwt 1) in what is shown`
 fn redacted(subject: &Subject<'_>, shown: &[String]) -> Option<String> {
     let counts = MaskCounts::of(&lines(shown), subject.mask_names());
     let line = || format!("redacted: {} in what is shown", counts.text());
@@ -121,14 +112,11 @@ fn lines(lines: &[String]) -> String {
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }
 
-/// Returns a line of facts, cut if a name in it is endless.
-fn capped(line: &str) -> String {
-    clean::clean(line.as_bytes(), Limits::LINE_CHARS, 2 * Limits::LINE_CHARS).text
-}
-
 #[cfg(test)]
 mod also_tests;
+
 #[cfg(test)]
 mod json_tests;
+
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! The name by which a person or a model knows an output: its command, or what its call was about.
+//! The name by which a person or a model knows an output: its command, or the subject of its call.
 
 use std::fmt;
 use std::path::Path;
@@ -9,67 +9,71 @@ use shlex::Shlex;
 use crate::clean;
 use ctxfs_core::model::Provenance;
 
-/// The most characters of a title.
-const CHARS: usize = 100;
-/// The most bytes of arguments that are read for it.
-const READ: usize = 1 << 20;
-/// The most commands in one another: a shell in a shell, or in the line of a host.
-const DEPTH: usize = 4;
+// The most characters of a title.
+const MAX_CHARS: usize = 100;
+// Longer arguments are not read.
+const MAX_ARGS_BYTES: usize = 1 << 20;
+// The most commands in one another: a shell in a shell, or in the line of a host.
+const MAX_DEPTH: usize = 4;
 
-/// The label of a command.
-const COMMAND: &str = "command";
-/// The arguments that have a command: a text, or a list of words.
-const COMMANDS: [&str; 2] = [COMMAND, "cmd"];
-/// The arguments that tell what a call was about, the most telling first.
-const SUBJECTS: [&str; 8] =
+const COMMAND_LABEL: &str = "command";
+// Arguments that have a command: a text, or a list of words.
+const COMMAND_ARGS: [&str; 2] = [COMMAND_LABEL, "cmd"];
+// Arguments that tell the subject of a call, the best first.
+const SUBJECT_ARGS: [&str; 8] =
     ["pattern", "query", "url", "uri", "path", "file_path", "filePath", "absolute_path"];
-/// The programs that run the text after an option that ends in `c`.
+// Programs that run the text after an option that ends in `c`.
 const SHELLS: [&str; 5] = ["bash", "dash", "ksh", "sh", "zsh"];
 
-/// The title of an output, in one line that is safe to show, of at most 100 characters.
+/// The title of an output, in one line that is safe to show, of at most 100 characters. Printed as
+/// `cargo test --lib`, or `path src/main.rs`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Title {
-    /// The name of the argument; [`COMMAND`] for a command, whatever its argument is called.
+    // The name of the argument; `COMMAND_LABEL` for a command, whatever its argument is called.
     label: &'static str,
     text: String,
 }
 
 impl Title {
-    /// Returns the title of the output of a call. `None` if the arguments have no command and no
-    /// short text that tells what the call was about; the tool is all that is known then.
+    /// Returns the title of the output of a call. Returns `None` if the arguments have no command
+    /// and no short text that tells the subject of the call; then only the tool is known.
     ///
-    /// Secrets must be masked in `provenance`, as in whatever else is shown of it.
+    /// Secrets must be masked in `provenance`, as in everything else that is shown of it.
     pub fn of(provenance: &Provenance) -> Option<Self> {
-        let args = provenance.args.as_deref().filter(|args| args.len() <= READ)?;
+        let args = provenance.args.as_deref().filter(|args| args.len() <= MAX_ARGS_BYTES)?;
         let Value::Object(args) = serde_json::from_str(args).ok()? else { return None };
-        let command = COMMANDS.iter().find_map(|name| command(args.get(*name)?));
+        let command = COMMAND_ARGS.iter().find_map(|name| command(args.get(*name)?));
         if let Some(command) = command {
-            return Some(Self { label: COMMAND, text: cut(&command) });
+            return Some(Self {
+                label: COMMAND_LABEL,
+                text: clean::shortened(command.trim().as_bytes(), MAX_CHARS),
+            });
         }
-        let is_short = |text: &&str| !text.trim().is_empty() && text.chars().count() <= CHARS;
-        let mut subjects = SUBJECTS
+        let is_short = |text: &&str| !text.trim().is_empty() && text.chars().count() <= MAX_CHARS;
+        let mut subjects = SUBJECT_ARGS
             .into_iter()
             .filter_map(|label| Some((label, args.get(label)?.as_str().filter(is_short)?)));
-        subjects.next().map(|(label, text)| Self { label, text: cut(text) })
+        subjects.next().map(|(label, text)| Self {
+            label,
+            text: clean::shortened(text.trim().as_bytes(), MAX_CHARS),
+        })
     }
 
-    /// Returns the line of a stand-in: `command: cargo test --lib`.
     pub(super) fn line(&self) -> String {
         format!("{}: {}", self.label, self.text)
     }
 }
 
-/// Prints `cargo test --lib`, or `path src/main.rs`.
 impl fmt::Display for Title {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.label {
-            COMMAND => f.write_str(&self.text),
+            COMMAND_LABEL => f.write_str(&self.text),
             label => write!(f, "{label} {}", self.text),
         }
     }
 }
 
-/// Returns the command in an argument, without the shell that runs it.
+// The command in an argument, without the shell that runs it.
 fn command(argument: &Value) -> Option<String> {
     let mut command = match argument {
         Value::String(text) => text.trim().to_owned(),
@@ -79,14 +83,14 @@ fn command(argument: &Value) -> Option<String> {
         }
         _ => return None,
     };
-    for _ in 0..DEPTH {
+    for _ in 0..MAX_DEPTH {
         let Some(inner) = inner(&command) else { break };
         command = inner;
     }
     Some(command).filter(|command| !command.trim().is_empty())
 }
 
-/// Returns the command that a command runs in a shell, or that a host has put into a line of its own.
+// The command that a command runs in a shell, or that a host has put into a line of its own.
 fn inner(command: &str) -> Option<String> {
     of_snapshot(command).or_else(|| {
         let first = command.split_whitespace().next()?;
@@ -97,15 +101,14 @@ fn inner(command: &str) -> Option<String> {
     })
 }
 
-/// Returns the command in a line of Claude Code:
-/// `source .../shell-snapshots/... && eval '<command>' < /dev/null && pwd -P >| ...`.
+// The command in a line of Claude Code: `source .../shell-snapshots/... && eval '<command>' <
+// /dev/null && pwd -P >| ...`
 fn of_snapshot(line: &str) -> Option<String> {
     let (before, after) = line.split_once("&& eval ")?;
     let is_host = before.starts_with("source ") && before.contains("/shell-snapshots/");
     is_host.then(|| Shlex::new(after).next()).flatten()
 }
 
-/// Returns the script in `bash -lc <script>`.
 fn script<'a>(words: &[&'a str]) -> Option<&'a str> {
     let [shell, option, script, ..] = words else { return None };
     let runs_text = option.starts_with('-') && !option.starts_with("--") && option.ends_with('c');
@@ -117,27 +120,14 @@ fn is_shell(word: &str) -> bool {
     name.and_then(|name| name.to_str()).is_some_and(|name| SHELLS.contains(&name))
 }
 
-/// Returns words as a shell takes them.
 fn joined(words: &[&str]) -> String {
     shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "))
 }
 
-/// Returns a text in one line, cut if it has too many characters.
-fn cut(text: &str) -> String {
-    const MARK: &str = "...";
-    let text = text.trim();
-    let whole = clean::clean(text.as_bytes(), CHARS, usize::MAX);
-    if whole.used == text.len() {
-        return whole.text;
-    }
-    clean::line(text, CHARS - MARK.len()) + MARK
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use serde_json::json;
 
     fn title(args: &Value) -> Option<String> {
         let args = Some(args.to_string());

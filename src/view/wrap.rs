@@ -1,25 +1,25 @@
-//! `.wrap`: the whole, with long lines folded.
+//! `.wrap`: the whole artifact, with long lines folded.
 
 use std::io;
 use std::io::{BufWriter, Write};
 
 use crate::number::portion;
-use crate::position::TextPosition;
+use crate::range::TextPosition;
 use crate::{RenderError, Rendered, scan};
 use ctxfs_core::model::Subject;
 
-/// Most characters of a line that is shown as it is, and of a piece of a longer one.
+// Characters of a line that is shown as it is, and of a piece of a longer one.
 const WIDTH: usize = 400;
-/// Characters before the end of a piece in which a good place to fold is looked for.
+// Characters before the end of a piece in which a good place to fold is looked for.
 const SLACK: usize = 100;
-/// Bytes that suffice to tell whether a line is long, and where it folds.
-const ENOUGH: usize = 4 * WIDTH + 4;
-/// Bytes read at once.
-const BLOCK: usize = 256 << 10;
-/// Bytes gathered before they are written.
-const GATHERED: usize = 64 << 10;
+// Bytes that suffice to tell whether a line is long, and where it folds.
+const FOLD_BYTES: usize = 4 * WIDTH + 4;
+// Bytes that are read at once.
+const READ_BYTES: usize = 256 << 10;
+// Bytes that are gathered before they are written.
+const FLUSH_BYTES: usize = 64 << 10;
 
-/// Writes all lines, those of more than 400 characters in pieces.
+/// Writes all lines; lines of more than 400 characters in pieces.
 ///
 /// Each piece but the first of a line begins with `line@column:`, its place in the artifact.
 /// Without these marks and the newlines before them, the text is the artifact byte for byte, except
@@ -39,7 +39,7 @@ pub(super) fn render(
             break;
         }
         let kept = text.len();
-        text.resize(kept + BLOCK, 0);
+        text.resize(kept + READ_BYTES, 0);
         let got = subject.content.read_at(read, &mut text[kept..])?;
         text.truncate(kept + got);
         read += got as u64;
@@ -63,18 +63,17 @@ fn folded(at: TextPosition) -> String {
     )
 }
 
-/// Writes lines in pieces.
+/// Writes lines in pieces, and before each but the first piece of a line its place in the artifact.
+/// `at` is the place of the next byte, `first` is the first fold.
 struct LineFolder<'a> {
     out: BufWriter<&'a mut dyn Write>,
-    /// The place of the next byte.
     at: TextPosition,
-    /// The first fold.
     first: Option<TextPosition>,
 }
 
 impl<'a> LineFolder<'a> {
     fn new(out: &'a mut dyn Write) -> Self {
-        let out = BufWriter::with_capacity(GATHERED, out);
+        let out = BufWriter::with_capacity(FLUSH_BYTES, out);
         Self { out, at: TextPosition { line: 1, column: 1 }, first: None }
     }
 
@@ -84,10 +83,10 @@ impl<'a> LineFolder<'a> {
         let mut at = 0;
         loop {
             let rest = &text[at..];
-            let near = &rest[..rest.len().min(ENOUGH)];
+            let near = &rest[..rest.len().min(FOLD_BYTES)];
             let end = memchr::memchr(b'\n', near);
             let piece = match end {
-                None if near.is_empty() || (near.len() < ENOUGH && !last) => return Ok(at),
+                None if near.is_empty() || (near.len() < FOLD_BYTES && !last) => return Ok(at),
                 end => fold(&near[..end.unwrap_or(near.len())]),
             };
             self.mark()?;
@@ -102,7 +101,6 @@ impl<'a> LineFolder<'a> {
         }
     }
 
-    /// Begins a line of the view: writes its place in the artifact, unless it begins a line there.
     fn mark(&mut self) -> io::Result<()> {
         if self.at.column == 1 {
             return Ok(());
@@ -131,7 +129,7 @@ impl<'a> LineFolder<'a> {
     }
 }
 
-/// Returns the length of the first piece of `line`, which is all of it if it is short.
+// The length of the first piece of `line`, which is all of it if it is short.
 fn fold(line: &[u8]) -> usize {
     let most = scan::forward(line, 0, WIDTH);
     if most == line.len() {
@@ -144,9 +142,9 @@ fn fold(line: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use proptest::prelude::*;
 
-    use super::*;
     use crate::View;
     use crate::fixture::Fixture;
 
@@ -216,7 +214,7 @@ mod tests {
 
     #[test]
     fn time_can_run_out() {
-        let fixture = Fixture::new("x".repeat(3 * BLOCK));
+        let fixture = Fixture::new("x".repeat(3 * READ_BYTES));
         let calls = std::cell::Cell::new(0);
         let expired = || calls.replace(calls.get() + 1) == 1;
         let (body, rendered) = fixture.render_until(&View::Wrap, &expired).unwrap();

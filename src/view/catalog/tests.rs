@@ -49,7 +49,7 @@ fn a_filter_is_no_directory_of_views() {
 #[test]
 fn each_view_is_explained_in_the_readme() {
     let text = readme(&Root::All("/mnt/ctx".to_owned()));
-    // Those that a setting has to ask for are left out.
+    // Directories that need a setting are left out.
     for derived in CATALOG.iter().filter(|derived| derived.cost() != RenderCost::Model) {
         let end = if matches!(derived, Derived::Dir(_)) { "/" } else { "`" };
         let name = format!("\n| `X{}{end}", derived.view_type().suffix);
@@ -92,4 +92,25 @@ fn kinds_are_words() {
         [View::Summary, View::Meta, page].map(|view| view.kind()),
         ["summary", "meta", "pages"]
     );
+}
+
+#[test]
+fn a_readme_is_short_and_names_the_tree() {
+    let text = readme(&Root::All("/mnt/ctx/".to_owned()));
+    assert!(text.len() < 4096, "{}", text.len());
+    assert!(text.contains("/mnt/ctx/<conversation>/artifacts/tool/"));
+    assert!(!text.contains('{'));
+    let text = readme(&Root::One("/mnt/ctx/".to_owned()));
+    assert!(text.contains("/mnt/ctx/artifacts/tool/"));
+    assert!(!text.contains('{') && !text.contains("c7") && !text.contains("<conversation>"));
+    assert!(text.is_ascii());
+}
+
+#[test]
+fn every_view_is_ignored() {
+    let want = "# Computed views. They repeat what stands beside them.\n\
+         *.summary\n*.tail\n*.head\n*.grep/\n*.find/\n*.lines/\n*.errors\n*.terms\n*.wrap\n*.shape\n\
+         *.jq/\n*.extract/\n*.pages/\n*.pretty\n*.meta.json\n*.ref.json\n*.envelope.json\n*.handle\n\
+         *.preview\n**/history/messages.json\n";
+    assert_eq!(ignore(), want);
 }

@@ -7,25 +7,22 @@ use bstr::ByteSlice as _;
 use crate::number::{counted, grouped};
 use ctxfs_core::model::{Content, Direction, Limits};
 
-/// Bytes that a character may take after its first one.
 const REST_OF_CHAR: usize = 3;
-/// Most bytes and lines of the mark between head and tail.
 const MARK_BYTES: u64 = 100;
 const MARK_LINES: u64 = 1;
-/// The mark counts towards a limit that is at least this many times as large. Otherwise it comes on
-/// top.
+// The mark between head and tail counts towards a limit that is at least this many times as large.
+// Below that it comes on top, or little else would be shown.
 const MARK_COUNTS: u64 = 10;
 
-/// The part of an output that is shown, from one end or both.
+/// The part of an output that an envelope shows, from one end or both.
 ///
-/// Lines are kept whole as far as they fit. A line that alone does not fit is cut between two
-/// characters. Bytes that are not UTF-8 are shown as U+FFFD, and take as much space as that does.
+/// Lines stay whole as far as they fit. A line that alone does not fit is cut between two
+/// characters. Bytes that are not UTF-8 are shown as U+FFFD, and count with the three bytes of
+/// that.
 pub(super) struct EnvelopePreview {
     head: PreviewEnd,
     tail: PreviewEnd,
-    /// True if a mark separates head and tail.
     marked: bool,
-    /// Lines of the output, if they were counted.
     lines: Option<u64>,
     bytes: u64,
 }
@@ -34,9 +31,7 @@ pub(super) struct EnvelopePreview {
 struct PreviewEnd {
     text: String,
     lines: u64,
-    /// Bytes of the output that `text` shows.
     bytes: u64,
-    /// True if its only line is cut.
     partial: bool,
 }
 
@@ -47,10 +42,11 @@ struct PreviewBudget {
 }
 
 impl EnvelopePreview {
-    /// Most bytes that are shown, whatever the limits are: they are held in memory.
-    pub(super) const MOST_BYTES: u64 = 16 << 20;
+    // The previews are held in memory, so no limit of the reader may pass this one.
+    pub(super) const MAX_BYTES: u64 = 16 << 20;
 
-    /// Returns as much as fits of an output of `lines` lines, if they were counted.
+    /// Returns as much of the output as fits. `lines` is the number of its lines, if they were
+    /// counted.
     pub(super) fn some(
         content: &dyn Content,
         lines: Option<u64>,
@@ -62,32 +58,29 @@ impl EnvelopePreview {
         Ok(Self { head, tail, marked, lines, bytes: content.len() })
     }
 
-    /// Returns all of an output of at most [`EnvelopePreview::MOST_BYTES`].
+    // All of an output of at most `MAX_BYTES`.
     pub(super) fn all(content: &dyn Content, lines: u64) -> io::Result<Self> {
-        let bytes = content.bytes(0, Self::MOST_BYTES as usize)?;
+        let bytes = content.bytes(0, Self::MAX_BYTES as usize)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let head = PreviewEnd { text, lines, bytes: bytes.len() as u64, partial: false };
         Ok(Self { head, ..Self::none(content, Some(lines)) })
     }
 
-    /// Returns nothing of an output, as for one that is not text.
     pub(super) fn none(content: &dyn Content, lines: Option<u64>) -> Self {
         let (head, tail) = (PreviewEnd::default(), PreviewEnd::default());
         Self { head, tail, marked: false, lines, bytes: content.len() }
     }
 
-    /// Returns the number of lines that are shown, including those in part.
     pub(super) fn lines(&self) -> u64 {
         let same = self.lines == Some(1) && self.head.lines + self.tail.lines == 2;
         self.head.lines + self.tail.lines - u64::from(same)
     }
 
-    /// Returns the number of bytes of the output that are shown.
     pub(super) fn bytes(&self) -> u64 {
         self.head.bytes + self.tail.bytes
     }
 
-    /// Returns `the first 10 lines and the last 9 lines: 872 of 182,345 bytes, 19 of 5,234 lines`.
+    // `the first 10 lines and the last 9 lines: 872 of 182,345 bytes, 19 of 5,234 lines`
     pub(super) fn description(&self) -> String {
         let parts = [("first", &self.head), ("last", &self.tail)].into_iter();
         let parts =
@@ -102,7 +95,6 @@ impl EnvelopePreview {
         format!("{parts}: {bytes}{}", lines.unwrap_or_default())
     }
 
-    /// Returns head and tail, with a mark between them if there may be both.
     pub(super) fn text(self) -> String {
         if !self.marked {
             return self.head.text + &self.tail.text;
@@ -125,9 +117,8 @@ impl PreviewEnd {
     }
 }
 
-/// Returns the budgets of head and tail.
 fn budgets(limits: &Limits) -> (PreviewBudget, PreviewBudget) {
-    let bytes = limits.max_bytes.min(EnvelopePreview::MOST_BYTES);
+    let bytes = limits.max_bytes.min(EnvelopePreview::MAX_BYTES);
     let budget = |lines, bytes: u64| PreviewBudget { lines, bytes: bytes as usize };
     let none = budget(0, 0);
     match limits.direction {
@@ -145,7 +136,6 @@ fn less(limit: u64, mark: u64) -> u64 {
     if limit >= MARK_COUNTS * mark { limit - mark } else { limit }
 }
 
-/// Returns the first lines that fit.
 fn first(content: &dyn Content, budget: PreviewBudget) -> io::Result<PreviewEnd> {
     let block = block(content, 0, budget)?;
     let mut builder = PreviewBuilder::new(budget);
@@ -160,7 +150,6 @@ fn first(content: &dyn Content, budget: PreviewBudget) -> io::Result<PreviewEnd>
     Ok(builder.finish())
 }
 
-/// Returns the last lines that fit.
 fn last(content: &dyn Content, budget: PreviewBudget) -> io::Result<PreviewEnd> {
     let from = content.len().saturating_sub((budget.bytes + REST_OF_CHAR) as u64);
     let block = block(content, from, budget)?;
@@ -186,11 +175,11 @@ fn block(content: &dyn Content, from: u64, budget: PreviewBudget) -> io::Result<
     content.bytes(from, budget.bytes + REST_OF_CHAR)
 }
 
-/// Takes characters, in either direction, as long as they fit.
+/// Takes characters in either direction as long as they fit. `whole` is the length of the text, and
+/// of the part of the output that it shows, at the end of the last whole line.
 struct PreviewBuilder {
     budget: PreviewBudget,
     part: PreviewEnd,
-    /// Bytes of text, and of the output, at the end of the last line.
     whole: (usize, u64),
     full: bool,
 }
@@ -200,8 +189,6 @@ impl PreviewBuilder {
         Self { budget, part: PreviewEnd::default(), whole: (0, 0), full: false }
     }
 
-    /// Takes `c`, with which `bytes` bytes of the output are shown. Returns false if it does not
-    /// fit.
     fn take(&mut self, c: char, bytes: usize) -> bool {
         self.full = self.part.text.len() + c.len_utf8() > self.budget.bytes;
         if !self.full {
@@ -211,14 +198,12 @@ impl PreviewBuilder {
         !self.full
     }
 
-    /// Ends a line. Returns true if another one fits.
     fn end_line(&mut self) -> bool {
         self.part.lines += 1;
         self.whole = (self.part.text.len(), self.part.bytes);
         self.part.lines < self.budget.lines
     }
 
-    /// Drops the beginning of a line that did not fit, unless there is nothing else.
     fn finish(mut self) -> PreviewEnd {
         let begun = self.part.text.len() > self.whole.0;
         if begun && self.full && self.part.lines > 0 {

@@ -1,4 +1,4 @@
-//! Outputs that are responses of the common protocol themselves.
+//! Outputs that are themselves responses of the common protocol.
 
 use std::io;
 use std::ops::Range;
@@ -6,26 +6,23 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::members::{MemberRanges, members};
 use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::materialize::json::{Events, ScanOutcome, Scanner};
 use ctxfs_core::model::{Content, Json, Subject};
 
-/// Most bytes of `stats`, `context` or `error` that are carried over. A larger one is named
-/// instead.
+// A larger `stats`, `context` or `error` is named in the text of the envelope instead.
 const CARRIED_BYTES: u64 = 16 << 10;
-/// Most bytes of a word with its quotes, with every character escaped.
+// Fits `partial` with its quotes and every character escaped as `\uXXXX`, and some white space.
 const WORD_BYTES: u64 = 128;
-/// Bytes read at once.
-const BLOCK: usize = 256 << 10;
+const READ_BYTES: usize = 256 << 10;
 
-/// The members of a response. `data` and `text` are replaced, the last three carried over.
-const NAMES: [&str; 6] = ["status", "data", "text", "stats", "context", "error"];
+// `data` and `text` are replaced by the envelope; the last three are carried over.
+const MEMBER_NAMES: [&str; 6] = ["status", "data", "text", "stats", "context", "error"];
 const STATUS: usize = 0;
 const STATS: usize = 3;
 const CONTEXT: usize = 4;
 const ERROR: usize = 5;
 
-/// The status of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ResponseStatus {
@@ -35,22 +32,21 @@ pub(super) enum ResponseStatus {
 }
 
 /// The members of a response that its envelope keeps.
+///
+/// `left_out` names the members that are too large or unreadable to carry over, with their sizes in
+/// bytes. `skip` is true if the response asks to be left as it is (`context.truncation_skip`).
 pub(super) struct Response {
     pub(super) status: ResponseStatus,
     pub(super) stats: Option<Box<RawValue>>,
     pub(super) context: Option<Box<RawValue>>,
     pub(super) error: Option<Box<RawValue>>,
-    /// Those of the three that are not carried over, with their sizes in bytes.
     pub(super) left_out: Vec<(&'static str, u64)>,
-    /// True if `context.truncation_skip` is true.
     pub(super) skip: bool,
 }
 
-/// The result of reading an output as a response.
 pub(super) enum Recognized {
     Response(Response),
     Other,
-    /// Time ran out before that was known.
     OutOfTime,
 }
 
@@ -66,7 +62,7 @@ pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Res
         Some(false) => return Ok(Recognized::Other),
         None => return Ok(Recognized::OutOfTime),
     }
-    let found = match members(content, 0..content.len(), &NAMES, expired)? {
+    let found = match members(content, 0..content.len(), &MEMBER_NAMES, expired)? {
         MemberRanges::Found(found) => found,
         MemberRanges::NotAnObject => return Ok(Recognized::Other),
         MemberRanges::OutOfTime => return Ok(Recognized::OutOfTime),
@@ -83,8 +79,8 @@ pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Res
     Ok(Recognized::Response(Response { status, stats, context, error, left_out, skip }))
 }
 
-/// Returns true if the content as it is shown is JSON: a mask may replace more than a part of a
-/// string. Returns none if time ran out.
+/// Returns true if the content is JSON as it is shown. A mask may replace more than a part of a
+/// string, so masked content is parsed again. Returns `None` if time ran out.
 fn is_json(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Option<bool>> {
     let is_document = |json: &Json| matches!(json, Json::Document { .. });
     if subject.redacts.is_none() || !is_document(&subject.analysis.json) {
@@ -92,7 +88,7 @@ fn is_json(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Opti
     }
     let mut analyzer = Analyzer::new();
     loop {
-        let block = subject.content.bytes(analyzer.seen(), BLOCK)?;
+        let block = subject.content.bytes(analyzer.seen(), READ_BYTES)?;
         if block.is_empty() {
             return Ok(Some(is_document(&analyzer.finish().json)));
         }
@@ -110,7 +106,6 @@ fn word(content: &dyn Content, range: Option<&Range<u64>>) -> io::Result<Option<
     Ok(serde_json::from_slice(&bytes(content, range)?).ok())
 }
 
-/// Returns true if a response asks to be left as it is, or none if time ran out.
 fn skips(
     content: &dyn Content,
     context: Option<Range<u64>>,
@@ -124,11 +119,11 @@ fn skips(
     };
     let short = found[0].as_ref().filter(|range| range.end - range.start <= WORD_BYTES);
     let Some(range) = short else { return Ok(Some(false)) };
-    Ok(Some(bytes(content, range)?.trim_ascii() == b"true"))
+    Ok(Some(bytes(content, range)? == b"true"))
 }
 
-/// Returns the value in `range` as it is spelled, unless it is too large or unreadable for some
-/// parsers: nested too deeply, a number out of range, half of a surrogate pair.
+/// Returns the value in `range` as it is spelled, unless it is too large, or some parsers cannot
+/// read it: it is nested too deeply, has a number out of range or half of a surrogate pair.
 fn carried(
     content: &dyn Content,
     index: usize,
@@ -140,20 +135,215 @@ fn carried(
     let mut value = None;
     if size <= CARRIED_BYTES {
         let text = String::from_utf8(bytes(content, &range)?).ok();
-        let text = text.filter(|text| is_readable(text)).map(|text| text.trim().to_owned());
+        let text = text.filter(|text| is_readable(text));
         value = text.and_then(|text| RawValue::from_string(text).ok());
     }
     if value.is_none() {
-        left_out.push((NAMES[index], size));
+        left_out.push((MEMBER_NAMES[index], size));
     }
     Ok(value)
 }
 
-/// Returns true if it can be parsed one level further down as well.
+// The envelope nests the value deeper than the response does.
 fn is_readable(value: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(&format!("[[{value}]]")).is_ok()
 }
 
 fn bytes(content: &dyn Content, range: &Range<u64>) -> io::Result<Vec<u8>> {
     content.bytes(range.start, usize::try_from(range.end - range.start).unwrap_or(0))
+}
+
+/// The ranges of the values of some members, in the order of the names asked for. If a member
+/// occurs twice, the last one counts, as for most parsers.
+enum MemberRanges {
+    Found(Vec<Option<Range<u64>>>),
+    NotAnObject,
+    OutOfTime,
+}
+
+// Finds the members `names` of the value in `range`, which has to be JSON.
+fn members(
+    content: &dyn Content,
+    range: Range<u64>,
+    names: &[&str],
+    expired: &dyn Fn() -> bool,
+) -> io::Result<MemberRanges> {
+    let mut scan = MemberScan { found: vec![None; names.len()], names, ..MemberScan::default() };
+    let mut scanner = Scanner::default();
+    let mut offset = range.start;
+    let mut begun = false;
+    while offset < range.end {
+        if expired() {
+            return Ok(MemberRanges::OutOfTime);
+        }
+        let length = usize::try_from(range.end - offset).unwrap_or(READ_BYTES).min(READ_BYTES);
+        let block = content.bytes(offset, length)?;
+        if block.is_empty() {
+            break;
+        }
+        let blank = |byte: &&u8| !begun && byte.is_ascii_whitespace();
+        let blanks = block.iter().take_while(blank).count();
+        begun |= blanks < block.len();
+        if begun {
+            scan.block(offset + blanks as u64);
+            let outcome = scanner.push(&block[blanks..], &mut scan);
+            if !scan.is_object || outcome != ScanOutcome::More {
+                break;
+            }
+        }
+        offset += block.len() as u64;
+    }
+    Ok(if scan.is_object { MemberRanges::Found(scan.found) } else { MemberRanges::NotAnObject })
+}
+
+#[derive(Default)]
+struct MemberScan<'a> {
+    names: &'a [&'a str],
+    found: Vec<Option<Range<u64>>>,
+    is_object: bool,
+    depth: u64,
+    // The offset of the bytes that the scanner is being given.
+    base: u64,
+    // The index of the name that is the last key.
+    named: Option<usize>,
+    // The start of the last value at depth 1.
+    start: u64,
+}
+
+impl Events for MemberScan<'_> {
+    // A longer key is none of those asked for, even if every character of it is escaped.
+    const KEY_BYTES: usize = 128;
+
+    fn block(&mut self, offset: u64) {
+        self.base = offset;
+    }
+
+    fn begins(&mut self, at: usize) {
+        if self.depth == 1 {
+            self.start = self.base + at as u64;
+        }
+    }
+
+    fn key(&mut self, key: &[u8]) {
+        if self.depth == 1 {
+            let quoted = [b"\"", key, b"\""].concat();
+            let key = serde_json::from_slice::<String>(&quoted).ok();
+            self.named = key.and_then(|key| self.names.iter().position(|name| *name == key));
+        }
+    }
+
+    fn begin_object(&mut self) {
+        self.is_object |= self.depth == 0;
+        self.depth += 1;
+    }
+
+    fn begin_array(&mut self) {
+        self.depth += 1;
+    }
+
+    fn end(&mut self) {
+        self.depth -= 1;
+    }
+
+    fn ends(&mut self, at: usize) {
+        if self.depth == 1
+            && let Some(index) = self.named.take()
+        {
+            self.found[index] = Some(self.start..self.base + at as u64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    const NAMES: [&str; 3] = ["a", "status", "\u{e9}\"\\"];
+
+    fn found(text: &str) -> Vec<Option<String>> {
+        let content: Vec<u8> = text.into();
+        match members(&content, 0..content.len() as u64, &NAMES, &|| false).unwrap() {
+            MemberRanges::Found(found) => {
+                let text =
+                    |range: Range<u64>| text[range.start as usize..range.end as usize].trim();
+                found.into_iter().map(|range| range.map(|range| text(range).to_owned())).collect()
+            }
+            MemberRanges::NotAnObject => Vec::new(),
+            MemberRanges::OutOfTime => unreachable!(),
+        }
+    }
+
+    fn values(a: Option<&str>, status: Option<&str>, odd: Option<&str>) -> Vec<Option<String>> {
+        [a, status, odd].map(|value| value.map(str::to_owned)).to_vec()
+    }
+
+    #[test]
+    fn values_are_found_by_key() {
+        assert_eq!(found("{}"), values(None, None, None));
+        assert_eq!(
+            found(r#" {"x": {"a": 1}, "a" : [1, {"status": "}"}] , "status":"a\"b\\"}"#),
+            values(Some(r#"[1, {"status": "}"}]"#), Some(r#""a\"b\\""#), None)
+        );
+        assert_eq!(
+            found(r#"{"\u0061": 1, "\u00e9\"\\": -2.5e3}"#),
+            values(Some("1"), None, Some("-2.5e3"))
+        );
+        assert_eq!(found("{\"a\": 1, \"a\": \n null \n}"), values(Some("null"), None, None));
+    }
+
+    #[test]
+    fn other_values_are_no_objects() {
+        for text in ["[1, {\"a\": 1}]", "\"{\"", "12", "true"] {
+            assert_eq!(found(text), Vec::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_are_found_in_a_part_of_any_size() {
+        let inner = format!("{{\"a\":\"{}\"}}", "\\\"x".repeat(READ_BYTES));
+        let text = format!("[{inner}]");
+        let content: Vec<u8> = text.clone().into();
+        let range = 1..text.len() as u64 - 1;
+        let found = members(&content, range, &["a"], &|| false).unwrap();
+        let MemberRanges::Found(found) = found else { unreachable!() };
+        assert_eq!(found, [Some(6..text.len() as u64 - 2)]);
+    }
+
+    #[test]
+    fn time_can_run_out() {
+        let out = members(&b"{}".to_vec(), 0..2, &NAMES, &|| true).unwrap();
+        assert!(matches!(out, MemberRanges::OutOfTime));
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "\\PC{0,8}|[\"\\\\{}\\[\\],:]{0,6}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            let key = prop_oneof![Just("a".to_owned()), Just("status".to_owned()), "\\PC{0,4}"];
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::vec((key, inner), 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_is_what_a_parser_finds(value in value(), pretty in any::<bool>()) {
+            let text = if pretty { format!("{value:#}") } else { value.to_string() };
+            let found = found(&text);
+            prop_assert_eq!(found.is_empty(), !value.is_object());
+            for (name, range) in NAMES.iter().zip(found) {
+                let parsed = range.map(|text| serde_json::from_str::<Value>(&text).unwrap());
+                prop_assert_eq!(parsed.as_ref(), value.get(name));
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
+use super::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::*;
 use crate::View;
 use crate::fixture::Fixture;
 use ctxfs_core::model::{ArtifactState, Place, Provenance};

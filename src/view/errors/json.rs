@@ -1,25 +1,27 @@
-//! The errors of JSON: records that tell of one, with what they say and what they are about.
+//! The errors of JSON: of documents and reports, by the fields of their records, and of single
+//! lines that are objects, as logs, linters and `go test -json` print them.
 
 use std::io;
 
+use memchr::memmem;
+
+use crate::scan;
 use ctxfs_core::materialize::json::{CERTAIN, Events, FieldRole, Scalar, Scanner, role};
 use ctxfs_core::model::{Content, ErrorLine, ErrorRank, Json, Subject, TroubleRecord};
 
-/// Bytes of a record that are read.
-const RECORD: usize = 32 << 10;
-/// Bytes of a string that are read.
-const TEXT: usize = 400;
-/// Levels of a record with fields that are read.
-const LEVELS: usize = 6;
-/// Fields that are gathered.
-const FIELDS: usize = 64;
-/// Bytes of the longest escape sequence, a pair of surrogates.
-const ESCAPE: usize = 12;
-/// Lines of a message that are shown.
-const LINES: usize = 3;
+const RECORD_BYTES: usize = 32 << 10;
+const MAX_TEXT_BYTES: usize = 400;
+const MAX_LEVELS: usize = 6;
+const MAX_FIELDS: usize = 64;
+// The longest escape sequence, a surrogate pair.
+const MAX_ESCAPE_BYTES: usize = 12;
+const MESSAGE_LINES: usize = 3;
 
-/// Returns the errors of JSON, most telling first. None if its lines are to be judged as those of a
-/// log: only reports of problems in files, as linters write them, tell more by their fields.
+/// Returns the errors of JSON, most informative first.
+///
+/// Returns `None` if the content is not JSON, or if its lines have to be judged like a log. Of JSON
+/// Lines only reports of problems in files, as linters write them, are better judged by their
+/// fields.
 pub(super) fn records(subject: &Subject<'_>) -> io::Result<Option<Vec<ErrorRecord>>> {
     let is_document = match subject.analysis.json {
         Json::Document { .. } => true,
@@ -29,23 +31,23 @@ pub(super) fn records(subject: &Subject<'_>) -> io::Result<Option<Vec<ErrorRecor
     let succeeded = subject.record.provenance.exit_code == Some(0);
     let trouble = subject.analysis.trouble.first().filter(|_| !succeeded);
     let records = trouble.iter().flat_map(|trouble| &trouble.records);
-    let found = records.map(|at| read(subject.content, at)).collect::<io::Result<Vec<_>>>()?;
+    let found =
+        records.map(|at| read_record(subject.content, at)).collect::<io::Result<Vec<_>>>()?;
     let found: Vec<ErrorRecord> = found.into_iter().flatten().collect();
     let is_report = !found.is_empty() && found.iter().all(|record| record.has_line);
     Ok((is_document || is_report).then_some(found))
 }
 
-/// A record with an error.
+/// An error in a record of JSON. `owner` is the file, test or object that it is about; `has_line`
+/// tells whether it has a line number.
 pub(super) struct ErrorRecord {
     pub(super) at: ErrorLine,
     pub(super) message: String,
-    /// The file, test or object that it is about.
     pub(super) owner: Option<String>,
-    /// True if the owner has a line.
     has_line: bool,
 }
 
-fn read(content: &dyn Content, at: &TroubleRecord) -> io::Result<Option<ErrorRecord>> {
+fn read_record(content: &dyn Content, at: &TroubleRecord) -> io::Result<Option<ErrorRecord>> {
     let own = fields(content, at.offset)?;
     let outer = at.outer.map(|offset| fields(content, offset)).transpose()?.unwrap_or_default();
     let told = |role| best(&own, role).or_else(|| best(&outer, role));
@@ -53,7 +55,7 @@ fn read(content: &dyn Content, at: &TroubleRecord) -> io::Result<Option<ErrorRec
     let kind = best(&own, FieldRole::Kind).filter(|kind| !message.contains(*kind));
     let kind = kind.map(|kind| format!("{kind}: ")).unwrap_or_default();
     let lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
-    let lines: Vec<&str> = lines.take(LINES).collect();
+    let lines: Vec<&str> = lines.take(MESSAGE_LINES).collect();
     let line = best(&own, FieldRole::Line);
     let after = line.map(|line| format!(":{line}")).unwrap_or_default();
     let owner = told(FieldRole::Place).map(|place| format!("{place}{after}"));
@@ -63,44 +65,43 @@ fn read(content: &dyn Content, at: &TroubleRecord) -> io::Result<Option<ErrorRec
     Ok(Some(ErrorRecord { at, message: kind + &lines.join(" | "), owner, has_line }))
 }
 
-/// A field of a record that has a role.
-struct Told {
+/// A field that has a role in an error record. The smallest `weight` wins: messages of items come
+/// last, then ends of ranges, then fields whose names are ambiguous; then the number of levels and
+/// the order of names decide.
+struct ErrorField {
     role: FieldRole,
-    /// Smaller for what tells more: true for a message of an item, for the end of a range, for what
-    /// may tell something else; levels, order.
     weight: (bool, bool, bool, usize, usize),
     text: String,
 }
 
-fn best(fields: &[Told], role: FieldRole) -> Option<&str> {
+fn best(fields: &[ErrorField], role: FieldRole) -> Option<&str> {
     let told = fields.iter().filter(|told| told.role == role);
     told.min_by_key(|told| told.weight).map(|told| told.text.as_str())
 }
 
-/// Reads the beginning of the object at `offset`.
-fn fields(content: &dyn Content, offset: u64) -> io::Result<Vec<Told>> {
-    let bytes = content.bytes(offset, RECORD)?;
+// Reads the fields of the object at `offset`, as far as its first `RECORD_BYTES` bytes go.
+fn fields(content: &dyn Content, offset: u64) -> io::Result<Vec<ErrorField>> {
+    let bytes = content.bytes(offset, RECORD_BYTES)?;
     let mut reader = FieldReader::default();
     Scanner::default().push(&bytes, &mut reader);
     Ok(reader.fields)
 }
 
-/// Gathers the fields of an object and of the objects in it. Of an array it takes the first item.
+// Gathers the fields of an object and of the objects in it. Reads only the first item of an array.
 #[derive(Default)]
 struct FieldReader {
-    fields: Vec<Told>,
+    fields: Vec<ErrorField>,
     open: Vec<OpenValue>,
     key: Vec<u8>,
 }
 
-/// An object or array that has not ended.
+/// An object or array that has not ended. Its fields are not gathered if it `is_skipped`; `is_end`
+/// marks the description of the end of a range.
 #[derive(Clone, Copy)]
 struct OpenValue {
     is_array: bool,
     items: usize,
-    /// True if its fields are not gathered.
-    is_passed: bool,
-    /// True if it describes the end of a range.
+    is_skipped: bool,
     is_end: bool,
 }
 
@@ -112,10 +113,10 @@ impl FieldReader {
             *above
         });
         let other =
-            above.is_some_and(|above| above.is_passed || (above.is_array && above.items > 1));
+            above.is_some_and(|above| above.is_skipped || (above.is_array && above.items > 1));
         let is_end = above.is_some_and(|above| above.is_end || (!above.is_array && self.is_end()));
-        let is_passed = other || self.open.len() >= LEVELS;
-        self.open.push(OpenValue { is_array, items: 0, is_passed, is_end });
+        let is_skipped = other || self.open.len() >= MAX_LEVELS;
+        self.open.push(OpenValue { is_array, items: 0, is_skipped, is_end });
     }
 
     fn is_end(&self) -> bool {
@@ -123,12 +124,12 @@ impl FieldReader {
     }
 
     fn take(&mut self, text: impl Fn() -> String, is_text: bool) {
-        let Some(above) = self.open.last().filter(|above| !above.is_array && !above.is_passed)
+        let Some(above) = self.open.last().filter(|above| !above.is_array && !above.is_skipped)
         else {
             return;
         };
         let Some((role, order)) = role(&self.key) else { return };
-        if (role == FieldRole::Message && !is_text) || self.fields.len() == FIELDS {
+        if (role == FieldRole::Message && !is_text) || self.fields.len() == MAX_FIELDS {
             return;
         }
         let is_end = above.is_end || self.is_end();
@@ -137,14 +138,14 @@ impl FieldReader {
         let weight = (is_of_item, is_end, order >= CERTAIN, self.open.len(), order);
         let text = text();
         if !text.trim().is_empty() {
-            self.fields.push(Told { role, weight, text });
+            self.fields.push(ErrorField { role, weight, text });
         }
     }
 }
 
 impl Events for FieldReader {
     const KEY_BYTES: usize = 64;
-    const TEXT_BYTES: usize = TEXT;
+    const TEXT_BYTES: usize = MAX_TEXT_BYTES;
 
     fn key(&mut self, key: &[u8]) {
         self.key.clear();
@@ -161,25 +162,124 @@ impl Events for FieldReader {
         }
     }
 
-    fn begin_object(&mut self) {
-        self.begin(false);
-    }
-
-    fn begin_array(&mut self) {
-        self.begin(true);
-    }
-
-    fn end(&mut self) {
-        self.open.pop();
+    fn bracket(&mut self, byte: u8) {
+        match byte {
+            b'{' | b'[' => self.begin(byte == b'['),
+            _ => drop(self.open.pop()),
+        }
     }
 }
 
-/// Returns the text of a string as written, of which the end may be missing.
+/// Decodes a string as written, of which the end may be missing: drops an escape sequence that is
+/// cut.
 fn unescaped(written: &[u8]) -> String {
     let whole = String::from_utf8_lossy(written);
     let whole = whole.trim_end_matches(char::REPLACEMENT_CHARACTER);
-    let cuts = whole.char_indices().rev().map(|(at, _)| at).take(ESCAPE);
+    let cuts = whole.char_indices().rev().map(|(at, _)| at).take(MAX_ESCAPE_BYTES);
     let mut texts = std::iter::once(whole.len()).chain(cuts).map(|end| &whole[..end]);
     let text = texts.find_map(|text| serde_json::from_str(&format!("\"{text}\"")).ok());
     text.unwrap_or_else(|| whole.to_owned())
+}
+
+// Fields with a sentence about the event, and fields with the error itself.
+const MESSAGE_FIELDS: [&str; 4] = ["message", "msg", "event", "text"];
+const ERROR_FIELDS: [&str; 6] =
+    ["error", "err", "exception", "errorMessage", "error_message", "reason"];
+const FILE_FIELDS: [&str; 4] = ["file", "path", "filename", "filePath"];
+const LINE_FIELDS: [&str; 3] = ["line", "row", "lineno"];
+const TEST_FIELDS: [&str; 2] = ["Test", "test"];
+
+/// Returns the message of a line that is an object. Looks fields up by name, so that a line that is
+/// cut still has those before the cut.
+pub(super) fn line_message(line: &str) -> Option<String> {
+    let line = object_line(line)?;
+    if let Some(printed) = text_field(line, &["Output"]) {
+        return Some(printed.trim().to_owned());
+    }
+    let message = text_field(line, &MESSAGE_FIELDS);
+    let error = text_field(line, &ERROR_FIELDS).filter(|error| message.as_ref() != Some(error));
+    let parts: Vec<String> = message.into_iter().chain(error).collect();
+    (!parts.is_empty()).then(|| parts.join(": "))
+}
+
+// The test of a line that is an object, or else its file and line number.
+pub(super) fn line_owner(line: &str) -> Option<String> {
+    let line = object_line(line)?;
+    let test = text_field(line, &TEST_FIELDS);
+    let file = || {
+        let file = text_field(line, &FILE_FIELDS)?;
+        let row = LINE_FIELDS.iter().find_map(|name| number_field(line, name));
+        Some(row.map_or_else(|| file.clone(), |row| format!("{file}:{row}")))
+    };
+    test.or_else(file)
+}
+
+fn object_line(line: &str) -> Option<&str> {
+    Some(line.trim()).filter(|line| line.starts_with("{\""))
+}
+
+fn text_field(line: &str, names: &[&str]) -> Option<String> {
+    let values = names.iter().filter_map(|name| field_value(line, name));
+    values.filter_map(leading_string).find(|text| !text.trim().is_empty())
+}
+
+fn number_field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
+    let value = field_value(line, name)?;
+    let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    Some(&value[..end]).filter(|digits| !digits.is_empty())
+}
+
+// The rest of the line from the value of a field on.
+fn field_value<'l>(line: &'l str, name: &str) -> Option<&'l str> {
+    let key = format!("\"{name}\"");
+    let after = |at: usize| line[at + key.len()..].trim_start().strip_prefix(':');
+    memmem::find_iter(line.as_bytes(), key.as_bytes()).find_map(after).map(str::trim_start)
+}
+
+fn leading_string(value: &str) -> Option<String> {
+    let bytes = value.as_bytes();
+    let length = scan::json_string_length(bytes).filter(|_| bytes.first() == Some(&b'"'))?;
+    serde_json::from_str(&value[..length]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_says_what_its_fields_say() {
+        for (line, says) in [
+            (r#"{"level":"error","msg":"no \"disk\"","at":3}"#, Some("no \"disk\"")),
+            (
+                r#"{"ts": 1, "msg": "archive failed", "error": "ENOENT"}"#,
+                Some("archive failed: ENOENT"),
+            ),
+            (r#"{"message":"x","error":{"code":3}}"#, Some("x")),
+            (r#"{"message":"same","err":"same"}"#, Some("same")),
+            (r#"{"msg":"x","stack":"cut her"#, Some("x")),
+            (
+                r#"{"Action":"output","Test":"TestA","Output":"    a_test.go:3: no\n"}"#,
+                Some("a_test.go:3: no"),
+            ),
+            (r#"{"uri":"/a","status":500}"#, None),
+            (r#"{"msg":""}"#, None),
+            (r#"{"msg":"cut her"#, None),
+            ("error: {\"msg\":\"x\"}", None),
+        ] {
+            assert_eq!(line_message(line).as_deref(), says, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_object_names_its_file_or_test() {
+        for (line, named) in [
+            (r#"{"file": "a.py", "line": 32, "message": "x"}"#, Some("a.py:32")),
+            (r#"{"path":"a.py","msg":"x"}"#, Some("a.py")),
+            (r#"{"Test":"TestA/b","Output":"x\n"}"#, Some("TestA/b")),
+            (r#"{"msg":"file","line":3}"#, None),
+            ("a.py:32: {x}", None),
+        ] {
+            assert_eq!(line_owner(line).as_deref(), named, "{line}");
+        }
+    }
 }

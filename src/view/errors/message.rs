@@ -2,36 +2,32 @@
 
 use std::borrow::Cow;
 
-use crate::errors::json_line;
-use crate::errors::surroundings::Surroundings;
+use crate::errors::context::ErrorContext;
+use crate::errors::json;
 use ctxfs_core::materialize::{Pattern, is_comparison, is_side};
 
-/// Most lines that complete an error line.
-const DETAILS: usize = 3;
-/// Lines after a failed comparison in which its sides are looked for.
+const MAX_DETAILS: usize = 3;
+// The two sides of a failed comparison are among these lines.
 const SIDES_LINES: usize = 8;
-/// Lines of the report of a command that failed.
 const REPORT_LINES: usize = 60;
-/// Bytes of a long line before the word that tells of an error.
-const BEFORE: usize = 120;
-/// The length from which on only a part of a line is shown.
-const LONG: usize = 240;
-/// Stands between the lines of a message.
-const JOINT: &str = " | ";
+const BYTES_BEFORE: usize = 120;
+// Of a line longer than this, only the part from the telling word on is shown, with some bytes
+// before.
+const LONG_LINE: usize = 240;
+const LINE_JOINT: &str = " | ";
 
-/// Returns the text of an error line in one line, with its details: the message below `panicked
-/// at`, the two sides of a comparison, the reason below a line that ends with a colon.
-pub(crate) fn message(lines: &Surroundings) -> String {
-    if let Some(message) = json_line::message(lines.whole()) {
+/// Returns an error line and its details in one line: the message below `panicked at`, the two
+/// sides of a comparison, the reason below a line that ends with a colon.
+pub(crate) fn message(lines: &ErrorContext) -> String {
+    if let Some(message) = json::line_message(lines.whole()) {
         return message;
     }
     let own = of_task(telling(lines.own().trim()));
     let details = details(lines);
     let all = std::iter::once(own.as_ref()).chain(details.iter().map(|line| line.trim()));
-    all.collect::<Vec<&str>>().join(JOINT)
+    all.collect::<Vec<&str>>().join(LINE_JOINT)
 }
 
-/// Returns the line of a failed task of Ansible with its message alone.
 fn of_task(line: &str) -> Cow<'_, str> {
     match (TASK.group(line, 1), TASK.group(line, 2)) {
         (Some(task), Some(message)) => Cow::Owned(format!("{task} {message}")),
@@ -39,21 +35,20 @@ fn of_task(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the part of a long line that tells of the error.
 fn telling(line: &str) -> &str {
     let word = TELLING.start(line).unwrap_or(0);
-    if line.len() <= LONG || word <= LONG / 2 {
+    if line.len() <= LONG_LINE || word <= LONG_LINE / 2 {
         return line;
     }
-    let from = line.floor_char_boundary(word - BEFORE);
+    let from = line.floor_char_boundary(word - BYTES_BEFORE);
     &line[from..]
 }
 
-fn details(lines: &Surroundings) -> Vec<&str> {
+fn details(lines: &ErrorContext) -> Vec<&str> {
     let mut details: Vec<&str> = Vec::new();
     let mut last = lines.own().trim_end();
-    for line in lines.below().take(DETAILS + 2).filter(|line| is_filled(line)) {
-        if details.len() == DETAILS || !(ANNOUNCES.is_match(last) || REASON.is_match(line)) {
+    for line in lines.below().take(MAX_DETAILS + 2).filter(|line| is_filled(line)) {
+        if details.len() == MAX_DETAILS || !(ANNOUNCES.is_match(last) || REASON.is_match(line)) {
             break;
         }
         details.push(line);
@@ -67,8 +62,8 @@ fn details(lines: &Surroundings) -> Vec<&str> {
     details
 }
 
-/// Returns the last line that a command printed, of the report of terraform that it failed.
-fn output_of_command(lines: &Surroundings) -> Option<&str> {
+// The last line that a command printed, from terraform's report that the command failed.
+fn output_of_command(lines: &ErrorContext) -> Option<&str> {
     if !PROVISIONER.is_match(lines.own()) {
         return None;
     }
@@ -87,10 +82,10 @@ static TASK: Pattern =
 static TELLING: Pattern = Pattern::new(
     r#"[Ee]rror\b|ERROR|[Ee]xception|[Ff]ail|FAIL|[Tt]imed? ?out|status"?[:=] ?"?5\d\d|[Cc]annot|refused|denied|panic"#,
 );
-/// A line that only announces what the next one says.
+// A line that only announces the next one.
 static ANNOUNCES: Pattern =
     Pattern::new(r"([^\d\s]|panicked at \S+):( [|>]-?)?\s*$|^ERROR in \S+( \d\S*)?$");
-/// A line that gives the reason for what the line above says.
+// A line with the reason for the line above.
 static REASON: Pattern =
     Pattern::new(r"^\s+([^\w\s]+ )?([Cc]aused? ?by|[Cc]ause|[Rr]eason|[Bb]ecause)\b");
 static PROVISIONER: Pattern = Pattern::with("provisioner error", r"^Error: \S+ provisioner error$");
@@ -137,7 +132,7 @@ mod tests {
             ),
             (r#"{"level":"error","msg":"no x"}"#, "no x"),
         ] {
-            assert_eq!(message(&Surroundings::of(text, text.lines().next().unwrap())), says);
+            assert_eq!(message(&ErrorContext::of(text, text.lines().next().unwrap())), says);
         }
     }
 }

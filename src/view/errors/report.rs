@@ -1,45 +1,49 @@
-//! The errors that fit, printed as ripgrep prints matches in their context.
+//! The errors of an output, printed as ripgrep prints matches in their context, or each in one
+//! line.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 
-use crate::errors::line::heading;
-use crate::errors::nearby::{Nearby, NearbyLine};
-use crate::errors::{Finding, Findings, error_line, nearby};
+use bstr::ByteSlice as _;
+
+use crate::clean::clean;
+use crate::errors::context::{Nearby, NearbyLine};
+use crate::errors::{Finding, Findings, context};
 use crate::grep::window;
-use crate::position::TextPosition;
+use crate::number::grouped;
+use crate::range::TextPosition;
 use ctxfs_core::materialize::error_lines;
 use ctxfs_core::model::Content;
 
-/// Bytes of the errors that are shown in their context, but for the first.
+// The most bytes of the errors after the first one that are shown in their context.
 const CONTEXT_BYTES: usize = 5000;
-/// Bytes of all, without notices.
-const BYTES: usize = 7500;
-/// Stands between lines that do not follow each other.
+// The most bytes of all errors, without notices.
+const TOTAL_BYTES: usize = 7500;
 const GAP: &str = "--\n";
+const LINE_BYTES: usize = 480;
+const LINE_CHARS: usize = 240;
+const CUT: &str = "...";
 
-/// The errors in order of their lines, chosen by what they tell.
+/// The errors that fit, in order of their lines. Kinds for which there was no room in their context
+/// are in `rest`, a line each; `left_out` counts the kinds that did not fit even so.
 #[derive(Default)]
-pub(super) struct Report {
+pub(super) struct ErrorReport {
     lines: BTreeMap<u64, PrintedLine>,
     size: usize,
-    /// Kinds for which there was no room, a line each, and the number of those that are left out.
     rest: Vec<String>,
     left_out: usize,
-    /// The first line that is shown only in a window.
+    // The first line of which only a window is shown.
     pub(super) windowed: Option<TextPosition>,
 }
 
-/// A line with its number, and remarks above and below it.
 struct PrintedLine {
     above: String,
     text: Vec<u8>,
     below: String,
 }
 
-impl Report {
-    /// Chooses the most telling errors. Shows as many as fit in their context.
+impl ErrorReport {
     pub(super) fn of(content: &dyn Content, found: &Findings) -> io::Result<Self> {
         let mut report = Self::default();
         for finding in &found.shown {
@@ -56,16 +60,15 @@ impl Report {
         Ok(report)
     }
 
-    /// Adds an error in its context, if it fits.
     fn add(
         &mut self,
         content: &dyn Content,
         found: &Findings,
         finding: &Finding,
     ) -> io::Result<bool> {
-        let Nearby { lines, continues } = nearby::around(content, &finding.at)?;
+        let Nearby { lines, continues } = context::nearby(content, &finding.at)?;
         let is_first = self.lines.is_empty();
-        let room = if is_first { BYTES } else { CONTEXT_BYTES };
+        let room = if is_first { TOTAL_BYTES } else { CONTEXT_BYTES };
         let new = |line: &&NearbyLine| !self.lines.contains_key(&line.number);
         let mut printed: Vec<(u64, PrintedLine)> =
             lines.iter().filter(new).map(|line| (line.number, print(line, found))).collect();
@@ -85,7 +88,7 @@ impl Report {
         Ok(true)
     }
 
-    /// Adds what `lines` do not tell of an error, and that its trace `continues` after them.
+    // Adds the facts that `lines` do not tell, and a remark if the trace `continues` below them.
     fn remark(&mut self, finding: &Finding, lines: &[NearbyLine], continues: bool) {
         let above = heading(finding, lines).map(|text| format!("# {text}\n"));
         if let Some((above, line)) = above.zip(self.lines.get_mut(&finding.at.line)) {
@@ -101,14 +104,13 @@ impl Report {
 
     fn note_window(&mut self, lines: &[NearbyLine], finding: &Finding) {
         let long = lines.iter().find(|line| !line.ends || window::is_long(&line.text));
-        let at = long.map(|line| place(line, line.number == finding.at.line));
+        let at = long.map(|line| window_position(line, line.number == finding.at.line));
         self.windowed = self.windowed.into_iter().chain(at).min();
     }
 
-    /// Adds an error in one line, if it fits.
     fn add_rest(&mut self, finding: &Finding) {
         let line = error_line(finding) + "\n";
-        if self.left_out > 0 || self.size + line.len() > BYTES {
+        if self.left_out > 0 || self.size + line.len() > TOTAL_BYTES {
             self.left_out += 1;
             return;
         }
@@ -116,7 +118,6 @@ impl Report {
         self.rest.push(line);
     }
 
-    /// Writes the errors in order.
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut before = None;
         for (number, line) in &self.lines {
@@ -152,7 +153,6 @@ impl PrintedLine {
     }
 }
 
-/// Prints a line as ripgrep does: with `:` after its number if it is an error.
 fn print(line: &NearbyLine, found: &Findings) -> PrintedLine {
     let is_error = found.shown.iter().any(|finding| finding.at.line == line.number);
     let mark = if is_error { ':' } else { '-' };
@@ -161,7 +161,7 @@ fn print(line: &NearbyLine, found: &Findings) -> PrintedLine {
         text.extend_from_slice(format!("{}{mark}", line.number).as_bytes());
         text.extend_from_slice(&line.text);
     } else {
-        let TextPosition { line: number, column } = place(line, is_error);
+        let TextPosition { line: number, column } = window_position(line, is_error);
         let around = window::around(&line.text, column as usize - 1);
         text.extend_from_slice(format!("{number}@{column}{mark}").as_bytes());
         text.extend_from_slice(&window::shown(&line.text, &around, false, line.ends));
@@ -170,9 +170,38 @@ fn print(line: &NearbyLine, found: &Findings) -> PrintedLine {
     PrintedLine { above: String::new(), text, below: String::new() }
 }
 
-/// Returns the place in a long line around which it is shown: that of the error, if it is one.
-fn place(line: &NearbyLine, is_error: bool) -> TextPosition {
+/// Returns the position in a long line around which it is shown: the error, if the line is one.
+fn window_position(line: &NearbyLine, is_error: bool) -> TextPosition {
     let seen = if is_error { error_lines([line.text.as_slice()]) } else { Vec::new() };
     let place = seen.first().map_or(0, |seen| seen.place);
     TextPosition { line: line.number, column: place as u64 + 1 }
+}
+
+/// Returns an error in one line: `117: 93:16 error 'document' is not defined (x 3)
+/// [lint/html.js]`.
+pub(crate) fn error_line(finding: &Finding) -> String {
+    let owner = finding.owner.as_deref().map(|owner| format!("  [{owner}]")).unwrap_or_default();
+    let times = match finding.at.times {
+        1 => String::new(),
+        times => format!(" (x {})", grouped(times)),
+    };
+    let number = format!("{}: ", finding.at.line);
+    let room = LINE_BYTES.saturating_sub(number.len() + owner.len() + times.len() + CUT.len());
+    let message = clean(finding.message.as_bytes(), LINE_CHARS, room);
+    let cut = if message.used < finding.message.len() { CUT } else { "" };
+    let owner = clean(owner.as_bytes(), LINE_CHARS, LINE_BYTES).text;
+    format!("{number}{}{cut}{times}{owner}", message.text)
+}
+
+/// Returns the facts that `lines`, among which an error is shown, do not tell: `in lint/html.js, x
+/// 3`.
+pub(super) fn heading(finding: &Finding, lines: &[NearbyLine]) -> Option<String> {
+    let told = |owner: &&str| lines.iter().any(|line| line.text.contains_str(owner));
+    let owner = finding.owner.as_deref().filter(|owner| !told(owner));
+    let owner =
+        owner.map(|owner| format!("in {}", clean(owner.as_bytes(), LINE_CHARS, LINE_BYTES).text));
+    let times = finding.at.times;
+    let times = (times > 1).then(|| format!("x {}", grouped(times)));
+    let parts: Vec<String> = owner.into_iter().chain(times).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }

@@ -1,31 +1,47 @@
-//! The first pass: how often each word occurs.
+//! The first pass of `.find`: how often each word occurs, and which words are nearest to the
+//! missing ones.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io;
 
-use crate::find::matcher::{Finder, Hit, Matcher};
-use crate::find::scan::{Extent, Segment};
-use crate::find::stretches::{Slice, Stretch, Stretches};
-use crate::find::term::Fit;
-use crate::find::{scan, stream, stretches};
+use crate::find::matcher::{Finder, Hit, Matcher, TermFit};
+use crate::find::parts::WordParts;
+use crate::find::scan::{LineSegment, PassExtent};
+use crate::find::stretches::{ContentSlice, Stretch, Stretches};
+use crate::find::{scan, stretches, words};
 use ctxfs_core::model::Content;
 
-/// Most bytes that are read: a second or so. What comes after them is taken to be the same.
-pub(super) const MOST_BYTES: u64 = 512 << 20;
-/// The first of this many parts of them tells how frequent the words in it are.
-const PARTS: u64 = 16;
-/// Bytes of a long line that count as one line.
-const UNIT: u64 = 512;
+// About a second of reading. Words are taken to be as frequent in the rest.
+pub(super) const MAX_CENSUS_BYTES: u64 = 512 << 20;
+// The first of this many parts of that tells how frequent the words in it are.
+const FIRST_PART: u64 = 16;
+// Of a long line, this many bytes count as one line.
+const UNIT_BYTES: u64 = 512;
+// About a second of reading. Of a larger content, evenly spaced samples are read.
+pub(super) const MAX_NEAREST_BYTES: u64 = 64 << 20;
+const SAMPLE_BYTES: u64 = 256 << 10;
+// Words that are remembered for each missing word.
+const MAX_KEPT_WORDS: usize = 64;
+// A missing word may be replaced by a word of this length that it begins with: `auth` for
+// `authentication`.
+const MIN_PREFIX: usize = 4;
+// The distance of a word that the missing one begins with: farther than any misspelling.
+const PREFIX_DISTANCE: usize = 8;
+// Farther than all others.
+const FAR_DISTANCE: usize = 9;
 
-/// The occurrences of one word.
+/// The occurrences of one word: lines with the word only inside of others, and lines with the word
+/// itself.
+///
+/// `joint` is the byte between the two parts of a name, if it is the same everywhere. `prefix` is
+/// the beginning that all forms of the word share, in lower case.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tally {
-    /// Lines in which it occurs, inside of other words only, or also otherwise.
+pub(super) struct TermCount {
     pub(super) inside: u64,
     pub(super) lines: u64,
-    /// The byte between the two parts of a name, if it is the same in all places.
     pub(super) joint: Option<Joint>,
-    /// The beginning that all its forms share, in lower case.
-    pub(super) beginning: Option<Vec<u8>>,
+    pub(super) prefix: Option<Vec<u8>>,
     unit: Option<(u64, u64, bool)>,
 }
 
@@ -35,24 +51,23 @@ pub(super) enum Joint {
     Varies,
 }
 
-/// The occurrences of all words.
+/// The occurrences of all words. `units` counts lines, and parts of long lines. `is_whole` is false
+/// if a part of the content was not read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Census {
-    /// Lines, and long parts of lines.
     pub(super) units: u64,
-    pub(super) tallies: Vec<Tally>,
-    /// True if all of the content was read.
+    pub(super) tallies: Vec<TermCount>,
     pub(super) is_whole: bool,
 }
 
 impl Census {
-    /// Creates the census of nothing.
     pub(super) fn new(terms: usize) -> Self {
-        Self { units: 0, tallies: vec![Tally::default(); terms], is_whole: true }
+        Self { units: 0, tallies: vec![TermCount::default(); terms], is_whole: true }
     }
 
     /// Counts the words of `matcher` in the first `most` bytes of `content`. Words that occur in
-    /// the first part of these are taken to be as frequent in the rest.
+    /// the first part of these are taken to be as frequent in the rest; only the others are looked
+    /// for there.
     pub(super) fn take(
         content: &dyn Content,
         matcher: &Matcher,
@@ -60,14 +75,20 @@ impl Census {
         most: u64,
         expired: &dyn Fn() -> bool,
     ) -> io::Result<Self> {
-        let whole = Slice { content, start: 0, end: content.len().min(most) };
-        let first = Slice { end: whole.end.min(most / PARTS), ..whole };
+        let whole = ContentSlice { content, start: 0, end: content.len().min(most) };
+        let first = ContentSlice { end: whole.end.min(most / FIRST_PART), ..whole };
         let mut census = Self::new(matcher.terms.len());
         let extent = census.count(&first, matcher, escaped, expired)?;
-        census.units = extent.newlines + extent.bytes / UNIT + 1;
+        census.units = extent.newlines + extent.bytes / UNIT_BYTES + 1;
         census.is_whole = content.len() <= most && !extent.out_of_time;
         if first.end < whole.end && !extent.out_of_time {
-            census.rest(&Slice { start: first.end, ..whole }, &first, matcher, escaped, expired)?;
+            census.rest(
+                &ContentSlice { start: first.end, ..whole },
+                &first,
+                matcher,
+                escaped,
+                expired,
+            )?;
         }
         for tally in &mut census.tallies {
             tally.unit = None;
@@ -75,11 +96,10 @@ impl Census {
         Ok(census)
     }
 
-    /// Counts the words that did not occur in `first`, which is before `rest`.
     fn rest(
         &mut self,
-        rest: &Slice<'_>,
-        first: &Slice<'_>,
+        rest: &ContentSlice<'_>,
+        first: &ContentSlice<'_>,
         matcher: &Matcher,
         escaped: bool,
         expired: &dyn Fn() -> bool,
@@ -93,7 +113,7 @@ impl Census {
             tally.lines *= times;
             tally.inside *= times;
             // The rest may have other forms.
-            tally.beginning = None;
+            tally.prefix = None;
             tally.joint = tally.joint.map(|_| Joint::Varies);
         }
         self.units *= times;
@@ -116,31 +136,30 @@ impl Census {
         matcher: &Matcher,
         escaped: bool,
         expired: &dyn Fn() -> bool,
-    ) -> io::Result<Extent> {
+    ) -> io::Result<PassExtent> {
         let terms = matcher.terms.len();
         let count = |finder: &mut Finder, stretch: &Stretch<'_>, stop: &dyn Fn() -> bool| {
             let mut census = Self::new(terms);
             let extent =
-                scan::scan(stretch.lines(), Some(matcher), stop, stream::BLOCK, |segment| {
+                scan::scan(stretch.lines(), Some(matcher), stop, scan::BLOCK_BYTES, |segment| {
                     for hit in matcher.find(finder, segment.text, escaped) {
                         census.tallies[hit.term].add(segment, hit);
                     }
                 })?;
             Ok((census, extent))
         };
-        let stretches = Stretches::of(content, stretches::STRETCH);
+        let stretches = Stretches::of(content, stretches::STRETCH_BYTES);
         stretches.each(expired, Finder::default, count, |_, census| self.add(&census))
     }
 
-    /// Adds the counts of another content.
     pub(super) fn add(&mut self, other: &Self) {
         self.units += other.units;
         self.is_whole &= other.is_whole;
         for (tally, more) in self.tallies.iter_mut().zip(&other.tallies) {
             tally.inside += more.inside;
             tally.lines += more.lines;
-            if let Some(beginning) = &more.beginning {
-                tally.narrow(beginning);
+            if let Some(prefix) = &more.prefix {
+                tally.narrow(prefix);
             }
             tally.joint = match (tally.joint, more.joint) {
                 (Some(one), Some(other)) if one != other => Some(Joint::Varies),
@@ -150,11 +169,10 @@ impl Census {
     }
 }
 
-impl Tally {
-    /// Notes one more form of the word.
+impl TermCount {
     fn narrow(&mut self, form: &[u8]) {
-        let Some(known) = &mut self.beginning else {
-            self.beginning = Some(form.to_ascii_lowercase());
+        let Some(known) = &mut self.prefix else {
+            self.prefix = Some(form.to_ascii_lowercase());
             return;
         };
         let same =
@@ -163,9 +181,9 @@ impl Tally {
         known.truncate(length);
     }
 
-    fn add(&mut self, segment: &Segment<'_>, hit: &Hit) {
-        let unit = (segment.line, (segment.column + hit.start as u64) / UNIT);
-        let inside = hit.fit == Fit::Inside;
+    fn add(&mut self, segment: &LineSegment<'_>, hit: &Hit) {
+        let unit = (segment.line, (segment.column + hit.start as u64) / UNIT_BYTES);
+        let inside = hit.fit == TermFit::Inside;
         if self.unit != Some((unit.0, unit.1, inside)) {
             self.unit = Some((unit.0, unit.1, inside));
             if inside { self.inside += 1 } else { self.lines += 1 }
@@ -184,10 +202,140 @@ impl Tally {
     }
 }
 
+/// Looks for the words that are nearest to words that do not occur: those at a small edit distance,
+/// or else words that a missing word begins with. Of equally near words, the most frequent one
+/// counts.
+#[derive(Debug, Clone)]
+pub(super) struct NearestWords {
+    missing: Vec<MissingWord>,
+}
+
+#[derive(Debug, Clone)]
+struct MissingWord {
+    word: String,
+    letters: u32,
+    characters: usize,
+    nearest: BTreeMap<String, u64>,
+    distance: usize,
+}
+
+impl NearestWords {
+    // Looks for words near `missing`, which have to be folded.
+    pub(super) fn new<'w>(missing: impl IntoIterator<Item = &'w str>) -> Self {
+        let missing = missing.into_iter().map(|word| MissingWord {
+            word: word.to_owned(),
+            letters: letters(word),
+            characters: word.chars().count(),
+            nearest: BTreeMap::new(),
+            distance: FAR_DISTANCE,
+        });
+        Self { missing: missing.collect() }
+    }
+
+    pub(super) fn read(
+        &mut self,
+        content: &dyn Content,
+        escaped: bool,
+        most: u64,
+        expired: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
+        let length = content.len();
+        let count = length.min(most).div_ceil(SAMPLE_BYTES).max(1);
+        let step = if length <= count * SAMPLE_BYTES { SAMPLE_BYTES } else { length / count };
+        let mut parts = WordParts::default();
+        for offset in (0..count).map(|number| number * step) {
+            if expired() {
+                break;
+            }
+            let bytes = content.bytes(offset, SAMPLE_BYTES as usize)?;
+            parts.split(&bytes, escaped);
+            for part in &parts.parts {
+                self.add(parts.text(part));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        for (missing, more) in self.missing.iter_mut().zip(other.missing) {
+            for (word, times) in more.nearest {
+                missing.keep(more.distance, &word, times);
+            }
+        }
+    }
+
+    // The nearest word for each missing one, and how often it was seen.
+    pub(super) fn found(&self) -> impl Iterator<Item = Option<(&str, u64)>> {
+        self.missing.iter().map(|missing| {
+            let best = missing.nearest.iter().max_by_key(|(word, times)| (**times, Reverse(*word)));
+            best.map(|(word, times)| (word.as_str(), *times))
+        })
+    }
+
+    fn add(&mut self, word: &str) {
+        if word.len() < 3 {
+            return;
+        }
+        let set = letters(word);
+        for missing in &mut self.missing {
+            if let Some(distance) = missing.distance_of(word, set) {
+                missing.keep(distance, word, 1);
+            }
+        }
+    }
+}
+
+impl MissingWord {
+    // The most mistakes that are forgiven.
+    fn most(&self) -> usize {
+        match self.characters {
+            0..4 => 0,
+            4..8 => 1,
+            _ => 2,
+        }
+    }
+
+    fn distance_of(&self, word: &str, set: u32) -> Option<usize> {
+        if word.len() >= MIN_PREFIX && self.word.starts_with(word) {
+            return (!words::is_question_word(word)).then_some(PREFIX_DISTANCE);
+        }
+        let most = self.most().min(self.distance);
+        let strange = word.len().abs_diff(self.word.len()) > 2 * most;
+        if strange || (set ^ self.letters).count_ones() as usize > 2 * most {
+            return None;
+        }
+        let distance = strsim::osa_distance(&self.word, word);
+        // Few begin a word with a mistake, and then make another.
+        let alike = distance < 2 || word.chars().next() == self.word.chars().next();
+        let is_name = word.contains(|c: char| c.is_ascii_digit());
+        (distance <= most && alike && !is_name).then_some(distance)
+    }
+
+    fn keep(&mut self, distance: usize, word: &str, times: u64) {
+        if distance < self.distance {
+            self.nearest.clear();
+            self.distance = distance;
+        }
+        if distance > self.distance {
+            return;
+        }
+        if let Some(known) = self.nearest.get_mut(word) {
+            *known += times;
+        } else if self.nearest.len() < MAX_KEPT_WORDS {
+            self.nearest.insert(word.to_owned(), times);
+        }
+    }
+}
+
+// A bit for each letter.
+fn letters(word: &str) -> u32 {
+    word.bytes().fold(0, |set, byte| set | 1 << (byte & 31))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::find::term::Term;
+    use crate::find::matcher::Term;
 
     fn lines(text: &str, most: u64) -> (Vec<u64>, bool) {
         let terms = ["disk", "rare"].iter().map(|word| Term::new(word, 0).unwrap()).collect();
@@ -199,7 +347,7 @@ mod tests {
 
     #[test]
     fn words_are_counted_once_a_line() {
-        assert_eq!(lines("disk disks\nrare\n\ndisk\n", MOST_BYTES), (vec![2, 1], true));
+        assert_eq!(lines("disk disks\nrare\n\ndisk\n", MAX_CENSUS_BYTES), (vec![2, 1], true));
     }
 
     #[test]
@@ -209,5 +357,33 @@ mod tests {
         assert_eq!(lines(&text, most), (vec![100 * 16, 1], true));
         assert!(!lines(&text, most - 7).1);
         assert_eq!(lines(&text, most / 2), (vec![50 * 16, 0], false));
+    }
+
+    fn nearest(word: &str, text: &str) -> Option<String> {
+        let mut nearest = NearestWords::new([word]);
+        nearest.read(&text.as_bytes().to_vec(), false, MAX_NEAREST_BYTES, &|| false).unwrap();
+        nearest.found().next().unwrap().map(|(word, _)| word.to_owned())
+    }
+
+    #[test]
+    fn misspelt_words_are_found() {
+        for (word, text, want) in [
+            ("timout", "a Timeout of the time", Some("timeout")),
+            ("evcition", "eviction action", Some("eviction")),
+            ("authentication", "auth_service", Some("auth")),
+            ("recieve", "receive receiver", Some("receive")),
+            ("pod", "pid pad", None),
+            ("reason", "season season treason", Some("season")),
+            ("kubernetes", "something else", None),
+            ("port1", "port2", None),
+        ] {
+            assert_eq!(nearest(word, text).as_deref(), want, "{word}");
+        }
+    }
+
+    #[test]
+    fn the_most_frequent_of_the_nearest_is_taken() {
+        assert_eq!(nearest("bitten", "mitten kitten kitten").as_deref(), Some("kitten"));
+        assert_eq!(nearest("bitten", "mitten kitten").as_deref(), Some("kitten"));
     }
 }

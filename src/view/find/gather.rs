@@ -1,83 +1,84 @@
-//! The second pass over text: the lines and windows that have the words.
+//! The second pass of `.find` over text: the lines and windows that have the words, and the best
+//! candidates among them, in bounded memory.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 
-use crate::find::candidate::{CandidateSpan, LineStart, Pool};
-use crate::find::found::Found;
-use crate::find::matcher::{Finder, Hit};
-use crate::find::question::Chosen;
-use crate::find::scan::Segment;
+use crate::find::matcher::{Finder, FoundTerms, Hit};
+use crate::find::question::ChosenTerms;
+use crate::find::scan;
+use crate::find::scan::LineSegment;
 use crate::find::stretches::{Stretch, StretchStart, Stretches};
-use crate::find::{scan, stream};
 use ctxfs_core::materialize::LikenessHasher;
+use ctxfs_core::materialize::frequent::Frequent;
 use ctxfs_core::model::Content;
 
-/// Bytes of a line that is shown whole, or in a window around all its words.
-const SHORT: usize = 1000;
-/// Most bytes between two words in one window.
-const BETWEEN: usize = 200;
-/// Lines before and after a line whose words count for it, too.
-pub(super) const NEAR: u64 = 6;
-/// The unit of a score.
-pub(super) const UNIT: f64 = 1000.0;
+// A line up to this length is shown whole.
+const SHORT_LINE: usize = 1000;
+// The most bytes between two words in one window.
+const MAX_WORD_GAP: usize = 200;
+// The words of this many lines before and after a line count for it, too.
+pub(super) const NEAR_LINES: u64 = 6;
+// Scores are integers: a value of 1.0 is this many points.
+pub(super) const SCORE_UNIT: f64 = 1000.0;
+const MAX_CANDIDATES: usize = 192;
+// The most candidates that differ only in numbers.
+const MAX_ALIKE: usize = 6;
+const MAX_KINDS: usize = 4096;
 
-/// The result of a pass.
+/// The result of the second pass. `passages` counts the lines, windows or objects with any of the
+/// words; `stopped` is the byte at which time ran out.
 pub(super) struct Gathered {
     pub(super) pool: Pool,
-    /// Lines, windows or objects with any of the words.
     pub(super) passages: u64,
-    /// The byte where time ran out.
     pub(super) stopped: Option<u64>,
 }
 
-/// Gathers the lines of a text.
-pub(super) struct LineGatherer<'a> {
-    chosen: &'a Chosen,
+/// Scores the lines of a text. `recent` has the last lines with words, of which the first `judged`
+/// are scored and stay for the lines after them.
+struct LineGatherer<'a> {
+    chosen: &'a ChosenTerms,
     is_table: bool,
-    /// The last lines with words, the first of which are judged.
-    recent: VecDeque<FoundLine>,
+    recent: VecDeque<ScoredLine>,
     judged: usize,
     pool: Pool,
     passages: u64,
 }
 
-/// The memory of a thread that looks at stretches of a text.
 #[derive(Default)]
 struct LineFinder {
     finder: Finder,
     likeness: LikenessHasher,
 }
 
-/// A place with words in a stretch of a text.
 #[derive(Clone, Copy)]
 enum FoundPlace {
-    Line(FoundLine),
+    Line(ScoredLine),
     Window(FoundWindow),
 }
 
 #[derive(Clone, Copy)]
-struct FoundLine {
-    start: LineStart,
-    found: Found,
+struct ScoredLine {
+    start: LineOffset,
+    found: FoundTerms,
     likeness: u64,
 }
 
-/// A part of a long line.
 #[derive(Clone, Copy)]
 struct FoundWindow {
-    of: LineStart,
+    of: LineOffset,
     start: u64,
     end: u64,
-    found: Found,
+    found: FoundTerms,
     likeness: u64,
 }
 
-/// Gathers the lines in `content` with the words of `chosen`. In a table, each is a record. Looks
-/// at stretches of about `stretch` bytes side by side.
+/// Gathers the lines in `content` with the words of `chosen`, from stretches of about `stretch`
+/// bytes that are searched in parallel. In a table, a line is a record of its own.
 pub(super) fn lines(
     content: &dyn Content,
-    chosen: &Chosen,
+    chosen: &ChosenTerms,
     is_table: bool,
     expired: &dyn Fn() -> bool,
     stretch: u64,
@@ -85,10 +86,15 @@ pub(super) fn lines(
     let mut gatherer = LineGatherer::new(chosen, is_table);
     let look = |finder: &mut LineFinder, stretch: &Stretch<'_>, stop: &dyn Fn() -> bool| {
         let mut places = Vec::new();
-        let extent =
-            scan::scan(stretch.lines(), Some(&chosen.matcher), stop, stream::BLOCK, |segment| {
+        let extent = scan::scan(
+            stretch.lines(),
+            Some(&chosen.matcher),
+            stop,
+            scan::BLOCK_BYTES,
+            |segment| {
                 finder.find(chosen, segment, &mut places);
-            })?;
+            },
+        )?;
         Ok((places, extent))
     };
     let stretches = Stretches::of(content, stretch);
@@ -101,20 +107,24 @@ pub(super) fn lines(
 }
 
 impl LineFinder {
-    /// Adds the places with words in `segment` to `places`.
-    fn find(&mut self, chosen: &Chosen, segment: &Segment<'_>, places: &mut Vec<FoundPlace>) {
+    fn find(
+        &mut self,
+        chosen: &ChosenTerms,
+        segment: &LineSegment<'_>,
+        places: &mut Vec<FoundPlace>,
+    ) {
         let Self { finder, likeness } = self;
         let hits = chosen.matcher.find(finder, segment.text, false);
         if hits.is_empty() {
             return;
         }
-        if segment.is_line && segment.text.len() <= SHORT {
-            let start = LineStart { line: segment.line, offset: segment.offset };
-            let (found, likeness) = (Found::of(hits), likeness.of(segment.text));
-            places.push(FoundPlace::Line(FoundLine { start, found, likeness }));
+        if segment.is_line && segment.text.len() <= SHORT_LINE {
+            let start = LineOffset { line: segment.line, offset: segment.offset };
+            let (found, likeness) = (FoundTerms::of(hits), likeness.of(segment.text));
+            places.push(FoundPlace::Line(ScoredLine { start, found, likeness }));
             return;
         }
-        let of = LineStart { line: segment.line, offset: segment.offset - segment.column };
+        let of = LineOffset { line: segment.line, offset: segment.offset - segment.column };
         for ((start, end), found) in windows(hits) {
             let likeness = likeness.of(&segment.text[start..end]);
             let (start, end) = (segment.offset + start as u64, segment.offset + end as u64);
@@ -124,13 +134,13 @@ impl LineFinder {
 }
 
 impl FoundPlace {
-    /// Returns the same place in a content where its stretch begins at `start`.
+    // From offsets in a stretch that begins at `start` to offsets in the content.
     fn after(self, start: StretchStart) -> Self {
         let StretchStart { newlines, offset } = start;
         let moved =
-            |of: LineStart| LineStart { line: of.line + newlines, offset: of.offset + offset };
+            |of: LineOffset| LineOffset { line: of.line + newlines, offset: of.offset + offset };
         match self {
-            Self::Line(line) => Self::Line(FoundLine { start: moved(line.start), ..line }),
+            Self::Line(line) => Self::Line(ScoredLine { start: moved(line.start), ..line }),
             Self::Window(window) => Self::Window(FoundWindow {
                 of: moved(window.of),
                 start: window.start + offset,
@@ -142,7 +152,7 @@ impl FoundPlace {
 }
 
 impl<'a> LineGatherer<'a> {
-    fn new(chosen: &'a Chosen, is_table: bool) -> Self {
+    fn new(chosen: &'a ChosenTerms, is_table: bool) -> Self {
         Self {
             chosen,
             is_table,
@@ -158,10 +168,10 @@ impl<'a> LineGatherer<'a> {
         match place {
             FoundPlace::Line(line) => {
                 self.recent.push_back(line);
-                self.judge(line.start.line.saturating_sub(NEAR));
+                self.judge(line.start.line.saturating_sub(NEAR_LINES));
             }
             FoundPlace::Window(FoundWindow { of, start, end, found, likeness }) => {
-                let score = (found.value(&self.chosen.weights) * UNIT) as u64;
+                let score = (found.value(&self.chosen.weights) * SCORE_UNIT) as u64;
                 self.pool.add(score, likeness, || CandidateSpan::Window {
                     of,
                     start,
@@ -172,7 +182,7 @@ impl<'a> LineGatherer<'a> {
         }
     }
 
-    /// Judges the lines before `line`, since all lines near to them are known.
+    // Lines before `line` are scored: all lines near them are known.
     fn judge(&mut self, line: u64) {
         while let Some(next) = self.recent.get(self.judged).copied()
             && next.start.line < line
@@ -180,7 +190,7 @@ impl<'a> LineGatherer<'a> {
             let score = self.score(&next);
             self.pool.add(score, next.likeness, || CandidateSpan::Line(next.start));
             self.judged += 1;
-            let first = next.start.line.saturating_sub(NEAR);
+            let first = next.start.line.saturating_sub(NEAR_LINES);
             while self.recent.front().is_some_and(|old| old.start.line < first) {
                 self.recent.pop_front();
                 self.judged -= 1;
@@ -188,8 +198,7 @@ impl<'a> LineGatherer<'a> {
         }
     }
 
-    /// Scores a line: its own words, and less for the words of the lines near to it.
-    fn score(&self, line: &FoundLine) -> u64 {
+    fn score(&self, line: &ScoredLine) -> u64 {
         let weights = &self.chosen.weights;
         let mut all = line.found;
         let mut value = all.value(weights);
@@ -198,9 +207,9 @@ impl<'a> LineGatherer<'a> {
         self.recent.iter().for_each(|other| near.join(&other.found));
         // The lines near to it often have no other words, or do not belong to it.
         if near == all || self.is_table {
-            return (score * UNIT) as u64;
+            return (score * SCORE_UNIT) as u64;
         }
-        for distance in 1..=NEAR {
+        for distance in 1..=NEAR_LINES {
             let near =
                 self.recent.iter().filter(|it| it.start.line.abs_diff(line.start.line) == distance);
             near.for_each(|near| all.join(&near.found));
@@ -208,7 +217,7 @@ impl<'a> LineGatherer<'a> {
             score += (more - value) * nearness(distance);
             value = more;
         }
-        (score * UNIT) as u64
+        (score * SCORE_UNIT) as u64
     }
 
     fn finish(mut self, stopped: Option<u64>) -> Gathered {
@@ -217,24 +226,140 @@ impl<'a> LineGatherer<'a> {
     }
 }
 
-/// Returns what a word counts for at this distance in lines from the others.
+// The part of its weight that a word has at this distance in lines.
 pub(super) fn nearness(distance: u64) -> f64 {
     0.7 - 0.08 * distance as f64
 }
 
-/// Returns the groups of words that stand near to each other, with their ranges.
-pub(super) fn windows(hits: &[Hit]) -> Vec<((usize, usize), Found)> {
-    let mut windows: Vec<((usize, usize), Found)> = Vec::new();
+pub(super) fn windows(hits: &[Hit]) -> Vec<((usize, usize), FoundTerms)> {
+    let mut windows: Vec<((usize, usize), FoundTerms)> = Vec::new();
     for hit in hits {
         match windows.last_mut() {
             Some(((start, end), found))
-                if hit.start <= *end + BETWEEN && hit.end <= *start + 2 * BETWEEN =>
+                if hit.start <= *end + MAX_WORD_GAP && hit.end <= *start + 2 * MAX_WORD_GAP =>
             {
                 *end = hit.end.max(*end);
                 found.add(hit);
             }
-            _ => windows.push(((hit.start, hit.end), Found::of(&[*hit]))),
+            _ => windows.push(((hit.start, hit.end), FoundTerms::of(&[*hit]))),
         }
     }
     windows
+}
+
+/// A passage that may be shown. `score` is the worth of its words at a first look; `likeness` is
+/// equal for candidates that differ only in numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) score: u64,
+    pub(super) likeness: u64,
+    pub(super) place: CandidateSpan,
+}
+
+/// The extent of a candidate in the content: a line with its neighbours, a window of a long line or
+/// string, or a value of JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum CandidateSpan {
+    Line(LineOffset),
+    Window { of: LineOffset, start: u64, end: u64, path: String },
+    Value { of: LineOffset, start: u64, end: u64, path: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LineOffset {
+    pub(super) line: u64,
+    pub(super) offset: u64,
+}
+
+/// The best candidates so far. Keeps at most twice `MAX_CANDIDATES`, and none with a score of
+/// `floor` or less.
+pub(super) struct Pool {
+    kept: Vec<(Candidate, u64)>,
+    taken: u64,
+    floor: u64,
+    kinds: Frequent<u64, ()>,
+}
+
+impl Pool {
+    pub(super) fn new() -> Self {
+        Self { kept: Vec::new(), taken: 0, floor: 0, kinds: Frequent::new(MAX_KINDS) }
+    }
+
+    fn admits(&self, score: u64) -> bool {
+        score > self.floor
+    }
+
+    pub(super) fn add(&mut self, score: u64, likeness: u64, place: impl FnOnce() -> CandidateSpan) {
+        self.kinds.add(&likeness, 1, || ());
+        self.taken += 1;
+        if self.admits(score) {
+            self.kept.push((Candidate { score, likeness, place: place() }, self.taken));
+            if self.kept.len() >= 2 * MAX_CANDIDATES {
+                self.shrink();
+            }
+        }
+    }
+
+    // Of candidates that are alike, only some stay.
+    fn shrink(&mut self) {
+        self.kept.sort_by_key(|(candidate, number)| (Reverse(candidate.score), *number));
+        let mut alike: HashMap<u64, usize> = HashMap::new();
+        self.kept.retain(|(candidate, _)| {
+            let count = alike.entry(candidate.likeness).or_default();
+            *count += 1;
+            *count <= MAX_ALIKE
+        });
+        if self.kept.len() >= MAX_CANDIDATES {
+            self.kept.truncate(MAX_CANDIDATES);
+            self.floor = self.kept.last().map_or(0, |(candidate, _)| candidate.score);
+        }
+    }
+
+    // The candidates, best first, each with the number of candidates of its kind.
+    pub(super) fn best(mut self) -> Vec<(Candidate, u64)> {
+        self.shrink();
+        let counts: HashMap<u64, u64> =
+            self.kinds.iter().map(|(kind, count)| (*kind, count.times + count.missed)).collect();
+        let kind = |candidate: &Candidate| counts.get(&candidate.likeness).copied().unwrap_or(1);
+        self.kept
+            .into_iter()
+            .map(|(candidate, _)| {
+                let count = kind(&candidate);
+                (candidate, count)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(line: u64) -> CandidateSpan {
+        CandidateSpan::Line(LineOffset { line, offset: 0 })
+    }
+
+    #[test]
+    fn the_best_are_kept() {
+        let mut pool = Pool::new();
+        for number in 0..100_000 {
+            pool.add(1 + number % 7919, number, || line(number));
+            assert!(pool.kept.len() <= 2 * MAX_CANDIDATES);
+        }
+        let best = pool.best();
+        assert_eq!(best.len(), MAX_CANDIDATES);
+        assert_eq!((best[0].0.score, best[0].0.likeness), (7919, 7918));
+    }
+
+    #[test]
+    fn what_is_alike_leaves_room() {
+        let mut pool = Pool::new();
+        for number in 0..10_000 {
+            let kind = if number == 9_999 { 2 } else { 1 };
+            pool.add(5, kind, || line(number));
+        }
+        let best = pool.best();
+        assert_eq!(best.len(), MAX_ALIKE + 1);
+        assert_eq!((best[0].1, best[MAX_ALIKE].1), (9_999, 1));
+    }
 }

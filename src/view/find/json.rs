@@ -1,78 +1,78 @@
-//! The second pass over JSON: the innermost objects that have the words.
+//! The second pass of `.find` over JSON: the innermost objects that have the words.
 //!
-//! One scan follows the structure of one value or many; only strings that may hold a word are
-//! looked into. An object that is larger than a passage stands for its own members alone, without
-//! the objects inside of it.
+//! One scan follows the structure of one value or many, and looks only into strings that may have a
+//! word. An object that is larger than a passage counts with its own members alone, without the
+//! objects in it.
 
-mod frame;
-mod leaves;
 mod record;
 
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io;
 
-use crate::find::candidate::{CandidateSpan, LineStart, Pool};
-use crate::find::found::Found;
-use crate::find::gather::{Gathered, UNIT};
-use crate::find::matcher::Finder;
-use crate::find::question::Chosen;
-use crate::find::stream::Stream;
+use crate::find::gather::{CandidateSpan, Gathered, LineOffset, Pool, SCORE_UNIT};
+use crate::find::matcher::{Finder, FoundTerms};
+use crate::find::question::ChosenTerms;
+use crate::find::scan::ContentStream;
 use crate::find::{gather, scan};
+use crate::scan::{char_floor, json_string_end, json_string_length};
 use ctxfs_core::materialize::LikenessHasher;
 use ctxfs_core::model::Content;
-use frame::{Frame, Frames};
 
 pub(super) use record::of_value;
 
-/// Most bytes of an object that is a passage.
-pub(super) const RECORD: u64 = 64 << 10;
-/// Bytes of a string that are looked into together. A longer one is read in windows.
+// The largest object that is a passage.
+pub(super) const RECORD_BYTES: u64 = 64 << 10;
+// A longer string is read in windows of this size.
 const PIECE: usize = scan::PIECE;
-const MARGIN: usize = 64;
+const PIECE_MARGIN: usize = 64;
+// JSON that is nested deeper is treated as text.
+const MAX_DEPTH: usize = 128;
+// Bytes of a key that are kept.
+const KEY_BYTES: usize = 64;
 
-/// Returns true if `content` begins like JSON.
 pub(super) fn begins(content: &dyn Content) -> io::Result<bool> {
     let bytes = content.bytes(0, 256)?;
     let first = bytes.trim_ascii_start().first().copied();
     Ok(matches!(first, Some(b'{' | b'[')))
 }
 
-/// The text is not JSON.
 struct NotJson;
 
 /// The structure that is being read.
-struct Scan<'a> {
-    chosen: &'a Chosen,
+///
+/// `next` is the next place in the unread bytes where a word may stand, if it is known. `member` is
+/// the start of the member that is being read, and `key_found` the words in its key. `long` is set
+/// inside a string that is longer than a piece.
+struct JsonScan<'a> {
+    chosen: &'a ChosenTerms,
     finder: Finder,
     likeness: LikenessHasher,
-    frames: Frames,
+    // The objects and arrays that are open, outermost first.
+    frames: Vec<Frame>,
     pool: Pool,
     passages: u64,
-    line: LineStart,
-    /// The next place in the unread bytes where a word may stand, if it is known.
+    line: LineOffset,
     next: Option<usize>,
-    /// The member that is being read: where it begins, and the words in its key.
-    member: Option<(u64, LineStart)>,
-    key_found: Found,
-    /// True inside a string that is longer than a piece.
+    member: Option<(u64, LineOffset)>,
+    key_found: FoundTerms,
     long: Option<LongString>,
 }
 
-/// A string that is read in pieces.
 struct LongString {
-    start: (u64, LineStart),
-    found: Found,
+    start: (u64, LineOffset),
+    found: FoundTerms,
     is_key: bool,
 }
 
-/// Gathers the objects in `content` with the words of `chosen`, or returns none if it is not JSON.
+// Gathers the objects in `content` with the words of `chosen`. Returns `None` if it is not JSON.
 pub(super) fn gather(
     content: &dyn Content,
-    chosen: &Chosen,
+    chosen: &ChosenTerms,
     expired: &dyn Fn() -> bool,
     block: usize,
 ) -> io::Result<Option<Gathered>> {
-    let mut stream = Stream::new(content, u64::MAX, expired, block);
-    let mut scan = Scan::new(chosen);
+    let mut stream = ContentStream::new(content, u64::MAX, expired, block);
+    let mut scan = JsonScan::new(chosen);
     while stream.fill()? {
         scan.next = None;
         match scan.take(stream.rest(), stream.offset(), false) {
@@ -87,32 +87,32 @@ pub(super) fn gather(
             return Ok(None);
         }
     }
-    // What was cut off is not closed.
+    // A value that is cut off has no closing bracket.
     while !scan.frames.is_empty() {
         scan.close(stream.offset());
     }
     Ok(Some(Gathered { pool: scan.pool, passages: scan.passages, stopped }))
 }
 
-impl<'a> Scan<'a> {
-    fn new(chosen: &'a Chosen) -> Self {
+impl<'a> JsonScan<'a> {
+    fn new(chosen: &'a ChosenTerms) -> Self {
         Self {
             chosen,
             finder: Finder::default(),
             likeness: LikenessHasher::default(),
-            frames: Frames::default(),
+            frames: Vec::new(),
             pool: Pool::new(),
             passages: 0,
-            line: LineStart { line: 1, offset: 0 },
+            line: LineOffset { line: 1, offset: 0 },
             next: None,
             member: None,
-            key_found: Found::default(),
+            key_found: FoundTerms::default(),
             long: None,
         }
     }
 
-    /// Takes the whole tokens in `bytes`, which begin at `offset`; all of it if `ends`. Returns the
-    /// number of bytes that it took.
+    /// Takes the whole tokens in `bytes`, which begin at `offset`; all of them if `ends`. Returns
+    /// the number of bytes taken.
     fn take(&mut self, bytes: &[u8], offset: u64, ends: bool) -> Result<usize, NotJson> {
         let mut at = 0;
         while at < bytes.len() {
@@ -123,14 +123,14 @@ impl<'a> Scan<'a> {
                 match bytes[at] {
                     b'"' => self.string(bytes, at, offset, ends)?,
                     b'\n' => {
-                        self.line = LineStart { line: self.line.line + 1, offset: here + 1 };
+                        self.line = LineOffset { line: self.line.line + 1, offset: here + 1 };
                         Some(1)
                     }
                     b' ' | b'\t' | b'\r' => Some(1),
                     _ if self.frames.is_empty() => self.skip_line(bytes, at, here)?,
                     open @ (b'{' | b'[') => self.open(open == b'{', here).map(|()| Some(1))?,
                     close @ (b'}' | b']') => {
-                        if self.frames.top().is_none_or(|frame| frame.is_object != (close == b'}'))
+                        if self.frames.last().is_none_or(|frame| frame.is_object != (close == b'}'))
                         {
                             return Err(NotJson);
                         }
@@ -150,7 +150,7 @@ impl<'a> Scan<'a> {
         Ok(at)
     }
 
-    /// Takes the start of a value that is in no other. A whole line without words is skipped.
+    // A whole line without words is skipped at the start of a value that is in no other.
     fn skip_line(&mut self, bytes: &[u8], at: usize, here: u64) -> Result<Option<usize>, NotJson> {
         let open = bytes[at];
         if !matches!(open, b'{' | b'[') {
@@ -168,7 +168,7 @@ impl<'a> Scan<'a> {
         Ok(Some(1))
     }
 
-    /// Returns true if a word may stand between two places in `bytes`.
+    // True if a word may stand between two places in `bytes`.
     fn may_hold(&mut self, bytes: &[u8], from: usize, to: usize) -> bool {
         if self.next.is_none_or(|next| next < from) {
             let next = scan::first_candidate(&self.chosen.matcher, bytes, from);
@@ -178,12 +178,12 @@ impl<'a> Scan<'a> {
     }
 
     fn open(&mut self, is_object: bool, here: u64) -> Result<(), NotJson> {
-        if self.frames.is_full() {
+        if self.frames.len() >= MAX_DEPTH {
             return Err(NotJson);
         }
         let (start, line) = self.begin_value(here)?;
         let found = std::mem::take(&mut self.key_found);
-        if let Some(parent) = self.frames.top_mut() {
+        if let Some(parent) = self.frames.last_mut() {
             parent.own.join(&found);
             parent.all.join(&found);
         }
@@ -191,10 +191,9 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Returns where the member begins whose value begins at `here`.
-    fn begin_value(&mut self, here: u64) -> Result<(u64, LineStart), NotJson> {
+    fn begin_value(&mut self, here: u64) -> Result<(u64, LineOffset), NotJson> {
         let here = (here, self.line);
-        match self.frames.top() {
+        match self.frames.last() {
             Some(frame) if frame.is_object && !frame.has_key => Err(NotJson),
             Some(frame) if frame.is_object => Ok(self.member.take().unwrap_or(here)),
             _ => Ok(here),
@@ -202,7 +201,7 @@ impl<'a> Scan<'a> {
     }
 
     fn comma(&mut self) -> Result<(), NotJson> {
-        let frame = self.frames.top_mut().ok_or(NotJson)?;
+        let frame = self.frames.last_mut().ok_or(NotJson)?;
         frame.has_key = false;
         frame.index += 1;
         Ok(())
@@ -210,12 +209,11 @@ impl<'a> Scan<'a> {
 
     fn colon(&mut self) -> Result<(), NotJson> {
         let has_member = self.member.is_some();
-        let frame = self.frames.top_mut().filter(|frame| frame.is_object && !frame.has_key);
+        let frame = self.frames.last_mut().filter(|frame| frame.is_object && !frame.has_key);
         frame.filter(|_| has_member).ok_or(NotJson)?.has_key = true;
         Ok(())
     }
 
-    /// Takes a string. Returns none if more has to be read for it.
     fn string(
         &mut self,
         bytes: &[u8],
@@ -223,19 +221,19 @@ impl<'a> Scan<'a> {
         offset: u64,
         ends: bool,
     ) -> Result<Option<usize>, NotJson> {
-        let length = match string_length(&bytes[at..]) {
+        let length = match json_string_length(&bytes[at..]) {
             Some(length) => length,
-            None if bytes.len() - at <= PIECE + MARGIN && !ends => return Ok(None),
+            None if bytes.len() - at <= PIECE + PIECE_MARGIN && !ends => return Ok(None),
             None if ends => bytes.len() - at,
             None => usize::MAX,
         };
         let here = offset + at as u64;
-        let is_key = self.frames.top().is_some_and(|frame| frame.is_object && !frame.has_key);
+        let is_key = self.frames.last().is_some_and(|frame| frame.is_object && !frame.has_key);
         if length > PIECE {
             let start = if is_key { (here, self.line) } else { self.begin_value(here)? };
             if is_key {
                 self.member = Some(start);
-                self.frames.set_key(b"");
+                set_key(&mut self.frames, b"");
             }
             let found = std::mem::take(&mut self.key_found);
             self.long = Some(LongString { start, found, is_key });
@@ -248,7 +246,7 @@ impl<'a> Scan<'a> {
                 return Err(NotJson);
             }
             (self.member, self.key_found) = (Some((here, self.line)), found);
-            self.frames.set_key(inner.strip_suffix(b"\"").unwrap_or(inner));
+            set_key(&mut self.frames, inner.strip_suffix(b"\"").unwrap_or(inner));
         } else {
             let start = self.begin_value(here)?;
             self.end_scalar(start, here + length as u64, found);
@@ -256,15 +254,13 @@ impl<'a> Scan<'a> {
         Ok(Some(length))
     }
 
-    /// Returns the words in `inner`, a token between two places in `bytes`.
-    fn words(&mut self, bytes: &[u8], (from, to): (usize, usize), inner: &[u8]) -> Found {
+    fn words(&mut self, bytes: &[u8], (from, to): (usize, usize), inner: &[u8]) -> FoundTerms {
         if !self.may_hold(bytes, from, to) {
-            return Found::default();
+            return FoundTerms::default();
         }
-        Found::of(self.chosen.matcher.find(&mut self.finder, inner, true))
+        FoundTerms::of(self.chosen.matcher.find(&mut self.finder, inner, true))
     }
 
-    /// Takes a piece of a long string.
     fn more_of_string(
         &mut self,
         bytes: &[u8],
@@ -273,11 +269,11 @@ impl<'a> Scan<'a> {
         ends: bool,
     ) -> Option<usize> {
         let rest = &bytes[at..];
-        let close = end_of_string(&rest[..rest.len().min(PIECE + MARGIN)]);
+        let close = json_string_end(&rest[..rest.len().min(PIECE + PIECE_MARGIN)]);
         let here = offset + at as u64;
         let (length, is_last) = match close {
             Some(end) if end <= PIECE => (end, true),
-            None if rest.len() < PIECE + MARGIN && !ends => return None,
+            None if rest.len() < PIECE + PIECE_MARGIN && !ends => return None,
             None if rest.len() <= PIECE => (rest.len(), true),
             _ => (piece(rest), false),
         };
@@ -295,25 +291,23 @@ impl<'a> Scan<'a> {
         Some((length + 1).min(rest.len()))
     }
 
-    /// Adds the parts of a long string that have words.
     fn windows(&mut self, text: &[u8], offset: u64) {
         let Self { chosen, finder, .. } = self;
         let hits = chosen.matcher.find(finder, text, true);
         for ((start, end), found) in gather::windows(hits) {
             self.passages += 1;
-            let score = (found.value(&chosen.weights) * UNIT) as u64;
+            let score = (found.value(&chosen.weights) * SCORE_UNIT) as u64;
             let likeness = self.likeness.of(&text[start..end]);
             let (of, frames) = (self.line, &self.frames);
             self.pool.add(score, likeness, || CandidateSpan::Window {
                 of,
                 start: offset + start as u64,
                 end: offset + end as u64,
-                path: frames.path(),
+                path: path(frames),
             });
         }
     }
 
-    /// Takes a number, `true`, `false` or `null`.
     fn scalar(
         &mut self,
         bytes: &[u8],
@@ -345,23 +339,22 @@ impl<'a> Scan<'a> {
         Ok(Some(length))
     }
 
-    /// Takes the end of a member without members of its own.
-    fn end_scalar(&mut self, (start, line): (u64, LineStart), end: u64, found: Found) {
+    fn end_scalar(&mut self, (start, line): (u64, LineOffset), end: u64, found: FoundTerms) {
         let mut all = std::mem::take(&mut self.key_found);
         all.join(&found);
         if all.is_empty() {
             return;
         }
         let value = all.value(&self.chosen.weights);
-        let path = || self.frames.path();
-        let Some(frame) = self.frames.top() else {
+        let path = || path(&self.frames);
+        let Some(frame) = self.frames.last() else {
             let place = || CandidateSpan::Value { of: line, start, end, path: String::new() };
-            self.pool.add((value * UNIT) as u64, 0, place);
+            self.pool.add((value * SCORE_UNIT) as u64, 0, place);
             return;
         };
         // In an object that is too large to be shown, each member is a passage.
-        if end - frame.start > RECORD || !frame.is_object {
-            let score = (value * UNIT * 0.97) as u64;
+        if end - frame.start > RECORD_BYTES || !frame.is_object {
+            let score = (value * SCORE_UNIT * 0.97) as u64;
             let likeness = frame.likeness(&all);
             self.pool.add(score, likeness, || CandidateSpan::Value {
                 of: line,
@@ -370,21 +363,20 @@ impl<'a> Scan<'a> {
                 path: path(),
             });
         }
-        let frame = self.frames.top_mut().expect("it was there");
+        let frame = self.frames.last_mut().expect("it was there");
         frame.has_words |= true;
         frame.own.join(&all);
         frame.all.join(&all);
     }
 
-    /// Ends the innermost value, at `end`.
     fn close(&mut self, end: u64) {
         let Some(frame) = self.frames.pop() else { return };
         self.member = None;
-        let is_small = end - frame.start <= RECORD;
-        let found = if is_small { frame.all } else { Found::default() };
+        let is_small = end - frame.start <= RECORD_BYTES;
+        let found = if is_small { frame.all } else { FoundTerms::default() };
         self.passages += u64::from(frame.has_words && frame.is_object);
         let value = found.value(&self.chosen.weights);
-        let score = (value * UNIT) as u64;
+        let score = (value * SCORE_UNIT) as u64;
         let mut best = frame.best;
         if score > best && (frame.is_object || self.frames.is_empty()) {
             let (of, start) = (frame.line, frame.start);
@@ -394,11 +386,11 @@ impl<'a> Scan<'a> {
                 of,
                 start,
                 end,
-                path: frames.path(),
+                path: path(frames),
             });
             best = score;
         }
-        let Some(parent) = self.frames.top_mut() else { return };
+        let Some(parent) = self.frames.last_mut() else { return };
         parent.best = parent.best.max(best);
         if is_small {
             parent.all.join(&frame.all);
@@ -410,32 +402,79 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Returns the length of the string that `bytes` begins with, with its quotes.
-fn string_length(bytes: &[u8]) -> Option<usize> {
-    Some(end_of_string(&bytes[1..])? + 2)
-}
-
-/// Returns the offset of the closing quote.
-fn end_of_string(bytes: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    loop {
-        let found = at + memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
-        if bytes[found] == b'"' {
-            return Some(found);
-        }
-        at = found + 2;
-    }
-}
-
-/// Returns the length of the piece that a string begins with, which is longer than a piece. It ends
-/// after a blank if there is one near its end, never inside an escape or a character.
+/// Returns the length of the piece that a longer string begins with. It ends after a blank if there
+/// is one near its end, and never inside an escape or a character.
 fn piece(rest: &[u8]) -> usize {
-    if let Some(blank) = memchr::memrchr(b' ', &rest[PIECE - MARGIN..PIECE]) {
-        return PIECE - MARGIN + blank + 1;
+    if let Some(blank) = memchr::memrchr(b' ', &rest[PIECE - PIECE_MARGIN..PIECE]) {
+        return PIECE - PIECE_MARGIN + blank + 1;
     }
     let mut escape = 0;
     while let Some(found) = memchr::memchr(b'\\', rest.get(escape..PIECE).unwrap_or_default()) {
         escape += found + 2;
     }
-    escape.max(crate::scan::char_floor(rest, PIECE))
+    escape.max(char_floor(rest, PIECE))
+}
+
+/// An open object or array. `start` is the offset of its first byte, or of its key; `has_key` is
+/// true between a key and the end of its value. `own` are the words in its own members, `all` also
+/// those in members below.
+#[derive(Debug)]
+struct Frame {
+    is_object: bool,
+    start: u64,
+    line: LineOffset,
+    has_key: bool,
+    index: u64,
+    key: Vec<u8>,
+    own: FoundTerms,
+    all: FoundTerms,
+    has_words: bool,
+    best: u64,
+}
+
+impl Frame {
+    fn new(is_object: bool, start: u64, line: LineOffset, found: FoundTerms) -> Self {
+        Self {
+            is_object,
+            start,
+            line,
+            has_key: false,
+            index: 0,
+            key: Vec::new(),
+            own: found,
+            all: found,
+            has_words: false,
+            best: 0,
+        }
+    }
+
+    // The step of a path to the member that is being read.
+    fn step(&self) -> String {
+        if !self.is_object {
+            return format!("[{}]", self.index);
+        }
+        let key = String::from_utf8_lossy(&self.key);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let begins = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        if begins && key.chars().all(is_plain) { format!(".{key}") } else { format!("[\"{key}\"]") }
+    }
+
+    // Equal for values with the same words under the same last key.
+    fn likeness(&self, found: &FoundTerms) -> u64 {
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        hasher.hash_one((self.is_object, &self.key, found.terms()))
+    }
+}
+
+fn set_key(frames: &mut [Frame], key: &[u8]) {
+    if let Some(frame) = frames.last_mut() {
+        frame.key.clear();
+        frame.key.extend_from_slice(&key[..key.len().min(KEY_BYTES)]);
+    }
+}
+
+// The path of the value that is being read, as a filter of jq: `.items[12].name`.
+fn path(frames: &[Frame]) -> String {
+    let path: String = frames.iter().map(Frame::step).collect();
+    if path.starts_with('[') { format!(".{path}") } else { path }
 }

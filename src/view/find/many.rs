@@ -7,92 +7,72 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::{io, thread};
 
-use crate::find::census::Census;
-use crate::find::nearest::NearestWords;
-use crate::find::notice::Summary;
+use crate::find::census::{Census, NearestWords};
 use crate::find::passage::{Passage, ShownLine};
 use crate::find::passages::Passages;
-use crate::find::question::{Chosen, Question};
-use crate::find::reply::{FromArtifact, Reply, Windowed};
-use crate::find::{Words, census, json, nearest, notice, reply};
-use crate::grep::corpus::left_out::LeftOut;
-use crate::grep::corpus::{MOST_THREADS, order};
+use crate::find::question::{ChosenTerms, FindQuestion};
+use crate::find::reply::{FindReply, FromArtifact, ReplySummary};
+use crate::find::{Words, census, json, reply, scan};
+use crate::grep::corpus::SearchOmissions;
+use crate::grep::many::MAX_THREADS;
+use crate::grep::order;
 use crate::number::{counted, grouped};
 use crate::{Directory, Loaded, RenderError, Rendered, terms};
 use ctxfs_core::materialize::{SNIFFED, is_binary};
 use ctxfs_core::model::Content;
-use ctxfs_core::redact::{MaskCounter, Masked};
+use ctxfs_core::redact::Masked;
 
-/// Artifacts below this many bytes are read whole.
-const WHOLE: usize = 1 << 20;
-/// Most passages that are remembered.
-const MOST: usize = 48;
-/// About how many bytes of memory an open artifact or a passage takes while it waits.
-const WEIGHT: usize = 4 << 10;
+// An artifact below this size is read whole.
+const WHOLE_BYTES: usize = 1 << 20;
+const MAX_PASSAGES: usize = 48;
+// About the memory of an open artifact, or of a passage that waits for its turn.
+const RESULT_WEIGHT: usize = 4 << 10;
 
-/// A search of many artifacts.
-struct Corpora<'a> {
+struct CorpusFind<'a> {
     directory: &'a Directory<'a>,
     expired: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// The outcome of a pass for one artifact.
-enum Outcome<T> {
+/// The result of a pass for one artifact. `Gone`: it was removed after the search began;
+/// `NotBegun`: time ran out.
+enum ArtifactPass<T> {
     Done(T),
-    /// It has been removed since the search began.
     Gone,
     Closed,
     Binary,
     Unreadable(io::Error),
-    /// Time ran out.
     NotBegun,
 }
 
-/// An artifact, and how a pass over all went.
+// `stopped` is the number of the artifact before which time ran out.
 #[derive(Default)]
-struct Pass {
-    left_out: LeftOut,
-    /// The number of the artifact before which time ran out.
+struct CorpusPass {
+    left_out: SearchOmissions,
     stopped: Option<usize>,
 }
 
-/// The best passages so far.
+/// The best passages so far, each with the number of its artifact. `is_partial` is true if time ran
+/// out inside an artifact.
 #[derive(Default)]
-struct Best {
+struct BestPassages {
     passages: Vec<(usize, Passage)>,
     headers: Vec<(usize, ShownLine)>,
     count: u64,
     artifacts: u64,
-    /// True if time ran out inside an artifact.
     is_partial: bool,
 }
 
-/// Writes the passages of all artifacts in `directory` that fit `words` best.
 pub(crate) fn render(
     words: &Words,
     directory: &Directory<'_>,
     expired: &(dyn Fn() -> bool + Sync),
     out: &mut (dyn Write + Send),
 ) -> Result<Rendered, RenderError> {
-    let Some(rules) = directory.redacts else {
-        return find(words, directory, expired, out);
-    };
-    let mut shown = MaskCounter::new(out, rules.names());
-    let rendered = find(words, directory, expired, &mut shown)?;
-    Ok(rendered.redacted(&shown.counts()))
-}
-
-fn find(
-    words: &Words,
-    directory: &Directory<'_>,
-    expired: &(dyn Fn() -> bool + Sync),
-    out: &mut (dyn Write + Send),
-) -> Result<Rendered, RenderError> {
-    let question = match Question::read(&words.text()) {
+    let question = match FindQuestion::read(&words.text()) {
         Ok(question) => question,
-        Err(why) => return Ok(Rendered::noted(notice::no_question(&why))),
+        Err(why) => return Ok(Rendered::noted(reply::no_question(&why))),
     };
-    let corpora = Corpora { directory, expired };
+    let corpora = CorpusFind { directory, expired };
     let (pass, chosen) = corpora.choose(&question);
     let Some(chosen) = chosen else {
         return Ok(corpora.nothing(&question, &pass));
@@ -101,38 +81,38 @@ fn find(
     corpora.reply(&chosen, &pass, &best, out)
 }
 
-impl Corpora<'_> {
-    /// Does `work` for the content of each artifact on several threads, and hands what it made to
+impl CorpusFind<'_> {
+    /// Does `work` for the content of each artifact on several threads, and hands the results to
     /// `take` in order.
     fn each<T: Send>(
         &self,
         work: impl Fn(&dyn Content) -> io::Result<T> + Sync,
         mut take: impl FnMut(usize, T) + Send,
-    ) -> Pass {
-        let mut pass = Pass::default();
+    ) -> CorpusPass {
+        let mut pass = CorpusPass::default();
         let corpus = self.directory.corpus;
         order::in_order(
             corpus.len(),
-            thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
-            || vec![0; WHOLE],
+            thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
+            || vec![0; WHOLE_BYTES],
             |buffer, number| {
                 self.load(number, buffer, &work).unwrap_or_else(|error| {
                     let late = error.kind() == io::ErrorKind::TimedOut && (self.expired)();
-                    if late { Outcome::NotBegun } else { Outcome::Unreadable(error) }
+                    if late { ArtifactPass::NotBegun } else { ArtifactPass::Unreadable(error) }
                 })
             },
-            |_| WEIGHT,
+            |_| RESULT_WEIGHT,
             |_, number, outcome| {
                 let name = || corpus.path(number).to_text();
                 match outcome {
-                    Outcome::Done(made) => take(number, made),
-                    Outcome::Gone => {}
-                    Outcome::Closed => pass.left_out.closed += 1,
-                    Outcome::Binary => pass.left_out.binary.push(name()),
-                    Outcome::Unreadable(error) => {
+                    ArtifactPass::Done(made) => take(number, made),
+                    ArtifactPass::Gone => {}
+                    ArtifactPass::Closed => pass.left_out.closed += 1,
+                    ArtifactPass::Binary => pass.left_out.binary.push(name()),
+                    ArtifactPass::Unreadable(error) => {
                         pass.left_out.unreadable.push(format!("{} ({error})", name()));
                     }
-                    Outcome::NotBegun => {
+                    ArtifactPass::NotBegun => {
                         pass.stopped = Some(number);
                         return ControlFlow::Break(());
                     }
@@ -144,33 +124,34 @@ impl Corpora<'_> {
         pass
     }
 
-    /// Does `work` for one artifact, with its secrets masked.
     fn load<T>(
         &self,
         number: usize,
         buffer: &mut [u8],
         work: &impl Fn(&dyn Content) -> io::Result<T>,
-    ) -> io::Result<Outcome<T>> {
+    ) -> io::Result<ArtifactPass<T>> {
         if (self.expired)() {
-            return Ok(Outcome::NotBegun);
+            return Ok(ArtifactPass::NotBegun);
         }
         let content: Box<dyn Content> = match self.directory.corpus.load(number, buffer)? {
-            Loaded::Gone => return Ok(Outcome::Gone),
-            Loaded::Closed => return Ok(Outcome::Closed),
+            Loaded::Gone => return Ok(ArtifactPass::Gone),
+            Loaded::Closed => return Ok(ArtifactPass::Closed),
             Loaded::Whole(length) => Box::new(buffer[..length].to_vec()),
             Loaded::Opened(content) => content,
         };
         if is_binary(&content.bytes(0, SNIFFED)?) {
-            return Ok(Outcome::Binary);
+            return Ok(ArtifactPass::Binary);
         }
         let masked = self.directory.redacts.map(|rules| Masked::new(&*content, rules));
-        work(masked.as_ref().map_or(&*content, |masked| masked as &dyn Content)).map(Outcome::Done)
+        work(masked.as_ref().map_or(&*content, |masked| masked as &dyn Content))
+            .map(ArtifactPass::Done)
     }
 
-    /// Counts the words in all artifacts. Returns what to look for, or none if no word occurs.
-    fn choose(&self, question: &Question) -> (Pass, Option<Chosen>) {
+    /// Counts the words in all artifacts. Returns the words to look for, or `None` if no word
+    /// occurs.
+    fn choose(&self, question: &FindQuestion) -> (CorpusPass, Option<ChosenTerms>) {
         let share = (self.directory.corpus.len() as u64).max(1);
-        let most = census::MOST_BYTES / share;
+        let most = census::MAX_CENSUS_BYTES / share;
         let mut all = Census::new(question.matcher.terms.len());
         let pass = self.each(
             |content| {
@@ -183,7 +164,7 @@ impl Corpora<'_> {
         let new = || NearestWords::new(missing.iter().map(|(_, word)| *word));
         let mut nearest = new();
         if !missing.is_empty() && pass.stopped.is_none() {
-            let most = nearest::MOST_BYTES / share;
+            let most = census::MAX_NEAREST_BYTES / share;
             let read = |content: &dyn Content| {
                 let mut nearest = new();
                 nearest.read(content, json::begins(content)?, most, self.expired)?;
@@ -195,19 +176,20 @@ impl Corpora<'_> {
         (pass, chosen)
     }
 
-    /// Gathers the best passages of all artifacts.
-    fn gather(&self, chosen: &Chosen) -> (Pass, Best) {
-        let mut best = Best::default();
-        let read = |content: &dyn Content| Passages::read(content, chosen, self.expired);
+    fn gather(&self, chosen: &ChosenTerms) -> (CorpusPass, BestPassages) {
+        let mut best = BestPassages::default();
+        let read = |content: &dyn Content| {
+            Passages::read(content, chosen, self.expired, scan::BLOCK_BYTES)
+        };
         let pass = self.each(read, |number, found| best.add(number, found));
         (pass, best)
     }
 
     fn reply(
         &self,
-        chosen: &Chosen,
-        pass: &Pass,
-        best: &Best,
+        chosen: &ChosenTerms,
+        pass: &CorpusPass,
+        best: &BestPassages,
         out: &mut dyn Write,
     ) -> Result<Rendered, RenderError> {
         let grep = format!("{}/.grep", self.directory.path);
@@ -216,7 +198,7 @@ impl Corpora<'_> {
             grouped(best.artifacts),
             counted(self.directory.corpus.len() as u64, "artifact")
         );
-        let summary = |shown: usize| Summary {
+        let summary = |shown: usize| ReplySummary {
             chosen,
             terms: best.passages.first().map_or(0, |(_, passage)| passage.terms),
             shown,
@@ -232,10 +214,10 @@ impl Corpora<'_> {
         }
         others.extend(pass.left_out.lines());
         let longest: usize = others.iter().map(|line| line.len() + 3).sum();
-        let longest = longest + summary(usize::MAX).text().len() + notice::MARGIN;
-        let room = reply::most(self.directory.redacts.is_some()).saturating_sub(longest);
-        let reply = Reply::of(best.all(self), room);
-        let long = reply.windowed.as_ref().map(Windowed::notice);
+        let longest = longest + summary(usize::MAX).text().len() + reply::WINDOW_NOTICE_BYTES;
+        let room = reply::max_bytes(self.directory.redacts.is_some()).saturating_sub(longest);
+        let reply = FindReply::of(best.all(self), room);
+        let long = reply.windowed;
         let first = (reply.shown > 0).then(|| summary(reply.shown).text());
         let lines = first.into_iter().chain(others).chain(long);
         let notice = lines.flat_map(|line| ["# ".to_owned(), line, "\n".to_owned()]).collect();
@@ -244,15 +226,14 @@ impl Corpora<'_> {
         Ok(Rendered { notice: Some(notice), whole })
     }
 
-    /// Returns the result for words of which none occurs.
-    fn nothing(&self, question: &Question, pass: &Pass) -> Rendered {
+    fn nothing(&self, question: &FindQuestion, pass: &CorpusPass) -> Rendered {
         let count = self.directory.corpus.len();
         let all = counted(count as u64, "artifact");
         let mut first = if let Some(number) = pass.stopped {
             format!("# out of time after {} of {all}\n", grouped(number as u64))
         } else {
             let place = format!("{} ({all})", self.directory.path);
-            notice::nothing(&question.asked, &place, &self.telling(), "")
+            reply::nothing(&question.asked, &place, &self.suggested_words(), "")
         };
         let others = pass.left_out.lines();
         first.extend(others.iter().flat_map(|line| ["# ", line, "\n"]));
@@ -260,22 +241,26 @@ impl Corpora<'_> {
         Rendered { notice: Some(first), whole }
     }
 
-    /// Returns the most telling words of the newest artifact that has any.
-    fn telling(&self) -> Vec<String> {
-        let mut buffer = vec![0; WHOLE];
+    fn suggested_words(&self) -> Vec<String> {
+        let mut buffer = vec![0; WHOLE_BYTES];
         let words = |content: &dyn Content| {
-            terms::telling(content, json::begins(content)?, super::TELLING, self.expired)
+            terms::distinctive(
+                content,
+                json::begins(content)?,
+                crate::find::SUGGESTED_WORDS,
+                self.expired,
+            )
         };
         let newest = 0..self.directory.corpus.len().min(8);
         let mut all = newest.filter_map(|number| match self.load(number, &mut buffer, &words) {
-            Ok(Outcome::Done(words)) => Some(words).filter(|words| !words.is_empty()),
+            Ok(ArtifactPass::Done(words)) => Some(words).filter(|words| !words.is_empty()),
             _ => None,
         });
         all.next().unwrap_or_default()
     }
 }
 
-impl Best {
+impl BestPassages {
     fn add(&mut self, number: usize, found: Passages) {
         self.count += found.count;
         self.artifacts += u64::from(found.count > 0);
@@ -283,12 +268,12 @@ impl Best {
         self.passages.extend(found.best.into_iter().map(|passage| (number, passage)));
         // Newer artifacts were added before.
         self.passages.sort_by_key(|(_, passage)| Reverse(passage.score));
-        self.passages.truncate(MOST);
+        self.passages.truncate(MAX_PASSAGES);
         self.headers.extend(found.header.map(|header| (number, header)));
         self.headers.retain(|(number, _)| self.passages.iter().any(|(other, _)| other == number));
     }
 
-    fn all<'b>(&'b self, of: &'b Corpora<'_>) -> impl Iterator<Item = FromArtifact<'b>> {
+    fn all<'b>(&'b self, of: &'b CorpusFind<'_>) -> impl Iterator<Item = FromArtifact<'b>> {
         self.passages.iter().map(|(number, passage)| FromArtifact {
             passage,
             name: of.directory.corpus.path(*number).as_os_str().as_bytes(),

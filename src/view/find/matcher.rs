@@ -1,51 +1,55 @@
-//! Several words at once: where they stand in a text.
+//! A word to look for, how it matches the words of a text, and a search for several at once.
 
 use std::sync::OnceLock;
 
 use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder};
 
-use crate::find::parts::Parts;
-use crate::find::term::{Fit, Term};
+use crate::find::parts;
+use crate::find::parts::{WordPart, WordParts};
 
-/// Most words that are looked for at once.
-pub(super) const MOST: usize = 64;
+// A set of words has 64 bits.
+pub(super) const MAX_TERMS: usize = 64;
+// The most bytes between two parts of a name: `::`, `->`.
+const MAX_JOINT: usize = 2;
+// Longer words may begin with a word of this length: `authentication` with `auth`.
+const MIN_PREFIX: usize = 4;
+// A word of this length may stand inside of others.
+const MIN_INFIX: usize = 4;
 
-/// A place where a word stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hit {
-    /// The number of the word.
     pub(super) term: usize,
-    pub(super) fit: Fit,
+    pub(super) fit: TermFit,
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-/// Looks for several words.
+/// Looks for several words at once.
+///
+/// `initials` and `ascii` tell which words may begin with a character. `inside` are the words that
+/// are also looked for inside of others. `candidates` is built when it is first needed: it costs as
+/// much as some pages of text.
 #[derive(Debug)]
 pub(super) struct Matcher {
     pub(super) terms: Vec<Term>,
-    /// The words that may begin with each of the first characters.
     initials: Vec<(char, u64)>,
     ascii: [u64; 128],
-    /// The words that are also looked for inside of others.
     inside: u64,
-    /// What [`candidates`] returns, once it is asked for: it costs as much as some pages of text.
     candidates: OnceLock<Option<Regex>>,
 }
 
-/// The memory of one thread that looks for words.
 #[derive(Debug, Default)]
 pub(super) struct Finder {
-    parts: Parts,
+    parts: WordParts,
     pub(super) hits: Vec<Hit>,
 }
 
 impl Matcher {
-    /// Creates one for at most [`MOST`] words. Those for which `inside` is true are also looked for
-    /// inside of others.
+    /// Creates a matcher for at most [`MAX_TERMS`] words. Those for which `inside` is true are also
+    /// looked for inside of others.
     pub(super) fn new(terms: Vec<Term>, inside: impl Fn(&Term) -> bool) -> Self {
-        assert!(terms.len() <= MOST, "a set of words has 64 bits");
+        assert!(terms.len() <= MAX_TERMS, "a set of words has 64 bits");
         let (mut ascii, mut initials) = ([0; 128], Vec::new());
         let mut within = 0;
         for (number, term) in terms.iter().enumerate() {
@@ -59,14 +63,13 @@ impl Matcher {
         Self { terms, initials, ascii, inside: within, candidates: OnceLock::new() }
     }
 
-    /// Returns the offset from `at` on of the first place where a word may stand.
+    // The offset, from `at` on, of the first place where a word may stand.
     pub(super) fn candidate(&self, text: &[u8], at: usize) -> Option<usize> {
         let candidates = self.candidates.get_or_init(|| candidates(&self.terms));
         let Some(candidates) = candidates else { return (at < text.len()).then_some(at) };
         candidates.find_at(text, at).map(|found| found.start())
     }
 
-    /// Finds the words in `text`, in the order of their places.
     pub(super) fn find<'f>(&self, finder: &'f mut Finder, text: &[u8], escaped: bool) -> &'f [Hit] {
         let Finder { parts, hits } = finder;
         parts.split(text, escaped);
@@ -99,15 +102,14 @@ impl Matcher {
         ascii.unwrap_or_else(|| other().fold(0, |set, (_, more)| set | more))
     }
 
-    /// Adds the words of the set `missing` that stand inside of others.
-    fn find_inside(&self, parts: &Parts, missing: u64, hits: &mut Vec<Hit>) {
+    fn find_inside(&self, parts: &WordParts, missing: u64, hits: &mut Vec<Hit>) {
         let before = hits.len();
         for term in (0..self.terms.len()).filter(|term| missing >> term & 1 == 1) {
             let word = self.terms[term].folded().as_bytes();
             for at in memmem::find_iter(parts.folded.as_bytes(), word) {
                 let number = parts.parts.partition_point(|part| part.folded.1 <= at);
                 let Some(part) = parts.parts.get(number) else { continue };
-                hits.push(Hit { term, fit: Fit::Inside, start: part.start, end: part.end });
+                hits.push(Hit { term, fit: TermFit::Inside, start: part.start, end: part.end });
             }
         }
         if hits.len() > before {
@@ -116,8 +118,8 @@ impl Matcher {
     }
 }
 
-/// Returns the pattern that finds all places in ASCII text where a word may stand, or none if the
-/// words have to be looked for everywhere.
+/// Returns the pattern that finds all places in ASCII text where a word may stand. Returns `None`
+/// if the words have to be looked for everywhere.
 fn candidates(terms: &[Term]) -> Option<Regex> {
     let ascii = terms.iter().map(Term::needle).filter(|needle| needle.is_ascii());
     let mut needles: Vec<String> = ascii.map(regex::escape).collect();
@@ -126,6 +128,254 @@ fn candidates(terms: &[Term]) -> Option<Regex> {
     needles.sort();
     needles.dedup();
     RegexBuilder::new(&needles.join("|")).case_insensitive(true).unicode(false).build().ok()
+}
+
+/// The fit of a word in a text to a term, worst first: the word contains the term (`memoom` and
+/// `oom`), begins with it, is another form of it (`eviction` and `evicted`), or is the same apart
+/// from case and accents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum TermFit {
+    Inside,
+    Begins,
+    Form,
+    Same,
+}
+
+impl TermFit {
+    pub(super) fn factor(self) -> f64 {
+        match self {
+            Self::Inside => 0.5,
+            Self::Begins => 0.7,
+            Self::Form => 0.95,
+            Self::Same => 1.0,
+        }
+    }
+}
+
+/// A word to look for, folded and split into pieces. `asked` is the number of the asked word that
+/// it stands for, alone or as a part; `whole` has the pieces in one: `oomkilled` for `OOMKilled`.
+#[derive(Debug, Clone)]
+pub(super) struct Term {
+    pub(super) text: String,
+    pub(super) asked: usize,
+    pieces: Vec<TermPiece>,
+    whole: String,
+}
+
+#[derive(Debug, Clone)]
+struct TermPiece {
+    text: String,
+    // Only of pieces that have only letters.
+    stem: Option<String>,
+}
+
+impl TermPiece {
+    fn new(text: &str) -> Self {
+        let stem = is_word(text).then(|| parts::stem(text).to_owned());
+        Self { text: text.to_owned(), stem }
+    }
+
+    fn fit(&self, word: &str) -> Option<TermFit> {
+        if word == self.text {
+            return Some(TermFit::Same);
+        }
+        let stem = self.stem.as_deref()?;
+        (word.starts_with(stem) && is_word(word) && parts::stem(word) == stem)
+            .then_some(TermFit::Form)
+    }
+
+    // `bind-9` for `bind9`
+    fn apart(&self) -> Option<String> {
+        let (letters, number) = self.text.split_at(self.text.find(|c: char| c.is_ascii_digit())?);
+        let is_both = !letters.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        (is_both && is_word(letters)).then(|| [letters, number].join("-"))
+    }
+
+    /// Returns true if `word` begins with the piece: with a name of some length, or with a number
+    /// whose digits end there.
+    fn begins(&self, word: &str) -> bool {
+        let Some(rest) = word.strip_prefix(self.text.as_str()) else { return false };
+        if self.stem.is_some() {
+            return self.text.chars().count() >= MIN_PREFIX;
+        }
+        let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+        !(is_digit(self.text.chars().last()) && is_digit(rest.chars().next()))
+    }
+}
+
+impl Term {
+    pub(super) fn new(text: &str, asked: usize) -> Option<Self> {
+        let mut parts = WordParts::default();
+        parts.split(text.as_bytes(), false);
+        let texts = parts.parts.iter().map(|part| parts.text(part));
+        let pieces: Vec<TermPiece> =
+            texts.filter(|text| !text.is_empty()).map(TermPiece::new).collect();
+        let whole = pieces.iter().map(|piece| piece.text.as_str()).collect();
+        (!pieces.is_empty()).then(|| Self { text: text.to_owned(), asked, pieces, whole })
+    }
+
+    /// Returns the terms for the parts of a name that mean something by themselves; for letters
+    /// with a number, as in `bind9`, the name with both apart.
+    pub(super) fn parts(&self) -> Vec<Self> {
+        if let [piece] = self.pieces.as_slice() {
+            return piece
+                .apart()
+                .and_then(|name| Self::new(&name, self.asked))
+                .into_iter()
+                .collect();
+        }
+        let tells = |piece: &&TermPiece| piece.text.chars().count() >= 2;
+        let pieces = self.pieces.iter().filter(tells);
+        pieces.filter_map(|piece| Self::new(&piece.text, self.asked)).collect()
+    }
+
+    pub(super) fn is_name(&self) -> bool {
+        self.pieces.len() > 1
+    }
+
+    // The first character of all folded words that may match.
+    fn initial(&self) -> char {
+        self.whole.chars().next().unwrap_or_default()
+    }
+
+    // A text that each ASCII line with the word contains, in some case.
+    pub(super) fn needle(&self) -> &str {
+        let stem = |piece: &'_ TermPiece| piece.stem.as_ref().map_or(piece.text.len(), String::len);
+        let longest = self.pieces.iter().max_by_key(|piece| stem(piece)).expect("not empty");
+        longest.stem.as_deref().unwrap_or(&longest.text)
+    }
+
+    /// Returns a pattern for the word in all its forms, with `joint` between its parts. It has to
+    /// be searched without regard to case.
+    pub(super) fn pattern(&self, joint: &str) -> String {
+        let last = self.pieces.len() - 1;
+        let piece = |(number, piece): (usize, &TermPiece)| {
+            let stem = piece.stem.as_ref().filter(|_| number == last);
+            escaped(stem.unwrap_or(&piece.text))
+        };
+        let pieces: Vec<String> = self.pieces.iter().enumerate().map(piece).collect();
+        pieces.join(joint)
+    }
+
+    pub(super) fn folded(&self) -> &str {
+        &self.whole
+    }
+
+    fn may_be_inside(&self) -> bool {
+        !self.is_name() && self.whole.chars().count() >= MIN_INFIX
+    }
+
+    // Returns how the words of `parts` from number `at` on match, and the number of parts that do.
+    pub(super) fn fit(
+        &self,
+        text: &[u8],
+        parts: &WordParts,
+        at: usize,
+    ) -> Option<(TermFit, usize)> {
+        self.fit_whole(parts, at).or_else(|| self.fit_pieces(text, parts, at))
+    }
+
+    // Matches a word of several humps, or a name that is written as one word.
+    fn fit_whole(&self, parts: &WordParts, at: usize) -> Option<(TermFit, usize)> {
+        let first = &parts.parts[at];
+        if !first.begins || (first.ends && !self.is_name()) {
+            return None;
+        }
+        let count = parts.parts[at..].iter().position(|part| part.ends)? + 1;
+        let last = &parts.parts[at + count - 1];
+        let word = &parts.folded[first.folded.0..last.folded.1];
+        if word == self.whole {
+            return Some((TermFit::Same, count));
+        }
+        let piece = self.pieces.first().filter(|_| !self.is_name())?;
+        Some((piece.fit(word)?, count))
+    }
+
+    fn fit_pieces(&self, text: &[u8], parts: &WordParts, at: usize) -> Option<(TermFit, usize)> {
+        let found = parts.parts.get(at..at + self.pieces.len())?;
+        let mut worst = TermFit::Same;
+        let mut before: Option<&WordPart> = None;
+        for (number, (piece, part)) in self.pieces.iter().zip(found).enumerate() {
+            if before.is_some_and(|before| !are_joined(text, before, part)) {
+                return None;
+            }
+            let word = parts.text(part);
+            let is_last = number + 1 == self.pieces.len();
+            let fit = match piece.fit(word) {
+                None if is_last && piece.begins(word) => TermFit::Begins,
+                fit => fit?,
+            };
+            worst = worst.min(fit);
+            before = Some(part);
+        }
+        Some((worst, found.len()))
+    }
+}
+
+fn are_joined(text: &[u8], before: &WordPart, after: &WordPart) -> bool {
+    let between = &text[before.end..after.start];
+    between.len() <= MAX_JOINT && between.iter().all(|byte| *byte >= b' ' && *byte != b'\\')
+}
+
+// Without escapes that only confuse a reader.
+pub(super) fn escaped(text: &str) -> String {
+    regex::escape(text).replace("\\-", "-")
+}
+
+fn is_word(word: &str) -> bool {
+    word.chars().all(char::is_alphabetic)
+}
+
+// Worst first.
+const FITS: [TermFit; 4] = [TermFit::Inside, TermFit::Begins, TermFit::Form, TermFit::Same];
+
+/// A set of words, each with its best fit. `sets` has, for each of [`FITS`], the words that fit at
+/// least that well, as bits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct FoundTerms {
+    sets: [u64; 4],
+}
+
+impl FoundTerms {
+    pub(super) fn of(hits: &[Hit]) -> Self {
+        let mut found = Self::default();
+        for hit in hits {
+            found.add(hit);
+        }
+        found
+    }
+
+    pub(super) fn add(&mut self, hit: &Hit) {
+        for (set, fit) in self.sets.iter_mut().zip(FITS) {
+            *set |= u64::from(fit <= hit.fit) << hit.term;
+        }
+    }
+
+    pub(super) fn join(&mut self, other: &Self) {
+        self.sets.iter_mut().zip(other.sets).for_each(|(set, more)| *set |= more);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.sets[0] == 0
+    }
+
+    pub(super) fn terms(&self) -> u64 {
+        self.sets[0]
+    }
+
+    // The sum of the weights of the words, each multiplied by how well it fits.
+    pub(super) fn value(&self, weights: &[f64]) -> f64 {
+        let worth = |(number, weight): (usize, &f64)| {
+            let fits = self.sets.iter().zip(FITS).rev();
+            let fit = fits.clone().find(|(set, _)| *set >> number & 1 == 1);
+            fit.map_or(0.0, |(_, fit)| weight * fit.factor())
+        };
+        if self.is_empty() {
+            0.0
+        } else {
+            weights.iter().enumerate().map(|(n, w)| worth((n, w))).sum()
+        }
+    }
 }
 
 #[cfg(test)]
@@ -137,7 +387,7 @@ mod tests {
         Matcher::new(terms, |_| true)
     }
 
-    fn hits(words: &[&str], text: &str) -> Vec<(usize, Fit, String)> {
+    fn hits(words: &[&str], text: &str) -> Vec<(usize, TermFit, String)> {
         let mut finder = Finder::default();
         let found = matcher(words).find(&mut finder, text.as_bytes(), false).to_vec();
         let shown = |hit: Hit| (hit.term, hit.fit, text[hit.start..hit.end].to_owned());
@@ -147,12 +397,12 @@ mod tests {
     #[test]
     fn all_words_are_found() {
         let want = [
-            (1, Fit::Same, "pod".to_owned()),
-            (2, Fit::Begins, "web-7f9c".to_owned()),
-            (0, Fit::Form, "eviction".to_owned()),
+            (1, TermFit::Same, "pod".to_owned()),
+            (2, TermFit::Begins, "web-7f9c".to_owned()),
+            (0, TermFit::Form, "eviction".to_owned()),
         ];
         assert_eq!(hits(&["evicted", "pod", "web-7"], "pod web-7f9c: eviction"), want);
-        let want = [(0, Fit::Inside, "namespaces".to_owned())];
+        let want = [(0, TermFit::Inside, "namespaces".to_owned())];
         assert_eq!(hits(&["space"], "two namespaces"), want);
         assert_eq!(hits(&["space"], "namespace space").len(), 1);
     }
@@ -167,5 +417,57 @@ mod tests {
         }
         assert_eq!(matcher.candidate(b"nothing of that", 0), None);
         assert_eq!(super::tests::matcher(&["\u{65e5}"]).candidate(b"ascii", 0), None);
+    }
+
+    /// Returns how well the first of the words in `text` that fit does so.
+    fn fit(word: &str, text: &str) -> Option<TermFit> {
+        let term = Term::new(word, 0).unwrap();
+        let mut parts = WordParts::default();
+        parts.split(text.as_bytes(), false);
+        let mut fits =
+            (0..parts.parts.len()).filter_map(|at| term.fit(text.as_bytes(), &parts, at));
+        fits.next().map(|(fit, _)| fit)
+    }
+
+    #[test]
+    fn words_fit() {
+        for (word, text, want) in [
+            ("evicted", "an Eviction", Some(TermFit::Form)),
+            ("evicted", "Evicted!", Some(TermFit::Same)),
+            ("web-7", "pod web-7f9c", Some(TermFit::Begins)),
+            ("web-7", "pod web-78", None),
+            ("web-7", "web 7", Some(TermFit::Same)),
+            ("payment-gateway", "paymentGateway", Some(TermFit::Same)),
+            ("paymentGateway", "PAYMENT_GATEWAYS", Some(TermFit::Form)),
+            ("payment-gateway", "payment is a gateway", None),
+            ("gateway", "paymentGateway", Some(TermFit::Same)),
+            ("oomkilled", "reason: OOMKilled", Some(TermFit::Same)),
+            ("OOMKilled", "reason: oomkilled", Some(TermFit::Same)),
+            ("c75e", "usr_c75e", Some(TermFit::Same)),
+            ("usr_c75e", "user usr_c75e2", Some(TermFit::Begins)),
+            ("auth", "authentication", Some(TermFit::Begins)),
+            ("pod", "podman", None),
+            ("500", "500ms", Some(TermFit::Begins)),
+            ("500", "5000", None),
+            ("10.0.0.5", "10.0.0.5:80", Some(TermFit::Same)),
+            ("10.0.0.5", "10.0.0.53", None),
+            ("zurich", "Z\u{fc}rich", Some(TermFit::Same)),
+            ("main.rs", "src/main.rs:7", Some(TermFit::Same)),
+        ] {
+            assert_eq!(fit(word, text), want, "{word} in {text}");
+        }
+    }
+
+    #[test]
+    fn names_have_parts() {
+        let parts = |word: &str| -> Vec<String> {
+            let parts = Term::new(word, 0).unwrap().parts();
+            parts.into_iter().map(|term| term.text).collect()
+        };
+        assert_eq!(parts("payment-gateway-7"), ["payment", "gateway"]);
+        assert_eq!(parts("payment"), [""; 0]);
+        assert_eq!(parts("BIND9"), ["bind-9"]);
+        assert_eq!(parts("c75e"), [""; 0]);
+        assert!(Term::new("--", 0).is_none());
     }
 }

@@ -1,51 +1,46 @@
 //! A passage: some lines, or parts of lines, that belong together.
 
-use crate::find::found::Found;
-use crate::find::matcher::Hit;
+use crate::find::matcher::{FoundTerms, Hit};
 use crate::grep::window;
 
-/// A passage, ready to be shown.
+/// A passage that is ready to be shown. `terms` are its words as bits; `likeness` is equal for
+/// passages that differ only in numbers, and `alike` is their number; `path` leads to a value of
+/// JSON, or is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Passage {
     pub(super) score: u64,
-    /// Its words, as bits.
     pub(super) terms: u64,
-    /// Equal for passages that differ only in numbers, and the number of those.
     pub(super) likeness: u64,
     pub(super) alike: u64,
-    /// The path of the value in JSON, if it has one.
     pub(super) path: String,
     pub(super) lines: Vec<ShownLine>,
 }
 
-/// A line, or a part of a long one.
+/// A line, or a part of a long one. `column` is the byte column of the part, from 1; `start` and
+/// `end` are its offsets in the artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ShownLine {
     pub(super) line: u64,
-    /// The byte column of what is shown, from 1, unless it is the whole line.
     pub(super) column: Option<u64>,
-    /// The bytes of the artifact that it shows.
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) text: Vec<u8>,
-    /// True if it has one of the words.
     pub(super) is_hit: bool,
 }
 
-/// A line of an artifact, or a part of it that was read.
+/// A line of an artifact, or the part of it that was read. `offset` is the place of `text` in the
+/// artifact, `column` its place in the line; `ends` is true if `text` goes to the end of the line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SourceLine<'t> {
     pub(super) line: u64,
-    /// The offset in the artifact, and the column in its line, of the first byte of `text`.
     pub(super) offset: u64,
     pub(super) column: u64,
     pub(super) text: &'t [u8],
-    /// True if `text` ends where the line ends.
     pub(super) ends: bool,
 }
 
 impl SourceLine<'_> {
-    /// Shows the whole line, or a window around the place `around` if it is long.
+    // Shows the whole line, or a window around the offset `around` if it is long.
     pub(super) fn shown(&self, around: Option<usize>) -> ShownLine {
         let text = self.text;
         if self.column == 0 && self.ends && !window::is_long(text) {
@@ -55,7 +50,8 @@ impl SourceLine<'_> {
         self.part(window::around(text, at), at, around.is_some())
     }
 
-    /// Shows the bytes in `range`, at most as many as fit into a line, at the column of `at`.
+    /// Shows the bytes in `range`, at the column of `at`. At most as many are shown as fit into a
+    /// line.
     pub(super) fn part(&self, range: std::ops::Range<usize>, at: usize, is_hit: bool) -> ShownLine {
         let text = self.text;
         if self.column == 0 && self.ends && range == (0..text.len()) {
@@ -79,7 +75,7 @@ impl SourceLine<'_> {
 }
 
 impl ShownLine {
-    /// Appends it as ripgrep prints it, after the name of its artifact if there is one.
+    // Appends the line as ripgrep prints it, after the name of its artifact if there is one.
     pub(super) fn print(&self, name: &[u8], out: &mut Vec<u8>) {
         let mark = if self.is_hit { b':' } else { b'-' };
         if !name.is_empty() {
@@ -97,7 +93,6 @@ impl ShownLine {
 }
 
 impl Passage {
-    /// Returns true if both show some of the same bytes.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let both = |line: &ShownLine| {
             other.lines.iter().any(|it| {
@@ -107,7 +102,6 @@ impl Passage {
         self.lines.iter().any(both)
     }
 
-    /// Appends it, after the name of its artifact if there is one.
     pub(super) fn print(&self, name: &[u8], out: &mut Vec<u8>) {
         if !self.path.is_empty() {
             out.extend_from_slice(b"# ");
@@ -118,9 +112,9 @@ impl Passage {
     }
 }
 
-/// Returns how near to each other the words of `found` stand at their nearest: 1 for side by side,
-/// less the more bytes are between them.
-pub(super) fn nearness(hits: &[(u64, usize)], found: &Found) -> f64 {
+/// Returns how close together the words of `found` stand: 1 for words side by side, less for each
+/// byte between them.
+pub(super) fn nearness(hits: &[(u64, usize)], found: &FoundTerms) -> f64 {
     let wanted = found.terms().count_ones();
     if wanted < 2 {
         return 1.0;
@@ -141,7 +135,7 @@ pub(super) fn nearness(hits: &[(u64, usize)], found: &Found) -> f64 {
     1.0 / (1.0 + least as f64 / 300.0)
 }
 
-/// Returns the places of `hits` in the artifact, the text of which begins at `offset`.
+// Offsets in the artifact, in which the text of `hits` begins at `offset`.
 pub(super) fn places(hits: &[Hit], offset: u64) -> impl Iterator<Item = (u64, usize)> {
     hits.iter().map(move |hit| (offset + hit.start as u64, hit.term))
 }

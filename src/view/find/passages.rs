@@ -4,49 +4,35 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::io;
 
-use crate::find::candidate::{Candidate, CandidateSpan};
-use crate::find::found::Found;
-use crate::find::gather::Gathered;
-use crate::find::matcher::Finder;
+use crate::find::gather::{Candidate, CandidateSpan, Gathered};
+use crate::find::matcher::{Finder, FoundTerms};
 use crate::find::passage::{Passage, ShownLine};
-use crate::find::question::Chosen;
-use crate::find::{gather, json, record, stream, stretches, table};
+use crate::find::question::ChosenTerms;
+use crate::find::{gather, json, record, stretches, table};
 use ctxfs_core::model::Content;
 
-/// Most passages of an artifact that are compared.
-const MOST: usize = 48;
+const MAX_PASSAGES: usize = 48;
 
-/// Parts of a hundred of its score that each phrase of the question adds to a passage, and the most
-/// phrases that count.
-const PHRASE: u64 = 8;
-const MOST_PHRASES: u64 = 3;
+// Per cent of its score that each phrase of the question adds to a passage.
+const PHRASE_PERCENT: u64 = 8;
+const MAX_PHRASES: u64 = 3;
 
-/// The best passages of an artifact.
+/// The passages of an artifact, best first; none shows a part of another. `header` is the first
+/// line of a table; `count` is the number of passages with any of the words; `stopped` is the byte
+/// at which time ran out.
 #[derive(Debug, Default)]
 pub(super) struct Passages {
-    /// None that shows what another one does, best first.
     pub(super) best: Vec<Passage>,
-    /// The header, if it is a table with one.
     pub(super) header: Option<ShownLine>,
-    /// Passages with any of the words, best or not.
     pub(super) count: u64,
-    /// The byte where time ran out.
     pub(super) stopped: Option<u64>,
 }
 
 impl Passages {
-    /// Reads `content` for the words of `chosen`.
+    // Reads `content` for the words of `chosen`, in blocks of `block` bytes.
     pub(super) fn read(
         content: &dyn Content,
-        chosen: &Chosen,
-        expired: &dyn Fn() -> bool,
-    ) -> io::Result<Self> {
-        Self::read_in_blocks(content, chosen, expired, stream::BLOCK)
-    }
-
-    pub(super) fn read_in_blocks(
-        content: &dyn Content,
-        chosen: &Chosen,
+        chosen: &ChosenTerms,
         expired: &dyn Fn() -> bool,
         block: usize,
     ) -> io::Result<Self> {
@@ -57,7 +43,7 @@ impl Passages {
         };
         let table = if as_json.is_none() { table::of(content)? } else { None };
         let is_table = table.is_some();
-        let stretch = stretches::STRETCH.min(block as u64);
+        let stretch = stretches::STRETCH_BYTES.min(block as u64);
         let lines = || gather::lines(content, chosen, is_table, expired, stretch);
         let gathered = as_json.map_or_else(lines, Ok)?;
         let header = table.and_then(|table| table.header);
@@ -94,7 +80,7 @@ impl Passages {
         });
         let mut best: Vec<Passage> = Vec::new();
         for passage in all {
-            if best.len() < MOST && !best.iter().any(|other| other.overlaps(&passage)) {
+            if best.len() < MAX_PASSAGES && !best.iter().any(|other| other.overlaps(&passage)) {
                 best.push(passage);
             }
         }
@@ -102,29 +88,26 @@ impl Passages {
     }
 }
 
-/// Returns true for the first line, which in a table is above the rows anyway.
 fn is_first_line(candidate: &Candidate) -> bool {
     matches!(&candidate.place, CandidateSpan::Line(start) if start.line == 1)
 }
 
-/// Reads the passages at some places.
 struct PassageReader<'a> {
     content: &'a dyn Content,
-    chosen: &'a Chosen,
+    chosen: &'a ChosenTerms,
     finder: Finder,
     is_table: bool,
 }
 
 impl PassageReader<'_> {
-    /// Returns the score of `passage`, with what its phrases add.
     fn with_phrases(&mut self, passage: &Passage) -> u64 {
         let Self { chosen, finder, .. } = self;
-        let mut found = Found::default();
+        let mut found = FoundTerms::default();
         for line in &passage.lines {
-            found.join(&Found::of(chosen.phrases.find(finder, &line.text, false)));
+            found.join(&FoundTerms::of(chosen.phrases.find(finder, &line.text, false)));
         }
-        let count = u64::from(found.terms().count_ones()).min(MOST_PHRASES);
-        passage.score * (100 + count * PHRASE) / 100
+        let count = u64::from(found.terms().count_ones()).min(MAX_PHRASES);
+        passage.score * (100 + count * PHRASE_PERCENT) / 100
     }
 
     fn read(&mut self, candidate: &Candidate) -> io::Result<Passage> {

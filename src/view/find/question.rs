@@ -1,90 +1,84 @@
-//! The words of a question, as far as they occur: they are looked for.
+//! The words of a question: which of them occur and are looked for, and which search finds all
+//! their lines.
 
 use crate::Query;
-use crate::find::census::{Census, Joint};
-use crate::find::matcher::Matcher;
-use crate::find::nearest::NearestWords;
-use crate::find::term::Term;
-use crate::find::{matcher, parts, term, words};
+use crate::find::census::{Census, Joint, NearestWords};
+use crate::find::matcher::{Matcher, Term};
+use crate::find::{matcher, parts, words};
 
-/// Most words that are looked for. Of more, the first count.
-const MOST_ASKED: usize = 24;
-/// The part of its weight that a word has for any artifact; the rest is for how rare it is.
-const LEAST: f64 = 0.4;
-/// The part of its weight that a word has if it stands for one that does not occur.
-const INSTEAD: f64 = 0.8;
-/// The part of its weight that a part of a name has.
-const OF_NAME: f64 = 0.6;
-/// Words in more than one of this many lines are not worth a search of all their lines.
-const COMMON: u64 = 5;
+// Of more words, the first count.
+const MAX_ASKED: usize = 24;
+// Parts of a weight: the part that any word has (the rest is for how rare it is), the part of a
+// word in place of one that does not occur, and the part of a part of a name.
+const ANY_WORD_WEIGHT: f64 = 0.4;
+const REPLACED_WEIGHT: f64 = 0.8;
+const NAME_PART_WEIGHT: f64 = 0.6;
+// Words in more than one of 5 lines are not worth a search for all their lines.
+const COMMON_SHARE: u64 = 5;
 
-/// The reason why nothing is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum NoQuestion {
+pub(super) enum QuestionError {
     NoWords,
     TooLong,
 }
 
-/// The words of a question, and the parts of the names among them.
+/// The words of a question, and the parts of the names among them. The first terms of `matcher` are
+/// the words, in the order of `asked`; the terms of parts follow.
 #[derive(Debug)]
-pub(super) struct Question {
+pub(super) struct FindQuestion {
     pub(super) asked: Vec<String>,
     pub(super) matcher: Matcher,
     phrases: Vec<Term>,
 }
 
-/// The words that occur, or others in their place.
+/// The words to look for: words of the question that occur, or others in their place.
+///
+/// `phrases` of the question have words that are not looked for alone. `replaced` pairs words with
+/// those in their place; `absent` words have none. `query` is the search for all lines.
 #[derive(Debug)]
-pub(super) struct Chosen {
+pub(super) struct ChosenTerms {
     pub(super) asked: Vec<String>,
     pub(super) matcher: Matcher,
-    /// Phrases of the question with words that are not looked for.
     pub(super) phrases: Matcher,
-    /// The weight of each word.
     pub(super) weights: Vec<f64>,
-    /// Words with those that are searched for instead.
     pub(super) replaced: Vec<(String, String)>,
-    /// Words for which there are none.
     pub(super) absent: Vec<String>,
-    /// The pattern of a search for all lines.
     pub(super) query: Query,
 }
 
-/// A word that was chosen, with the lines in which it occurs.
-struct Choice {
+struct ChosenTerm {
     term: Term,
     factor: f64,
     lines: u64,
     joint: Option<Joint>,
-    beginning: Option<Vec<u8>>,
+    prefix: Option<Vec<u8>>,
     inside: bool,
 }
 
-impl Question {
-    /// Reads the question `text`.
-    pub(super) fn read(text: &str) -> Result<Self, NoQuestion> {
+impl FindQuestion {
+    pub(super) fn read(text: &str) -> Result<Self, QuestionError> {
         let words = words::counting(text);
-        if words.iter().any(|word| word.len() > parts::LONGEST) {
-            return Err(NoQuestion::TooLong);
+        if words.iter().any(|word| word.len() > parts::MAX_WORD_BYTES) {
+            return Err(QuestionError::TooLong);
         }
         let mut terms: Vec<Term> = Vec::new();
-        for word in words.iter().take(MOST_ASKED) {
+        for word in words.iter().take(MAX_ASKED) {
             terms.extend(Term::new(word, terms.len()));
         }
         if terms.is_empty() {
-            return Err(NoQuestion::NoWords);
+            return Err(QuestionError::NoWords);
         }
         let asked = terms.iter().map(|term| term.text.clone()).collect();
         let parts: Vec<Term> = terms.iter().flat_map(Term::parts).collect();
         terms.extend(parts);
-        terms.truncate(matcher::MOST);
-        let phrases = words::phrases(text).into_iter().take(MOST_ASKED);
+        terms.truncate(matcher::MAX_TERMS);
+        let phrases = words::phrases(text).into_iter().take(MAX_ASKED);
         let phrases = phrases.filter_map(|phrase| Term::new(&phrase, 0)).collect();
         Ok(Self { asked, matcher: Matcher::new(terms, |_| true), phrases })
     }
 
-    /// Returns the words that do not occur in any form, with their numbers, for which others may be
-    /// looked for: those without digits.
+    /// Returns the words that do not occur in any form, with their numbers. Others may be looked
+    /// for in place of these, so words with digits are left out.
     pub(super) fn missing(&self, census: &Census) -> Vec<(usize, &str)> {
         let missing = self.terms().filter(|term| self.choices(term, census).is_empty());
         let missing = missing.take(if census.is_whole { usize::MAX } else { 0 });
@@ -93,14 +87,13 @@ impl Question {
         missing.filter(may_be_misspelt).map(|term| (term.asked, term.folded())).collect()
     }
 
-    /// Returns the terms of the whole words.
     fn terms(&self) -> impl Iterator<Item = &Term> {
         self.matcher.terms[..self.asked.len()].iter()
     }
 
-    /// Returns what stands for an asked word: the word itself if it occurs, else the parts of it
-    /// that do.
-    fn choices(&self, term: &Term, census: &Census) -> Vec<Choice> {
+    /// Returns the terms for an asked word: the word itself if it occurs, else the parts of it that
+    /// do.
+    fn choices(&self, term: &Term, census: &Census) -> Vec<ChosenTerm> {
         let terms = || self.matcher.terms.iter().zip(&census.tallies).enumerate();
         let of_word = || terms().filter(|(_, (other, _))| other.asked == term.asked);
         let choice = |number: usize| {
@@ -109,22 +102,22 @@ impl Question {
             let lines = if inside { tally.inside } else { tally.lines };
             // A name among the parts is the asked one in another spelling.
             let is_asked = number < self.asked.len() || term.is_name();
-            let factor = if is_asked { 1.0 } else { OF_NAME };
-            let beginning = tally.beginning.clone();
-            Choice { term: term.clone(), factor, lines, joint: tally.joint, beginning, inside }
+            let factor = if is_asked { 1.0 } else { NAME_PART_WEIGHT };
+            let prefix = tally.prefix.clone();
+            ChosenTerm { term: term.clone(), factor, lines, joint: tally.joint, prefix, inside }
         };
-        let all: Vec<Choice> = of_word().map(|(number, _)| choice(number)).collect();
+        let all: Vec<ChosenTerm> = of_word().map(|(number, _)| choice(number)).collect();
         let whole = all.iter().position(|choice| choice.lines > 0).filter(|first| *first == 0);
         let keep = if whole.is_some() { 1 } else { all.len() };
-        // A word that was not seen may be in what was not read.
+        // A word that was not seen may be in the part that was not read.
         let may_be = |number: usize| number == 0 && whole.is_none() && !census.is_whole;
         let chosen = all.into_iter().take(keep).enumerate();
         chosen.filter(|(at, choice)| choice.lines > 0 || may_be(*at)).map(|it| it.1).collect()
     }
 
-    /// Chooses the words to look for, or `None` if none occurs. `instead` has a word for some of
-    /// [`missing`](Self::missing).
-    pub(super) fn choose(&self, census: &Census, instead: &NearestWords) -> Option<Chosen> {
+    /// Chooses the words to look for. Returns `None` if none occurs. `instead` has the words in
+    /// place of [`missing`](Self::missing) ones.
+    pub(super) fn choose(&self, census: &Census, instead: &NearestWords) -> Option<ChosenTerms> {
         let missing = self.missing(census);
         let mut choices = Vec::new();
         let (mut replaced, mut absent) = (Vec::new(), Vec::new());
@@ -142,8 +135,8 @@ impl Question {
             };
             replaced.push((term.text.clone(), word.to_owned()));
             let term = Term::new(word, term.asked)?;
-            let (factor, joint, beginning, inside) = (INSTEAD, None, None, false);
-            choices.push(Choice { term, factor, lines, joint, beginning, inside });
+            let (factor, joint, prefix, inside) = (REPLACED_WEIGHT, None, None, false);
+            choices.push(ChosenTerm { term, factor, lines, joint, prefix, inside });
         }
         if choices.is_empty() {
             return None;
@@ -156,51 +149,49 @@ impl Question {
         let matcher = Matcher::new(terms, |term| inside.contains(&term.text));
         let asked = self.asked.clone();
         let phrases = Matcher::new(self.phrases.clone(), |_| false);
-        Some(Chosen { asked, matcher, phrases, weights, replaced, absent, query })
+        Some(ChosenTerms { asked, matcher, phrases, weights, replaced, absent, query })
     }
 }
 
-impl Choice {
-    /// Returns the weight of the word among `units` lines: the more, the rarer it is.
+impl ChosenTerm {
+    // The rarer among `units` lines, the more.
     fn weight(&self, units: u64) -> f64 {
         let (lines, units) = (self.lines.max(1) as f64, units as f64);
         let rarity = (units / lines).ln_1p() / units.ln_1p();
-        self.factor * (LEAST + (1.0 - LEAST) * rarity.min(1.0))
+        self.factor * (ANY_WORD_WEIGHT + (1.0 - ANY_WORD_WEIGHT) * rarity.min(1.0))
     }
 
-    /// Returns a pattern that matches in all lines with the word.
     fn pattern(&self) -> String {
-        let beginning = self.beginning.as_deref().and_then(|forms| str::from_utf8(forms).ok());
+        let prefix = self.prefix.as_deref().and_then(|forms| str::from_utf8(forms).ok());
         // `code` reads better than the stem `cod`.
         let reads_better =
             |forms: &&str| forms.is_ascii() && forms.len() == self.term.needle().len() + 1;
-        if let Some(forms) = beginning.filter(|_| !self.term.is_name()).filter(reads_better) {
-            return term::escaped(forms);
+        if let Some(forms) = prefix.filter(|_| !self.term.is_name()).filter(reads_better) {
+            return matcher::escaped(forms);
         }
         let joint = match self.joint {
-            Some(Joint::Always(byte)) => term::escaped(&char::from(byte).to_string()),
+            Some(Joint::Always(byte)) => matcher::escaped(&char::from(byte).to_string()),
             _ => ".?".to_owned(),
         };
         self.term.pattern(&joint)
     }
 }
 
-/// Returns the search for all lines with the words, without those that are in most lines.
-fn query(choices: &[Choice], units: u64) -> Query {
-    let rare = |choice: &&Choice| choice.lines.saturating_mul(COMMON) <= units;
+// The search for all lines with the words, without words that are in most lines.
+fn query(choices: &[ChosenTerm], units: u64) -> Query {
+    let rare = |choice: &&ChosenTerm| choice.lines.saturating_mul(COMMON_SHARE) <= units;
     let all = || choices.iter();
-    let some: Vec<&Choice> = if all().any(|choice| rare(&choice)) {
+    let some: Vec<&ChosenTerm> = if all().any(|choice| rare(&choice)) {
         all().filter(rare).collect()
     } else {
         all().collect()
     };
-    let mut patterns: Vec<String> = some.into_iter().map(Choice::pattern).collect();
+    let mut patterns: Vec<String> = some.into_iter().map(ChosenTerm::pattern).collect();
     patterns.dedup();
     Query::ignoring_case(&patterns.join("|"))
 }
 
-impl Chosen {
-    /// Returns the number of asked words that the words `terms`, as bits, stand for.
+impl ChosenTerms {
     pub(super) fn asked_of(&self, terms: u64) -> usize {
         let has = |asked: usize| {
             let mut numbers = self.matcher.terms.iter().enumerate();

@@ -1,56 +1,62 @@
-//! The lines that belong to a line: the details below it, its paragraph, the cause of its error.
+//! The lines that belong to a line: the details below it, its paragraph or section, its stack
+//! trace.
 
-mod around;
-mod line_hits;
-mod section;
-mod trace;
-
+use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::ops::Range;
 
-use crate::find::candidate::LineStart;
-use crate::find::found::Found;
-use crate::find::gather::{NEAR, UNIT, nearness};
-use crate::find::matcher::{Finder, Hit};
+use crate::errors::context;
+use crate::find::gather::{LineOffset, NEAR_LINES, SCORE_UNIT, nearness};
+use crate::find::matcher::{Finder, FoundTerms, Hit, Matcher};
 use crate::find::passage;
 use crate::find::passage::{Passage, SourceLine};
-use crate::find::question::Chosen;
-use around::{Around, MOST};
+use crate::find::question::ChosenTerms;
+use crate::scan;
+use ctxfs_core::materialize::error_lines;
 use ctxfs_core::model::Content;
-use line_hits::LineHits;
-use section::Section;
-use trace::Trace;
 
-/// Bytes read before and after a line.
-const BEFORE: u64 = 8 << 10;
-const AFTER: usize = 24 << 10;
-/// The part of a score that depends on how near the words stand.
-const NEARNESS: f64 = 0.15;
+// Bytes that are read before and after a line.
+const BYTES_BEFORE: u64 = 8 << 10;
+const BYTES_AFTER: usize = 24 << 10;
+// The part of a score that depends on how close together the words stand.
+const NEARNESS_SHARE: f64 = 0.15;
+// The most lines of a passage.
+const MAX_LINES: usize = 7;
+// A longer paragraph is a log.
+const MAX_PARAGRAPH: usize = 24;
+// Lines of a section that are looked at.
+const SECTION_LINES: usize = 120;
+// Lines of a section that are shown because they look like errors.
+const SECTION_ERRORS: usize = 3;
+// The fewest characters of a rule, and of its parts around a heading.
+const MIN_RULE: usize = 4;
+const MIN_HEADING_RULE: usize = 3;
+// Lines with words that are shown of a trace, beside the most informative ones.
+const TRACE_WORD_LINES: usize = 2;
 
-/// Returns the passage around the line that begins at `start`. In a table, rows are passages.
 pub(super) fn of_line(
     content: &dyn Content,
-    start: LineStart,
+    start: LineOffset,
     is_table: bool,
-    chosen: &Chosen,
+    chosen: &ChosenTerms,
     finder: &mut Finder,
 ) -> io::Result<Passage> {
-    let from = start.offset.saturating_sub(BEFORE);
+    let from = start.offset.saturating_sub(BYTES_BEFORE);
     let before = (start.offset - from) as usize;
-    let bytes = content.bytes(from, before + AFTER)?;
+    let bytes = content.bytes(from, before + BYTES_AFTER)?;
     let ends = from + bytes.len() as u64 == content.len();
-    let around = Around::split(&bytes, before, from, start, ends);
+    let around = AnchoredLines::split(&bytes, before, from, start, ends);
     let hits = LineHits::new(&around.lines, &chosen.matcher, finder);
     let shown = if is_table { vec![around.anchor] } else { around.record(&hits, chosen) };
     Ok(around.passage(&shown, &hits, chosen))
 }
 
-/// Returns the passage of the words between two bytes of a long line.
+// The passage of the words between two bytes of a long line.
 pub(super) fn of_window(
     content: &dyn Content,
-    of: LineStart,
+    of: LineOffset,
     (start, end): (u64, u64),
-    chosen: &Chosen,
+    chosen: &ChosenTerms,
     finder: &mut Finder,
 ) -> io::Result<Passage> {
     let from = start.saturating_sub(1024).max(of.offset);
@@ -58,9 +64,9 @@ pub(super) fn of_window(
     let length = memchr::memchr(b'\n', &bytes[(end - from) as usize..]);
     let length = length.map_or(bytes.len(), |at| (end - from) as usize + at);
     let ends = length < bytes.len() || from + bytes.len() as u64 == content.len();
-    // What was read begins and ends between two characters.
-    let first = if from == of.offset { 0 } else { crate::scan::char_ceiling(&bytes, 0) };
-    let last = if ends { length } else { crate::scan::char_floor(&bytes, length) };
+    // The text begins and ends between two characters.
+    let first = if from == of.offset { 0 } else { scan::char_ceiling(&bytes, 0) };
+    let last = if ends { length } else { scan::char_floor(&bytes, length) };
     let text = &bytes[first.min(last)..last];
     let offset = from + first as u64;
     let line = SourceLine { line: of.line, offset, column: offset - of.offset, text, ends };
@@ -68,7 +74,7 @@ pub(super) fn of_window(
     let all = chosen.matcher.find(finder, text, false);
     let hits: Vec<Hit> =
         all.iter().filter(|hit| hit.start >= range.0 && hit.end <= range.1).copied().collect();
-    let found = Found::of(&hits);
+    let found = FoundTerms::of(&hits);
     let shown = line.shown(Some(range.0));
     let places: Vec<(u64, usize)> = passage::places(&hits, 0).collect();
     Ok(Passage {
@@ -81,22 +87,20 @@ pub(super) fn of_window(
     })
 }
 
-/// Scores words that stand at `places`.
-pub(super) fn score(found: &Found, places: &[(u64, usize)], chosen: &Chosen) -> u64 {
-    let near = 1.0 + NEARNESS * passage::nearness(places, found);
-    (found.value(&chosen.weights) * near * UNIT) as u64
+pub(super) fn score(found: &FoundTerms, places: &[(u64, usize)], chosen: &ChosenTerms) -> u64 {
+    let near = 1.0 + NEARNESS_SHARE * passage::nearness(places, found);
+    (found.value(&chosen.weights) * near * SCORE_UNIT) as u64
 }
 
-impl Around<'_> {
-    /// Returns the lines to show, in order.
-    fn record(&self, hits: &LineHits<'_>, chosen: &Chosen) -> Vec<usize> {
+impl AnchoredLines<'_> {
+    fn record(&self, hits: &LineHits<'_>, chosen: &ChosenTerms) -> Vec<usize> {
         let mut shown = vec![self.anchor];
-        if let Some(trace) = Trace::around(self) {
+        if let Some(trace) = StackTrace::around(self) {
             self.add_near(&mut shown, trace.lines(), hits, chosen);
-            add(&mut shown, trace.telling(hits));
-        } else if let Some(section) = Section::below(self) {
+            add(&mut shown, trace.informative(hits));
+        } else if let Some(section) = HeadedSection::below(self) {
             self.add_near(&mut shown, section.lines(), hits, chosen);
-            add(&mut shown, section.telling());
+            add(&mut shown, section.informative());
         } else {
             self.add_near(&mut shown, 0..self.lines.len(), hits, chosen);
             add(&mut shown, self.head());
@@ -108,27 +112,27 @@ impl Around<'_> {
         shown
     }
 
-    /// Adds the lines near to the anchor, of those in `among`, that have further words.
+    // Adds lines of `among` near the anchor that have further words.
     fn add_near(
         &self,
         shown: &mut Vec<usize>,
         among: Range<usize>,
         hits: &LineHits<'_>,
-        chosen: &Chosen,
+        chosen: &ChosenTerms,
     ) {
-        let own = |shown: &[usize]| -> Found {
-            let mut found = Found::default();
+        let own = |shown: &[usize]| -> FoundTerms {
+            let mut found = FoundTerms::default();
             for at in shown {
-                found.join(&Found::of(hits.of(*at)));
+                found.join(&FoundTerms::of(hits.of(*at)));
             }
             found
         };
-        for distance in 1..=NEAR as usize {
+        for distance in 1..=NEAR_LINES as usize {
             let near = [self.anchor.checked_sub(distance), Some(self.anchor + distance)];
             for at in near.into_iter().flatten().filter(|at| among.contains(at)) {
                 let before = own(shown);
                 let mut after = before;
-                after.join(&Found::of(hits.of(at)));
+                after.join(&FoundTerms::of(hits.of(at)));
                 if after.value(&chosen.weights) > before.value(&chosen.weights) && shown.len() < 5 {
                     shown.push(at);
                 }
@@ -136,19 +140,19 @@ impl Around<'_> {
         }
     }
 
-    fn passage(&self, shown: &[usize], hits: &LineHits<'_>, chosen: &Chosen) -> Passage {
-        let mut found = Found::default();
+    fn passage(&self, shown: &[usize], hits: &LineHits<'_>, chosen: &ChosenTerms) -> Passage {
+        let mut found = FoundTerms::default();
         let mut places = Vec::new();
         let mut far = 0.0;
         let mut by_distance: Vec<usize> = shown.to_vec();
         by_distance.sort_by_key(|at| at.abs_diff(self.anchor));
         for at in by_distance {
             let before = found.value(&chosen.weights);
-            found.join(&Found::of(hits.of(at)));
+            found.join(&FoundTerms::of(hits.of(at)));
             let distance = at.abs_diff(self.anchor) as u64;
             if distance > 0 {
                 let more = found.value(&chosen.weights) - before;
-                far += more * (1.0 - nearness(distance.min(NEAR)));
+                far += more * (1.0 - nearness(distance.min(NEAR_LINES)));
             }
         }
         for at in shown {
@@ -160,7 +164,7 @@ impl Around<'_> {
             self.lines[*at].shown(around)
         };
         Passage {
-            score: whole.saturating_sub((far * UNIT) as u64),
+            score: whole.saturating_sub((far * SCORE_UNIT) as u64),
             terms: found.terms(),
             likeness: 0,
             alike: 0,
@@ -170,19 +174,285 @@ impl Around<'_> {
     }
 }
 
-/// Adds lines as long as there is room.
 fn add(shown: &mut Vec<usize>, more: impl IntoIterator<Item = usize>) {
     for at in more {
-        if shown.len() < MOST && !shown.contains(&at) {
+        if shown.len() < MAX_LINES && !shown.contains(&at) {
             shown.push(at);
         }
     }
 }
 
-/// Adds the lines between those that are shown, if they are few.
 fn fill(shown: &mut Vec<usize>) {
     let (first, last) = (shown[0], shown[shown.len() - 1]);
-    if last - first < MOST {
+    if last - first < MAX_LINES {
         *shown = (first..=last).collect();
+    }
+}
+
+/// The lines around a line, the anchor. Some belong to it by indentation, or as its paragraph.
+struct AnchoredLines<'t> {
+    lines: Vec<SourceLine<'t>>,
+    anchor: usize,
+}
+
+impl<'t> AnchoredLines<'t> {
+    // Splits `bytes`, in which the line at `start` begins at `anchor`, into whole lines.
+    fn split(bytes: &'t [u8], anchor: usize, from: u64, start: LineOffset, ends: bool) -> Self {
+        let mut lines = Vec::new();
+        let mut at = match memchr::memchr(b'\n', &bytes[..anchor]) {
+            Some(newline) if from > 0 => newline + 1,
+            _ if from > 0 => anchor,
+            _ => 0,
+        };
+        let newlines = scan::newlines(&bytes[at..anchor]);
+        let mut line = start.line.saturating_sub(newlines);
+        let mut place = 0;
+        while at < bytes.len() {
+            let newline = memchr::memchr(b'\n', &bytes[at..]);
+            if newline.is_none() && !ends && at != anchor {
+                break;
+            }
+            if at == anchor {
+                place = lines.len();
+            }
+            let end = newline.map_or(bytes.len(), |newline| at + newline);
+            let whole = newline.is_some() || ends;
+            let (offset, text) = (from + at as u64, &bytes[at..end]);
+            lines.push(SourceLine { line, offset, column: 0, text, ends: whole });
+            line += 1;
+            at = end + 1;
+        }
+        Self { lines, anchor: place }
+    }
+
+    fn text(&self, at: usize) -> &'t [u8] {
+        let text = self.lines[at].text;
+        text.strip_suffix(b"\r").unwrap_or(text)
+    }
+
+    fn is_blank(&self, at: usize) -> bool {
+        self.text(at).iter().all(u8::is_ascii_whitespace)
+    }
+
+    fn indent(&self, at: usize) -> usize {
+        self.text(at).iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
+    }
+
+    // The line that a detail belongs to, and the one that this belongs to, outermost last.
+    fn head(&self) -> Vec<usize> {
+        let mut heads = Vec::new();
+        let mut indent = self.indent(self.anchor);
+        for at in (0..self.anchor).rev().take(3 * MAX_LINES) {
+            if self.is_blank(at) || indent == 0 || heads.len() == 2 {
+                break;
+            }
+            if self.indent(at) < indent {
+                indent = self.indent(at);
+                heads.push(at);
+            }
+        }
+        heads
+    }
+
+    // The lines below that are indented more.
+    fn details(&self) -> Vec<usize> {
+        let indent = self.indent(self.anchor);
+        let below = self.anchor + 1..self.lines.len();
+        below
+            .take_while(|at| !self.is_blank(*at) && self.indent(*at) > indent)
+            .take(MAX_LINES)
+            .collect()
+    }
+
+    // The lines of the paragraph, those near the anchor first.
+    fn paragraph(&self) -> Vec<usize> {
+        let blank = |at: &usize| self.is_blank(*at);
+        let first = (0..self.anchor).rev().find(blank).map_or(0, |at| at + 1);
+        let after = self.anchor + 1..self.lines.len();
+        let last = after.clone().find(blank).unwrap_or(self.lines.len());
+        if last - first > MAX_PARAGRAPH {
+            return Vec::new();
+        }
+        let mut lines: Vec<usize> = (first..last).collect();
+        // The lines below are more informative than the lines above.
+        lines.sort_by_key(|at| {
+            let below = *at > self.anchor;
+            2 * at.abs_diff(self.anchor) + usize::from(!below)
+        });
+        lines
+    }
+}
+
+// The section below a heading. `end` is the line after it.
+struct HeadedSection<'a> {
+    around: &'a AnchoredLines<'a>,
+    end: usize,
+}
+
+impl<'a> HeadedSection<'a> {
+    fn below(around: &'a AnchoredLines<'a>) -> Option<Self> {
+        let anchor = around.anchor;
+        let is_rule = |at: usize| at < around.lines.len() && is_rule(around.text(at));
+        let is_heading = |at: usize| is_heading(around.text(at));
+        if !is_heading(anchor) && (around.is_blank(anchor) || !is_rule(anchor + 1)) {
+            return None;
+        }
+        let body = anchor + 2..around.lines.len().min(anchor + SECTION_LINES);
+        let next = body.clone().find(|at| is_heading(*at) || is_rule(*at));
+        Some(Self { around, end: next.unwrap_or(body.end.max(anchor + 1)) })
+    }
+
+    fn lines(&self) -> Range<usize> {
+        self.around.anchor..self.end
+    }
+
+    // The lines of the section, the most informative first: errors, then the first lines.
+    fn informative(&self) -> Vec<usize> {
+        let mut lines = self.errors();
+        lines.extend(self.lines().skip(1).filter(|at| !self.around.is_blank(*at)));
+        lines
+    }
+
+    fn errors(&self) -> Vec<usize> {
+        let mut found = error_lines(self.lines().map(|at| self.around.lines[at].text));
+        found.sort_by_key(|found| found.rank);
+        found.iter().take(SECTION_ERRORS).map(|found| self.around.anchor + found.index).collect()
+    }
+}
+
+// A line of nothing but one punctuation mark.
+fn is_rule(text: &[u8]) -> bool {
+    let text = text.trim_ascii();
+    text.len() >= MIN_RULE && mark(text).is_some_and(|mark| text.iter().all(|byte| *byte == mark))
+}
+
+// Words in the middle of a rule: `==== FAILURES ====`.
+fn is_heading(text: &[u8]) -> bool {
+    let text = text.trim_ascii();
+    let Some(mark) = mark(text) else { return false };
+    let is_mark = |byte: &&u8| **byte == mark;
+    text.iter().take_while(is_mark).count() >= MIN_HEADING_RULE
+        && text.iter().rev().take_while(is_mark).count() >= MIN_HEADING_RULE
+        && text.iter().any(u8::is_ascii_alphanumeric)
+}
+
+fn mark(text: &[u8]) -> Option<u8> {
+    text.first().copied().filter(|first| b"=-_*#~".contains(first))
+}
+
+/// A stack trace with the lines that announce it: `head` reports the error, often in a log, and
+/// `exception` names it. They are often the same line.
+struct StackTrace<'a> {
+    around: &'a AnchoredLines<'a>,
+    head: usize,
+    exception: usize,
+    last: usize,
+}
+
+impl<'a> StackTrace<'a> {
+    fn around(around: &'a AnchoredLines<'a>) -> Option<Self> {
+        let anchor = around.anchor;
+        let top = top(around)?;
+        let (head, exception) = announcement(around, top);
+        let below = around.lines[exception + 1..].iter().take(context::LONGEST_TRACE);
+        let mut last = exception + context::trace_length(below.map(|line| line.text));
+        let is_long = top == anchor && last >= anchor + MAX_LINES;
+        let has_frames = || (exception..=last).any(|at| is_frame(around.text(at)));
+        let is_trace = last >= anchor && (is_long || has_frames());
+        // Python names the exception at the end.
+        if is_python(around.text(exception)) && last + 1 < around.lines.len() {
+            last += 1;
+        }
+        is_trace.then_some(Self { around, head, exception, last })
+    }
+
+    fn lines(&self) -> Range<usize> {
+        self.head..self.last + 1
+    }
+
+    /// Returns the lines of the trace, the most informative first: the report, the innermost cause,
+    /// lines with words.
+    fn informative(&self, hits: &LineHits<'_>) -> Vec<usize> {
+        let below = || self.exception + 1..=self.last;
+        let innermost = below().rev().find(|at| is_cause(self.around.text(*at)));
+        let unindented = below().next_back().filter(|at| self.around.indent(*at) == 0);
+        let cause = innermost.or(unindented);
+        let after = cause.map(|at| at + 1).filter(|at| *at <= self.last);
+        let mut lines = vec![self.head, self.exception];
+        lines.extend(cause.into_iter().chain(after));
+        lines.extend(below().filter(|at| !hits.of(*at).is_empty()).take(TRACE_WORD_LINES));
+        lines.extend(below());
+        lines
+    }
+}
+
+// A line that continues a trace above it.
+fn continues(around: &AnchoredLines<'_>, at: usize) -> bool {
+    context::trace_length([around.text(at)]) == 1 && !is_python(around.text(at))
+}
+
+// The line that the trace around the anchor continues, unless it is too far above.
+fn top(around: &AnchoredLines<'_>) -> Option<usize> {
+    if !continues(around, around.anchor) {
+        return Some(around.anchor);
+    }
+    (0..around.anchor).rev().take(context::LONGEST_TRACE).find(|at| !continues(around, *at))
+}
+
+// The line that reports the error, and the one that names the exception; `top` is one of them.
+fn announcement(around: &AnchoredLines<'_>, top: usize) -> (usize, usize) {
+    let reports = |at: &usize| !around.is_blank(*at) && !continues(around, *at);
+    let names = |at: &usize| *at < around.lines.len() && is_exception(around.text(*at));
+    if names(&top) {
+        return (top.checked_sub(1).filter(reports).unwrap_or(top), top);
+    }
+    let below = Some(top + 1).filter(|at| top == around.anchor && names(at));
+    (top, below.unwrap_or(top))
+}
+
+// A line that names a cause of the exception before it.
+fn is_cause(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    text.starts_with(b"Caused by") || text.starts_with(b"Error: ")
+}
+
+fn is_python(text: &[u8]) -> bool {
+    text.starts_with(b"Traceback (most recent call last)")
+}
+
+// The line of a call: `at a.B.c(B.java:1)`, `File "x.py", line 3`.
+fn is_frame(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    let has_place = || text.iter().any(|byte| b"(:".contains(byte));
+    text.starts_with(b"File \"") || (text.starts_with(b"at ") && has_place())
+}
+
+// A line that begins with the name of an exception: `java.io.IOException: x`.
+fn is_exception(text: &[u8]) -> bool {
+    let name = text.split(|byte| *byte == b':').next().unwrap_or_default();
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._$".contains(byte);
+    name.iter().all(is_name) && (name.ends_with(b"Exception") || name.ends_with(b"Error"))
+}
+
+/// The words in some lines. Searches a line when it is asked for: of hundreds of lines around an
+/// anchor, a passage looks at a few.
+struct LineHits<'a> {
+    lines: &'a [SourceLine<'a>],
+    matcher: &'a Matcher,
+    finder: RefCell<&'a mut Finder>,
+    known: Vec<OnceCell<Vec<Hit>>>,
+}
+
+impl<'a> LineHits<'a> {
+    fn new(lines: &'a [SourceLine<'a>], matcher: &'a Matcher, finder: &'a mut Finder) -> Self {
+        let known = vec![OnceCell::new(); lines.len()];
+        Self { lines, matcher, finder: RefCell::new(finder), known }
+    }
+
+    fn of(&self, at: usize) -> &[Hit] {
+        self.known[at].get_or_init(|| {
+            let mut finder = self.finder.borrow_mut();
+            self.matcher.find(&mut finder, self.lines[at].text, false).to_vec()
+        })
     }
 }

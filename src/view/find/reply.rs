@@ -1,65 +1,53 @@
-//! The reply: as many of the best passages as are worth reading.
+//! The reply of `.find`: as many of the best passages as are worth reading, and the lines above
+//! them.
 
 use std::collections::{HashMap, HashSet};
 
-use crate::find::notice;
 use crate::find::passage::{Passage, ShownLine};
-use crate::position::TextPosition;
+use crate::find::question::{ChosenTerms, QuestionError};
+use crate::grep::window;
+use crate::number::{counted, grouped};
+use crate::range::TextPosition;
 use ctxfs_core::model::Limits;
 
-/// Bytes of passages from which on only those follow that are as good as the best.
-const USUAL: usize = 1500;
-/// Parts of a hundred of the best score that a passage must reach: always, and after the usual
-/// size.
-const FALLS: u64 = 50;
-const FALLS_LATE: u64 = 97;
-/// Most passages, and most of those that differ only in numbers.
-const MOST: usize = 8;
-const ALIKE: usize = 3;
+// After this many bytes, only passages follow that are as good as the best.
+const USUAL_BYTES: usize = 1500;
+// Per cent of the best score that a passage must reach, and after the usual size.
+const MIN_SCORE_PERCENT: u64 = 50;
+const MIN_LATE_SCORE_PERCENT: u64 = 97;
+// The most passages, and the most that differ only in numbers.
+const MAX_PASSAGES: usize = 8;
+const MAX_ALIKE: usize = 3;
+// Characters of the question that are repeated.
+const QUESTION_CHARS: usize = 200;
+const SEARCH_BYTES: usize = 400;
+// Bytes to keep free for the notice of a line that is shown in part.
+pub(super) const WINDOW_NOTICE_BYTES: usize = 400;
 
-/// A passage to show, and the artifact that it is of.
+/// A passage to show. `name` names its artifact if there are many, and is empty otherwise; `header`
+/// is the first line of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FromArtifact<'p> {
     pub(super) passage: &'p Passage,
-    /// The name of the artifact, if there are many, and its header, if it is a table.
     pub(super) name: &'p [u8],
     pub(super) header: Option<&'p ShownLine>,
 }
 
-/// The text of a reply.
+/// The text of a reply, with the number of passages in it and the notice on the first line that is
+/// shown in part.
 #[derive(Debug, Default)]
-pub(super) struct Reply {
+pub(super) struct FindReply {
     pub(super) text: Vec<u8>,
-    /// The number of passages in it.
     pub(super) shown: usize,
-    /// The first line that is shown in part.
-    pub(super) windowed: Option<Windowed>,
+    pub(super) windowed: Option<String>,
 }
 
-/// A line that is shown in part.
-#[derive(Debug)]
-pub(super) struct Windowed {
-    /// The name of its artifact and a colon, if there are many.
-    name: String,
-    at: TextPosition,
-}
-
-impl Windowed {
-    /// Returns the notice that explains its number.
-    pub(super) fn notice(&self) -> String {
-        let TextPosition { line, column } = self.at;
-        let name = &self.name;
-        format!("some lines are long: {name}{line}@{column} is line {line} at byte column {column}")
-    }
-}
-
-/// Returns the most bytes of a reply, with all its notices but the one on redaction.
-pub(super) fn most(redacts: bool) -> usize {
+// The most bytes of a reply, with all its notices except for the one on redaction.
+pub(super) fn max_bytes(redacts: bool) -> usize {
     Limits::STAND_IN_BYTES - if redacts { ctxfs_core::model::REDACTION_BYTES } else { 0 }
 }
 
-impl Reply {
-    /// Makes the reply of at most `room` bytes from `passages`, best first.
+impl FindReply {
     pub(super) fn of<'p>(passages: impl Iterator<Item = FromArtifact<'p>>, room: usize) -> Self {
         let mut reply = Self::default();
         let mut best = None;
@@ -68,12 +56,16 @@ impl Reply {
         let mut seen: HashSet<Vec<&[u8]>> = HashSet::new();
         for next in passages {
             let best = *best.get_or_insert(next.passage.score);
-            let falls = if reply.text.len() < USUAL { FALLS } else { FALLS_LATE };
-            if reply.shown == MOST || next.passage.score * 100 < best * falls {
+            let percent = if reply.text.len() < USUAL_BYTES {
+                MIN_SCORE_PERCENT
+            } else {
+                MIN_LATE_SCORE_PERCENT
+            };
+            if reply.shown == MAX_PASSAGES || next.passage.score * 100 < best * percent {
                 break;
             }
             let count = alike.entry((next.passage.likeness, next.passage.terms)).or_default();
-            if *count == ALIKE {
+            if *count == MAX_ALIKE {
                 continue;
             }
             let text = next.text(reply.shown == 0, headers.contains(&next.name));
@@ -95,14 +87,13 @@ impl Reply {
 }
 
 impl FromArtifact<'_> {
-    /// Returns the first line that is shown in part.
-    fn windowed(&self) -> Option<Windowed> {
+    fn windowed(&self) -> Option<String> {
         let mut lines = self.passage.lines.iter();
         let at =
             lines.find_map(|line| Some(TextPosition { line: line.line, column: line.column? }))?;
         let name = String::from_utf8_lossy(self.name).into_owned();
         let colon = if name.is_empty() { "" } else { ":" };
-        Some(Windowed { name: notice::cut(&name) + colon, at })
+        Some(window::long_lines(&(cut(&name) + colon), at))
     }
 
     fn text(&self, is_first: bool, has_header: bool) -> Vec<u8> {
@@ -118,4 +109,93 @@ impl FromArtifact<'_> {
         self.passage.print(self.name, &mut text);
         text
     }
+}
+
+/// The facts that the first line tells. `terms` are the words of the best passage as bits; `among`
+/// is ` in 3 of 12 artifacts` for a directory; `grep` is the path of its searches: `X.grep`.
+pub(super) struct ReplySummary<'a> {
+    pub(super) chosen: &'a ChosenTerms,
+    pub(super) terms: u64,
+    pub(super) shown: usize,
+    pub(super) count: u64,
+    pub(super) among: &'a str,
+    pub(super) grep: &'a str,
+}
+
+impl ReplySummary<'_> {
+    pub(super) fn text(&self) -> String {
+        let asked = cut(&self.chosen.asked.join(" "));
+        let all = self.chosen.asked.len();
+        let has = self.chosen.asked_of(self.terms);
+        let words = format!("{has} of {}", counted(all as u64, "word"));
+        format!(
+            "{asked}: {words}{}; {}. All lines: {}",
+            self.changes(),
+            self.follow(),
+            self.search()
+        )
+    }
+
+    fn follow(&self) -> String {
+        let verb = if self.shown == 1 { "follows" } else { "follow" };
+        let among = self.among;
+        let lines = if among.is_empty() { "lines as in X.grep/" } else { "lines as in .grep/" };
+        let best = match (self.shown as u64, self.count) {
+            (1, 1) => format!("the only passage{among}"),
+            (shown, count) if shown >= count => format!("all {shown} passages{among}"),
+            (1, count) => format!("the best of {}{among}", counted(count, "passage")),
+            (shown, count) => format!("the best {shown} of {}{among}", counted(count, "passage")),
+        };
+        format!("{best} {verb}, {lines}")
+    }
+
+    fn changes(&self) -> String {
+        let replaced = self.chosen.replaced.iter();
+        let replaced: Vec<String> =
+            replaced.map(|(from, to)| format!(", {} searched as {to}", cut(from))).collect();
+        let absent = match self.chosen.absent.as_slice() {
+            [] => String::new(),
+            words => format!(" (not there: {})", cut(&words.join(", "))),
+        };
+        replaced.concat() + &absent
+    }
+
+    fn search(&self) -> String {
+        let query = self.chosen.query.to_string();
+        if query.len() <= SEARCH_BYTES {
+            format!("{}/{query}", self.grep)
+        } else {
+            format!("{}/", self.grep)
+        }
+    }
+}
+
+pub(super) fn no_question(why: &QuestionError) -> String {
+    match why {
+        QuestionError::NoWords => {
+            "# no words to look for: a word has letters or digits\n".to_owned()
+        }
+        QuestionError::TooLong => format!(
+            "# a word is too long: at most {} bytes\n",
+            grouped(crate::find::parts::MAX_WORD_BYTES as u64)
+        ),
+    }
+}
+
+/// Returns the line for words of which none occurs in `place`, with some words that do. `more`
+/// tells where more of these are.
+pub(super) fn nothing(asked: &[String], place: &str, suggested: &[String], more: &str) -> String {
+    let none =
+        if asked.len() == 1 { "the word does not occur" } else { "none of the words occurs" };
+    let asked = cut(&asked.join(" "));
+    let others = match suggested {
+        [] => String::new(),
+        words => format!(". The most telling words there are: {}{more}", words.join(", ")),
+    };
+    format!("# {asked}: {none} in {place}{others}\n")
+}
+
+pub(super) fn cut(text: &str) -> String {
+    let line = crate::cleaned(text, QUESTION_CHARS);
+    if line.chars().count() < text.chars().count() { line + "..." } else { line }
 }

@@ -1,45 +1,44 @@
-//! One pass over a content that finds the lines in which words may stand.
+//! A pass over a content, from its start to its end, that finds the lines in which words may stand.
 
 use std::io;
 
 use bstr::ByteSlice as _;
 
 use crate::find::matcher::Matcher;
-use crate::find::stream::Stream;
 use ctxfs_core::model::Content;
 
-/// Bytes of a line that are looked at together. A longer line comes in pieces.
+// A longer line comes in pieces.
 pub(super) const PIECE: usize = 16 << 10;
-/// A piece ends between two words if there is a gap in this many bytes.
-const MARGIN: usize = 512;
-/// The longest content in which all lines are taken to have a word: to search them all costs less
-/// than to make what finds those that may.
-const SHORT: u64 = 16 << 10;
+// A piece ends between two words if there is a gap in this many bytes.
+const PIECE_MARGIN: usize = 512;
+// In a shorter content all lines are taken to have a word: to search them costs less than to build
+// the pattern for candidates.
+const SHORT_CONTENT: u64 = 16 << 10;
+// Bytes that are read at once.
+pub(super) const BLOCK_BYTES: usize = 256 << 10;
+// Bytes in which the end of the last line is looked for at first.
+const AHEAD_BYTES: usize = 4 << 10;
 
-/// A line without its newline, or a piece of a long one.
-pub(super) struct Segment<'t> {
+/// A line without its newline, or a piece of a long one. `line` is its number, from 1; `column` is
+/// the byte column of its start, from 0.
+pub(super) struct LineSegment<'t> {
     pub(super) text: &'t [u8],
     pub(super) offset: u64,
-    /// The number of its line, from 1.
     pub(super) line: u64,
-    /// The byte column of its start, from 0.
     pub(super) column: u64,
-    /// True if it is a whole line.
     pub(super) is_line: bool,
 }
 
-/// The extent of a pass.
+/// The extent of a pass: the bytes read and the newlines in them. If time ran out, the pass ended
+/// before the content did.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Extent {
-    /// The newlines in what was read.
+pub(super) struct PassExtent {
     pub(super) newlines: u64,
     pub(super) bytes: u64,
-    /// True if time ran out.
     pub(super) out_of_time: bool,
 }
 
-/// The state of a pass.
-struct Walk<'a, F> {
+struct LineScan<'a, F> {
     matcher: Option<&'a Matcher>,
     each: F,
     line: u64,
@@ -47,18 +46,18 @@ struct Walk<'a, F> {
 }
 
 /// Calls `each` with all lines of `content` that may have a word of `matcher`, and maybe with
-/// others; without one, with all lines. Ends with the line that has the byte at offset `last`. The
-/// lines do not depend on `block`, the number of bytes that are read at once.
+/// others; without a matcher, with all lines. Ends with the line that has the byte at offset
+/// `last`. The lines do not depend on `block`, the number of bytes that are read at once.
 pub(super) fn scan(
     (content, last): (&dyn Content, u64),
     matcher: Option<&Matcher>,
     expired: &dyn Fn() -> bool,
     block: usize,
-    each: impl FnMut(&Segment<'_>),
-) -> io::Result<Extent> {
-    let matcher = matcher.filter(|_| content.len() > SHORT);
-    let mut stream = Stream::new(content, last, expired, block);
-    let mut walk = Walk { matcher, each, line: 1, column: 0 };
+    each: impl FnMut(&LineSegment<'_>),
+) -> io::Result<PassExtent> {
+    let matcher = matcher.filter(|_| content.len() > SHORT_CONTENT);
+    let mut stream = ContentStream::new(content, last, expired, block);
+    let mut walk = LineScan { matcher, each, line: 1, column: 0 };
     while stream.fill()? {
         let used = walk.take(stream.rest(), stream.offset(), false);
         stream.skip(used);
@@ -67,16 +66,16 @@ pub(super) fn scan(
     if stopped.is_none() {
         walk.take(stream.rest(), stream.offset(), true);
     }
-    Ok(Extent {
+    Ok(PassExtent {
         newlines: walk.line - 1,
         bytes: stopped.unwrap_or(stream.end()),
         out_of_time: stopped.is_some(),
     })
 }
 
-impl<F: FnMut(&Segment<'_>)> Walk<'_, F> {
-    /// Takes the whole segments in `bytes`, which begin at `offset`; all of it if `ends`. Returns
-    /// the number of bytes that it took.
+impl<F: FnMut(&LineSegment<'_>)> LineScan<'_, F> {
+    /// Takes the whole segments in `bytes`, which begin at `offset`; all of them if `ends`. Returns
+    /// the number of bytes taken.
     fn take(&mut self, bytes: &[u8], offset: u64, ends: bool) -> usize {
         let mut at = 0;
         while at < bytes.len() {
@@ -89,7 +88,7 @@ impl<F: FnMut(&Segment<'_>)> Walk<'_, F> {
         at
     }
 
-    /// Skips the whole lines that can have no word. Returns the start of the first that can.
+    // Skips whole lines that cannot have a word. Returns the start of the first that can.
     fn jump(&mut self, bytes: &[u8], at: usize, ends: bool) -> usize {
         let Some(matcher) = self.matcher else { return at };
         let whole = memchr::memrchr(b'\n', &bytes[at..]).map_or(at, |last| at + last + 1);
@@ -100,20 +99,20 @@ impl<F: FnMut(&Segment<'_>)> Walk<'_, F> {
             }
             None => lines.len().max(at),
         };
-        self.line += memchr::memchr_iter(b'\n', &bytes[at..start]).count() as u64;
+        self.line += crate::scan::newlines(&bytes[at..start]);
         start
     }
 
-    /// Takes the line that `bytes` begins with, or a piece of it. Returns its length, or none if
-    /// more has to be read for it.
+    // Takes the line that `bytes` begins with, or a piece of it, and returns its length. Returns
+    // `None` if more has to be read for it.
     fn segment(&mut self, bytes: &[u8], offset: u64, ends: bool) -> Option<usize> {
         if bytes.is_empty() {
             return None;
         }
-        let newline = memchr::memchr(b'\n', &bytes[..bytes.len().min(PIECE + MARGIN + 1)]);
+        let newline = memchr::memchr(b'\n', &bytes[..bytes.len().min(PIECE + PIECE_MARGIN + 1)]);
         let known = newline.unwrap_or(bytes.len());
         let (line, column) = (self.line, self.column);
-        if newline.is_none() && known < PIECE + MARGIN && !ends {
+        if newline.is_none() && known < PIECE + PIECE_MARGIN && !ends {
             return None;
         }
         let is_piece = known > PIECE;
@@ -127,32 +126,129 @@ impl<F: FnMut(&Segment<'_>)> Walk<'_, F> {
         let text = &bytes[..length];
         let may_hold = |matcher: &Matcher| first_candidate(matcher, text, 0).is_some();
         if self.matcher.is_none_or(may_hold) {
-            (self.each)(&Segment { text, offset, line, column, is_line });
+            (self.each)(&LineSegment { text, offset, line, column, is_line });
         }
         Some(length + usize::from(!is_piece && newline.is_some()))
     }
 }
 
-/// Returns the first place in `text`, from `at` on, where a word may stand.
 pub(super) fn first_candidate(matcher: &Matcher, text: &[u8], at: usize) -> Option<usize> {
     let found = matcher.candidate(text, at);
     let before = &text[at.min(text.len())..found.unwrap_or(text.len())];
     before.find_non_ascii_byte().map(|other| at + other).or(found)
 }
 
-/// Returns the length of the piece that a line begins with, which is longer than a piece.
+// The length of the piece that a longer line begins with.
 fn piece(line: &[u8]) -> usize {
-    let margin = &line[PIECE..line.len().min(PIECE + MARGIN)];
+    let margin = &line[PIECE..line.len().min(PIECE + PIECE_MARGIN)];
     let is_gap = |byte: &u8| byte.is_ascii() && !byte.is_ascii_alphanumeric() && *byte != b'\\';
     margin.iter().position(is_gap).map_or(PIECE, |gap| PIECE + gap)
 }
 
+/// The bytes of a content that were read and not used yet, from the start to the end of the line
+/// that has the byte at offset `last`. Reads block by block, and stops when time runs out.
+pub(super) struct ContentStream<'a> {
+    content: &'a dyn Content,
+    expired: &'a dyn Fn() -> bool,
+    block: usize,
+    buffer: Vec<u8>,
+    filled: usize,
+    used: usize,
+    // The offset of the first byte of the buffer.
+    start: u64,
+    last: u64,
+    // Bytes that are read at once after `last`.
+    ahead: usize,
+    ended: bool,
+    out_of_time: bool,
+}
+
+impl<'a> ContentStream<'a> {
+    pub(super) fn new(
+        content: &'a dyn Content,
+        last: u64,
+        expired: &'a dyn Fn() -> bool,
+        block: usize,
+    ) -> Self {
+        let buffer = Vec::new();
+        let (filled, used, start) = (0, 0, 0);
+        Self {
+            content,
+            expired,
+            block,
+            buffer,
+            filled,
+            used,
+            start,
+            last,
+            ahead: AHEAD_BYTES.min(block),
+            ended: false,
+            out_of_time: false,
+        }
+    }
+
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.buffer[self.used..self.filled]
+    }
+
+    pub(super) fn offset(&self) -> u64 {
+        self.start + self.used as u64
+    }
+
+    pub(super) fn skip(&mut self, count: usize) {
+        self.used += count;
+    }
+
+    // Reads one more block. Returns false at the end, and once time has run out.
+    pub(super) fn fill(&mut self) -> io::Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        self.out_of_time = (self.expired)();
+        if self.out_of_time {
+            self.ended = true;
+            return Ok(false);
+        }
+        self.buffer.copy_within(self.used..self.filled, 0);
+        self.start += self.used as u64;
+        self.filled -= self.used;
+        self.used = 0;
+        let offset = self.start + self.filled as u64;
+        let before = self.last.saturating_add(1).saturating_sub(offset);
+        let most = if before > 0 {
+            before.min(self.block as u64)
+        } else {
+            self.ahead = (2 * self.ahead).min(self.block);
+            self.ahead as u64
+        };
+        let most = self.content.len().saturating_sub(offset).min(most) as usize;
+        if self.buffer.len() < self.filled + most {
+            self.buffer.resize(self.filled + most, 0);
+        }
+        let new = &mut self.buffer[self.filled..self.filled + most];
+        let count = self.content.read_at(offset, new)?;
+        let from = usize::try_from(self.last.saturating_sub(offset)).unwrap_or(count).min(count);
+        let end = memchr::memchr(b'\n', &new[from..count]).map(|at| from + at + 1);
+        self.filled += end.unwrap_or(count);
+        self.ended = count == 0 || end.is_some();
+        Ok(count > 0)
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.filled as u64
+    }
+
+    pub(super) fn stopped(&self) -> Option<u64> {
+        self.out_of_time.then(|| self.offset())
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use proptest::prelude::*;
 
-    use super::*;
-    use crate::find::term::Term;
+    use crate::find::matcher::Term;
 
     /// Returns the lines, columns and lengths of the segments.
     fn segments(text: &[u8], word: Option<&str>, block: usize) -> (Vec<(u64, u64, Vec<u8>)>, u64) {

@@ -1,4 +1,4 @@
-//! A pass over a content on several threads: each looks at stretches of whole lines, whose results
+//! A pass over a content on several threads. Each looks at stretches of whole lines; the results
 //! are taken in order.
 
 use std::collections::BTreeMap;
@@ -7,33 +7,31 @@ use std::{io, thread};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::find::scan::Extent;
+use crate::find::scan::PassExtent;
 use ctxfs_core::model::Content;
 
-/// Bytes of a stretch, about.
-pub(super) const STRETCH: u64 = 128 << 10;
-/// Stretches that are looked at, or wait for an earlier one.
-const WAITING: u64 = 8;
-/// Smaller contents are not worth a thread.
-const SMALLEST: u64 = 4 << 20;
-/// Threads that look at one content.
-const MOST_THREADS: usize = 4;
-/// The name of the threads.
-const NAME: &str = "ctxfs-finder";
-/// The interval at which a pass that waits checks for its deadline.
-const MOMENT: Duration = Duration::from_millis(10);
-/// Bytes in which the start of a line is looked for at once.
-const BLOCK: u64 = 4 << 10;
+// About the bytes of a stretch.
+pub(super) const STRETCH_BYTES: u64 = 128 << 10;
+// Stretches that are looked at, or whose results wait for an earlier one.
+const MAX_WAITING: u64 = 8;
+// A smaller content is not worth a thread.
+const MIN_THREADED_BYTES: u64 = 4 << 20;
+// The most threads for one content.
+const MAX_THREADS: usize = 4;
+const THREAD_NAME: &str = "ctxfs-finder";
+// A pass that waits checks its deadline this often.
+const DEADLINE_CHECK: Duration = Duration::from_millis(10);
+// Bytes that are read at once to find the start of a line.
+const LINE_SEARCH_BYTES: u64 = 4 << 10;
 
-/// Some bytes of a content.
 #[derive(Clone, Copy)]
-pub(super) struct Slice<'a> {
+pub(super) struct ContentSlice<'a> {
     pub(super) content: &'a dyn Content,
     pub(super) start: u64,
     pub(super) end: u64,
 }
 
-impl Content for Slice<'_> {
+impl Content for ContentSlice<'_> {
     fn len(&self) -> u64 {
         self.end - self.start
     }
@@ -49,22 +47,19 @@ impl Content for Slice<'_> {
     }
 }
 
-/// Some lines of a content.
+/// Consecutive whole lines of a content. `from` begins with the first one and goes on to the end of
+/// the content; `last` is an offset in the last one, whose end is found as it is read.
 pub(super) struct Stretch<'a> {
-    /// The content from their first byte on.
-    from: Slice<'a>,
-    /// An offset in the last of them.
+    from: ContentSlice<'a>,
     last: u64,
 }
 
 impl Stretch<'_> {
-    /// Returns the content from the first line on, and an offset in the last line.
     pub(super) fn lines(&self) -> (&dyn Content, u64) {
         (&self.from, self.last)
     }
 }
 
-/// A content in stretches.
 #[derive(Clone, Copy)]
 pub(super) struct Stretches<'a> {
     content: &'a dyn Content,
@@ -72,37 +67,36 @@ pub(super) struct Stretches<'a> {
     threads: usize,
 }
 
-/// The place of a stretch.
+// `newlines` is the number of newlines before the stretch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StretchStart {
-    /// The newlines before it.
     pub(super) newlines: u64,
     pub(super) offset: u64,
 }
 
-/// The result of looking at a stretch that begins at an offset; none if it has no line.
-type Outcome<T> = io::Result<Option<(u64, T, Extent)>>;
+// The start, the result and the extent of a stretch; none if no line begins in it.
+type StretchResult<T> = io::Result<Option<(u64, T, PassExtent)>>;
 
 impl<'a> Stretches<'a> {
-    /// Divides `content` into stretches of about `length` bytes.
     pub(super) fn of(content: &'a dyn Content, length: u64) -> Self {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let threads = if content.len() < SMALLEST { 1 } else { processors.min(MOST_THREADS) };
+        let threads =
+            if content.len() < MIN_THREADED_BYTES { 1 } else { processors.min(MAX_THREADS) };
         Self { content, length, threads }
     }
 
-    /// Calls `look` for each stretch, on several threads with a state of its own from `start` for
-    /// each, and hands the results to `take` in order. `look` ends early once its last argument
+    /// Calls `look` for each stretch, on several threads of which each has a state from `start`,
+    /// and hands the results to `take` in order. `look` has to end early once its last argument
     /// returns true.
     pub(super) fn each<S, T: Send>(
         self,
         expired: &dyn Fn() -> bool,
         start: impl Fn() -> S + Sync,
-        look: impl Fn(&mut S, &Stretch<'_>, &dyn Fn() -> bool) -> io::Result<(T, Extent)> + Sync,
+        look: impl Fn(&mut S, &Stretch<'_>, &dyn Fn() -> bool) -> io::Result<(T, PassExtent)> + Sync,
         take: impl FnMut(StretchStart, T),
-    ) -> io::Result<Extent> {
+    ) -> io::Result<PassExtent> {
         let queue = StretchQueue::new(self.content.len().div_ceil(self.length));
-        let look = |state: &mut S, number: u64, stop: &dyn Fn() -> bool| -> Outcome<T> {
+        let look = |state: &mut S, number: u64, stop: &dyn Fn() -> bool| -> StretchResult<T> {
             let Some(stretch) = self.stretch(number)? else { return Ok(None) };
             let (seen, extent) = look(state, &stretch, stop)?;
             Ok(Some((stretch.from.start, seen, extent)))
@@ -112,29 +106,28 @@ impl<'a> Stretches<'a> {
             for _ in 1..self.threads {
                 let work = || queue.work(&mut start(), &look);
                 // The pass works without a thread that cannot be started.
-                drop(thread::Builder::new().name(NAME.to_owned()).spawn_scoped(scope, work));
+                drop(thread::Builder::new().name(THREAD_NAME.to_owned()).spawn_scoped(scope, work));
             }
             queue.take_all(self.content.len(), &mut start(), expired, &look, take)
         })
     }
 
-    /// Returns the lines that begin in the stretch `number`, or none if none does. The end of the
-    /// last one may be far away, and is found as it is read.
+    /// Returns the lines that begin in the stretch `number`, if any do. The end of the last one may
+    /// be far away; the reader finds it.
     fn stretch(&self, number: u64) -> io::Result<Option<Stretch<'a>>> {
         let (from, length) = (number * self.length, self.content.len());
         let to = length.min(from + self.length);
         let start = if number == 0 { Some(0) } else { self.line_after(from - 1, to - 1)? };
         Ok(start.map(|start| Stretch {
-            from: Slice { content: self.content, start, end: length },
+            from: ContentSlice { content: self.content, start, end: length },
             last: to - 1 - start,
         }))
     }
 
-    /// Returns the offset after the first newline from `from` on and before `to`, which is in the
-    /// same stretch.
+    // The offset after the first newline from `from` on and before `to`.
     fn line_after(&self, mut from: u64, to: u64) -> io::Result<Option<u64>> {
         while from < to {
-            let block = self.content.bytes(from, BLOCK.min(to - from) as usize)?;
+            let block = self.content.bytes(from, LINE_SEARCH_BYTES.min(to - from) as usize)?;
             if let Some(at) = memchr::memchr(b'\n', &block) {
                 return Ok(Some(from + at as u64 + 1));
             }
@@ -147,7 +140,6 @@ impl<'a> Stretches<'a> {
     }
 }
 
-/// The stretches of a content: those to look at, and those that wait to be taken.
 struct StretchQueue<T> {
     count: u64,
     state: Mutex<StretchSchedule<T>>,
@@ -155,12 +147,12 @@ struct StretchQueue<T> {
 }
 
 struct StretchSchedule<T> {
-    /// The first stretch that no thread looks at yet.
+    // The first stretch that no thread looks at yet.
     next: u64,
-    /// The first that is not taken yet.
+    // The first that is not taken yet.
     wanted: u64,
-    ready: BTreeMap<u64, Outcome<T>>,
-    /// True once time has run out: those that are looked at end early, and no other begins.
+    ready: BTreeMap<u64, StretchResult<T>>,
+    // Set once time has run out: stretches that were begun end early, and no other begins.
     late: bool,
     closed: bool,
 }
@@ -177,29 +169,32 @@ impl<T> StretchQueue<T> {
         self.changed.notify_all();
     }
 
-    /// Returns the next stretch to look at, or none if enough wait.
+    // The next stretch to look at, unless enough results wait.
     fn claim(&self, state: &mut StretchSchedule<T>) -> Option<u64> {
         let number = state.next;
-        let free = number < self.count.min(state.wanted + WAITING);
+        let free = number < self.count.min(state.wanted + MAX_WAITING);
         state.next += u64::from(free);
         free.then_some(number)
     }
 
-    /// Looks at the stretch `number`, with the lock released.
+    // The lock is released meanwhile.
     fn look<S>(
         &self,
         guard: &mut MutexGuard<'_, StretchSchedule<T>>,
         number: u64,
         (state, stop): (&mut S, &dyn Fn() -> bool),
-        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> Outcome<T>,
+        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> StretchResult<T>,
     ) {
         let outcome = MutexGuard::unlocked(guard, || look(state, number, stop));
         guard.ready.insert(number, outcome);
         self.changed.notify_all();
     }
 
-    /// Looks at stretches until there are no more, or the queue is closed.
-    fn work<S>(&self, state: &mut S, look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> Outcome<T>) {
+    fn work<S>(
+        &self,
+        state: &mut S,
+        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> StretchResult<T>,
+    ) {
         let _close = CloseOnPanic(self);
         let mut guard = self.state.lock();
         while !guard.closed && !guard.late && guard.next < self.count {
@@ -216,16 +211,16 @@ impl<T> StretchQueue<T> {
         }
     }
 
-    /// Takes all outcomes in order, and looks at stretches itself while it waits for the next one.
+    // Takes all results in order, and looks at stretches itself while it waits for the next one.
     fn take_all<S>(
         &self,
         length: u64,
         state: &mut S,
         expired: &dyn Fn() -> bool,
-        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> Outcome<T>,
+        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> StretchResult<T>,
         mut take: impl FnMut(StretchStart, T),
-    ) -> io::Result<Extent> {
-        let mut all = Extent::default();
+    ) -> io::Result<PassExtent> {
+        let mut all = PassExtent::default();
         let mut guard = self.state.lock();
         while guard.wanted < self.count && !guard.closed {
             let wanted = guard.wanted;
@@ -239,10 +234,10 @@ impl<T> StretchQueue<T> {
                 all.bytes = offset + extent.bytes;
                 all.out_of_time = extent.out_of_time;
             } else if guard.late {
-                // What was found so far in this one counts, if it was begun.
+                // A stretch that was begun counts as far as it was searched.
                 all.out_of_time = guard.wanted == guard.next;
                 if !all.out_of_time {
-                    self.changed.wait_for(&mut guard, MOMENT);
+                    self.changed.wait_for(&mut guard, DEADLINE_CHECK);
                 }
             } else if MutexGuard::unlocked(&mut guard, expired) {
                 guard.late = true;
@@ -250,7 +245,7 @@ impl<T> StretchQueue<T> {
             } else if let Some(number) = self.claim(&mut guard) {
                 self.look(&mut guard, number, (&mut *state, expired), look);
             } else {
-                self.changed.wait_for(&mut guard, MOMENT);
+                self.changed.wait_for(&mut guard, DEADLINE_CHECK);
             }
             if all.out_of_time {
                 return Ok(all);
@@ -261,7 +256,7 @@ impl<T> StretchQueue<T> {
     }
 }
 
-/// Lets the other threads end, whatever happens to this one.
+// Ends the other threads when the pass returns or panics.
 struct CloseOnDrop<'a, T>(&'a StretchQueue<T>);
 
 impl<T> Drop for CloseOnDrop<'_, T> {
@@ -270,7 +265,7 @@ impl<T> Drop for CloseOnDrop<'_, T> {
     }
 }
 
-/// Ends the pass if a thread panics, since its outcome would never come.
+// Ends the pass if a thread panics, whose result would never come.
 struct CloseOnPanic<'a, T>(&'a StretchQueue<T>);
 
 impl<T> Drop for CloseOnPanic<'_, T> {
@@ -283,15 +278,15 @@ impl<T> Drop for CloseOnPanic<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use proptest::prelude::*;
 
-    use super::*;
     use crate::find::scan;
 
     /// Returns the bytes of a stretch, and its extent.
-    fn read(stretch: &Stretch<'_>, stop: &dyn Fn() -> bool) -> (Vec<u8>, Extent) {
+    fn read(stretch: &Stretch<'_>, stop: &dyn Fn() -> bool) -> (Vec<u8>, PassExtent) {
         let mut bytes = Vec::new();
         let extent = scan::scan(stretch.lines(), None, stop, 7, |segment| {
             bytes.extend_from_slice(segment.text);
@@ -308,7 +303,7 @@ mod tests {
         length: u64,
         threads: usize,
         expired: &dyn Fn() -> bool,
-    ) -> (Vec<(StretchStart, Vec<u8>)>, Extent) {
+    ) -> (Vec<(StretchStart, Vec<u8>)>, PassExtent) {
         let content = text.to_vec();
         let mut taken = Vec::new();
         let look =
@@ -401,7 +396,7 @@ mod tests {
             for (start, bytes) in &taken {
                 prop_assert_eq!((start.offset, start.newlines), (offset, newlines));
                 offset += bytes.len() as u64;
-                newlines += memchr::memchr_iter(b'\n', bytes).count() as u64;
+                newlines += crate::scan::newlines(bytes);
                 prop_assert!(bytes.ends_with(b"\n") || offset == text.len() as u64);
             }
             prop_assert_eq!((extent.bytes, extent.newlines), (text.len() as u64, newlines));

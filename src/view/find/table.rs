@@ -1,55 +1,59 @@
 //! Tables: comma-separated values or aligned columns below a header, and listings without one.
 
+use std::collections::HashMap;
 use std::io;
 
-use crate::find::listing;
 use crate::find::passage::{ShownLine, SourceLine};
 use ctxfs_core::model::Content;
 
-/// Bytes at the start that tell a table.
-const SNIFFED: usize = 16 << 10;
-/// Rows at the start that tell a table, and the fewest of them.
-const ROWS: usize = 20;
-const FEWEST: usize = 2;
-/// Most characters of the name of a column.
-const NAME: usize = 64;
+// Bytes at the start that tell whether a text is a table.
+const TABLE_BYTES: usize = 16 << 10;
+// At most this many rows are looked at, and a table has at least this many.
+const MAX_ROWS: usize = 20;
+const MIN_ROWS: usize = 2;
+// The most characters of the name of a column.
+const NAME_CHARS: usize = 64;
+// At most this many lines are looked at, and a listing has at least this many.
+const MIN_LISTING_LINES: usize = 10;
+const MAX_LISTING_LINES: usize = 200;
+// Per cent of the lines that must be alike.
+const ALIKE_PERCENT: usize = 90;
+// Columns beside the first that all lines must have.
+const MIN_COLUMNS: usize = 2;
 
-/// A text whose lines stand each for itself.
 pub(super) struct Table {
     pub(super) header: Option<ShownLine>,
 }
 
-/// Returns the table that `content` is, if it is one.
 pub(super) fn of(content: &dyn Content) -> io::Result<Option<Table>> {
-    let bytes = content.bytes(0, SNIFFED)?;
+    let bytes = content.bytes(0, TABLE_BYTES)?;
     let ends = bytes.len() as u64 == content.len();
     let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     if lines.last().is_some_and(|last| !ends || last.is_empty()) {
         lines.pop();
     }
     let Some((header, rows)) = lines.split_first() else { return Ok(None) };
-    let rows = &rows[..rows.len().min(ROWS)];
-    let is_table = rows.len() >= FEWEST && (is_separated(header, rows) || is_aligned(header));
+    let rows = &rows[..rows.len().min(MAX_ROWS)];
+    let is_table = rows.len() >= MIN_ROWS && (is_separated(header, rows) || is_aligned(header));
     let line = SourceLine { line: 1, offset: 0, column: 0, text: header, ends: true };
     let header = is_table.then(|| line.shown(None));
-    Ok((is_table || listing::is_listing(&lines)).then_some(Table { header }))
+    Ok((is_table || is_listing(&lines)).then_some(Table { header }))
 }
 
-/// Returns true if header and rows have the same number of fields, between the same separators.
 fn is_separated(header: &[u8], rows: &[&[u8]]) -> bool {
     b",\t;|".iter().any(|separator| {
         let count = fields(header, *separator);
         let same = rows.iter().filter(|row| fields(row, *separator) == count).count();
         let names = header.split(|byte| byte == separator);
         let is_name = |name: &[u8]| {
-            name.len() <= NAME && name.first().is_some_and(|byte| !byte.is_ascii_digit())
+            name.len() <= NAME_CHARS && name.first().is_some_and(|byte| !byte.is_ascii_digit())
         };
         count > 1 && same * 10 >= rows.len() * 9 && names.clone().all(is_name)
     })
 }
 
-/// Returns the number of fields of a row.
-fn fields(row: &[u8], separator: u8) -> usize {
+/// Returns the number of fields of a row. A separator in quotes is text.
+pub(crate) fn fields(row: &[u8], separator: u8) -> usize {
     let mut quoted = false;
     let is_end = |byte: &&u8| {
         quoted ^= **byte == b'"';
@@ -58,17 +62,53 @@ fn fields(row: &[u8], separator: u8) -> usize {
     row.iter().filter(is_end).count() + 1
 }
 
-/// Returns true for the header of aligned columns: `NAME    READY   STATUS`.
+// True for the header of aligned columns: `NAME    READY   STATUS`.
 fn is_aligned(header: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(header) else { return false };
     let columns = text.split("  ").filter(|name| !name.trim().is_empty());
     let is_name = |name: &str| {
         let name = name.trim();
-        name.len() <= NAME
+        name.len() <= NAME_CHARS
             && !name.chars().any(char::is_lowercase)
             && name.chars().any(char::is_uppercase)
     };
     columns.clone().count() > 2 && columns.clone().all(is_name)
+}
+
+/// Returns true if `lines`, with which a text begins, are a listing: matches of a search, or
+/// aligned columns.
+fn is_listing(lines: &[&[u8]]) -> bool {
+    let filled =
+        || lines.iter().take(MAX_LISTING_LINES).filter(|line| !line.trim_ascii().is_empty());
+    let enough = (filled().count() * ALIKE_PERCENT).div_ceil(100).max(MIN_LISTING_LINES);
+    filled().filter(|line| is_match(line)).count() >= enough
+        || columns(filled().copied()).into_values().filter(|count| *count >= enough).count()
+            >= MIN_COLUMNS
+}
+
+// A match as `grep -n` prints it: `src/main.rs:17:text`.
+fn is_match(line: &[u8]) -> bool {
+    let mut fields = line.split(|byte| *byte == b':');
+    let (name, number) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
+    let is_number = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
+    let is_name =
+        !name.is_empty() && !name.contains(&b' ') && name.iter().any(u8::is_ascii_alphabetic);
+    is_name && is_number && fields.next().is_some()
+}
+
+/// Returns the offsets at which text begins after two or more blanks, each with the number of
+/// lines.
+fn columns<'l>(lines: impl Iterator<Item = &'l [u8]>) -> HashMap<usize, usize> {
+    let mut counts = HashMap::new();
+    for line in lines {
+        let first = line.iter().position(|byte| *byte != b' ').unwrap_or(line.len());
+        for at in first + 2..line.len() {
+            if line[at] != b' ' && line[at - 2..at] == *b"  " {
+                *counts.entry(at).or_default() += 1;
+            }
+        }
+    }
+    counts
 }
 
 #[cfg(test)]
@@ -88,5 +128,19 @@ mod tests {
         assert!(!has_header("2024-01-01,3\n2024-01-02,4\n2024-01-03,4\n"));
         assert!(!has_header("a,b\n"));
         assert!(!has_header(""));
+    }
+
+    fn is_a_listing(text: &str) -> bool {
+        is_listing(&text.lines().map(str::as_bytes).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn searches_and_columns_are_listings() {
+        let lines = |line: &dyn Fn(usize) -> String| (0..20).map(line).collect::<String>();
+        assert!(is_a_listing(&lines(&|n| format!("src/a{n}.rs:{n}:fn a() {{}}\n"))));
+        assert!(is_a_listing(&lines(&|n| format!("ii  lib{n:<20} 1.{n:<20} a library\n"))));
+        assert!(!is_a_listing(&lines(&|n| format!("12:{n:02}:00 INFO  [main] started\n"))));
+        assert!(!is_a_listing(&lines(&|n| format!("    a man page's text  {}\n", "x ".repeat(n)))));
+        assert!(!is_a_listing("a.rs:1:x\nb.rs:2:y\n"));
     }
 }

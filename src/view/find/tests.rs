@@ -3,7 +3,7 @@ use std::ffi::OsStr;
 use proptest::prelude::*;
 
 use crate::find::passages::Passages;
-use crate::find::question::Question;
+use crate::find::question::FindQuestion;
 use crate::find::{Words, choose};
 use crate::fixture::Fixture;
 use crate::{View, ViewDir};
@@ -384,9 +384,9 @@ proptest! {
     #[test]
     fn blocks_do_not_matter(bytes in texts(), words in questions(), block in 1usize..3000) {
         let name = Words::parse(OsStr::new(words)).unwrap();
-        let question = Question::read(&name.text()).unwrap();
+        let question = FindQuestion::read(&name.text()).unwrap();
         if let Some(chosen) = choose(&question, &bytes, &|| false).unwrap() {
-            let read = |block| Passages::read_in_blocks(&bytes, &chosen, &|| false, block).unwrap();
+            let read = |block| Passages::read(&bytes, &chosen, &|| false, block).unwrap();
             let (one, other) = (read(1 << 20), read(block));
             prop_assert_eq!(one.best, other.best);
             prop_assert_eq!(one.count, other.count);

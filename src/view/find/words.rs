@@ -1,21 +1,20 @@
-//! The names under `X.find/` and `.find/`: words in any order.
+//! The names under `X.find/` and `.find/`: words in any order, and which of them count.
 
 use std::ffi::OsStr;
 use std::fmt;
 
 use crate::argument;
 
-/// Words that a reader looks for, as they were written.
+/// The words that a reader looks for, as they were written. The name of a search or of a question.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Words(Vec<u8>);
 
 impl Words {
-    /// Reads a name. Returns none if programs look it up by themselves.
+    /// Reads a name. Returns `None` for names that programs probe on their own.
     pub fn parse(name: &OsStr) -> Option<Self> {
         argument::decoded(name).map(Self)
     }
 
-    /// Returns these words.
     pub(crate) fn of(words: &str) -> Self {
         Self(words.as_bytes().to_vec())
     }
@@ -37,8 +36,8 @@ impl fmt::Display for Words {
     }
 }
 
-/// Returns the words in `text` that count, in order and each once: without question words and the
-/// like, unless there are no others. Names are words: `web-7`, `src/main.rs`.
+/// Returns the words in `text` that count, in order and each once. Leaves out question words,
+/// unless there are no others. Names are words: `web-7`, `src/main.rs`.
 pub(super) fn counting(text: &str) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for word in text.split(is_between).map(trimmed).filter(|word| !word.is_empty()) {
@@ -53,8 +52,8 @@ pub(super) fn counting(text: &str) -> Vec<&str> {
     all
 }
 
-/// Returns the words that stand side by side in `text`, joined by a hyphen, of which one counts for
-/// nothing by itself: `too-long`. Those that are in most sentences are left out.
+/// Returns the pairs of neighbouring words in `text`, joined by a hyphen, of which one does not
+/// count by itself: `too-long`. Leaves out pairs with a word that is in most sentences.
 pub(super) fn phrases(text: &str) -> Vec<String> {
     let all: Vec<&str> =
         text.split(is_between).map(trimmed).filter(|word| !word.is_empty()).collect();
@@ -70,31 +69,31 @@ pub(super) fn phrases(text: &str) -> Vec<String> {
     pairs
 }
 
-/// Returns true for a character that is part of no name.
+// A character that is part of no name.
 fn is_between(c: char) -> bool {
-    !c.is_alphanumeric() && !super::fold::is_accent(c) && !"_-./:@'\u{2019}".contains(c)
+    !c.is_alphanumeric() && !crate::find::parts::is_accent(c) && !"_-./:@'\u{2019}".contains(c)
 }
 
-/// Returns `word` without what is around its letters and digits, and without the `'s` at its end.
+// Removes marks around the letters and digits, and a final `'s`.
 fn trimmed(word: &str) -> &str {
-    let word = word.trim_matches(|c: char| !c.is_alphanumeric() && !super::fold::is_accent(c));
+    let word =
+        word.trim_matches(|c: char| !c.is_alphanumeric() && !crate::find::parts::is_accent(c));
     let owner = ["'s", "\u{2019}s"].iter().find_map(|end| word.strip_suffix(end));
     owner.unwrap_or(word)
 }
 
-/// Returns true for a word that counts for nothing in a question.
 pub(super) fn is_question_word(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     QUESTION_WORDS.binary_search(&lower.as_str()).is_ok()
 }
 
-/// Words that tell nothing about the word beside them.
+// Words that say nothing about the word beside them.
 const ANYWHERE: [&str; 20] = [
     "a", "an", "are", "be", "did", "do", "does", "how", "i", "is", "it", "that", "the", "this",
     "was", "were", "what", "which", "who", "why",
 ];
 
-/// Words that count for nothing in a question, in order.
+// In order, for a binary search.
 const QUESTION_WORDS: [&str; 158] = [
     "a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
     "because", "been", "before", "being", "between", "both", "but", "by", "can", "can't", "could",
@@ -114,11 +113,10 @@ const QUESTION_WORDS: [&str; 158] = [
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::os::unix::ffi::OsStrExt as _;
 
     use proptest::prelude::*;
-
-    use super::*;
 
     fn parse(name: &str) -> Words {
         Words::parse(OsStr::new(name)).unwrap()

@@ -1,40 +1,14 @@
-//! `.grep/<query>` of a directory: the output of `rg -n <query>` in it, newest artifact first.
-//!
-//! Several threads search one artifact each (`worker`, `order`). The matches in one (`matches`) are
-//! appended to those in earlier ones (`report`), below the notices that the result needs
-//! (`notice`).
+//! The artifacts below a directory, as searches see them, and the notice on artifacts that a search
+//! leaves out.
 
-pub(crate) mod left_out;
-mod matches;
-mod notice;
-pub(crate) mod order;
-mod report;
-mod worker;
+use std::io;
 
-use std::io::Write;
-use std::ops::ControlFlow;
-use std::os::unix::ffi::OsStrExt as _;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-use std::{io, thread};
+use crate::number::counted;
+use ctxfs_core::model::{Content, RelPath};
+use ctxfs_core::redact::SecretRules;
 
-use parking_lot::{Mutex, MutexGuard};
-
-use crate::grep::corpus::matches::ArtifactOutcome;
-use crate::grep::corpus::report::CorpusReport;
-use crate::grep::corpus::worker::Worker;
-use crate::grep::pattern;
-use crate::grep::pattern::CompiledPattern;
-use crate::position::TextPosition;
-use crate::query::Options;
-use crate::{Query, RenderError, Rendered};
-use ctxfs_core::model::{Content, RelPath, view_bytes};
-use ctxfs_core::redact::{MaskCounter, SecretRules};
-
-/// Threads that search at once.
-pub(crate) const MOST_THREADS: usize = 4;
-/// The start of an artifact.
-const START: TextPosition = TextPosition { line: 1, column: 1 };
+// The most bytes of the names of artifacts in one notice.
+const NAMES_BYTES: usize = 1000;
 
 /// The artifacts below a directory, in the order in which they are shown. They are opened one by
 /// one, from several threads.
@@ -47,12 +21,12 @@ pub trait Corpus: Sync {
         self.len() == 0
     }
 
-    /// Returns the number of directories that are left out, since the reader may not read them.
+    /// Returns the number of directories that are left out because the reader may not read them.
     fn closed_directories(&self) -> u64 {
         0
     }
 
-    /// Returns the path of an artifact relative to the directory. No two are equal.
+    /// Returns the path of an artifact relative to the directory. No two paths are equal.
     fn path(&self, number: usize) -> &RelPath;
 
     /// Returns the number of places below the directory that could not be listed, and the first of
@@ -65,15 +39,15 @@ pub trait Corpus: Sync {
     fn load(&self, number: usize, buffer: &mut [u8]) -> io::Result<Loaded>;
 }
 
-/// An artifact that is ready to be searched.
+/// An artifact that is ready to be searched, or the reason why it is not.
 pub enum Loaded {
-    /// It has been removed since it was listed.
+    /// The artifact was removed after it was listed.
     Gone,
-    /// The reader may not read it.
+    /// The reader may not read the artifact.
     Closed,
-    /// All of it is in the buffer: this many bytes.
+    /// All of the artifact is in the buffer: this many bytes.
     Whole(usize),
-    /// Its content.
+    /// The content of an artifact that did not fit.
     Opened(Box<dyn Content>),
 }
 
@@ -88,14 +62,13 @@ impl std::fmt::Debug for Loaded {
     }
 }
 
-/// A directory that is searched.
+/// A directory that is searched: its path as a reader names it (`/ctx/c7/artifacts/tool`), the
+/// artifacts below it, and the secrets to mask. Without `redacts`, secrets are shown.
 #[derive(Clone, Copy)]
+#[expect(missing_docs, reason = "the contract above tells it")]
 pub struct Directory<'a> {
-    /// Its path as a reader names it: `/ctx/c7/artifacts/tool`.
     pub path: &'a str,
-    /// The artifacts below it.
     pub corpus: &'a dyn Corpus,
-    /// The secrets to mask in them. None if secrets are shown.
     pub redacts: Option<&'a SecretRules>,
 }
 
@@ -105,162 +78,145 @@ impl std::fmt::Debug for Directory<'_> {
     }
 }
 
-/// A search of many artifacts.
-struct Search<'a> {
-    query: &'a Query,
-    directory: Directory<'a>,
-    corpus: &'a dyn Corpus,
-    expired: &'a (dyn Fn() -> bool + Sync),
-    pattern: CompiledPattern,
-    first: SearchFrom,
-    /// True once the result is full: further matches are only counted.
-    full: AtomicBool,
-    /// Held while a large artifact is searched: several threads work on that one alone.
-    alone: Mutex<()>,
+/// The artifacts and places that a search leaves out. Closed artifacts, which the reader may not
+/// read, are counted without their names.
+#[derive(Default)]
+pub(crate) struct SearchOmissions {
+    pub(crate) closed: u64,
+    pub(crate) binary: NameList,
+    pub(crate) unreadable: NameList,
+    closed_directories: u64,
+    unlisted: NameList,
 }
 
-/// The place where a search begins.
-struct SearchFrom {
-    artifact: usize,
-    /// The place in the artifact, unless that is its start.
-    at: Option<TextPosition>,
-    /// Matching lines of that artifact that were shown before.
-    shown: u64,
-    /// True if the artifact that the query names does not exist.
-    missing: bool,
+// The number of some artifacts, and the first of their names.
+#[derive(Default)]
+pub(crate) struct NameList {
+    count: u64,
+    shown: Vec<String>,
 }
 
-/// Searches all artifacts in `directory` and writes the matches to `out`, without the notice.
-///
-/// `expired` is called now and then; once it returns true, the matches so far are the result.
-/// Memory is bounded for any artifacts. The length of the output is bounded, except for a search
-/// with `-m0`.
-///
-/// Masked secrets in the output are counted, and the first line of the notice tells the numbers.
-pub(crate) fn render(
-    query: &Query,
-    directory: &Directory<'_>,
-    expired: &(dyn Fn() -> bool + Sync),
-    out: &mut (dyn Write + Send),
-) -> Result<Rendered, RenderError> {
-    let Some(rules) = directory.redacts else {
-        return search(query, directory, expired, out);
-    };
-    let mut shown = MaskCounter::new(out, rules.names());
-    let rendered = search(query, directory, expired, &mut shown)?;
-    Ok(rendered.redacted(&shown.counts()))
+impl SearchOmissions {
+    pub(crate) fn of(self, corpus: &dyn Corpus) -> Self {
+        let unlisted = NameList::of(corpus.unlisted());
+        Self { closed_directories: corpus.closed_directories(), unlisted, ..self }
+    }
+
+    pub(crate) fn is_final(&self) -> bool {
+        self.unreadable.count() == 0 && self.unlisted.count() == 0
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let lines =
+            [self.closed_line(), self.binary_line(), self.unreadable_line(), self.unlisted_line()];
+        lines.into_iter().flatten().collect()
+    }
+
+    fn closed_line(&self) -> Option<String> {
+        let closed =
+            ClosedToReader { artifacts: self.closed, directories: self.closed_directories };
+        Some(format!("{}, and not searched", closed.text()?))
+    }
+
+    fn binary_line(&self) -> Option<String> {
+        let names = some(&self.binary)?;
+        let verb = if names.count() == 1 { "is" } else { "are" };
+        let artifacts = counted(names.count(), "artifact");
+        Some(format!("{artifacts} {verb} not text, and not searched: {}", names.text()))
+    }
+
+    fn unreadable_line(&self) -> Option<String> {
+        let names = some(&self.unreadable)?;
+        let artifacts = counted(names.count(), "artifact");
+        Some(format!("{artifacts} could not be read: {}", names.text()))
+    }
+
+    fn unlisted_line(&self) -> Option<String> {
+        let names = some(&self.unlisted)?;
+        let places = counted(names.count(), "place");
+        Some(format!("{places} could not be read, and not searched: {}", names.text()))
+    }
 }
 
-fn search(
-    query: &Query,
-    directory: &Directory<'_>,
-    expired: &(dyn Fn() -> bool + Sync),
-    out: &mut (dyn Write + Send),
-) -> Result<Rendered, RenderError> {
-    let (directory, corpus) = (*directory, directory.corpus);
-    let pattern = pattern::build(query)?;
-    let (first, full) = (SearchFrom::of(query.options(), corpus), AtomicBool::new(false));
-    let alone = Mutex::default();
-    let search = Search { query, directory, corpus, expired, pattern, first, full, alone };
-    let mut report = CorpusReport::new(&search, out);
-    let first = search.first.artifact;
-    order::in_order(
-        corpus.len() - first,
-        thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
-        || Worker::new(&search),
-        |worker, number| worker.search(first + number),
-        ArtifactOutcome::weight,
-        |worker, number, outcome| {
-            let goes_on = report.take(worker, first + number, outcome);
-            search.full.store(report.is_full(), Relaxed);
-            if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        },
-    );
-    Ok(notice::finish(report)?)
+fn some(names: &NameList) -> Option<&NameList> {
+    Some(names).filter(|names| names.count() > 0)
 }
 
-impl SearchFrom {
-    fn of(options: &Options, corpus: &dyn Corpus) -> Self {
-        let Some(mark) = &options.resume else {
-            return Self { artifact: 0, at: None, shown: 0, missing: false };
+impl NameList {
+    pub(crate) fn of((count, first): (u64, Vec<String>)) -> Self {
+        let mut names = Self::default();
+        for name in first {
+            names.push(name);
+        }
+        Self { count, ..names }
+    }
+
+    pub(crate) fn push(&mut self, name: String) {
+        self.count += 1;
+        let bytes: usize = self.shown.iter().map(String::len).sum();
+        if bytes + name.len() <= NAMES_BYTES && self.shown.len() as u64 == self.count - 1 {
+            self.shown.push(name);
+        }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    // `a, b and 3 more`
+    pub(crate) fn text(&self) -> String {
+        let shown = self.shown.join(", ");
+        match self.count - self.shown.len() as u64 {
+            0 => shown,
+            more if shown.is_empty() => format!("{more} with long names"),
+            more => format!("{shown} and {more} more"),
+        }
+    }
+}
+
+/// The number of artifacts and directories that a text about many artifacts leaves out because its
+/// reader may not read them. A directory stands for everything below it; an artifact counts only if
+/// the reader may read its directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract above tells it")]
+pub struct ClosedToReader {
+    pub artifacts: u64,
+    pub directories: u64,
+}
+
+impl ClosedToReader {
+    // `2 artifacts and 1 directory are closed to you`, or `None` if nothing is.
+    pub(crate) fn text(self) -> Option<String> {
+        let artifacts = counted(self.artifacts, "artifact");
+        let directories = match self.directories {
+            1 => "1 directory".to_owned(),
+            more => format!("{more} directories"),
         };
-        match (0..corpus.len()).find(|number| *corpus.path(*number) == mark.artifact) {
-            None => Self { artifact: 0, at: None, shown: 0, missing: true },
-            Some(artifact) => {
-                let at = Some(mark.at).filter(|at| *at != START);
-                Self { artifact, at, shown: mark.shown, missing: false }
-            }
-        }
-    }
-
-    /// Returns true if part of the artifact `number` has been shown before.
-    fn begins_inside(&self, number: usize) -> bool {
-        number == self.artifact && (self.at.is_some() || self.shown > 0)
-    }
-}
-
-impl Search<'_> {
-    fn options(&self) -> &Options {
-        self.query.options()
-    }
-
-    /// Returns the most bytes of the result and its notices, without the one on redaction.
-    fn view_bytes(&self) -> usize {
-        view_bytes(self.directory.redacts.is_some())
-    }
-
-    /// Returns true if the size of the result has no limit.
-    fn is_endless(&self) -> bool {
-        self.options().max == Some(0)
-    }
-
-    /// Returns true if matches in a large artifact are written as they are found.
-    fn streams(&self) -> bool {
-        self.is_endless() && !self.lists_artifacts()
-    }
-
-    /// Returns true if the result has one line for each artifact instead of one for each match.
-    fn lists_artifacts(&self) -> bool {
-        self.options().count || self.options().names
-    }
-
-    /// Returns true if `--` separates the matches in two artifacts.
-    fn has_context(&self) -> bool {
-        !self.lists_artifacts() && self.options().before + self.options().after > 0
-    }
-
-    /// Returns the options to search an artifact with. With `number`, they may begin inside it.
-    fn options_of(&self, number: Option<usize>) -> Options {
-        let mut options = Options { resume: None, ..self.options().clone() };
-        if number == Some(self.first.artifact) {
-            options.from = self.first.at;
-            let left = |max: u64| max.saturating_sub(self.first.shown).max(1);
-            options.max = options.max.map(|max| if max == 0 { 0 } else { left(max) });
-        }
-        if options.names && !options.count {
-            options.max = Some(1);
-            options.only_matching = false;
-        }
-        // Artifacts in a list show no lines.
-        options.count = self.lists_artifacts();
-        options
-    }
-
-    /// Waits until no other thread searches a large artifact.
-    fn alone(&self) -> MutexGuard<'_, ()> {
-        self.alone.lock()
-    }
-
-    /// Returns the name of an artifact as matching lines begin with it.
-    fn name(&self, number: usize) -> &[u8] {
-        self.corpus.path(number).as_os_str().as_bytes()
-    }
-
-    /// Returns the name of an artifact as notices show it.
-    fn text(&self, number: usize) -> String {
-        self.corpus.path(number).to_text()
+        let verb = if self.artifacts + self.directories == 1 { "is" } else { "are" };
+        let what = match (self.artifacts, self.directories) {
+            (0, 0) => return None,
+            (_, 0) => artifacts,
+            (0, _) => directories,
+            _ => format!("{artifacts} and {directories}"),
+        };
+        Some(format!("{what} {verb} closed to you"))
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_how_many() {
+        for (artifacts, directories, want) in [
+            (0, 0, None),
+            (1, 0, Some("1 artifact is closed to you")),
+            (0, 2, Some("2 directories are closed to you")),
+            (1200, 1, Some("1,200 artifacts and 1 directory are closed to you")),
+        ] {
+            let closed = ClosedToReader { artifacts, directories };
+            assert_eq!(closed.text().as_deref(), want);
+        }
+    }
+}

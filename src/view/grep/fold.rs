@@ -2,44 +2,46 @@
 //!
 //! The searcher holds whole lines in memory. So a line of more than [`PIECE`] bytes is passed as
 //! several lines, each of which repeats the last [`OVERLAP`] bytes of the one before; [`LineMap`]
-//! maps them back to lines and columns. A match belongs to the first piece that holds its start
-//! with room after it. A match that is longer than the overlap and crosses the end of a piece is
-//! missed or shortened. `^` and `$` can match inside a folded line, where a piece begins or ends.
+//! maps them back to lines and columns. A match belongs to the first piece that has its start with
+//! room after it. A match that is longer than the overlap and crosses the end of a piece is missed
+//! or shortened. `^` and `$` can match inside a folded line, where a piece begins or ends.
 
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::io::Read;
 
-use crate::grep::chunk::Gap;
+use crate::grep::prefilter::Gap;
 use crate::grep::read_ahead::ReadAhead;
-use crate::position::TextPosition;
-use crate::scan;
-use crate::scan::NewlineCount;
+use crate::range::TextPosition;
+use crate::scan::{self, LineStart, NewlineCount};
 use ctxfs_core::model::Content;
 
-/// Bytes of a line that are searched at once.
+// Bytes of a line that are searched at once.
 pub(super) const PIECE: usize = 1 << 20;
-/// Bytes that two pieces of a line share.
+// Bytes that two pieces of a line share.
 pub(super) const OVERLAP: usize = 64 << 10;
-/// Bytes read at once.
-const BLOCK: usize = 256 << 10;
+// Bytes that are read at once.
+const READ_BYTES: usize = 256 << 10;
 
-/// Folds to keep for lines that were read and not searched yet. The searcher searches all that it
-/// has before it reads on, except at the start, where it wants three bytes to look for a byte order
-/// mark.
-const UNSEARCHED: usize = 4;
+// Folds to keep for lines that were read and not searched yet. The searcher searches all that it
+// has before it reads on, except at the start, where it wants three bytes to look for a byte order
+// mark.
+const UNSEARCHED_FOLDS: usize = 4;
+// The byte order mark of UTF-8. Like ripgrep, searches do not treat it as text.
+pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// The state that reader and report share: the mapping from the searcher's lines to those of the
-/// content, and how far reading came.
+/// The state that reader and report share: the mapping from the searcher's lines to lines of the
+/// content, and how far reading has come.
 pub(super) struct LineMap {
     folds: RefCell<Vec<Fold>>,
     now: Cell<ReadPosition>,
-    out_of_time: Cell<bool>,
-    failed: Cell<bool>,
+    pub(super) out_of_time: Cell<bool>,
+    // Reading the content failed.
+    pub(super) failed: Cell<bool>,
 }
 
-/// Maps the searcher's line `seen` to `line`, from byte `column` (from 0) on. The lines after it
-/// follow one by one.
+// Maps the searcher's line `seen` to `line`, from byte `column` (from 0) on. The lines after it
+// follow one by one.
 #[derive(Clone, Copy)]
 struct Fold {
     seen: u64,
@@ -50,62 +52,58 @@ struct Fold {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PieceStart {
-    /// At the start of a line.
+    // At the start of a line.
     Line,
-    /// Inside a line, because the query begins there.
+    // Inside a line, because the query begins there.
     Asked,
-    /// Inside a line that is searched in pieces.
-    Piece,
+    // Inside a line that is searched in pieces.
+    LinePiece,
 }
 
-/// The state of reading.
 #[derive(Clone, Copy)]
 struct ReadPosition {
     offset: u64,
     seen: u64,
     line: u64,
     column: u64,
-    /// The offset up to which newlines are counted in `seen` and `line`. The searcher counts for
-    /// itself, so most searches need no more.
+    // Newlines are counted in `seen` and `line` up to this offset. The searcher counts for itself,
+    // so most searches need no more.
     counted: u64,
 }
 
 impl ReadPosition {
-    /// Counts the lines of `block`, the next bytes that are read.
     fn count(&mut self, block: &[u8]) {
-        let newlines = memchr::memchr_iter(b'\n', block).count() as u64;
+        let newlines = scan::newlines(block);
         self.counted += block.len() as u64;
         self.line += newlines;
         self.seen += newlines;
     }
 }
 
-/// A line of the searcher: a line of the content, or a piece of one.
+/// A line of the searcher: a line of the content, or a piece of one. `next` is the offset in it at
+/// which the next piece of the same line begins.
 #[derive(Clone, Copy)]
-pub(super) struct Piece {
+pub(super) struct LinePiece {
     pub(super) line: u64,
     column: u64,
     start: PieceStart,
-    /// The offset in this piece at which the next piece of the same line begins.
     next: Option<usize>,
 }
 
-impl Piece {
-    /// Returns true if it is a whole line.
+impl LinePiece {
     pub(super) fn is_line(&self) -> bool {
         self.start == PieceStart::Line && self.next.is_none()
     }
 
-    /// Returns true if it is the first piece of its line that is searched.
     pub(super) fn is_first(&self) -> bool {
-        self.start != PieceStart::Piece
+        self.start != PieceStart::LinePiece
     }
 
     pub(super) fn is_last(&self) -> bool {
         self.next.is_none()
     }
 
-    /// Returns true if its line begins before it.
+    // True if the line begins before the piece.
     pub(super) fn is_inside(&self) -> bool {
         self.start != PieceStart::Line
     }
@@ -116,7 +114,7 @@ impl Piece {
         (at > 0 || self.is_first()) && self.next.is_none_or(|next| at <= next)
     }
 
-    /// Returns the place in the content of byte `at` of the piece.
+    // The position in the content of byte `at` of the piece.
     pub(super) fn position(&self, at: usize) -> TextPosition {
         TextPosition { line: self.line, column: self.column + at as u64 + 1 }
     }
@@ -143,37 +141,37 @@ impl LineMap {
         }
     }
 
-    /// Returns the piece that the searcher's line `seen` is.
-    pub(super) fn piece(&self, seen: u64) -> Piece {
+    pub(super) fn piece(&self, seen: u64) -> LinePiece {
         let folds = self.folds.borrow();
         let after = match folds.as_slice() {
             [_] => 1,
             more => more.partition_point(|fold| fold.seen <= seen),
         };
         let fold = folds[after - 1];
-        let follows = |next: &&Fold| next.seen == seen + 1 && next.start == PieceStart::Piece;
+        let follows = |next: &&Fold| next.seen == seen + 1 && next.start == PieceStart::LinePiece;
         let next = folds.get(after).filter(follows);
         let (line, column, start) = match seen - fold.seen {
             0 => (fold.line, fold.column, fold.start),
             further => (fold.line + further, 0, PieceStart::Line),
         };
         let next = next.map(|next| usize::try_from(next.column - column).unwrap_or(usize::MAX));
-        Piece { line, column, start, next }
+        LinePiece { line, column, start, next }
     }
 
-    /// Returns the number of pieces in which the line that ends with `seen` was searched.
+    // The number of pieces in which the line that ends with `seen` was searched.
     pub(super) fn pieces(&self, seen: u64) -> u64 {
         let folds = self.folds.borrow();
         let last = folds.partition_point(|fold| fold.seen <= seen);
         let back = folds[..last].iter().rev().zip(0..);
-        let of_line = back
-            .take_while(|(fold, back)| fold.start == PieceStart::Piece && fold.seen + back == seen);
+        let of_line = back.take_while(|(fold, back)| {
+            fold.start == PieceStart::LinePiece && fold.seen + back == seen
+        });
         of_line.count() as u64 + 1
     }
 
     /// Moves the reading position behind `gap`, which begins at the start of a line; all lines
-    /// before it must be counted. Drops the folds of lines that were searched and are no context of
-    /// lines behind the gap.
+    /// before it have to be counted. Drops the folds of lines that were searched and are no context
+    /// of lines behind the gap.
     fn skip(&self, gap: Gap) {
         let mut now = self.now.get();
         now.offset += gap.length as u64;
@@ -181,12 +179,11 @@ impl LineMap {
         now.line += gap.lines;
         self.now.set(now);
         let mut folds = self.folds.borrow_mut();
-        let old = folds.len().saturating_sub(UNSEARCHED);
+        let old = folds.len().saturating_sub(UNSEARCHED_FOLDS);
         folds.drain(..old);
         folds.push(Fold { seen: now.seen, line: now.line, column: 0, start: PieceStart::Line });
     }
 
-    /// Counts the lines that were read and not counted yet.
     pub(super) fn settle(&self, content: &dyn Content) -> io::Result<()> {
         let mut now = self.now.get();
         while now.counted < now.offset {
@@ -201,42 +198,62 @@ impl LineMap {
         Ok(())
     }
 
-    /// Returns the number of bytes that were read.
     pub(super) fn offset(&self) -> u64 {
         self.now.get().offset
     }
 
-    /// Returns the newlines that are counted.
     pub(super) fn counted(&self) -> NewlineCount {
         let now = self.now.get();
         NewlineCount { offset: now.counted, newlines: now.line - 1 }
     }
 
-    /// Returns the start of the line, or piece of a line, that was read last. Call `settle` before.
+    /// Returns the start of the line, or piece of a line, that was read last.
+    /// [`settle`](Self::settle) has to come before.
     pub(super) fn position(&self) -> TextPosition {
         let now = self.now.get();
         TextPosition { line: now.line, column: now.column + 1 }
     }
-
-    pub(super) fn out_of_time(&self) -> bool {
-        self.out_of_time.get()
-    }
-
-    /// Returns true if reading the content failed.
-    pub(super) fn failed(&self) -> bool {
-        self.failed.get()
-    }
 }
 
-/// The reader that the searcher gets. When time runs out it ends, as if at the end of the content.
+/// The place where a search begins. `Beyond`: the content ends before it. `OutOfTime`: time ran out
+/// at this offset, before the place was found.
+pub(super) enum SearchStart {
+    At(LineMap),
+    Beyond,
+    OutOfTime(u64),
+}
+
+/// Finds the place where a search begins: the start of the content, without its byte order mark, or
+/// `from`.
+pub(super) fn start(
+    content: &dyn Content,
+    from: Option<TextPosition>,
+    expired: &dyn Fn() -> bool,
+) -> io::Result<SearchStart> {
+    let from = from.unwrap_or(TextPosition { line: 1, column: 1 });
+    Ok(match scan::line_start(content, from.line, expired)? {
+        LineStart::At(0) if from.column == 1 && content.bytes(0, 3)? == BOM => {
+            SearchStart::At(LineMap::new(3, from, 3))
+        }
+        LineStart::At(offset) => {
+            let column = from.column - 1;
+            SearchStart::At(LineMap::new(offset.saturating_add(column), from, 0))
+        }
+        LineStart::Beyond => SearchStart::Beyond,
+        LineStart::OutOfTime(offset) => SearchStart::OutOfTime(offset),
+    })
+}
+
+/// The reader that the searcher gets. It passes long lines in pieces, and skips lines that need not
+/// be seen. When time runs out it ends, as if at the end of the content.
 pub(super) struct FoldedReader<'a> {
     content: &'a dyn Content,
     ahead: ReadAhead<'a>,
     line_map: &'a LineMap,
     expired: &'a dyn Fn() -> bool,
-    /// Bytes of the current piece that were passed on.
+    // Bytes of the current piece that were passed on.
     length: usize,
-    /// True if the piece is to end here.
+    // True if the piece has to end here.
     ending: bool,
 }
 
@@ -250,13 +267,12 @@ impl<'a> FoldedReader<'a> {
         Self { content, ahead, line_map, expired, length: 0, ending: false }
     }
 
-    /// Skips lines that the searcher need not see. Returns true if there were any.
     fn skip(&mut self) -> bool {
         let gap = self.ahead.gap(self.line_map.offset()).filter(|_| self.length == 0);
         gap.inspect(|gap| self.line_map.skip(*gap)).is_some()
     }
 
-    /// Updates the position for `chunk`, none of whose lines is too long.
+    // Updates the position for `chunk`, none of whose lines is too long.
     fn pass(&mut self, chunk: &[u8]) {
         let mut now = self.line_map.now.get();
         now.offset += chunk.len() as u64;
@@ -273,15 +289,15 @@ impl<'a> FoldedReader<'a> {
         self.line_map.now.set(now);
     }
 
-    /// Returns how much of `chunk` fits into the current piece if its first line does not fit
-    /// whole.
+    // The length of the part of `chunk` that fits into the current piece, if its first line does
+    // not fit whole.
     fn room(&self, chunk: &[u8]) -> Option<usize> {
         let room = PIECE - self.length;
         let long = chunk.len() > room && memchr::memchr(b'\n', &chunk[..=room]).is_none();
         long.then(|| scan::char_floor(chunk, room))
     }
 
-    /// Ends the piece, and moves back to the start of the next one.
+    // Ends the piece, and moves back to the start of the next one.
     fn fold(&mut self) -> io::Result<()> {
         self.line_map.settle(self.content)?;
         let mut now = self.line_map.now.get();
@@ -297,7 +313,7 @@ impl<'a> FoldedReader<'a> {
             seen: now.seen,
             line: now.line,
             column: now.column,
-            start: PieceStart::Piece,
+            start: PieceStart::LinePiece,
         });
         self.length = 0;
         self.ending = true;
@@ -305,7 +321,7 @@ impl<'a> FoldedReader<'a> {
     }
 
     fn next(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = buffer.len().min(BLOCK);
+        let most = buffer.len().min(READ_BYTES);
         let got = self.ahead.read_at(self.line_map.offset(), &mut buffer[..most])?;
         let Some(keep) = self.room(&buffer[..got]) else {
             self.pass(&buffer[..got]);
@@ -345,12 +361,12 @@ impl Read for FoldedReader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use grep_regex::RegexMatcher;
 
-    use super::*;
     use crate::grep::prefilter;
     use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
-    use crate::query::Options;
+    use crate::query::SearchOptions;
 
     #[test]
     fn few_folds_are_kept_however_much_is_left_out() {
@@ -358,8 +374,8 @@ mod tests {
         let from = TextPosition { line: 1, column: 1 };
         let line_map = LineMap::new(0, from, 0);
         let (matcher, options) =
-            (RegexMatcher::new_line_matcher("bad").unwrap(), Options::default());
-        let prefilter = prefilter::PrefilterSizes { block: 1000, smallest_gap: 10 };
+            (RegexMatcher::new_line_matcher("bad").unwrap(), SearchOptions::default());
+        let prefilter = prefilter::PrefilterSizes { block: 1000, min_gap: 10 };
         let sizes = ReadAheadSizes { content: 0, chunk: 10_000, prefilter };
         let mut read = 0;
         std::thread::scope(|scope| {
@@ -368,7 +384,7 @@ mod tests {
             let mut folded = FoldedReader::new(&content, ahead, &line_map, &|| false);
             while let count @ 1.. = folded.read(&mut [0; 4096]).unwrap() {
                 read += count;
-                assert!(line_map.folds.borrow().len() <= UNSEARCHED + 1);
+                assert!(line_map.folds.borrow().len() <= UNSEARCHED_FOLDS + 1);
             }
         });
         assert!(read < content.len() / 2, "{read}");

@@ -1,34 +1,33 @@
-//! The text of a result, and the places where it can be cut.
+//! The text of a result: the places where it can be cut, and the parts of long lines that it shows,
+//! a window around each match.
 
 use std::fmt::Display;
 use std::io;
 use std::io::Write;
 
-use crate::position::TextPosition;
+use crate::range::TextPosition;
 use ctxfs_core::model::Limits;
 
-/// Bytes to gather before they are written, if the size has no limit.
-const CHUNK: usize = 64 << 10;
+// Bytes to gather before they are written, if the size has no limit.
+const FLUSH_BYTES: usize = 64 << 10;
 
-/// A place where a result can end and another search can go on.
+/// A place where a result can end and another search can go on from.
+///
+/// `artifact` and `before` are for a result on many artifacts: the number of the one it is in, and
+/// the matching lines in those before. `shown` counts the matching lines of its artifact before it,
+/// including one that is shown in part. `torn` is true if a match before it lacks some of its
+/// context.
 #[derive(Clone, Copy)]
 pub(crate) struct CutPoint {
-    /// Bytes of the result before it.
     length: usize,
-    /// The number of the artifact that holds it, of many.
     pub(super) artifact: usize,
-    /// Matching lines of the artifacts before that one.
     pub(super) before: u64,
-    /// The place where a search goes on.
     pub(crate) from: TextPosition,
-    /// Matching lines of its artifact before it, including one that is shown in part.
     pub(crate) shown: u64,
-    /// True if a match before it lacks some of its context.
     torn: bool,
 }
 
 impl CutPoint {
-    /// Returns the place before an artifact, of many.
     pub(super) fn before(artifact: usize, length: usize, lines: u64) -> Self {
         let from = TextPosition { line: 1, column: 1 };
         Self { length, artifact, before: lines, from, shown: 0, torn: false }
@@ -40,14 +39,13 @@ impl CutPoint {
         Self { length: self.length + length, artifact, before: lines, ..self }
     }
 
-    /// Returns the bytes of the result before it.
     pub(super) fn length(&self) -> usize {
         self.length
     }
 }
 
-/// Returns the last place within `budget` bytes that tears no match from its context, or if there
-/// is none, any place within the budget, or the first one.
+/// Returns the last place within `budget` bytes that tears no match from its context. If there is
+/// none, returns any place within the budget, or the first one.
 pub(super) fn latest(cuts: &[CutPoint], budget: usize) -> Option<CutPoint> {
     let fits = |cut: &&CutPoint| 0 < cut.length && cut.length <= budget;
     let mut latest = cuts.iter().rev().filter(fits);
@@ -55,11 +53,11 @@ pub(super) fn latest(cuts: &[CutPoint], budget: usize) -> Option<CutPoint> {
     cut.or(cuts.first()).copied()
 }
 
-/// The result so far. Without a limit it is written as it comes; with one, everything beyond the
-/// limit is dropped.
+/// The text of a result so far. Without a limit it is written as it comes; with one, everything
+/// beyond the limit is dropped. `name` is the prefix of each line: the path of the artifact, or
+/// nothing.
 pub(crate) struct Page<'a> {
     out: &'a mut dyn Write,
-    /// The prefix of each line: the path of the artifact, or nothing.
     name: &'a [u8],
     text: Vec<u8>,
     cuts: Vec<CutPoint>,
@@ -75,37 +73,31 @@ impl<'a> Page<'a> {
         Self { out, name: b"", text, cuts, endless, most, full: false, failed: false }
     }
 
-    /// Limits it to this many bytes, unless it has no limit.
     pub(super) fn at_most(self, bytes: usize) -> Self {
         Self { most: bytes, ..self }
     }
 
-    /// Sets the path of the artifact, one of many, that each line begins with.
     pub(super) fn of(self, name: &'a [u8]) -> Self {
         Self { name, ..self }
     }
 
-    /// Drops everything from now on.
     pub(super) fn close(&mut self) {
         self.full = true;
     }
 
-    /// Returns the text that was not written, and the places where it can be cut.
+    // The text that was not written, and the places where it can be cut.
     pub(super) fn into_text(self) -> (Vec<u8>, Vec<CutPoint>) {
         (self.text, self.cuts)
     }
 
-    /// Returns true if it drops everything from now on.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Returns true if writing failed.
     pub(super) fn failed(&self) -> bool {
         self.failed
     }
 
-    /// Notes that the result can be cut here.
     pub(crate) fn cut(&mut self, from: TextPosition, shown: u64, torn: bool) {
         if !self.endless && !self.full {
             let length = self.text.len();
@@ -113,7 +105,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Adds a line as ripgrep prints it: `number:text`.
+    // Adds a line as ripgrep prints it: `number:text`.
     pub(crate) fn push_line(
         &mut self,
         number: impl Display,
@@ -133,30 +125,28 @@ impl<'a> Page<'a> {
         self.push(b"\n")
     }
 
-    /// Adds text.
     pub(crate) fn push(&mut self, text: &[u8]) -> io::Result<()> {
         if self.full {
             return Ok(());
         }
         self.text.extend_from_slice(text);
-        if self.endless && self.text.len() >= CHUNK {
+        if self.endless && self.text.len() >= FLUSH_BYTES {
             self.flush()?;
         }
         self.full = !self.endless && self.text.len() > self.most;
         Ok(())
     }
 
-    /// Returns true if it has at most `budget` bytes.
     pub(crate) fn fits(&self, budget: usize) -> bool {
         self.text.len() <= budget
     }
 
-    /// Cuts a result that became too large to at most `budget` bytes. Returns the place of the cut.
+    // Cuts a result that became too large to at most `budget` bytes. Returns the place of the cut.
     pub(crate) fn shorten(&mut self, budget: usize) -> Option<CutPoint> {
         if self.full { self.fit(budget) } else { None }
     }
 
-    /// Cuts a result of more than `budget` bytes. Returns the place of the cut.
+    // Cuts a result of more than `budget` bytes. Returns the place of the cut.
     pub(crate) fn fit(&mut self, budget: usize) -> Option<CutPoint> {
         if self.fits(budget) {
             return None;
@@ -166,7 +156,6 @@ impl<'a> Page<'a> {
         Some(cut)
     }
 
-    /// Writes the rest.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.write_all(&self.text).inspect_err(|_| self.failed = true)?;
         self.text.clear();

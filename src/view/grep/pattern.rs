@@ -1,42 +1,50 @@
-//! The pattern of a query as a matcher.
+//! The pattern of a query as a matcher, with a faster finder for literals in any case.
 
 use std::io;
+use std::ops::Range;
 use std::str::Utf8Chunk;
 
 use grep_regex::{Error, RegexMatcher, RegexMatcherBuilder};
 
 use crate::Query;
-use crate::grep::caseless::CaselessFinder;
 use crate::grep::read_ahead;
 use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
-use crate::query::{Case, Options};
+use crate::query::{CaseMode, SearchOptions};
 
-/// Most bytes of a compiled pattern. A larger one is searched as text.
+// A larger pattern is searched as text.
 const PATTERN_BYTES: usize = 10 << 20;
-/// Bytes of the automaton that each thread of a search builds as it goes.
-const AUTOMATON_BYTES: usize = (64 << 20) / read_ahead::MOST_THREADS;
+// The bytes of the automaton that each thread of a search builds as it goes.
+const AUTOMATON_BYTES: usize = (64 << 20) / read_ahead::MAX_THREADS;
+const LONG_S: &[u8] = "\u{17f}".as_bytes();
+const KELVIN: &[u8] = "\u{212a}".as_bytes();
+// Bytes with a meaning in a regular expression.
+const META_BYTES: &[u8] = br"\.+*?()|[]{}^$";
+// Bytes of typical outputs, the most frequent first. All others are rare.
+const FREQUENT_BYTES: &[u8] = b" 0e1t2a3o4-i5n6:7r8.9sld/c_u\"m=,pfhgbywvk";
+// Places that are compared together.
+const BLOCK_PLACES: usize = 64;
+// With fewer bytes of text for each block that is compared in vain, the regex engine is faster:
+// such a block costs as much as it needs for some 230 bytes (measured in a log of 100 MB).
+const BYTES_FOR_VAIN: usize = 256;
 
-/// A pattern that is ready to be searched.
+/// A pattern that is ready to be searched. `caseless` finds the same lines faster, if there is one;
+/// `fallback` is the reason why a pattern that is not a regular expression is searched as text.
 pub(super) struct CompiledPattern {
     pub(super) matcher: RegexMatcher,
-    /// A faster way to find the lines that match, if there is one.
     caseless: Option<CaselessFinder>,
-    /// The reason why the pattern is searched as text, if it is not a regular expression.
     pub(super) fallback: Option<String>,
 }
 
 impl CompiledPattern {
-    /// Returns a search for the pattern.
     pub(super) fn spec<'a>(
         &'a self,
-        options: &'a Options,
+        options: &'a SearchOptions,
         sizes: ReadAheadSizes,
     ) -> SearchSpec<'a> {
         SearchSpec { matcher: &self.matcher, caseless: self.caseless.as_ref(), options, sizes }
     }
 }
 
-/// Compiles the pattern of `query`. One that is not a regular expression is searched as text.
 pub(super) fn build(query: &Query) -> io::Result<CompiledPattern> {
     let builder = builder(query.options());
     let (built, fallback) = match str::from_utf8(query.pattern()) {
@@ -51,12 +59,12 @@ pub(super) fn build(query: &Query) -> io::Result<CompiledPattern> {
     built.map(|matcher| CompiledPattern { matcher, caseless, fallback }).map_err(io::Error::other)
 }
 
-/// Returns a builder with the settings that ripgrep uses.
-fn builder(options: &Options) -> RegexMatcherBuilder {
+// The settings that ripgrep uses.
+fn builder(options: &SearchOptions) -> RegexMatcherBuilder {
     let mut builder = RegexMatcherBuilder::new();
     builder
-        .case_insensitive(options.case == Case::Insensitive)
-        .case_smart(options.case == Case::Smart)
+        .case_insensitive(options.case == CaseMode::Insensitive)
+        .case_smart(options.case == CaseMode::Smart)
         .multi_line(true)
         .word(options.word)
         .line_terminator(Some(b'\n'))
@@ -68,7 +76,7 @@ fn builder(options: &Options) -> RegexMatcherBuilder {
     builder
 }
 
-/// Compiles `text` as plain text. No match spans lines, so each line of `text` is searched for.
+// No match spans lines, so each line of `text` is searched for.
 fn literals(builder: &RegexMatcherBuilder, text: &str) -> Result<RegexMatcher, Error> {
     let mut lines: Vec<&str> = text.split('\n').filter(|line| !line.is_empty()).collect();
     if lines.is_empty() {
@@ -77,7 +85,7 @@ fn literals(builder: &RegexMatcherBuilder, text: &str) -> Result<RegexMatcher, E
     builder.clone().fixed_strings(true).build_many(&lines)
 }
 
-/// Returns a regular expression for bytes that are not all UTF-8.
+// A regular expression for bytes that are not all UTF-8.
 fn escaped(bytes: &[u8]) -> String {
     let chunk = |chunk: Utf8Chunk<'_>| {
         let invalid = chunk.invalid().iter().map(|byte| format!("(?-u:\\x{byte:02x})"));
@@ -86,9 +94,256 @@ fn escaped(bytes: &[u8]) -> String {
     bytes.utf8_chunks().map(chunk).collect::<String>().replace('\n', "|")
 }
 
-/// Returns `unclosed group`: the last line of a message that shows the pattern first.
+// `unclosed group`: the last line of a message that shows the pattern first.
 fn reason(error: &Error) -> String {
     let message = error.to_string();
     let last = message.lines().last().unwrap_or_default();
     last.trim_start_matches("error: ").trim().to_owned()
+}
+
+/// Finds a literal of ASCII in any case. `literal` is in lower case; `first` is at the offset `at`
+/// in it, and `second` at `distance` after that.
+pub(super) struct CaselessFinder {
+    literal: Vec<u8>,
+    at: usize,
+    distance: usize,
+    first: CaselessByte,
+    second: CaselessByte,
+}
+
+// A byte in any case: equal to `byte` with the bits of `fold` set.
+#[derive(Clone, Copy)]
+struct CaselessByte {
+    byte: u8,
+    fold: u8,
+}
+
+impl CaselessByte {
+    fn new(byte: u8) -> Self {
+        let byte = byte.to_ascii_lowercase();
+        Self { byte, fold: if byte.is_ascii_lowercase() { 0x20 } else { 0 } }
+    }
+
+    fn is(self, byte: u8) -> bool {
+        byte | self.fold == self.byte
+    }
+}
+
+impl CaselessFinder {
+    /// Returns `None` if the search is not for a literal in any case, or if it looks for the lines
+    /// without it.
+    pub(super) fn new(pattern: &[u8], options: &SearchOptions) -> Option<Self> {
+        let any_case = match options.case {
+            CaseMode::Insensitive => true,
+            CaseMode::Smart => !pattern.iter().any(u8::is_ascii_uppercase),
+            CaseMode::Sensitive => false,
+        };
+        let is_meta = |byte: &u8| *byte == b'\n' || !options.fixed && META_BYTES.contains(byte);
+        if !any_case || options.invert || !pattern.is_ascii() || pattern.iter().any(is_meta) {
+            return None;
+        }
+        let literal = pattern.to_ascii_lowercase();
+        let (at, other) = pair(&literal)?;
+        let (first, second) = (CaselessByte::new(literal[at]), CaselessByte::new(literal[other]));
+        Some(Self { literal, at, distance: other - at, first, second })
+    }
+
+    /// Calls `take` with each line that has the literal, until it returns false. `lines` have to be
+    /// whole lines. Returns false if the regex engine would have been faster, because the two bytes
+    /// are often found without the rest.
+    pub(super) fn each_line(
+        &self,
+        lines: &[u8],
+        mut take: impl FnMut(Range<usize>) -> bool,
+    ) -> bool {
+        let (mut at, mut in_vain) = (0, 0);
+        while let Some(found) = self.find(lines, at, &mut in_vain) {
+            let start = memchr::memrchr(b'\n', &lines[..found]).map_or(0, |newline| newline + 1);
+            let end = memchr::memchr(b'\n', &lines[found..]);
+            at = end.map_or(lines.len(), |newline| found + newline + 1);
+            if !take(start..at) {
+                break;
+            }
+        }
+        in_vain <= lines.len() / BYTES_FOR_VAIN
+    }
+
+    // The next place from `at` on of the first byte. Counts the blocks that were compared in vain.
+    fn find(&self, text: &[u8], mut at: usize, in_vain: &mut usize) -> Option<usize> {
+        while let Some((firsts, seconds)) = self.places(text, at) {
+            if self.may_be(firsts, seconds) {
+                let found = (at..at + BLOCK_PLACES).find(|at| self.is_at(text, *at));
+                if found.is_some() {
+                    return found;
+                }
+                *in_vain += 1;
+            }
+            at += BLOCK_PLACES;
+        }
+        let end = text.len().saturating_sub(self.distance);
+        (at..end).find(|at| self.is_at(text, *at))
+    }
+
+    fn places<'t>(
+        &self,
+        text: &'t [u8],
+        at: usize,
+    ) -> Option<(&'t [u8; BLOCK_PLACES], &'t [u8; BLOCK_PLACES])> {
+        let seconds = text.get(at + self.distance..)?.first_chunk()?;
+        Some((text[at..].first_chunk()?, seconds))
+    }
+
+    // Without a branch, so that the compiler compares many places with one instruction.
+    fn may_be(&self, firsts: &[u8; BLOCK_PLACES], seconds: &[u8; BLOCK_PLACES]) -> bool {
+        let (first, second) = (self.first, self.second);
+        let mut any = 0;
+        for (one, other) in firsts.iter().zip(seconds) {
+            any |= u8::from(first.is(*one)) & u8::from(second.is(*other));
+        }
+        any > 0
+    }
+
+    fn is_at(&self, text: &[u8], at: usize) -> bool {
+        self.first.is(text[at])
+            && text.get(at + self.distance).is_some_and(|byte| self.second.is(*byte))
+            && follows(&text[at..], &self.literal[self.at..])
+            && precedes(&text[..at], &self.literal[..self.at])
+    }
+}
+
+fn follows(mut text: &[u8], literal: &[u8]) -> bool {
+    literal.iter().all(|byte| {
+        let rest = match text.split_first() {
+            Some((first, rest)) if first.eq_ignore_ascii_case(byte) => Some(rest),
+            _ => wider(*byte).and_then(|letter| text.strip_prefix(letter)),
+        };
+        text = rest.unwrap_or_default();
+        rest.is_some()
+    })
+}
+
+fn precedes(mut text: &[u8], literal: &[u8]) -> bool {
+    literal.iter().rev().all(|byte| {
+        let rest = match text.split_last() {
+            Some((last, rest)) if last.eq_ignore_ascii_case(byte) => Some(rest),
+            _ => wider(*byte).and_then(|letter| text.strip_suffix(letter)),
+        };
+        text = rest.unwrap_or_default();
+        rest.is_some()
+    })
+}
+
+// The letter outside of ASCII that folds to `byte`.
+fn wider(byte: u8) -> Option<&'static [u8]> {
+    match byte {
+        b's' => Some(LONG_S),
+        b'k' => Some(KELVIN),
+        _ => None,
+    }
+}
+
+// The offsets of the two rarest bytes of a part of `literal` whose letters have one byte.
+fn pair(literal: &[u8]) -> Option<(usize, usize)> {
+    let rarity = |at: &usize| {
+        FREQUENT_BYTES.iter().position(|byte| *byte == literal[*at]).unwrap_or(FREQUENT_BYTES.len())
+    };
+    let mut best = None;
+    let mut start = 0;
+    for part in literal.split(|byte| wider(*byte).is_some()) {
+        let mut places: Vec<usize> = (start..start + part.len()).collect();
+        start += part.len() + 1;
+        places.sort_by_key(|at| std::cmp::Reverse(rarity(at)));
+        if let [one, other, ..] = places[..] {
+            let pair = (rarity(&one) + rarity(&other), one.min(other), one.max(other));
+            best = best.max(Some(pair));
+        }
+    }
+    best.map(|(_, one, other)| (one, other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grep_matcher::Matcher as _;
+    use proptest::prelude::*;
+
+    fn any_case() -> SearchOptions {
+        SearchOptions { case: CaseMode::Insensitive, ..SearchOptions::default() }
+    }
+
+    /// Returns the lines that are found.
+    fn found(literal: &str, lines: &str) -> Option<Vec<String>> {
+        let finder = CaselessFinder::new(literal.as_bytes(), &any_case())?;
+        let mut found = Vec::new();
+        finder.each_line(lines.as_bytes(), |line| {
+            found.push(lines[line].to_owned());
+            true
+        });
+        Some(found)
+    }
+
+    #[test]
+    fn letters_match_in_any_case() {
+        let lines = "An ERROR\nan error\nErr or\nno\nerRor";
+        assert_eq!(found("Error", lines).unwrap(), ["An ERROR\n", "an error\n", "erRor"]);
+        assert_eq!(found("@2", "`2\n@2\n").unwrap(), ["@2\n"]);
+    }
+
+    #[test]
+    fn two_letters_have_more_forms() {
+        let lines = "TASK\nta\u{17f}k\nta\u{17f}\u{212a}\ntas\u{212a}\nta\u{17f}\nta\u{212a}s\n";
+        assert_eq!(found("task", lines).unwrap().len(), 4);
+        assert_eq!(found("Kit skip", "\u{212a}IT SKIP\nit skip\n").unwrap().len(), 1);
+    }
+
+    #[test]
+    fn others_are_not_for_it() {
+        let options = any_case();
+        for pattern in ["", "e", "sks", "skak", "a.b", "a|b", "\u{e9}tat", "two\nlines"] {
+            assert!(CaselessFinder::new(pattern.as_bytes(), &options).is_none(), "{pattern}");
+        }
+        let fixed = SearchOptions { fixed: true, ..options.clone() };
+        assert!(CaselessFinder::new(b"a.b", &fixed).is_some());
+        let inverted = SearchOptions { invert: true, ..options };
+        assert!(CaselessFinder::new(b"error", &inverted).is_none());
+        assert!(CaselessFinder::new(b"error", &SearchOptions::default()).is_none());
+        let smart = SearchOptions { case: CaseMode::Smart, ..SearchOptions::default() };
+        assert!(CaselessFinder::new(b"error", &smart).is_some());
+        assert!(CaselessFinder::new(b"Error", &smart).is_none());
+    }
+
+    #[test]
+    fn it_stops_when_told() {
+        let finder = CaselessFinder::new(b"ab", &any_case()).unwrap();
+        let mut count = 0;
+        finder.each_line(b"ab\nab\nab\n", |_| {
+            count += 1;
+            count < 2
+        });
+        assert_eq!(count, 2);
+    }
+
+    #[test]
+    fn it_tells_where_the_engine_is_faster() {
+        let finder = CaselessFinder::new(b"request 17", &any_case()).unwrap();
+        let log = |text: &str| text.repeat(1000);
+        assert!(!finder.each_line(log("one request of many, 2 ms\n").as_bytes(), |_| true));
+        assert!(finder.each_line(log("one request 17 of many\n").as_bytes(), |_| true));
+        assert!(finder.each_line(log("something else in all lines\n").as_bytes(), |_| true));
+    }
+
+    proptest! {
+        #[test]
+        fn it_finds_what_a_regular_expression_finds(
+            literal in "[abkKsS@` -]{2,6}",
+            lines in "([aAbBkKsS@` \u{17f}\u{212a}\u{e9}-]|\n){0,300}",
+        ) {
+            let matcher = RegexMatcherBuilder::new().case_insensitive(true).build(&literal).unwrap();
+            let holds = |line: &&str| matcher.is_match(line.as_bytes()).unwrap();
+            let expected: Vec<&str> = lines.split_inclusive('\n').filter(holds).collect();
+            if let Some(found) = found(&literal, &lines) {
+                prop_assert_eq!(found, expected);
+            }
+        }
+    }
 }

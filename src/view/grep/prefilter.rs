@@ -1,9 +1,9 @@
 //! A first pass that finds lines which the searcher need not see.
 //!
 //! Most lines of a large content do not match. Here a second searcher with the same settings finds
-//! those that do, block by block while the bytes are in the processor's cache. Long runs of other
-//! lines are left out, and their number is noted. The matches found here are only a hint of what to
-//! keep, so that all rules on what is shown stay in one place.
+//! matching lines, block by block while the bytes are in the processor's cache. Long runs of other
+//! lines are left out of the chunks that the searcher gets, and only counted. The matches found
+//! here are only a hint of what to keep, so that all rules on what is shown stay in one place.
 
 use std::io;
 use std::ops::Range;
@@ -11,51 +11,51 @@ use std::ops::Range;
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 
-use crate::grep::caseless::CaselessFinder;
-use crate::grep::chunk::{Chunk, Gap};
-use crate::query::Options;
+use crate::grep::pattern::CaselessFinder;
+use crate::query::SearchOptions;
+use crate::scan;
 use ctxfs_core::model::Content;
 
-/// Bytes that are read and searched at once: so many that reading them costs more than the call,
-/// and so few that they stay in the cache of one processor.
-const BLOCK: usize = 128 << 10;
-/// Shorter runs of lines are not worth leaving out.
-const SMALLEST_GAP: usize = 4 << 10;
-/// With more lines of context than this, nothing is left out. This many lines fit into the
-/// searcher's memory at any length, so leaving out lines cannot change how a search ends.
-const MOST_CONTEXT: u64 = 30;
+// Bytes that are read and searched at once: large enough that reading costs more than the call, and
+// small enough to stay in the cache of one processor.
+const BLOCK_BYTES: usize = 128 << 10;
+// Shorter runs of lines are not worth leaving out.
+const MIN_GAP: usize = 4 << 10;
+// With more lines of context than this, nothing is left out. This many lines of any length fit into
+// the searcher's memory, so leaving out lines cannot change how a search ends.
+const MAX_CONTEXT: u64 = 30;
 
-/// Reads chunks of a content and leaves out lines.
+/// Reads chunks of a content and leaves out lines. `block` has the bytes that are read and not
+/// judged yet, and room for more.
 pub(super) struct Prefilter<'a> {
     content: &'a dyn Content,
     sizes: PrefilterSizes,
-    finder: Option<MatchFinder<'a>>,
-    /// The bytes that are read and not judged yet, and room for more.
+    // None if no lines may be left out.
+    pub(super) finder: Option<MatchFinder<'a>>,
     block: Vec<u8>,
     gaps: Vec<(usize, Gap)>,
 }
 
-/// Sizes in bytes. Tests make them small.
+// Sizes in bytes. Tests make them small.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PrefilterSizes {
     pub(super) block: usize,
-    pub(super) smallest_gap: usize,
+    pub(super) min_gap: usize,
 }
 
 impl Default for PrefilterSizes {
     fn default() -> Self {
-        Self { block: BLOCK, smallest_gap: SMALLEST_GAP }
+        Self { block: BLOCK_BYTES, min_gap: MIN_GAP }
     }
 }
 
-/// The searcher that finds matching lines.
-struct MatchFinder<'a> {
+/// The searcher that finds matching lines. `margin` is the number of lines to keep on both sides of
+/// a gap: the possible context, and one more to show that the lines around the gap are not
+/// adjacent.
+pub(super) struct MatchFinder<'a> {
     matcher: &'a RegexMatcher,
-    /// A faster way to find the same lines, if there is one.
     caseless: Option<&'a CaselessFinder>,
     searcher: Searcher,
-    /// Lines to keep on both sides of a gap: the possible context, and one more to show that the
-    /// lines around the gap are not adjacent.
     margin: usize,
 }
 
@@ -63,7 +63,7 @@ impl<'a> MatchFinder<'a> {
     fn new(
         matcher: &'a RegexMatcher,
         caseless: Option<&'a CaselessFinder>,
-        options: &Options,
+        options: &SearchOptions,
     ) -> Option<Self> {
         let context = if options.count { 0 } else { options.before.max(options.after) };
         let searcher = SearcherBuilder::new()
@@ -73,7 +73,7 @@ impl<'a> MatchFinder<'a> {
             .bom_sniffing(false)
             .build();
         let margin = if context == 0 { 0 } else { context as usize + 1 };
-        (context <= MOST_CONTEXT).then_some(Self { matcher, caseless, searcher, margin })
+        (context <= MAX_CONTEXT).then_some(Self { matcher, caseless, searcher, margin })
     }
 
     fn find(&mut self, lines: &[u8], gap_finder: &mut GapFinder<'_>) -> io::Result<()> {
@@ -92,19 +92,14 @@ impl<'a> Prefilter<'a> {
         content: &'a dyn Content,
         matcher: &'a RegexMatcher,
         caseless: Option<&'a CaselessFinder>,
-        options: &Options,
+        options: &SearchOptions,
         sizes: PrefilterSizes,
     ) -> Self {
         let finder = MatchFinder::new(matcher, caseless, options);
         Self { content, sizes, finder, block: Vec::new(), gaps: Vec::new() }
     }
 
-    /// Returns true if lines may be left out.
-    pub(super) fn has_gaps(&self) -> bool {
-        self.finder.is_some()
-    }
-
-    /// Reads the `length` bytes of `chunk`, or fewer if reading fails or `stop` returns true.
+    // Reads the `length` bytes of `chunk`, or fewer if reading fails or `stop` returns true.
     pub(super) fn fill(&mut self, chunk: &mut Chunk, length: usize, stop: &dyn Fn() -> bool) {
         let (start, mut read, mut pending) = (chunk.end(), 0, 0);
         let mut sparse = true;
@@ -126,8 +121,7 @@ impl<'a> Prefilter<'a> {
         chunk.keep(&self.block[..pending]);
     }
 
-    /// Reads a block, or at most `most` bytes, from `offset` on behind the `pending` bytes. Returns
-    /// the number of bytes.
+    // Reads behind the `pending` bytes of the block. Returns the number of bytes.
     fn read(&mut self, offset: u64, pending: usize, most: usize) -> io::Result<usize> {
         let end = pending + self.sizes.block.min(most);
         if self.block.len() < end {
@@ -136,8 +130,7 @@ impl<'a> Prefilter<'a> {
         self.content.read_at(offset, &mut self.block[pending..end])
     }
 
-    /// Returns the length of the whole lines in the first `filled` bytes of the block. None ends in
-    /// the first `pending` ones.
+    // The length of the whole lines in the first `filled` bytes. None ends in the `pending` ones.
     fn whole_lines(&self, pending: usize, filled: usize) -> usize {
         let last = memchr::memrchr(b'\n', &self.block[pending..filled]);
         last.map_or(0, |last| pending + last + 1)
@@ -151,7 +144,7 @@ impl<'a> Prefilter<'a> {
             return false;
         };
         let mut lines = &self.block[..length];
-        if chunk.is_new() {
+        if chunk.regions.is_empty() {
             // The chunk may begin inside a line.
             let first = memchr::memchr(b'\n', lines).map_or(length, |at| at + 1);
             chunk.keep(&lines[..first]);
@@ -161,10 +154,10 @@ impl<'a> Prefilter<'a> {
         let mut gap_finder = GapFinder {
             lines,
             margin: finder.margin,
-            smallest: self.sizes.smallest_gap,
+            min_gap: self.sizes.min_gap,
             gaps: &mut self.gaps,
             end: 0,
-            left: lines.len() / self.sizes.smallest_gap + 1,
+            left: lines.len() / self.sizes.min_gap + 1,
         };
         let sparse = finder.find(lines, &mut gap_finder).is_ok() && gap_finder.left > 0;
         if sparse {
@@ -181,21 +174,20 @@ impl<'a> Prefilter<'a> {
     }
 }
 
-/// Takes the matches in some lines, and notes the gaps between them.
+/// Takes the matches in some lines, and notes the gaps between them. `end` is the offset after the
+/// last match; `left` is the number of further matches after which it is not worth leaving out
+/// lines.
 struct GapFinder<'a> {
     lines: &'a [u8],
     margin: usize,
-    smallest: usize,
-    /// The gaps, with their offsets.
+    min_gap: usize,
     gaps: &'a mut Vec<(usize, Gap)>,
-    /// The end of the last match.
     end: usize,
-    /// Matches that may still come before leaving out lines is not worth it.
     left: usize,
 }
 
 impl GapFinder<'_> {
-    /// Takes a line that matches. Returns true if leaving out lines may still be worth it.
+    // Takes a line that matches. Returns true if leaving out lines may still be worth it.
     fn take(&mut self, line: Range<usize>) -> bool {
         self.note(line.start);
         self.end = line.end;
@@ -203,10 +195,10 @@ impl GapFinder<'_> {
         self.left > 0
     }
 
-    /// Notes the gap between the last match and `start`.
+    // The gap is between the last match and `start`.
     fn note(&mut self, start: usize) {
         let between = &self.lines[self.end..start];
-        if between.len() < self.smallest {
+        if between.len() < self.min_gap {
             return;
         }
         let from = match self.margin.checked_sub(1) {
@@ -215,8 +207,8 @@ impl GapFinder<'_> {
         };
         let to = memchr::memrchr_iter(b'\n', between).nth(self.margin).map(|at| at + 1);
         let (Some(from), Some(to)) = (from, to) else { return };
-        if from + self.smallest <= to {
-            let lines = memchr::memchr_iter(b'\n', &between[from..to]).count() as u64;
+        if from + self.min_gap <= to {
+            let lines = scan::newlines(&between[from..to]);
             self.gaps.push((self.end + from, Gap { length: to - from, lines }));
         }
     }
@@ -228,5 +220,118 @@ impl Sink for GapFinder<'_> {
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         let start = found.absolute_byte_offset() as usize;
         Ok(self.take(start..start + found.bytes().len()))
+    }
+}
+
+/// Consecutive bytes of a content. Of lines that are left out, only the place and the number are
+/// known.
+#[derive(Default)]
+pub(super) struct Chunk {
+    start: u64,
+    regions: Vec<Region>,
+    pub(super) kept: Vec<u8>,
+}
+
+struct Region {
+    start: u64,
+    length: usize,
+    verdict: RegionContent,
+}
+
+#[derive(Clone, Copy)]
+enum RegionContent {
+    // At this offset in `Chunk::kept`.
+    Kept(usize),
+    // This many whole lines.
+    LeftOut(u64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gap {
+    pub(super) length: usize,
+    pub(super) lines: u64,
+}
+
+impl Region {
+    fn end(&self) -> u64 {
+        self.start + self.length as u64
+    }
+}
+
+impl Chunk {
+    // An empty chunk that begins at `start`. Reuses the memory of `kept`.
+    pub(super) fn new(start: u64, mut kept: Vec<u8>) -> Self {
+        kept.clear();
+        Self { start, kept, ..Self::default() }
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.regions.last().map_or(self.start, Region::end)
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.kept
+    }
+
+    // Exchanges memory of which most is free for as much as is needed. Returns the old memory.
+    pub(super) fn spare(&mut self) -> Option<Vec<u8>> {
+        let wasted = self.kept.len() < self.kept.capacity() / 2;
+        wasted.then(|| {
+            let needed = self.kept.as_slice().to_vec();
+            std::mem::replace(&mut self.kept, needed)
+        })
+    }
+
+    // Keeps `bytes`, which have to be the next ones.
+    pub(super) fn keep(&mut self, bytes: &[u8]) {
+        let (start, at, length) = (self.end(), self.kept.len(), bytes.len());
+        match self.regions.last_mut() {
+            _ if length == 0 => {}
+            Some(Region { length: before, verdict: RegionContent::Kept(_), .. }) => {
+                *before += length
+            }
+            _ => self.regions.push(Region { start, length, verdict: RegionContent::Kept(at) }),
+        }
+        self.kept.extend_from_slice(bytes);
+    }
+
+    // Leaves out the lines of `gap`, which have to be the next ones.
+    pub(super) fn leave_out(&mut self, gap: Gap) {
+        let Gap { length, lines } = gap;
+        let start = self.end();
+        match self.regions.last_mut() {
+            Some(Region { length: before, verdict: RegionContent::LeftOut(more), .. }) => {
+                *before += length;
+                *more += lines;
+            }
+            _ => {
+                self.regions.push(Region { start, length, verdict: RegionContent::LeftOut(lines) })
+            }
+        }
+    }
+
+    fn region(&self, offset: u64) -> Option<&Region> {
+        let at = self.regions.partition_point(|region| region.end() <= offset);
+        self.regions.get(at).filter(|region| region.start <= offset)
+    }
+
+    // The lines that are left out, if they begin exactly at `offset`.
+    pub(super) fn gap(&self, offset: u64) -> Option<Gap> {
+        let region = self.region(offset).filter(|region| region.start == offset)?;
+        let RegionContent::LeftOut(lines) = region.verdict else { return None };
+        Some(Gap { length: region.length, lines })
+    }
+
+    /// Copies kept bytes from `offset` on, up to the next gap. Returns their number, which is 0 if
+    /// the byte at `offset` is not kept.
+    pub(super) fn copy(&self, offset: u64, buffer: &mut [u8]) -> usize {
+        let Some(Region { start, length, verdict: RegionContent::Kept(at) }) = self.region(offset)
+        else {
+            return 0;
+        };
+        let skipped = (offset - start) as usize;
+        let count = buffer.len().min(length - skipped);
+        buffer[..count].copy_from_slice(&self.kept[at + skipped..][..count]);
+        count
     }
 }

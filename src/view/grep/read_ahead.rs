@@ -13,31 +13,28 @@ use std::{io, thread};
 use grep_regex::RegexMatcher;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::grep::caseless::CaselessFinder;
-use crate::grep::chunk::{Chunk, Gap};
+use crate::grep::pattern::CaselessFinder;
 use crate::grep::prefilter;
-use crate::grep::prefilter::Prefilter;
-use crate::query::Options;
+use crate::grep::prefilter::{Chunk, Gap, Prefilter};
+use crate::query::SearchOptions;
 use ctxfs_core::model::Content;
 
-/// Bytes of a chunk.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Chunks that are being read, or read and not taken yet. Hardly anything is kept of most, so that
-/// a thread that has to wait for a processor keeps no other one from going on.
-const WAITING: u64 = 128;
-/// The number of chunks whose bytes these may hold together, all kept.
+// Chunks that are being read, or read and not taken yet. Hardly anything is kept of most, so that a
+// thread that has to wait for a processor keeps no other one from going on.
+const MAX_WAITING_CHUNKS: u64 = 128;
+// Together, waiting chunks may hold the bytes of this many chunks of which everything is kept.
 const HELD_CHUNKS: usize = 4;
-/// Smaller contents are not worth a thread.
-const SMALLEST: u64 = 8 << 20;
-/// Threads that work on one search. Each has an automaton of its own.
-pub(super) const MOST_THREADS: usize = 4;
+// A smaller content is not worth a thread.
+const MIN_THREADED_BYTES: u64 = 8 << 20;
+// The most threads for one search. Each has an automaton of its own.
+pub(super) const MAX_THREADS: usize = 4;
 
-/// The interval at which a waiting search checks for its deadline.
-const MOMENT: Duration = Duration::from_millis(10);
-/// The name of the threads.
-const NAME: &str = "ctxfs-scout";
+// A search that waits checks its deadline this often.
+const DEADLINE_CHECK: Duration = Duration::from_millis(10);
+const THREAD_NAME: &str = "ctxfs-scout";
 
-/// Sizes in bytes. Tests make them small.
+// Sizes in bytes. Tests make them small.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadAheadSizes {
     pub(super) content: u64,
@@ -48,28 +45,28 @@ pub(super) struct ReadAheadSizes {
 impl Default for ReadAheadSizes {
     fn default() -> Self {
         Self {
-            content: SMALLEST,
+            content: MIN_THREADED_BYTES,
             chunk: CHUNK_BYTES,
             prefilter: prefilter::PrefilterSizes::default(),
         }
     }
 }
 
-/// The pattern to search for, and how.
+/// The pattern to search for, and how. `caseless` finds the same lines faster, if there is one.
+/// Only tests change the `sizes`.
 #[derive(Clone, Copy)]
 pub(super) struct SearchSpec<'a> {
     pub(super) matcher: &'a RegexMatcher,
-    /// A faster way to find the lines that match, if there is one.
     pub(super) caseless: Option<&'a CaselessFinder>,
-    pub(super) options: &'a Options,
+    pub(super) options: &'a SearchOptions,
     pub(super) sizes: ReadAheadSizes,
 }
 
-/// A content that is read from one place on.
+/// A content that is read from one place on, in order, while other threads read the next chunks.
+/// There is no queue if the content is too small for threads to pay.
 pub(super) struct ReadAhead<'a> {
     content: &'a dyn Content,
     expired: &'a dyn Fn() -> bool,
-    /// None if reading ahead is not worth it.
     queue: Option<(Arc<ChunkQueue>, Prefilter<'a>)>,
     chunk: Chunk,
 }
@@ -106,23 +103,21 @@ impl<'a> ReadAhead<'a> {
                 queue.work(&mut SearchSpec { matcher: &matcher, ..spec }.prefilter(content));
             };
             // The search works without a thread that cannot be started.
-            drop(thread::Builder::new().name(NAME.to_owned()).spawn_scoped(scope, work));
+            drop(thread::Builder::new().name(THREAD_NAME.to_owned()).spawn_scoped(scope, work));
         }
         Self { content, expired, queue: Some((queue, spec.prefilter(content))), chunk }
     }
 
-    /// Returns true if there may be lines that the searcher need not see.
     pub(super) fn has_gaps(&self) -> bool {
-        self.queue.as_ref().is_some_and(|(_, prefilter)| prefilter.has_gaps())
+        self.queue.as_ref().is_some_and(|(_, prefilter)| prefilter.finder.is_some())
     }
 
-    /// Returns the lines from `offset` on that the searcher need not see.
     pub(super) fn gap(&mut self, offset: u64) -> Option<Gap> {
         self.advance(offset);
         self.chunk.gap(offset)
     }
 
-    /// Reads from `offset` on, at most to the next gap.
+    // Reads from `offset` on, at most to the next gap.
     pub(super) fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.advance(offset);
         match self.chunk.copy(offset, buffer) {
@@ -150,13 +145,13 @@ impl Drop for ReadAhead<'_> {
     }
 }
 
-/// Returns the number of threads that work on one search, including the one that searches.
+// The number of threads, with the one that searches.
 fn threads() -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    processors.clamp(2, MOST_THREADS)
+    processors.clamp(2, MAX_THREADS)
 }
 
-/// The chunks of a content: those to read, being read and read.
+// The chunks of a content: those to read, being read and read.
 struct ChunkQueue {
     end: u64,
     length: usize,
@@ -165,20 +160,19 @@ struct ChunkQueue {
 }
 
 struct ChunkSchedule {
-    /// The offset of the first chunk that no thread reads yet.
+    // The offset of the first chunk that no thread reads yet.
     next: u64,
-    /// The offset of the chunk that is searched next.
+    // The offset of the chunk that is searched next.
     wanted: u64,
     ready: BTreeMap<u64, Chunk>,
-    /// Bytes that the chunks in `ready` keep, and all of those that are being read.
+    // The bytes that the chunks in `ready` keep, and all bytes of the chunks that are being read.
     held: usize,
-    /// Memory to reuse.
+    // Memory to reuse.
     spare: Vec<Vec<u8>>,
     closed: bool,
 }
 
 impl ChunkSchedule {
-    /// Keeps memory for the next chunks, as much as these may need.
     fn reuse(&mut self, bytes: Vec<u8>) {
         if self.spare.len() < HELD_CHUNKS {
             self.spare.push(bytes);
@@ -195,18 +189,12 @@ struct ChunkClaim<'a> {
     chunk: Chunk,
 }
 
-impl ChunkClaim<'_> {
-    fn fill(mut self, prefilter: &mut Prefilter<'_>, stop: &dyn Fn() -> bool) {
-        prefilter.fill(&mut self.chunk, self.length, stop);
-    }
-}
-
 impl Drop for ChunkClaim<'_> {
     fn drop(&mut self) {
         let mut chunk = std::mem::take(&mut self.chunk);
         let spare = chunk.spare();
         let mut state = self.queue.state.lock();
-        state.held = state.held - self.length + chunk.held();
+        state.held = state.held - self.length + chunk.kept.len();
         state.ready.insert(self.start, chunk);
         if let Some(bytes) = spare {
             state.reuse(bytes);
@@ -229,7 +217,7 @@ impl ChunkQueue {
         Self { end, length, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Reads chunks until there are no more or the queue is closed.
+    // Reads chunks until there are no more or the queue is closed.
     fn work(&self, prefilter: &mut Prefilter<'_>) {
         let mut state = self.state.lock();
         while !state.closed && state.next < self.end {
@@ -246,15 +234,18 @@ impl ChunkQueue {
         stop: &dyn Fn() -> bool,
     ) {
         match self.claim(state) {
-            Some(claim) => MutexGuard::unlocked(state, || claim.fill(prefilter, stop)),
-            None => drop(self.changed.wait_for(state, MOMENT)),
+            Some(claim) => MutexGuard::unlocked(state, || {
+                let mut claim = claim;
+                prefilter.fill(&mut claim.chunk, claim.length, stop);
+            }),
+            None => drop(self.changed.wait_for(state, DEADLINE_CHECK)),
         }
     }
 
-    /// Returns the next chunk to read, or none if enough chunks wait.
+    // `None` if enough chunks wait.
     fn claim(&self, state: &mut ChunkSchedule) -> Option<ChunkClaim<'_>> {
         let start = state.next;
-        let far = state.wanted + WAITING * self.length as u64;
+        let far = state.wanted + MAX_WAITING_CHUNKS * self.length as u64;
         if start >= self.end.min(far) || state.held >= HELD_CHUNKS * self.length {
             return None;
         }
@@ -265,19 +256,18 @@ impl ChunkQueue {
         Some(ChunkClaim { queue: self, start, length, chunk: Chunk::new(start, bytes) })
     }
 
-    /// Returns the end of the chunk that begins at `start`.
     fn after(&self, start: u64) -> u64 {
         self.end.min(start + self.length as u64)
     }
 
-    /// Returns the chunk that is searched next, or none at the end or when time runs out.
+    // Returns the chunk that is searched next. Returns `None` at the end or when time runs out.
     fn next(&self, prefilter: &mut Prefilter<'_>, expired: &dyn Fn() -> bool) -> Option<Chunk> {
         let mut state = self.state.lock();
         loop {
             let wanted = state.wanted;
             if let Some(chunk) = state.ready.remove(&wanted) {
                 state.wanted = self.after(wanted);
-                state.held -= chunk.held();
+                state.held -= chunk.kept.len();
                 self.changed.notify_all();
                 return Some(chunk);
             }
@@ -295,10 +285,9 @@ impl ChunkQueue {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::cell::Cell;
     use std::sync::atomic::{AtomicBool, Ordering};
-
-    use super::*;
 
     /// The start of reading: the second line.
     const START: u64 = 8;
@@ -313,7 +302,7 @@ mod tests {
         ReadAheadSizes {
             content,
             chunk,
-            prefilter: prefilter::PrefilterSizes { block: 1000, smallest_gap: 100 },
+            prefilter: prefilter::PrefilterSizes { block: 1000, min_gap: 100 },
         }
     }
 
@@ -341,7 +330,7 @@ mod tests {
     /// Searches for an `x`.
     fn with_ahead<T>(
         content: &dyn Content,
-        options: &Options,
+        options: &SearchOptions,
         sizes: ReadAheadSizes,
         test: impl FnOnce(&mut ReadAhead<'_>) -> T,
     ) -> T {
@@ -356,7 +345,7 @@ mod tests {
     fn what_does_not_match_is_left_out() {
         let content = text(20_000);
         let all = &content[8..];
-        with_ahead(&content, &Options::default(), sizes(0, 10_000), |ahead| {
+        with_ahead(&content, &SearchOptions::default(), sizes(0, 10_000), |ahead| {
             let (read, lines) = read(ahead, START, usize::MAX).unwrap();
             assert_eq!(read.len(), all.len());
             let pairs = || read.chunks(8).zip(all.chunks(8));
@@ -371,7 +360,7 @@ mod tests {
     #[test]
     fn it_reads_the_same_forwards_and_back_and_need_not_be_read_to_the_end() {
         let content = text(20_000);
-        let much = Options { after: 1000, ..Options::default() };
+        let much = SearchOptions { after: 1000, ..SearchOptions::default() };
         for stop in [usize::MAX, 50_000] {
             with_ahead(&content, &much, sizes(0, 10_000), |ahead| {
                 assert!(!ahead.has_gaps());
@@ -387,7 +376,7 @@ mod tests {
     #[test]
     fn a_small_content_is_not_worth_a_thread() {
         let content = text(1000);
-        with_ahead(&content, &Options::default(), sizes(7993, 1000), |ahead| {
+        with_ahead(&content, &SearchOptions::default(), sizes(7993, 1000), |ahead| {
             assert!(ahead.queue.is_none() && !ahead.has_gaps());
             assert_eq!(read(ahead, START, usize::MAX).unwrap().0, content[8..]);
         });
@@ -409,7 +398,7 @@ mod tests {
             drop(claim);
             read += 1;
         }
-        assert_eq!(read, WAITING);
+        assert_eq!(read, MAX_WAITING_CHUNKS);
     }
 
     /// Fails from some place on, on other threads or on all.
@@ -426,7 +415,7 @@ mod tests {
         }
 
         fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-            let elsewhere = thread::current().name() == Some(NAME);
+            let elsewhere = thread::current().name() == Some(THREAD_NAME);
             if offset < 70_000 || !(elsewhere || self.everywhere) {
                 return self.bytes.read_at(offset, buffer);
             }
@@ -445,7 +434,7 @@ mod tests {
     fn what_another_thread_cannot_read_is_read_again() {
         let content = failing(false, false);
         let all = &content.bytes[8..];
-        with_ahead(&content, &Options::default(), sizes(0, 10_000), |ahead| {
+        with_ahead(&content, &SearchOptions::default(), sizes(0, 10_000), |ahead| {
             let (read, _) = read(ahead, START, usize::MAX).unwrap();
             assert_eq!(read.len(), all.len());
             assert!(read.iter().zip(all).all(|(got, want)| got == want || *got == b'#'));
@@ -455,7 +444,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_an_error() {
         let content = failing(true, false);
-        let read = with_ahead(&content, &Options::default(), sizes(0, 10_000), |ahead| {
+        let read = with_ahead(&content, &SearchOptions::default(), sizes(0, 10_000), |ahead| {
             read(ahead, START, usize::MAX)
         });
         assert_eq!(read.unwrap_err().to_string(), "a bad disk");
@@ -465,7 +454,7 @@ mod tests {
     fn nobody_waits_for_a_thread_that_panicked() {
         let content = failing(false, true);
         let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            with_ahead(&content, &Options::default(), sizes(0, 10_000), |ahead| {
+            with_ahead(&content, &SearchOptions::default(), sizes(0, 10_000), |ahead| {
                 let read = read(ahead, START, usize::MAX).unwrap().0;
                 assert_eq!(read.len(), content.bytes.len() - 8);
             });
@@ -485,7 +474,9 @@ mod tests {
         }
 
         fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-            while thread::current().name() == Some(NAME) && !self.allowed.load(Ordering::Relaxed) {
+            while thread::current().name() == Some(THREAD_NAME)
+                && !self.allowed.load(Ordering::Relaxed)
+            {
                 thread::sleep(Duration::from_millis(1));
             }
             self.bytes.read_at(offset, buffer)
@@ -497,7 +488,7 @@ mod tests {
         let content = Slow { bytes: text(20_000), allowed: AtomicBool::new(false) };
         let (matcher, asked) = (RegexMatcher::new_line_matcher("x").unwrap(), Cell::new(0));
         let expired = || asked.replace(asked.get() + 1) > 200;
-        let (options, sizes) = (Options::default(), sizes(0, 10_000));
+        let (options, sizes) = (SearchOptions::default(), sizes(0, 10_000));
         let spec = SearchSpec { matcher: &matcher, caseless: None, options: &options, sizes };
         thread::scope(|scope| {
             let mut ahead = ReadAhead::start(scope, &content, START, spec, &expired);

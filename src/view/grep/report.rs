@@ -1,64 +1,68 @@
-//! The matches that the searcher finds, printed as ripgrep prints them.
+//! The search itself, and its matches, printed as ripgrep prints them.
 
 use std::ops::Range;
 use std::{fmt, io, mem};
 
 use grep_matcher::Matcher as _;
 use grep_regex::RegexMatcher;
-use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkMatch};
+use grep_searcher::{
+    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
+};
 
-use crate::grep::fold::{LineMap, Piece};
+use crate::grep::fold::{FoldedReader, LineMap, LinePiece};
 use crate::grep::page::Page;
+use crate::grep::read_ahead::{ReadAhead, SearchSpec};
 use crate::grep::window;
-use crate::position::TextPosition;
-use crate::query::Options;
+use crate::query::SearchOptions;
+use crate::range::TextPosition;
+use ctxfs_core::model::Content;
 
-/// Writes lines to a page, and counts them.
+// The most bytes of lines that a match may still need as context.
+const CONTEXT_BYTES: usize = 64 << 20;
+
+/// Prints the matches of a search to a page, and counts them.
+///
+/// `lines` counts matching lines, and `matches` matches if the options ask for that. `windowed` is
+/// the first line of which only windows are shown. `line` is the last line that matched, and
+/// `after` the number of lines of context that may follow the last match. If `gap` is true, `--`
+/// goes before the next line.
 pub(super) struct MatchReport<'a> {
     matcher: &'a RegexMatcher,
-    options: &'a Options,
+    options: &'a SearchOptions,
     line_map: &'a LineMap,
     pub(super) page: Page<'a>,
-    /// Matching lines.
     pub(super) lines: u64,
-    /// Matches, if the options count them.
     matches: u64,
-    /// The first line that is shown only in windows.
     pub(super) windowed: Option<TextPosition>,
-    /// The last line that matched.
     line: u64,
-    /// Lines of context that may still follow the last match that was asked for.
     after: u64,
-    /// True if `--` goes before the next line.
     pub(super) gap: bool,
     inverted: Inverted,
 }
 
-/// The pieces of a line that do not match. Under `-v`, a line in pieces is shown if none of them
-/// matches.
+/// The pieces of a line that do not match, and the text to show of the line. Under `-v`, a line in
+/// pieces is shown if none of them matches.
 #[derive(Default)]
 struct Inverted {
     line: u64,
     pieces: u64,
     at: TextPosition,
-    /// The text to show of the line.
     start: Vec<u8>,
 }
 
-/// A line as the searcher passes it.
+/// A line as the searcher passes it. `bytes` have the newline, which ripgrep includes in its
+/// search.
 #[derive(Clone, Copy)]
 struct SearchedLine<'b> {
-    piece: Piece,
-    /// The text with its newline, which ripgrep includes in its search.
+    piece: LinePiece,
     bytes: &'b [u8],
-    /// The text without its newline.
     text: &'b [u8],
 }
 
 impl<'a> MatchReport<'a> {
     pub(super) fn new(
         matcher: &'a RegexMatcher,
-        options: &'a Options,
+        options: &'a SearchOptions,
         line_map: &'a LineMap,
         page: Page<'a>,
     ) -> Self {
@@ -77,27 +81,19 @@ impl<'a> MatchReport<'a> {
         }
     }
 
-    /// Returns the mapping of the searcher's lines to those of the content.
-    pub(super) fn line_map(&self) -> &'a LineMap {
-        self.line_map
-    }
-
-    /// Returns the number that `-c` prints.
     pub(super) fn count(&self) -> u64 {
         if self.options.only_matching && !self.options.invert { self.matches } else { self.lines }
     }
 
-    /// Returns true if as many lines matched as were asked for.
     fn is_done(&self) -> bool {
         self.options.max.is_some_and(|max| max > 0 && self.lines >= max)
     }
 
-    /// Returns true if more lines may be printed.
     fn wants_more(&self) -> bool {
         !self.is_done() || self.after > 0
     }
 
-    /// Counts `line` once. Returns true if it is to be shown.
+    // Counts `line` once. Returns true if it has to be shown.
     fn admit(&mut self, line: u64) -> bool {
         if self.line == line {
             return true;
@@ -122,7 +118,6 @@ impl<'a> MatchReport<'a> {
         SearchedLine { piece, bytes, text: bytes.strip_suffix(b"\n").unwrap_or(bytes) }
     }
 
-    /// Shows a line, or a piece of one, that matches.
     fn show(&mut self, line: SearchedLine<'_>) -> io::Result<()> {
         let whole = line.piece.is_line();
         if !whole && !self.holds_match(line)? {
@@ -148,7 +143,7 @@ impl<'a> MatchReport<'a> {
         }
     }
 
-    /// Returns true if the piece has a match of its own, outside of the overlap.
+    // A match of its own is one outside of the overlap.
     fn holds_match(&self, line: SearchedLine<'_>) -> io::Result<bool> {
         let mut holds = false;
         each_match(self.matcher, line, |_| {
@@ -168,7 +163,7 @@ impl<'a> MatchReport<'a> {
         })
     }
 
-    /// Shows each match on a line of its own, as `-o` does.
+    // Shows each match on a line of its own, as `-o` does.
     fn show_matches(&mut self, line: SearchedLine<'_>, shown: u64) -> io::Result<()> {
         let mut before = (line.piece.is_line().then_some(0), shown);
         each_match(self.matcher, line, |found| {
@@ -186,7 +181,7 @@ impl<'a> MatchReport<'a> {
         })
     }
 
-    /// Shows a long line: a window around each match that is not in the window before.
+    // Shows a window around each match that is not in the window before.
     fn show_windows(&mut self, line: SearchedLine<'_>, shown: u64) -> io::Result<()> {
         let mut before = (line.piece.is_line().then_some(0), shown);
         let mut end = 0;
@@ -205,7 +200,6 @@ impl<'a> MatchReport<'a> {
         })
     }
 
-    /// Writes a line as it is, or its start if it is long.
     fn write_line(&mut self, line: SearchedLine<'_>, mark: u8) -> io::Result<()> {
         if line.piece.is_line() && !window::is_long(line.text) {
             return self.write(line.piece.line, mark, line.text);
@@ -226,7 +220,7 @@ impl<'a> MatchReport<'a> {
         self.page.push_line(number, mark, text)
     }
 
-    /// Takes a piece that does not match, under `-v`.
+    // Under `-v`.
     fn take_unmatched_piece(
         &mut self,
         piece: SearchedLine<'_>,
@@ -265,6 +259,47 @@ impl SearchedLine<'_> {
     fn window(&self, range: &Range<usize>) -> Vec<u8> {
         window::shown(self.text, range, self.piece.is_inside(), self.piece.is_last())
     }
+}
+
+/// Searches `content` from the start of the line map of `report`. Returns true if the search
+/// stopped early because lines and their context did not fit into memory.
+pub(super) fn search(
+    content: &dyn Content,
+    spec: SearchSpec<'_>,
+    expired: &dyn Fn() -> bool,
+    report: &mut MatchReport<'_>,
+) -> io::Result<bool> {
+    let line_map = report.line_map;
+    let searched = std::thread::scope(|scope| {
+        let ahead = ReadAhead::start(scope, content, line_map.offset(), spec, expired);
+        let text = FoldedReader::new(content, ahead, line_map, expired);
+        searcher(spec.options).search_reader(spec.matcher, text, &mut *report)
+    });
+    let out_of_memory = match searched {
+        Ok(()) => false,
+        Err(error) if line_map.failed.get() || report.page.failed() => return Err(error),
+        // Any other failure is the limit on memory.
+        Err(_) => true,
+    };
+    if line_map.out_of_time.get() || out_of_memory {
+        line_map.settle(content)?;
+    }
+    Ok(out_of_memory)
+}
+
+pub(super) fn searcher(options: &SearchOptions) -> Searcher {
+    let context = |lines: u64| {
+        if options.count { 0 } else { usize::try_from(lines).unwrap_or(usize::MAX) }
+    };
+    SearcherBuilder::new()
+        .line_number(true)
+        .invert_match(options.invert)
+        .before_context(context(options.before))
+        .after_context(context(options.after))
+        .binary_detection(BinaryDetection::none())
+        .bom_sniffing(false)
+        .heap_limit(Some(CONTEXT_BYTES))
+        .build()
 }
 
 /// Calls `each` with the matches that belong to this piece, counted as ripgrep counts them, until

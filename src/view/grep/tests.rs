@@ -6,10 +6,10 @@ use std::process::Command;
 
 use proptest::prelude::*;
 
-use super::fold;
-use super::prefilter::PrefilterSizes;
-use super::read_ahead::ReadAheadSizes;
 use crate::fixture::Fixture;
+use crate::grep::fold;
+use crate::grep::prefilter::PrefilterSizes;
+use crate::grep::read_ahead::ReadAheadSizes;
 use crate::{Query, Rendered, View, ViewDir};
 use ctxfs_core::model::Limits;
 
@@ -18,14 +18,15 @@ fn grep(query: &str) -> View {
 }
 
 /// Sizes with which short texts are read in many chunks, and nearly all lines left out.
-fn small(chunk: usize, block: usize, smallest_gap: usize) -> ReadAheadSizes {
-    ReadAheadSizes { content: 0, chunk, prefilter: PrefilterSizes { block, smallest_gap } }
+fn small(chunk: usize, block: usize, min_gap: usize) -> ReadAheadSizes {
+    ReadAheadSizes { content: 0, chunk, prefilter: PrefilterSizes { block, min_gap } }
 }
 
 /// Searches with these sizes.
 fn searched(fixture: &Fixture, query: &Query, sizes: ReadAheadSizes) -> (Vec<u8>, Rendered) {
     let mut out = Vec::new();
-    let rendered = super::search(query, &fixture.subject(), &|| false, &mut out, sizes).unwrap();
+    let rendered =
+        crate::grep::search(query, &fixture.subject(), &|| false, &mut out, sizes).unwrap();
     (out, rendered)
 }
 
@@ -390,7 +391,7 @@ fn a_search_that_ran_out_of_time_goes_on_where_lines_were_left_out() {
         let expired = || asked.replace(asked.get() + 1) >= most;
         let (mut got, sizes) = (Vec::new(), small(5000, 1000, 100));
         let rendered =
-            super::search(&query, &fixture.subject(), &expired, &mut got, sizes).unwrap();
+            crate::grep::search(&query, &fixture.subject(), &expired, &mut got, sizes).unwrap();
         let notice = rendered.notice.unwrap();
         let from = notice.split_once("--from=").unwrap().1.split(' ').next().unwrap();
         let View::Grep(on) = grep(&format!("--from={from} -m0 ERROR")) else { unreachable!() };
@@ -471,11 +472,11 @@ proptest! {
         text in lines(),
         options in "(-[iSFwxvco] |-[vco]{2} |-[ABCm][0-4] |--from=[1-9](@[1-9])? ){0,3}",
         pattern in proptest::sample::select(PATTERNS),
-        (chunk, block, smallest_gap) in (16_usize..600, 8_usize..200, 1_usize..40),
+        (chunk, block, min_gap) in (16_usize..600, 8_usize..200, 1_usize..40),
     ) {
         let fixture = Fixture::new(text);
         let View::Grep(query) = grep(&format!("{options}{pattern}")) else { unreachable!() };
-        let (got, rendered) = searched(&fixture, &query, small(chunk, block, smallest_gap));
+        let (got, rendered) = searched(&fixture, &query, small(chunk, block, min_gap));
         let (want, whole) = searched(&fixture, &query, ReadAheadSizes::default());
         let (got, want) = (got.escape_ascii().to_string(), want.escape_ascii().to_string());
         prop_assert_eq!(got, want);

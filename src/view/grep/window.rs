@@ -2,42 +2,52 @@
 
 use std::ops::Range;
 
+use crate::range::TextPosition;
 use crate::scan::{continues, forward};
 use ctxfs_core::model::Limits;
 
-/// Marks text that was left out.
-const CUT: &[u8] = b"...";
-/// Characters shown before a match.
-const BEFORE: usize = 120;
-/// Characters of a window, without the marks of its cuts.
-const WIDTH: usize = Limits::LINE_CHARS - 2 * CUT.len();
+// Marks text that was left out.
+const CUT_MARK: &[u8] = b"...";
+// Characters shown before a match.
+const CHARS_BEFORE: usize = 120;
+// Characters of a window, without the marks of its cuts.
+const WINDOW_CHARS: usize = Limits::LINE_CHARS - 2 * CUT_MARK.len();
 
-/// Returns true if `line` is too long to be shown whole.
 pub(crate) fn is_long(line: &[u8]) -> bool {
     line.len() > Limits::LINE_CHARS && forward(line, 0, Limits::LINE_CHARS) < line.len()
 }
 
-/// Returns the bytes to show around a match at `at`.
 pub(crate) fn around(line: &[u8], at: usize) -> Range<usize> {
-    let start = back(line, at, BEFORE);
-    let end = forward(line, start, WIDTH);
-    if end < line.len() { start..end } else { back(line, line.len(), WIDTH).min(start)..line.len() }
+    let start = back(line, at, CHARS_BEFORE);
+    let end = forward(line, start, WINDOW_CHARS);
+    if end < line.len() {
+        start..end
+    } else {
+        back(line, line.len(), WINDOW_CHARS).min(start)..line.len()
+    }
 }
 
-/// Returns `range` of `line`, with a mark where the line continues.
+// `range` of `line`, with a mark where the line continues.
 pub(crate) fn shown(line: &[u8], range: &Range<usize>, inside: bool, ends: bool) -> Vec<u8> {
-    let mut text = Vec::with_capacity(range.len() + 2 * CUT.len());
+    let mut text = Vec::with_capacity(range.len() + 2 * CUT_MARK.len());
     if inside || range.start > 0 {
-        text.extend_from_slice(CUT);
+        text.extend_from_slice(CUT_MARK);
     }
     text.extend_from_slice(&line[range.clone()]);
     if !ends || range.end < line.len() {
-        text.extend_from_slice(CUT);
+        text.extend_from_slice(CUT_MARK);
     }
     text
 }
 
-/// Returns the offset `count` characters before `at`.
+/// Returns the notice that explains the number of a line of which only windows are shown. `name`
+/// names its artifact, with a colon, or is empty.
+pub(crate) fn long_lines(name: &str, at: TextPosition) -> String {
+    let TextPosition { line, column } = at;
+    format!("some lines are long: {name}{line}@{column} is line {line} at byte column {column}")
+}
+
+// The offset `count` characters before `at`.
 fn back(line: &[u8], at: usize, count: usize) -> usize {
     let least = at.saturating_sub(4 * count);
     let starts = line[least..at].iter().enumerate().rev().filter(|(_, byte)| !continues(**byte));
@@ -65,7 +75,7 @@ mod tests {
         assert_eq!(around(&line, 9990), 9506..10_000);
         let line = "\u{20ac}".repeat(1000);
         let window = around(line.as_bytes(), 1500);
-        assert_eq!(line[window].chars().count(), WIDTH);
+        assert_eq!(line[window].chars().count(), WINDOW_CHARS);
     }
 
     #[test]

@@ -4,31 +4,34 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::io::{BufRead, Write};
 
+use jaq_core::compile::Undefined;
 use jaq_core::data::HasLut;
 use jaq_core::load::{Arena, Loader};
-use jaq_core::{Compiler, Ctx, DataT, Exn, Lut, Vars, load, native};
+use jaq_core::{Compiler, Ctx, DataT, Exn, Lut, Vars, compile, load, native};
 use jaq_json::write::Pp;
 use jaq_json::{Val, read};
 use jaq_std::input::{HasInputs, Inputs, RcIter};
 
 use crate::clean;
-use crate::jq::protocol::{FilterInput, Request, Tag};
-use crate::jq::{compile_error, protocol};
+use crate::jq::protocol;
+use crate::jq::protocol::{FilterInput, FilterRequest, Tag};
 
-/// Named filters that are not available, since a view depends on its artifact alone.
-const MISSING: [&str; 2] = ["env", "now"];
-/// Bytes of a result that are sent at once.
-const PART: usize = 64 << 10;
-/// Characters of an error, which may quote a value.
+// Named filters that are not available, since a view depends on its artifact alone.
+const MISSING_FILTERS: [&str; 2] = ["env", "now"];
+// Bytes of a result that are sent at once.
+const PART_BYTES: usize = 64 << 10;
+// An error may quote a value.
 const ERROR_CHARS: usize = 300;
+// Characters of the filter that are quoted.
+const QUOTED_CHARS: usize = 40;
 
 /// Reads a request and values from `input`, and answers on `out`. Returns at the end of either.
 ///
 /// Call it in a process that has limits and nothing to lose.
 pub fn run_filter(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()> {
-    let request = Request::read(input)?;
+    let request = FilterRequest::read(input)?;
     let out = AnswerWriter::new(out);
-    let mut answers = Answers { out: &out, request: &request, text: Vec::new() };
+    let mut answers = FilterRun { out: &out, request: &request, text: Vec::new() };
     let filters: Vec<OnceCell<CompiledFilter>> =
         request.programs.iter().map(|_| OnceCell::new()).collect();
     if let Err(why) = compiled(&filters, &request, 0) {
@@ -61,14 +64,14 @@ pub fn run_filter(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()
     Ok(())
 }
 
-/// A value that a filter reads.
 struct InputValue {
     depth: usize,
     line: u64,
     text: Vec<u8>,
 }
 
-/// Returns the next value, and answers the messages before it that announce other things.
+/// Returns the next value. Answers the messages before it that announce values left out, or the end
+/// of JSON.
 fn next_value(
     input: &mut dyn BufRead,
     out: &RefCell<&mut dyn Write>,
@@ -86,7 +89,7 @@ fn next_value(
     }
 }
 
-/// Returns the message of an error: the argument of `error`, if that is a string.
+// The argument of `error`, if that is a string.
 fn reason(error: jaq_json::Error) -> String {
     match error.into_val() {
         Val::TStr(text) => String::from_utf8_lossy(&text).into_owned(),
@@ -94,7 +97,7 @@ fn reason(error: jaq_json::Error) -> String {
     }
 }
 
-/// The kind of data that filters see besides their input.
+// The kind of data that filters see besides their input.
 struct FilterData;
 
 #[derive(Clone)]
@@ -122,10 +125,10 @@ impl<'a> HasInputs<'a, Val> for FilterGlobals<'a> {
 
 type CompiledFilter = jaq_core::Filter<FilterData>;
 
-/// Returns the filter that is left after `depth` steps, compiled when it is first needed.
+// The filter that is left after `depth` steps. Compiles it when it is first needed.
 fn compiled<'a>(
     filters: &'a [OnceCell<CompiledFilter>],
-    request: &Request,
+    request: &FilterRequest,
     depth: usize,
 ) -> Result<&'a CompiledFilter, String> {
     let (Some(cell), Some(program)) = (filters.get(depth), request.programs.get(depth)) else {
@@ -142,7 +145,7 @@ fn compile(program: &str) -> Result<CompiledFilter, String> {
     let prelude = load::parse(include_str!("prelude.jq"), |parser| parser.defs())
         .expect("the prelude parses");
     let defs = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
-    let is_there = |fun: &native::Fun<FilterData>| !MISSING.contains(&fun.0);
+    let is_there = |fun: &native::Fun<FilterData>| !MISSING_FILTERS.contains(&fun.0);
     let inputs =
         jaq_std::input::funs::<FilterData>().into_vec().into_iter().map(native::run::<FilterData>);
     let funs = jaq_core::funs::<FilterData>()
@@ -152,30 +155,29 @@ fn compile(program: &str) -> Result<CompiledFilter, String> {
     let arena = Arena::default();
     let modules = Loader::new(defs.chain(prelude))
         .load(&arena, load::File { code: program, path: () })
-        .map_err(|errors| compile_error::of_text(program, &errors))?;
+        .map_err(|errors| of_text(program, &errors))?;
     Compiler::default()
         .with_funs(funs)
         .compile(modules)
-        .map_err(|errors| compile_error::of_names(program, &errors))
+        .map_err(|errors| of_names(program, &errors))
 }
 
-/// The writer of answers, shared by results and messages about the input.
+// The writer of answers, shared by results and messages about the input.
 type AnswerWriter<'w> = RefCell<&'w mut dyn Write>;
 
-/// Prints results as they come.
-struct Answers<'a, 'w> {
+struct FilterRun<'a, 'w> {
     out: &'a AnswerWriter<'w>,
-    request: &'a Request,
+    request: &'a FilterRequest,
     text: Vec<u8>,
 }
 
-impl Answers<'_, '_> {
+impl FilterRun<'_, '_> {
     fn send(&self, tag: Tag, text: &[u8]) -> io::Result<()> {
         protocol::write_frame(*self.out.borrow_mut(), tag, text)
     }
 
-    /// Runs `filter` on one input to its end or its first error. Returns false if no other input is
-    /// to follow.
+    /// Runs `filter` on one input to its end or its first error. Returns false if no other input
+    /// may follow.
     fn run<'a>(
         &mut self,
         filter: Result<&'a CompiledFilter, String>,
@@ -200,7 +202,7 @@ impl Answers<'_, '_> {
     }
 
     fn failed(&mut self, why: &str) -> io::Result<bool> {
-        let why = clean::line(why, ERROR_CHARS);
+        let why = clean::cleaned(why, ERROR_CHARS);
         self.send(Tag::Failed, why.as_bytes())?;
         Ok(true)
     }
@@ -233,12 +235,12 @@ impl Answers<'_, '_> {
     }
 }
 
-/// Takes the text of a result. A long one is sent in parts.
-impl Write for Answers<'_, '_> {
+// Takes the text of a result. A long one is sent in parts.
+impl Write for FilterRun<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = bytes.len().min(PART);
+        let count = bytes.len().min(PART_BYTES);
         self.text.extend_from_slice(&bytes[..count]);
-        if self.text.len() >= PART {
+        if self.text.len() >= PART_BYTES {
             self.send(Tag::Part, &self.text)?;
             self.text.clear();
         }
@@ -248,4 +250,49 @@ impl Write for Answers<'_, '_> {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+pub(super) fn of_text(program: &str, errors: &load::Errors<&str, ()>) -> String {
+    let first = errors.iter().map(|(_, error)| error).next();
+    let (expected, found) = match first {
+        Some(load::Error::Lex(errors)) => match errors.first() {
+            Some((expected, found)) => (expected.as_str(), *found),
+            None => ("a filter", ""),
+        },
+        Some(load::Error::Parse(errors)) => match errors.first() {
+            Some((expected, found)) => (expected.as_str(), *found),
+            None => ("a filter", ""),
+        },
+        Some(load::Error::Io(_)) => return "modules cannot be loaded here".to_owned(),
+        None => ("a filter", ""),
+    };
+    format!("expected {expected} {}", place(program, found))
+}
+
+fn of_names<'a>(program: &'a str, errors: &compile::Errors<&'a str, ()>) -> String {
+    let Some((name, what)) = errors.iter().flat_map(|(_, names)| names).next() else {
+        return "something in it is not defined".to_owned();
+    };
+    let what = match what {
+        Undefined::Filter(0) => "filter".to_owned(),
+        Undefined::Filter(count) => format!("filter of {count} arguments"),
+        other => other.as_str().to_owned(),
+    };
+    format!("there is no {what} `{name}` {}", place(program, name))
+}
+
+/// Describes the place of `found` in the program, and the text that follows there: `at character 7,
+/// before ...`.
+fn place(program: &str, found: &str) -> String {
+    let (start, end) = (program.as_ptr() as usize, program.as_ptr() as usize + program.len());
+    let at = found.as_ptr() as usize;
+    let inside = (start..=end).contains(&at).then(|| at - start);
+    let Some((before, after)) = inside.and_then(|at| program.split_at_checked(at)) else {
+        return String::new();
+    };
+    if after.is_empty() {
+        return "at its end".to_owned();
+    }
+    let quoted: String = after.chars().take(QUOTED_CHARS).collect();
+    format!("at character {}, before `{quoted}`", before.chars().count() + 1)
 }

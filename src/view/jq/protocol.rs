@@ -1,6 +1,6 @@
 //! The protocol between a view and the process that runs its filter.
 //!
-//! The process receives a line of JSON, the [`Request`]; then for each value a line of words,
+//! The process receives a line of JSON, the [`FilterRequest`]; then for each value a line of words,
 //! `value depth line length`, and the value itself, or instead of those `large line` or `broken
 //! offset line`. It sends frames: a byte for the type, the length in four bytes (least first), and
 //! a text. The messages `large` and `broken` come back when they are read, so that notices do not
@@ -11,11 +11,16 @@ use std::io::{BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
-/// The filter to run, and its options.
+// Bytes before the text of a frame.
+const FRAME_HEAD_BYTES: usize = 5;
+// A sender of longer texts does not speak this protocol.
+const MAX_TEXT_BYTES: usize = 1 << 20;
+
+/// The filter to run, and its options. `programs` has the filter, and the rest of it after each
+/// step of its path.
 #[derive(Debug, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of jq's switches")]
-pub(super) struct Request {
-    /// The filter, and the rest of it after each step of its path.
+pub(super) struct FilterRequest {
     pub(super) programs: Vec<String>,
     pub(super) raw: bool,
     pub(super) compact: bool,
@@ -24,7 +29,7 @@ pub(super) struct Request {
     pub(super) sorted: bool,
 }
 
-impl Request {
+impl FilterRequest {
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         serde_json::to_writer(&mut *out, self)?;
         out.write_all(b"\n")
@@ -37,24 +42,17 @@ impl Request {
     }
 }
 
-/// The next input of a filter.
+/// The next input of a filter: a value, the note that a value is too large to be sent, or the end
+/// of JSON. `depth` is the number of steps of the path that led to a value; `line` is the line of
+/// the value, or of the value around it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FilterInput {
-    /// A value.
-    Value {
-        /// Steps of the path that led to it.
-        depth: usize,
-        /// The line of the value, or of the value that it is part of.
-        line: u64,
-        text: Vec<u8>,
-    },
-    /// A value that is too large to be sent.
+    Value { depth: usize, line: u64, text: Vec<u8> },
     Large { line: u64 },
-    /// The end of what is JSON.
     Broken { offset: u64, line: u64 },
 }
 
-/// Announces a value of `length` bytes, which must follow.
+// Announces a value of `length` bytes, which has to follow.
 pub(super) fn announce(
     out: &mut dyn Write,
     (depth, line): (usize, u64),
@@ -63,17 +61,15 @@ pub(super) fn announce(
     writeln!(out, "value {depth} {line} {length}")
 }
 
-/// Reports that a value is left out.
 pub(super) fn leave_out(out: &mut dyn Write, line: u64) -> io::Result<()> {
     writeln!(out, "large {line}")
 }
 
-/// Reports that there is no more JSON.
 pub(super) fn break_off(out: &mut dyn Write, offset: u64, line: u64) -> io::Result<()> {
     writeln!(out, "broken {offset} {line}")
 }
 
-/// Reads the next input, or none at the end.
+// Reads the next input, or `None` at the end.
 pub(super) fn read_input(input: &mut dyn BufRead) -> io::Result<Option<FilterInput>> {
     let mut head = String::new();
     if input.read_line(&mut head)? == 0 {
@@ -93,27 +89,25 @@ pub(super) fn read_input(input: &mut dyn BufRead) -> io::Result<Option<FilterInp
     }))
 }
 
-/// Reads numbers that are separated by spaces.
 pub(super) fn numbers_of(words: &str) -> Option<Vec<u64>> {
     words.split(' ').map(|word| word.parse().ok()).collect()
 }
 
-/// The type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tag {
-    /// The filter begins with the value on the line that the text names.
+    // The filter begins with the value on the line that the text names.
     Begin,
-    /// A part of a result.
+    // A part of a result.
     Part,
-    /// The last part of a result.
+    // The last part of a result.
     Last,
-    /// The value failed for the reason in the text.
+    // The value failed for the reason in the text.
     Failed,
-    /// The filter does not compile for the reason in the text.
+    // The filter does not compile for the reason in the text.
     NoFilter,
-    /// The value on the line that the text names was left out.
+    // The value on the line that the text names was left out.
     Large,
-    /// There is no more JSON from the byte and line on that the text names.
+    // There is no more JSON from the byte and line on that the text names.
     Broken,
 }
 
@@ -126,31 +120,25 @@ const TAGS: [(u8, Tag); 7] = [
     (b'o', Tag::Large),
     (b'x', Tag::Broken),
 ];
-/// Bytes before the text of a frame.
-const HEAD: usize = 5;
-/// Most bytes of a text. A sender of longer ones does not speak this protocol.
-const TEXT: usize = 1 << 20;
 
-/// Writes one frame.
 pub(super) fn write_frame(out: &mut dyn Write, tag: Tag, text: &[u8]) -> io::Result<()> {
     let mark = TAGS.iter().find(|(_, other)| *other == tag).map_or(0, |(mark, _)| *mark);
     let length = u32::try_from(text.len()).map_err(io::Error::other)?;
-    let mut frame = Vec::with_capacity(HEAD + text.len());
+    let mut frame = Vec::with_capacity(FRAME_HEAD_BYTES + text.len());
     frame.push(mark);
     frame.extend_from_slice(&length.to_le_bytes());
     frame.extend_from_slice(text);
     out.write_all(&frame)
 }
 
-/// Puts frames together from pieces of any size.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(super) struct FrameReader {
     kept: Vec<u8>,
 }
 
-impl Frames {
+impl FrameReader {
     /// Calls `take` with the frames that `bytes` complete, until it returns false. Returns its last
-    /// answer.
+    /// result.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
@@ -159,7 +147,7 @@ impl Frames {
         self.kept.extend_from_slice(bytes);
         let mut at = 0;
         while let Some((tag, text)) = frame(&self.kept[at..])? {
-            at += HEAD + text.len();
+            at += FRAME_HEAD_BYTES + text.len();
             if !take(tag, text)? {
                 return Ok(false);
             }
@@ -169,12 +157,14 @@ impl Frames {
     }
 }
 
-/// Returns the frame that `bytes` begin with, if it is complete.
+// The frame that `bytes` begin with, if it is complete.
 fn frame(bytes: &[u8]) -> io::Result<Option<(Tag, &[u8])>> {
     let Some((&[mark, a, b, c, d], rest)) = bytes.split_first_chunk() else { return Ok(None) };
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
     match TAGS.iter().find(|(other, _)| *other == mark) {
-        Some((_, tag)) if length <= TEXT => Ok(rest.get(..length).map(|text| (*tag, text))),
+        Some((_, tag)) if length <= MAX_TEXT_BYTES => {
+            Ok(rest.get(..length).map(|text| (*tag, text)))
+        }
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a filter's answer makes no sense")),
     }
 }
@@ -217,7 +207,7 @@ mod tests {
         }
         for step in 1..=sent.len() {
             let mut seen = Vec::new();
-            let mut frames = Frames::default();
+            let mut frames = FrameReader::default();
             for piece in sent.chunks(step) {
                 let whole = frames.push(piece, |tag, text| {
                     seen.push((tag, text.to_vec()));
@@ -230,7 +220,7 @@ mod tests {
             assert_eq!(seen, want, "by {step}");
         }
         for bad in [b"?\0\0\0\0", b"pxxxx"] {
-            assert!(Frames::default().push(bad, |_, _| Ok(true)).is_err());
+            assert!(FrameReader::default().push(bad, |_, _| Ok(true)).is_err());
         }
     }
 }

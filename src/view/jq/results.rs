@@ -8,50 +8,50 @@ use crate::jq::protocol::Tag;
 use crate::scan;
 use ctxfs_core::model::Limits;
 
-/// Bytes to gather before they are written, if the size has no limit.
-const CHUNK: usize = 64 << 10;
+// Bytes to gather before they are written, if the size has no limit.
+const FLUSH_BYTES: usize = 64 << 10;
 
-/// The results so far.
+/// The results so far, and counts of everything that a notice tells about the run. Results without
+/// the usual limit are written as they come; others are held, so that they can be cut.
 pub(super) struct Results<'a> {
     out: &'a mut dyn Write,
     text: Vec<u8>,
-    /// The ends of the results in `text`, and the lines of their values.
+    // The ends of the results in `text`, and the lines of their values.
     ends: Vec<(usize, u64)>,
-    /// Most results. 0 lifts the limit on their size.
+    // The most results. 0 lifts the limit on their size.
     max: Option<u64>,
-    /// Most bytes.
+    // The most bytes.
     limit: u64,
     written: u64,
-    /// The line of the value that is being filtered, or from which on results were cut. 0 before
-    /// the first.
+    // The line of the value that is being filtered, or from which on results were cut. 0 before the
+    // first.
     pub(super) line: u64,
-    /// Complete results.
+    // Complete results.
     pub(super) count: u64,
     pub(super) failures: u64,
-    /// The line and the reason of the first failure.
+    // The line and the reason.
     pub(super) first_failure: Option<(u64, String)>,
-    /// Values that were too large to be read, and the line of the first.
+    // Values that were too large to be read, and the line of the first.
     pub(super) large: u64,
     pub(super) first_large: u64,
-    /// The byte and line from which on there was no JSON.
+    // The byte and line from which on there was no JSON.
     pub(super) broken: Option<(u64, u64)>,
-    /// The reason why the filter does not compile.
+    // The reason why the filter does not compile.
     pub(super) no_filter: Option<String>,
-    /// True if the results passed their limit.
+    // True if the results passed their limit.
     pub(super) full: bool,
 }
 
-/// The part of the results that is left after a cut.
+/// The part of the results that is left after a cut: this many results, or this many bytes of the
+/// first one, which alone is too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResultsCut {
-    /// This many results.
     Results(u64),
-    /// This many bytes of the first result, which alone is too large.
     Bytes(u64),
 }
 
 impl<'a> Results<'a> {
-    /// `limit` is the limit on the size of the text if `max` lifts the usual one.
+    // Creates an empty result. `limit` is the limit in bytes if `max` lifts the usual one.
     pub(super) fn new(out: &'a mut dyn Write, max: Option<u64>, limit: u64) -> Self {
         let limit = if max == Some(0) { limit } else { Limits::VIEW_BYTES as u64 };
         Self {
@@ -73,7 +73,7 @@ impl<'a> Results<'a> {
         }
     }
 
-    /// Takes one answer. Returns false if no more are needed.
+    // Takes one answer. Returns false if no more are needed.
     pub(super) fn take(&mut self, tag: Tag, text: &[u8]) -> io::Result<bool> {
         let words = || String::from_utf8_lossy(text).into_owned();
         match tag {
@@ -106,7 +106,6 @@ impl<'a> Results<'a> {
         Ok(!self.full && !enough)
     }
 
-    /// Returns true if the usual limit on their size is lifted.
     pub(super) fn is_endless(&self) -> bool {
         self.max == Some(0)
     }
@@ -119,30 +118,29 @@ impl<'a> Results<'a> {
         }
         self.text.extend_from_slice(text);
         self.full = self.written > self.limit;
-        if self.is_endless() && self.text.len() >= CHUNK {
+        if self.is_endless() && self.text.len() >= FLUSH_BYTES {
             self.flush()?;
         }
         Ok(())
     }
 
-    /// Returns the most bytes that they may have.
     pub(super) fn limit(&self) -> u64 {
         self.limit
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    pub(super) fn flush(&mut self) -> io::Result<()> {
         self.out.write_all(&self.text)?;
         self.text.clear();
         self.ends.clear();
         Ok(())
     }
 
-    /// Returns true if the unwritten results and a notice of this size are too much for a view.
+    // True if the unwritten results and a notice of this size are too much for a view.
     pub(super) fn overflows(&self, notice: usize) -> bool {
         !self.is_endless() && self.text.len() + notice > Limits::VIEW_BYTES
     }
 
-    /// Cuts the results to `budget` bytes. `line` becomes that of the first result that is left
+    /// Cuts the results to `budget` bytes. `line` becomes the line of the first result that is left
     /// out.
     pub(super) fn shorten(&mut self, budget: usize) -> ResultsCut {
         let whole = self.ends.partition_point(|(end, _)| *end <= budget);
@@ -157,11 +155,6 @@ impl<'a> Results<'a> {
         self.text.truncate(end);
         self.count = 0;
         ResultsCut::Bytes(end as u64)
-    }
-
-    /// Writes the rest.
-    pub(super) fn finish(mut self) -> io::Result<()> {
-        self.flush()
     }
 }
 
@@ -186,7 +179,7 @@ mod tests {
         let mut results = taken(&mut out, None, &[result.as_str(); 9]);
         assert!(results.full && results.overflows(0));
         assert_eq!((results.count, results.shorten(35_000)), (4, ResultsCut::Results(3)));
-        results.finish().unwrap();
+        results.flush().unwrap();
         assert_eq!(out.len(), 30_000);
     }
 
@@ -205,19 +198,19 @@ mod tests {
     fn without_a_limit_they_pass() {
         let mut out = Vec::new();
         let result = format!("{}\n", "x".repeat(9_999));
-        let results = taken(&mut out, Some(0), &[result.as_str(); 12]);
+        let mut results = taken(&mut out, Some(0), &[result.as_str(); 12]);
         assert!(results.full && !results.overflows(1_000));
         assert_eq!(results.count, 10);
-        results.finish().unwrap();
+        results.flush().unwrap();
         assert_eq!(out.len(), 100_000);
     }
 
     #[test]
     fn as_many_as_were_asked_for() {
         let mut out = Vec::new();
-        let results = taken(&mut out, Some(2), &["1\n", "2\n", "3\n"]);
+        let mut results = taken(&mut out, Some(2), &["1\n", "2\n", "3\n"]);
         assert_eq!((results.count, results.full), (2, false));
-        results.finish().unwrap();
+        results.flush().unwrap();
         assert_eq!(out, b"1\n2\n");
     }
 

@@ -6,40 +6,35 @@
 use std::io;
 use std::io::Write;
 
-use crate::jq::path::PathStep;
+use crate::jq::path::{PathSelector, PathStep, SelectedRange, Selection};
 use crate::jq::protocol;
-use crate::jq::select::{PathSelector, SelectedRange, Selection};
 use crate::scan;
-use ctxfs_core::materialize::json::{Events, Scalar, ScanOutcome, Scanner};
+use ctxfs_core::materialize::json::{Events, ScanOutcome, Scanner};
 use ctxfs_core::model::Content;
 
-/// Most bytes of a value that is sent. In memory it can be thirty times as large.
-pub(super) const LARGEST: u64 = 16 << 20;
-/// Longer values are not sent whole if there is a path to follow.
-const LONG: u64 = 1 << 20;
-/// Bytes read at once.
-const BLOCK: usize = 256 << 10;
+// The largest value that is sent. In memory it can be thirty times as large.
+pub(super) const MAX_VALUE_BYTES: u64 = 16 << 20;
+// A longer value is not sent whole if there is a path to follow.
+const LONG_VALUE_BYTES: u64 = 1 << 20;
+// Bytes that are read at once.
+const READ_BYTES: usize = 256 << 10;
 
-/// Reads values and sends them on.
 pub(super) struct ValueSender<'a> {
     content: &'a dyn Content,
     steps: &'a [PathStep],
     stop: &'a dyn Fn() -> bool,
     out: &'a mut dyn Write,
     block: Vec<u8>,
-    /// The offset of the block.
     base: u64,
     at: u64,
     line: u64,
 }
 
-/// The end of a value that the scanner passed over.
+/// The end of a value that the scanner passed over: before a byte, by becoming longer than allowed,
+/// or as no JSON from a byte on.
 enum PassedValue {
-    /// It ends before this byte.
     Whole(u64),
-    /// It is longer than allowed.
     Long,
-    /// It is not JSON from this byte on.
     Broken(u64),
     Stopped,
 }
@@ -72,7 +67,7 @@ impl<'a> ValueSender<'a> {
         }
         while self.skip_space()? {
             let (start, line) = (self.at, self.line);
-            let whole = if self.steps.is_empty() { LARGEST } else { LONG };
+            let whole = if self.steps.is_empty() { MAX_VALUE_BYTES } else { LONG_VALUE_BYTES };
             let passed = match self.pass(&mut IgnoredEvents, whole, |_, _| Ok(()))? {
                 PassedValue::Whole(end) => {
                     self.send(
@@ -101,17 +96,16 @@ impl<'a> ValueSender<'a> {
         Ok(())
     }
 
-    /// Passes one value and sends the parts that the path leads to.
     fn select(&mut self, line: u64) -> io::Result<PassedValue> {
         let mut select = PathSelector::new(self.steps);
         self.pass(&mut select, u64::MAX, |sender, select| {
-            select.found().try_for_each(|found| sender.send(found, line))
+            select.found.drain(..).try_for_each(|found| sender.send(found, line))
         })
     }
 
     /// Passes the value that begins here, if it has at most `most` bytes. Calls `after` after each
     /// block.
-    fn pass<E: Positioned>(
+    fn pass<E: Events>(
         &mut self,
         events: &mut E,
         most: u64,
@@ -124,7 +118,7 @@ impl<'a> ValueSender<'a> {
                 return Ok(PassedValue::Stopped);
             }
             let ended = self.is_at_end()?;
-            events.stand_at(self.at);
+            events.block(self.at);
             let bytes = if ended { b"\n" } else { &self.block[self.inside()..] };
             let stop = scanner.push(bytes, events);
             let used = match stop {
@@ -132,7 +126,7 @@ impl<'a> ValueSender<'a> {
                 ScanOutcome::More => bytes.len(),
                 ScanOutcome::Done(used) | ScanOutcome::Wrong(used) => used,
             };
-            self.line += newlines(&bytes[..used]);
+            self.line += scan::newlines(&bytes[..used]);
             self.at += if ended { 0 } else { used as u64 };
             if matches!(stop, ScanOutcome::Wrong(_)) {
                 return Ok(PassedValue::Broken(self.at));
@@ -147,7 +141,6 @@ impl<'a> ValueSender<'a> {
         }
     }
 
-    /// Skips to the next value. Returns true if there is one.
     fn skip_space(&mut self) -> io::Result<bool> {
         while !self.is_at_end()? {
             if (self.stop)() {
@@ -156,7 +149,7 @@ impl<'a> ValueSender<'a> {
             let left = &self.block[self.inside()..];
             let space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
             let spaces = left.iter().take_while(|byte| space(byte)).count();
-            self.line += newlines(&left[..spaces]);
+            self.line += scan::newlines(&left[..spaces]);
             let found = spaces < left.len();
             self.at += spaces as u64;
             if found {
@@ -166,11 +159,11 @@ impl<'a> ValueSender<'a> {
         Ok(false)
     }
 
-    /// Makes sure that the block holds the next byte. Returns true if there is none.
+    // Makes sure that the block has the next byte. Returns true if there is none.
     fn is_at_end(&mut self) -> io::Result<bool> {
         let inside = self.at.checked_sub(self.base).is_some_and(|at| at < self.block.len() as u64);
         if !inside {
-            self.block.resize(BLOCK, 0);
+            self.block.resize(READ_BYTES, 0);
             let got = self.content.read_at(self.at, &mut self.block)?;
             self.block.truncate(got);
             self.base = self.at;
@@ -178,7 +171,6 @@ impl<'a> ValueSender<'a> {
         Ok(self.block.is_empty())
     }
 
-    /// Returns the offset of the next byte in the block.
     fn inside(&self) -> usize {
         usize::try_from(self.at - self.base).unwrap_or(usize::MAX)
     }
@@ -189,7 +181,7 @@ impl<'a> ValueSender<'a> {
             SelectedRange::Items(start, end) => (start, end, ["[", "]"]),
             SelectedRange::Null => (0, 0, ["null", ""]),
         };
-        if end - start > LARGEST {
+        if end - start > MAX_VALUE_BYTES {
             return protocol::leave_out(self.out, line);
         }
         let [before, behind] = around;
@@ -200,7 +192,6 @@ impl<'a> ValueSender<'a> {
         self.out.write_all(behind.as_bytes())
     }
 
-    /// Writes bytes of the content, from the block if it has them.
     fn copy(&mut self, start: u64, end: u64) -> io::Result<()> {
         let place = |at: u64| usize::try_from(at.checked_sub(self.base)?).ok();
         let range = place(start).zip(place(end)).map(|(start, end)| start..end);
@@ -209,7 +200,7 @@ impl<'a> ValueSender<'a> {
         }
         let mut at = start;
         while at < end {
-            let most = usize::try_from(end - at).map_or(BLOCK, |left| left.min(BLOCK));
+            let most = usize::try_from(end - at).map_or(READ_BYTES, |left| left.min(READ_BYTES));
             let bytes = self.content.bytes(at, most)?;
             if bytes.is_empty() {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -221,38 +212,9 @@ impl<'a> ValueSender<'a> {
     }
 }
 
-fn newlines(bytes: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', bytes).count() as u64
-}
-
-/// Events that need their place in the content.
-trait Positioned: Events {
-    fn stand_at(&mut self, offset: u64);
-}
-
-impl Positioned for PathSelector<'_> {
-    fn stand_at(&mut self, offset: u64) {
-        self.at(offset);
-    }
-}
-
-/// Ignores all events.
 struct IgnoredEvents;
 
-impl Positioned for IgnoredEvents {
-    fn stand_at(&mut self, _: u64) {}
-}
-
-impl Events for IgnoredEvents {
-    const KEY_BYTES: usize = 0;
-
-    fn scalar(&mut self, _: Scalar, _: &[u8]) {}
-    fn text(&mut self, _: &[u8], _: u64) {}
-    fn begin_object(&mut self) {}
-    fn begin_array(&mut self) {}
-    fn key(&mut self, _: &[u8]) {}
-    fn end(&mut self) {}
-}
+impl Events for IgnoredEvents {}
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,9 @@
+use super::*;
 use std::ffi::OsStr;
-use std::io::Write as _;
 use std::process::Command;
 
 use proptest::prelude::*;
 
-use super::*;
 use crate::fixture::Fixture;
 use crate::{View, ViewDir};
 use ctxfs_core::model::Limits;

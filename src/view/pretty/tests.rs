@@ -1,7 +1,7 @@
+use super::*;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::*;
 use crate::View;
 use crate::fixture::Fixture;
 use ctxfs_core::materialize::analyze;
@@ -17,7 +17,7 @@ fn pretty(text: &str) -> String {
 
 /// Returns the indented bytes and the notice when the stream comes in pieces of `step` bytes.
 fn in_pieces(bytes: &[u8], step: usize) -> (Vec<u8>, String) {
-    let mut values = Values::default();
+    let mut values = ValueStream::default();
     let mut text = Vec::new();
     for piece in bytes.chunks(step) {
         values.push(piece);
@@ -225,7 +225,7 @@ fn time_can_run_out() {
         "# out of time after 196.6 of 800.0 kB; what was indented follows. \
          Without a limit of time: ctxfs view /ctx/c7/artifacts/tool/9f3k.txt.pretty\n"
     );
-    assert_eq!(without_space(&body), text.as_bytes()[..3 * BLOCK]);
+    assert_eq!(without_space(&body), text.as_bytes()[..3 * READ_BYTES]);
 }
 
 /// Any JSON text, with white space wherever it is allowed.

@@ -1,7 +1,5 @@
 use super::*;
 use crate::fixture::Fixture;
-use crate::{shortcuts, summary};
-use ctxfs_core::model::Shortcuts;
 
 /// Returns an output with shortcuts, whose three views say the same without them.
 #[track_caller]

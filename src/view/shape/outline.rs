@@ -3,88 +3,94 @@
 //! The tree has a node for each path: the root, each key of an object, the items of an array.
 //! Memory is bounded by the constants here, for any values.
 
-use crate::shape::extremes::Extremes;
-use crate::shape::samples::Samples;
+use crate::clean::Cleaned;
+use crate::{clean, scan};
 use ctxfs_core::materialize::json::{Events, Scalar};
 
-/// Levels that have nodes. Deeper values are left out.
-pub(super) const LEVELS: usize = 16;
-/// The number of different keys at which an object is first considered as a map.
+// Bytes of a key, as spelled, that are known. A path through a longer one cannot be named.
+pub(super) const KEY_BYTES: usize = 256;
+// Bytes of strings and numbers, as spelled, that are known.
+const SAMPLE_BYTES: usize = 128;
+// Levels that have nodes. Deeper values are left out.
+pub(super) const MAX_LEVELS: usize = 16;
+// With this many different keys an object is first considered as a map.
 const MANY_KEYS: usize = 64;
-/// Most keys of an object that have nodes of their own. An object with more is a map, whatever it
-/// holds.
-const MOST_KEYS: usize = 512;
-/// Fewest keys of a map.
-const FEWEST_KEYS: usize = 8;
-/// Most nodes in all, of at most about 600 bytes each.
-const MOST_NODES: usize = 4096;
+// An object with more keys is a map, whatever its values are.
+const MAX_KEYS: usize = 512;
+// The fewest keys of a map.
+const MIN_MAP_KEYS: usize = 8;
+// The most nodes, of at most about 600 bytes each.
+const MAX_NODES: usize = 4096;
+// The most samples at one path.
+const MAX_SAMPLES: usize = 3;
+// Characters that are shown of a sample.
+const SAMPLE_CHARS: usize = 40;
 
-/// The values at one path.
+/// The values at one path: their number by type, their extremes and samples.
+///
+/// If `map` is true, the objects are maps: their keys are data, and all their values share the node
+/// `each`, as the items of arrays do. `hidden` is true if values were left out here because they
+/// were too deep, or paths because there were too many.
 #[derive(Debug, Default)]
 pub(super) struct PathNode {
-    /// Values in all.
     pub(super) seen: u64,
     pub(super) nulls: u64,
     pub(super) bools: u64,
     pub(super) ints: u64,
     pub(super) floats: u64,
-    /// The extremes of numbers that are integers, and of those that are not or are too large.
+    // Of integers, and of numbers that are no integers or are too large.
     pub(super) whole: Extremes<i128>,
     pub(super) numbers: Extremes<f64>,
     pub(super) texts: u64,
-    /// Bytes of strings, as spelled.
+    // Bytes of strings, as spelled.
     pub(super) lengths: Extremes<u64>,
-    /// Samples of numbers and strings, and of the keys of maps.
+    // Of numbers and strings, and of the keys of maps.
     pub(super) samples: Samples,
     pub(super) arrays: u64,
-    /// Items of an array.
+    // Items of an array.
     pub(super) items: Extremes<u64>,
     pub(super) objects: u64,
-    /// Keys of an object.
+    // Keys of an object.
     pub(super) keys: Extremes<u64>,
     pub(super) fields: Vec<ObjectField>,
-    /// True if its objects are maps: their keys are data, and all their values share one node.
     pub(super) map: bool,
-    /// The node of the items of arrays and of the values of maps, which `[]` leads to.
     pub(super) each: Option<usize>,
-    /// True if values were left out here because they were too deep, or paths because there were
-    /// too many.
     pub(super) hidden: bool,
 }
 
-/// A key, as spelled, and the node of its values.
+// A key, as spelled, and the node of its values.
 #[derive(Debug)]
 pub(super) struct ObjectField {
     pub(super) key: Box<[u8]>,
     pub(super) node: usize,
 }
 
-/// The tree.
+/// The tree of all paths; its root is the first node. Memory is bounded, so some values may have no
+/// node: they are counted as hidden at the nearest node above.
 #[derive(Debug, Default)]
-pub(super) struct Outline {
+pub(super) struct ShapeOutline {
     nodes: Vec<PathNode>,
-    /// Nodes that became unused by merging.
+    // Nodes that became unused by merging.
     unused: Vec<usize>,
     open: Vec<OpenContainer>,
-    /// Open brackets that have no node.
+    // Open brackets that have no node.
     below: u64,
 }
 
-/// An array or object that has not ended.
+/// An array or object that has not ended. `next` is the index of the field that is expected next,
+/// since objects of one kind have their keys in one order; `value` is the node of the value of the
+/// last key.
 #[derive(Debug)]
 struct OpenContainer {
     node: usize,
     array: bool,
-    /// Items or keys so far.
+    // Items or keys so far.
     count: u64,
-    /// The index of the field that is expected next: objects of one kind have their keys in one
-    /// order.
     next: usize,
-    /// The node of the value of the last key.
     value: Option<usize>,
 }
 
-impl Outline {
+impl ShapeOutline {
     pub(super) fn root(&self) -> Option<usize> {
         (!self.nodes.is_empty()).then_some(0)
     }
@@ -93,11 +99,11 @@ impl Outline {
         &self.nodes[index]
     }
 
-    /// Tells maps from records. Call it at the end.
+    // Tells maps from records. Has to be called at the end.
     pub(super) fn settle(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
-            if !node.map && node.fields.len() >= FEWEST_KEYS && self.alike(index) {
+            if !node.map && node.fields.len() >= MIN_MAP_KEYS && self.alike(index) {
                 self.make_map(index);
             }
         }
@@ -105,7 +111,7 @@ impl Outline {
 
     fn begin(&mut self, node: Option<usize>, array: bool) {
         match node {
-            Some(node) if self.open.len() < LEVELS => {
+            Some(node) if self.open.len() < MAX_LEVELS => {
                 self.open.push(OpenContainer { node, array, count: 0, next: 0, value: None });
             }
             Some(node) => {
@@ -116,7 +122,6 @@ impl Outline {
         }
     }
 
-    /// Returns the node of the value that begins here.
     fn begin_value(&mut self) -> Option<usize> {
         if self.below > 0 {
             return None;
@@ -166,7 +171,7 @@ impl Outline {
 
     fn new_field(&mut self, node: usize, key: &[u8]) -> Option<usize> {
         let count = self.nodes[node].fields.len();
-        let as_map = count >= MOST_KEYS || (count == MANY_KEYS && self.is_map(node));
+        let as_map = count >= MAX_KEYS || (count == MANY_KEYS && self.is_map(node));
         if as_map {
             self.make_map(node);
             return self.value_of(node, key, 0).0;
@@ -179,8 +184,8 @@ impl Outline {
         Some(value)
     }
 
-    /// Returns true if an object with many keys is a map: the values of its keys are alike, or its
-    /// objects have few keys in common.
+    // An object with many keys is a map if the values of its keys are alike, or its objects have
+    // few keys in common.
     fn is_map(&self, node: usize) -> bool {
         let PathNode { fields, objects, .. } = &self.nodes[node];
         let seen: u64 = fields.iter().map(|field| self.nodes[field.node].seen).sum();
@@ -189,7 +194,6 @@ impl Outline {
         sparse || (*objects == 1 && fields.iter().all(|field| kind(field) == kind(&fields[0])))
     }
 
-    /// Returns true if the values of all keys are objects with the same keys.
     fn alike(&self, node: usize) -> bool {
         let fields = &self.nodes[node].fields;
         let keys = |field: &ObjectField| {
@@ -214,7 +218,7 @@ impl Outline {
         }
     }
 
-    /// Adds the values at `from` to those at `into`, and frees `from`.
+    // Adds the values at `from` to those at `into`, and frees `from`.
     fn merge(&mut self, into: usize, from: usize) {
         let other = std::mem::take(&mut self.nodes[from]);
         self.unused.push(from);
@@ -240,7 +244,7 @@ impl Outline {
         if let Some(unused) = self.unused.pop() {
             return Some(unused);
         }
-        if self.nodes.len() == MOST_NODES {
+        if self.nodes.len() == MAX_NODES {
             return None;
         }
         self.nodes.push(PathNode::default());
@@ -249,7 +253,7 @@ impl Outline {
 }
 
 impl PathNode {
-    /// Returns the types that occur.
+    // Which types occur.
     fn kind(&self) -> [bool; 6] {
         let Self { nulls, bools, ints, floats, texts, arrays, objects, .. } = *self;
         [nulls, bools, ints + floats, texts, arrays, objects].map(|count| count > 0)
@@ -257,7 +261,7 @@ impl PathNode {
 
     fn add_number(&mut self, written: &[u8]) {
         // A number that may have been cut has lost its magnitude.
-        let whole = Some(written).filter(|written| written.len() < super::SAMPLE_BYTES);
+        let whole = Some(written).filter(|written| written.len() < SAMPLE_BYTES);
         let Some(text) = whole.and_then(|written| str::from_utf8(written).ok()) else { return };
         if let Ok(number) = text.parse::<i128>() {
             self.whole.push(number);
@@ -285,9 +289,9 @@ impl PathNode {
     }
 }
 
-impl Events for Outline {
-    const KEY_BYTES: usize = super::KEY_BYTES;
-    const TEXT_BYTES: usize = super::SAMPLE_BYTES;
+impl Events for ShapeOutline {
+    const KEY_BYTES: usize = KEY_BYTES;
+    const TEXT_BYTES: usize = SAMPLE_BYTES;
 
     fn scalar(&mut self, scalar: Scalar, written: &[u8]) {
         let Some(node) = self.begin_value() else { return };
@@ -352,15 +356,122 @@ impl Events for Outline {
     }
 }
 
+// The first distinct values at a path, as spelled. `more` is true if there are others.
+#[derive(Debug, Default)]
+pub(super) struct Samples {
+    kept: Vec<ValueSample>,
+    more: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ValueSample {
+    // The first bytes.
+    start: Box<[u8]>,
+    // Bytes in all.
+    length: u64,
+    quoted: bool,
+}
+
+impl Samples {
+    // Adds a value of `length` bytes that begins with `start`. A string is `quoted`.
+    pub(super) fn push(&mut self, start: &[u8], length: u64, quoted: bool) {
+        if self.more {
+            return;
+        }
+        let same = |kept: &ValueSample| kept.length == length && *kept.start == *start;
+        if self.kept.iter().any(same) {
+            return;
+        }
+        if self.kept.len() == MAX_SAMPLES {
+            self.more = true;
+        } else {
+            self.kept.push(ValueSample { start: start.into(), length, quoted });
+        }
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        for sample in &other.kept {
+            self.push(&sample.start, sample.length, sample.quoted);
+        }
+        self.more |= other.more;
+    }
+
+    pub(super) fn are_all(&self) -> bool {
+        !self.more
+    }
+
+    // `"a", "b", ...`
+    pub(super) fn shown(&self) -> String {
+        let shown = self.kept.iter().map(ValueSample::shown).collect::<Vec<String>>().join(", ");
+        if self.more { format!("{shown}, ...") } else { shown }
+    }
+}
+
+impl ValueSample {
+    fn shown(&self) -> String {
+        let valid = self.start.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        let Cleaned { text, used } = clean::clean(valid.as_bytes(), SAMPLE_CHARS, usize::MAX);
+        let whole = used as u64 == self.length;
+        let text = if whole { &text } else { without_cut_escape(&text) };
+        let cut = if whole { "" } else { "..." };
+        let quote = if self.quoted { "\"" } else { "" };
+        format!("{quote}{text}{cut}{quote}")
+    }
+}
+
+// Removes an escape at the end that may be incomplete.
+fn without_cut_escape(text: &str) -> &str {
+    let near = scan::char_floor(text.as_bytes(), text.len().saturating_sub(6));
+    text[near..].rfind('\\').map_or(text, |at| &text[..near + at])
+}
+
+// The least and the greatest of a set of values, once there is a value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extremes<T>(Option<(T, T)>);
+
+impl<T> Default for Extremes<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Copy + PartialOrd> Extremes<T> {
+    pub(super) fn push(&mut self, value: T) {
+        self.0 = Some(match self.0 {
+            None => (value, value),
+            Some((least, most)) => {
+                (if value < least { value } else { least }, if value > most { value } else { most })
+            }
+        });
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        if let Some((least, most)) = other.0 {
+            self.push(least);
+            self.push(most);
+        }
+    }
+
+    pub(super) fn ends(&self) -> Option<(T, T)> {
+        self.0
+    }
+
+    // `2..18`, or `2` if all values are equal.
+    pub(super) fn shown(&self, show: impl Fn(T) -> String) -> Option<String> {
+        let (least, most) = self.0?;
+        Some(if least == most { show(least) } else { format!("{}..{}", show(least), show(most)) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::fmt::Write as _;
 
-    use super::*;
     use ctxfs_core::materialize::json::JsonReader;
 
-    fn outline(text: &str) -> Outline {
-        let mut reader = JsonReader::<Outline>::default();
+    fn outline(text: &str) -> ShapeOutline {
+        let mut reader = JsonReader::<ShapeOutline>::default();
         reader.push(text.as_bytes());
         reader.finish().1
     }
@@ -372,9 +483,9 @@ mod tests {
             write!(text, "{{\"a{index}\":{{\"b{index}\":{{\"c{index}\":1}}}}}},").unwrap();
         }
         let found = outline(&text);
-        assert!(found.nodes.len() <= MOST_NODES);
+        assert!(found.nodes.len() <= MAX_NODES);
         let fields: usize = found.nodes.iter().map(|node| node.fields.len()).sum();
-        assert!(fields <= MOST_NODES);
+        assert!(fields <= MAX_NODES);
     }
 
     #[test]
@@ -390,5 +501,33 @@ mod tests {
         assert_eq!((a.ints, a.whole.ends()), (5_000, Some((0, 4_999))));
         assert_eq!((b.arrays, found.node(b.each.unwrap()).ints), (5_000, 5_000));
         assert_eq!(c.objects, 5_000);
+    }
+
+    #[test]
+    fn the_first_different_ones_are_kept() {
+        let mut samples = Samples::default();
+        for value in ["b", "a", "b", "a"] {
+            samples.push(value.as_bytes(), 1, true);
+        }
+        assert_eq!(samples.shown(), "\"b\", \"a\"");
+        for value in ["12", "13", "14"] {
+            samples.push(value.as_bytes(), 2, false);
+        }
+        assert_eq!(samples.shown(), "\"b\", \"a\", 12, ...");
+    }
+
+    #[test]
+    fn long_ones_are_cut() {
+        let shown = |start: &str, length| {
+            let mut samples = Samples::default();
+            samples.push(start.as_bytes(), length, true);
+            samples.shown()
+        };
+        assert_eq!(shown(&"x".repeat(50), 900), format!("\"{}...\"", "x".repeat(40)));
+        assert_eq!(
+            shown(&format!("{}\\u00e9", "x".repeat(36)), 42),
+            format!("\"{}...\"", "x".repeat(36))
+        );
+        assert_eq!(shown("a\\n", 3), "\"a\\n\"");
     }
 }

@@ -1,8 +1,8 @@
+use super::*;
 use proptest::prelude::*;
 
-use super::*;
 use crate::fixture::Fixture;
-use ctxfs_core::model::{ArtifactState, Limits, Place, Provenance};
+use ctxfs_core::model::{ArtifactState, Place, Provenance};
 
 const FORMS: [Form; 4] = [Form::Summary, Form::Envelope, Form::Handle, Form::Preview];
 

@@ -1,7 +1,7 @@
 //! The lines on the command, and on other outputs of its name.
 
-use super::tests::{fact, print};
 use crate::fixture::Fixture;
+use crate::summary::tests::{fact, print};
 use ctxfs_core::model::Provenance;
 
 fn summary(bytes: &[u8], names: &[&str]) -> String {

@@ -1,63 +1,67 @@
-//! The part of an output that a summary shows: its head, its errors, its tail.
+//! The part of an output that a summary shows: its head, its errors, its tail. Of lines of one
+//! form, it shows the first two.
 
+use std::collections::HashMap;
 use std::io;
 
 use crate::clean::{Cleaned, clean};
 use crate::errors::{Findings, error_line};
 use crate::number::grouped;
 use crate::scan;
-use crate::summary::fold;
-use crate::summary::fold::Fold;
+use ctxfs_core::materialize::LikenessHasher;
 use ctxfs_core::model::{Json, Limits, Subject};
 
-/// Bytes read at either end: more than fit into an excerpt, however much cleaning leaves out.
+/// Bytes that are read at either end: more than fit into an excerpt, however much cleaning leaves
+/// out.
 pub(crate) const READ: usize = 64 << 10;
-/// Characters kept free for the words that mark a cut.
+// Characters kept free for the words that mark a cut.
 const MARK_CHARS: usize = 48;
-/// Most bytes of all error lines.
+// The most bytes of all error lines.
 const ERRORS_BYTES: usize = 2000;
-/// Most error lines that are shown.
-const ERRORS: usize = 8;
-/// Most lines of head and tail after a failure.
+// The most error lines.
+const MAX_ERRORS: usize = 8;
+// The most lines of head and tail after a failure.
 const FAILED_HEAD: usize = 5;
 const FAILED_TAIL: usize = 25;
-/// Most lines of head and tail of a JSON document.
+// The most lines of head and tail of a JSON document.
 const DOCUMENT_HEAD: usize = 25;
 const DOCUMENT_TAIL: usize = 5;
+// Lines of one form that are shown, and rows of a table, of which the first is its header.
+const SHOWN_LINES: u32 = 2;
+const SHOWN_ROWS: u32 = 3;
+// The fewest lines in a row that are folded.
+const MIN_FOLDED: usize = 3;
+const MIN_CELLS: usize = 3;
 
-/// The space that an excerpt may take.
 #[derive(Clone, Copy)]
 pub(super) struct ExcerptBudget {
     pub(super) bytes: usize,
     pub(super) lines: usize,
 }
 
-/// Head, errors and tail of an output.
+/// Head, errors and tail of an output. `lines` is the number of its lines, if they were counted;
+/// without it, the line numbers of the tail are unknown.
 pub(super) struct Excerpt {
     head: ExcerptLines,
     errors: Vec<String>,
     tail: ExcerptLines,
-    /// Lines of the output, if they were counted.
     lines: Option<u64>,
 }
 
-/// Consecutive lines at one end.
+/// Consecutive lines at one end. `lines` is the number of lines of the output that they stand for;
+/// `folded` is true if one of them stands for several. `columns` are the byte columns that are
+/// shown of the only line of the output, if that is not all of it; `end` is the offset of the byte
+/// after a head.
 #[derive(Default)]
 struct ExcerptLines {
     text: Vec<String>,
-    /// The lines of the output that they stand for.
     lines: u64,
-    /// True if one of them stands for several.
     folded: bool,
-    /// True if one of the lines is cut.
     cut: bool,
-    /// The byte columns that are shown of the only line of the output, if that is not all of it.
     columns: Option<(u64, u64)>,
-    /// The offset of the byte after a head.
     end: u64,
 }
 
-/// Returns the lines of `bytes`, cleaned so that they are safe to show.
 pub(super) fn cleaned_lines(bytes: &[u8]) -> Vec<String> {
     split(bytes).into_iter().map(|line| clean(line, usize::MAX, usize::MAX).text).collect()
 }
@@ -86,19 +90,17 @@ impl Excerpt {
         self.head.lines
     }
 
-    /// Returns the number of the first line of the tail, if lines were counted.
     fn tail_start(&self) -> Option<u64> {
         self.lines.map(|lines| (lines + 1).saturating_sub(self.tail.lines))
     }
 
-    /// Returns true if every line is shown, and none of them is cut.
     pub(super) fn has_all(&self) -> bool {
         let part = |part: &ExcerptLines| part.cut || part.folded;
         let meets = self.tail_start().is_some_and(|start| start <= self.head_lines() + 1);
         meets && !part(&self.head) && !part(&self.tail)
     }
 
-    /// Returns `shown: lines 1-12 and 8,090-8,112; lines 13-8,089 are not shown`.
+    // `shown: lines 1-12 and 8,090-8,112; lines 13-8,089 are not shown`
     pub(super) fn shown(&self) -> String {
         if let Some(first) = self.head.columns.filter(|_| self.lines == Some(1)) {
             let last = self.tail.columns.map(|columns| format!(" and {}", span(columns)));
@@ -149,9 +151,9 @@ impl Excerpt {
 }
 
 impl ExcerptLines {
-    /// Adds a mark in place of lines. Returns its bytes.
+    // Adds a mark in place of lines. Returns its bytes.
     fn fold(&mut self, lines: usize, first: bool) -> usize {
-        let mark = fold::mark(lines);
+        let mark = fold_mark(lines);
         let bytes = mark.len() + 1;
         let at = if first { 0 } else { self.text.len() };
         self.text.insert(at, mark);
@@ -168,8 +170,8 @@ impl ExcerptLines {
     }
 }
 
-/// Returns the budgets of head and tail: half each, but after a failure the end tells more, and the
-/// errors tell most. The shape of a document tells more than its end.
+/// Returns the budgets of head and tail: half each. After a failure the end is more informative,
+/// and the errors are most informative; the head of a document is more informative than its end.
 fn shares(subject: &Subject<'_>, budget: ExcerptBudget) -> (ExcerptBudget, ExcerptBudget) {
     let limits = subject.limits;
     let bytes = budget.bytes.min(2 * limits.snippet_bytes);
@@ -192,14 +194,14 @@ fn head(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<ExcerptLines
     let bytes = subject.content.bytes(0, READ)?;
     // The other half is the tail's.
     let half = bytes.len().min((subject.content.len() / 2) as usize);
-    let (mut part, mut fold) = (ExcerptLines::default(), Fold::default());
+    let (mut part, mut fold) = (ExcerptLines::default(), LineFold::default());
     let mut left = budget.bytes;
     let mut at = 0;
     while at < bytes.len() && part.text.len() < budget.lines {
         let folded = fold.run(whole_lines(&bytes[at..half.max(at)]));
         if folded > 0 && left > MARK_CHARS {
             left -= part.fold(folded, false);
-            at += ends(&bytes[at..]).nth(folded - 1).map_or(0, |end| end + 1);
+            at += memchr::memchr_iter(b'\n', &bytes[at..]).nth(folded - 1).map_or(0, |end| end + 1);
             continue;
         }
         let line = &bytes[at..];
@@ -256,7 +258,7 @@ fn tail(
     let bytes = subject.content.bytes(from, READ)?;
     let lines = split(&bytes);
     let begins = from == 0 || subject.content.bytes(from - 1, 1)? == b"\n";
-    let (mut part, mut fold) = (ExcerptLines::default(), Fold::default());
+    let (mut part, mut fold) = (ExcerptLines::default(), LineFold::default());
     let mut left = budget.bytes;
     let mut rest = lines.len();
     while rest > 0 && part.text.len() < budget.lines {
@@ -322,17 +324,16 @@ fn end_of(
     Ok(format!("[from byte column {} on] {text}", grouped(column)))
 }
 
-/// Returns the offset of the last `chars` characters of `line`.
+// The offset of the last `chars` characters of `line`.
 fn last_chars(line: &[u8], chars: usize) -> usize {
     let from = line.len().saturating_sub(4 * chars);
     let starts = (from..line.len()).rev().filter(|at| line[*at] & 0xc0 != 0x80);
     starts.take(chars).last().unwrap_or(from)
 }
 
-/// Returns the most telling errors with their line numbers, as many as fit.
 fn error_lines(found: &Findings, bytes: usize) -> Vec<String> {
     let mut left = bytes.min(ERRORS_BYTES);
-    let mut lines = found.shown.iter().take(ERRORS).map(error_line).collect::<Vec<String>>();
+    let mut lines = found.shown.iter().take(MAX_ERRORS).map(error_line).collect::<Vec<String>>();
     lines.retain(|line| {
         let fits = line.len() < left;
         left -= if fits { line.len() + 1 } else { 0 };
@@ -341,19 +342,13 @@ fn error_lines(found: &Findings, bytes: usize) -> Vec<String> {
     lines
 }
 
-/// Returns the offsets of the newlines in `bytes`.
-fn ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
-    memchr::memchr_iter(b'\n', bytes)
-}
-
-/// Returns the lines of `bytes` that end in it.
+// The lines of `bytes` that end in it.
 fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let last = memchr::memrchr(b'\n', bytes).unwrap_or(0);
     let lines = bytes[..last].split(|byte| *byte == b'\n').map(without_return);
     lines.take(if last > 0 { usize::MAX } else { 0 })
 }
 
-/// Splits bytes into lines without their ends.
 fn split(bytes: &[u8]) -> Vec<&[u8]> {
     if bytes.is_empty() {
         return Vec::new();
@@ -366,17 +361,110 @@ fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Returns `8,090-8,112`, `7`.
+// `8,090-8,112`, `7`.
 pub(super) fn span((first, last): (u64, u64)) -> String {
     if first == last { grouped(first) } else { format!("{}-{}", grouped(first), grouped(last)) }
 }
 
-/// Returns `the last 12`, `the last one`.
+// `the last 12`, `the last one`
 fn last(lines: u64) -> String {
     if lines == 1 { "the last one".to_owned() } else { format!("the last {}", grouped(lines)) }
 }
 
-/// Returns `lines 8,090-8,112`, `line 7`.
+// `lines 8,090-8,112`, `line 7`
 fn named(lines: (u64, u64)) -> String {
     format!("{} {}", if lines.0 == lines.1 { "line" } else { "lines" }, span(lines))
+}
+
+// Signs between the cells of a row, and the fewest of them that make a row.
+const SEPARATORS: [u8; 4] = *b",;\t|";
+
+#[derive(Default)]
+struct LineFold {
+    likeness: LikenessHasher,
+    shown: HashMap<u64, u32>,
+}
+
+impl LineFold {
+    /// Returns the number of lines in a row, from the first of `lines` on, of whose forms enough
+    /// are shown. Returns 0 if there are too few to fold.
+    fn run<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>) -> usize {
+        let count = lines.take_while(|line| self.is_known(line)).count();
+        if count < MIN_FOLDED { 0 } else { count }
+    }
+
+    fn show(&mut self, line: &[u8]) {
+        *self.shown.entry(self.likeness.of(line)).or_default() += 1;
+        if let Some(row) = row(line) {
+            *self.shown.entry(row).or_default() += 1;
+        }
+    }
+
+    fn is_known(&mut self, line: &[u8]) -> bool {
+        let shown = |form: u64| self.shown.get(&form).copied().unwrap_or_default();
+        shown(self.likeness.of(line)) >= SHOWN_LINES
+            || row(line).is_some_and(|row| shown(row) >= SHOWN_ROWS)
+    }
+}
+
+// The form of a row of a table: its number of cells. A row begins with a letter or digit.
+fn row(line: &[u8]) -> Option<u64> {
+    let cells = |sign: u8| memchr::memchr_iter(sign, line).count();
+    let (count, sign) = SEPARATORS.iter().map(|sign| (cells(*sign), *sign)).max()?;
+    let begins = line.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'"');
+    (begins && count >= MIN_CELLS).then(|| (count as u64) << 8 | u64::from(sign))
+}
+
+fn fold_mark(lines: usize) -> String {
+    format!("[... {} lines like these ...]", grouped(lines as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folded(text: &str) -> Vec<String> {
+        let lines: Vec<&[u8]> = text.lines().map(str::as_bytes).collect();
+        let (mut fold, mut shown, mut at) = (LineFold::default(), Vec::new(), 0);
+        while at < lines.len() {
+            let run = fold.run(lines[at..].iter().copied());
+            if run > 0 {
+                shown.push(fold_mark(run));
+            } else {
+                fold.show(lines[at]);
+                shown.push(String::from_utf8(lines[at].to_vec()).unwrap());
+            }
+            at += run.max(1);
+        }
+        shown
+    }
+
+    #[test]
+    fn two_of_a_form_are_shown() {
+        let text = "start\nread 1\nread 2\nread 3\nread 4\nread 5\nend\nread 6\nread 7\n";
+        let shown = [
+            "start",
+            "read 1",
+            "read 2",
+            "[... 3 lines like these ...]",
+            "end",
+            "read 6",
+            "read 7",
+        ];
+        assert_eq!(folded(text), shown);
+        let turns = "open 1\nclose 1\n".repeat(50);
+        assert_eq!(folded(&turns).last().unwrap(), "[... 96 lines like these ...]");
+    }
+
+    #[test]
+    fn rows_are_of_one_form() {
+        let names = ["Ann", "Bea", "Cy", "Dan", "Eve"];
+        let row = |name: &&str| format!("{name},x{name},1,{name}@b.org");
+        let rows = names.iter().map(row).collect::<Vec<String>>().join("\n");
+        let shown = folded(&format!("name,login,id,mail address\n{rows}"));
+        assert_eq!(shown.len(), 4);
+        assert_eq!(shown[3], "[... 3 lines like these ...]");
+        let prose = "One, two, three, and four.\nRed, green, blue, and grey.\n";
+        assert_eq!(folded(prose).len(), 2);
+    }
 }

@@ -2,40 +2,43 @@
 
 use std::io;
 
+use crate::clean::capped;
 use crate::errors::Findings;
 use crate::number::{counted, grouped, rounded};
-use crate::summary::{capped, parts, steps, table, trouble, unlike};
-use crate::{Filter, Title, image, kind, query};
-use ctxfs_core::model::{Json, Limits, Subject};
+use crate::summary::{contents, steps};
+use crate::{Filter, Title, kind, query};
+use ctxfs_core::model::{Json, Limits, Subject, Trouble};
 
-/// Bytes that the facts may take. Beyond them, less important lines are left out.
-const MOST_BYTES: usize = 3400;
+// Beyond this size, less important lines are left out.
+const MAX_FACTS_BYTES: usize = 3400;
 
-/// Other outputs of its name that are named.
-const MOST_NAMES: usize = 3;
+// Other outputs of the same name that are named.
+const MAX_NAMES: usize = 3;
+// The most characters of all fields.
+const TROUBLE_CHARS: usize = 400;
+// Previews and colour profiles may come before the dimensions.
+const HEAD_BYTES: usize = 256 << 10;
 
-/// The facts, with a place for the line that tells which lines are shown.
+/// The facts, in the order of their lines: before the line that tells which lines are shown, that
+/// line, after it, and the steps to the rest of the output.
 pub(super) struct Facts {
     before: Vec<String>,
     shown: Vec<String>,
     after: Vec<String>,
-    /// Steps to what is not shown.
     steps: Vec<String>,
 }
 
 impl Facts {
-    /// Returns their size in bytes, including newlines.
     pub(super) fn size(&self) -> usize {
         let lines = self.before.iter().chain(&self.after).chain(&self.steps);
         lines.map(|line| line.len() + 1).sum()
     }
 
-    /// Returns the number of lines.
     pub(super) fn count(&self) -> usize {
         self.before.len() + self.after.len() + self.steps.len()
     }
 
-    /// Sets the lines on what is shown, and on what is redacted in it. If it is `all`, no step
+    /// Sets the lines on the shown part, and on the secrets redacted in it. If it is `all`, no step
     /// leads further.
     pub(super) fn set_shown(&mut self, shown: String, redacted: Option<String>, all: bool) {
         self.shown = [shown].into_iter().chain(redacted).collect();
@@ -48,20 +51,18 @@ impl Facts {
         self.before.into_iter().chain(self.shown).chain(self.after).chain(self.steps).collect()
     }
 
-    /// Leaves out lines on the contents of the output, and then the last steps, until the rest
-    /// fits.
+    // Leaves out lines on the contents of the output, and then the last steps, until the rest fits.
     fn fitted(mut self) -> Self {
-        while self.size() > MOST_BYTES && !self.after.is_empty() {
+        while self.size() > MAX_FACTS_BYTES && !self.after.is_empty() {
             self.after.remove(0);
         }
-        while self.size() > MOST_BYTES && self.steps.pop().is_some() {}
+        while self.size() > MAX_FACTS_BYTES && self.steps.pop().is_some() {}
         self
     }
 }
 
-/// Returns the facts on an output of which nothing is shown: it is empty, or not text.
 pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> {
-    let dimensions = image::dimensions(subject)?.map(|size| format!(", {size}"));
+    let dimensions = dimensions(subject)?.map(|size| format!(", {size}"));
     let size = size(subject) + &dimensions.unwrap_or_default();
     let mut lines = vec![opening(subject)];
     lines.extend(title(subject));
@@ -82,7 +83,6 @@ pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> 
     Ok(capped_lines(&lines))
 }
 
-/// Returns the facts on an output that is shown whole.
 pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<String> {
     let lines = subject.analysis.lines;
     // Progress that was drawn over is not in the text.
@@ -104,9 +104,8 @@ pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<S
     capped_lines(&lines.into_iter().flatten().collect::<Vec<String>>())
 }
 
-/// Returns the facts on an output that is shown in part.
 pub(super) fn with_excerpt(subject: &Subject<'_>, found: &Findings) -> io::Result<Facts> {
-    let trouble = trouble::line(subject);
+    let trouble = trouble_line(subject);
     let is_first = found.shown.is_empty() || steps::is_document(subject);
     let [read, query] = read(subject, trouble.is_some() && is_first);
     let before = [
@@ -119,11 +118,11 @@ pub(super) fn with_excerpt(subject: &Subject<'_>, found: &Findings) -> io::Resul
         shape(subject),
         trouble,
     ];
-    let columns = table::columns(subject)?;
-    let repeated = if columns.is_none() { parts::repeated(subject)? } else { None };
-    let sections = parts::sections(subject)?;
-    let unlike = unlike::line(subject, found)?;
-    let statuses = table::statuses(subject);
+    let columns = contents::columns(subject)?;
+    let repeated = if columns.is_none() { contents::repeated(subject)? } else { None };
+    let sections = contents::sections(subject)?;
+    let unlike = contents::unlike_line(subject, found)?;
+    let statuses = contents::statuses(subject);
     let after = [read, query, sections, statuses, columns, repeated, unlike, errors(found)];
     let mut steps = steps::to_errors(subject, found)?;
     steps.extend(long(subject));
@@ -143,7 +142,7 @@ fn opening(subject: &Subject<'_>) -> String {
     format!("[ctxfs] {}", ended(subject))
 }
 
-/// Tells how the call ended, and that it need not be repeated.
+// Tells how the call ended, and that it need not be repeated.
 pub(crate) fn ended(subject: &Subject<'_>) -> String {
     let exit = subject.record.provenance.exit_code;
     let ended = exit.map(|code| {
@@ -161,7 +160,6 @@ pub(crate) fn ended(subject: &Subject<'_>) -> String {
     format!("The complete output is stored{ended}. There is no need to run {what} again.")
 }
 
-/// Returns the line with the command, or with what the call was about.
 fn title(subject: &Subject<'_>) -> Option<String> {
     Title::of(&subject.record.provenance).map(|title| title.line())
 }
@@ -178,14 +176,13 @@ fn identity(subject: &Subject<'_>) -> String {
     parts.into_iter().flatten().collect::<Vec<String>>().join("    ")
 }
 
-/// Returns a line on the other outputs of its name, if there are any.
 pub(crate) fn also(others: &[String]) -> Option<String> {
-    let shown = others.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let shown = others.iter().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
     match others.len() {
         0 => None,
         1 => Some(format!("also:   {shown}, another output of this name, from another host")),
         count => {
-            let more = count.saturating_sub(MOST_NAMES) as u64;
+            let more = count.saturating_sub(MAX_NAMES) as u64;
             let more =
                 if more == 0 { String::new() } else { format!(" and {} more", grouped(more)) };
             Some(format!("also:   {shown}{more}, other outputs of this name, from other hosts"))
@@ -238,8 +235,8 @@ fn shape(subject: &Subject<'_>) -> Option<String> {
 }
 
 /// Returns the path of the readable form of JSON, with its lines if they were counted, and a filter
-/// that has results, which is the step to take if it `is_next`. They are on one line if both fit.
-/// A document of many lines needs no readable form.
+/// that has results, which is the step to take if it `is_next`. They are on one line if both fit. A
+/// document of many lines needs no readable form.
 fn read(subject: &Subject<'_>, is_next: bool) -> [Option<String>; 2] {
     let (lines, example) = match &subject.analysis.json {
         Json::Document { pretty_lines, example, .. } => (*pretty_lines, example.as_deref()),
@@ -269,7 +266,7 @@ fn errors(found: &Findings) -> Option<String> {
     (found.count > 0).then(|| format!("errors: {lines} {verb}"))
 }
 
-/// Returns a line on what only has words of errors, which comes after the output.
+// A line on lines that only have words of errors. It comes after the output.
 pub(super) fn mentions(subject: &Subject<'_>, found: &Findings) -> Option<String> {
     let words = subject.analysis.errors.words.join("|");
     let is_all = found.shown.is_empty() && found.mentions > 0 && !words.is_empty();
@@ -284,4 +281,78 @@ fn long(subject: &Subject<'_>) -> Option<String> {
     let is_json = matches!(subject.analysis.json, Json::Document { .. } | Json::Lines { .. });
     let long = subject.analysis.longest_line > Limits::LINE_CHARS as u64 && !is_json;
     long.then(|| "long:   .wrap    (long lines folded)".to_owned())
+}
+
+// `trouble: .[].errorCount: 12 of 28 over 0; .items[].severity: 3 CRITICAL, 12 HIGH`
+fn trouble_line(subject: &Subject<'_>) -> Option<String> {
+    let mut line = String::new();
+    for field in subject.analysis.trouble.iter().map(field_text) {
+        if line.chars().count() + field.chars().count() <= TROUBLE_CHARS {
+            line.push_str(if line.is_empty() { "trouble: " } else { "; " });
+            line.push_str(&field);
+        }
+    }
+    (!line.is_empty()).then_some(line)
+}
+
+fn field_text(trouble: &Trouble) -> String {
+    let least = if trouble.least { "at least " } else { "" };
+    let path = &trouble.path;
+    let sum: u64 = trouble.counts.iter().map(|(_, count)| count).sum();
+    let of = if sum < trouble.of { format!(" of {}", grouped(trouble.of)) } else { String::new() };
+    if let [(word, count)] = trouble.counts.as_slice() {
+        return format!("{path}: {least}{}{of} {}", grouped(*count), quantified(word));
+    }
+    let words = trouble
+        .counts
+        .iter()
+        .map(|(word, count)| format!("{} {}", grouped(*count), quantified(word)));
+    format!("{path}: {least}{}{of}", words.collect::<Vec<String>>().join(", "))
+}
+
+// `CRITICAL`, `with 2`
+fn quantified(word: &str) -> String {
+    let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+    format!("{}{word}", if is_number { "with " } else { "" })
+}
+
+// `800 x 600`, in pixels, or `None` if the artifact is not an image or does not tell.
+fn dimensions(subject: &Subject<'_>) -> io::Result<Option<String>> {
+    if !subject.analysis.mime.starts_with("image/") {
+        return Ok(None);
+    }
+    let head = subject.content.bytes(0, HEAD_BYTES)?;
+    let size = imagesize::blob_size(&head).ok();
+    Ok(size.map(|size| format!("{} x {}", size.width, size.height)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    fn dimensions_of(bytes: &[u8], mime: &str) -> Option<String> {
+        let mut fixture = Fixture::new(bytes);
+        mime.clone_into(&mut fixture.analysis.mime);
+        dimensions(&fixture.subject()).unwrap()
+    }
+
+    #[test]
+    fn images_say_how_large_they_are() {
+        let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x03\x20\0\0\x02\x58\x08\x02\0\0\0";
+        let gif = b"GIF89a\x40\x01\xf0\0\0\0\0;";
+        let profile = [b"\xff\xe2\x9c\x40".as_slice(), &vec![0; 40_000 - 2]].concat();
+        let frame = b"\xff\xc0\0\x11\x08\x01\xe0\x02\x80\x03\x01\x22\0\x02\x11\x01\x03\x11\x01";
+        let jpeg = [b"\xff\xd8".as_slice(), &profile, &profile, frame].concat();
+        assert_eq!(dimensions_of(png, "image/png").as_deref(), Some("800 x 600"));
+        assert_eq!(dimensions_of(gif, "image/gif").as_deref(), Some("320 x 240"));
+        assert_eq!(dimensions_of(&jpeg, "image/jpeg").as_deref(), Some("640 x 480"));
+    }
+
+    #[test]
+    fn what_does_not_say_is_not_guessed() {
+        assert_eq!(dimensions_of(b"\x89PNG\r\n\x1a\n", "image/png"), None);
+        assert_eq!(dimensions_of(b"<svg width='3' height='4'/>", "image/svg+xml"), None);
+        assert_eq!(dimensions_of(b"GIF89a\x40\x01\xf0\0\0\0\0;", "text/plain"), None);
+    }
 }

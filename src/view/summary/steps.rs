@@ -3,22 +3,42 @@
 //!
 //! A name ends at four spaces: searches and filters have single ones.
 
+use std::cell::RefCell;
 use std::io;
+use std::sync::LazyLock;
 
-use crate::errors::Findings;
+use bstr::ByteSlice as _;
+use regex::bytes::Regex;
+
+use crate::errors::{Finding, Findings};
 use crate::number::counted;
-use crate::summary::search;
-use crate::summary::tried::{STEP_BYTES, Trials, can_be_found};
-use crate::{PageNumber, Words};
+use crate::scan;
+use crate::{PageNumber, Query, RenderError, Rendered, Words, find, grep};
 use ctxfs_core::model::{ErrorLine, ErrorRank, Json, Subject, TriedView};
 
-/// Lines to show on either side of the line that a part is shown around.
+// Lines to show on either side of the line that a part is shown around.
 const PART_LINES: u64 = 10;
-/// Letters of a word to look for, at least, and words, at most.
-const WORD_LETTERS: usize = 4;
-const WORDS: usize = 3;
+// The fewest letters of a word to look for, and the most words.
+const MIN_WORD_LETTERS: usize = 4;
+const MAX_WORDS: usize = 3;
+// The step if the summary knows no words of the output to look for.
+const ANY_WORDS: &str = "find:   .find/WORDS    (the passages that fit some words best)";
+// The most lines that a search shows, and those up to which it also shows lines around each.
+const MAX_LINES: u64 = 40;
+const FEW_LINES: u64 = 10;
+// Lines shown around each of a few.
+const CONTEXT_LINES: u64 = 3;
+// Errors whose names a search has.
+const MAX_NAMES: usize = 3;
+// Bytes of a phrase.
+const PHRASE_BYTES: std::ops::RangeInclusive<usize> = 8..=40;
+// The most bytes that a step shows.
+const STEP_BYTES: usize = 8 << 10;
+// The longest outputs in which searches, and words, are tried: some 20 milliseconds of work each.
+const MAX_SEARCHED_BYTES: u64 = 16 << 20;
+const MAX_FOUND_BYTES: u64 = 512 << 10;
 
-/// Returns the line that names the artifact itself, to which the names in other lines are added.
+// The line that names the artifact itself. The names in other lines are added to it.
 pub(super) fn file(subject: &Subject<'_>) -> String {
     format!(
         "file:   {}    (names below that begin with a dot are added to it)",
@@ -26,8 +46,6 @@ pub(super) fn file(subject: &Subject<'_>) -> String {
     )
 }
 
-/// Returns the steps that show what is told in part, the best first. `found` is what looks like an
-/// error.
 pub(super) fn to_errors(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<String>> {
     if found.shown.is_empty() {
         return Ok(vec![ANY_WORDS.to_owned()]);
@@ -36,27 +54,29 @@ pub(super) fn to_errors(subject: &Subject<'_>, found: &Findings) -> io::Result<V
     let next = || format!("next:   .errors    ({kinds} of error, with the lines around each)");
     let next = (!is_document(subject)).then(next);
     let trials = Trials::of(subject);
-    let steps =
-        [next, words(&trials, found)?, search::step(&trials, found)?, part(subject, found)?];
+    let steps = [
+        next,
+        find_step(&trials, found)?,
+        search_step(&trials, found)?,
+        part_step(subject, found)?,
+    ];
     Ok(steps.into_iter().flatten().collect())
 }
 
-/// Returns what is tried to know these steps.
 pub(super) fn tried(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<TriedView>> {
     let trials = Trials::of(subject);
     if !found.shown.is_empty() {
-        words(&trials, found)?;
-        search::step(&trials, found)?;
+        find_step(&trials, found)?;
+        search_step(&trials, found)?;
     }
-    Ok(trials.into_made())
+    Ok(trials.made.into_inner())
 }
 
-/// Returns true for one JSON value: a filter tells more of its errors than lines do.
+// True for one JSON value: a filter tells more about its errors than lines do.
 pub(super) fn is_document(subject: &Subject<'_>) -> bool {
     matches!(subject.analysis.json, Json::Document { .. })
 }
 
-/// Returns the steps that show the rest of the output.
 pub(super) fn to_the_rest(subject: &Subject<'_>) -> Vec<String> {
     let analysis = subject.analysis;
     let end = (analysis.lines > 1).then(|| "end:    .tail    (last 200 lines)".to_owned());
@@ -67,16 +87,13 @@ pub(super) fn to_the_rest(subject: &Subject<'_>) -> Vec<String> {
     end.into_iter().chain(pages).collect()
 }
 
-/// Stands where no words of the output are known that may be of interest.
-const ANY_WORDS: &str = "find:   .find/WORDS    (the passages that fit some words best)";
-
-/// Returns the view that finds an error by its name and those of others, or by some of its words.
-fn words(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>> {
+// The view that finds an error by its name and the names of other errors, or by some of its words.
+fn find_step(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>> {
     let Some(first) = found.shown.first() else { return Ok(None) };
     let subject = trials.subject;
-    let names = search::names(subject, found)?;
+    let names = error_names(subject, found)?;
     let names = (names.len() > 1).then(|| names.iter().map(String::as_str).collect());
-    for words in names.into_iter().chain(choices(&first.message)) {
+    for words in names.into_iter().chain(word_choices(&first.message)) {
         let words = Words::of(&words.join(" "));
         if !can_be_found(subject) || trials.words(&words, first.at.line)?.shows {
             return Ok(Some(format!("find:   .find/{words}")));
@@ -85,10 +102,10 @@ fn words(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// Returns words of a message to try: the longest, the first, the last. Paths are left out.
-fn choices(message: &str) -> Vec<Vec<&str>> {
+// Words of a message to try: the longest, the first, the last. Paths are left out.
+fn word_choices(message: &str) -> Vec<Vec<&str>> {
     let is_word = |word: &&str| {
-        word.len() >= WORD_LETTERS && word.chars().all(|letter| letter.is_ascii_alphabetic())
+        word.len() >= MIN_WORD_LETTERS && word.chars().all(|letter| letter.is_ascii_alphabetic())
     };
     let texts = message.split_whitespace().filter(|text| !text.contains(['/', '\\']));
     let mut words: Vec<&str> = Vec::new();
@@ -97,10 +114,10 @@ fn choices(message: &str) -> Vec<Vec<&str>> {
             words.push(word);
         }
     }
-    let (first, last) = (words.len().min(WORDS), words.len().saturating_sub(WORDS));
+    let (first, last) = (words.len().min(MAX_WORDS), words.len().saturating_sub(MAX_WORDS));
     let (first, last) = (words[..first].to_vec(), words[last..].to_vec());
     words.sort_by_key(|word| std::cmp::Reverse(word.len()));
-    words.truncate(WORDS);
+    words.truncate(MAX_WORDS);
     let mut choices = vec![words, first, last];
     choices.retain(|words| !words.is_empty());
     choices
@@ -108,7 +125,7 @@ fn choices(message: &str) -> Vec<Vec<&str>> {
 
 /// Returns the lines around an error, and those to the last exception that it caused, as many as
 /// stay small.
-fn part(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
+fn part_step(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
     let Some(error) = found.shown.first() else { return Ok(None) };
     let at = error.at;
     let half = STEP_BYTES / 2;
@@ -123,7 +140,7 @@ fn part(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
     let length = (last.offset - at.offset) as usize + if last == at { half } else { room };
     let after = subject.content.bytes(at.offset, length.min(room))?;
     let to_last = after.get((last.offset - at.offset) as usize..).unwrap_or_default();
-    let newlines = memchr::memchr_iter(b'\n', to_last).count() as u64;
+    let newlines = scan::newlines(to_last);
     let is_all = at.offset + after.len() as u64 == subject.content.len();
     let (below, ends) = (newlines.saturating_sub(u64::from(!is_all)), newlines > 0 || is_all);
     let (first, last) = (at.line - above.len() as u64, last.line + below.min(PART_LINES));
@@ -131,7 +148,7 @@ fn part(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
     Ok((first < last && ends).then(|| format!("part:   .lines/{first}-{last}")))
 }
 
-/// Returns the last exception that the first error caused, of those that begin before `end`.
+// The last exception before `end` that the first error caused.
 fn last_consequence(found: &Findings, end: u64) -> Option<ErrorLine> {
     let first = found.shown.first()?.at;
     let caused = |at: &ErrorLine| {
@@ -146,4 +163,185 @@ fn last_consequence(found: &Findings, end: u64) -> Option<ErrorLine> {
         .filter(caused)
         .max_by_key(|at| at.line)
         .filter(|_| is_cause)
+}
+
+/// Returns `search: .grep/JSONDecodeError|SyncError    (12 lines)`: the first of some searches that
+/// shows the most informative error and little else. Returns `None` if there is no such search, or
+/// if the output is too long to try.
+fn search_step(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>> {
+    let subject = trials.subject;
+    let Some(first) = found.shown.first().filter(|_| can_be_searched(subject)) else {
+        return Ok(None);
+    };
+    for query in queries(subject, found)? {
+        let Some(lines) = hits(trials, &query, first)? else { continue };
+        let around = query.around(CONTEXT_LINES);
+        let helps = lines <= FEW_LINES && trials.search(&around, first.at.line)?.lines.is_some();
+        let (query, lines) = (if helps { around } else { query }, counted(lines, "line"));
+        return Ok(Some(format!("search: .grep/{query}    ({lines})")));
+    }
+    Ok(None)
+}
+
+// Searches worth trying: for the names of the first errors, for the words of all, for the name of
+// the first one, for a phrase of it.
+fn queries(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<Query>> {
+    let names: Vec<String> =
+        error_names(subject, found)?.iter().map(|name| regex::escape(name)).collect();
+    let all = |names: &[String]| (names.len() > 1).then(|| Query::of(&names.join("|")));
+    let words = &subject.analysis.errors.words;
+    let first = |names: &[String]| names.first().map(|name| Query::of(name));
+    let phrase = match found.shown.first() {
+        Some(finding) => {
+            phrase(&subject.content.bytes(finding.at.offset, finding.at.length as usize)?)
+                .map(|phrase| Query::of(&phrase))
+        }
+        None => None,
+    };
+    let queries = [all(&names), all(words), first(words), first(&names), phrase];
+    Ok(queries.into_iter().flatten().collect())
+}
+
+// The names of the first errors: exceptions, codes, signals.
+fn error_names(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<String>> {
+    let telling = |finding: &&Finding| {
+        matches!(finding.at.rank, ErrorRank::Cause | ErrorRank::Error | ErrorRank::Outer)
+    };
+    let mut names: Vec<String> = Vec::new();
+    for finding in found.shown.iter().filter(telling).take(MAX_NAMES) {
+        let own = subject.content.bytes(finding.at.offset, finding.at.length as usize)?;
+        let name = NAME.find(&own).map(|name| name.as_bytes().to_str_lossy().into_owned());
+        names.extend(name.filter(|name| !names.contains(name)));
+    }
+    Ok(names)
+}
+
+// The longest piece of a line without numbers, quotes, brackets or gaps, as a pattern.
+fn phrase(line: &[u8]) -> Option<String> {
+    let pieces = line.split(|byte| !(byte.is_ascii_alphabetic() || b" :_-'.,/".contains(byte)));
+    let pieces = pieces.flat_map(|piece| piece.split_str(b"  "));
+    let piece = pieces.map(<[u8]>::trim_ascii).max_by_key(|piece| piece.len())?;
+    let end = piece.len().min(*PHRASE_BYTES.end());
+    let end = if end < piece.len() { piece[..end].rfind_byte(b' ').unwrap_or(end) } else { end };
+    let piece = piece[..end].trim_ascii().to_str().ok()?;
+    (piece.len() >= *PHRASE_BYTES.start()).then(|| regex::escape(piece))
+}
+
+/// Returns the number of lines that a search shows, if the error `first` is one of them and they
+/// are few and short.
+fn hits(trials: &Trials<'_>, query: &Query, first: &Finding) -> io::Result<Option<u64>> {
+    let tried = trials.search(query, first.at.line)?;
+    Ok(tried.lines.filter(|lines| *lines <= MAX_LINES && tried.shows))
+}
+
+// A name of an error: an exception, a code, a signal.
+static NAME: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?-u)\b[A-Za-z_]\w*(Error|Exception|Failure|Fault|Panic|Interrupt)\b|\b[A-Z]{1,4}-?\d{3,5}\b|\bE[A-Z]{4,}\b|\bSIG[A-Z]{3,}\b",
+    )
+    .expect("a pattern of this file")
+});
+
+fn can_be_searched(subject: &Subject<'_>) -> bool {
+    subject.content.len() <= MAX_SEARCHED_BYTES
+}
+
+fn can_be_found(subject: &Subject<'_>) -> bool {
+    subject.content.len() <= MAX_FOUND_BYTES
+}
+
+/// The steps that were tried on a subject. A step whose result is in the shortcuts is not tried
+/// again.
+struct Trials<'a> {
+    subject: &'a Subject<'a>,
+    made: RefCell<Vec<TriedView>>,
+}
+
+impl<'a> Trials<'a> {
+    fn of(subject: &'a Subject<'a>) -> Self {
+        Self { subject, made: RefCell::default() }
+    }
+
+    fn search(&self, query: &Query, line: u64) -> io::Result<TriedView> {
+        self.tried(format!(".grep/{query}"), line, |text| {
+            grep::render(query, self.subject, &|| false, text)
+        })
+    }
+
+    fn words(&self, words: &Words, line: u64) -> io::Result<TriedView> {
+        self.tried(format!(".find/{words}"), line, |text| {
+            find::render(words, self.subject, &|| false, text)
+        })
+    }
+
+    fn tried(
+        &self,
+        view: String,
+        line: u64,
+        render: impl FnOnce(&mut Vec<u8>) -> Result<Rendered, RenderError>,
+    ) -> io::Result<TriedView> {
+        let shortcuts = self.subject.analysis.shortcuts.as_ref();
+        if let Some(known) = shortcuts.and_then(|shortcuts| shortcuts.tried(&view, line)) {
+            return Ok(known.clone());
+        }
+        let mut text = Vec::new();
+        let outcome = match render(&mut text) {
+            Ok(_) => outcome(view, line, &text),
+            Err(RenderError::NotFound) => TriedView { view, line, lines: None, shows: false },
+            Err(RenderError::Io(error)) => return Err(error),
+        };
+        self.made.borrow_mut().push(outcome.clone());
+        Ok(outcome)
+    }
+}
+
+fn outcome(view: String, line: u64, text: &[u8]) -> TriedView {
+    let lines = (text.len() <= STEP_BYTES).then(|| text.lines().count() as u64);
+    TriedView { view, line, lines, shows: shows(text, line) }
+}
+
+// True if `text` shows a line, as searches print it.
+fn shows(text: &[u8], line: u64) -> bool {
+    let number = line.to_string();
+    text.lines().any(|line| {
+        line.strip_prefix(number.as_bytes())
+            .and_then(<[u8]>::first)
+            .is_some_and(|mark| b":-@".contains(mark))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phrase_has_no_numbers_and_ends_with_a_word() {
+        let cases: [(&str, Option<&str>); 5] = [
+            ("error: request 17 timed out", Some("error: request")),
+            ("2026-11-22 10:00:00 [worker] cannot reach the host", Some("cannot reach the host")),
+            ("E: 1", None),
+            (
+                "fatal: the remote end hung up unexpectedly while it was reading the header",
+                Some("fatal: the remote end hung up"),
+            ),
+            ("a.b.c(d) failed to start", Some("failed to start")),
+        ];
+        for (line, wanted) in cases {
+            assert_eq!(phrase(line.as_bytes()).as_deref(), wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn names_of_errors() {
+        for (line, name) in [
+            ("json.decoder.JSONDecodeError: Expecting", "JSONDecodeError"),
+            ("error[E0308]: mismatched types", "E0308"),
+            ("src/a.ts(1,2): error TS2322: Type", "TS2322"),
+            ("npm error code ERESOLVE", "ERESOLVE"),
+            ("killed by SIGSEGV", "SIGSEGV"),
+        ] {
+            let found = NAME.find(line.as_bytes()).map(|found| found.as_bytes());
+            assert_eq!(found, Some(name.as_bytes()), "{line}");
+        }
+    }
 }

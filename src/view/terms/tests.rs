@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use crate::View;
 use crate::fixture::Fixture;
+use crate::terms::{CountedTerm, WordCounts, best_terms};
 use ctxfs_core::model::{Json, Limits};
 
 fn terms(text: impl Into<Vec<u8>>) -> String {
@@ -141,4 +142,31 @@ proptest! {
         let printed = Fixture::new(bytes).bytes(&View::Terms);
         prop_assert!(printed.len() <= Limits::VIEW_BYTES);
     }
+}
+
+fn ranked(text: &str) -> Vec<String> {
+    let content: Vec<u8> = text.into();
+    let counts = WordCounts::take(&content, false, &|| false).unwrap();
+    let text = |term: &CountedTerm<'_>| String::from_utf8(term.text.to_vec()).unwrap();
+    best_terms(&counts, 100).iter().map(text).collect()
+}
+
+#[test]
+fn what_tells_most_comes_first() {
+    let line = |n: usize| match n {
+        40 | 700 => "INFO request refused\n",
+        n if n.is_multiple_of(40) => "INFO request by com.shop.Cart\n",
+        n if n.is_multiple_of(30) => "INFO request by getTotal\n",
+        n if n.is_multiple_of(31) => "INFO request by basket\n",
+        _ => "INFO request\n",
+    };
+    let text: String = (0..1000).map(line).collect();
+    let want = ["getTotal", "com.shop.Cart", "basket", "refused", "INFO", "request"];
+    assert_eq!(ranked(&text), want);
+}
+
+#[test]
+fn parts_of_one_name_are_left_out() {
+    let text = "com.shop.Cart\ncom.shop.Order\ncom.shop.Cart\n";
+    assert_eq!(ranked(text), ["com.shop.Cart", "com.shop.Order", "com", "shop"]);
 }

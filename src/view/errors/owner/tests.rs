@@ -1,7 +1,7 @@
 use super::*;
 
 fn owner_of(text: &str, own: &str) -> Option<String> {
-    owner(&Surroundings::of(text, own))
+    owner(&ErrorContext::of(text, own))
 }
 
 #[test]

@@ -1,83 +1,84 @@
-//! An object as a passage: the members that have the words, and their neighbours.
+//! An object of JSON as a passage: the members that have the words, and their neighbours.
 
 use std::io;
 use std::ops::Range;
 
-use super::leaves::Leaf;
-use super::{RECORD, leaves};
-use crate::find::candidate::LineStart;
-use crate::find::found::Found;
-use crate::find::matcher::{Finder, Hit};
+use crate::find::gather::LineOffset;
+use crate::find::json::RECORD_BYTES;
+use crate::find::matcher::{Finder, FoundTerms, Hit};
 use crate::find::passage::{Passage, ShownLine, SourceLine};
-use crate::find::question::Chosen;
+use crate::find::question::ChosenTerms;
 use crate::find::{gather, passage, record};
 use crate::grep::window;
 use crate::scan;
 use ctxfs_core::model::Content;
 
-/// Bytes around a value in which its lines may begin and end.
-const MARGIN: u64 = 256;
-/// Bytes of a value that is shown whole.
-const SMALL: usize = 700;
-/// Most members with words that are shown.
-const MEMBERS: usize = 8;
-/// Most bytes of the neighbours that are shown, and of each.
-const NEIGHBOURS: usize = 450;
-const NEIGHBOUR: usize = 160;
-/// Most bytes of a member that is shown whole; of a longer one, parts around the words.
-const WHOLE: usize = 360;
+// A passage may begin and end this far from the value, at the ends of its lines.
+const LINE_MARGIN: u64 = 256;
+// A value up to this length is shown whole.
+const SMALL_VALUE: usize = 700;
+const MAX_MEMBERS: usize = 8;
+// The most bytes of all neighbours that are shown, and of one.
+const NEIGHBOURS_BYTES: usize = 450;
+const NEIGHBOUR_BYTES: usize = 160;
+// A member up to this length is shown whole; of a longer one, parts around the words.
+const WHOLE_MEMBER: usize = 360;
 const BEFORE_WORD: usize = 120;
 const AFTER_WORD: usize = 240;
-/// Most bytes of the parts of a line that are shown as one, and between two of them.
-const JOINED: usize = 480;
-const BETWEEN: usize = 24;
+// Parts of a line are joined up to this length, across at most this many bytes.
+const JOINED_BYTES: usize = 480;
+const MAX_GAP: usize = 24;
+// Members after these are not told apart.
+const MAX_LEAVES: usize = 4096;
 
-/// A value in JSON as it was read, with some bytes around it.
-struct Value<'t> {
+// A value as it was read: `range` is its place in `bytes`, which have a margin around it.
+struct ReadValue<'t> {
     bytes: &'t [u8],
-    /// The place of the value in them.
     range: Range<usize>,
     offset: u64,
-    of: LineStart,
+    of: LineOffset,
 }
 
-/// A part to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct ShownPart {
+struct MemberPart {
     range: Range<usize>,
-    /// The place of the first word in it.
     hit: Option<usize>,
 }
 
-/// Returns the passage of the value between two bytes of JSON.
 pub(crate) fn of_value(
     content: &dyn Content,
-    of: LineStart,
+    of: LineOffset,
     (start, end): (u64, u64),
     path: &str,
-    chosen: &Chosen,
+    chosen: &ChosenTerms,
     finder: &mut Finder,
 ) -> io::Result<Passage> {
-    let from = if start - of.offset <= MARGIN { of.offset } else { start };
-    let end = end.min(start + RECORD);
-    let bytes = content.bytes(from, (end + MARGIN - from) as usize)?;
+    let from = if start - of.offset <= LINE_MARGIN { of.offset } else { start };
+    let end = end.min(start + RECORD_BYTES);
+    let bytes = content.bytes(from, (end + LINE_MARGIN - from) as usize)?;
     let place = (start - from) as usize;
     let range = place.min(bytes.len())..((end - from) as usize).min(bytes.len());
-    let value = Value { bytes: &bytes, range, offset: from, of };
+    let value = ReadValue { bytes: &bytes, range, offset: from, of };
     Ok(value.passage(path, chosen, finder, content.len()))
 }
 
-impl Value<'_> {
-    fn passage(&self, path: &str, chosen: &Chosen, finder: &mut Finder, length: u64) -> Passage {
+impl ReadValue<'_> {
+    fn passage(
+        &self,
+        path: &str,
+        chosen: &ChosenTerms,
+        finder: &mut Finder,
+        length: u64,
+    ) -> Passage {
         let text = &self.bytes[self.range.clone()];
-        let leaves = leaves::leaves(text);
+        let leaves = leaves(text);
         let hits: Vec<Vec<Hit>> = leaves
             .iter()
             .map(|leaf| chosen.matcher.find(finder, &text[leaf.start..leaf.end], true).to_vec())
             .collect();
-        let mut found = Found::default();
+        let mut found = FoundTerms::default();
         for hits in &hits {
-            found.join(&Found::of(hits));
+            found.join(&FoundTerms::of(hits));
         }
         let places: Vec<(u64, usize)> = leaves
             .iter()
@@ -97,8 +98,7 @@ impl Value<'_> {
         }
     }
 
-    /// Returns the lines to show for `parts`: whole ones, and parts of long ones.
-    fn lines(&self, parts: &[ShownPart], length: u64) -> Vec<ShownLine> {
+    fn lines(&self, parts: &[MemberPart], length: u64) -> Vec<ShownLine> {
         let mut shown: Vec<ShownLine> = Vec::new();
         let base = self.range.start;
         for part in parts {
@@ -119,13 +119,12 @@ impl Value<'_> {
         shown
     }
 
-    /// Returns the line that holds the byte at `at`, as far as it was read.
     fn line_at(&self, at: usize, length: u64) -> SourceLine<'_> {
         let before = memchr::memrchr(b'\n', &self.bytes[..at]);
         let start = before.map_or(0, |newline| newline + 1);
         let newline = memchr::memchr(b'\n', &self.bytes[at..]);
         let end = newline.map_or(self.bytes.len(), |newline| at + newline);
-        let newlines = memchr::memchr_iter(b'\n', &self.bytes[..at]).count() as u64;
+        let newlines = scan::newlines(&self.bytes[..at]);
         let offset = self.offset + start as u64;
         let column = if before.is_some() { 0 } else { offset - self.of.offset };
         let ends = newline.is_some() || self.offset + end as u64 == length;
@@ -134,7 +133,6 @@ impl Value<'_> {
     }
 }
 
-/// Shows a part of a line, or all of it if it is not long.
 fn show(
     line: &SourceLine<'_>,
     range: Range<usize>,
@@ -154,10 +152,10 @@ fn show(
     }
 }
 
-/// Returns the members to show, in order: all of a small value, else those with words, and members
-/// near to them.
-fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &Chosen) -> Vec<usize> {
-    if length <= SMALL {
+/// Returns the members to show, in order: all of a small value, else those with words and some near
+/// them.
+fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &ChosenTerms) -> Vec<usize> {
+    if length <= SMALL_VALUE {
         return (0..leaves.len()).collect();
     }
     let mut shown = with_words(hits, chosen);
@@ -167,7 +165,7 @@ fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &Chosen) -> 
     others.retain(|at| {
         let leaf = &leaves[*at];
         let is_near = containers.contains(&leaf.container) || Some(leaf.container) == first;
-        is_near && leaf.end - leaf.start <= NEIGHBOUR && !leaf.opens
+        is_near && leaf.end - leaf.start <= NEIGHBOUR_BYTES && !leaf.opens
     });
     let distance = |at: &usize| shown.iter().map(|other| other.abs_diff(*at)).min();
     let is_name = |at: &usize| {
@@ -175,7 +173,7 @@ fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &Chosen) -> 
         leaves[..*at].iter().filter(|leaf| leaf.container == container).count() < 2
     };
     others.sort_by_cached_key(|at| (!is_name(at), distance(at), *at));
-    let mut room = NEIGHBOURS;
+    let mut room = NEIGHBOURS_BYTES;
     for at in others {
         let length = leaves[at].end - leaves[at].start + 2;
         if length <= room {
@@ -187,51 +185,49 @@ fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &Chosen) -> 
     shown
 }
 
-/// Returns members with words, those first that add to the words.
-fn with_words(hits: &[Vec<Hit>], chosen: &Chosen) -> Vec<usize> {
+// Members with words. Each next one adds most to the words of those before it.
+fn with_words(hits: &[Vec<Hit>], chosen: &ChosenTerms) -> Vec<usize> {
     let mut left: Vec<usize> = (0..hits.len()).filter(|at| !hits[*at].is_empty()).collect();
     let mut chosen_members = Vec::new();
-    let mut found = Found::default();
-    while chosen_members.len() < MEMBERS && !left.is_empty() {
+    let mut found = FoundTerms::default();
+    while chosen_members.len() < MAX_MEMBERS && !left.is_empty() {
         let gain = |at: &usize| {
             let mut with = found;
-            with.join(&Found::of(&hits[*at]));
-            ((with.value(&chosen.weights) * gather::UNIT) as u64, usize::MAX - *at)
+            with.join(&FoundTerms::of(&hits[*at]));
+            ((with.value(&chosen.weights) * gather::SCORE_UNIT) as u64, usize::MAX - *at)
         };
         let Some(best) = left.iter().copied().max_by_key(gain) else { break };
-        found.join(&Found::of(&hits[best]));
+        found.join(&FoundTerms::of(&hits[best]));
         left.retain(|at| *at != best);
         chosen_members.push(best);
     }
     chosen_members
 }
 
-/// Returns the parts of a member to show: all of it, or those around its words.
-fn parts(text: &[u8], leaf: &Leaf, hits: &[Hit], chosen: &Chosen) -> Vec<ShownPart> {
+fn parts(text: &[u8], leaf: &Leaf, hits: &[Hit], chosen: &ChosenTerms) -> Vec<MemberPart> {
     let hit = hits.first().map(|hit| leaf.start + hit.start);
-    if leaf.end - leaf.start <= WHOLE {
-        return vec![ShownPart { range: leaf.start..leaf.end, hit }];
+    if leaf.end - leaf.start <= WHOLE_MEMBER {
+        return vec![MemberPart { range: leaf.start..leaf.end, hit }];
     }
-    let value = |found: &Found| (found.value(&chosen.weights) * gather::UNIT) as u64;
+    let value = |found: &FoundTerms| (found.value(&chosen.weights) * gather::SCORE_UNIT) as u64;
     let mut windows = gather::windows(hits);
     windows.sort_by_key(|((start, _), found)| (std::cmp::Reverse(value(found)), *start));
     windows.truncate(2);
     if windows.is_empty() {
-        windows.push(((0, 0), Found::default()));
+        windows.push(((0, 0), FoundTerms::default()));
     }
     windows.sort_by_key(|((start, _), _)| *start);
-    let part = |((start, _), found): &((usize, usize), Found)| {
+    let part = |((start, _), found): &((usize, usize), FoundTerms)| {
         let at = leaf.start + start;
         let from = scan::char_ceiling(text, at.saturating_sub(BEFORE_WORD).max(leaf.start));
         let to = scan::char_floor(text, (at + AFTER_WORD).min(leaf.end));
-        ShownPart { range: from.min(at)..to.max(at), hit: (!found.is_empty()).then_some(at) }
+        MemberPart { range: from.min(at)..to.max(at), hit: (!found.is_empty()).then_some(at) }
     };
     windows.iter().map(part).collect()
 }
 
-/// Joins parts that stand side by side in one line.
-fn joined(text: &[u8], parts: Vec<ShownPart>) -> Vec<ShownPart> {
-    let mut joined: Vec<ShownPart> = Vec::new();
+fn joined(text: &[u8], parts: Vec<MemberPart>) -> Vec<MemberPart> {
+    let mut joined: Vec<MemberPart> = Vec::new();
     for part in parts {
         match joined.last_mut() {
             Some(last) if may_join(text, last, &part) => {
@@ -244,12 +240,112 @@ fn joined(text: &[u8], parts: Vec<ShownPart>) -> Vec<ShownPart> {
     joined
 }
 
-fn may_join(text: &[u8], one: &ShownPart, other: &ShownPart) -> bool {
+fn may_join(text: &[u8], one: &MemberPart, other: &MemberPart) -> bool {
     if other.range.start <= one.range.end {
-        return other.range.end.max(one.range.end) - one.range.start <= JOINED;
+        return other.range.end.max(one.range.end) - one.range.start <= JOINED_BYTES;
     }
     let between = &text[one.range.end..other.range.start];
-    between.len() <= BETWEEN
-        && other.range.end - one.range.start <= JOINED
+    between.len() <= MAX_GAP
+        && other.range.end - one.range.start <= JOINED_BYTES
         && between.iter().all(|byte| b"{}[],: ".contains(byte))
+}
+
+/// A member without members of its own, or the start of one with members (`opens`). The range
+/// includes the key; `container` is the number of the object or array around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Leaf {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) container: usize,
+    pub(super) opens: bool,
+}
+
+pub(super) fn leaves(bytes: &[u8]) -> Vec<Leaf> {
+    let mut leaves = Vec::new();
+    let mut open = vec![0];
+    let mut containers = 0;
+    let mut key: Option<usize> = None;
+    let mut at = 0;
+    while at < bytes.len() && leaves.len() < MAX_LEAVES {
+        let container = open.last().copied().unwrap_or(0);
+        let start = at;
+        match bytes[at] {
+            b'"' => {
+                let length = scan::json_string_length(&bytes[at..]).unwrap_or(bytes.len() - at);
+                at = (at + length).min(bytes.len());
+                if is_before_colon(&bytes[at..]) {
+                    key = Some(start);
+                } else {
+                    leaves.push(Leaf {
+                        start: key.take().unwrap_or(start),
+                        end: at,
+                        container,
+                        opens: false,
+                    });
+                }
+            }
+            b'{' | b'[' => {
+                at += 1;
+                if let Some(start) = key.take() {
+                    leaves.push(Leaf { start, end: at, container, opens: true });
+                }
+                containers += 1;
+                open.push(containers);
+            }
+            b'}' | b']' => {
+                at += 1;
+                open.pop();
+            }
+            b':' | b',' | b' ' | b'\t' | b'\r' | b'\n' => at += 1,
+            _ => {
+                let is_end = |byte: &u8| b",]}\n\r \t".contains(byte);
+                let length = bytes[at..].iter().position(is_end).unwrap_or(bytes.len() - at);
+                at += length.max(1);
+                leaves.push(Leaf {
+                    start: key.take().unwrap_or(start),
+                    end: at,
+                    container,
+                    opens: false,
+                });
+            }
+        }
+    }
+    leaves
+}
+
+fn is_before_colon(rest: &[u8]) -> bool {
+    rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_told_apart() {
+        let text = r#""a": {"b": [1, "x\"y"], "c": {}, "d": null, "e": "cut"#;
+        let found: Vec<(&str, usize)> = leaves(text.as_bytes())
+            .iter()
+            .map(|leaf| (&text[leaf.start..leaf.end], leaf.container))
+            .collect();
+        let want = [
+            ("\"a\": {", 0),
+            ("\"b\": [", 1),
+            ("1", 2),
+            ("\"x\\\"y\"", 2),
+            ("\"c\": {", 1),
+            ("\"d\": null", 1),
+            ("\"e\": \"cut", 1),
+        ];
+        assert_eq!(found, want);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_have_some(bytes in proptest::collection::vec(proptest::sample::select(b"{}[]\",:\\ a1\n".to_vec()), 0..60)) {
+            for leaf in leaves(&bytes) {
+                proptest::prop_assert!(leaf.start < leaf.end && leaf.end <= bytes.len());
+            }
+        }
+    }
 }

@@ -1,9 +1,9 @@
+use super::*;
 use std::ffi::OsStr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::*;
-use crate::Corpus;
+use crate::{Corpus, CorpusQuery};
 use ctxfs_core::model::RelPath;
 use ctxfs_core::redact::{Rule, SecretRules};
 
@@ -30,9 +30,10 @@ impl Memory {
         let words = Words::parse(OsStr::new(words)).unwrap();
         let directory = Directory { path: "/ctx/c7", corpus: self, redacts };
         let mut out = Vec::new();
-        let rendered = render(&words, &directory, expired, &mut out).unwrap();
+        let query = CorpusQuery::Find(words);
+        let rendered = query.render(&directory, expired, &mut out).unwrap();
         let text = rendered.notice.unwrap_or_default() + &String::from_utf8(out).unwrap();
-        assert!(text.len() <= reply::most(false), "{} bytes", text.len());
+        assert!(text.len() <= reply::max_bytes(false), "{} bytes", text.len());
         (text, rendered.whole)
     }
 

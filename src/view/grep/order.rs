@@ -1,6 +1,6 @@
-//! Work on several threads whose outcomes are taken in order.
+//! Work on several threads whose results are taken in order.
 //!
-//! No thread only collects outcomes: the thread that finishes the next one in order takes it, and
+//! No thread only collects results: the thread that finishes the next one in order takes it, and
 //! all that wait behind it. So no thread has to be woken for each piece of work, which may be
 //! small.
 
@@ -10,13 +10,14 @@ use std::thread;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Outcomes that may wait for an earlier one.
-const WAITING: usize = 16 << 10;
-/// Bytes that waiting outcomes may take together. One outcome for each thread comes on top.
-const WAITING_BYTES: usize = 16 << 20;
+// Results that may wait for an earlier one.
+const MAX_WAITING: usize = 16 << 10;
+// The most bytes of all results that wait. One result for each thread comes on top.
+const MAX_WAITING_BYTES: usize = 16 << 20;
 
-/// Does `work` for each number below `count` on `threads` threads, each with a state of its own
-/// from `start`, and hands the outcomes to `take` in order, until that breaks.
+/// Does `work` for each number below `count` on `threads` threads, of which each has a state from
+/// `start`, and hands the results to `take` in order, until that breaks. `weight` is the memory of
+/// a result in bytes.
 pub(crate) fn in_order<S, T: Send>(
     count: usize,
     threads: usize,
@@ -48,20 +49,20 @@ pub(crate) fn in_order<S, T: Send>(
 
 struct OrderedQueue<T, F> {
     state: Mutex<PendingOutcomes<T, F>>,
-    /// Signalled when waiting threads may go on: the first outcome was taken, or the work stopped.
+    // Signalled when waiting threads may go on: the first result was taken, or the work stopped.
     moved: Condvar,
 }
 
 struct PendingOutcomes<T, F> {
     take: F,
     count: usize,
-    /// The number of the first outcome that was not taken yet.
+    // The number of the first result that was not taken yet.
     first: usize,
-    /// The outcomes from `first` on that were begun, with their weights. None if unfinished.
+    // The results from `first` on that were begun, with their weights. None if unfinished.
     begun: VecDeque<Option<(T, usize)>>,
-    /// The sum of their weights.
+    // The sum of the weights.
     bytes: usize,
-    /// Threads that wait for `moved`.
+    // Threads that wait for `moved`.
     waiting: usize,
     stopped: bool,
 }
@@ -72,14 +73,13 @@ impl<T, F> PendingOutcomes<T, F> {
         Self { take, count, first: 0, begun, bytes: 0, waiting: 0, stopped: false }
     }
 
-    /// Returns true if too much waits for the first outcome.
     fn is_full(&self) -> bool {
-        self.begun.len() >= WAITING || self.bytes > WAITING_BYTES
+        self.begun.len() >= MAX_WAITING || self.bytes > MAX_WAITING_BYTES
     }
 }
 
 impl<T, F> OrderedQueue<T, F> {
-    /// Returns the next number to work on, or none if nothing is left to do.
+    // The next number to work on. Waits while too much waits for the first result.
     fn claim(&self) -> Option<usize> {
         let mut state = self.state.lock();
         while !state.stopped && state.is_full() {
@@ -102,7 +102,7 @@ impl<T, F> OrderedQueue<T, F> {
 }
 
 impl<T, F> OrderedQueue<T, F> {
-    /// Stores an outcome with its weight. If it is the first, takes it and all that waited for it.
+    // Stores a result. If it is the first, takes it and all that waited for it.
     fn done<S>(&self, own: &mut S, number: usize, outcome: (T, usize))
     where
         F: FnMut(&mut S, usize, T) -> ControlFlow<()>,
@@ -126,7 +126,7 @@ impl<T, F> OrderedQueue<T, F> {
     }
 }
 
-/// Stops the other threads if one panics, since its outcome would never come.
+// Stops the other threads if one panics, whose result would never come.
 struct StopOnPanic<'a, T, F>(&'a OrderedQueue<T, F>);
 
 impl<T, F> Drop for StopOnPanic<'_, T, F> {
@@ -139,10 +139,9 @@ impl<T, F> Drop for StopOnPanic<'_, T, F> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::time::Duration;
-
-    use super::*;
 
     #[test]
     fn outcomes_come_in_order() {
@@ -210,7 +209,7 @@ mod tests {
             3,
             || (),
             slow,
-            |_| WAITING_BYTES / 4,
+            |_| MAX_WAITING_BYTES / 4,
             |(), number, seen| {
                 most = most.max(seen.saturating_sub(number));
                 ControlFlow::Continue(())

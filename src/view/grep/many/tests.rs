@@ -1,3 +1,5 @@
+use super::*;
+use crate::grep::corpus::{Corpus, Loaded};
 use std::ffi::OsStr;
 use std::fs;
 use std::process::Command;
@@ -5,10 +7,11 @@ use std::sync::atomic::AtomicUsize;
 
 use proptest::prelude::*;
 
-use super::*;
+use crate::CorpusQuery;
 use crate::grep::fold;
 use crate::grep::tests::{QUERIES, corpus, log, split_notice};
-use ctxfs_core::redact::Rule;
+use ctxfs_core::model::{Content, RelPath};
+use ctxfs_core::redact::{Rule, SecretRules};
 
 /// Artifacts in memory, by name.
 #[derive(Default)]
@@ -403,7 +406,8 @@ fn secrets_are_masked_and_counted() {
             let query = Query::of_many(OsStr::new(query)).unwrap();
             let directory = Directory { path: "/ctx/c7", corpus: &memory, redacts: Some(&rules) };
             let mut out = Vec::new();
-            let rendered = render(&query, &directory, &|| false, &mut out).unwrap();
+            let query = CorpusQuery::Grep(query);
+            let rendered = query.render(&directory, &|| false, &mut out).unwrap();
             rendered.notice.unwrap_or_default() + str::from_utf8(&out).unwrap()
         };
         let all = text("-m0 login");

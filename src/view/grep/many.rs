@@ -1,0 +1,337 @@
+//! `.grep/<query>` of a directory: the output of `rg -n <query>` in it, newest artifact first.
+//!
+//! Several threads search one artifact each ([`worker`]). The matches in each are appended to those
+//! in earlier ones, below the notices that the result needs.
+
+mod worker;
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::{io, thread};
+
+use parking_lot::Mutex;
+
+use crate::Query;
+use crate::grep::corpus::{Directory, NameList, SearchOmissions};
+use crate::grep::many::worker::{
+    ArtifactMatches, ArtifactOutcome, ArtifactSearcher, CorpusSearch, START, SearchEnd, SearchFrom,
+};
+use crate::grep::page::CutPoint;
+use crate::grep::{order, page, pattern, window};
+use crate::number::{counted, grouped};
+use crate::query::ResumePoint;
+use crate::range::TextPosition;
+use crate::rendered::{RenderError, Rendered};
+
+// Threads that search at once.
+pub(crate) const MAX_THREADS: usize = 4;
+
+/// Searches all artifacts in `directory` and writes the matches to `out`, without the notice. See
+/// [`CorpusQuery::render`](crate::CorpusQuery::render).
+pub(crate) fn render(
+    query: &Query,
+    directory: &Directory<'_>,
+    expired: &(dyn Fn() -> bool + Sync),
+    out: &mut (dyn Write + Send),
+) -> Result<Rendered, RenderError> {
+    let (directory, corpus) = (*directory, directory.corpus);
+    let pattern = pattern::build(query)?;
+    let (first, full) = (SearchFrom::of(query.options(), corpus), AtomicBool::new(false));
+    let alone = Mutex::default();
+    let search = CorpusSearch { query, directory, corpus, expired, pattern, first, full, alone };
+    let mut report = CorpusReport::new(&search, out);
+    let first = search.first.artifact;
+    order::in_order(
+        corpus.len() - first,
+        thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
+        || ArtifactSearcher::new(&search),
+        |worker, number| worker.search(first + number),
+        ArtifactOutcome::weight,
+        |worker, number, outcome| {
+            let goes_on = report.take(worker, first + number, outcome);
+            search.full.store(report.is_full(), Relaxed);
+            if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        },
+    );
+    Ok(finish(report)?)
+}
+
+struct CorpusNotices<'a> {
+    search: &'a CorpusSearch<'a>,
+    totals: SearchTotals,
+    left_out: SearchOmissions,
+}
+
+fn finish(mut report: CorpusReport<'_>) -> io::Result<Rendered> {
+    let notices = CorpusNotices {
+        search: report.search,
+        totals: std::mem::take(&mut report.totals),
+        left_out: std::mem::take(&mut report.left_out).of(report.search.corpus),
+    };
+    let most = report.search.view_bytes();
+    let room = |text: &str| most.saturating_sub(text.len());
+    let mut text = notices.text(None);
+    let mut cut = if notices.search.is_endless() { None } else { report.cut(room(&text)) };
+    while let Some(at) = cut {
+        text = notices.text(cut);
+        if at.length() <= room(&text) {
+            break;
+        }
+        cut = report.cut(room(&text).min(at.length() - 1));
+    }
+    report.finish(cut)?;
+    let whole = notices.totals.stopped.is_none() && notices.left_out.is_final();
+    Ok(Rendered { notice: (!text.is_empty()).then_some(text), whole })
+}
+
+impl CorpusNotices<'_> {
+    fn text(&self, cut: Option<CutPoint>) -> String {
+        let fallback = self.search.pattern.fallback.as_ref();
+        let shown =
+            |at: &(usize, TextPosition)| cut.is_none_or(|cut| *at < (cut.artifact, cut.from));
+        let lines = [
+            self.missing(),
+            cut.map(|cut| self.cut(cut)),
+            fallback.map(|why| format!("not a regex ({why}): searched as text")),
+            self.totals.stopped.map(|stop| self.out_of_time(stop, cut.is_some())),
+            self.totals.windowed.filter(shown).map(|(artifact, at)| {
+                window::long_lines(&format!("{}:", self.search.text(artifact)), at)
+            }),
+            self.out_of_memory(),
+        ];
+        let left_out = self.left_out.lines();
+        lines.iter().flatten().chain(&left_out).flat_map(|line| ["# ", line, "\n"]).collect()
+    }
+
+    fn missing(&self) -> Option<String> {
+        let mark =
+            self.search.query.options().resume.as_ref().filter(|_| self.search.first.missing)?;
+        Some(format!(
+            "{} is not here any more: searched from the newest artifact on",
+            mark.artifact
+        ))
+    }
+
+    // `1,234 lines match in 12 of 10,000 artifacts; the first 480 follow. Go on: ...`
+    fn cut(&self, cut: CutPoint) -> String {
+        let units = self.totals.units;
+        let verb = if units == 1 { "matches" } else { "match" };
+        let found = if self.search.lists_artifacts() {
+            format!("{} {verb}", self.artifacts(units))
+        } else {
+            let artifacts = self.artifacts(self.totals.artifacts);
+            format!("{} {verb} in {artifacts}", counted(units, "line"))
+        };
+        let follow = match cut.before + cut.shown {
+            1 => "the first follows".to_owned(),
+            more => format!("the first {} follow", grouped(more)),
+        };
+        let TextPosition { line, column } = cut.from;
+        let inside = if column > 1 {
+            let (name, line) = (self.search.text(cut.artifact), grouped(line));
+            format!(", line {line} of {name} up to byte column {}", grouped(column - 1))
+        } else {
+            String::new()
+        };
+        let stop = StopPoint { artifact: cut.artifact, at: cut.from, shown: cut.shown };
+        format!(
+            "{found}; {follow}{inside}. Go on: {}    All at once: {}",
+            self.path(&self.on(stop)),
+            self.path(&self.search.query.at_most(0)),
+        )
+    }
+
+    // `12 of 10,000 artifacts`
+    fn artifacts(&self, found: u64) -> String {
+        let first = &self.search.first;
+        let all = (self.search.corpus.len() - first.artifact) as u64;
+        if self.totals.stopped.is_some() {
+            format!("{} so far", counted(found, "artifact"))
+        } else if first.artifact == 0 && first.at.is_none() {
+            format!("{} of {}", grouped(found), counted(all, "artifact"))
+        } else {
+            let name = self.search.text(first.artifact);
+            format!("{} of the {} from {name} on", grouped(found), counted(all, "artifact"))
+        }
+    }
+
+    fn out_of_time(&self, stop: StopPoint, cut: bool) -> String {
+        let first = self.search.first.artifact;
+        let all = (self.search.corpus.len() - first) as u64;
+        let done = grouped((stop.artifact - first) as u64);
+        let after = format!("out of time after {done} of {}", counted(all, "artifact"));
+        if cut {
+            return after;
+        }
+        format!("{after}; what was found follows. Go on: {}", self.path(&self.on(stop)))
+    }
+
+    fn out_of_memory(&self) -> Option<String> {
+        let names = Some(&self.totals.out_of_memory).filter(|names| names.count() > 0)?;
+        let text = names.text();
+        Some(format!("lines too long for so much context: searched in part only, {text}"))
+    }
+
+    // The query that goes on where this one stopped.
+    fn on(&self, stop: StopPoint) -> Query {
+        let CorpusSearch { query, corpus, first, .. } = self.search;
+        let before = if stop.artifact == first.artifact { first.shown } else { 0 };
+        let counts = query.options().max.is_some_and(|max| max > 0);
+        let shown = if counts { before + stop.shown } else { 0 };
+        query.on(ResumePoint { artifact: corpus.path(stop.artifact).clone(), at: stop.at, shown })
+    }
+
+    fn path(&self, query: &Query) -> String {
+        format!("{}/.grep/{query}", self.search.directory.path)
+    }
+}
+
+/// The result so far. Without a limit it is written as it comes; with one, everything beyond the
+/// limit is dropped.
+struct CorpusReport<'a> {
+    search: &'a CorpusSearch<'a>,
+    out: &'a mut (dyn Write + Send),
+    text: Vec<u8>,
+    cuts: Vec<CutPoint>,
+    full: bool,
+    // True if the result has any text.
+    begun: bool,
+    failed: Option<io::Error>,
+    totals: SearchTotals,
+    left_out: SearchOmissions,
+}
+
+/// Totals over all artifacts that were searched. `units` are matching lines, or matching artifacts
+/// if the result lists artifacts. `windowed` is the first line of which only windows are shown,
+/// with the number of its artifact.
+#[derive(Default)]
+struct SearchTotals {
+    units: u64,
+    artifacts: u64,
+    windowed: Option<(usize, TextPosition)>,
+    stopped: Option<StopPoint>,
+    out_of_memory: NameList,
+}
+
+/// A place where a search ended early, and where another one can go on. `shown` counts the matching
+/// lines of the artifact before it.
+#[derive(Clone, Copy)]
+struct StopPoint {
+    artifact: usize,
+    at: TextPosition,
+    shown: u64,
+}
+
+impl<'a> CorpusReport<'a> {
+    fn new(search: &'a CorpusSearch<'a>, out: &'a mut (dyn Write + Send)) -> Self {
+        Self {
+            search,
+            out,
+            text: Vec::new(),
+            cuts: Vec::new(),
+            full: false,
+            begun: false,
+            failed: None,
+            totals: SearchTotals::default(),
+            left_out: SearchOmissions::default(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Adds the result of the artifact `number`, which has to be the next one. Returns false if the
+    /// search has to stop.
+    fn take(
+        &mut self,
+        worker: &mut ArtifactSearcher<'_>,
+        number: usize,
+        outcome: ArtifactOutcome,
+    ) -> bool {
+        let name = || self.search.text(number);
+        match outcome {
+            ArtifactOutcome::Gone => {}
+            ArtifactOutcome::Closed => self.left_out.closed += 1,
+            ArtifactOutcome::Binary => self.left_out.binary.push(name()),
+            ArtifactOutcome::Unreadable(error) => {
+                self.left_out.unreadable.push(format!("{} ({error})", name()));
+            }
+            ArtifactOutcome::NotBegun => {
+                let at = self.search.options_of(Some(number)).from.unwrap_or(START);
+                self.totals.stopped = Some(StopPoint { artifact: number, at, shown: 0 });
+            }
+            ArtifactOutcome::Searched(matches) => self.add(number, &matches),
+            ArtifactOutcome::Later(content) => {
+                let gap = self.begun && self.search.has_context();
+                match worker.search_content(number, &*content, gap, &mut *self.out) {
+                    Ok(matches) => {
+                        self.begun |= matches.lines > 0;
+                        self.add(number, &matches);
+                    }
+                    Err(error) => self.failed = Some(error),
+                }
+            }
+        }
+        self.totals.stopped.is_none() && self.failed.is_none()
+    }
+
+    fn add(&mut self, number: usize, matches: &ArtifactMatches) {
+        if let Err(error) = self.add_text(number, matches) {
+            self.failed = Some(error);
+        }
+        self.totals.artifacts += u64::from(matches.lines > 0);
+        let lists = self.search.lists_artifacts();
+        self.totals.units += if lists { u64::from(matches.lines > 0) } else { matches.lines };
+        let windowed = matches.windowed.map(|at| (number, at));
+        self.totals.windowed = self.totals.windowed.or(windowed);
+        match matches.end {
+            SearchEnd::Whole => {}
+            SearchEnd::OutOfTime(at) => {
+                self.totals.stopped =
+                    Some(StopPoint { artifact: number, at, shown: matches.lines });
+            }
+            SearchEnd::OutOfMemory(line) => {
+                let name = self.search.text(number);
+                self.totals.out_of_memory.push(format!("{name} before line {}", grouped(line)));
+            }
+        }
+    }
+
+    fn add_text(&mut self, number: usize, matches: &ArtifactMatches) -> io::Result<()> {
+        let gap: &[u8] = if self.begun && self.search.has_context() { b"--\n" } else { b"" };
+        self.begun |= !matches.text.is_empty();
+        if self.full || matches.text.is_empty() {
+            return Ok(());
+        }
+        if self.search.is_endless() {
+            self.out.write_all(gap)?;
+            return self.out.write_all(&matches.text);
+        }
+        let (length, units) = (self.text.len(), self.totals.units);
+        self.cuts.push(CutPoint::before(number, length, units));
+        let inside = matches.cuts.iter().filter(|cut| cut.length() > 0);
+        self.cuts.extend(inside.map(|cut| cut.of(number, length + gap.len(), units)));
+        self.text.extend_from_slice(gap);
+        self.text.extend_from_slice(&matches.text);
+        self.full = self.text.len() > self.search.view_bytes();
+        Ok(())
+    }
+
+    fn cut(&self, budget: usize) -> Option<CutPoint> {
+        if self.text.len() > budget { page::latest(&self.cuts, budget) } else { None }
+    }
+
+    fn finish(mut self, cut: Option<CutPoint>) -> io::Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let length = cut.map_or(self.text.len(), |cut| cut.length());
+        self.out.write_all(&self.text[..length])
+    }
+}
+
+#[cfg(test)]
+mod tests;

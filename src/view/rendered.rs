@@ -1,0 +1,68 @@
+//! The result of rendering a view, besides its text.
+
+use std::io;
+
+use ctxfs_core::model::Place;
+use ctxfs_core::redact::MaskCounts;
+
+/// Returns the first line of the beginning of a view whose rest is still being computed.
+pub fn beginning_notice() -> &'static str {
+    "# out of time: the beginning follows, and the rest is being computed. Look again in a while\n"
+}
+
+/// The result of rendering a view, besides the text that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// Lines to put before the text, each of which begins with `# `.
+    pub notice: Option<String>,
+    /// True if more time would not change the text. Only a whole text may be cached.
+    pub whole: bool,
+}
+
+impl Rendered {
+    pub(super) fn plain() -> Self {
+        Self { notice: None, whole: true }
+    }
+
+    /// Returns the result of a view whose time was up while it read. More than the end of its text
+    /// may be missing.
+    pub fn out_of_time() -> Self {
+        let notice = "# out of time: only what was found so far follows. Look again in a while\n";
+        Self { notice: Some(notice.to_owned()), whole: false }
+    }
+
+    /// Returns the result of a view of a text at `place` if time sufficed only for the beginning of
+    /// that text.
+    #[must_use]
+    pub fn of_beginning(self, place: &Place) -> Self {
+        let notice = format!(
+            "# out of time: what follows is of the beginning of {}. Look again, or, without a limit \
+             of time: ctxfs view {}\n",
+            place.file(),
+            place.file(),
+        );
+        Self { notice: Some(notice + &self.notice.unwrap_or_default()), whole: false }
+    }
+
+    pub(super) fn noted(notice: String) -> Self {
+        Self { notice: Some(notice), whole: true }
+    }
+
+    pub(super) fn redacted(self, shown: &MaskCounts) -> Self {
+        match shown.notice() {
+            Some(first) => Self { notice: Some(first + &self.notice.unwrap_or_default()), ..self },
+            None => self,
+        }
+    }
+}
+
+/// The reason why a view has no text.
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    /// The range begins beyond the last line, or the page is beyond the last one.
+    #[error("the artifact has no such lines or page")]
+    NotFound,
+    /// Reading the artifact or writing the text failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
