@@ -1,20 +1,20 @@
-//! A file that comes from another host.
+//! A file that arrives from another host, and the directories that are made for it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
-use std::{io, slice};
+use std::slice;
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, XattrFlags};
+use rustix::io::Errno;
 
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::{StoreError, is_in_the_way};
-use crate::manifest::ManifestLock;
-use crate::stat::{FileType, Stat, Time};
-use crate::{attributes, layout, stat};
+use crate::error::is_in_the_way;
+use crate::removal::parent_dir;
+use crate::{
+    Conversation, Dir, FileType, ManifestLock, Stat, StoreError, Time, attributes, layout, stat,
+};
 use ctxfs_core::model::{ArtifactState, Far, LocalFile, Record, RelPath};
 
 /// The permission bits that are kept, without set-user-ID and set-group-ID.
@@ -240,5 +240,62 @@ impl Drop for Arrival<'_> {
             // What cannot be removed now is removed before the next file comes.
             let _removed = self.conversation.dir().unlink(&self.scratch);
         }
+    }
+}
+
+/// The attribute of a directory that was made for a file of another host. Without it, as on a disk
+/// that has no attributes, an empty directory stays.
+const MADE: &str = "user.ctx.made";
+
+impl Conversation {
+    /// Opens the directory of `path`. Makes those on the way that are missing, and syncs their
+    /// names. Fails with ENOTDIR or EEXIST if a file is in the way.
+    pub(super) fn made_parent(&self, path: &RelPath) -> io::Result<Dir> {
+        match parent_dir(self.dir(), path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+        let (mut dir, mut at) = (self.dir().try_clone()?, None);
+        let Some(parent) = path.parent() else { return Ok(dir) };
+        for name in parent.as_os_str().as_bytes().split(|byte| *byte == b'/') {
+            let name = OsStr::from_bytes(name);
+            let is_new = dir.ensure_dir(name, layout::DIRECTORY_MODE)?;
+            let inner = dir.open_dir(name)?;
+            at = RelPath::below(at.as_ref(), name).ok();
+            if is_new {
+                mark_made(&inner, at.as_ref())?;
+                dir.sync()?;
+            }
+            dir = inner;
+        }
+        Ok(dir)
+    }
+
+    /// Removes the directories above `path` that were made for files of other hosts and are empty
+    /// now: they have no artifact without a file either.
+    pub(super) fn remove_made_parents(&self, path: &RelPath) {
+        let mut at = path.parent();
+        let is_empty =
+            |path: &RelPath| is_made(self.dir(), path) && !self.has_far(Some(path)).unwrap_or(true);
+        while let Some(path) = at.filter(is_empty) {
+            let removed = parent_dir(self.dir(), &path).and_then(|dir| dir.rmdir(path.file_name()));
+            at = path.parent().filter(|_| removed.is_ok());
+        }
+    }
+}
+
+/// Returns true if the directory at `path` was made for a file of another host.
+pub(super) fn is_made(conversation: &Dir, path: &RelPath) -> bool {
+    let dir = conversation.open_dir_at(path);
+    dir.is_ok_and(|dir| rustix::fs::fgetxattr(&dir, MADE, &mut [0_u8; 0]).is_ok())
+}
+
+fn mark_made(dir: &Dir, path: Option<&RelPath>) -> io::Result<()> {
+    if path.is_some_and(layout::is_standard) {
+        return Ok(());
+    }
+    match rustix::fs::fsetxattr(dir, MADE, b"1", XattrFlags::empty()) {
+        Ok(()) | Err(Errno::NOTSUP | Errno::NOSPC | Errno::DQUOT | Errno::PERM) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }

@@ -1,4 +1,4 @@
-//! The artifacts below a directory of a conversation.
+//! Lists of the files of a conversation: its artifacts, and the files that hosts share.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -8,15 +8,13 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::OFlags;
 
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::{StoreError, is_of_place};
-use crate::far::FarArtifact;
-use crate::path_budget::PathBudget;
-use crate::stat::{FileType, Stat};
-use crate::unread::UnreadPlaces;
-use crate::walk::{Walk, WalkEntry};
-use ctxfs_core::model::{RelPath, is_scratch};
+use crate::error::is_of_place;
+use crate::walk::{PathBudget, Walk, WalkEntry};
+use crate::{
+    Conversation, Dir, FarArtifact, FileType, Stat, StoreError, StoredRecords, UnreadPlaces,
+    arrival, layout,
+};
+use ctxfs_core::model::{MAX_DEPTH, RelPath, is_scratch, without_digits};
 
 /// The most directories that are kept open. Files in others are opened by their path, which takes
 /// longer.
@@ -86,7 +84,7 @@ impl Conversation {
         mut meet: impl FnMut(RelPath, Stat),
     ) -> Result<UnreadPlaces, StoreError> {
         let mut walk = || {
-            let mut walk = Walk::new(self.dir().try_clone()?, artifacts(), |_| Ok(true))?;
+            let mut walk = Walk::new(self.dir().try_clone()?, artifacts_dir(), |_| Ok(true))?;
             while let Some(file) = next_artifact(&mut walk)? {
                 if let Some(stat) = walk.stat(&file)? {
                     meet(file.path, stat);
@@ -110,7 +108,7 @@ impl Artifacts {
     ) -> Result<Self, StoreError> {
         let dir = conversation.dir();
         let found = match base {
-            None => dir.try_clone().and_then(|dir| Self::walk(dir, artifacts(), enters)),
+            None => dir.try_clone().and_then(|dir| Self::walk(dir, artifacts_dir(), enters)),
             Some(base) => dir.open_dir_at(base).and_then(|dir| Self::walk(dir, None, enters)),
         };
         let (mut found, entered) = found.map_err(|error| conversation.listing_error(error))?;
@@ -277,8 +275,104 @@ fn next_artifact<F: FnMut(&Dir) -> io::Result<bool>>(
 }
 
 /// Returns the directory of a conversation's artifacts.
-fn artifacts() -> Option<RelPath> {
+fn artifacts_dir() -> Option<RelPath> {
     RelPath::new("artifacts").ok()
+}
+
+/// What a walk over a conversation met.
+#[derive(Debug)]
+pub enum SharedPlace {
+    /// A file, with its attributes.
+    File(RelPath, Stat),
+    /// A directory. One that was made for a file of another host goes with the last file in it.
+    Directory {
+        /// The path.
+        path: RelPath,
+        /// True if it was made for a file of another host.
+        is_made: bool,
+    },
+}
+
+/// Returns true if a file at `path` is shared with other hosts as a file: all are but the store's
+/// own, those of the message log, and scratch.
+pub fn is_shared(path: &RelPath) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    let end = memchr::memchr(b'/', bytes).unwrap_or(bytes.len());
+    let first = OsStr::from_bytes(&bytes[..end]);
+    !layout::is_bookkeeping(first)
+        && !layout::is_of_log(path)
+        && !layout::is_standard(path)
+        && !is_scratch(path.file_name())
+        && memchr::memchr_iter(b'/', bytes).count() <= MAX_DEPTH
+}
+
+impl Conversation {
+    /// Passes each file that hosts share, and each directory, to `meet`. Returns the places that
+    /// could not be read.
+    pub fn each_shared(
+        &self,
+        mut meet: impl FnMut(SharedPlace),
+    ) -> Result<UnreadPlaces, StoreError> {
+        let walked = self.walk_shared(&mut meet);
+        walked.map_err(|error| self.listing_error(error))
+    }
+
+    /// Returns the records of artifacts whose bytes are not on this disk, oldest first.
+    pub fn far_records(&self) -> Result<StoredRecords, StoreError> {
+        self.manifest().far(None)
+    }
+
+    fn walk_shared(&self, meet: &mut dyn FnMut(SharedPlace)) -> io::Result<UnreadPlaces> {
+        let walk = Walk::new(self.dir().try_clone()?, None, |_: &Dir| Ok(true))?;
+        let (mut walk, mut budget) = (walk.without(layout::is_bookkeeping), PathBudget::new());
+        while let Some(found) = walk.next()? {
+            if found.kind == FileType::Directory {
+                let is_made = arrival::is_made(self.dir(), &found.path);
+                meet(SharedPlace::Directory { path: found.path, is_made });
+            } else if is_shared(&found.path)
+                && budget.takes(&found.path)
+                && let Some(stat) = walk.stat(&found)?
+            {
+                meet(SharedPlace::File(found.path, stat));
+            }
+        }
+        let mut unread = walk.finish().unread;
+        unread.extend(budget.finish());
+        Ok(unread)
+    }
+}
+
+impl Conversation {
+    /// Returns the outputs that are there and whose names may come from one name with that of the
+    /// output at `path`, in the order of their names: `x~3f09ab.txt` for `x.txt`, and the other way
+    /// round. Only who knows what other hosts wrote can tell whether they do.
+    ///
+    /// Costs one `stat` where there is none.
+    pub fn alike(&self, path: &RelPath) -> Result<Vec<RelPath>, StoreError> {
+        let mut alike = Vec::new();
+        if !path.is_artifact() {
+            return Ok(alike);
+        }
+        let text = path.to_text();
+        for record in self.manifest().with_digits(&text)? {
+            alike.extend(RelPath::from_text(&record?.path).ok());
+        }
+        alike.extend(without_digits(&text).and_then(|plain| RelPath::from_text(&plain).ok()));
+        let mut there = Vec::new();
+        for path in alike {
+            if self.has_output(&path)? {
+                there.push(path);
+            }
+        }
+        there.sort_unstable();
+        Ok(there)
+    }
+
+    /// Returns true if there is an output at `path`, wherever its bytes are.
+    fn has_output(&self, path: &RelPath) -> Result<bool, StoreError> {
+        let is_here = path.is_artifact() && self.dir().stat_at(path).is_ok();
+        Ok(is_here || self.far(path)?.is_some())
+    }
 }
 
 #[cfg(test)]
@@ -292,8 +386,8 @@ mod tests {
 
     use super::*;
     use crate::mere_owner::as_mere_owner;
-    use crate::{Store, Usage};
-    use ctxfs_core::model::{Component, Record};
+    use crate::{ArtifactWriter, Store, Usage};
+    use ctxfs_core::model::{Component, Folder, Provenance, Record};
 
     fn conversation() -> (TempDir, Arc<Conversation>) {
         let temporary = tempfile::tempdir().unwrap();
@@ -423,5 +517,33 @@ mod tests {
         assert_eq!(found.files.len() as u64 + found.unread.count(), 1201);
         let searched = Artifacts::below(&conversation, None, |_| Ok(true)).unwrap();
         assert_eq!(searched.len() as u64 + searched.unread().count(), 1201);
+    }
+
+    #[test]
+    fn names_that_differ_by_digits_are_alike_while_their_outputs_are_there() {
+        let temporary = tempfile::tempdir().unwrap();
+        let store = Store::open(temporary.path()).unwrap();
+        let conversation = store.create_conversation(&Component::new("c7").unwrap()).unwrap();
+        for call in ["x", "x~3f09ab", "x~77aa01", "x~none", "y~3f09ab"] {
+            let provenance = Provenance::default();
+            let writer =
+                ArtifactWriter::create_for_call(&conversation, Folder::Tool, call, provenance);
+            writer.and_then(ArtifactWriter::seal).unwrap();
+        }
+        let at = |name: &str| RelPath::new(format!("artifacts/tool/{name}")).unwrap();
+        let alike = |name: &str| {
+            let found = conversation.alike(&at(name)).unwrap().into_iter();
+            found.map(|path| path.file_name().to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(alike("x.txt"), ["x~3f09ab.txt", "x~77aa01.txt"]);
+        assert_eq!(alike("x~77aa01.txt"), ["x.txt"]);
+        for name in ["x~none.txt", "y~3f09ab.txt", "z.txt", "x~3f09ab.log"] {
+            assert_eq!(alike(name), [""; 0], "{name}");
+        }
+        let tool = temporary.path().join("context/c7/artifacts/tool");
+        fs::remove_file(tool.join("x~3f09ab.txt")).unwrap();
+        assert_eq!(alike("x.txt"), ["x~77aa01.txt"]);
+        fs::remove_file(tool.join("x.txt")).unwrap();
+        assert_eq!(alike("x~77aa01.txt"), [""; 0]);
     }
 }

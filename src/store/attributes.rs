@@ -11,7 +11,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{Mode, Timespec, Timestamps, UTIME_OMIT, XattrFlags};
 use rustix::io::Errno;
 
-use crate::stat::Time;
+use crate::Time;
 use ctxfs_core::model::Provenance;
 
 /// The prefix of the attributes that users set.

@@ -17,9 +17,7 @@ use std::sync::{Arc, LazyLock};
 
 use rustix::fs::{OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW};
 
-use crate::dir::Dir;
-use crate::stat::{FileType, stat_file};
-use crate::{Store, file_lock, layout};
+use crate::{Dir, FileType, Store, StoreError, file_lock, layout, stat_file};
 
 /// The format of names. Raised if the same name would stand for other bytes in the same version of
 /// ctxfs.
@@ -46,6 +44,19 @@ pub struct Draft {
     dir: Dir,
     name: OsString,
     file: Arc<File>,
+}
+
+impl Store {
+    /// Returns the cache of views, which holds at most `bound` bytes.
+    pub fn cache(&self, bound: u64) -> Cache {
+        Cache::new(self.clone(), bound)
+    }
+
+    /// Removes everything from the cache of views.
+    pub fn clear_cache(&self) -> Result<(), StoreError> {
+        let path = self.root().join(layout::CACHE);
+        self.cache(0).clear().map_err(|error| StoreError::io("clear", &path, error))
+    }
 }
 
 impl CacheKey {

@@ -84,14 +84,10 @@ fn step_of(file: &File) -> io::Result<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt as _;
     use std::time::SystemTime;
 
     use super::*;
-    use crate::mere_owner::as_mere_owner;
-    use crate::{Store, Time};
+    use crate::Time;
 
     fn changed_before(age: Duration) -> Stat {
         let then = SystemTime::now().checked_sub(age).unwrap();
@@ -130,19 +126,5 @@ mod tests {
             assert_ne!(before.ctime, stat_file(&file).unwrap().ctime, "{clock:?}");
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn a_disk_that_cannot_be_asked_is_asked_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(dir.path()).unwrap();
-        let allow = |mode| fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
-        as_mere_owner(|| {
-            allow(0o500);
-            assert_eq!(store.clock(), FileClock::COARSEST);
-            allow(0o700);
-            assert_eq!(store.clock(), FileClock::of_disk(&store.0.dir).unwrap());
-        });
-        assert!(store.0.clock.get().is_some());
     }
 }

@@ -1,21 +1,18 @@
 //! One conversation: its directory and the records of its artifacts.
 
 use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{io, slice};
 
 use rustix::fs::OFlags;
 
-use crate::artifact::Artifact;
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::lease::{Lease, lease_of};
-use crate::manifest::{Manifest, ManifestLock, StoredRecords};
-use crate::stat::{FileType, Stat};
-use crate::unread::UnreadPlaces;
-use crate::{attributes, layout, owner, stat};
-use ctxfs_core::model::{ArtifactState, Component, Provenance, Record, RelPath, Removal};
+use crate::{
+    Artifact, Dir, FileType, Lease, Manifest, ManifestLock, Stat, StoreError, StoredRecords,
+    UnreadPlaces, attributes, layout, lease, lease_of, stat,
+};
+use ctxfs_core::model::{ArtifactState, Component, Folder, Provenance, Record, RelPath, Removal};
 
 /// The reason in the record of an artifact whose writer died.
 const DIED: &str = "its writer or the daemon stopped before it was closed";
@@ -242,7 +239,7 @@ impl Conversation {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        if record.owner.is_some_and(owner::lives) || lease_of(&file) != Lease::Free {
+        if record.owner.is_some_and(lease::owner_lives) || lease_of(&file) != Lease::Free {
             return Ok(None);
         }
         let stat = stat::stat_file(&file)?;
@@ -360,4 +357,32 @@ fn remove_bare(dir: &Dir, name: &OsStr) -> io::Result<()> {
 /// Returns true if an error says that this process may not write there.
 fn is_read_only(error: &StoreError) -> bool {
     matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EROFS))
+}
+
+impl Conversation {
+    /// Returns a number that changes with every output that appears or goes directly in the
+    /// directories of outputs, with every record, count and message, and at a cost that does not
+    /// depend on how many there are. It does not change while a live output grows.
+    pub fn state_number(&self) -> io::Result<u64> {
+        let mut hasher = DefaultHasher::new();
+        self.dir().stat_self()?.mtime.hash(&mut hasher);
+        let messages = format!("{}/{}", layout::HISTORY, layout::MESSAGES);
+        let folders = [Folder::Tool.path(), Folder::Terminal.path(), messages.as_str()];
+        for path in folders.into_iter().filter_map(|path| RelPath::new(path).ok()) {
+            let stat = self.dir().stat_at(&path).ok();
+            stat.map(|stat| (stat.ino, stat.size, stat.mtime)).hash(&mut hasher);
+        }
+        for name in [layout::MANIFEST, layout::COUNTS] {
+            let stat = self.dir().stat(name.as_ref()).ok();
+            stat.map(|stat| (stat.ino, stat.size, stat.mtime)).hash(&mut hasher);
+        }
+        Ok(hasher.finish())
+    }
+
+    /// Returns the time of the last message, in milliseconds since the epoch; `None` without a log.
+    pub fn last_message(&self) -> Option<i64> {
+        let path = RelPath::new(format!("{}/{}", layout::HISTORY, layout::MESSAGES)).ok()?;
+        let stat = self.dir().stat_at(&path).ok()?;
+        (stat.size > 0).then(|| stat.mtime.as_millis())
+    }
 }

@@ -6,17 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use rustix::fs::{OFlags, RenameFlags};
 
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::layout;
-use crate::locked_lines::{LockedLines, each_line};
-use crate::stat::stat_file;
+use crate::file_lock::{LockedLines, each_line};
+use crate::{Conversation, Dir, StoreError, layout, stat_file};
 use ctxfs_core::model::{Counts, DailyCounts, MOST_TOOLS, OTHER_TOOLS, counted_tool};
 
 /// The smallest file that is rewritten, in bytes. A larger one is rewritten each time its size

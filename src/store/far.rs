@@ -5,15 +5,11 @@
 //! the place of that file, and so it stays the same artifact for all who know it.
 
 use std::ffi::OsString;
-use std::io;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
-use crate::arrival;
-use crate::arrival::{Arrived, MODE};
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::{StoreError, is_in_the_way};
-use crate::stat::{Stat, Time};
+use crate::arrival::{self, MODE};
+use crate::error::is_in_the_way;
+use crate::{Arrived, Conversation, Dir, Stat, StoreError, Time};
 use ctxfs_core::model::{Component, Far, FarFile, LocalFile, Record, RelPath};
 
 /// Bytes that are copied at a time.

@@ -8,13 +8,11 @@
 //! process: whoever finds it taken by one tries again later ([`Manifest::lock_in_turn`]).
 
 mod index;
-mod line;
-mod stored;
+mod records;
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io;
-use std::io::{BufWriter, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,14 +20,14 @@ use parking_lot::{ArcMutexGuard, Mutex, MutexGuard, RawMutex};
 use rustix::fs::{OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::layout;
-use crate::locked_lines::LockedLines;
-pub use crate::manifest::index::RecordPosition;
-use crate::manifest::index::{Index, RecordLine};
-pub use crate::manifest::stored::StoredRecords;
+use crate::file_lock::LockedLines;
+use crate::manifest::index::Index;
+use crate::manifest::records::RecordLine;
+use crate::{Dir, StoreError, layout};
 use ctxfs_core::model::{Record, RelPath};
+
+pub use index::RecordPosition;
+pub use records::StoredRecords;
 
 /// The bytes of many records that are appended in one write.
 const PIECE: usize = 1 << 20;
@@ -59,7 +57,7 @@ impl Manifest {
         let index = self.refreshed_index()?;
         let Some((file, line)) = index.find(path) else { return Ok(None) };
         let bytes = line.read(file).map_err(|error| self.error("read", error))?;
-        Ok(line::parse(&bytes))
+        Ok(records::parse(&bytes))
     }
 
     /// Returns the position of the record of the file at `path`, if there is one. Equal positions
@@ -303,7 +301,7 @@ impl ManifestLock {
             while piece.len() < PIECE
                 && let Some(record) = records.next()
             {
-                line::print(&[record?], &mut piece).map_err(failed)?;
+                records::print(&[record?], &mut piece).map_err(failed)?;
             }
             let start = self.lines.append(&piece).map_err(failed)?;
             appended.start.get_or_insert(start);
@@ -332,7 +330,7 @@ pub struct Appended {
 
 fn append(lines: &LockedLines, records: &[Record]) -> io::Result<u64> {
     let mut printed = Vec::new();
-    line::print(records, &mut printed)?;
+    records::print(records, &mut printed)?;
     lines.append(&printed)
 }
 

@@ -9,37 +9,25 @@
 //! Memory is bounded whatever is written: a line is held in memory up to [`HELD`] bytes and then in
 //! a file without a name, and it is read in blocks.
 
-mod array;
-mod batch;
-mod edited;
+mod append;
 mod entry;
-mod error;
-mod json_string;
+mod json;
 mod layout;
 mod lines;
-mod log;
 mod offload;
-mod shown_log;
-mod span;
-mod stored;
 mod unfinished;
 
-use std::io;
-use std::io::{Read, Write};
+use std::error::Error;
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use crate::Conversation;
+use crate::{Conversation, StoreError};
 use ctxfs_core::model::{Limits, Provenance, RelPath};
 
-pub use array::{array, check};
-pub use batch::Batch;
+pub use append::{Batch, LockedLog, array, check, set_aside};
 pub use entry::{MessageCall, MessageEntry, MessageTime};
-pub use error::MessageError;
-pub use lines::{LogLine, LogLines, log_of, whole};
-pub use log::{LockedLog, set_aside};
-pub use shown_log::{Log, OtherMessages, Published};
-pub use stored::stored;
-pub use unfinished::UnfinishedLine;
+pub use lines::{Log, LogLine, LogLines, OtherMessages, Published, log_of, whole};
+pub use unfinished::{UnfinishedLine, stored};
 
 /// The longest unfinished line that is held in memory, in bytes. A longer one is in a file.
 pub const HELD: usize = 1 << 20;
@@ -119,6 +107,47 @@ pub struct Preview {
     pub text: String,
     /// The path of the whole output, as the reader sees it.
     pub full_output_path: String,
+}
+
+/// A reason why nothing was appended.
+#[derive(Debug, thiserror::Error)]
+pub enum MessageError {
+    /// A line is not a message. The text says why.
+    #[error(
+        "not a message: {0}; a message is a JSON object on one line, with a `role` of system, \
+         developer, user, assistant, tool or function"
+    )]
+    NotAMessage(String),
+    /// A line is longer than [`LONGEST`].
+    #[error("a line of the log has at most {LONGEST} bytes: store the output with `ctxfs put`")]
+    TooLong,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The disk failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The host refused.
+    #[error("{error}")]
+    Host {
+        /// The errno of the refusal.
+        errno: i32,
+        /// The refusal itself.
+        error: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl MessageError {
+    /// Returns the errno for the writer.
+    pub fn raw_os_error(&self) -> i32 {
+        match self {
+            Self::NotAMessage(_) => libc::EINVAL,
+            Self::TooLong => libc::EFBIG,
+            Self::Store(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            Self::Io(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            Self::Host { errno, .. } => *errno,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -11,13 +11,8 @@ use std::io;
 
 use rustix::fs::{OFlags, RenameFlags};
 
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::file_lock::{LockKind, LockedFile};
-use crate::lease::Lease;
-use crate::stat::{FileType, Stat};
-use crate::{file_lock, layout, lease, stat};
+use crate::file_lock::{self, LockKind, LockedFile};
+use crate::{Conversation, Dir, FileType, Lease, Stat, StoreError, layout, lease, stat};
 use ctxfs_core::model::{Amount, ArtifactState, Counts, Record, RelPath, Removal};
 
 /// Artifacts that are removed at a time. All of a batch are open, and nobody else appends records,

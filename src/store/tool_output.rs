@@ -9,10 +9,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use rustix::fs::OFlags;
 
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::layout;
-use crate::stat::{FileType, Stat};
+use crate::{Dir, FileType, Stat, StoreError, layout};
 
 /// The format of the UTC time in a name.
 const STAMP: &str = "%Y%m%d_%H%M%S";

@@ -1,16 +1,18 @@
-//! The room that the files of a conversation take on the disk.
+//! Disk space: the usage of a conversation, the growth by a write, and the room left in a quota.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 
-use crate::attributes;
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::stat::{FileType, Stat};
+use rustix::fs::{OFlags, SeekFrom};
+use rustix::io::Errno;
+
+use crate::file_lock::LockedFile;
 use crate::walk::Walk;
+use crate::{Conversation, Dir, FileType, Stat, StoreError, attributes, layout, read_full_at};
 use ctxfs_core::model::RelPath;
 
 /// The unit in which disks give room to files, in bytes. Most have this one.
@@ -123,15 +125,98 @@ fn attribute_bytes(dir: &Dir, name: &OsStr) -> u64 {
     attributes::bytes_at(OsStr::from_bytes(&path))
 }
 
+/// The most pieces of data that are looked at in a range. What follows them counts as a hole.
+const MOST_PIECES: usize = 1024;
+
+/// Returns the most bytes by which the room of `file`, of which the disk says `stat`, grows when
+/// `length` bytes at `offset` are written or reserved: those beyond its end and those in holes.
+/// Overwriting takes no room.
+///
+/// Room that is reserved and not written yet counts as a hole where the file has others. It is
+/// charged again until the next measurement, as no call of every disk tells the two apart.
+pub fn growth_of_write(file: &File, stat: &Stat, offset: u64, length: u64) -> io::Result<u64> {
+    let end = offset.saturating_add(length);
+    let (first, last) = (offset / BLOCK * BLOCK, whole_blocks(end));
+    let inside = last.min(whole_blocks(stat.size));
+    let beyond = last - inside.clamp(first, last);
+    let has_holes = stat.blocks.saturating_mul(512) < stat.size;
+    if first < inside && has_holes {
+        return Ok(beyond + holes(file, first, inside.min(stat.size))?);
+    }
+    Ok(beyond)
+}
+
+/// Returns the bytes of the holes from `from` to `end`, which is not beyond the end of the file.
+fn holes(file: &File, from: u64, end: u64) -> io::Result<u64> {
+    let (mut at, mut bytes) = (from, 0);
+    for _ in 0..MOST_PIECES {
+        let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            // No data from there on.
+            Err(Errno::NXIO) => end,
+            data => data?.min(end),
+        };
+        bytes += data.saturating_sub(at);
+        if data >= end {
+            return Ok(bytes);
+        }
+        at = rustix::fs::seek(file, SeekFrom::Hole(data))?;
+        if at >= end {
+            return Ok(bytes);
+        }
+    }
+    Ok(bytes + (end - at))
+}
+
+/// The bytes that may be written to a conversation before its room is measured again, with the lock
+/// that keeps other processes from taking of them.
+///
+/// The file holds two numbers: the quota, and what is left of the last measurement. It may be
+/// removed at any time: then the room is measured again.
+#[derive(Debug)]
+pub struct SharedRoom(LockedFile);
+
+impl SharedRoom {
+    /// Locks a conversation's room. If another process has the lock, waits for it if the caller
+    /// `may_wait`, and fails with EAGAIN otherwise. Returns `None` if the conversation is gone.
+    pub fn lock(conversation: &Conversation, may_wait: bool) -> io::Result<Option<Self>> {
+        let name = layout::ROOM.as_ref();
+        let file = match conversation.dir().create_file(name, OFlags::RDWR, layout::FILE_MODE) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            made => made?,
+        };
+        if may_wait {
+            return Ok(Some(Self(LockedFile::wait(file)?)));
+        }
+        let locked = LockedFile::at_once(file)?;
+        locked.map(Self).map(Some).ok_or_else(|| io::Error::from_raw_os_error(libc::EAGAIN))
+    }
+
+    /// Returns what is left below `quota`: 0 if that was never measured.
+    pub fn left(&self, quota: u64) -> io::Result<u64> {
+        let mut numbers = [0; 16];
+        if read_full_at(&self.0, 0, &mut numbers)? < numbers.len() {
+            return Ok(0);
+        }
+        let number = u128::from_le_bytes(numbers);
+        let (of, left) = (number as u64, (number >> 64) as u64);
+        Ok(if of == quota { left } else { 0 })
+    }
+
+    /// Notes that `left` bytes are left below `quota`.
+    pub fn set(&self, quota: u64, left: u64) -> io::Result<()> {
+        let number = u128::from(left) << 64 | u128::from(quota);
+        self.0.write_all_at(&number.to_le_bytes(), 0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::FileExt as _;
 
     use rustix::fs::XattrFlags;
 
     use super::*;
-    use crate::Store;
+    use crate::{Store, stat_file};
     use ctxfs_core::model::Component;
 
     #[test]
@@ -178,5 +263,65 @@ mod tests {
         assert_eq!(Usage::of(&conversation).unwrap().artifacts, 100_000);
         let path = RelPath::new("catalog/a").unwrap();
         assert_eq!(Usage::of_path(&conversation, &path).unwrap().entries, 103);
+    }
+
+    fn growth(file: &File, offset: u64, length: u64) -> u64 {
+        growth_of_write(file, &stat_file(file).unwrap(), offset, length).unwrap()
+    }
+
+    #[test]
+    fn what_is_there_is_overwritten_for_nothing() {
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(growth(&file, 0, 1), BLOCK);
+        assert_eq!(growth(&file, 0, 0), 0);
+        file.write_all_at(&[b'x'; 10_000], 0).unwrap();
+        assert_eq!((growth(&file, 0, 10_000), growth(&file, 5000, 5000)), (0, 0));
+        assert_eq!(growth(&file, 9999, 2), 0, "the last block has room");
+        assert_eq!(growth(&file, 10_000, 10_000), 2 * BLOCK);
+        assert_eq!(growth(&file, 1 << 40, 1), BLOCK, "a hole before it takes none");
+        assert!(growth(&file, u64::MAX - 1, 5) > 0);
+    }
+
+    #[test]
+    fn writing_in_a_hole_takes_room() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 30).unwrap();
+        assert_eq!(growth(&file, 1 << 20, 1 << 20), 1 << 20);
+        file.write_all_at(&vec![b'x'; 1 << 16], 1 << 20).unwrap();
+        assert_eq!(growth(&file, 1 << 20, 1 << 16), 0);
+        assert_eq!(growth(&file, 1 << 20, 1 << 20), (1 << 20) - (1 << 16));
+        assert_eq!(growth(&file, 0, 1 << 30), (1 << 30) - (1 << 16));
+    }
+
+    #[test]
+    fn a_file_of_many_pieces_is_not_looked_at_to_its_end() {
+        let file = tempfile::tempfile().unwrap();
+        let pieces = 2 * MOST_PIECES as u64;
+        file.set_len(2 * BLOCK * pieces).unwrap();
+        for piece in 0..pieces {
+            file.write_all_at(b"x", 2 * BLOCK * piece).unwrap();
+        }
+        let least = BLOCK * pieces;
+        let all = growth(&file, 0, 2 * BLOCK * pieces);
+        assert!(all > least && all <= 2 * least, "{all}");
+    }
+
+    #[test]
+    fn it_is_shared_and_holds_for_one_quota() {
+        let temporary = tempfile::tempdir().unwrap();
+        let id = Component::new("c").unwrap();
+        let open = || Store::open(temporary.path()).unwrap().create_conversation(&id).unwrap();
+        let (here, there) = (open(), open());
+        let room = SharedRoom::lock(&here, true).unwrap().unwrap();
+        assert_eq!(room.left(100).unwrap(), 0);
+        room.set(100, 70).unwrap();
+        let taken = SharedRoom::lock(&there, false).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::WouldBlock);
+        drop(room);
+        let room = SharedRoom::lock(&there, false).unwrap().unwrap();
+        assert_eq!((room.left(100).unwrap(), room.left(50).unwrap()), (70, 0));
+        drop(room);
+        std::fs::remove_dir_all(temporary.path().join("context/c")).unwrap();
+        assert!(SharedRoom::lock(&here, true).unwrap().is_none());
     }
 }

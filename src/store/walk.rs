@@ -1,13 +1,10 @@
-//! Walking everything below a directory of the store.
+//! Walking everything below a directory of the store, in bounded memory.
 
 use std::ffi::OsStr;
 use std::{io, vec};
 
-use crate::dir::{Dir, DirEntry};
 use crate::error::is_of_place;
-use crate::layout;
-use crate::stat::{FileType, Stat};
-use crate::unread::UnreadPlaces;
+use crate::{Dir, DirEntry, FileType, Stat, UnreadPlaces, layout};
 use ctxfs_core::model::{MAX_DEPTH, RelPath};
 
 /// The directories inside each other that a walk enters: as many as a mount lets anyone create.
@@ -209,6 +206,50 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
             }
             Err(error) => Err(error),
         }
+    }
+}
+
+/// The bytes of a path that is long. Trees of programs stay far below.
+const LONG: usize = 1024;
+/// The bytes that the long paths of a list take together.
+const MOST_BYTES: usize = 64 << 20;
+
+/// The long paths of a list that is being made.
+///
+/// A path may have 64 KiB, and a directory at the end of one may hold any number of files. So a
+/// list takes long paths only as far as they have 64 MiB together, and names what it does not take.
+/// All other paths are taken.
+#[derive(Debug)]
+pub(super) struct PathBudget {
+    left: usize,
+    unread: UnreadPlaces,
+}
+
+impl PathBudget {
+    pub(super) fn new() -> Self {
+        Self { left: MOST_BYTES, unread: UnreadPlaces::default() }
+    }
+
+    /// Returns true if the list takes `path`.
+    pub(super) fn takes(&mut self, path: &RelPath) -> bool {
+        let bytes = path.as_os_str().len();
+        if bytes < LONG {
+            return true;
+        }
+        match self.left.checked_sub(bytes) {
+            Some(left) => self.left = left,
+            None if self.unread.is_empty() => {
+                let why = "there are too many paths of more than a KiB: move it further up";
+                self.unread.add(path.to_text(), why);
+            }
+            None => self.unread.add_unnamed(1),
+        }
+        self.unread.is_empty()
+    }
+
+    /// Ends the list. Returns what it did not take.
+    pub(super) fn finish(self) -> UnreadPlaces {
+        self.unread
     }
 }
 

@@ -1,26 +1,17 @@
 //! Writing an artifact without a mount.
 
-mod new_file;
-mod same;
-
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
 use std::sync::Arc;
-use std::{fmt, io, slice};
+use std::{fmt, slice};
 
-use rustix::fs::RenameFlags;
+use rustix::fs::{OFlags, RenameFlags};
 
-use crate::analysed_file::AnalysedFile;
-use crate::artifact::Artifact;
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::manifest::ManifestLock;
-use crate::naming::CallNaming;
-use crate::owner::this_process;
-use crate::stat::Stat;
-use crate::writer::new_file::NewFile;
-pub(super) use crate::writer::new_file::open_folder;
-use crate::{attributes, naming, stat};
+use crate::naming::{self, CallNaming};
+use crate::{
+    AnalysedFile, Artifact, Conversation, Dir, ManifestLock, Stat, StoreError, attributes, layout,
+    stat, this_process,
+};
 use ctxfs_core::materialize::{Analyzer, analyze, analyze_log};
 use ctxfs_core::model::{
     Analysis, ArtifactState, Component, Content as _, Folder, Provenance, Record, RelPath,
@@ -73,7 +64,7 @@ impl ArtifactWriter {
     ) -> Result<Self, StoreError> {
         let path = RelPath::artifact(folder, name);
         let dir = open_folder(conversation.dir(), folder);
-        let opened = dir.and_then(|dir| Ok((new_file::create(&dir, name)?, dir)));
+        let opened = dir.and_then(|dir| Ok((create_new(&dir, name)?, dir)));
         let (file, dir) = opened.map_err(|error| fault(conversation, &path, error))?;
         let new = NewFile { file, path, naming: None };
         Self::begin(conversation, dir, new, provenance, analyzer(folder))
@@ -111,7 +102,7 @@ impl ArtifactWriter {
     ) -> Result<Self, StoreError> {
         let path = RelPath::artifact(folder, name);
         let opened = open_folder(conversation.dir(), folder)
-            .and_then(|dir| Ok((dir.open_file(path.file_name(), new_file::APPENDING)?, dir)));
+            .and_then(|dir| Ok((dir.open_file(path.file_name(), APPENDING)?, dir)));
         let (file, dir) = opened.map_err(|error| fault(conversation, &path, error))?;
         let stat = stat::stat_file(&file).map_err(|error| fault(conversation, &path, error))?;
         let lock = conversation.manifest().lock()?;
@@ -363,6 +354,136 @@ fn analyzer(folder: Folder) -> Analyzer {
         Folder::Tool => Analyzer::new(),
         Folder::Terminal => Analyzer::of_log(),
     }
+}
+
+/// The flags with which a writer opens its file.
+pub(super) const APPENDING: OFlags = OFlags::WRONLY.union(OFlags::APPEND);
+
+/// A new file with its first name.
+pub(super) struct NewFile {
+    pub(super) file: File,
+    pub(super) path: RelPath,
+    pub(super) naming: Option<CallNaming>,
+}
+
+impl NewFile {
+    /// Creates the file of the next output of a call.
+    pub(super) fn of_call(
+        conversation: &Conversation,
+        dir: &Dir,
+        folder: Folder,
+        first: &CallNaming,
+    ) -> Result<Self, StoreError> {
+        loop {
+            let naming = first.clone().free(|naming| is_taken(conversation, dir, naming))?;
+            let path = RelPath::artifact(folder, &naming.name());
+            match create_new(dir, &naming.name()) {
+                // Another process has it since.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                created => {
+                    let fault = |error| conversation.error_at("create", &path, error);
+                    let file = created.map_err(fault)?;
+                    return Ok(Self { file, path, naming: Some(naming) });
+                }
+            }
+        }
+    }
+}
+
+/// Returns true if there is a file of one of these names, or a record of one that was removed.
+fn is_taken(
+    conversation: &Conversation,
+    dir: &Dir,
+    naming: &CallNaming,
+) -> Result<bool, StoreError> {
+    for name in naming.all() {
+        let path = RelPath::artifact(naming.folder(), &name);
+        match dir.stat(name.as_os_str()) {
+            Ok(_) => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(conversation.error_at("look up", &path, error)),
+        }
+        if conversation.removed(&path)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Creates the file `name`. Fails with EEXIST if there is one.
+pub(super) fn create_new(dir: &Dir, name: &Component) -> io::Result<File> {
+    dir.create_file(name.as_os_str(), APPENDING | OFlags::EXCL, layout::FILE_MODE)
+}
+
+/// Opens the directory of `folder`. Creates it if it has been removed.
+pub(crate) fn open_folder(conversation: &Dir, folder: Folder) -> io::Result<Dir> {
+    let mut dir = None;
+    for name in folder.path().split('/') {
+        let at = dir.as_ref().unwrap_or(conversation);
+        at.ensure_synced_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
+        dir = Some(at.open_dir(name.as_ref())?);
+    }
+    dir.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// The numbers without an output at rest after which no more are looked at. They are those of
+/// writers that work at the same time, and of outputs that were removed.
+const GAP: u32 = 16;
+
+impl ArtifactWriter {
+    /// Returns the record of another output of the same call with the same bytes as this one, whose
+    /// record is `own`, and as complete. Reads records alone: the digests tell.
+    ///
+    /// A host with two hooks hands over each output twice. A command that runs twice has two logs.
+    pub(super) fn same_output(&self, own: &Record) -> Result<Option<Record>, StoreError> {
+        let Some(naming) = self.naming.as_ref().filter(|of| of.folder() == Folder::Tool) else {
+            return Ok(None);
+        };
+        let (mut number, mut last) = (1, naming.number);
+        while number <= last.saturating_add(GAP) {
+            let found = self.recorded(&naming.at(number))?;
+            if !found.is_empty() {
+                last = last.max(number);
+            }
+            if number != naming.number
+                && let Some(same) = found.into_iter().find(|record| is_same(own, record))
+            {
+                return Ok(Some(same));
+            }
+            number += 1;
+        }
+        Ok(None)
+    }
+
+    /// Returns the records under the names of an output of the call, where the file is as recorded.
+    fn recorded(&self, names: &CallNaming) -> Result<Vec<Record>, StoreError> {
+        let mut found = Vec::new();
+        for name in names.all() {
+            let path = RelPath::artifact(names.folder(), &name);
+            found.extend(
+                self.conversation.record(&path)?.filter(|record| self.is_there(&path, record)),
+            );
+        }
+        Ok(found)
+    }
+
+    fn is_there(&self, path: &RelPath, record: &Record) -> bool {
+        let stat = self.dir.stat(path.file_name());
+        stat.is_ok_and(|stat| (stat.size, stat.mtime.as_nanos()) == (record.size, record.modified))
+    }
+}
+
+/// Returns true if two outputs of one call have the same bytes, and both are complete, or both are
+/// incomplete for the same reason.
+fn is_same(one: &Record, other: &Record) -> bool {
+    let digest = |record: &Record| record.analysis.as_ref().map(|analysis| analysis.digest.clone());
+    let is_closed = matches!(one.state, ArtifactState::Sealed | ArtifactState::Incomplete(_));
+    is_closed
+        && one.state == other.state
+        && one.size == other.size
+        && one.provenance.call == other.provenance.call
+        && digest(one).is_some()
+        && digest(one) == digest(other)
 }
 
 #[cfg(test)]

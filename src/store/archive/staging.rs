@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::dir::Dir;
-use crate::file_lock::{LockKind, LockedFile};
-use crate::{file_lock, layout};
+use crate::file_lock::{self, LockKind, LockedFile};
+use crate::{Dir, layout};
 use ctxfs_core::model::Component;
 
 /// The directory of the conversation.

@@ -3,19 +3,15 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io;
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::OFlags;
 
-use crate::artifact::read_full_at;
-use crate::dir::Dir;
-use crate::manifest::line::IndexedRecord;
-use crate::stat::Stat;
-use crate::{layout, stat};
+use crate::manifest::records::{IndexedRecord, RecordLine};
+use crate::{Dir, Stat, layout, read_full_at, stat};
 use ctxfs_core::model::without_digits;
 
 /// The bytes that are read at once. The first load reads all of the manifest, and later ones
@@ -66,37 +62,6 @@ struct IndexedFile {
 pub struct RecordPosition {
     source: u64,
     offset: u64,
-}
-
-/// A line that holds a record, without its newline.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RecordLine {
-    offset: u64,
-    length: u32,
-    /// The value of `Record::created`.
-    created: i64,
-    live: bool,
-    removed: bool,
-}
-
-impl RecordLine {
-    /// Returns where it begins.
-    pub(super) fn start(self) -> u64 {
-        self.offset
-    }
-
-    /// Returns where its newline is.
-    pub(super) fn end(self) -> u64 {
-        self.offset + u64::from(self.length)
-    }
-
-    /// Reads the line.
-    pub(super) fn read(self, file: &File) -> io::Result<Vec<u8>> {
-        let mut line = vec![0; self.length as usize];
-        let count = read_full_at(file, self.offset, &mut line)?;
-        line.truncate(count);
-        Ok(line)
-    }
 }
 
 impl Index {

@@ -6,7 +6,7 @@ use std::{fmt, io};
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize as _, Deserializer};
 
-use crate::message::span::{BoundedReader, Span, SpanReader};
+use crate::message::json::{BoundedReader, Span, SpanReader};
 use crate::message::{BLOCK, MessageError};
 use ctxfs_core::model::Content;
 

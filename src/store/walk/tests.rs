@@ -195,3 +195,15 @@ fn what_is_refused_is_left_out() {
     let want = [("a", 0), ("a/x", 1), ("d", 0), ("d/x", 2)];
     assert_eq!(found, want.map(|(path, dir)| (path.to_owned(), dir)));
 }
+
+#[test]
+fn short_paths_are_taken_and_long_ones_as_far_as_they_fit() {
+    let path = |length: usize| RelPath::new(vec!["n"; length / 2].join("/")).unwrap();
+    let (short, long) = (path(1000), path(64 << 10));
+    let mut budget = PathBudget::new();
+    assert!((0..100_000).all(|_| budget.takes(&short)));
+    assert_eq!((0..2000).filter(|_| budget.takes(&long)).count(), 1024);
+    assert!(budget.takes(&short));
+    let unread = budget.finish();
+    assert_eq!((unread.count(), unread.named().len()), (2000 - 1024, 1));
+}
