@@ -10,57 +10,48 @@ use rustix::fs::OFlags;
 
 use crate::error::is_of_place;
 use crate::walk::{PathBudget, Walk, WalkEntry};
-use crate::{
-    Conversation, Dir, FarArtifact, FileType, Stat, StoreError, StoredRecords, UnreadPlaces,
-    arrival, layout,
-};
-use ctxfs_core::model::{MAX_DEPTH, RelPath, is_scratch, without_digits};
+use crate::{Conversation, Dir, FarArtifact, FileType, Stat, StoreError, UnreadPlaces};
+use ctxfs_core::model::{RelPath, is_scratch, without_digits};
 
-/// The most directories that are kept open. Files in others are opened by their path, which takes
-/// longer.
+/// Directories that are kept open. Files in others are opened by their path, which takes longer.
 const OPEN_DIRS: usize = 64;
 
 /// The artifacts below a directory of a conversation, newest first. None of them is opened yet.
 ///
-/// They are ordered by `Record::created` and then by path. A file without a record counts as
-/// created when the disk says.
+/// They are ordered by `Record::created` and then by path. For a file without a record, the disk
+/// says when it was created. An artifact is named by its number in this order.
 #[derive(Debug)]
 pub struct Artifacts {
     base: Dir,
-    /// The first directories of the walk, by their numbers.
     dirs: Vec<Dir>,
     files: Vec<ArtifactFile>,
     unread: UnreadPlaces,
 }
 
-/// The artifacts of a conversation that are on disk, with their attributes.
+/// The artifacts of a conversation on disk, with their attributes.
 #[derive(Debug)]
 pub struct StoredArtifacts {
-    /// The path and the attributes of each, sorted by the names on the way.
+    /// Path and attributes of each, sorted by the components of the path.
     pub files: Vec<(RelPath, Stat)>,
-    /// The places that could not be read, by their paths in the conversation.
+    /// The places that could not be read, by path in the conversation.
     pub unread: UnreadPlaces,
 }
 
-/// An artifact of the list.
 #[derive(Debug)]
 struct ArtifactFile {
-    /// The path relative to the base.
     path: RelPath,
-    /// The number of its directory.
     dir: usize,
     /// In milliseconds since the epoch, as `Record::created`.
     created: i64,
-    /// What is known of it, if its bytes are not on this disk.
     far: Option<Box<FarArtifact>>,
 }
 
 impl Conversation {
-    /// Finds the artifacts on disk, with or without a record. Asks the disk for each of them. A
-    /// place that cannot be read is passed over.
+    /// Finds the artifacts on disk, with or without a record. Calls `stat` for each. Skips places
+    /// that cannot be read.
     pub fn artifacts(&self) -> Result<StoredArtifacts, StoreError> {
         let (mut files, mut budget) = (Vec::new(), PathBudget::new());
-        let mut unread = self.each_artifact(|path, stat| {
+        let mut unread = each_artifact(self, |path, stat| {
             if budget.takes(&path) {
                 files.push((path, stat));
             }
@@ -69,7 +60,7 @@ impl Conversation {
         Ok(StoredArtifacts { files, unread })
     }
 
-    /// Finds the same, and the artifacts whose bytes are not on this disk.
+    /// Finds the artifacts on disk, and those whose bytes are in the bucket alone.
     pub fn all_artifacts(&self) -> Result<StoredArtifacts, StoreError> {
         let mut found = self.artifacts()?;
         match self.far_artifacts(None) {
@@ -78,29 +69,31 @@ impl Conversation {
         }
         Ok(found)
     }
+}
 
-    fn each_artifact(
-        &self,
-        mut meet: impl FnMut(RelPath, Stat),
-    ) -> Result<UnreadPlaces, StoreError> {
-        let mut walk = || {
-            let mut walk = Walk::new(self.dir().try_clone()?, artifacts_dir(), |_| Ok(true))?;
-            while let Some(file) = next_artifact(&mut walk)? {
-                if let Some(stat) = walk.stat(&file)? {
-                    meet(file.path, stat);
-                }
+fn each_artifact(
+    conversation: &Conversation,
+    mut meet: impl FnMut(RelPath, Stat),
+) -> Result<UnreadPlaces, StoreError> {
+    let mut walk = || {
+        let mut walk = Walk::new(conversation.dir().try_clone()?, artifacts_dir(), |_| Ok(true))?;
+        while let Some(file) = next_artifact(&mut walk)? {
+            if let Some(stat) = walk.stat(&file)? {
+                meet(file.path, stat);
             }
-            Ok(walk.finish().unread)
-        };
-        walk().map_err(|error| self.listing_error(error))
-    }
+        }
+        Ok(walk.finish().unread)
+    };
+    walk().map_err(|error| conversation.listing_error(error))
 }
 
 impl Artifacts {
     /// Finds the artifacts below the directory `base`, or all of the conversation if there is no
-    /// `base`. Asks `enters` of each directory before its names are read, and leaves out those that
-    /// it refuses, with everything below them. Passes over places that cannot be read; without the
-    /// manifest, the order is that of the disk.
+    /// `base`. Calls `enters` with each directory before its names are read. If that returns false,
+    /// leaves out the directory with everything below it.
+    ///
+    /// Skips places that cannot be read. If the manifest is one of them, the order is by the times
+    /// of the disk.
     pub fn below(
         conversation: &Conversation,
         base: Option<&RelPath>,
@@ -128,17 +121,17 @@ impl Artifacts {
         self.files.is_empty()
     }
 
-    /// Returns the path of the artifact `number`, relative to the directory.
+    /// Returns the path of the artifact `number`, relative to the base.
     pub fn path(&self, number: usize) -> &RelPath {
         &self.files[number].path
     }
 
-    /// Returns what could not be read, by its path relative to the directory.
+    /// Returns the places that could not be read, by path relative to the base.
     pub fn unread(&self) -> &UnreadPlaces {
         &self.unread
     }
 
-    /// Returns what is known of the artifact `number`, if its bytes are not on this disk.
+    /// Returns the artifact `number`, if its bytes are not on this disk.
     pub fn far(&self, number: usize) -> Option<&FarArtifact> {
         self.files[number].far.as_deref()
     }
@@ -152,8 +145,8 @@ impl Artifacts {
         }
     }
 
-    /// Returns the attributes of the artifact `number`. `None` if it is gone, or cannot be looked
-    /// at, which is added to `unread`.
+    /// Returns the attributes of the artifact `number`. Returns `None` if it is gone, or cannot be
+    /// looked at, which is added to `unread`.
     pub fn stat(&self, number: usize, unread: &mut UnreadPlaces) -> io::Result<Option<Stat>> {
         if let Some(far) = self.far(number) {
             return Ok(Some(far.stat));
@@ -177,7 +170,6 @@ impl Artifacts {
         }
     }
 
-    /// Finds all artifacts below `start` in `base`, in no order.
     fn walk(
         base: Dir,
         start: Option<RelPath>,
@@ -204,7 +196,6 @@ impl Artifacts {
         Ok((Self { base, dirs, files, unread }, entered))
     }
 
-    /// Adds the artifacts whose bytes are not on this disk, in directories that were entered.
     fn add_far(
         &mut self,
         conversation: &Conversation,
@@ -230,7 +221,6 @@ impl Artifacts {
         Ok(())
     }
 
-    /// Sets when each file was created: as the manifest says, else the disk.
     fn date(
         &mut self,
         conversation: &Conversation,
@@ -252,8 +242,8 @@ impl Artifacts {
         Ok(())
     }
 
-    /// Returns when the file was created according to the disk, as `Conversation::fresh_record`
-    /// does. A file that is gone sorts as the oldest.
+    /// Returns the time of creation according to the disk, as `Conversation::fresh_record` does. A
+    /// file that is gone sorts as the oldest.
     fn created_on_disk(&self, number: usize) -> i64 {
         if let Some(far) = self.far(number) {
             return far.record.created;
@@ -262,7 +252,6 @@ impl Artifacts {
     }
 }
 
-/// Returns the next artifact of a walk.
 fn next_artifact<F: FnMut(&Dir) -> io::Result<bool>>(
     walk: &mut Walk<F>,
 ) -> io::Result<Option<WalkEntry>> {
@@ -274,78 +263,14 @@ fn next_artifact<F: FnMut(&Dir) -> io::Result<bool>>(
     Ok(None)
 }
 
-/// Returns the directory of a conversation's artifacts.
 fn artifacts_dir() -> Option<RelPath> {
     RelPath::new("artifacts").ok()
 }
 
-/// What a walk over a conversation met.
-#[derive(Debug)]
-pub enum SharedPlace {
-    /// A file, with its attributes.
-    File(RelPath, Stat),
-    /// A directory. One that was made for a file of another host goes with the last file in it.
-    Directory {
-        /// The path.
-        path: RelPath,
-        /// True if it was made for a file of another host.
-        is_made: bool,
-    },
-}
-
-/// Returns true if a file at `path` is shared with other hosts as a file: all are but the store's
-/// own, those of the message log, and scratch.
-pub fn is_shared(path: &RelPath) -> bool {
-    let bytes = path.as_os_str().as_bytes();
-    let end = memchr::memchr(b'/', bytes).unwrap_or(bytes.len());
-    let first = OsStr::from_bytes(&bytes[..end]);
-    !layout::is_bookkeeping(first)
-        && !layout::is_of_log(path)
-        && !layout::is_standard(path)
-        && !is_scratch(path.file_name())
-        && memchr::memchr_iter(b'/', bytes).count() <= MAX_DEPTH
-}
-
 impl Conversation {
-    /// Passes each file that hosts share, and each directory, to `meet`. Returns the places that
-    /// could not be read.
-    pub fn each_shared(
-        &self,
-        mut meet: impl FnMut(SharedPlace),
-    ) -> Result<UnreadPlaces, StoreError> {
-        let walked = self.walk_shared(&mut meet);
-        walked.map_err(|error| self.listing_error(error))
-    }
-
-    /// Returns the records of artifacts whose bytes are not on this disk, oldest first.
-    pub fn far_records(&self) -> Result<StoredRecords, StoreError> {
-        self.manifest().far(None)
-    }
-
-    fn walk_shared(&self, meet: &mut dyn FnMut(SharedPlace)) -> io::Result<UnreadPlaces> {
-        let walk = Walk::new(self.dir().try_clone()?, None, |_: &Dir| Ok(true))?;
-        let (mut walk, mut budget) = (walk.without(layout::is_bookkeeping), PathBudget::new());
-        while let Some(found) = walk.next()? {
-            if found.kind == FileType::Directory {
-                let is_made = arrival::is_made(self.dir(), &found.path);
-                meet(SharedPlace::Directory { path: found.path, is_made });
-            } else if is_shared(&found.path)
-                && budget.takes(&found.path)
-                && let Some(stat) = walk.stat(&found)?
-            {
-                meet(SharedPlace::File(found.path, stat));
-            }
-        }
-        let mut unread = walk.finish().unread;
-        unread.extend(budget.finish());
-        Ok(unread)
-    }
-}
-
-impl Conversation {
-    /// Returns the outputs that are there and whose names may come from one name with that of the
-    /// output at `path`, in the order of their names: `x~3f09ab.txt` for `x.txt`, and the other way
-    /// round. Only who knows what other hosts wrote can tell whether they do.
+    /// Returns the outputs that may have been written under the same name as the output at `path`:
+    /// the names differ by the digits of an origin, as `x~3f09ab.txt` from `x.txt`. They are sorted
+    /// by path. Whether they had one name is known to the hosts that wrote them.
     ///
     /// Costs one `stat` where there is none.
     pub fn alike(&self, path: &RelPath) -> Result<Vec<RelPath>, StoreError> {
@@ -360,19 +285,18 @@ impl Conversation {
         alike.extend(without_digits(&text).and_then(|plain| RelPath::from_text(&plain).ok()));
         let mut there = Vec::new();
         for path in alike {
-            if self.has_output(&path)? {
+            if has_output(self, &path)? {
                 there.push(path);
             }
         }
         there.sort_unstable();
         Ok(there)
     }
+}
 
-    /// Returns true if there is an output at `path`, wherever its bytes are.
-    fn has_output(&self, path: &RelPath) -> Result<bool, StoreError> {
-        let is_here = path.is_artifact() && self.dir().stat_at(path).is_ok();
-        Ok(is_here || self.far(path)?.is_some())
-    }
+fn has_output(conversation: &Conversation, path: &RelPath) -> Result<bool, StoreError> {
+    let is_here = path.is_artifact() && conversation.dir().stat_at(path).is_ok();
+    Ok(is_here || conversation.far(path)?.is_some())
 }
 
 #[cfg(test)]

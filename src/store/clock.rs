@@ -12,18 +12,22 @@ use std::time::Duration;
 
 use crate::{Dir, Stat, stat_file};
 
-/// The longest step of clocks that go by the kernel's ticks, of which there are at least 100 a
+/// Longest step of a clock that follows the kernel's ticks, of which there are at least 100 a
 /// second, and one more step for a clock that is being adjusted.
 const TICK: Duration = Duration::from_millis(20);
-/// The longest step of clocks that keep whole seconds: those of FAT are even.
+/// Longest step of a clock that keeps whole seconds: on FAT they are even.
 const SECONDS: Duration = Duration::from_secs(2);
-/// Two times less apart than this are from a clock without ticks: the kernel's fastest are a
+/// Two times closer than this come from a clock without ticks: the kernel's fastest ticks are a
 /// thousand a second.
 const FINE: Duration = Duration::from_micros(500);
-/// The changes by which the clock is told: a busy machine may take longer than a tick for one.
+/// Changes by which the clock is measured. On a busy machine one change may take longer than a
+/// tick.
 const TRIES: usize = 8;
 
 /// The clock by which a disk dates the changes of its files.
+///
+/// Within one step of the clock, a second change leaves the times of the first. A cache must not
+/// trust a file until [`Self::settles_in`] has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileClock {
     step: Duration,
@@ -33,16 +37,15 @@ impl FileClock {
     /// A clock by which each change shows.
     pub const FINE: Self = Self { step: Duration::ZERO };
 
-    /// The coarsest clock, for a disk that cannot be asked.
+    /// The coarsest clock, for a disk whose clock cannot be measured.
     pub(super) const COARSEST: Self = Self { step: SECONDS };
 
-    /// Makes the clock whose steps take this long.
+    /// Returns the clock with steps of this length.
     #[cfg(any(test, feature = "testing"))]
     pub const fn of_steps(step: Duration) -> Self {
         Self { step }
     }
 
-    /// Finds out which clock the disk of `dir` has, by some changes of a file without a name.
     pub(super) fn of_disk(dir: &Dir) -> io::Result<Self> {
         Ok(Self { step: step_of(&dir.nameless_file()?)? })
     }
@@ -52,13 +55,13 @@ impl FileClock {
         self.step.is_zero()
     }
 
-    /// Returns true if a file that is as `stat` says may change now without showing it.
+    /// Returns true if a file with the attributes `stat` may change now without showing it.
     pub fn is_recent(self, stat: &Stat) -> bool {
         self.settles_in(stat).is_some()
     }
 
-    /// Returns the time from which on each change of a file that is as `stat` says will show.
-    /// `None` if that is now.
+    /// Returns the time until each further change of a file with the attributes `stat` will show.
+    /// `None` if it would show now.
     pub fn settles_in(self, stat: &Stat) -> Option<Duration> {
         // The time of change is the one that nobody can set. If it lies in the future, a change
         // now gets another.
@@ -67,7 +70,7 @@ impl FileClock {
     }
 }
 
-/// Returns the step of the clock that dates `file`, which this changes.
+/// Returns the step of the clock that dates `file`, and changes the file to find it out.
 fn step_of(file: &File) -> io::Result<Duration> {
     let mut times = vec![stat_file(file)?.ctime];
     for _ in 0..TRIES {

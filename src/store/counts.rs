@@ -14,15 +14,14 @@ use crate::file_lock::{LockedLines, each_line};
 use crate::{Conversation, Dir, StoreError, layout, stat_file};
 use ctxfs_core::model::{Counts, DailyCounts, MOST_TOOLS, OTHER_TOOLS, counted_tool};
 
-/// The smallest file that is rewritten, in bytes. A larger one is rewritten each time its size
-/// passes a power of two.
+/// Smallest file that is rewritten, in bytes. A larger one is rewritten each time its size passes a
+/// power of two.
 const REWRITTEN: u64 = 64 * 1024;
-/// The longest line in bytes. A longer one was not written by ctxfs.
+/// Longest line in bytes. A longer one was not written by ctxfs.
 const MOST_LINE: u64 = 1024 * 1024;
 
 impl Conversation {
-    /// Adds what happened with the outputs of each tool at the moment `at`, in milliseconds since
-    /// the epoch.
+    /// Adds counts of the outputs of each tool. `at` is the time, in milliseconds since the epoch.
     pub fn count(
         &self,
         at: i64,
@@ -34,7 +33,8 @@ impl Conversation {
         add(self.dir(), &counted).map_err(|error| error_of(self, "add to", error))
     }
 
-    /// Returns the counts so far, ordered by day and then by tool.
+    /// Returns the counts so far, ordered by day and then by tool. A line that is cut off is
+    /// skipped.
     pub fn counted(&self) -> Result<Vec<DailyCounts>, StoreError> {
         match self.dir().open_file(layout::COUNTS.as_ref(), OFlags::RDONLY) {
             Ok(file) => sums(&file).map_err(|error| error_of(self, "read", error)),
@@ -44,7 +44,6 @@ impl Conversation {
     }
 }
 
-/// Wraps an error about the file of counts.
 fn error_of(conversation: &Conversation, action: &'static str, source: io::Error) -> StoreError {
     StoreError::io(action, &conversation.path().join(layout::COUNTS), source)
 }
@@ -74,8 +73,8 @@ fn rewrite(dir: &Dir, file: &File) -> io::Result<()> {
     dir.rename(from, dir, to, RenameFlags::empty())
 }
 
-/// Returns one sum for each day and tool, and of the first [`MOST_TOOLS`] of a day alone. Skips
-/// lines that are cut off or invalid.
+/// Returns one sum for each day and tool. Beyond [`MOST_TOOLS`] of a day, further tools count as
+/// [`OTHER_TOOLS`]. Skips lines that are cut off or invalid.
 fn sums(file: &File) -> io::Result<Vec<DailyCounts>> {
     let mut sums: BTreeMap<String, BTreeMap<String, Counts>> = BTreeMap::new();
     let mut file = file.try_clone()?;
@@ -104,7 +103,6 @@ fn lines(counted: &[DailyCounts]) -> io::Result<Vec<u8>> {
     Ok(lines)
 }
 
-/// Returns the UTC day of a moment, such as `2026-01-13`.
 fn day(millis: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(millis).unwrap_or_default();
     time.strftime("%Y-%m-%d").to_string()

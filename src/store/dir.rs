@@ -17,7 +17,7 @@ use ctxfs_core::model::RelPath;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 const CREATING: OFlags = OFlags::CREATE.union(OFlags::EXCL);
-/// The bytes of a path, with the NUL at its end, that one system call takes; see limits.h.
+/// Bytes of a path, with the NUL at its end, that one system call takes; see limits.h.
 const PATH_MAX: usize = libc::PATH_MAX as usize;
 /// No links, neither on the way nor at its end, and no way out of the directory.
 const BENEATH: ResolveFlags =
@@ -41,14 +41,14 @@ pub struct Dir {
     waits: bool,
 }
 
-/// An entry of a directory.
+/// An entry of a directory, as the listing has it: no system call was made for the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {
-    /// The name of the entry.
+    /// Name of the entry.
     pub name: OsString,
-    /// The type of the file.
+    /// Type of the file.
     pub kind: FileType,
-    /// The inode number.
+    /// Inode number.
     pub ino: u64,
 }
 
@@ -58,14 +58,15 @@ impl Dir {
         Ok(Self { fd: rustix::fs::open(path, DIRECTORY, Mode::empty())?, waits: true })
     }
 
-    /// Makes it, and what is opened in it, fail with EAGAIN instead of waiting for a lease. The
-    /// kernel asks the process that has the lease to give it up all the same.
+    /// Returns the directory in a mode in which opening a file fails with EAGAIN instead of waiting
+    /// for a lease. Directories opened in it inherit the mode. The kernel asks the holder of the
+    /// lease to give it up all the same.
     pub(super) fn never_waiting(self) -> Self {
         Self { waits: false, ..self }
     }
 
-    /// Creates the directory at `path`, with those above it, unless it exists, and opens it. Syncs
-    /// the names of new ones to the disk.
+    /// Creates the directory at `path`, with the directories above it, unless it exists, and opens
+    /// it. Syncs the names of new ones to the disk.
     pub fn ensure(path: &Path, mode: u32) -> io::Result<Self> {
         let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && Self::open(dir).is_err();
         let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
@@ -80,23 +81,23 @@ impl Dir {
         Self::open(path)
     }
 
-    /// Duplicates the descriptor.
+    /// Duplicates the descriptor. The clone is the same directory, even after it was renamed.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { fd: self.fd.try_clone()?, waits: self.waits })
     }
 
-    /// Returns the descriptor.
+    /// Returns the descriptor, for calls that this type does not have.
     pub fn into_fd(self) -> OwnedFd {
         self.fd
     }
 
-    /// Opens a directory in this one.
+    /// Opens a directory in this one. Fails with ENOTDIR for a link.
     pub fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
         let fd = self.beneath(one(name)?, DIRECTORY, Mode::empty())?;
         Ok(Self { fd, waits: self.waits })
     }
 
-    /// Opens the directory that `names` lead to, each of which is in the one before.
+    /// Opens the directory at the end of `names`, each of which is in the one before.
     pub fn open_dir_below(&self, names: &[OsString]) -> io::Result<Self> {
         let names: Vec<&OsStr> = names.iter().map(|name| one(name)).collect::<io::Result<_>>()?;
         let path = names.join(OsStr::from_bytes(b"/"));
@@ -104,7 +105,7 @@ impl Dir {
         Ok(Self { fd, waits: self.waits })
     }
 
-    /// Opens a directory at any depth below this one.
+    /// Opens a directory at any depth below this one, without following links on the way.
     pub fn open_dir_at(&self, path: &RelPath) -> io::Result<Self> {
         let fd = self.beneath(path.as_os_str(), DIRECTORY, Mode::empty())?;
         Ok(Self { fd, waits: self.waits })
@@ -117,7 +118,7 @@ impl Dir {
         quietly(flags - CREATING, |flags| self.regular(name, flags, Mode::empty()))
     }
 
-    /// Opens a file at any depth below this directory. Never creates one.
+    /// Opens a file at any depth below this directory, as [`Dir::open_file`] does.
     pub fn open_file_at(&self, path: &RelPath, flags: OFlags) -> io::Result<File> {
         quietly(flags - CREATING, |flags| self.regular(path.as_os_str(), flags, Mode::empty()))
     }
@@ -172,17 +173,18 @@ impl Dir {
         if self.ensure_dir(name, mode)? { self.sync() } else { Ok(()) }
     }
 
-    /// Removes a file.
+    /// Removes the name of a file. Fails with EISDIR for a directory.
     pub fn unlink(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, one(name)?, AtFlags::empty())?)
     }
 
-    /// Removes an empty directory.
+    /// Removes an empty directory. Fails with ENOTEMPTY otherwise.
     pub fn rmdir(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, one(name)?, AtFlags::REMOVEDIR)?)
     }
 
-    /// Renames a file within this directory or into another one.
+    /// Renames a file within this directory or into another one, with the flags of renameat2(2).
+    /// Some disks refuse flags with EINVAL.
     pub fn rename(
         &self,
         from: &OsStr,
@@ -193,7 +195,8 @@ impl Dir {
         Ok(rustix::fs::renameat_with(&self.fd, one(from)?, &to_dir.fd, one(to)?, flags)?)
     }
 
-    /// Renames a file to a name that must be free. Fails with EEXIST otherwise.
+    /// Renames a file to a name that must be free. Fails with EEXIST otherwise. Where the disk
+    /// lacks NOREPLACE, a file that appears in between is replaced.
     pub(super) fn rename_to_free(&self, from: &OsStr, to_dir: &Self, to: &OsStr) -> io::Result<()> {
         match self.rename(from, to_dir, to, RenameFlags::NOREPLACE) {
             // The disk lacks NOREPLACE.
@@ -217,8 +220,8 @@ impl Dir {
         Ok(found)
     }
 
-    /// Hands name, type and inode number of all entries but `.` and `..` to `take`, in the order of
-    /// the disk, for a directory that may be large.
+    /// Passes name, type and inode number of all entries but `.` and `..` to `take`, in the order
+    /// of the disk. For a directory that may be too large for [`Dir::entries`].
     pub fn each_entry(
         &self,
         mut take: impl FnMut(&OsStr, FileType, u64) -> io::Result<()>,
@@ -236,7 +239,8 @@ impl Dir {
         Ok(())
     }
 
-    /// Changes the permissions of a file, even one that can be neither read nor written.
+    /// Changes the permissions of a file or directory, even one that can be neither read nor
+    /// written. Fails with ELOOP for anything else.
     pub fn chmod(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         let file = self.beneath(one(name)?, OFlags::PATH, Mode::empty())?;
         if stat::stat_open(&file)?.kind() == FileType::Other {
@@ -252,7 +256,7 @@ impl Dir {
         Ok(rustix::fs::chownat(&self.fd, one(name)?, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Changes the times of a file.
+    /// Changes the times of a file or directory.
     pub fn utimens(&self, name: &OsStr, times: &Timestamps) -> io::Result<()> {
         Ok(rustix::fs::utimensat(&self.fd, one(name)?, times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
@@ -262,14 +266,14 @@ impl Dir {
         self.open_file(name, OFlags::WRONLY)?.set_len(length)
     }
 
-    /// Syncs the names in this directory to the disk.
+    /// Syncs the names in this directory to the disk, but not the files.
     pub fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.fd)?)
     }
 
-    /// Returns the names that lead from this directory to an open file, as the kernel says. Returns
-    /// `None` if it is not below this one, or has no name. By the time of the answer, the names may
-    /// lead elsewhere.
+    /// Returns the names that lead from this directory to an open file, according to the kernel.
+    /// Returns `None` if the file is not below this directory, or has no name. The names may be
+    /// outdated when this returns.
     pub fn names_of(&self, file: &File) -> io::Result<Option<Vec<OsString>>> {
         let here = rustix::fs::readlink(itself(self), Vec::new())?.into_bytes();
         let there = rustix::fs::readlink(itself(file), Vec::new())?.into_bytes();
@@ -278,13 +282,11 @@ impl Dir {
         Ok(below.map(|below| below.split(|byte| *byte == b'/').map(name).collect()))
     }
 
-    /// Returns the sizes of the disk that holds the directory.
+    /// Returns total, free and available blocks and inodes of the disk that holds the directory.
     pub fn space(&self) -> io::Result<rustix::fs::StatVfs> {
         Ok(rustix::fs::fstatvfs(&self.fd)?)
     }
 
-    /// Returns the type of a file from the listing, or else from `stat`. Returns `None` if the file
-    /// has just been removed.
     fn kind(&self, name: &OsStr, listed: rustix::fs::FileType) -> io::Result<Option<FileType>> {
         if listed != rustix::fs::FileType::Unknown {
             return Ok(Some(FileType::from(listed)));
@@ -296,7 +298,6 @@ impl Dir {
         }
     }
 
-    /// Opens a regular file. Does not block on a fifo or a device.
     fn regular(&self, path: &OsStr, flags: OFlags, mode: Mode) -> io::Result<File> {
         let file = match self.beneath(path, flags | OFlags::NONBLOCK, mode) {
             // Another process has a lease on it. If it is a file, wait for the lease.
@@ -343,7 +344,6 @@ impl Dir {
 
 #[cfg(test)]
 impl Dir {
-    /// Creates so many directories of one name inside each other. Returns the innermost.
     pub(crate) fn nest(&self, name: &str, levels: usize) -> Self {
         (0..levels).fold(self.try_clone().unwrap(), |dir, _| {
             dir.mkdir(name.as_ref(), 0o700).unwrap();
@@ -358,8 +358,15 @@ impl AsFd for Dir {
     }
 }
 
-/// Returns the name of an open file under /proc, which leads to that file whatever became of its
-/// own name.
+pub(super) fn parent_dir(conversation: &Dir, path: &RelPath) -> io::Result<Dir> {
+    match path.parent() {
+        Some(parent) => conversation.open_dir_at(&parent),
+        None => conversation.try_clone(),
+    }
+}
+
+/// Returns the name of an open file under /proc. It leads to that file even after the file was
+/// renamed or removed.
 fn itself(file: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
@@ -399,16 +406,18 @@ fn permissions(mode: u32) -> Mode {
     Mode::from_raw_mode(mode & 0o7777)
 }
 
-/// The most directories that [`Dir::height`] looks at, which takes some 100 ms.
+/// Directories that [`Dir::height`] looks at before it gives up, which takes some 100 ms.
 const MEASURED: usize = 10_000;
-/// The links of a directory without directories in it, on disks that count those. Others have 1.
+/// Links of a directory without directories in it, on disks that count these. On other disks a
+/// directory has 1.
 const LINKS_OF_LEAF: u32 = 2;
 
 impl Dir {
-    /// Removes a file, or a directory with everything in it.
+    /// Removes a file, or a directory with everything in it, however deep.
     ///
-    /// A directory in it that is not empty is moved to its top first, so that neither a deep tree
-    /// nor a wide one costs descriptors. If this is cut off, everything left is still in it.
+    /// Nothing here recurses, and at most three descriptors are open: a directory that is not empty
+    /// is moved to the top before it is emptied. If this is cut off, everything left is still below
+    /// `name`.
     pub fn remove_all(&self, name: &OsStr) -> io::Result<()> {
         match self.unlink(name) {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::ISDIR) => {}
@@ -423,9 +432,9 @@ impl Dir {
         self.rmdir(name)
     }
 
-    /// Returns the number of directories that lie inside each other in the directory `name`: 0 if
-    /// there is none in it, and `most` + 1 if there are more than `most`. Returns `None` if it has
-    /// more than 10,000 directories. What cannot be read counts as empty.
+    /// Returns the height of the tree of directories in `name`: 0 if there is no directory in it,
+    /// and `most` + 1 if there are more than `most` levels. Returns `None` if it has more than
+    /// 10,000 directories. A place that cannot be read counts as empty.
     pub fn height(&self, name: &OsStr, most: usize) -> io::Result<Option<usize>> {
         let top = self.open_dir(name)?;
         let (mut height, mut seen) = (0, 0);
@@ -455,7 +464,6 @@ impl Dir {
         Ok(Some(height))
     }
 
-    /// Returns the names of the directories in this one.
     fn subdirectories(&self) -> io::Result<Vec<OsString>> {
         if self.stat_self()?.nlink == LINKS_OF_LEAF {
             return Ok(Vec::new());
@@ -466,12 +474,9 @@ impl Dir {
     }
 }
 
-/// A directory that is being emptied.
 struct Emptying {
     top: Dir,
-    /// The directories at its top that are not empty.
     left: Vec<OsString>,
-    /// The beginning of the names of those that were moved there.
     prefix: u64,
     moved: u64,
 }
@@ -482,8 +487,8 @@ impl Emptying {
         Self { top, left: Vec::new(), prefix, moved: 0 }
     }
 
-    /// Empties the top, or the directory `name` there. Directories that are not empty are then at
-    /// the top.
+    /// Empties the top, or the directory `name` in it. Moves directories that are not empty to the
+    /// top.
     fn empty(&mut self, name: Option<&OsStr>) -> io::Result<()> {
         let inner = name.map(|name| self.top.open_dir(name)).transpose()?;
         for entry in inner.as_ref().unwrap_or(&self.top).entries()? {
@@ -516,7 +521,6 @@ fn is_full(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOTEMPTY | Errno::EXIST))
 }
 
-/// Returns true if a directory cannot be read, and others may be.
 fn is_unreadable(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

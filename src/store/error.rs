@@ -6,56 +6,45 @@ use std::{fmt, io};
 
 use rustix::io::Errno;
 
-/// A failure of the store. Every variant names the path it is about.
+/// A failure of the store. Every variant names its path; its text names the next step.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the text of each error describes it")]
 pub enum StoreError {
-    /// A system call failed.
     #[error("cannot {action} `{path}`: {source}{}", next_step(source))]
     Io {
-        /// A verb for the attempt, such as `open`.
         action: &'static str,
-        /// The file or directory.
         path: PathBuf,
-        /// The error of the system.
         source: io::Error,
     },
-    /// A later version of ctxfs made the store.
     #[error(
         "the store `{path}` has format {found}, and this ctxfs knows formats up to {known}: \
          use the ctxfs that made it, or another store"
     )]
     Newer {
-        /// The path of the store.
         path: PathBuf,
-        /// The format of the store.
         found: u32,
-        /// The newest format that this version knows.
         known: u32,
     },
-    /// The VERSION file does not hold a number.
     #[error(
         "`{path}` does not hold a format number, so this may not be a store of ctxfs: \
          choose another directory, or write `1` into that file if you know it is one"
     )]
     NotAStore {
-        /// The path of the VERSION file.
         path: PathBuf,
     },
-    /// There is a file of this name.
     #[error("`{path}` is there already: use another id")]
     Exists {
-        /// The path of the file.
         path: PathBuf,
     },
 }
 
 impl StoreError {
-    /// Wraps the error of `action` on `path`.
+    /// Wraps the error of `action` on `path`. The text reads "cannot `action` `path`".
     pub fn io(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self::Io { action, path: path.to_owned(), source: source.into() }
     }
 
-    /// Returns the path that the error is about.
+    /// Returns the path of the file or directory that the error is about.
     pub fn path(&self) -> &Path {
         match self {
             Self::Io { path, .. }
@@ -65,8 +54,8 @@ impl StoreError {
         }
     }
 
-    /// Returns true if it is about one place of the store, so that a walk can go on elsewhere.
-    /// Without descriptors, memory or room on the disk it cannot.
+    /// Returns true if the error is about one place of the store, so that a walk can go on
+    /// elsewhere. A lack of descriptors, memory or disk space is not, nor is a read-only disk.
     pub fn is_of_place(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_of_place(source),
@@ -85,15 +74,13 @@ impl StoreError {
     }
 }
 
-/// Returns true if an error is about one place of the store, so that a walk can go on elsewhere.
-/// Without descriptors, memory or room on the disk it cannot.
 pub(super) fn is_of_place(error: &io::Error) -> bool {
     let of_all =
         [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::DQUOT, Errno::ROFS];
     Errno::from_io_error(error).is_none_or(|errno| !of_all.contains(&errno))
 }
 
-/// Returns true if an error says that something has the name, or the name of a directory above it.
+/// Returns true if an error says that a file has the name, or the name of a directory above it.
 pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::EXIST | Errno::NOTDIR | Errno::ISDIR))
 }
@@ -111,39 +98,38 @@ fn next_step(error: &io::Error) -> &'static str {
     }
 }
 
-/// The places that are kept with their names. Further ones are counted.
+/// Places that are kept with their names. Further ones are counted.
 const NAMED: usize = 64;
 
-/// The places that a walk passed over because they could not be read: the first 64, and the number
-/// of all.
+/// The places that a walk skipped because they could not be read: the first 64 by name, and the
+/// number of all. A place counts once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnreadPlaces {
     named: Vec<UnreadPlace>,
     count: u64,
 }
 
-/// A place that could not be read.
+/// A place that could not be read, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadPlace {
-    /// Its path as text, relative to where the walk began.
+    /// Path as text, relative to the start of the walk.
     pub path: String,
-    /// The error.
+    /// Text of the error.
     pub why: String,
 }
 
 impl UnreadPlaces {
-    /// Adds the place at `path`.
+    /// Adds the place at `path`, unless it is one of the named places already.
     pub fn add(&mut self, path: impl Into<String>, why: impl fmt::Display) {
         self.push(UnreadPlace { path: path.into(), why: why.to_string() });
     }
 
-    /// Adds so many places without their names.
     pub(super) fn add_unnamed(&mut self, count: u64) {
         self.count += count;
     }
 
-    /// Adds the place that an error is about, by its path relative to `dir`. Fails with the error
-    /// if it is not about one place.
+    /// Adds the place of an error, by its path relative to `dir`. Fails with the error if it is not
+    /// about one place.
     pub(super) fn pass_over(&mut self, dir: &Path, error: StoreError) -> Result<(), StoreError> {
         if !error.is_of_place() {
             return Err(error);
@@ -156,7 +142,7 @@ impl UnreadPlaces {
         Ok(())
     }
 
-    /// Adds other places.
+    /// Adds the places of another walk.
     pub fn extend(&mut self, others: Self) {
         let unnamed = others.count - others.named.len() as u64;
         others.named.into_iter().for_each(|place| self.push(place));
@@ -182,12 +168,12 @@ impl UnreadPlaces {
         self.count == 0
     }
 
-    /// Returns the first places.
+    /// Returns the first 64 places.
     pub fn named(&self) -> &[UnreadPlace] {
         &self.named
     }
 
-    /// Returns `and 3 more places`, if not all are named.
+    /// Returns `and 3 more places`, if not all places are named.
     pub fn more(&self) -> Option<String> {
         let more = self.count - self.named.len() as u64;
         let plural = if more == 1 { "" } else { "s" };
@@ -205,7 +191,6 @@ impl UnreadPlaces {
     }
 }
 
-/// `path: error`.
 impl fmt::Display for UnreadPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.why)

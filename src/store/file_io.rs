@@ -14,7 +14,7 @@ use crate::{Dir, layout, stat};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Analysis, Content, RelPath};
 
-/// An artifact opened for reading, with the length it had when it was opened.
+/// An artifact opened for reading, with the length that it had when it was opened.
 ///
 /// Readers do not see bytes that a writer adds later. If the file is truncated meanwhile, reads
 /// come back short.
@@ -31,14 +31,14 @@ impl Artifact {
     }
 
     /// Opens the file at `path` below `dir`, the directory of a conversation, for its writer. Reads
-    /// do not count as a use.
+    /// do not change the access time, so they do not count as a use.
     pub fn open(dir: &Dir, path: &RelPath) -> io::Result<Self> {
         let file = dir.open_file_at(path, OFlags::RDONLY | OFlags::NOATIME)?;
         let length = stat::stat_file(&file)?.size;
         Ok(Self::new(Arc::new(file), length))
     }
 
-    /// Returns the file.
+    /// Returns the file. It may be longer than the artifact.
     pub fn file(&self) -> &Arc<File> {
         &self.file
     }
@@ -86,8 +86,8 @@ pub fn append_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes `bytes` to the file `name`. A reader of `name`, now or after a crash, sees either the old
-/// content or the new one.
+/// Replaces the file `name` and syncs it. A reader of `name`, now or after a crash, sees either the
+/// old content or the new one.
 pub(super) fn write_atomically(dir: &Dir, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
     write_and_rename(dir, name, bytes, true)?;
     dir.sync()
@@ -118,7 +118,7 @@ fn write_whole(dir: &Dir, name: &OsStr, bytes: &[u8], syncs: bool) -> io::Result
     if syncs { file.sync_all() } else { Ok(()) }
 }
 
-/// A file whose bytes are analysed on their way to it.
+/// A file whose bytes are analysed while they are written.
 ///
 /// The analysis covers the bytes that were written through this, from the first one on.
 pub struct AnalysedFile {
@@ -132,7 +132,7 @@ impl AnalysedFile {
         Self { file, analyzer }
     }
 
-    /// Returns the file.
+    /// Returns the file, for syncing it or reading it back.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -142,12 +142,12 @@ impl AnalysedFile {
         self.analyzer.seen()
     }
 
-    /// Returns the analysis of the bytes written so far.
+    /// Returns the analysis of the bytes written so far. More may follow.
     pub fn analysis(&self) -> Analysis {
         self.analyzer.finish()
     }
 
-    /// Returns the file and the analysis of its bytes.
+    /// Returns the file and the analysis of all its bytes.
     pub fn into_parts(self) -> (File, Analysis) {
         let analysis = self.analysis();
         (self.file, analysis)

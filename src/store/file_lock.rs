@@ -15,19 +15,16 @@ use rustix::io::Errno;
 
 use crate::{Dir, layout, read_full_at, stat, stat_file};
 
-/// The holders that a lock lets in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LockKind {
-    /// One.
     Exclusive,
-    /// Any number, while nobody has an exclusive lock.
     Shared,
 }
 
 /// A file with its lock, which ends when this is dropped.
 ///
-/// It is given back rather than left to the closing of the file: a process that another thread has
-/// just started has a copy of each descriptor until it runs its program.
+/// The lock is released explicitly. Closing the file would not be enough: a process that another
+/// thread has just started has a copy of each descriptor until it runs its program.
 #[derive(Debug)]
 pub(super) struct LockedFile(File);
 
@@ -64,7 +61,8 @@ pub fn lock(file: &File) -> io::Result<()> {
     wait(file, LockKind::Exclusive)
 }
 
-/// Takes the lock as [`lock`] does, or returns false if another process has it.
+/// Takes the lock as [`lock`] does, or returns false if another process has it. Fails with EBADF if
+/// `file` is not open for writing.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     check_writable(file)?;
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -74,7 +72,7 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Gives the lock back.
+/// Releases the lock. A failure is ignored: closing the file releases it.
 pub fn unlock(file: &File) {
     // If this fails, closing the file does it.
     rustix::fs::flock(file, FlockOperation::Unlock).ok();
@@ -86,8 +84,8 @@ pub(super) fn lock_by_name(dir: &Dir, name: &str, kind: LockKind) -> io::Result<
     open_locked(dir, name, OFlags::RDWR, &|file| wait(file, kind))
 }
 
-/// Opens the file `name` in `dir`, or creates it if it is missing, and has it locked by `lock`.
-/// Does so again if another process has removed or replaced it before it was locked.
+/// Opens the file `name` in `dir`, or creates it if it is missing, and locks it by `lock`. Tries
+/// again if another process has removed or replaced the file before it was locked.
 pub(super) fn open_locked(
     dir: &Dir,
     name: &str,
@@ -104,7 +102,6 @@ pub(super) fn open_locked(
     }
 }
 
-/// Returns true if `file` has the `name` in `dir`. Otherwise its lock keeps nobody out.
 fn has_name(dir: &Dir, name: &str, file: &File) -> io::Result<bool> {
     match dir.stat(OsStr::new(name)) {
         Ok(stat) => Ok(stat.same_file(&stat_file(file)?)),
@@ -128,13 +125,11 @@ fn check_writable(file: &File) -> io::Result<()> {
     if mode == OFlags::RDONLY { Err(Errno::BADF.into()) } else { Ok(()) }
 }
 
-/// Blanks that are written at a time.
 const BLANKS: [u8; 4096] = [b' '; 4096];
 
-/// Lines are only ever added at the end.
 const FLAGS: OFlags = OFlags::RDWR.union(OFlags::APPEND);
 
-/// A file of lines with its exclusive lock: nobody else appends to it until this is dropped.
+/// A file of lines with its exclusive lock: no other process appends to it until this is dropped.
 #[derive(Debug)]
 pub(super) struct LockedLines(LockedFile);
 
@@ -154,8 +149,8 @@ impl LockedLines {
         }
     }
 
-    /// Appends whole lines in one write: all of them, or none. A last line that was cut off gets
-    /// its newline first. Returns where they begin.
+    /// Appends whole lines in one write: all of them, or none. If the last line was cut off, ends
+    /// it first. Returns the offset of the new lines.
     pub(super) fn append(&self, lines: &[u8]) -> io::Result<u64> {
         let start = stat::stat_file(&self.0)?.size;
         let written = if self.ends_with_newline()? {
@@ -173,8 +168,9 @@ impl LockedLines {
         }
     }
 
-    /// Makes everything from `start` on, which the caller has appended, one blank line. That needs
-    /// no room on the disk. The file does not get shorter, so readers need not start over.
+    /// Overwrites everything from `start` on, which the caller has appended, by one blank line.
+    /// That needs no room on the disk. The file does not get shorter, so readers need not start
+    /// over.
     pub(super) fn take_back(&self, start: u64) -> io::Result<()> {
         let end = stat::stat_file(&self.0)?.size;
         // With this flag every write goes to the end, whatever its offset.
@@ -196,12 +192,10 @@ impl LockedLines {
         self.0.write_all_at(b"\n", last)
     }
 
-    /// Returns the file.
     pub(super) fn file(&self) -> &File {
         &self.0
     }
 
-    /// Syncs the appended lines to the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
     }

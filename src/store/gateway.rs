@@ -9,10 +9,10 @@ use crate::file_lock::{self, LockKind, LockedFile};
 use crate::{Conversation, Dir, Store, StoreError, file_io, layout};
 use ctxfs_core::model::Component;
 
-/// The most bytes of rules that are read.
+/// Most bytes of rules that are read.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The rules of a store under their lock: nobody else changes them until this is dropped.
+/// The rules of a store under their lock: no other process changes them until this is dropped.
 #[derive(Debug)]
 pub struct LockedPermissions {
     store: Store,
@@ -20,13 +20,13 @@ pub struct LockedPermissions {
 }
 
 impl Store {
-    /// Returns the text of the rules, empty if there are none. A change by another process shows as
-    /// a whole or not at all.
+    /// Returns the text of the rules of permitted calls, empty if there are none. A change by
+    /// another process shows as a whole or not at all.
     pub fn permissions(&self) -> Result<String, StoreError> {
         self.read_permissions().map_err(|error| self.permissions_error("read", error))
     }
 
-    /// Waits for the lock of the rules.
+    /// Waits for the lock of the rules, to change them.
     pub fn lock_permissions(&self) -> Result<LockedPermissions, StoreError> {
         let name = layout::PERMISSIONS_LOCK;
         let locked = file_lock::lock_by_name(self.dir(), name, LockKind::Exclusive);
@@ -65,14 +65,10 @@ impl LockedPermissions {
     }
 }
 
-impl Conversation {
-    /// Appends whole lines to the log of decisions.
-    pub fn append_permissions(&self, lines: &[u8]) -> Result<(), StoreError> {
-        self.append_to_history(layout::PERMISSIONS_LOG, lines)
-    }
-}
-
-/// The directories of an index, which exist.
+/// A writer of the index of tools: `catalog/index.json` and `catalog/tools/<name>.json`.
+///
+/// A reader sees each file whole. Nothing is synced, as the next start of a gateway writes all of
+/// it again.
 #[derive(Debug)]
 pub struct CatalogWriter<'a> {
     conversation: &'a Conversation,
@@ -81,8 +77,7 @@ pub struct CatalogWriter<'a> {
 }
 
 impl Conversation {
-    /// Opens the directories of the index. A reader sees each file whole. Nothing is synced, as the
-    /// next start of a gateway writes all of it again.
+    /// Opens the directories of the index of tools, and creates them if they are missing.
     pub fn write_catalog(&self) -> Result<CatalogWriter<'_>, StoreError> {
         let open = || {
             let catalog = below(self.dir(), layout::CATALOG)?;
@@ -94,13 +89,14 @@ impl Conversation {
 }
 
 impl CatalogWriter<'_> {
-    /// Writes the file of a tool. Others stay, as another gateway may have written them.
+    /// Writes the file of a tool. Files of other tools stay, as another gateway may have written
+    /// them.
     pub fn tool(&self, name: &Component, text: &str) -> Result<(), StoreError> {
         let written = file_io::replace_atomically(&self.tools, name.as_os_str(), text.as_bytes());
         written.map_err(|error| error_of(self.conversation, error))
     }
 
-    /// Replaces the index.
+    /// Replaces the index, which lists the tools.
     pub fn index(&self, text: &str) -> Result<(), StoreError> {
         let name = OsStr::new(layout::CATALOG_INDEX);
         let written = file_io::replace_atomically(&self.catalog, name, text.as_bytes());
@@ -112,7 +108,6 @@ fn error_of(conversation: &Conversation, error: io::Error) -> StoreError {
     StoreError::io("write", &conversation.path().join(layout::CATALOG), error)
 }
 
-/// Opens a directory, which is made if it is missing.
 fn below(dir: &Dir, name: &str) -> io::Result<Dir> {
     dir.ensure_dir(OsStr::new(name), layout::DIRECTORY_MODE)?;
     dir.open_dir(OsStr::new(name))
@@ -180,8 +175,8 @@ mod tests {
         let (temporary, store) = store();
         let conversation = store.create_conversation(&Component::new("c7").unwrap()).unwrap();
         fs::remove_dir_all(temporary.path().join("context/c7/history")).unwrap();
-        conversation.append_permissions(b"{\"a\":1}\n").unwrap();
-        conversation.append_permissions(b"{\"a\":2}\n").unwrap();
+        crate::history::append_permissions(&conversation, b"{\"a\":1}\n").unwrap();
+        crate::history::append_permissions(&conversation, b"{\"a\":2}\n").unwrap();
         let log = temporary.path().join("context/c7/history/permissions.jsonl");
         assert_eq!(fs::read(log).unwrap(), b"{\"a\":1}\n{\"a\":2}\n");
     }

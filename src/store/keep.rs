@@ -16,31 +16,31 @@ use ctxfs_core::model::{Component, LetGo, LettingGo, RelPath};
 
 pub use plan::{PlannedRemoval, RemovalPlan, RetentionRules, SweepScope, plan};
 
-/// The artifacts that are removed before `stop` is asked again.
+/// Artifacts that are removed between two calls of `stop`.
 const STEP: usize = 256;
 
-/// Returns what lets local copies of outputs of a conversation go, for one sweep.
+/// Returns, for a conversation, a function that evicts local copies of shared outputs. It is used
+/// for one sweep.
 pub type LetGoOf<'a> = dyn Fn(&Component) -> LettingGo<'a> + 'a;
 
-/// The result of a sweep.
+/// The result of a sweep: each planned removal is in one of the lists.
 #[derive(Debug, Default)]
 pub struct SweepReport {
-    /// The artifacts that were removed, and those whose local copies were let go.
+    /// The artifacts that were removed, and those whose local copies were evicted.
     pub removed: Vec<PlannedRemoval>,
-    /// The artifacts that were to be removed and stayed, each with the reason.
+    /// The artifacts that were to be removed and are still there, each with the reason.
     pub kept: Vec<(PlannedRemoval, &'static str)>,
-    /// The room that is left, as the plan computed it. Its removals are moved to the other fields.
+    /// The room that is left, as the plan computed it, and the places that could not be read. Its
+    /// removals were moved to the other fields.
     pub plan: RemovalPlan,
 }
 
-/// Makes a [`plan`] of the moment `now` and removes the artifacts in it. Waits for other sweeps of
+/// Makes a [`plan()`] for the time `now` and removes the artifacts in it. Waits for other sweeps of
 /// the store.
 ///
-/// Passes over places that cannot be read and outputs that cannot be removed, and reports them in
-/// the plan.
-///
-/// Calls `progress` with the number of artifacts done and the number of all. Ends early once `stop`
-/// returns true.
+/// Skips places that cannot be read and outputs that cannot be removed, and reports them in the
+/// plan. Calls `progress` with the number of artifacts done and the number of all. Ends early once
+/// `stop` returns true.
 pub fn sweep(
     store: &Store,
     rules: &RetentionRules,
@@ -56,8 +56,8 @@ fn none_is_shared(_: &Component) -> LettingGo<'static> {
     Box::new(|_: &RelPath| LetGo::NotShared)
 }
 
-/// Does that for a store that other hosts share: `let_go` lets local copies of outputs go that they
-/// have. Only others are removed.
+/// Sweeps a store that other hosts share, as [`sweep()`] does. `let_go` evicts the local copies of
+/// outputs that are in the bucket; only outputs that are nowhere else are removed.
 pub fn sweep_shared(
     store: &Store,
     rules: &RetentionRules,
@@ -79,7 +79,6 @@ pub fn sweep_shared(
     Ok(report)
 }
 
-/// Removes what the plan of the report chose, and reports that.
 fn remove(
     store: &Store,
     (lock, let_go): (&SweepLock, &LetGoOf<'_>),
@@ -123,7 +122,7 @@ fn remove(
     Ok(())
 }
 
-/// Clears the cache of views if the disk has fewer free bytes than the rules ask for. Views can be
+/// Clears the cache of views if the disk has fewer free bytes than the rules require. Views can be
 /// computed again; outputs cannot.
 fn clear_cache_if_full(store: &Store, rules: &RetentionRules) -> Result<(), StoreError> {
     let Some(least) = rules.free else { return Ok(()) };
@@ -150,7 +149,6 @@ fn finish_removals(
     Ok(unread)
 }
 
-/// Groups removals by conversation, in the order in which the conversations first occur.
 fn by_conversation(removals: Vec<PlannedRemoval>) -> Vec<(Component, Vec<PlannedRemoval>)> {
     let mut grouped: Vec<(Component, Vec<PlannedRemoval>)> = Vec::new();
     let mut known = std::collections::HashMap::new();

@@ -8,30 +8,29 @@ use std::{io, thread};
 
 use ctxfs_core::model::Owner;
 
-/// The answer of the kernel about the writers of a file.
+/// The answer of the kernel to a request for a read lease: whether a file has writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
     /// No process has the file open for writing or mapped for writing.
     Free,
-    /// Some process has.
+    /// A process has the file open or mapped for writing.
     Held,
     /// The disk has no leases, or the file belongs to another user.
     Unknown,
 }
 
-/// The number of times that [`settled`] asks.
+/// Number of times that [`settled`] asks.
 const ATTEMPTS: u32 = 4;
-/// The first pause of [`settled`]. The second is twice and the third three times as long: 30 ms in
-/// all.
+/// First pause of [`settled`]. The second is twice and the third three times as long: 30 ms in all.
 const MOMENT: Duration = Duration::from_millis(5);
 
 /// The `fcntl` command, which the `libc` crate lacks for this platform.
 const F_SETSIG: libc::c_int = 10;
 
-/// Reports whether any process still has `file` open for writing, or has a writable mapping of it.
+/// Reports whether any process has `file` open for writing, or has a writable mapping of it.
 ///
 /// `file` must be opened read-only for this question alone, as every other open file description
-/// counts, including the caller's own. Asks for a read lease, which the kernel grants only if there
+/// counts, including the caller's own. Requests a read lease, which the kernel grants only if there
 /// is no writer, and gives it back at once. In between, `open` for writing waits, or fails with
 /// EWOULDBLOCK if `O_NONBLOCK` is set.
 pub fn lease_of(file: &File) -> Lease {
@@ -41,8 +40,8 @@ pub fn lease_of(file: &File) -> Lease {
     }
 }
 
-/// Asks as [`lease_of`] does. If the answer is `Free`, keeps the lease until `file` is closed, and
-/// a process that opens the file for writing waits for that.
+/// Requests a lease as [`lease_of`] does. If the answer is `Free`, keeps the lease until `file` is
+/// closed: a process that opens the file for writing waits for that.
 pub(super) fn take(file: &File) -> Lease {
     let fd = file.as_raw_fd();
     // A writer that comes while the lease is held makes the kernel signal this process: with
@@ -57,7 +56,8 @@ pub(super) fn take(file: &File) -> Lease {
     }
 }
 
-/// Asks as [`lease_of`] does, but answers `Held` only if the writer is still there a moment later.
+/// Requests a lease as [`lease_of`] does, but answers `Held` only if the writer is still there a
+/// moment later.
 ///
 /// A process between `fork` and `exec` has copies of the descriptors of its parent. Such a copy is
 /// not a writer.
@@ -95,8 +95,8 @@ pub fn this_process() -> Option<Owner> {
     *ME
 }
 
-/// Returns true if `owner` is still running. From another pid namespace this cannot be seen, and
-/// the process counts as gone. Then the lease on the file tells if it is still being written.
+/// Returns true if `owner` is still running. A process of another pid namespace cannot be seen, and
+/// counts as ended: then the lease of the file tells whether it has a writer.
 pub fn owner_lives(owner: Owner) -> bool {
     started(owner.pid) == Some(owner.started)
 }

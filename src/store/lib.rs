@@ -18,15 +18,15 @@ mod far;
 mod file_io;
 pub mod file_lock;
 mod gateway;
-mod history;
+pub mod history;
 pub mod keep;
 mod layout;
 mod lease;
 mod manifest;
 pub mod message;
 mod naming;
-mod remote_change;
 mod removal;
+pub mod shared;
 mod stat;
 mod store;
 mod tool_output;
@@ -40,7 +40,7 @@ pub use archive::{
     export_with,
 };
 pub use arrival::{Arrival, Arrived};
-pub use artifacts::{Artifacts, SharedPlace, StoredArtifacts, is_shared};
+pub use artifacts::{Artifacts, StoredArtifacts};
 pub use attributes::{
     attribute, attributes, parse_attribute, provenance_of, remove_attribute, set_attribute,
     set_provenance, user_attributes,
@@ -60,8 +60,8 @@ pub use layout::{
 pub use lease::{Lease, lease_of, owner_lives, this_process};
 pub use manifest::{Appended, Manifest, ManifestLock, RecordPosition, StoredRecords};
 pub use naming::call_stem;
-pub use remote_change::{FarBytes, Relocation, Rename};
 pub use removal::{RemovalCandidate, RemovalOutcome, SweepLock};
+pub use shared::{FarBytes, Relocation, Rename, SharedPlace, is_shared};
 pub use stat::{FileMark, FileType, Stat, Time, stat_file};
 pub use store::Store;
 pub use tool_output::ToolOutputDir;

@@ -29,16 +29,17 @@ use ctxfs_core::model::{Record, RelPath};
 pub use index::RecordPosition;
 pub use records::StoredRecords;
 
-/// The bytes of many records that are appended in one write.
+/// Bytes of records that are appended in one write.
 const PIECE: usize = 1 << 20;
 
-/// The records of one conversation: those on disk at the moment of the call, whichever process
-/// wrote them.
+/// The records of one conversation.
+///
+/// Each call reads what any process has appended since the last one, at the cost of one `stat`
+/// while nothing has. A record is found through an index of hashes, so records of any size take no
+/// memory.
 #[derive(Debug)]
 pub struct Manifest {
-    /// The conversation's directory.
     dir: Arc<Dir>,
-    /// The path of the file, for error messages.
     path: PathBuf,
     index: Mutex<Index>,
     /// The turn among the threads of this process that hold the lock only for a moment.
@@ -46,8 +47,6 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Creates the manifest of the conversation in `dir`. `path` is the path of the file, for error
-    /// messages. Reads nothing yet.
     pub(super) fn new(dir: Arc<Dir>, path: PathBuf) -> Self {
         Self { dir, path, index: Mutex::default(), turn: Arc::default() }
     }
@@ -66,7 +65,6 @@ impl Manifest {
         Ok(self.refreshed_index()?.position(&path.to_text()))
     }
 
-    /// Returns `Record::created` of each path that has a record, in the order of `paths`.
     pub(super) fn created<P: AsRef<str>>(
         &self,
         paths: impl Iterator<Item = P>,
@@ -75,7 +73,8 @@ impl Manifest {
         Ok(paths.map(|path| index.created(path.as_ref())).collect())
     }
 
-    /// Reports for each of `paths`, in their order, whether its record says live.
+    /// Returns for each of `paths`, in their order, whether its record says live. No record is
+    /// read: the index knows.
     pub fn live<P: AsRef<str>>(
         &self,
         paths: impl Iterator<Item = P>,
@@ -84,7 +83,7 @@ impl Manifest {
         Ok(paths.map(|path| index.is_live(path.as_ref())).collect())
     }
 
-    /// Reports for each of `paths`, in their order, whether its record says that its bytes are not
+    /// Returns for each of `paths`, in their order, whether its record says that its bytes are not
     /// on this disk.
     pub(super) fn are_far<P: AsRef<str>>(
         &self,
@@ -94,21 +93,21 @@ impl Manifest {
         Ok(paths.map(|path| index.is_far(path.as_ref())).collect())
     }
 
-    /// Returns the last record of every path that is not gone, oldest first.
     pub(super) fn records(&self) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.current();
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns the records that stay for good, in their order, whatever was recorded later.
-    pub(super) fn traces(&self) -> Result<StoredRecords, StoreError> {
+    /// Returns the traces: records of write-once content that was removed or renamed, in their
+    /// order. A trace stays, whatever is recorded for its path later.
+    pub fn traces(&self) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.traces();
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
     /// Returns the last records of the paths whose bytes are not on this disk, oldest first: of
-    /// those in the directory `dir`, or of all. Reads no other records.
-    pub(super) fn far(&self, dir: Option<&str>) -> Result<StoredRecords, StoreError> {
+    /// paths in the directory `dir`, or of all. Reads no other records.
+    pub fn far(&self, dir: Option<&str>) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.far(dir);
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
@@ -120,7 +119,7 @@ impl Manifest {
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns true if there are records that stay for good.
+    /// Returns true if there are traces; see [`Self::traces`]. Reads no record.
     pub fn has_traces(&self) -> Result<bool, StoreError> {
         Ok(self.refreshed_index()?.has_traces())
     }
@@ -148,7 +147,8 @@ impl Manifest {
         Ok(ManifestLock { lines, path: self.path.clone(), _turn: None })
     }
 
-    /// Takes the lock as [`Self::lock`] does, or returns `None` if it is taken.
+    /// Takes the lock as [`Self::lock`] does, or returns `None` if another thread or process has
+    /// it.
     pub fn lock_at_once(&self) -> Result<Option<ManifestLock>, StoreError> {
         let lines = LockedLines::at_once(&self.dir, layout::MANIFEST);
         let lines = lines.map_err(|error| self.error("lock", error))?;
@@ -156,8 +156,8 @@ impl Manifest {
     }
 
     /// Takes the lock once the other threads of this process that use this method have had it. They
-    /// must hold it for a moment only. Fails with EAGAIN if anybody else has it, such as another
-    /// process.
+    /// must hold it for a moment only. Fails with EAGAIN if a process, or a thread that took it in
+    /// another way, has it.
     pub fn lock_in_turn(&self) -> Result<ManifestLock, StoreError> {
         let turn = Mutex::lock_arc(&self.turn);
         let locked = self.lock_at_once()?;
@@ -165,7 +165,8 @@ impl Manifest {
         Ok(ManifestLock { _turn: Some(turn), ..locked })
     }
 
-    /// Compacts the file if most of it is outdated. The caller must not hold the lock.
+    /// Compacts the file if most of it is outdated. The caller must not hold the lock. A failure is
+    /// ignored: all records are in the file.
     pub fn compact_if_wasteful(&self) {
         if self.is_wasteful() {
             // All records are in; a rewrite that finds no room has lost nothing.
@@ -173,8 +174,8 @@ impl Manifest {
         }
     }
 
-    /// Rewrites the file with nothing but the current records and those that stay for good, unless
-    /// another process has locked it. [`Self::append`] does so when it pays.
+    /// Rewrites the file with nothing but the current records and the traces, unless another
+    /// process has locked it. [`Self::append`] does so when it pays.
     pub fn compact(&self) -> Result<(), StoreError> {
         let rewritten = self.rewrite();
         rewritten.map_err(|error| self.error("rewrite", error))
@@ -197,7 +198,6 @@ impl Manifest {
         self.index.lock().refresh(&self.dir)
     }
 
-    /// Writes `lines` of `file` to the file that is to replace it.
     fn write_new(&self, file: &File, lines: Vec<RecordLine>) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::TRUNC;
         let new = self.dir.create_file(layout::NEW_MANIFEST.as_ref(), flags, layout::FILE_MODE)?;
@@ -209,12 +209,14 @@ impl Manifest {
         new.into_inner()?.sync_all()
     }
 
-    /// Reads the file from its start when it is next needed, as records were taken back.
+    /// Forgets the index, so that the next call reads the file from its start. Needed after records
+    /// were taken back, as the file did not get shorter.
     pub fn read_again(&self) {
         *self.index.lock() = Index::default();
     }
 
-    /// Returns a number that changes whenever the records may have changed.
+    /// Returns a number that changes whenever the records may have changed, or 0 without a
+    /// manifest. Costs one `stat`.
     pub fn version(&self) -> Result<u64, StoreError> {
         let stat = match self.dir.stat(layout::MANIFEST.as_ref()) {
             Ok(stat) => stat,
@@ -226,7 +228,7 @@ impl Manifest {
         Ok(hasher.finish())
     }
 
-    /// Returns true if a rewrite may pay. Costs nothing.
+    /// Returns true if a rewrite may pay, by the index as it was last read. Does no system call.
     pub fn may_be_wasteful(&self) -> bool {
         self.index.lock().is_wasteful()
     }
@@ -249,11 +251,10 @@ impl Manifest {
     }
 }
 
-/// The lock of a manifest: nobody else can append to it until this is dropped.
+/// The lock of a manifest: no other thread or process can append to it until this is dropped.
 pub struct ManifestLock {
     lines: LockedLines,
     path: PathBuf,
-    /// Ends after the lock.
     _turn: Option<ArcMutexGuard<RawMutex, ()>>,
 }
 
@@ -272,8 +273,9 @@ impl ManifestLock {
         Ok(())
     }
 
-    /// Appends any number of `records`: all of them, or none. Returns what [`Self::take_back`]
-    /// needs, for a caller that may fail later. After an error, call [`Manifest::read_again`].
+    /// Appends any number of `records`: all of them, or none. Returns the argument of
+    /// [`Self::take_back`], for a caller that may fail later. After an error, call
+    /// [`Manifest::read_again`].
     ///
     /// Holds about a mebibyte of them at a time. The records of one piece are written at once.
     pub fn append_all(
@@ -309,23 +311,26 @@ impl ManifestLock {
         Ok(())
     }
 
-    /// Takes back the last records that were appended. Call [`Manifest::read_again`] afterwards.
+    /// Blanks the records that were appended last, in place, so that readers need not start over.
+    /// Call [`Manifest::read_again`] afterwards.
     pub fn take_back(&self, appended: &Appended) -> Result<(), StoreError> {
         let taken = appended.start.map_or(Ok(()), |start| self.lines.take_back(start));
         taken.map_err(|error| StoreError::io("write", &self.path, error))
     }
 
-    /// Syncs the appended records to the disk.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         self.lines.sync().map_err(|error| StoreError::io("sync", &self.path, error))
     }
 }
 
-/// Records that were appended and may be taken back.
+/// Records that were appended and may be taken back, as long as the lock is held.
 #[derive(Debug)]
 pub struct Appended {
-    /// The place where they begin. `None` if there are none.
     start: Option<u64>,
+}
+
+pub(super) fn digest(record: &Record) -> Option<&str> {
+    record.analysis.as_ref().map(|analysis| analysis.digest.as_str())
 }
 
 fn append(lines: &LockedLines, records: &[Record]) -> io::Result<u64> {

@@ -29,19 +29,19 @@ pub use entry::{MessageCall, MessageEntry, MessageTime};
 pub use lines::{Log, LogLine, LogLines, OtherMessages, Published, log_of, whole};
 pub use unfinished::{UnfinishedLine, stored};
 
-/// The longest unfinished line that is held in memory, in bytes. A longer one is in a file.
+/// Longest unfinished line that is held in memory, in bytes. A longer one is in a file.
 pub const HELD: usize = 1 << 20;
-/// The longest line, in bytes.
+/// Longest line, in bytes.
 pub const LONGEST: u64 = 1 << 30;
-/// The bytes that are read and written at once.
+/// Bytes that are read and written at once.
 const BLOCK: usize = 256 << 10;
 
-/// The conversation that messages are appended to, and its host.
+/// The conversation that messages are appended to, and the host of this layer.
 #[derive(Clone, Copy)]
 pub struct AppendContext<'a> {
     /// The conversation.
     pub conversation: &'a Arc<Conversation>,
-    /// The provider of everything that this layer does not know.
+    /// The provider of limits, stand-ins and secrets.
     pub host: &'a dyn Host,
 }
 
@@ -53,7 +53,8 @@ impl std::fmt::Debug for AppendContext<'_> {
     }
 }
 
-/// The knowledge of the layers above about limits, stand-ins and secrets.
+/// What the layers above provide: limits, stand-ins and secrets. `engine` implements it; tests have
+/// a plain one.
 pub trait Host {
     /// Returns the limits for the output of `tool`.
     fn limits(&self, tool: Option<&str>) -> Limits;
@@ -64,13 +65,13 @@ pub trait Host {
     /// Returns true if `output` is a stand-in for a stored file, by the reference in it.
     fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool>;
 
-    /// Returns true if secrets are masked in what is stored.
+    /// Returns true if secrets are masked before output is stored.
     fn masks_stored(&self) -> bool;
 
     /// Writes `output` to `sink` in the form in which it is stored.
     fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()>;
 
-    /// Allows an output to be stored now, which may take long. An error refuses the message.
+    /// Called before an output is stored, which may take long. An error refuses the message.
     fn allow_storing(&self) -> Result<(), MessageError> {
         Ok(())
     }
@@ -84,13 +85,13 @@ pub trait Host {
 
 /// An output that is too long for the log.
 pub struct LongOutput<'a> {
-    /// The id of its call, which names its artifact.
+    /// Id of the call, after which the artifact is named.
     pub call: String,
-    /// The description of the call.
+    /// Description of the call.
     pub provenance: Provenance,
-    /// The number of bytes.
+    /// Number of bytes.
     pub length: u64,
-    /// A reader of the bytes.
+    /// Reader of the bytes.
     pub content: Box<dyn Read + 'a>,
 }
 
@@ -103,13 +104,13 @@ impl std::fmt::Debug for LongOutput<'_> {
 /// The text of a message whose output is stored as an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
-    /// The first characters of the output, and the place of the whole.
+    /// The first characters of the output, and where the whole is.
     pub text: String,
-    /// The path of the whole output, as the reader sees it.
+    /// Path of the whole output, as the reader sees it.
     pub full_output_path: String,
 }
 
-/// A reason why nothing was appended.
+/// The reason why nothing was appended.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
     /// A line is not a message. The text says why.
@@ -127,10 +128,10 @@ pub enum MessageError {
     /// The disk failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The host refused.
+    /// The host of this layer refused.
     #[error("{error}")]
     Host {
-        /// The errno of the refusal.
+        /// Errno of the refusal.
         errno: i32,
         /// The refusal itself.
         error: Box<dyn Error + Send + Sync>,
@@ -138,7 +139,7 @@ pub enum MessageError {
 }
 
 impl MessageError {
-    /// Returns the errno for the writer.
+    /// Returns the errno for the writer of the message.
     pub fn raw_os_error(&self) -> i32 {
         match self {
             Self::NotAMessage(_) => libc::EINVAL,

@@ -9,10 +9,9 @@ use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp};
 
 use ctxfs_core::model::{ArtifactState, LocalFile, Record};
 
-/// The nanoseconds of a second.
 const NANOS: i64 = 1_000_000_000;
 
-/// A point in time, as the disk stores it.
+/// A point in time, as the disk stores it: to the nanosecond, before or after the epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
     /// Seconds since the epoch, negative before it.
@@ -27,13 +26,14 @@ impl Time {
         self.seconds.saturating_mul(NANOS).saturating_add(i64::from(self.nanos))
     }
 
-    /// Returns the time so many nanoseconds after the epoch.
+    /// Returns the time that lies this many nanoseconds after the epoch.
     pub fn from_nanos(nanos: i64) -> Self {
         let (seconds, rest) = (nanos.div_euclid(NANOS), nanos.rem_euclid(NANOS));
         Self { seconds, nanos: rest as u32 }
     }
 
-    /// Returns the time since then. `None` if it is yet to come, as after the clock was set back.
+    /// Returns the time that has passed since then. `None` for a time in the future, as after the
+    /// clock was set back.
     pub fn age(self) -> Option<Duration> {
         let since_epoch = Duration::new(u64::try_from(self.seconds).ok()?, self.nanos);
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + since_epoch).ok()
@@ -45,38 +45,42 @@ impl Time {
     }
 }
 
-/// The attributes of a file or directory.
+/// The attributes of a file or directory, as statx(2) reports them.
+///
+/// Equality of all fields is rarely the question. [`Self::same_file`] compares files,
+/// [`Self::is_unchanged`] also their bytes and attributes, and [`Self::is_recorded`] a file with
+/// its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// The device number of the disk.
+    /// Device number of the disk.
     pub dev: u64,
-    /// The inode number.
+    /// Inode number.
     pub ino: u64,
-    /// The size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The blocks of 512 bytes that it takes.
+    /// Blocks of 512 bytes on the disk.
     pub blocks: u64,
-    /// The type and the permissions, as in `st_mode`.
+    /// Type and permissions, as in `st_mode`.
     pub mode: u32,
-    /// The number of names.
+    /// Number of names.
     pub nlink: u32,
-    /// The owner.
+    /// User id of the owner.
     pub uid: u32,
-    /// The group.
+    /// Group id.
     pub gid: u32,
-    /// The time of the last read.
+    /// Time of the last read. Some disks update it seldom or never.
     pub atime: Time,
-    /// The time of the last change of the bytes.
+    /// Time of the last change of the bytes. The owner can set it.
     pub mtime: Time,
-    /// The time of the last change of bytes or attributes.
+    /// Time of the last change of bytes or attributes. Only the kernel sets it.
     pub ctime: Time,
-    /// The time of creation, if the disk stores it.
+    /// Time of creation, if the disk stores it.
     pub born: Option<Time>,
 }
 
 #[cfg(any(test, feature = "testing"))]
 impl Stat {
-    /// Returns the attributes of a file that is not there, all of them 0 but for its numbers.
+    /// Returns the attributes of no file: device, inode and link count are 1, all else is 0.
     pub fn imagined() -> Self {
         let zero = Time::default();
         Self {
@@ -97,17 +101,18 @@ impl Stat {
 }
 
 impl Stat {
-    /// Returns the type of the file.
+    /// Returns the type of the file, from its mode.
     pub fn kind(&self) -> FileType {
         FileType::from(rustix::fs::FileType::from_raw_mode(self.mode))
     }
 
-    /// Returns true if both describe the same file.
+    /// Returns true if both describe the same file: equal device and inode.
     pub fn same_file(&self, other: &Self) -> bool {
         (self.dev, self.ino) == (other.dev, other.ino)
     }
 
-    /// Returns true if both describe the same file and it has not changed in between.
+    /// Returns true if both describe the same file, and neither its bytes nor its attributes have
+    /// changed in between.
     pub fn is_unchanged(&self, other: &Self) -> bool {
         let moment = |stat: &Self| (stat.size, stat.mtime, stat.ctime);
         self.same_file(other) && moment(self) == moment(other)
@@ -119,7 +124,7 @@ impl Stat {
     }
 }
 
-/// The type of a file.
+/// The type of a file, as far as ctxfs tells types apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileType {
     /// A regular file.
@@ -145,12 +150,10 @@ pub fn stat_file(file: &File) -> io::Result<Stat> {
     stat_open(file)
 }
 
-/// Returns the attributes of an open file or directory.
 pub(super) fn stat_open(file: impl std::os::fd::AsFd) -> io::Result<Stat> {
     Ok(Stat::from(rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?))
 }
 
-/// The fields to ask the kernel for.
 pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 impl From<Statx> for Stat {
@@ -180,7 +183,7 @@ impl From<StatxTimestamp> for Time {
 }
 
 impl Stat {
-    /// Returns it as the record of the file keeps it.
+    /// Returns the identity of the file, in the form that its record stores.
     pub fn local_file(&self) -> LocalFile {
         LocalFile {
             dev: self.dev,
@@ -191,8 +194,9 @@ impl Stat {
         }
     }
 
-    /// Returns true if the file has the bytes that `record` tells of: it is sealed, and has not
-    /// been changed in any way since, nor replaced by a file that is not recorded.
+    /// Returns true if the bytes of the file are those that `record` describes: the record is
+    /// sealed, and the file has neither changed in any way since nor been replaced by an unrecorded
+    /// one.
     pub fn is_recorded(&self, record: &Record) -> bool {
         let changed = record.file.map(|file| file.copied.unwrap_or(file.changed));
         let is_sealed = match record.state {
@@ -203,10 +207,11 @@ impl Stat {
         is_sealed && moment == (self.size, self.mtime.as_nanos(), Some(self.ctime.as_nanos()))
     }
 
-    /// Returns `record` now that attributes of the file were changed, which was as `before`, and
-    /// nothing else: it tells of the same bytes. One that did not tell of them, or where somebody
-    /// wrote meanwhile, is returned as it is. With `sets_time`, the time of the last write was
-    /// changed, too.
+    /// Returns `record` after a change of attributes of this file, which had the attributes
+    /// `before`. The new record describes the same bytes.
+    ///
+    /// A record that did not describe the bytes before, or whose file was written meanwhile, is
+    /// returned unchanged. With `sets_time`, the change was one of the time of the last write.
     #[must_use]
     pub fn with_new_attributes(&self, before: &Self, sets_time: bool, record: Record) -> Record {
         let is_same = (self.ino, self.size) == (before.ino, before.size)
@@ -214,30 +219,42 @@ impl Stat {
         if !is_same || !before.is_recorded(&record) {
             return record;
         }
-        let changed = self.ctime.as_nanos();
-        let file = record.file.map(|file| match file.copied {
-            Some(_) => LocalFile { copied: Some(changed), ..file },
-            None => LocalFile { changed, ..file },
-        });
+        let file = record.file.map(|file| self.renewed(file));
         Record { modified: self.mtime.as_nanos(), file, ..record }
     }
 
-    /// Returns the artifact in the bucket whose bytes the file has, if they came from there after
-    /// it was known by its record alone. Whoever wrote it since has recorded another file.
+    /// Returns the identity of a file after a change that left its bytes alone: `self` has the new
+    /// time of the change.
+    pub(super) fn renewed(&self, file: LocalFile) -> LocalFile {
+        let changed = self.ctime.as_nanos();
+        match file.copied {
+            Some(_) => LocalFile { copied: Some(changed), ..file },
+            None => LocalFile { changed, ..file },
+        }
+    }
+
+    /// Returns true if size and time of the last write are as recorded. Any program can set that
+    /// time, so this does not prove that the bytes are the recorded ones: see [`Self::is_recorded`].
+    pub(super) fn matches(&self, record: &Record) -> bool {
+        (self.size, self.mtime.as_nanos()) == (record.size, record.modified)
+    }
+
+    /// Returns the origin of the file's bytes in the bucket, if the file is a fetched copy of a far
+    /// artifact. A program that has written to the file since has recorded another file.
     pub fn far_origin<'a>(&self, record: &'a Record) -> Option<&'a str> {
         record.file.filter(|file| file.copied.is_some())?;
         let far = record.far.as_ref().filter(|far| far.here && self.is_recorded(record))?;
         Some(&far.origin)
     }
 
-    /// Returns false if the file cannot be a copy that took the place of another one: a copy is
-    /// younger than its bytes. So most files are known to be none without their records.
+    /// Returns false if the file cannot be a fetched copy: a copy is younger than its bytes. For
+    /// most files this answers without their records.
     pub fn may_be_copy(&self) -> bool {
         self.born.is_some_and(|born| born > self.mtime)
     }
 
-    /// Returns the attributes of the file that was sealed, if this one took its place as `record`
-    /// says; else its own.
+    /// Returns the attributes of the file that was sealed, if this file took its place according to
+    /// `record`. Otherwise returns its own attributes.
     #[must_use]
     pub fn original(&self, record: &Record) -> Self {
         match record.file.filter(|file| file.copied.is_some() && self.is_recorded(record)) {
@@ -253,21 +270,24 @@ impl Stat {
     }
 }
 
-/// A file of this disk, whatever it is called, and the state of its bytes.
+/// A file of this disk, under any name, and the state of its bytes.
+///
+/// A host that finds a file again with its mark takes the bytes to be the same, without reading
+/// them. Attributes other than the size and the time of the last write do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileMark {
-    /// The inode number.
+    /// Inode number.
     pub ino: u64,
-    /// The time of birth, in nanoseconds since the epoch; 0 if the disk does not store it.
+    /// Time of creation, in nanoseconds since the epoch; 0 if the disk does not store it.
     pub born: i64,
-    /// The size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The time of the last change of the bytes, in nanoseconds since the epoch.
+    /// Time of the last change of the bytes, in nanoseconds since the epoch.
     pub modified: i64,
 }
 
 impl FileMark {
-    /// Returns the mark of the file of which the disk says `stat`.
+    /// Returns the mark of the file with the attributes `stat`.
     pub fn of(stat: &Stat) -> Self {
         Self {
             ino: stat.ino,

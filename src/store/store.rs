@@ -14,14 +14,18 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::archive::clean_staging;
-use crate::conversation::remove_bookkeeping;
+use crate::conversation::{make_directories, remove_bookkeeping};
 use crate::{
     Conversation, Dir, FileClock, FileType, StoreError, SweepLock, Time, UnreadPlaces, file_io,
     is_bookkeeping, layout,
 };
 use ctxfs_core::model::{Component, RelPath, is_scratch, readings};
 
-/// An open store. Cheap to clone: all clones are the same store.
+/// An open store: a directory with conversations, a cache and locks.
+///
+/// Cheap to clone; all clones are the same store. Conversations in use are shared, so each has a
+/// single index of its manifest. Several processes may have the store open: nothing here caches
+/// what another process can change.
 #[derive(Debug, Clone)]
 pub struct Store(Arc<OpenStore>);
 
@@ -63,23 +67,23 @@ impl Store {
         Ok(Self(Arc::new(OpenStore { root, dir, context, clock, open })))
     }
 
-    /// Returns the path that the store was opened with.
+    /// Returns the path that the store was opened with, for messages. Files are reached through
+    /// [`Self::context`] alone.
     pub fn root(&self) -> &Path {
         &self.0.root
     }
 
-    /// Returns its own directory.
     pub(crate) fn dir(&self) -> &Dir {
         &self.0.dir
     }
 
-    /// Returns the directory of all conversations.
+    /// Returns the directory of all conversations, held open.
     pub fn context(&self) -> &Dir {
         &self.0.context
     }
 
-    /// Returns the clock of the store's disk. Finds it out when it is first asked for. While that
-    /// fails, as on a full disk, it is the coarsest.
+    /// Returns the clock of the store's disk. The first call measures it. While that fails, as on a
+    /// full disk, the coarsest clock is returned.
     pub fn clock(&self) -> FileClock {
         if let Some(clock) = self.0.clock.get() {
             return *clock;
@@ -88,13 +92,14 @@ impl Store {
         found.map_or(FileClock::COARSEST, |clock| *self.0.clock.get_or_init(|| clock))
     }
 
-    /// Makes `clock` that of the disk, before it is asked for.
+    /// Sets the clock of the disk. Panics if [`Self::clock`] has been called before.
     #[cfg(any(test, feature = "testing"))]
     pub fn date_by(&self, clock: FileClock) {
         self.0.clock.set(clock).expect("a clock that was not asked for");
     }
 
-    /// Returns the ids of all conversations, sorted.
+    /// Returns the ids of all conversations, sorted. Files, and directories whose names are not
+    /// valid, are left out.
     pub fn conversations(&self) -> Result<Vec<Component>, StoreError> {
         let path = self.0.root.join(layout::CONTEXT);
         let entries = self.0.context.entries();
@@ -118,7 +123,9 @@ impl Store {
             }
             Err(error) => return Err(StoreError::io("look at", &path, error)),
         };
-        if let Some(known) = open.get(id).and_then(Weak::upgrade).filter(|c| c.is_at(&stat)) {
+        if let Some(known) =
+            open.get(id).and_then(Weak::upgrade).filter(|c| c.stat().same_file(&stat))
+        {
             return Ok(Some(known));
         }
         let dir = self.0.context.open_dir(id.as_os_str());
@@ -133,7 +140,7 @@ impl Store {
         Ok(Some(opened))
     }
 
-    /// Adds what an error is about to the places that could not be read, by its path below the
+    /// Adds the place of an error to the places that could not be read, by its path below the
     /// directory of all conversations. Fails with the error if it is not about one place.
     pub fn pass_over(
         &self,
@@ -143,8 +150,8 @@ impl Store {
         unread.pass_over(&self.0.root.join(layout::CONTEXT), error)
     }
 
-    /// Returns when a record or a message of the conversation `id` was written last. `None` if it
-    /// has none, or is gone.
+    /// Returns the time of the last write of a record or a message of the conversation `id`. `None`
+    /// if it has neither, or is gone.
     pub fn touched(&self, id: &Component) -> Result<Option<Time>, StoreError> {
         let look = || -> io::Result<Option<Time>> {
             let dir = self.0.context.open_dir(id.as_os_str())?;
@@ -159,8 +166,8 @@ impl Store {
         }
     }
 
-    /// Creates the conversation `id` with its directories. If it exists, adds those it lacks. What
-    /// is new is synced to the disk before this returns.
+    /// Creates the conversation `id` with its directories. If it exists, adds missing directories.
+    /// New names are synced to the disk before this returns.
     pub fn create_conversation(&self, id: &Component) -> Result<Arc<Conversation>, StoreError> {
         let path = self.path_of(id);
         let fault = |error| StoreError::io("make", &path, error);
@@ -169,21 +176,21 @@ impl Store {
         let conversation = self.conversation(id)?.ok_or_else(|| {
             StoreError::io("open", &path, io::Error::from(io::ErrorKind::NotFound))
         })?;
-        conversation.make_directories().map_err(fault)?;
+        make_directories(conversation.dir()).map_err(fault)?;
         if is_new {
             self.sync_conversations()?;
         }
         Ok(conversation)
     }
 
-    /// Syncs the names of all conversations to the disk.
+    /// Syncs the names of all conversations to the disk, after one was renamed or removed.
     pub fn sync_conversations(&self) -> Result<(), StoreError> {
         let path = self.0.root.join(layout::CONTEXT);
         self.0.context.sync().map_err(|error| StoreError::io("sync", &path, error))
     }
 
-    /// Removes a conversation that holds nothing but the store's own files. Fails with ENOTEMPTY
-    /// otherwise. This is `rmdir` as a user of the tree understands it.
+    /// Removes a conversation that holds nothing but the store's own files, as `rmdir` does for a
+    /// user of the tree. Fails with ENOTEMPTY otherwise.
     pub fn remove_conversation(&self, id: &Component) -> Result<(), StoreError> {
         let path = self.path_of(id);
         let removed = self.0.context.open_dir(id.as_os_str()).and_then(|dir| {
@@ -197,28 +204,29 @@ impl Store {
         removed.map_err(|error| StoreError::io("remove", &path, error))
     }
 
-    /// Waits until no other process sweeps the store, and keeps other sweeps out until the lock is
+    /// Waits until no other process sweeps the store. Other sweeps wait until the returned lock is
     /// dropped.
     pub fn lock_sweeps(&self) -> Result<SweepLock, StoreError> {
         let path = self.0.root.join(layout::SWEEP_LOCK);
         SweepLock::wait(&self.0.dir).map_err(|error| StoreError::io("lock", &path, error))
     }
 
-    /// Opens a regular file of the store, for trying what the kernel allows with one.
+    /// Opens a regular file of the store, to try which operations the kernel allows on its disk.
     pub fn probe_file(&self) -> Result<File, StoreError> {
         let path = self.0.root.join(layout::VERSION);
         let file = self.0.dir.open_file(layout::VERSION.as_ref(), OFlags::RDONLY);
         file.map_err(|error| StoreError::io("open", &path, error))
     }
 
-    /// Returns true if the store lies on overlayfs, which is itself a stack of filesystems.
+    /// Returns true if the store lies on overlayfs, which is itself a stack of filesystems: the
+    /// kernel limits how deep these may be stacked.
     pub fn is_stacked(&self) -> bool {
         /// `OVERLAYFS_SUPER_MAGIC` of linux/magic.h.
         const OVERLAYFS: i64 = 0x794c_7630;
         rustix::fs::fstatfs(&self.0.context).is_ok_and(|disk| disk.f_type == OVERLAYFS)
     }
 
-    /// Returns the sizes of the disk that holds the store.
+    /// Returns total, free and available blocks and inodes of the disk that holds the store.
     pub fn space(&self) -> Result<rustix::fs::StatVfs, StoreError> {
         let space = self.0.context.space();
         space.map_err(|error| StoreError::io("measure the disk of", &self.0.root, error))
@@ -229,7 +237,6 @@ impl Store {
     }
 }
 
-/// The descriptor of the store's directory.
 impl AsFd for Store {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.dir.as_fd()
@@ -265,8 +272,8 @@ fn version(dir: &Dir) -> io::Result<Option<String>> {
 }
 
 impl Store {
-    /// Opens what hosts have published of the messages of a conversation; `None` if this host's log
-    /// is all there is. One system call then.
+    /// Opens the messages that hosts have published in a conversation. Returns `None`, after one
+    /// system call, if the local log is all there is.
     pub fn published_messages(&self, id: &Component) -> io::Result<Option<File>> {
         let mut path = OsString::from(format!("{}/{}/", layout::REMOTE, layout::REMOTE_MESSAGES));
         path.push(id.as_os_str());
@@ -280,11 +287,11 @@ impl Store {
 }
 
 impl Store {
-    /// Finds the file that a handle, a reference or a path means. Returns its conversation and its
-    /// path in there.
+    /// Finds the file that a handle, a reference or a path stands for. Returns its conversation and
+    /// its path in there.
     ///
     /// Finds only files that have views: no scratch files, no files of the store itself and nothing
-    /// outside the store, whatever `text` is and whatever links the store contains.
+    /// outside the store, for any `text` and any links in the store.
     pub fn resolve(&self, text: &str) -> Result<Option<(Component, RelPath)>, StoreError> {
         for (id, path) in readings(text) {
             let Some(conversation) = self.conversation(&id)? else { continue };
@@ -310,16 +317,15 @@ fn is_file(conversation: &Conversation, path: &RelPath) -> Result<bool, StoreErr
     }
 }
 
-/// Returns true if the error means that there is no such file. A link counts as no file.
 fn is_absence(error: &io::Error) -> bool {
     let absent = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::NAMETOOLONG];
     Errno::from_io_error(error).is_some_and(|errno| absent.contains(&errno))
 }
 
 impl Store {
-    /// Removes a conversation that holds nothing but the store's own files and a message log, for a
-    /// caller that has locked this log and knows that nothing of it is shown. Returns false if
-    /// something else is in it; then it stays as it was.
+    /// Removes a conversation that holds nothing but the store's own files and a message log.
+    /// Returns false, and leaves it as it was, if there is anything else in it. The caller has
+    /// locked the log, and knows that no message in it is shown.
     pub fn remove_ended(&self, conversation: &Conversation) -> Result<bool, StoreError> {
         let dir = conversation.dir();
         let aside = layout::gone(RandomState::new().hash_one(conversation.id()));

@@ -15,22 +15,22 @@ use crate::walk::Walk;
 use crate::{Conversation, Dir, FileType, Stat, StoreError, attributes, layout, read_full_at};
 use ctxfs_core::model::RelPath;
 
-/// The unit in which disks give room to files, in bytes. Most have this one.
+/// Allocation unit of disks, in bytes. Most disks have this one.
 pub const BLOCK: u64 = 4096;
-/// The least that a file or directory counts, in bytes: about an inode and a name, of which
-/// `st_blocks` says nothing.
+/// Least that a file or directory counts, in bytes: about an inode and a name, which `st_blocks`
+/// does not include.
 pub const LEAST: u64 = 512;
 
-/// The room that the files of a conversation take.
+/// Disk space that the files of a conversation take, including the store's own files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The number of files and directories.
+    /// Number of files and directories.
     pub entries: u64,
-    /// The bytes that they take on the disk; see [`room_of`].
+    /// Bytes on the disk; see [`room_of`].
     pub bytes: u64,
-    /// The sum of the lengths of the artifacts.
+    /// Sum of the lengths of the artifacts, in bytes.
     pub artifacts: u64,
-    /// False if something could not be read. It is not counted.
+    /// False if a place could not be read. Such a place is not counted.
     pub is_whole: bool,
 }
 
@@ -40,12 +40,11 @@ pub fn room_of(stat: &Stat) -> u64 {
     (stat.blocks * 512).max(LEAST)
 }
 
-/// Returns `bytes` rounded up to whole blocks.
+/// Returns `bytes` rounded up to whole blocks, saturating.
 pub fn whole_blocks(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
 }
 
-/// Measures everything below the directory `start` in `base`, and that directory itself.
 fn measure(base: &Dir, start: Option<RelPath>) -> io::Result<Usage> {
     let mut usage = Usage { is_whole: true, ..Usage::default() };
     if start.is_none() {
@@ -73,8 +72,7 @@ fn measure(base: &Dir, start: Option<RelPath>) -> io::Result<Usage> {
 }
 
 impl Usage {
-    /// Measures the room that everything in the directory of a conversation takes, with the store's
-    /// own files. Asks the disk about each file.
+    /// Measures everything in the directory of a conversation. Calls `stat` for each file.
     pub fn of(conversation: &Conversation) -> Result<Self, StoreError> {
         let usage = measure(conversation.dir(), None);
         usage.map_err(|error| conversation.listing_error(error))
@@ -92,7 +90,6 @@ impl Usage {
         found.map_err(|error| conversation.listing_error(error))
     }
 
-    /// Adds the store's own files, which a walk leaves out, in the directory of a conversation.
     fn add_own_files(&mut self, dir: &Dir) -> io::Result<()> {
         for entry in dir.entries()?.iter().filter(|entry| is_own(&entry.name)) {
             // An error means that it was removed meanwhile.
@@ -112,27 +109,26 @@ impl Usage {
     }
 }
 
-/// Returns true if no path leads to a name, so that a walk leaves it out.
 fn is_own(name: &OsStr) -> bool {
     RelPath::below(None, name).is_err()
 }
 
-/// Returns the bytes of the attributes that a writer has given to a file: some disks do not count
-/// them among its blocks.
+/// Returns the bytes of the extended attributes of a file. Some disks do not count them among its
+/// blocks.
 fn attribute_bytes(dir: &Dir, name: &OsStr) -> u64 {
     let mut path = format!("/proc/self/fd/{}/", dir.as_fd().as_raw_fd()).into_bytes();
     path.extend_from_slice(name.as_bytes());
     attributes::bytes_at(OsStr::from_bytes(&path))
 }
 
-/// The most pieces of data that are looked at in a range. What follows them counts as a hole.
+/// Pieces of data that are looked at in a range. All that follows them counts as a hole.
 const MOST_PIECES: usize = 1024;
 
-/// Returns the most bytes by which the room of `file`, of which the disk says `stat`, grows when
-/// `length` bytes at `offset` are written or reserved: those beyond its end and those in holes.
-/// Overwriting takes no room.
+/// Returns an upper bound of the disk space by which a write of `length` bytes at `offset` makes
+/// `file` grow: the blocks beyond its end, and the blocks in holes. `stat` is that of the file.
+/// Overwriting takes no space.
 ///
-/// Room that is reserved and not written yet counts as a hole where the file has others. It is
+/// Space that is reserved and not written yet counts as a hole if the file has other holes. It is
 /// charged again until the next measurement, as no call of every disk tells the two apart.
 pub fn growth_of_write(file: &File, stat: &Stat, offset: u64, length: u64) -> io::Result<u64> {
     let end = offset.saturating_add(length);
@@ -146,7 +142,6 @@ pub fn growth_of_write(file: &File, stat: &Stat, offset: u64, length: u64) -> io
     Ok(beyond)
 }
 
-/// Returns the bytes of the holes from `from` to `end`, which is not beyond the end of the file.
 fn holes(file: &File, from: u64, end: u64) -> io::Result<u64> {
     let (mut at, mut bytes) = (from, 0);
     for _ in 0..MOST_PIECES {
@@ -167,16 +162,16 @@ fn holes(file: &File, from: u64, end: u64) -> io::Result<u64> {
     Ok(bytes + (end - at))
 }
 
-/// The bytes that may be written to a conversation before its room is measured again, with the lock
-/// that keeps other processes from taking of them.
+/// The bytes that may be written to a conversation before its usage is measured again, under a lock
+/// that all processes take.
 ///
-/// The file holds two numbers: the quota, and what is left of the last measurement. It may be
-/// removed at any time: then the room is measured again.
+/// The file holds two numbers: the quota, and the room left since the last measurement. It may be
+/// removed at any time; then usage is measured again.
 #[derive(Debug)]
 pub struct SharedRoom(LockedFile);
 
 impl SharedRoom {
-    /// Locks a conversation's room. If another process has the lock, waits for it if the caller
+    /// Locks the room of a conversation. If another process has the lock, waits for it if
     /// `may_wait`, and fails with EAGAIN otherwise. Returns `None` if the conversation is gone.
     pub fn lock(conversation: &Conversation, may_wait: bool) -> io::Result<Option<Self>> {
         let name = layout::ROOM.as_ref();
@@ -191,7 +186,7 @@ impl SharedRoom {
         locked.map(Self).map(Some).ok_or_else(|| io::Error::from_raw_os_error(libc::EAGAIN))
     }
 
-    /// Returns what is left below `quota`: 0 if that was never measured.
+    /// Returns the bytes left below `quota`: 0 if they were never measured, or for another quota.
     pub fn left(&self, quota: u64) -> io::Result<u64> {
         let mut numbers = [0; 16];
         if read_full_at(&self.0, 0, &mut numbers)? < numbers.len() {
@@ -202,7 +197,7 @@ impl SharedRoom {
         Ok(if of == quota { left } else { 0 })
     }
 
-    /// Notes that `left` bytes are left below `quota`.
+    /// Stores that `left` bytes are left below `quota`.
     pub fn set(&self, quota: u64, left: u64) -> io::Result<()> {
         let number = u128::from(left) << 64 | u128::from(quota);
         self.0.write_all_at(&number.to_le_bytes(), 0)

@@ -7,10 +7,10 @@ use crate::error::is_of_place;
 use crate::{Dir, DirEntry, FileType, Stat, UnreadPlaces, layout};
 use ctxfs_core::model::{MAX_DEPTH, RelPath};
 
-/// The directories inside each other that a walk enters: as many as a mount lets anyone create.
+/// Depth of directories that a walk enters: as many as a mount lets anyone create.
 pub(super) const MOST_LEVELS: usize = MAX_DEPTH;
-/// The directories that a walk holds open: the innermost ones. It opens others again by their path
-/// when it comes back to them, which at most doubles the calls.
+/// Directories that a walk holds open: the innermost ones. It opens others again by their path when
+/// it comes back to them, which at most doubles the calls.
 const HELD: usize = 16;
 
 /// A walk of all directories and files below a directory, depth first, sorted by the bytes of their
@@ -31,43 +31,39 @@ pub(super) struct Walk<F> {
 }
 
 /// The places that a walk passed over.
+///
+/// `unread` has the places that could not be read, by path relative to the base. `unseen` counts
+/// links, special files and invalid names, which no reader of the tree sees. `gone` counts files
+/// and directories that were removed or renamed meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
-    /// The places that could not be read, by path relative to the base.
     pub(super) unread: UnreadPlaces,
-    /// The number of links, special files and invalid names, which no reader of the tree sees.
     pub(super) unseen: u64,
-    /// The number of files and directories that were removed or renamed meanwhile.
     pub(super) gone: u64,
 }
 
-/// A directory on the way, and its entries that have not been visited.
 struct Level {
     /// The path relative to the base; `None` for the base itself.
     path: Option<RelPath>,
-    /// The value of [`WalkEntry::dir`] for its entries.
     number: usize,
-    /// `None` once it lies too far out to be held.
+    /// `None` once the directory is too far out to be held open.
     dir: Option<Dir>,
     entries: vec::IntoIter<DirEntry>,
 }
 
-/// A file or directory that a walk has come to.
 #[derive(Debug)]
 pub(super) struct WalkEntry {
-    /// The path relative to the base of the walk.
     pub(super) path: RelPath,
-    /// A file or a directory.
     pub(super) kind: FileType,
-    /// The number of the directory that it is in: 0 for the one in which the walk began, 1 for the
-    /// one that was entered next.
+    /// Number of the directory of the entry: 0 for the one in which the walk began, 1 for the one
+    /// that was entered next.
     pub(super) dir: usize,
 }
 
 impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
-    /// Begins in the directory `start` of `base`, or in `base` itself. Asks `enters` of each
-    /// directory before its names are read, and leaves out those that it refuses, with everything
-    /// below them.
+    /// Begins in the directory `start` of `base`, or in `base` itself. Calls `enters` with each
+    /// directory before its names are read. If that returns false, leaves out the directory with
+    /// everything below it.
     pub(super) fn new(base: Dir, start: Option<RelPath>, enters: F) -> io::Result<Self> {
         let (levels, left_out) = (Vec::new(), LeftOut::default());
         let mut walk = Self { base, levels, enters, entered: 0, left_out };
@@ -79,7 +75,6 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         Ok(walk)
     }
 
-    /// Leaves out names in the first directory.
     pub(super) fn without(mut self, is_out: impl Fn(&OsStr) -> bool) -> Self {
         if let Some(first) = self.levels.first_mut() {
             let entries: Vec<_> = std::mem::take(&mut first.entries).collect();
@@ -89,7 +84,6 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         self
     }
 
-    /// Returns the next file or directory. A directory comes before its entries.
     pub(super) fn next(&mut self) -> io::Result<Option<WalkEntry>> {
         while let Some(level) = self.levels.last_mut() {
             let Some(entry) = level.entries.next() else {
@@ -116,14 +110,13 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         Ok(stat.filter(|stat| stat.kind() == FileType::File))
     }
 
-    /// Returns the attributes of a directory that [`Self::next`] has just returned.
     pub(super) fn stat_dir(&self) -> io::Result<Stat> {
         let dir = self.levels.last().and_then(|level| level.dir.as_ref());
         dir.map_or_else(|| Err(io::ErrorKind::NotFound.into()), Dir::stat_self)
     }
 
-    /// Returns the result of `ask` about a file that [`Self::next`] has just returned, which gets
-    /// its directory and its name. Returns `None` if the file is gone or cannot be read.
+    /// Calls `ask` with directory and name of a file that [`Self::next`] has just returned. Returns
+    /// the result, or `None` if the file is gone or cannot be read.
     pub(super) fn with<T>(
         &mut self,
         file: &WalkEntry,
@@ -134,7 +127,6 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         self.read(Some(&file.path), answer)
     }
 
-    /// Ends the walk. Returns what it passed over.
     pub(super) fn finish(self) -> LeftOut {
         self.left_out
     }
@@ -152,7 +144,6 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         self.enter(Some(path.clone()), opened)
     }
 
-    /// Lists a directory that was opened. Returns false if it is refused or cannot be read.
     fn enter(&mut self, path: Option<RelPath>, opened: io::Result<Dir>) -> io::Result<bool> {
         let Some(dir) = self.read(path.as_ref(), opened)? else { return Ok(false) };
         let enters = (self.enters)(&dir);
@@ -171,8 +162,8 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         Ok(true)
     }
 
-    /// Returns the innermost directory. Opens it again if it was not held. If that fails, gives the
-    /// rest of it up.
+    /// Returns the innermost directory. Opens it again if it was not held. If that fails, skips the
+    /// rest of its entries.
     fn innermost(&mut self) -> io::Result<Option<&Dir>> {
         let Some(level) = self.levels.last() else { return Ok(None) };
         if level.dir.is_none() {
@@ -191,7 +182,6 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         Ok(self.levels.last().and_then(|level| level.dir.as_ref()))
     }
 
-    /// Returns what was read at `path`, or `None` if it is gone or cannot be read.
     fn read<T>(&mut self, path: Option<&RelPath>, read: io::Result<T>) -> io::Result<Option<T>> {
         match read {
             Ok(read) => Ok(Some(read)),
@@ -209,16 +199,16 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
     }
 }
 
-/// The bytes of a path that is long. Trees of programs stay far below.
+/// Bytes of a path that counts as long. Trees of programs stay far below.
 const LONG: usize = 1024;
-/// The bytes that the long paths of a list take together.
+/// Bytes that the long paths of a list take together.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The long paths of a list that is being made.
+/// A bound on the memory of the long paths in a list.
 ///
 /// A path may have 64 KiB, and a directory at the end of one may hold any number of files. So a
-/// list takes long paths only as far as they have 64 MiB together, and names what it does not take.
-/// All other paths are taken.
+/// list takes long paths only up to 64 MiB together, and reports the rest as unread. Other paths
+/// are always taken.
 #[derive(Debug)]
 pub(super) struct PathBudget {
     left: usize,
@@ -230,7 +220,6 @@ impl PathBudget {
         Self { left: MOST_BYTES, unread: UnreadPlaces::default() }
     }
 
-    /// Returns true if the list takes `path`.
     pub(super) fn takes(&mut self, path: &RelPath) -> bool {
         let bytes = path.as_os_str().len();
         if bytes < LONG {
@@ -247,7 +236,6 @@ impl PathBudget {
         self.unread.is_empty()
     }
 
-    /// Ends the list. Returns what it did not take.
     pub(super) fn finish(self) -> UnreadPlaces {
         self.unread
     }

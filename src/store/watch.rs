@@ -23,11 +23,7 @@ const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVE)
     .union(WatchFlags::MOVE_SELF);
 
-/// A set of watched directories (inotify).
-///
-/// The kernel reports changes by any process of this machine, before the call that makes the change
-/// returns. It reports neither writes through a mapping nor changes by other machines on a network
-/// disk. It queues events until they are read, by default at most 16,384.
+/// A set of watched directories that reports whether anything in them has changed.
 #[derive(Debug)]
 pub struct Watch {
     inotify: OwnedFd,
@@ -35,9 +31,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Creates an empty set. With `attributes`, changes of owners and modes count, and those of
-    /// times and extended attributes with them. Fails if the user has too many
-    /// (`max_user_instances` of inotify(7)), or if a sandbox forbids it.
+    /// Creates an empty set. With `attributes`, changes of owners, modes, times and extended
+    /// attributes count too. Fails if the user has too many sets (`max_user_instances` of
+    /// inotify(7)), or if a sandbox forbids it.
     pub fn new(attributes: bool) -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let events = if attributes { CHANGES | WatchFlags::ATTRIB } else { CHANGES };
@@ -82,34 +78,30 @@ const NAME_CHANGES: WatchFlags = WatchFlags::ATTRIB
 /// Bytes of an event without a name: the fields of `struct inotify_event`.
 const LEAST_EVENT: u64 = 16;
 
-/// A watched directory. No number is used twice by one [`NameWatch`].
+/// A watched directory. A [`NameWatch`] never uses a number twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WatchId(i32);
 
 /// A change in a watched directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameChange {
-    /// This name of the directory was created, moved or removed, or its file was changed.
+    /// A name of the directory was created, moved or removed, or its file was changed.
     Name(WatchId, OsString),
-    /// The directory itself has another name, or other attributes.
+    /// The directory itself was renamed, or its attributes were changed.
     Dir(WatchId),
-    /// The directory is not watched any more.
+    /// The watch of the directory has ended: it was removed, or its disk unmounted.
     Ended(WatchId),
     /// Anything may have changed: there were more changes than the kernel keeps.
     Lost,
 }
 
-/// A set of watched directories (inotify) that tells which names change.
-///
-/// The kernel reports changes by any process of this machine, before the call that makes the change
-/// returns. It reports neither writes through a mapping nor changes by other machines on a network
-/// disk.
+/// A set of watched directories that reports which names change.
 #[derive(Debug)]
 pub struct NameWatch(OwnedFd);
 
 impl NameWatch {
-    /// Creates an empty set. Fails if the user has too many (`max_user_instances` of inotify(7)),
-    /// or if a sandbox forbids it.
+    /// Creates an empty set. Fails if the user has too many sets (`max_user_instances` of
+    /// inotify(7)), or if a sandbox forbids it.
     pub fn new() -> io::Result<Self> {
         Ok(Self(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?))
     }
@@ -121,14 +113,14 @@ impl NameWatch {
         Ok(WatchId(inotify::add_watch(&self.0, link, NAME_CHANGES | WatchFlags::ONLYDIR)?))
     }
 
-    /// Ends the watch of a directory.
+    /// Ends the watch of a directory, which may be gone.
     pub fn remove(&self, id: WatchId) {
         // The directory may be gone.
         inotify::remove_watch(&self.0, id.0).ok();
     }
 
-    /// Hands all changes up to now to `each`. Does not wait for any, and ends however fast more of
-    /// them come.
+    /// Passes all changes up to now to `each`. Does not wait for any, and returns even if more
+    /// changes come all the time.
     pub fn take(&self, mut each: impl FnMut(NameChange)) {
         let Ok(bytes) = rustix::io::ioctl_fionread(&self.0) else {
             return each(NameChange::Lost);

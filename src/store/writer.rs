@@ -7,6 +7,8 @@ use std::{fmt, slice};
 
 use rustix::fs::{OFlags, RenameFlags};
 
+use crate::conversation::open_folder;
+use crate::manifest::digest;
 use crate::naming::{self, CallNaming};
 use crate::{
     AnalysedFile, Artifact, Conversation, Dir, ManifestLock, Stat, StoreError, attributes, layout,
@@ -17,7 +19,7 @@ use ctxfs_core::model::{
     Analysis, ArtifactState, Component, Content as _, Folder, Provenance, Record, RelPath,
 };
 
-/// The most bytes that [`ArtifactWriter::bytes_before`] returns.
+/// Most bytes that [`ArtifactWriter::bytes_before`] returns.
 const BEFORE: u64 = 4096;
 /// The reason in the record of an artifact whose writer was dropped.
 const DROPPED: &str = "its writer stopped before it was closed";
@@ -34,9 +36,7 @@ pub struct ArtifactWriter {
     conversation: Arc<Conversation>,
     dir: Dir,
     content: AnalysedFile,
-    /// The current path of the file.
     path: RelPath,
-    /// The names that it may have, if it is named after a call.
     naming: Option<CallNaming>,
     record: Record,
     /// True while every byte of the file came through `content`, whose analysis then covers it.
@@ -48,7 +48,7 @@ pub struct ArtifactWriter {
 /// An artifact that is complete.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Completed {
-    /// Its record.
+    /// Record of the artifact.
     pub record: Record,
     /// False if the call had an artifact of the same bytes, which this is.
     pub is_new: bool,
@@ -92,8 +92,8 @@ impl ArtifactWriter {
         Self::begin(conversation, dir, new, provenance, analyzer(folder))
     }
 
-    /// Continues the artifact `name` of a writer in another process, which will [leave](Self::leave)
-    /// it, and adds `newer` facts. This process owns it from here on.
+    /// Continues the artifact `name` of a writer in another process, which will
+    /// [leave](Self::leave) it, and adds `newer` facts. This process owns it from here on.
     pub fn take_over(
         conversation: &Arc<Conversation>,
         folder: Folder,
@@ -143,7 +143,7 @@ impl ArtifactWriter {
         Ok(Self { conversation, dir, content, path, naming, record, is_analysed, closed: false })
     }
 
-    /// Makes it write-once: when it is complete, nothing changes its content.
+    /// Makes the artifact write-once: after it is sealed, its content cannot be changed.
     #[must_use]
     pub fn write_once(mut self) -> Self {
         self.record.once = true;
@@ -155,7 +155,7 @@ impl ArtifactWriter {
         &self.path
     }
 
-    /// Returns the number of bytes written so far.
+    /// Returns the number of bytes written so far, by any process that has owned the artifact.
     pub fn written(&self) -> u64 {
         if self.is_analysed {
             return self.content.written();
@@ -163,7 +163,7 @@ impl ArtifactWriter {
         stat::stat_file(self.content.file()).map_or(0, |stat| stat.size)
     }
 
-    /// Returns some bytes before the offset `end`, with the offset of the first.
+    /// Returns up to 4 KiB before the offset `end`, with the offset of the first byte.
     pub fn bytes_before(&self, end: u64) -> io::Result<(u64, Vec<u8>)> {
         let start = end.saturating_sub(BEFORE);
         let mut bytes = vec![0; (end - start) as usize];
@@ -173,8 +173,8 @@ impl ArtifactWriter {
         Ok((start, bytes))
     }
 
-    /// Replaces what follows the first `length` bytes with `end`. Fails, and changes nothing, if
-    /// another process has written to the artifact.
+    /// Replaces everything after the first `length` bytes with `end`. Fails, and changes nothing,
+    /// if another process has written to the artifact.
     pub fn replace_end(&mut self, length: u64, end: &[u8]) -> io::Result<()> {
         let mut file = self.content.file();
         if stat::stat_file(file)?.size != self.written() {
@@ -185,8 +185,8 @@ impl ArtifactWriter {
         file.write_all(end)
     }
 
-    /// Adds what is known only now, such as an exit code. It is recorded when the artifact is
-    /// sealed.
+    /// Adds facts that are known only now, such as an exit code. They are recorded when the
+    /// artifact is sealed.
     pub fn say(&mut self, newer: &Provenance) {
         self.record.provenance.update(newer);
     }
@@ -198,18 +198,19 @@ impl ArtifactWriter {
     }
 
     /// Closes the artifact as incomplete for the reason `why`. If the call has an artifact of the
-    /// same bytes that is incomplete for the same reason, that is returned, and this one is removed.
+    /// same bytes that is incomplete for the same reason, that is returned, and this one is
+    /// removed.
     pub fn seal_incomplete(mut self, why: &str) -> Result<Completed, StoreError> {
         self.close(ArtifactState::Incomplete(why.to_owned()))
     }
 
-    /// Leaves the artifact as it is to a process that has taken it over. Returns its path.
+    /// Leaves the artifact as it is, for a process that has taken it over. Returns its path.
     pub fn leave(mut self) -> RelPath {
         self.closed = true;
         self.path.clone()
     }
 
-    /// Removes the artifact, as if it had never been begun.
+    /// Removes the artifact and its record, as if it had never been begun.
     pub fn discard(mut self) -> Result<(), StoreError> {
         let conversation = Arc::clone(&self.conversation);
         self.remove(&conversation.manifest().lock()?)
@@ -228,7 +229,7 @@ impl ArtifactWriter {
         Ok(completed)
     }
 
-    /// Returns the analysis of the whole file. If the file cannot be read there is none, and the
+    /// Returns the analysis of the whole file. Returns `None` if the file cannot be read: then the
     /// next reader makes it.
     fn analysis(&self) -> Option<Analysis> {
         if self.is_analysed {
@@ -270,7 +271,7 @@ impl ArtifactWriter {
     }
 
     /// Gives the file its name for JSON. Returns false, and leaves it as it is, if it has no such
-    /// name or somebody has put another file there.
+    /// name or another process has put a file there.
     fn rename_to_json(&mut self) -> Result<bool, StoreError> {
         let Some((naming, name)) = self.naming.as_ref().and_then(|n| Some((n, n.json()?))) else {
             return Ok(false);
@@ -359,7 +360,6 @@ fn analyzer(folder: Folder) -> Analyzer {
 /// The flags with which a writer opens its file.
 pub(super) const APPENDING: OFlags = OFlags::WRONLY.union(OFlags::APPEND);
 
-/// A new file with its first name.
 pub(super) struct NewFile {
     pub(super) file: File,
     pub(super) path: RelPath,
@@ -367,7 +367,6 @@ pub(super) struct NewFile {
 }
 
 impl NewFile {
-    /// Creates the file of the next output of a call.
     pub(super) fn of_call(
         conversation: &Conversation,
         dir: &Dir,
@@ -410,29 +409,17 @@ fn is_taken(
     Ok(false)
 }
 
-/// Creates the file `name`. Fails with EEXIST if there is one.
 pub(super) fn create_new(dir: &Dir, name: &Component) -> io::Result<File> {
     dir.create_file(name.as_os_str(), APPENDING | OFlags::EXCL, layout::FILE_MODE)
 }
 
-/// Opens the directory of `folder`. Creates it if it has been removed.
-pub(crate) fn open_folder(conversation: &Dir, folder: Folder) -> io::Result<Dir> {
-    let mut dir = None;
-    for name in folder.path().split('/') {
-        let at = dir.as_ref().unwrap_or(conversation);
-        at.ensure_synced_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
-        dir = Some(at.open_dir(name.as_ref())?);
-    }
-    dir.ok_or_else(|| io::ErrorKind::NotFound.into())
-}
-
-/// The numbers without an output at rest after which no more are looked at. They are those of
-/// writers that work at the same time, and of outputs that were removed.
+/// Numbers without a complete output after which the search ends. They belong to writers that work
+/// at the same time, and to outputs that were removed.
 const GAP: u32 = 16;
 
 impl ArtifactWriter {
     /// Returns the record of another output of the same call with the same bytes as this one, whose
-    /// record is `own`, and as complete. Reads records alone: the digests tell.
+    /// record is `own`, and the same state. Reads records alone: the digests tell.
     ///
     /// A host with two hooks hands over each output twice. A command that runs twice has two logs.
     pub(super) fn same_output(&self, own: &Record) -> Result<Option<Record>, StoreError> {
@@ -455,28 +442,25 @@ impl ArtifactWriter {
         Ok(None)
     }
 
-    /// Returns the records under the names of an output of the call, where the file is as recorded.
+    /// Returns the records of an output of the call, under any of its names, where the file is as
+    /// recorded.
     fn recorded(&self, names: &CallNaming) -> Result<Vec<Record>, StoreError> {
         let mut found = Vec::new();
         for name in names.all() {
             let path = RelPath::artifact(names.folder(), &name);
-            found.extend(
-                self.conversation.record(&path)?.filter(|record| self.is_there(&path, record)),
-            );
+            let record = self.conversation.record(&path)?;
+            let is_there = |record: &Record| {
+                self.dir.stat(name.as_os_str()).is_ok_and(|stat| stat.matches(record))
+            };
+            found.extend(record.filter(is_there));
         }
         Ok(found)
-    }
-
-    fn is_there(&self, path: &RelPath, record: &Record) -> bool {
-        let stat = self.dir.stat(path.file_name());
-        stat.is_ok_and(|stat| (stat.size, stat.mtime.as_nanos()) == (record.size, record.modified))
     }
 }
 
 /// Returns true if two outputs of one call have the same bytes, and both are complete, or both are
 /// incomplete for the same reason.
 fn is_same(one: &Record, other: &Record) -> bool {
-    let digest = |record: &Record| record.analysis.as_ref().map(|analysis| analysis.digest.clone());
     let is_closed = matches!(one.state, ArtifactState::Sealed | ArtifactState::Incomplete(_));
     is_closed
         && one.state == other.state

@@ -18,6 +18,8 @@ use crate::archive::format::{
     ContentReader, Digests, HashingReader, Member, MemberContent, ReadFailure,
 };
 use crate::archive::{BLOCK, DESCRIPTION, DIGESTS, Description, FORMAT, LEVEL};
+use crate::attributes::USER;
+use crate::manifest::digest;
 use crate::walk::{LeftOut, Walk, WalkEntry};
 use crate::{
     ArchiveError, Conversation, Dir, FarArtifact, FileType, Lease, Stat, StoreError, Time,
@@ -30,11 +32,11 @@ use ctxfs_core::model::{
 /// The reason in the record of an artifact that was still being written.
 const WRITTEN: &str = "it was still being written when it was exported";
 
-/// The parts of an export that are not files of the conversation. Without them it has what is on
-/// this disk.
+/// Sources of an export beside the files of the conversation. By default it has what is on this
+/// disk.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExportParts<'a> {
-    /// The content of the message log, in place of its file.
+    /// Content of the message log, in place of its file.
     pub log: Option<&'a File>,
     /// The store of artifacts whose bytes are not on this disk.
     pub far: Option<&'a dyn FarStore>,
@@ -43,27 +45,27 @@ pub struct ExportParts<'a> {
 /// The content of an archive, in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// The number of files.
+    /// Number of files.
     pub files: u64,
-    /// The sum of their sizes, in bytes.
+    /// Sum of their sizes, in bytes.
     pub bytes: u64,
-    /// The artifacts that were being written. They are included up to there, marked incomplete.
+    /// Artifacts that were being written. The archive has the bytes up to then, marked incomplete.
     pub incomplete: u64,
-    /// The artifacts whose content differs from the digest in their record.
+    /// Artifacts whose content differs from the digest in their record.
     pub changed: u64,
-    /// The places that could not be read, by path in the conversation. The archive is without them.
+    /// Places that could not be read, by path in the conversation. The archive is without them.
     pub unread: UnreadPlaces,
-    /// The artifacts among them whose bytes are elsewhere, and could not be had.
+    /// Artifacts among the unread places whose bytes are in the bucket, and could not be fetched.
     pub elsewhere: u64,
-    /// The number of links, special files and invalid names. No reader of the tree sees them, and
-    /// the archive is without them.
+    /// Number of links, special files and invalid names. No reader of the tree sees them, and the
+    /// archive is without them.
     pub unseen: u64,
-    /// The number of files and directories that were removed or renamed meanwhile.
+    /// Number of files and directories that were removed or renamed meanwhile.
     pub gone: u64,
 }
 
-/// Returns the bytes of all files of a conversation, with those that are elsewhere: about what
-/// [`export_with`] will read.
+/// Returns the bytes of all files of a conversation, with artifacts in the bucket: about the number
+/// that [`export_with`] will report to `progress`.
 pub fn bytes_to_export(conversation: &Conversation) -> Result<u64, StoreError> {
     let sum = || {
         let mut walk = walk(conversation)?;
@@ -82,9 +84,9 @@ pub fn bytes_to_export(conversation: &Conversation) -> Result<u64, StoreError> {
 /// Writes all files of a conversation to `out` as one archive. Calls `progress` with numbers of
 /// bytes read.
 ///
-/// Each file has the length it had when it was opened. An artifact that is written meanwhile is
-/// marked incomplete. A place that cannot be read is left out and reported. Holds the names of the
-/// directories on the way in memory, and everything else in temporary files.
+/// Each file has the length that it had when it was opened. An artifact that is written meanwhile
+/// is marked incomplete. A place that cannot be read is left out and reported. Holds the names of
+/// the directories on the way in memory, and everything else in temporary files.
 pub fn export(
     conversation: &Conversation,
     out: impl Write,
@@ -93,8 +95,8 @@ pub fn export(
     export_with(conversation, ExportParts::default(), out, progress)
 }
 
-/// Does what [`export`] does, with `parts`. An artifact whose bytes are elsewhere is read twice:
-/// all of it must be had, and be what its record says, before its member begins.
+/// Writes an archive as [`export`] does, with `parts`. A far artifact is read twice: all of its
+/// bytes must have been fetched, and have the recorded digest, before its member begins.
 pub fn export_with(
     conversation: &Conversation,
     parts: ExportParts<'_>,
@@ -124,21 +126,16 @@ pub fn export_with(
     export.finish()
 }
 
-/// Walks over what an export has.
 fn walk(conversation: &Conversation) -> io::Result<Walk<impl FnMut(&Dir) -> io::Result<bool>>> {
     let walk = Walk::new(conversation.dir().try_clone()?, None, |_: &Dir| Ok(true))?;
     Ok(walk.without(layout::is_bookkeeping))
 }
 
-/// An export in progress.
 struct Export<'a, W: Write> {
     conversation: &'a Conversation,
-    /// The content of the message log, if that is not the file.
     log: Option<&'a File>,
-    /// The artifacts whose bytes are elsewhere that are still to come, and how these are had.
     far: FarPaths,
     fetching: Fetching<'a>,
-    /// The directory that was written last.
     last_dir: Option<RelPath>,
     members: MemberWriter<W>,
     digests: Digests,
@@ -233,7 +230,6 @@ impl<'a, W: Write> Export<'a, W> {
         self.keep(&record).map_err(ArchiveError::Write)
     }
 
-    /// Returns a file with the content that it has in the archive.
     fn as_shown(&self, path: &RelPath, file: ExportedFile) -> Result<ExportedFile, StoreError> {
         let is_log = || path.to_text() == format!("{}/{}", layout::HISTORY, layout::MESSAGES);
         let Some(log) = self.log.filter(|_| is_log()) else { return Ok(file) };
@@ -249,7 +245,6 @@ impl<'a, W: Write> Export<'a, W> {
         self.done.gone += gone;
     }
 
-    /// Writes a member with its content. Returns the digest. Without `counts` that is no progress.
     fn content(
         &mut self,
         member: &Member,
@@ -277,11 +272,9 @@ impl<'a, W: Write> Export<'a, W> {
         Ok(digest.to_string())
     }
 
-    /// Returns the record of a file as of the moment it was read.
     fn as_read(&mut self, mut record: Record, stat: &Stat, live: bool, digest: &str) -> Record {
-        let modified = stat.mtime.as_nanos();
-        let speaks = (record.size, record.modified) == (stat.size, modified);
-        let recorded = record.analysis.take().filter(|_| speaks);
+        let matches = stat.matches(&record);
+        let recorded = record.analysis.take().filter(|_| matches);
         let differs = recorded.as_ref().is_some_and(|analysis| analysis.digest != digest);
         self.done.changed += u64::from(differs);
         self.done.incomplete += u64::from(live);
@@ -290,7 +283,7 @@ impl<'a, W: Write> Export<'a, W> {
         }
         let analysis = recorded.filter(|_| !differs);
         record = Record { file: None, owner: None, far: None, ..record };
-        Record { size: stat.size, modified, analysis, ..record }
+        Record { size: stat.size, modified: stat.mtime.as_nanos(), analysis, ..record }
     }
 
     fn keep(&mut self, record: &Record) -> io::Result<()> {
@@ -298,7 +291,6 @@ impl<'a, W: Write> Export<'a, W> {
         self.records.write_all(b"\n")
     }
 
-    /// Writes the records of content that was removed by a rule.
     fn records_without_files(&mut self) -> Result<(), ArchiveError> {
         let records = match self.conversation.records() {
             Ok(records) => records,
@@ -335,7 +327,6 @@ impl<'a, W: Write> Export<'a, W> {
     }
 }
 
-/// Returns what was opened, or `None` if it is not there.
 fn if_there<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
     match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -343,9 +334,7 @@ fn if_there<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// A writer of the members of an archive.
 struct MemberWriter<W: Write> {
-    /// The id of the conversation, which begins the name of each member.
     top: Vec<u8>,
     tar: Builder<Encoder<'static, W>>,
 }
@@ -366,7 +355,6 @@ impl<W: Write> MemberWriter<W> {
         member.write(&self.top, content, &mut self.tar)
     }
 
-    /// Writes a file of the archive itself. Returns the digest.
     fn own(&mut self, name: &str, size: u64, content: impl Read) -> io::Result<String> {
         let member = Member {
             path: None,
@@ -386,22 +374,18 @@ impl<W: Write> MemberWriter<W> {
     }
 }
 
-/// The directory below which all artifacts are.
 const ARTIFACTS: &str = "artifacts";
-/// The beginning of the names of the attributes that an archive has.
-const ATTRIBUTE: &[u8] = b"user.";
-/// The time that fetches which fail may take together, and the most that counts of one.
+/// Time that failing fetches may take together, and the part of one that counts at most.
 const MOST_FAILING: Duration = Duration::from_mins(1);
 const MOST_OF_ONE: Duration = Duration::from_secs(30);
 
-/// The reasons to leave out an artifact.
+/// Reasons to leave out an artifact.
 const ELSEWHERE: &str = "its bytes are in the bucket that hosts share, and no bucket is set here";
 const UNTRIED: &str = "its bytes are in the bucket, which did not answer for others: not tried";
 const LEFT: &str = "its bytes have left the bucket: `ctxfs remote check` tells what it lacks";
 const OTHERS: &str = "the bytes that came are not those of its digest";
 const NO_DIRECTORY: &str = "its directory is not there, or cannot be read";
 
-/// Paths in the order in which a walk comes to them.
 #[derive(Debug, Default)]
 pub(super) struct FarPaths(BTreeSet<InOrder>);
 
@@ -427,8 +411,8 @@ impl PartialOrd for InOrder {
 }
 
 impl FarPaths {
-    /// Takes the first path that comes before `path`, or any. A walk that has come to a path itself
-    /// has found its file.
+    /// Removes and returns the first path that comes before `path`, or any. Forgets `path` itself,
+    /// as the walk has found its file.
     fn take_before(&mut self, path: Option<&RelPath>) -> Option<RelPath> {
         let Some(path) = path else { return self.0.pop_first().map(|InOrder(first)| first) };
         let end = InOrder(path.clone());
@@ -438,11 +422,9 @@ impl FarPaths {
     }
 }
 
-/// The fetches of an export.
 #[derive(Debug)]
 pub(super) struct Fetching<'a> {
     store: Option<&'a dyn FarStore>,
-    /// The time that those took which failed.
     failing: Duration,
 }
 
@@ -453,8 +435,8 @@ impl<'a> From<Option<&'a dyn FarStore>> for Fetching<'a> {
 }
 
 impl Fetching<'_> {
-    /// Opens an artifact, and reads all of it once, so that what cannot be had is known. Tries no
-    /// more of them after a minute without success.
+    /// Opens an artifact, and reads all of it once, so that a failure is known before its member
+    /// begins. Gives up on further artifacts after a minute of failures.
     fn fetch(
         &mut self,
         conversation: &Component,
@@ -481,7 +463,6 @@ impl Fetching<'_> {
     }
 }
 
-/// Reads a content, and fails if it is not that of the artifact.
 fn check(
     content: &dyn Content,
     artifact: &FarArtifact,
@@ -497,13 +478,12 @@ fn check(
         offset += count as u64;
         progress(count as u64);
     }
-    let recorded = artifact.record.analysis.as_ref().map(|analysis| analysis.digest.as_str());
-    let is_it = recorded == Some(hasher.finalize().to_hex().as_str());
+    let is_it = digest(&artifact.record) == Some(hasher.finalize().to_hex().as_str());
     if is_it && offset == artifact.stat.size { Ok(()) } else { Err(io::Error::other(OTHERS)) }
 }
 
-/// Returns the sum of the sizes of all artifacts of a conversation whose bytes are elsewhere, as
-/// far as these can be known.
+/// Returns the sum of the sizes of the far artifacts of a conversation. Artifacts whose records
+/// cannot be read are left out.
 pub(super) fn far_bytes(conversation: &Conversation) -> u64 {
     let sizes = conversation.each_far(None).map(|each| {
         each.filter_map(Result::ok).fold(0, |sum: u64, far| sum.saturating_add(far.stat.size))
@@ -512,9 +492,9 @@ pub(super) fn far_bytes(conversation: &Conversation) -> u64 {
 }
 
 impl<W: Write> Export<'_, W> {
-    /// Adds the artifacts that are elsewhere to those that are to come: all of the conversation, or
-    /// those of a directory whose names have been read. An artifact whose bytes go or come
-    /// meanwhile is in one of these lists, or among the names.
+    /// Adds far artifacts to the paths to come: all of the conversation, or those of a directory
+    /// whose names have been read. An artifact that is fetched or evicted meanwhile is in one of
+    /// these lists, or among the names.
     pub(super) fn expect_far(&mut self, dir: Option<&RelPath>) -> Result<(), StoreError> {
         if dir.is_some_and(|dir| !Path::new(dir.as_os_str()).starts_with(ARTIFACTS)) {
             return Ok(());
@@ -531,7 +511,6 @@ impl<W: Write> Export<'_, W> {
         Ok(())
     }
 
-    /// Writes the artifacts that are elsewhere and come before `path`, or all that are left.
     pub(super) fn write_far_before(&mut self, path: Option<&RelPath>) -> Result<(), ArchiveError> {
         while let Some(next) = self.far.take_before(path) {
             self.without_file(&next)?;
@@ -539,7 +518,8 @@ impl<W: Write> Export<'_, W> {
         Ok(())
     }
 
-    /// Writes an artifact that had no file when its directory was read, or has none any more.
+    /// Writes an artifact that had no file when its directory was read, or whose file is gone
+    /// since.
     pub(super) fn without_file(&mut self, path: &RelPath) -> Result<(), ArchiveError> {
         if !self.has_directory_of(path) {
             self.done.unread.add(path.to_text(), NO_DIRECTORY);
@@ -564,14 +544,12 @@ impl<W: Write> Export<'_, W> {
         }
     }
 
-    /// Returns true if the archive has the directory of `path`: it is the last one, or contains it.
     fn has_directory_of(&self, path: &RelPath) -> bool {
         let Some(parent) = path.parent() else { return true };
         let last = self.last_dir.as_ref();
         last.is_some_and(|last| Path::new(last.as_os_str()).starts_with(parent.as_os_str()))
     }
 
-    /// Opens the file at `path`, if there is one now.
     fn came_here(&self, path: &RelPath) -> Result<Option<ExportedFile>, StoreError> {
         let dir = match path.parent() {
             Some(parent) => self.conversation.dir().open_dir_at(&parent),
@@ -581,7 +559,6 @@ impl<W: Write> Export<'_, W> {
         if_there(opened).map_err(|error| self.conversation.error_at("read", path, error))
     }
 
-    /// Writes an artifact whose bytes are elsewhere. Names it if these cannot be had.
     fn far(&mut self, artifact: &FarArtifact) -> Result<(), ArchiveError> {
         let FarArtifact { path, record, stat } = artifact;
         let file = self.fetching.fetch(self.conversation.id(), artifact, self.progress);
@@ -593,7 +570,7 @@ impl<W: Write> Export<'_, W> {
                 return Ok(());
             }
         };
-        let is_users = |(name, _): &&(OsString, Vec<u8>)| name.as_bytes().starts_with(ATTRIBUTE);
+        let is_users = |(name, _): &&(OsString, Vec<u8>)| name.as_bytes().starts_with(USER);
         let attributes = file.attributes.iter().filter(is_users).cloned().collect();
         let member = Member { attributes, ..Member::of(Some(path.clone()), stat) };
         let reader = ContentReader::new(&*file.content);
@@ -603,20 +580,18 @@ impl<W: Write> Export<'_, W> {
     }
 }
 
-/// The longest time for which an export waits for writers, and its parts.
+/// Longest time for which an export waits for writers, and the length of one pause.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A file that was opened to be exported.
 pub(super) struct ExportedFile {
     pub(super) file: File,
     pub(super) stat: Stat,
-    /// Its attributes `user.*`.
     pub(super) attributes: Vec<(OsString, Vec<u8>)>,
 }
 
 impl ExportedFile {
-    /// Opens a file, and reads a little of it: a file that cannot be read is to be known before its
+    /// Opens a file, and reads a byte of it, so that a file that cannot be read is known before its
     /// member begins.
     pub(super) fn open(dir: &Dir, name: &OsStr) -> io::Result<Self> {
         let file = dir.open_file(name, OFlags::RDONLY)?;
@@ -630,10 +605,8 @@ impl ExportedFile {
     }
 }
 
-/// The state in which a file is found.
 pub(super) struct FileState {
     pub(super) record: Record,
-    /// True if it has a writer, or is not recorded as complete.
     pub(super) is_live: bool,
 }
 
@@ -650,7 +623,6 @@ impl FileState {
         Ok(Self { record, is_live })
     }
 
-    /// Returns the state of a file whose record cannot be read.
     pub(super) fn unrecorded(path: &RelPath, file: &ExportedFile) -> Self {
         let record = Conversation::fresh_record(path, &file.stat);
         Self { record, is_live: file.has_writer() }
@@ -658,7 +630,7 @@ impl FileState {
 }
 
 /// The time that an export waits for files that were closed a moment ago: a server needs a while to
-/// hear of it, and to record that they are complete.
+/// notice, and to record that they are complete.
 pub(super) struct Patience {
     left: Duration,
 }
@@ -670,7 +642,6 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// Waits a little. Returns false if no time is left.
     pub(super) fn pause(&mut self) -> bool {
         let Some(left) = self.left.checked_sub(PAUSE) else { return false };
         self.left = left;

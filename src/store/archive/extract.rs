@@ -17,22 +17,18 @@ use crate::{
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Analysis, Record, RelPath, is_scratch};
 
-/// The records that are appended at once.
+/// Records that are appended at once.
 const BATCH: usize = 256;
 
-/// A conversation that is being filled from an archive.
 pub(super) struct Extraction {
     conversation: Conversation,
-    /// The directories that contain the last member, the conversation's own first.
     open: Vec<OpenDir>,
     last: Option<RelPath>,
     records: Vec<Record>,
     buffer: Vec<u8>,
-    /// The most bytes of the archive, for error messages.
     most: u64,
 }
 
-/// A directory that may get more entries, and its mode and times after the last.
 struct OpenDir {
     path: Option<RelPath>,
     mode: u32,
@@ -59,7 +55,6 @@ impl Extraction {
         Ok(())
     }
 
-    /// Creates a directory.
     pub(super) fn directory(
         &mut self,
         path: RelPath,
@@ -76,7 +71,6 @@ impl Extraction {
         Ok(())
     }
 
-    /// Creates a file. Returns its digest.
     pub(super) fn file(
         &mut self,
         path: &RelPath,
@@ -101,14 +95,12 @@ impl Extraction {
         Ok(digest)
     }
 
-    /// Appends the records that have accumulated.
     pub(super) fn write_records(&mut self) -> Result<(), ArchiveError> {
         self.conversation.manifest().append(&self.records)?;
         self.records.clear();
         Ok(())
     }
 
-    /// Completes the conversation: all directories get their modes and times.
     pub(super) fn finish(&mut self) -> Result<(), ArchiveError> {
         self.conversation.manifest().compact()?;
         while let Some(dir) = self.open.pop() {
@@ -117,7 +109,6 @@ impl Extraction {
         Ok(())
     }
 
-    /// Leaves the directories that do not contain `path`, and opens the one that does.
     fn come_to(&mut self, path: &RelPath, found: &MemberHeader) -> Result<Dir, ArchiveError> {
         if self.last.as_ref().is_some_and(|last| !is_before(last, path)) {
             return Err(found.refused(Flaw::Order));
@@ -151,8 +142,8 @@ impl Extraction {
         Ok(set.map_err(|error| self.conversation.error_at("change", path, error))?)
     }
 
-    /// Copies the content, and analyses that of artifacts on the way. Nothing in the archive about
-    /// their bytes is trusted. Returns the digest.
+    /// Copies the content, and analyses artifacts on the way. No fact in the archive about the
+    /// bytes is trusted. Returns the digest.
     fn content(
         &mut self,
         path: &RelPath,
@@ -182,13 +173,12 @@ impl Extraction {
     }
 }
 
-/// Sets the attributes, mode and times of a file.
 fn finish_file(file: &File, found: &MemberHeader) -> io::Result<()> {
     attributes::set_attributes(file, &found.attributes)?;
     attributes::set_mode_and_time(file, found.mode, found.modified)
 }
 
-/// Returns true if `path` is below the directory `dir`. Without `dir`, which means the top, it is.
+/// Returns true if `path` is below the directory `dir`; `None` is the top.
 fn holds(dir: Option<&RelPath>, path: &RelPath) -> bool {
     dir.is_none_or(|dir| {
         let rest = path.as_os_str().as_bytes().strip_prefix(dir.as_os_str().as_bytes());
@@ -205,16 +195,14 @@ fn is_before(a: &RelPath, b: &RelPath) -> bool {
     names(a) < names(b)
 }
 
-/// The most zeros that may follow the last member. `tar` pads its last record.
+/// Most zeros that may follow the last member. `tar` pads its last record.
 const MOST_PADDING: usize = 64 * 1024;
 
-/// The decompressed bytes of an archive, up to a bound.
 pub(super) struct Unpacked<R: BufRead> {
     decoder: Decoder<'static, R>,
     left: u64,
 }
 
-/// The error of an archive that passes the bound.
 #[derive(Debug, thiserror::Error)]
 #[error("too many bytes")]
 struct TooMany;
@@ -244,7 +232,6 @@ impl<R: BufRead> Read for Unpacked<R> {
     }
 }
 
-/// Turns an error of reading an archive of at most `most` bytes into one for users.
 pub(super) fn read_error(error: io::Error, most: u64) -> ArchiveError {
     match error.get_ref() {
         Some(inner) if inner.is::<TooMany>() => ArchiveError::TooLarge { most },
@@ -252,7 +239,6 @@ pub(super) fn read_error(error: io::Error, most: u64) -> ArchiveError {
     }
 }
 
-/// The description of a member, from its header and the extended header before it.
 #[derive(Debug)]
 pub(super) struct MemberHeader {
     pub(super) name: Vec<u8>,
@@ -263,15 +249,13 @@ pub(super) struct MemberHeader {
     pub(super) attributes: Vec<(OsString, Vec<u8>)>,
 }
 
-/// An entry of the tar file.
 pub(super) enum ArchiveEntry {
-    /// An extended header for the member that follows.
     Extension(Vec<u8>),
-    /// A member, whose content must be read next.
     Member(MemberHeader),
 }
 
-/// Reads the header of `entry`, with the extended header that came before it.
+/// Reads the header of `entry`, with the extended header that came before it. The content of a
+/// member must be read next.
 pub(super) fn read_entry<R: Read>(
     entry: &mut Entry<'_, R>,
     header: Option<Vec<u8>>,
@@ -319,12 +303,10 @@ fn found<R: Read>(entry: &Entry<'_, R>, kind: FileType, header: &[u8]) -> Option
 }
 
 impl MemberHeader {
-    /// Returns the name as text, for error messages.
     pub(super) fn shown(&self) -> String {
         OsStr::from_bytes(&self.name).to_string_lossy().escape_debug().to_string()
     }
 
-    /// Returns the error that refuses the archive for `flaw` of this member.
     pub(super) fn refused(&self, flaw: impl Into<Flaw>) -> ArchiveError {
         ArchiveError::refused(self.shown(), flaw)
     }

@@ -15,29 +15,26 @@ use crate::archive::BLOCK;
 use crate::{ArchiveError, FileType, Flaw, Stat, Time};
 use ctxfs_core::model::{Content, RelPath};
 
-/// The most bytes of a name that fit into a plain header.
+/// Most bytes of a name that fit into a plain header.
 const NAME_BYTES: usize = 100;
 /// The permission bits that are kept, without set-user-ID and set-group-ID.
 pub(super) const MODE: u32 = 0o777;
-/// The prefix of the key for an extended attribute, as GNU tar and others write it.
+/// Prefix of the key for an extended attribute, as GNU tar and others write it.
 pub(super) const ATTRIBUTE: &str = "SCHILY.xattr.";
 
-/// A file or directory of an archive, without its content.
+/// A file or directory of an archive, without its content. A `path` of `None` is the conversation
+/// itself.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// The path in the conversation, or `None` for the conversation itself.
     pub(super) path: Option<RelPath>,
     pub(super) kind: FileType,
-    /// The size of the content in bytes.
     pub(super) size: u64,
     pub(super) mode: u32,
     pub(super) modified: Time,
-    /// The extended attributes `user.*`.
     pub(super) attributes: Vec<(OsString, Vec<u8>)>,
 }
 
 impl Member {
-    /// Returns the member that `stat` describes, without extended attributes.
     pub(super) fn of(path: Option<RelPath>, stat: &Stat) -> Self {
         let kind = stat.kind();
         let size = if kind == FileType::File { stat.size } else { 0 };
@@ -98,7 +95,6 @@ impl Member {
 
 const BILLION: i128 = 1_000_000_000;
 
-/// Parses the records of an extended header.
 pub(super) fn pax_records(mut header: &[u8]) -> Result<Vec<(&str, &[u8])>, Damaged> {
     let mut found = Vec::new();
     while !header.is_empty() {
@@ -109,11 +105,9 @@ pub(super) fn pax_records(mut header: &[u8]) -> Result<Vec<(&str, &[u8])>, Damag
     Ok(found)
 }
 
-/// The error of a header that cannot be parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Damaged;
 
-/// The key and the value of a record.
 type PaxRecord<'a> = (&'a str, &'a [u8]);
 
 fn first_record(header: &[u8]) -> Option<(PaxRecord<'_>, &[u8])> {
@@ -126,7 +120,6 @@ fn first_record(header: &[u8]) -> Option<(PaxRecord<'_>, &[u8])> {
     Some(((key, &record[equals + 1..]), rest))
 }
 
-/// Formats a time as pax does: seconds since the epoch, with a fraction unless that is zero.
 pub(super) fn print_time(time: Time) -> String {
     let nanos = i128::from(time.seconds) * BILLION + i128::from(time.nanos);
     let (sign, nanos) = (if nanos < 0 { "-" } else { "" }, nanos.unsigned_abs());
@@ -137,7 +130,6 @@ pub(super) fn print_time(time: Time) -> String {
     format!("{sign}{seconds}.{fraction:09}").trim_end_matches('0').to_owned()
 }
 
-/// Parses a time in the format of [`print_time`].
 pub(super) fn parse_time(text: &[u8]) -> Option<Time> {
     let text = std::str::from_utf8(text).ok()?;
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
@@ -154,22 +146,17 @@ pub(super) fn parse_time(text: &[u8]) -> Option<Time> {
     Some(Time { seconds, nanos: nanos.rem_euclid(BILLION) as u32 })
 }
 
-/// A reader of exactly `length` bytes of a file, which hashes them and reports progress.
 pub(super) struct MemberContent<'a, R> {
     input: BufReader<io::Take<R>>,
     left: u64,
-    /// The digest of the bytes so far.
     pub(super) hasher: blake3::Hasher,
     progress: &'a mut dyn FnMut(u64),
     /// The reason why a read failed. `tar` does not pass errors on unchanged.
     pub(super) failed: Option<ReadFailure>,
 }
 
-/// The reason why the content of a file could not be read.
 pub(super) enum ReadFailure {
-    /// The file is shorter.
     Short,
-    /// A read failed.
     Disk(io::Error),
 }
 
@@ -202,7 +189,6 @@ impl<R: Read> Read for MemberContent<'_, R> {
     }
 }
 
-/// A reader of a content from its start on.
 pub(super) struct ContentReader<'a> {
     content: &'a dyn Content,
     offset: u64,
@@ -222,7 +208,6 @@ impl Read for ContentReader<'_> {
     }
 }
 
-/// A reader that hashes what it reads.
 pub(super) struct HashingReader<R> {
     pub(super) content: R,
     pub(super) hasher: blake3::Hasher,
@@ -236,16 +221,15 @@ impl<R: Read> Read for HashingReader<R> {
     }
 }
 
-/// A list of digests that is being written to a file, as it may not fit into memory.
+/// A list of digests, a line `<64 hexadecimal digits>  <name>` a file. It is in a file, as it may
+/// not fit into memory.
 pub(super) struct Digests(BufWriter<File>);
 
 impl Digests {
-    /// Creates a list in the empty file `file`.
     pub(super) fn new(file: File) -> Self {
         Self(BufWriter::new(file))
     }
 
-    /// Adds a file of the archive by its name there, with its digest in hexadecimal digits.
     pub(super) fn add(&mut self, name: &[u8], digest: &str) -> io::Result<()> {
         // The notation of b3sum for a name with backslashes.
         let escaped = name.find_byte(b'\\').is_some();
@@ -255,7 +239,6 @@ impl Digests {
         self.0.write_all(b"\n")
     }
 
-    /// Returns the list, at its beginning, and its length.
     pub(super) fn finish(self) -> io::Result<(File, u64)> {
         let mut file = self.0.into_inner().map_err(io::IntoInnerError::into_error)?;
         let length = file.stream_position()?;
@@ -264,7 +247,7 @@ impl Digests {
     }
 
     /// Compares this list with `list`, the one in the archive. They must be equal, so the first
-    /// line that differs names the file that is wrong.
+    /// line that differs names the damaged file.
     pub(super) fn compare(self, list: &mut dyn Read) -> Result<(), ArchiveError> {
         let (own, length) = self.finish().map_err(ArchiveError::Read)?;
         let mut own = BufReader::with_capacity(BLOCK, own);

@@ -11,40 +11,41 @@ use crate::archive::extract::{
 use crate::archive::format::{Digests, HashingReader};
 use crate::archive::staging::Staging;
 use crate::archive::{BLOCK, DESCRIPTION, DIGESTS, Description, FORMAT, MOST_RECORD};
+use crate::manifest::digest;
 use crate::{
     ArchiveError, Conversation, FileType, Flaw, LEAST, Store, StoreError, layout, whole_blocks,
 };
 use ctxfs_core::model::{ArtifactState, Component, NameError, Record, RelPath, is_scratch};
 
-/// The most bytes of the first member.
+/// Most bytes of the first member.
 const MOST_DESCRIPTION: u64 = 4096;
 
-/// The part of the inodes of a disk that an import leaves free, as a divisor.
+/// Part of the inodes of a disk that an import leaves free, as a divisor.
 const SPARE_INODES: u64 = 100;
 
-/// The options of an import.
+/// The options of an import: limits for an archive that is not trusted.
 #[derive(Debug, Clone)]
 pub struct ImportOptions {
-    /// The id of the new conversation. Without one, it gets the id that it had.
+    /// Id of the new conversation. Without one, it gets the id in the archive.
     pub id: Option<Component>,
-    /// The most bytes that the archive may have, uncompressed.
+    /// Most bytes of the archive, uncompressed.
     pub most_bytes: u64,
-    /// The most files and directories that it may have.
+    /// Most files and directories of the archive.
     pub most_files: u64,
-    /// The bytes that must stay free on the store's disk.
+    /// Bytes that must stay free on the store's disk.
     pub min_free: u64,
-    /// The most bytes that the conversation may take on the disk, if that is limited.
+    /// Most bytes that the conversation may take on the disk, if that is limited.
     pub quota: Option<u64>,
 }
 
 /// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// The id of the conversation.
+    /// Id of the conversation.
     pub id: Component,
-    /// The number of files.
+    /// Number of files.
     pub files: u64,
-    /// The sum of their sizes, in bytes.
+    /// Sum of their sizes, in bytes.
     pub bytes: u64,
 }
 
@@ -103,28 +104,23 @@ fn unreadable(error: io::Error, most: u64, at_start: bool) -> ArchiveError {
     if at_start && !damaged { ArchiveError::Foreign } else { read_error(error, most) }
 }
 
-/// An import in progress.
 struct Import {
     id: Component,
-    /// The name that begins the name of every member.
     top: Vec<u8>,
     options: ImportOptions,
     extraction: Extraction,
-    /// `None` once they have been compared, which ends the archive.
+    /// `None` once the lists have been compared, which ends the archive.
     digests: Option<Digests>,
     manifest_seen: bool,
-    /// The files and directories so far.
     members: u64,
     files: u64,
     bytes: u64,
-    /// The bytes that the members so far take on the disk.
     room: u64,
     // The last field, so that its directory is removed after everything that uses it.
     staging: Staging,
 }
 
 impl Import {
-    /// Reads the first member, the description.
     fn begin(
         store: &Store,
         options: &ImportOptions,
@@ -181,7 +177,6 @@ impl Import {
         })
     }
 
-    /// Adds the next member.
     fn take(
         &mut self,
         store: &Store,
@@ -229,7 +224,6 @@ impl Import {
         self.note_digest(&found.name, content.hasher.finalize().to_hex().as_str())
     }
 
-    /// Returns the path of a member in the conversation, or `None` for the conversation itself.
     fn path(&self, found: &MemberHeader) -> Result<Option<RelPath>, ArchiveError> {
         let below = found.name.strip_prefix(&*self.top).and_then(|name| name.strip_prefix(b"/"));
         let below = below.ok_or_else(|| found.refused(Flaw::Outside))?;
@@ -246,8 +240,8 @@ impl Import {
         Ok(Some(path))
     }
 
-    /// Fails unless one more file of `size` bytes fits below the quota and on the disk, which has
-    /// an inode for it and at least one in [`SPARE_INODES`] more.
+    /// Fails unless one more file of `size` bytes fits below the quota and on the disk, which must
+    /// have an inode for it and at least one in [`SPARE_INODES`] more.
     fn require_room(&mut self, store: &Store, size: u64) -> Result<(), ArchiveError> {
         self.room = self.room.saturating_add(whole_blocks(size).max(LEAST));
         if let Some(quota) = self.options.quota.filter(|quota| self.room > *quota) {
@@ -287,16 +281,15 @@ impl Import {
     }
 }
 
-/// Returns the name of a file of the archive itself.
 fn own(top: &[u8], name: &str) -> Vec<u8> {
     [top, b"/", name.as_bytes()].concat()
 }
 
 /// The first generation that is refused: the limit of integers in JavaScript.
 const MOST_GENERATIONS: u64 = 1 << 53;
-/// The most milliseconds before or after the epoch: the range of dates in JavaScript.
+/// Most milliseconds before or after the epoch: the range of dates in JavaScript.
 const MOST_MILLIS: u64 = 8_640_000_000_000_000;
-/// The records that are appended at once.
+/// Records that are appended at once.
 const BATCH: usize = 256;
 /// The reason in the record of an artifact that was being written.
 const CUT: &str = "its writer had not closed it when the archive was made";
@@ -331,7 +324,6 @@ fn refused(flaw: Flaw) -> ArchiveError {
     ArchiveError::refused(layout::MANIFEST, flaw)
 }
 
-/// Parses a line. Returns `None` if it is not a valid record.
 fn parse(line: &[u8]) -> Option<(RelPath, Record)> {
     let record: Record = serde_json::from_slice(line.strip_suffix(b"\n")?).ok()?;
     let path = RelPath::from_text(&record.path).ok()?;
@@ -343,8 +335,8 @@ fn parse(line: &[u8]) -> Option<(RelPath, Record)> {
     possible.then_some((path, record))
 }
 
-/// Returns the record with everything that can be derived from the file taken from there. Fails if
-/// its digest is not that of the file.
+/// Returns the record with all facts that the file has taken from there. Fails if its digest is not
+/// the digest of the file.
 fn checked(
     conversation: &Conversation,
     (path, mut record): (RelPath, Record),
@@ -354,8 +346,7 @@ fn checked(
         record.state = ArtifactState::Incomplete(CUT.to_owned());
     }
     let Some(found) = conversation.record(&path)? else { return Ok(record) };
-    let digest = |record: &Record| record.analysis.as_ref().map(|found| found.digest.clone());
-    if digest(&record).is_some_and(|recorded| Some(recorded) != digest(&found)) {
+    if digest(&record).is_some() && digest(&record) != digest(&found) {
         return Err(ArchiveError::refused(record.path, Flaw::RecordedDigest));
     }
     let Record { size, modified, file, analysis, .. } = found;

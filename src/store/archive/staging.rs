@@ -16,9 +16,7 @@ use crate::file_lock::{self, LockKind, LockedFile};
 use crate::{Dir, layout};
 use ctxfs_core::model::Component;
 
-/// The directory of the conversation.
 const CONVERSATION: &str = "conversation";
-/// The file for the list of digests.
 const DIGESTS: &str = "digests";
 
 /// The directory of one import. It is removed, with everything still in it, when this is dropped.
@@ -27,14 +25,12 @@ pub(super) struct Staging {
     store: Dir,
     own: Dir,
     name: OsString,
-    /// The staging area.
     all: Dir,
-    /// Holds the lock.
+    /// A shared lock, which every import holds.
     lock: LockedFile,
 }
 
 impl Staging {
-    /// Creates a directory in the store at `root`, which is open as `store`.
     pub(super) fn new(store: &Dir, root: &Path) -> io::Result<Self> {
         let lock = file_lock::lock_by_name(store, layout::STAGING_LOCK, LockKind::Shared)?;
         store.ensure_dir(layout::STAGING.as_ref(), layout::DIRECTORY_MODE)?;
@@ -47,13 +43,11 @@ impl Staging {
         Ok(Self { root: root.to_owned(), store: store.try_clone()?, own, name, all, lock })
     }
 
-    /// Returns the directory of the conversation, and its path for error messages.
     pub(super) fn conversation(&self) -> io::Result<(Dir, PathBuf)> {
         let path = self.root.join(layout::STAGING).join(&self.name).join(CONVERSATION);
         Ok((self.own.open_dir(CONVERSATION.as_ref())?, path))
     }
 
-    /// Creates the file for the list of digests.
     pub(super) fn digests(&self) -> io::Result<File> {
         self.own.create_file(DIGESTS.as_ref(), OFlags::RDWR | OFlags::EXCL, layout::FILE_MODE)
     }
@@ -84,7 +78,6 @@ impl Drop for Staging {
     }
 }
 
-/// Removes what interrupted imports left behind.
 pub(crate) fn clean(store: &Dir) -> io::Result<()> {
     let name = layout::STAGING.as_ref();
     let all = match store.open_dir(name) {

@@ -9,16 +9,16 @@ use crate::keep::references;
 use crate::{Conversation, RemovalCandidate, Stat, Store, StoreError, UnreadPlaces};
 use ctxfs_core::model::{Component, RelPath, Removal};
 
-/// The limits that outputs are kept within. Without any of them, everything is kept for ever.
+/// The limits on outputs. Without any limit, everything is kept for ever.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RetentionRules {
-    /// The age since the last use at which an output is removed.
+    /// Age since the last use at which an output is removed.
     pub age: Option<Duration>,
-    /// The most bytes that the outputs of one conversation may have.
+    /// Most bytes of the outputs of one conversation.
     pub conversation: Option<u64>,
-    /// The most bytes that the outputs of the store may have.
+    /// Most bytes of the outputs of the store.
     pub store: Option<u64>,
-    /// The bytes that must be free on the store's disk.
+    /// Least free bytes on the store's disk.
     pub free: Option<u64>,
 }
 
@@ -31,21 +31,17 @@ pub enum SweepScope {
     Conversation(Component),
 }
 
-/// The setting behind [`RetentionRules::age`].
 pub(super) const AGE: &str = "keep_age";
-/// The setting behind [`RetentionRules::conversation`].
 pub(super) const CONVERSATION: &str = "keep_conversation";
-/// The setting behind [`RetentionRules::store`].
 pub(super) const STORE: &str = "keep_store";
-/// The setting behind [`RetentionRules::free`].
 pub(super) const FREE: &str = "keep_free";
 
-/// The part of a limit that is freed when it is passed, as a divisor. With a tenth free, not every
-/// new output triggers a sweep.
+/// Part of a limit that is freed when it is passed, as a divisor. With a tenth free, not every new
+/// output triggers a sweep.
 const SLACK: u64 = 10;
 
 impl RetentionRules {
-    /// Returns true if everything is kept.
+    /// Returns true if there is no limit.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -66,45 +62,34 @@ pub(super) fn lack(free: u64, least: u64) -> u64 {
     if free >= least { 0 } else { least.saturating_add(least / SLACK) - free }
 }
 
-/// An artifact, as it was when the sweep looked at it: about 100 bytes and its path.
+/// An artifact as the sweep found it: about 100 bytes and its path. Times are in milliseconds since
+/// the epoch, but `changed` is in nanoseconds. `live` artifacts are never removed. `referenced`
+/// ones are removed last; [`Inventory::find_references`] sets it.
 #[derive(Debug)]
 pub(super) struct StoredArtifact {
-    /// The path in its conversation.
     pub(super) path: RelPath,
-    /// The inode number.
     pub(super) ino: u64,
-    /// The size in bytes.
     pub(super) size: u64,
-    /// The bytes that it takes on the disk.
     pub(super) on_disk: u64,
-    /// The time of the last change of bytes or attributes, in nanoseconds since the epoch.
     pub(super) changed: i64,
-    /// The time of the last read according to the disk, in milliseconds since the epoch.
     pub(super) read: i64,
-    /// The time it was last created, changed or read, in milliseconds since the epoch; see
-    /// [`last_use`].
     pub(super) used: i64,
-    /// True if it is being written. Then it stays, by any rule.
     pub(super) live: bool,
-    /// True if a message refers to it. Then it goes last. Set by [`Inventory::find_references`].
     pub(super) referenced: bool,
-    /// True if a rule has chosen it for removal.
     pub(super) chosen: bool,
 }
 
-/// The artifacts of a conversation.
 #[derive(Debug)]
 pub(super) struct Inventory {
     store: Store,
     pub(super) conversation: Arc<Conversation>,
     pub(super) artifacts: Vec<StoredArtifact>,
-    /// True once `referenced` of each artifact is set.
     references_found: bool,
 }
 
 impl Inventory {
-    /// Takes the inventory of a conversation at the moment `now`, in milliseconds since the epoch.
-    /// Adds what cannot be read to `unread`, by its path in the conversation.
+    /// Lists the artifacts of a conversation. `now` is in milliseconds since the epoch. Adds places
+    /// that cannot be read to `unread`, by path in the conversation.
     fn of(
         store: &Store,
         conversation: Arc<Conversation>,
@@ -128,19 +113,17 @@ impl Inventory {
         Ok(Self { store: store.clone(), conversation, artifacts, references_found: false })
     }
 
-    /// Returns the id of the conversation.
     pub(super) fn id(&self) -> &Component {
         self.conversation.id()
     }
 
-    /// Returns the bytes of the artifacts that no rule has chosen yet.
     pub(super) fn bytes(&self) -> u64 {
         let stays = self.artifacts.iter().filter(|artifact| !artifact.chosen);
         stays.map(|artifact| artifact.size).sum()
     }
 
-    /// Finds out which artifacts messages refer to. Reads the log on the first call only. If it
-    /// cannot be read, every artifact counts as one that a message refers to.
+    /// Sets `referenced` of each artifact. Reads the log on the first call only. If it cannot be
+    /// read, every artifact counts as referenced.
     pub(super) fn find_references(&mut self, unread: &mut UnreadPlaces) -> Result<(), StoreError> {
         if std::mem::replace(&mut self.references_found, true) {
             return Ok(());
@@ -195,7 +178,6 @@ fn last_use(stat: &Stat, now: i64) -> i64 {
     read.map_or(changed, |read| read.max(changed))
 }
 
-/// Returns the ids of the conversations in `scope`, sorted.
 pub(super) fn ids(store: &Store, scope: &SweepScope) -> Result<Vec<Component>, StoreError> {
     match scope {
         SweepScope::Store => store.conversations(),
@@ -203,8 +185,8 @@ pub(super) fn ids(store: &Store, scope: &SweepScope) -> Result<Vec<Component>, S
     }
 }
 
-/// Takes the inventory of each conversation in `scope`, sorted by id, at the moment `now`. Ends
-/// early once `stop` returns true. Adds what cannot be read to `unread`.
+/// Lists the artifacts of each conversation in `scope`, sorted by id. Ends early once `stop`
+/// returns true.
 pub(super) fn inventories(
     store: &Store,
     scope: &SweepScope,
@@ -226,9 +208,8 @@ pub(super) fn inventories(
     Ok(inventories)
 }
 
-/// Returns the result of `work` in the conversation `id`, which gets the places in it that cannot
-/// be read. Returns `None` if the conversation is gone, or if it cannot be read, which is added to
-/// `unread`.
+/// Calls `work` with the conversation `id` and a list for the places in it that cannot be read.
+/// Returns `None` if the conversation is gone, or cannot be read, which is added to `unread`.
 pub(super) fn in_conversation<T>(
     store: &Store,
     id: &Component,
@@ -252,37 +233,37 @@ pub(super) fn in_conversation<T>(
     Ok(worked)
 }
 
-/// An artifact that a plan removes.
+/// An artifact that a plan removes, with what a user wants to know about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedRemoval {
-    /// The conversation of the artifact.
+    /// Conversation of the artifact.
     pub conversation: Component,
     /// The artifact, and the reason for its removal.
     pub candidate: RemovalCandidate,
-    /// The bytes that it takes on the disk.
+    /// Bytes on the disk.
     pub on_disk: u64,
-    /// The time it was last created, changed or read, in milliseconds since the epoch.
+    /// Time of the last use, in milliseconds since the epoch.
     pub used: i64,
-    /// True if a message refers to it.
+    /// True if a message refers to the artifact.
     pub referenced: bool,
 }
 
-/// The removals that the rules ask for, and the room that is left then.
+/// The removals that the rules require, and the room that is left after them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RemovalPlan {
-    /// The removals, in their order.
+    /// The removals, in the order in which they are made.
     pub removals: Vec<PlannedRemoval>,
-    /// The bytes that each conversation may grow by before it passes the rule for conversations.
+    /// Bytes by which each conversation may grow before it passes the rule for conversations.
     pub room: HashMap<Component, u64>,
-    /// The bytes that the store may grow by before it passes a rule for the store. `None` without
-    /// such a rule, or if the sweep was of one conversation.
+    /// Bytes by which the store may grow before it passes a rule for the store. `None` without such
+    /// a rule, or if the sweep was of one conversation.
     pub store_room: Option<u64>,
     /// The places that could not be read, below the directory of all conversations. They count as
     /// empty.
     pub unread: UnreadPlaces,
 }
 
-/// Decides which artifacts `rules` remove at the moment `now`. Removes nothing.
+/// Decides which artifacts `rules` remove at the time `now`. Removes nothing.
 ///
 /// Takes some 150 bytes of memory for each artifact in `scope`. Once `stop` returns true, the
 /// remaining conversations count as empty.
@@ -307,15 +288,12 @@ pub fn plan(
     Ok(planner.plan)
 }
 
-/// A plan that is being made.
 struct Planner {
-    /// In milliseconds since the epoch.
     now: i64,
     plan: RemovalPlan,
 }
 
 impl Planner {
-    /// Chooses the artifacts that were last used too long ago.
     fn by_age(&mut self, rules: &RetentionRules, inventories: &mut [Inventory]) {
         let Some(age) = rules.age else { return };
         let oldest = self.now.saturating_sub(age.as_millis().try_into().unwrap_or(i64::MAX));
@@ -332,7 +310,6 @@ impl Planner {
         }
     }
 
-    /// Chooses artifacts of each conversation that has too many bytes.
     fn by_conversation(
         &mut self,
         rules: &RetentionRules,
@@ -354,7 +331,6 @@ impl Planner {
         Ok(())
     }
 
-    /// Chooses artifacts of the whole store, by its bytes and by the free bytes of its disk.
     fn by_store(
         &mut self,
         store: &Store,
@@ -409,7 +385,7 @@ impl Planner {
     }
 
     /// Chooses the artifacts that were used longest ago, of all `inventories`, until `bytes` are
-    /// freed. Those that messages refer to come after all others.
+    /// freed. Artifacts that messages refer to come last.
     fn longest_unused(
         &mut self,
         inventories: &mut [Inventory],
@@ -456,13 +432,11 @@ impl Planner {
     }
 }
 
-/// A number of bytes that a rule limits.
+/// A number of bytes that a rule limits: the setting, the subject of the sentence for the reason,
+/// and the bytes that a removal frees.
 struct Limited {
-    /// The setting of the rule.
     rule: &'static str,
-    /// The subject of the sentence that gives the reason of a removal.
     what: &'static str,
-    /// Returns the bytes that a removal frees.
     size: fn(&StoredArtifact) -> u64,
 }
 
@@ -492,7 +466,6 @@ fn numbers(inventory: &Inventory) -> Range<usize> {
     0..inventory.artifacts.len()
 }
 
-/// Returns the time of the last use, such as `2026-01-13 15:30:45 UTC`.
 fn last_use_text(artifact: &StoredArtifact) -> String {
     let time = jiff::Timestamp::from_millisecond(artifact.used).unwrap_or_default();
     time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()

@@ -14,37 +14,35 @@ use crate::manifest::records::{IndexedRecord, RecordLine};
 use crate::{Dir, Stat, layout, read_full_at, stat};
 use ctxfs_core::model::without_digits;
 
-/// The bytes that are read at once. The first load reads all of the manifest, and later ones
-/// usually little at its end.
+/// Bytes that are read at once. The first load reads all of the manifest, and later ones usually
+/// little at its end.
 const READ_BYTES: usize = 128 * 1024;
-/// The outdated lines that never justify a compaction.
+/// Outdated lines that never justify a compaction.
 const SPARE_LINES: u64 = 1024;
-/// The outdated lines for each current one that do not justify a compaction.
+/// Outdated lines for each current one that do not justify a compaction.
 const DEAD_PER_LIVE: u64 = 4;
 
 /// An index of the manifest, as far as it has been read. Empty until the first `refresh`.
 ///
-/// Two keyed 64-bit hashes stand for a path, so 100,000 artifacts take 5 MiB. As many lines that
-/// stay take 4 MiB more, and as many artifacts whose bytes are not on this disk another 3 MiB. As
-/// many names with digits of an origin take 5 MiB more.
+/// Two keyed 64-bit hashes stand for a path, so 100,000 artifacts take 5 MiB. As many traces take 4
+/// MiB more, as many artifacts whose bytes are not on this disk another 3 MiB, and as many names
+/// with digits of an origin 5 MiB. Methods that return lines return the file too: lines are read
+/// without the index.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     source: Option<IndexedFile>,
-    /// The bytes that are indexed, up to the end of the last whole line.
     indexed: u64,
-    /// The lines that are indexed, current or outdated.
     lines: u64,
     last: HashMap<PathKey, RecordLine>,
-    /// The paths whose bytes are not on this disk, by directory.
     far: HashMap<PathKey, HashSet<PathKey>>,
-    /// The paths whose names have digits of an origin, each behind the path without these.
+    /// The paths whose names have digits of an origin, each behind the path without the digits.
     with_digits: BTreeSet<(PathKey, PathKey)>,
     /// The lines that stay for good, whatever follows them.
     traces: Vec<RecordLine>,
     keys: [RandomState; 2],
 }
 
-/// Stands for a path.
+/// Two keyed hashes of a path.
 type PathKey = [u64; 2];
 
 /// The file that is indexed. It is kept open, so that no other file gets its inode number.
@@ -53,11 +51,11 @@ struct IndexedFile {
     /// A number that no other indexed file of this process has.
     number: u64,
     file: Arc<File>,
-    /// The attributes of the file when it was last read.
     stat: Stat,
 }
 
-/// The position of a record. Equal positions mean the same record, for the life of the process.
+/// The position of a record in a file. Equal positions mean the same record, for the life of the
+/// process; another file has other positions, even if it replaced this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RecordPosition {
     source: u64,
@@ -86,48 +84,40 @@ impl Index {
         self.extend(stat)
     }
 
-    /// Returns the file and the line of the record of `path`.
     pub(super) fn find(&self, path: &str) -> Option<(&File, RecordLine)> {
         let source = self.source.as_ref()?;
         let span = self.last.get(&self.key(path))?;
         Some((&source.file, *span))
     }
 
-    /// Returns the position of the record of `path`.
     pub(super) fn position(&self, path: &str) -> Option<RecordPosition> {
         let source = self.source.as_ref()?.number;
         let offset = self.last.get(&self.key(path))?.offset;
         Some(RecordPosition { source, offset })
     }
 
-    /// Returns `Record::created` of `path`.
     pub(super) fn created(&self, path: &str) -> Option<i64> {
         self.last.get(&self.key(path)).filter(|span| !span.removed).map(|span| span.created)
     }
 
-    /// Returns true if the record of `path` says live.
     pub(super) fn is_live(&self, path: &str) -> bool {
         self.last.get(&self.key(path)).is_some_and(|span| span.live)
     }
 
-    /// Returns true if the record of `path` says that its bytes are not on this disk.
     pub(super) fn is_far(&self, path: &str) -> bool {
         let paths = self.far.get(&self.key(directory(path)));
         paths.is_some_and(|paths| paths.contains(&self.key(path)))
     }
 
-    /// Returns the file and the lines that stay for good, in their order.
     pub(super) fn traces(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
         let source = self.source.as_ref()?;
         Some((Arc::clone(&source.file), self.traces.clone()))
     }
 
-    /// Returns true if there are lines that stay for good.
     pub(super) fn has_traces(&self) -> bool {
         !self.traces.is_empty()
     }
 
-    /// Returns the file and the lines that a rewrite keeps, in the order of the file.
     pub(super) fn kept(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
         let (file, mut spans) = self.current()?;
         spans.extend_from_slice(&self.traces);
@@ -136,7 +126,6 @@ impl Index {
         Some((file, spans))
     }
 
-    /// Returns the file and the lines of the current records, in the order of the file.
     pub(super) fn current(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
         let source = self.source.as_ref()?;
         let mut spans: Vec<RecordLine> = self.last.values().copied().collect();
@@ -144,8 +133,6 @@ impl Index {
         Some((Arc::clone(&source.file), spans))
     }
 
-    /// Returns the file and the lines of the current records whose bytes are not on this disk:
-    /// those of names in the directory `dir`, or all.
     pub(super) fn far(&self, dir: Option<&str>) -> Option<(Arc<File>, Vec<RecordLine>)> {
         let source = self.source.as_ref()?;
         let dirs: Vec<&HashSet<PathKey>> = match dir {
@@ -158,8 +145,6 @@ impl Index {
         Some((Arc::clone(&source.file), lines))
     }
 
-    /// Returns the file and the lines of the current records of paths that are `path` with digits
-    /// of an origin.
     pub(super) fn with_digits(&self, path: &str) -> Option<(Arc<File>, Vec<RecordLine>)> {
         let source = self.source.as_ref()?;
         let plain = self.key(path);
@@ -170,13 +155,11 @@ impl Index {
         Some((Arc::clone(&source.file), lines))
     }
 
-    /// Returns true if most of the file, as far as it has been read, is outdated.
     pub(super) fn is_wasteful(&self) -> bool {
         let live = (self.last.len() + self.traces.len()) as u64;
         self.lines.saturating_sub(live) > SPARE_LINES + DEAD_PER_LIVE * live
     }
 
-    /// Returns the bytes of memory that the entries take.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         let far: usize = self.far.values().map(HashSet::capacity).sum();
@@ -208,7 +191,6 @@ impl Index {
         Ok(())
     }
 
-    /// Adds one line, given with its newline.
     fn take(&mut self, line: &[u8]) {
         let offset = self.indexed;
         self.indexed += line.len() as u64;
@@ -232,7 +214,6 @@ impl Index {
         }
     }
 
-    /// Notes whether the bytes of `path` are elsewhere.
     fn note_far(&mut self, path: &str, key: PathKey, is_far: bool) {
         if !is_far && self.far.is_empty() {
             return;
@@ -248,7 +229,6 @@ impl Index {
         }
     }
 
-    /// Notes whether there is a record of `path`, if its name has digits of an origin.
     fn note_digits(&mut self, path: &str, key: PathKey, is_gone: bool) {
         let Some(plain) = without_digits(path) else { return };
         let with_digits = (self.key(&plain), key);
@@ -264,7 +244,6 @@ impl Index {
     }
 }
 
-/// Returns the directory of `path`, or an empty text.
 fn directory(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
@@ -275,7 +254,6 @@ impl IndexedFile {
         Self { number: NEXT.fetch_add(1, Relaxed), file: Arc::new(file), stat }
     }
 
-    /// Returns true if `stat` describes this file, and it has not shrunk.
     fn grows_to(&self, stat: &Stat, indexed: u64) -> bool {
         self.stat.same_file(stat) && stat.size >= self.stat.size.max(indexed)
     }

@@ -32,14 +32,12 @@ pub(super) struct IndexedRecord<'a> {
     far: Option<IndexedFar>,
 }
 
-/// The field of a `Removal` that the index needs.
 #[derive(Debug, Default, Deserialize)]
 struct IndexedRemoval {
     #[serde(default)]
     stays: bool,
 }
 
-/// The name of a `State`.
 #[derive(Debug, Deserialize)]
 struct IndexedFar {
     #[serde(default)]
@@ -47,7 +45,6 @@ struct IndexedFar {
 }
 
 impl<'a> IndexedRecord<'a> {
-    /// Parses a line. Returns `None` if it is not a record.
     pub(super) fn of(line: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }
@@ -68,7 +65,7 @@ impl<'a> IndexedRecord<'a> {
         self.state == Stage::Live
     }
 
-    /// Returns true if the line stays for good.
+    /// Returns true if the line is a trace, which stays for good.
     pub(super) fn stays(&self) -> bool {
         self.removed.as_ref().is_some_and(|removed| removed.stays)
     }
@@ -77,15 +74,15 @@ impl<'a> IndexedRecord<'a> {
         self.removed.is_some()
     }
 
-    /// Returns true if there are bytes, and they are not on this disk.
+    /// Returns true if the artifact has bytes, and they are not on this disk.
     pub(super) fn is_far(&self) -> bool {
         let is_there = !self.is_gone() && !self.is_removed();
         is_there && self.far.as_ref().is_some_and(|far| !far.here)
     }
 }
 
-/// Parses a record. Leaves out an analysis that cannot be parsed, as that of another version of
-/// ctxfs, since it can be computed again.
+/// Parses a record. Leaves out an analysis that cannot be parsed, such as one by another version of
+/// ctxfs: it can be computed again.
 pub(super) fn parse(line: &[u8]) -> Option<Record> {
     serde_json::from_slice(line).ok().or_else(|| {
         let mut value: Value = serde_json::from_slice(line).ok()?;
@@ -94,7 +91,6 @@ pub(super) fn parse(line: &[u8]) -> Option<Record> {
     })
 }
 
-/// Appends the lines of `records` to `lines`, each with its newline.
 pub(super) fn print(records: &[Record], lines: &mut Vec<u8>) -> io::Result<()> {
     for record in records {
         serde_json::to_writer(&mut *lines, record)?;
@@ -103,34 +99,29 @@ pub(super) fn print(records: &[Record], lines: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// The bytes of lines that are read at once, unless one alone has more.
+/// Bytes of lines that are read at once, unless one line has more.
 const BLOCK: u64 = 64 << 10;
-/// The bytes between two lines that are read for nothing, rather than by another call.
+/// Bytes between two lines that are read for nothing, rather than by another call.
 const GAP: u64 = 4 << 10;
 
-/// A line that holds a record, without its newline.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecordLine {
     pub(super) offset: u64,
     pub(super) length: u32,
-    /// The value of `Record::created`.
     pub(super) created: i64,
     pub(super) live: bool,
     pub(super) removed: bool,
 }
 
 impl RecordLine {
-    /// Returns where it begins.
     pub(super) fn start(self) -> u64 {
         self.offset
     }
 
-    /// Returns where its newline is.
     pub(super) fn end(self) -> u64 {
         self.offset + u64::from(self.length)
     }
 
-    /// Reads the line.
     pub(super) fn read(self, file: &File) -> io::Result<Vec<u8>> {
         let mut line = vec![0; self.length as usize];
         let count = read_full_at(file, self.offset, &mut line)?;
@@ -139,19 +130,16 @@ impl RecordLine {
     }
 }
 
-/// Records of a manifest at one moment, whatever is appended later. Each is read when it is asked
-/// for, or a little before, so any number of them take 24 bytes each.
+/// Records of a manifest at one moment, whatever is appended later. An iterator: each is read when
+/// it is asked for, or a little before. A record that is waiting takes 24 bytes.
 #[derive(Debug, Clone)]
 pub struct StoredRecords {
-    /// The file, if there is one.
     file: Option<Arc<File>>,
     lines: vec::IntoIter<RecordLine>,
-    /// The path of the file, for error messages.
     path: PathBuf,
     block: Block,
 }
 
-/// A part of the file.
 #[derive(Debug, Clone, Default)]
 struct Block {
     start: u64,
@@ -164,7 +152,7 @@ impl StoredRecords {
         Self { file, lines: lines.into_iter(), path, block: Block::default() }
     }
 
-    /// Returns those of them whose path `is_wanted`. Reads all of them.
+    /// Returns the records whose path `is_wanted`, after reading the paths of all.
     pub(crate) fn with_paths(
         mut self,
         is_wanted: impl Fn(&str) -> bool,
@@ -179,7 +167,6 @@ impl StoredRecords {
         Ok(Self { lines: wanted.into_iter(), ..self })
     }
 
-    /// Reads a line, and those that follow closely.
     fn read(&mut self, line: RecordLine) -> Result<&[u8], StoreError> {
         let Some(file) = &self.file else { return Ok(&[]) };
         if !self.block.has(line) {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
+use crate::history::set_aside_file;
 use crate::message::json::{Span, SpanReader};
 use crate::message::layout::MessageLayout;
 use crate::message::lines::{whole, whole_of};
@@ -14,7 +15,7 @@ use crate::message::{
 use crate::{Artifact, Conversation, append_all, file_lock, stat_file};
 use ctxfs_core::model::Content as _;
 
-/// Messages that are ready to be appended.
+/// Messages that are ready to be appended: checked, and with their long outputs stored.
 #[derive(Debug, Default)]
 pub struct Batch(pub(super) Vec<EditedLine>);
 
@@ -85,17 +86,14 @@ impl Batch {
         Ok(())
     }
 
-    /// Returns true if there is nothing to append.
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the number of bytes to append.
     pub(super) fn len(&self) -> u64 {
         self.0.iter().map(EditedLine::len).sum()
     }
 
-    /// Stores the long outputs in `messages`. All of them must be messages before.
     fn of(
         messages: impl IntoIterator<Item = CheckedMessage>,
         context: &AppendContext<'_>,
@@ -105,15 +103,14 @@ impl Batch {
     }
 }
 
-/// A line that is a message. A write may have 65,536 of them.
+/// A line that is a message, and its layout if outputs in it may have to be stored. A write may
+/// have 65,536 of them.
 struct CheckedMessage {
     line: LogLine,
-    /// Present if outputs in it may have to be stored.
     layout: Option<Box<MessageLayout>>,
 }
 
 impl CheckedMessage {
-    /// Checks `line`, and masks it if that is done. Returns `None` for a blank one.
     fn of(line: LogLine, context: &AppendContext<'_>) -> Result<Option<Self>, MessageError> {
         if line.is_blank()? {
             return Ok(None);
@@ -125,7 +122,6 @@ impl CheckedMessage {
         Ok(Some(Self { line, layout }))
     }
 
-    /// Stores its outputs that are long.
     fn edited(self, context: &AppendContext<'_>) -> Result<EditedLine, MessageError> {
         let Self { line, layout } = self;
         let Some(layout) = layout else { return Ok(EditedLine::unchanged(line)) };
@@ -134,8 +130,8 @@ impl CheckedMessage {
     }
 }
 
-/// Returns a message with its secrets masked. Fails if a mask leaves no message of it: one that
-/// begins in one string of JSON and ends in another.
+/// Returns a message with its secrets masked. Fails if the masked line is not a message: a secret
+/// began in one string of JSON and ended in another.
 fn masked(
     line: LogLine,
     context: &AppendContext<'_>,
@@ -151,34 +147,28 @@ fn masked(
     }
 }
 
-/// A line to append.
 #[derive(Debug)]
 pub(super) struct EditedLine {
     line: LogLine,
-    /// The replacements and the spans that they replace, in the order of the line.
     edits: Vec<(Span, String)>,
 }
 
 impl EditedLine {
-    /// Returns the line as it was given.
     pub(super) fn unchanged(line: LogLine) -> Self {
         Self { line, edits: Vec::new() }
     }
 
-    /// Returns the line with `edits`, which do not overlap.
     pub(super) fn edited(line: LogLine, mut edits: Vec<(Span, String)>) -> Self {
         edits.sort_by_key(|(span, _)| span.start);
         Self { line, edits }
     }
 
-    /// Returns the length in bytes, with the newline.
     pub(super) fn len(&self) -> u64 {
         let replaced: u64 = self.edits.iter().map(|(span, _)| span.end - span.start).sum();
         let added: u64 = self.edits.iter().map(|(_, text)| text.len() as u64).sum();
         self.line.len() - replaced + added + 1
     }
 
-    /// Writes the line with its newline.
     pub(super) fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let mut at = 0;
         for (span, text) in &self.edits {
@@ -198,8 +188,8 @@ impl EditedLine {
     }
 }
 
-/// The locked file of a log. Nobody else appends to it until this is dropped, as every process that
-/// appends holds an exclusive `flock` of it.
+/// The locked file of a log. No other process appends to it until this is dropped, as each holds an
+/// exclusive `flock` of it to append.
 #[derive(Debug)]
 pub struct LockedLog<'a>(&'a Arc<File>);
 
@@ -263,7 +253,6 @@ impl Drop for LockedLog<'_> {
     }
 }
 
-/// A writer that appends to a file, wherever its end is by then.
 struct AppendWriter<'a>(&'a File);
 
 impl io::Write for AppendWriter<'_> {
@@ -276,10 +265,10 @@ impl io::Write for AppendWriter<'_> {
     }
 }
 
-/// Appends a line that is not a message to the file beside the log of `conversation`. It takes
-/// several writes if it is long, so others wait with theirs.
+/// Appends a line that is not a message to the file beside the log of `conversation`. A long line
+/// takes several writes, so the file is locked meanwhile.
 pub fn set_aside(line: &LogLine, conversation: &Conversation) -> Result<(), MessageError> {
-    let mut aside = conversation.set_aside_file()?;
+    let mut aside = set_aside_file(conversation)?;
     file_lock::lock(&aside)?;
     line.read(|block| aside.write_all(block))?;
     aside.write_all(b"\n")?;
@@ -289,7 +278,7 @@ pub fn set_aside(line: &LogLine, conversation: &Conversation) -> Result<(), Mess
 /// Writes the messages of `log` as a JSON array, one a line and otherwise unchanged.
 ///
 /// A line that is not a message, which only a program that bypasses ctxfs can write, becomes a
-/// string in the array.
+/// string in the array, with U+FFFD for invalid UTF-8.
 pub fn array(log: Log, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"[")?;
     let mut before: &[u8] = b"\n";
@@ -306,7 +295,6 @@ pub fn array(log: Log, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(if before == b"\n" { b"]\n" } else { b"\n]\n" })
 }
 
-/// Writes any bytes as a JSON string, with U+FFFD for what is not UTF-8.
 fn quoted(line: &LogLine, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"\"")?;
     let mut offset = 0;

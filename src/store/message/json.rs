@@ -7,26 +7,22 @@ use std::ops::Range;
 use crate::message::BLOCK;
 use ctxfs_core::model::Content;
 
-/// A part of a line, by the offsets of its bytes.
 pub(super) type Span = Range<u64>;
 
-/// The deepest nesting of brackets in a message, the limit of `serde_json`.
+/// Deepest nesting of brackets in a message, the limit of `serde_json`.
 const DEEPEST: u32 = 128;
-/// The longest name of a member, in bytes.
+/// Longest name of a member, in bytes.
 const LONGEST_NAME: u64 = 64 << 10;
 
-/// The bytes that are read first.
+/// Bytes that are read first.
 const FIRST_BLOCK: usize = 1 << 10;
 
-/// A buffered reader of a span.
 pub(super) struct SpanReader<'a> {
     content: &'a dyn Content,
-    /// The span that has not been read from `content`.
     left: Span,
     block: Vec<u8>,
-    /// The bytes of `block` that are consumed.
     used: usize,
-    /// The length of the next block. The first ones are short, as many a reader stops soon.
+    /// The length of the next block. The first ones are short, as many readers stop soon.
     next_block: usize,
 }
 
@@ -35,7 +31,6 @@ impl<'a> SpanReader<'a> {
         Self { content, left: span, block: Vec::new(), used: 0, next_block: FIRST_BLOCK }
     }
 
-    /// Returns the next byte, or `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<u8>> {
         let byte = self.fill_buf()?.first().copied();
         self.used += usize::from(byte.is_some());
@@ -82,11 +77,9 @@ pub(super) struct BoundedReader<'a> {
     string: InString,
     /// True if a string here would be the name of a member of the outermost object.
     names: bool,
-    /// The position after the opening quote of the current string.
     name_began: u64,
 }
 
-/// The position relative to a string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InString {
     No,
@@ -95,7 +88,6 @@ enum InString {
 }
 
 impl<'a> BoundedReader<'a> {
-    /// Creates a reader that updates `position`, which is that of the first byte.
     pub(super) fn new(inner: SpanReader<'a>, position: &'a Cell<u64>) -> Self {
         Self { inner, position, depth: 0, string: InString::No, names: false, name_began: 0 }
     }
@@ -150,9 +142,7 @@ impl Read for BoundedReader<'_> {
 /// JSON can contain half of a surrogate pair, which is not a character. It is read as U+FFFD.
 pub(super) struct JsonStringReader<'a> {
     string: SpanReader<'a>,
-    /// The decoded bytes.
     ready: Vec<u8>,
-    /// The bytes of `ready` that have been read.
     used: usize,
     /// A high surrogate whose other half has not been read.
     high: Option<u16>,
@@ -161,7 +151,7 @@ pub(super) struct JsonStringReader<'a> {
 
 /// The replacement for half of a pair.
 const LOST: &str = "\u{fffd}";
-/// The bytes that are decoded at once.
+/// Bytes that are decoded at once.
 const ROOM: usize = 64 << 10;
 
 impl<'a> JsonStringReader<'a> {
@@ -208,7 +198,6 @@ impl<'a> JsonStringReader<'a> {
         Ok(())
     }
 
-    /// Reads four hexadecimal digits, which are a UTF-16 code unit.
     fn unit(&mut self) -> io::Result<()> {
         let mut digits = [0; 4];
         self.string.read_exact(&mut digits)?;
@@ -235,8 +224,8 @@ impl<'a> JsonStringReader<'a> {
     }
 }
 
-/// Returns the offsets in the line of places in the text of a string, each of which is before an
-/// ASCII character. The places are in their order.
+/// Converts offsets in the text of a string to offsets in the line. Each offset must be before an
+/// ASCII character, and they must be in order.
 pub(super) fn places_in_line(
     line: &dyn Content,
     string: &Span,
@@ -251,12 +240,10 @@ pub(super) fn places_in_line(
     places.iter().map(|place| walk.to(*place)).collect()
 }
 
-/// A walk along the bytes of a string.
 struct PlaceWalk<'a> {
     reader: SpanReader<'a>,
-    /// The offset in the line.
     at: u64,
-    /// The bytes of text so far, without a high surrogate whose other half has not been read.
+    /// Bytes of text so far, without a high surrogate whose other half has not been read.
     text: u64,
     high: bool,
 }

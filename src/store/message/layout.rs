@@ -10,14 +10,12 @@ use crate::message::json::{BoundedReader, Span, SpanReader};
 use crate::message::{BLOCK, MessageError};
 use ctxfs_core::model::Content;
 
-/// The valid roles.
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
-/// The most bytes of a role that an error quotes.
+/// Longest role that an error quotes, in bytes.
 const WORD: usize = 12;
-/// The most bytes of a member whose text is needed as a whole.
+/// Longest member whose text is needed as a whole, in bytes.
 const SHORT: u64 = 64 << 10;
 
-/// The members that ctxfs reads. All others are kept as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageMember {
     Role,
@@ -50,7 +48,6 @@ const NAMES_OF_CALLS: [(&str, MessageMember); 5] = [
 /// The member of a part of a content that is its text.
 const NAMES_OF_PARTS: [(&str, MessageMember); 1] = [("text", MessageMember::Content)];
 
-/// The spans of the members of a message in its line.
 #[derive(Debug, Default)]
 pub(super) struct MessageLayout([Option<Span>; NAMES.len()]);
 
@@ -83,7 +80,6 @@ impl MessageLayout {
         Self::of_object(text, start..text.len(), &NAMES_OF_CALLS)
     }
 
-    /// Reads a part of a content. Returns `None` if it is no object.
     pub(super) fn of_part(line: &dyn Content, span: Span) -> io::Result<Option<Self>> {
         Ok(Self::of_object(line, span, &NAMES_OF_PARTS)?.map(|(part, _)| part))
     }
@@ -125,7 +121,7 @@ impl MessageLayout {
     }
 }
 
-/// Checks all of `line`, as the parser does not check what it skips.
+/// Checks all of `line`, as the parser does not check values that it skips.
 fn check_utf8(line: &dyn Content) -> Result<(), MessageError> {
     let mut offset = 0;
     while offset < line.len() {
@@ -142,7 +138,6 @@ fn check_utf8(line: &dyn Content) -> Result<(), MessageError> {
     Ok(())
 }
 
-/// Returns the spans of the first values of the list in `span`, up to `most` of them.
 pub(super) fn values_of_list(line: &dyn Content, span: Span, most: usize) -> io::Result<Vec<Span>> {
     let position = Cell::new(span.start);
     let reader = BoundedReader::new(SpanReader::new(line, span), &position);
@@ -150,7 +145,6 @@ pub(super) fn values_of_list(line: &dyn Content, span: Span, most: usize) -> io:
     Ok(json.deserialize_seq(ValuesVisitor { most, position: &position })?)
 }
 
-/// A visitor that notes the spans of the values of a list.
 struct ValuesVisitor<'a> {
     most: usize,
     position: &'a Cell<u64>,
@@ -176,10 +170,8 @@ impl<'de> Visitor<'de> for ValuesVisitor<'_> {
     }
 }
 
-/// A visitor that notes the spans of the members with these names.
 struct MembersVisitor<'a> {
     names: &'a [(&'a str, MessageMember)],
-    /// The position of the parser.
     position: &'a Cell<u64>,
 }
 
@@ -209,7 +201,7 @@ impl<'de> Visitor<'de> for MembersVisitor<'_> {
 /// may be a byte too long.
 struct ValueSpan<'a> {
     position: &'a Cell<u64>,
-    /// How many bytes of the value the parser has read already.
+    /// Bytes of the value that the parser has read already.
     peeked: u64,
 }
 

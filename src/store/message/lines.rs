@@ -10,12 +10,12 @@ use crate::message::{BLOCK, HELD, MessageError};
 use crate::{Artifact, Conversation, Stat, read_full_at, stat_file};
 use ctxfs_core::model::{Component, Content};
 
-/// One line, without its newline.
+/// A line of a log, without its newline. Long lines stay in their file.
 #[derive(Debug, Clone)]
 pub enum LogLine {
     /// A line of at most [`HELD`] bytes.
     Bytes(Vec<u8>),
-    /// A longer line: what has it, the offset of the line in that, and its length.
+    /// A longer line: the log, the offset of the line in it, and the length of the line.
     Part(Log, u64, u64),
 }
 
@@ -83,10 +83,8 @@ impl Content for LogLine {
 #[derive(Debug)]
 pub struct LogLines {
     log: Log,
-    /// The offset of `block` in the log.
     offset: u64,
     block: Vec<u8>,
-    /// The bytes of `block` that are consumed.
     used: usize,
 }
 
@@ -96,12 +94,13 @@ impl LogLines {
         Self::from(log, 0)
     }
 
-    /// Returns an iterator over the lines of `log` from `offset` on, where one begins.
+    /// Returns an iterator over the lines of `log` from `offset` on, which must be the start of a
+    /// line.
     pub fn from(log: impl Into<Log>, offset: u64) -> Self {
         Self { log: log.into(), offset, block: Vec::new(), used: 0 }
     }
 
-    /// Returns the offset of what follows the last line that was returned.
+    /// Returns the offset of the end of the last line that was returned, after its newline.
     pub fn reached(&self) -> u64 {
         self.offset + self.used as u64
     }
@@ -151,7 +150,7 @@ impl Iterator for LogLines {
     }
 }
 
-/// Returns how many of the first `size` bytes of `file` are whole lines.
+/// Returns the number of the first `size` bytes of `file` that are whole lines.
 ///
 /// Reads only the last byte if that ends a line, as it nearly always does.
 pub fn whole(file: &File, size: u64) -> io::Result<u64> {
@@ -173,8 +172,8 @@ pub fn whole(file: &File, size: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Opens the whole lines of the log of `conversation`, as it is now, with what `others` have
-/// published. Returns `None` if there is no log.
+/// Opens the whole lines of the log of `conversation`, as it is now, after the messages that
+/// `others` have published. Returns `None` if there is no log.
 pub fn log_of(
     conversation: &Conversation,
     others: Option<&dyn OtherMessages>,
@@ -189,46 +188,47 @@ pub fn log_of(
     Ok(Some(Log::new(Artifact::new(file, end), published)))
 }
 
-/// Returns the whole lines of `file`, as it is now.
 pub(super) fn whole_of(file: Arc<File>) -> io::Result<Artifact> {
     let size = file.metadata()?.len();
     let size = whole(&file, size)?;
     Ok(Artifact::new(file, size))
 }
 
-/// The knowledge of what several hosts have published in a conversation.
+/// Access to the messages that hosts have published in a conversation. `sync` implements it, so
+/// that no other layer depends on it.
 pub trait OtherMessages: fmt::Debug + Send + Sync {
-    /// Returns what stands in front of the log of `conversation`, the local file of which the disk
-    /// says `own`. `None` if that file alone is shown, at the cost of one system call.
+    /// Returns the messages to show before the log of `conversation`, whose local file has the
+    /// attributes `own`. Returns `None`, after one system call, if that file alone is shown.
     fn published(&self, conversation: &Component, own: &Stat)
     -> io::Result<Option<Arc<Published>>>;
 }
 
-/// The messages that hosts have published, in their order, whole lines.
+/// The messages that hosts have published, in their order, as whole lines. They include the
+/// beginning of the local log.
 #[derive(Debug)]
 pub struct Published {
     file: Arc<File>,
-    /// Where they are in the file.
     range: Range<u64>,
-    /// A number that changes when a message comes that does not follow all others. As long as it is
-    /// the same, what is shown only grows.
+    /// A number that changes when a message is inserted before others. While it is the same, the
+    /// shown log only grows.
     edition: u64,
-    /// The first bytes of this host's file, which they contain.
+    /// Bytes of the local log that are among these messages.
     covers: u64,
 }
 
 impl Published {
-    /// Makes them of a range of `file`. They contain the first `covers` bytes of this host's log.
+    /// Returns the messages in a range of `file`. They include the first `covers` bytes of the
+    /// local log.
     pub fn new(file: Arc<File>, range: Range<u64>, edition: u64, covers: u64) -> Self {
         Self { file, range, edition, covers }
     }
 
-    /// Returns the number of their order.
+    /// Returns the number of the order of messages: while it is the same, the shown log only grows.
     pub fn edition(&self) -> u64 {
         self.edition
     }
 
-    /// Returns the bytes that are shown if this host's file has `own` bytes.
+    /// Returns the length of the shown log if the local log has `own` bytes.
     pub fn shown_length(&self, own: u64) -> u64 {
         self.len() + own.saturating_sub(self.covers)
     }
@@ -246,7 +246,8 @@ impl Content for Published {
     }
 }
 
-/// The log as it is shown: messages of all hosts, and then what this host has not published yet.
+/// The log as it is shown: the published messages of all hosts, and then the local messages that
+/// are not published yet.
 #[derive(Debug, Clone)]
 pub struct Log {
     published: Option<Arc<Published>>,
@@ -255,25 +256,25 @@ pub struct Log {
 }
 
 impl Log {
-    /// Makes the log of the whole lines of this host's file, and of what stands in front.
+    /// Returns the log of the whole lines of the local file, after the published messages.
     pub fn new(own: Artifact, published: Option<Arc<Published>>) -> Self {
         let length =
             published.as_ref().map_or(own.len(), |published| published.shown_length(own.len()));
         Self { published, own, length }
     }
 
-    /// Returns it as it was when it had at most `length` bytes.
+    /// Returns the log as it was when it had at most `length` bytes.
     #[must_use]
     pub fn up_to(self, length: u64) -> Self {
         Self { length: self.length.min(length), ..self }
     }
 
-    /// Returns true if what hosts have published stands in front.
+    /// Returns true if there are published messages, so that the log is not the local file.
     pub fn is_shared(&self) -> bool {
         self.published.is_some()
     }
 
-    /// Writes it to `file`, from its beginning.
+    /// Writes the log to `file`, from its beginning.
     pub fn copy_to(&self, file: &File) -> io::Result<()> {
         let mut offset = 0;
         while offset < self.length {
@@ -287,7 +288,6 @@ impl Log {
         Ok(())
     }
 
-    /// Reads without regard to its length.
     fn read_parts(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(published) = &self.published else { return self.own.read_at(offset, buffer) };
         let done = published.read_at(offset, buffer)?;

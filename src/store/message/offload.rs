@@ -19,10 +19,8 @@ use crate::{Artifact, Conversation, Dir, FileType, StoreError, call_stem, file_l
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Component, Content, Folder, Limits, Provenance, RelPath, is_scratch};
 
-/// A part of a text, and what replaces it.
 pub(super) type Replacement = (Span, String);
 
-/// Returns true if a message may have outputs to store.
 pub(super) fn may_be_needed(
     line: &dyn Content,
     layout: &MessageLayout,
@@ -31,8 +29,8 @@ pub(super) fn may_be_needed(
     Ok(role.is_some_and(|role| ["tool", "assistant"].contains(&&*role)))
 }
 
-/// Stores the outputs of a message that are too long for the log: that of a tool's message, or
-/// those of calls in the text of an assistant's. Returns the changes to make in the line.
+/// Stores the outputs of a message that are too long for the log. Returns the changes to make in
+/// the line.
 pub(super) fn edits(
     line: &dyn Content,
     layout: &MessageLayout,
@@ -48,13 +46,11 @@ pub(super) fn edits(
     }
 }
 
-/// The change to an object whose output is stored as an artifact.
+/// The change to an object whose output is stored as an artifact. An output that is a list stays
+/// one.
 struct Offload {
-    /// The span of the output.
     content: Span,
-    /// True if the output is a list, which stays one.
     is_list: bool,
-    /// The span of `fullOutputPath`, if the object has one.
     path: Option<Span>,
     preview: Preview,
 }
@@ -102,7 +98,6 @@ impl Offload {
         Ok(Some(Self { is_list: output.first == b'[', content: output.span, path, preview }))
     }
 
-    /// Returns the replacements to make in the line.
     fn edits(self) -> Vec<Replacement> {
         let text = serde_json::Value::from(self.preview.text);
         let mut content = if self.is_list {
@@ -129,20 +124,16 @@ fn whole(line: &dyn Content, span: &Span) -> io::Result<Span> {
     Ok(span.start..span.end - u64::from(is_more))
 }
 
-/// The most bytes of an output that may be a stand-in for a stored one.
+/// Longest output that may be a stand-in for a stored one, in bytes.
 const STAND_IN: u64 = 1 << 20;
 
-/// The output in a message.
 pub(super) struct MessageOutput<'a> {
     line: &'a dyn Content,
-    /// The span of the JSON value, without blanks before it.
     pub(super) span: Span,
-    /// The first byte of the value, which tells its type.
     pub(super) first: u8,
 }
 
 impl<'a> MessageOutput<'a> {
-    /// Finds the value in `span`, which may begin with blanks.
     pub(super) fn of(line: &'a dyn Content, span: &Span) -> io::Result<Self> {
         let mut reader = SpanReader::new(line, span.clone());
         let mut start = span.start;
@@ -155,13 +146,11 @@ impl<'a> MessageOutput<'a> {
         Err(io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Returns a reader of the text of a string, or of the JSON of anything else.
     fn reader(&self) -> io::Result<Box<dyn Read + 'a>> {
         let span = SpanReader::new(self.line, self.span.clone());
         Ok(if self.first == b'"' { Box::new(JsonStringReader::new(span)?) } else { Box::new(span) })
     }
 
-    /// Returns the length in bytes if it is more than `limit`.
     pub(super) fn length_over(&self, limit: u64) -> io::Result<Option<u64>> {
         // JSON is never shorter than the text in it, and other types of values are short.
         if self.span.end - self.span.start <= limit || !b"\"[{".contains(&self.first) {
@@ -171,7 +160,6 @@ impl<'a> MessageOutput<'a> {
         Ok(Some(length).filter(|length| *length > limit))
     }
 
-    /// Returns true if it stands for a stored output.
     pub(super) fn is_stand_in(
         &self,
         length: u64,
@@ -202,8 +190,7 @@ impl<'a> MessageOutput<'a> {
     /// Returns the artifact of the call that has exactly these bytes, and stores it if there is
     /// none.
     ///
-    /// Whoever wrote that artifact, and whatever else it may hold, it is not changed: an earlier
-    /// message may refer to it.
+    /// An artifact with other bytes is not changed: an earlier message may refer to it.
     pub(super) fn keep(
         &self,
         call: &str,
@@ -227,7 +214,6 @@ impl<'a> MessageOutput<'a> {
         context.host.take_in(LongOutput { call, provenance, length, content: self.reader()? })
     }
 
-    /// Returns true if the file at `path` has the bytes that storing this output there would write.
     fn is_at(&self, path: &RelPath, length: u64, context: &AppendContext<'_>) -> io::Result<bool> {
         let Some(mut comparing) = ComparingWriter::with(context.conversation, path, length)? else {
             return Ok(false);
@@ -266,16 +252,15 @@ fn is_number_and_extension(rest: &[u8]) -> bool {
     is_numbered && digits.iter().all(u8::is_ascii_digit) && !extension.contains(&b'.')
 }
 
-/// A writer that compares with a file what it is given, and fails at the first difference.
 pub(super) struct ComparingWriter {
     file: Artifact,
-    /// The offset of the next byte.
     at: u64,
     differs: bool,
 }
 
 impl ComparingWriter {
-    /// Compares with the file at `path`. Returns `None` if that does not have `length` bytes.
+    /// Returns a writer that compares with the file at `path`, or `None` if that does not have
+    /// `length` bytes.
     pub(super) fn with(
         conversation: &Conversation,
         path: &RelPath,
@@ -285,7 +270,6 @@ impl ComparingWriter {
         Ok((file.len() == length).then_some(Self { file, at: 0, differs: false }))
     }
 
-    /// Returns true if it has failed because the bytes differ.
     pub(super) fn differs(&self) -> bool {
         self.differs
     }
@@ -305,7 +289,7 @@ impl Write for ComparingWriter {
 
 const OPENING: &[u8] = b"<function_call>";
 const CLOSING: &[u8] = b"</function_call>";
-/// The most parts of a content in which calls are looked for.
+/// Parts of a content in which calls are looked for.
 const MOST_PARTS: usize = 1024;
 
 /// Stores the long outputs of calls in the text of a message. Returns the changes to make in its
@@ -327,7 +311,6 @@ pub(super) fn edits_of_calls(
     Ok(edits)
 }
 
-/// Returns the strings of a content: itself, or the texts of its parts.
 fn texts(line: &dyn Content, content: &Span) -> io::Result<Vec<Span>> {
     let first = |span: &Span| MessageOutput::of(line, span).map(|value| value.first);
     match first(content)? {
@@ -370,7 +353,6 @@ fn edits_of_text(
     Ok(in_line(line, string, edits)?)
 }
 
-/// Returns the call whose object begins at `start`, and its end, if the closing tag follows.
 fn call_at(text: &dyn Content, start: u64) -> io::Result<Option<(MessageLayout, u64)>> {
     let Some((call, end)) = MessageLayout::of_call(text, start)? else { return Ok(None) };
     let mut rest = SpanReader::new(text, end..text.len());
@@ -383,7 +365,6 @@ fn call_at(text: &dyn Content, start: u64) -> io::Result<Option<(MessageLayout, 
     Ok(is_closed.then_some((call, at)))
 }
 
-/// Returns the changes to a text as those to the string in the line that stands for it.
 fn in_line(
     line: &dyn Content,
     string: &Span,
@@ -396,13 +377,13 @@ fn in_line(
     Ok(edits.into_iter().zip(places.chunks_exact(2)).map(moved).collect())
 }
 
-/// Returns a text as it stands in a string.
 fn escaped(text: String) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// A call that would be refused as a message stays as it is.
+/// Turns the refusal of a call into `None`: a call that would be refused as a message stays as it
+/// is.
 fn none_if_refused<T>(result: Result<T, MessageError>) -> Result<Option<T>, MessageError> {
     match result {
         Err(MessageError::NotAMessage(_)) => Ok(None),
@@ -410,7 +391,6 @@ fn none_if_refused<T>(result: Result<T, MessageError>) -> Result<Option<T>, Mess
     }
 }
 
-/// Returns true if `word` is in what `reader` reads.
 pub(super) fn contains(mut reader: impl Read, word: &[u8]) -> io::Result<bool> {
     let finder = memmem::Finder::new(word);
     let (mut block, mut kept) = (vec![0; BLOCK + word.len()], 0);
@@ -425,11 +405,9 @@ pub(super) fn contains(mut reader: impl Read, word: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// A search for one word from one place after another.
 pub(super) struct TextFinder<'a> {
     text: &'a dyn Content,
     finder: memmem::Finder<'static>,
-    /// A part of the text, and its offset.
     block: Vec<u8>,
     start: u64,
 }
@@ -440,7 +418,8 @@ impl<'a> TextFinder<'a> {
         Self { text, finder, block: Vec::new(), start: 0 }
     }
 
-    /// Returns the offset of the first word at `from` or after it, which is after all before.
+    /// Returns the offset of the first word at `from` or later. `from` must not decrease from call
+    /// to call.
     pub(super) fn find(&mut self, mut from: u64) -> io::Result<Option<u64>> {
         let overlap = self.finder.needle().len() as u64 - 1;
         loop {

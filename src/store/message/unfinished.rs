@@ -16,14 +16,12 @@ use ctxfs_core::model::Content as _;
 #[derive(Debug, Clone)]
 pub struct UnfinishedLine {
     held: Vec<u8>,
-    /// The most bytes that it leaves in memory.
     most: usize,
-    /// The file, and the length of the line in it.
     spilled: Option<(Arc<File>, u64)>,
 }
 
 impl UnfinishedLine {
-    /// Returns the length in bytes.
+    /// Returns the length in bytes, in memory and in the file.
     pub fn len(&self) -> u64 {
         self.spilled.as_ref().map_or(0, |(_, length)| *length) + self.held.len() as u64
     }
@@ -33,7 +31,7 @@ impl UnfinishedLine {
         self.len() == 0
     }
 
-    /// Leaves at most `bytes` bytes in memory from the next write on, and [`HELD`] in any case.
+    /// Leaves at most `bytes` bytes in memory from the next write on, and never more than [`HELD`].
     pub fn hold_at_most(&mut self, bytes: usize) {
         self.most = bytes.min(HELD);
     }
@@ -83,7 +81,7 @@ impl UnfinishedLine {
         Ok(())
     }
 
-    /// Returns the line, which is complete. The next bytes begin another one.
+    /// Returns the complete line. The next bytes begin another one.
     pub fn take(&mut self) -> io::Result<LogLine> {
         let held = std::mem::take(&mut self.held);
         let Some((file, length)) = self.spilled.take() else { return Ok(LogLine::Bytes(held)) };
@@ -92,12 +90,12 @@ impl UnfinishedLine {
         Ok(LogLine::Part(Artifact::new(file, length).into(), 0, length))
     }
 
-    /// Returns the bytes of memory that it holds.
+    /// Returns the bytes of memory that the line takes.
     pub fn held_bytes(&self) -> usize {
         self.held.capacity()
     }
 
-    /// Returns the bytes of memory that would hold what is unfinished after `bytes`.
+    /// Returns the bytes of memory that the unfinished line will take after `bytes` were written.
     pub fn needs(&self, bytes: &[u8]) -> usize {
         match memchr::memrchr(b'\n', bytes) {
             Some(last) => capacity(bytes.len() - last - 1),
@@ -105,13 +103,12 @@ impl UnfinishedLine {
         }
     }
 
-    /// Returns the line so far.
     pub(super) fn line(&self) -> io::Result<LogLine> {
         self.clone().take()
     }
 }
 
-/// Returns the capacity for `length` bytes, so that a line that grows byte by byte moves seldom.
+/// Returns the capacity for `length` bytes, so that a line that grows byte by byte is moved seldom.
 fn capacity(length: usize) -> usize {
     if length == 0 { 0 } else { length.next_power_of_two() }
 }
@@ -122,7 +119,8 @@ impl Default for UnfinishedLine {
     }
 }
 
-/// Returns `line` as the host stores it, with as many bytes. Memory is bounded, as for any line.
+/// Returns `line` in the form in which the host stores it, with as many bytes. Memory is bounded,
+/// as for any line.
 pub fn stored(line: LogLine, context: &AppendContext<'_>) -> Result<LogLine, MessageError> {
     if !context.host.masks_stored() {
         return Ok(line);
@@ -132,7 +130,6 @@ pub fn stored(line: LogLine, context: &AppendContext<'_>) -> Result<LogLine, Mes
     Ok(collected.line()?)
 }
 
-/// A writer of one line, which is held in memory as long as it is short.
 pub(super) struct CollectingWriter<'a> {
     line: UnfinishedLine,
     context: &'a AppendContext<'a>,
@@ -143,7 +140,6 @@ impl<'a> CollectingWriter<'a> {
         Self { line: UnfinishedLine::default(), context }
     }
 
-    /// Returns what was written.
     pub(super) fn line(mut self) -> io::Result<LogLine> {
         self.line.take()
     }

@@ -11,8 +11,6 @@ use crate::{Store, disk_clock};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Component, Provenance};
 
-const CHANGED: &str = "it was changed meanwhile";
-
 /// An output with its record.
 struct Scene {
     temporary: TempDir,
@@ -64,7 +62,7 @@ impl Scene {
 
     /// Asks as the bucket has it, once the clock of the disk has moved, and no process that another
     /// test starts has copies of all descriptors.
-    fn recognise(&self, name: &str, mark: &FileMark) -> Result<(), &'static str> {
+    fn recorded(&self, name: &str, mark: &FileMark) -> Result<(), &'static str> {
         let known = Record {
             file: None,
             provenance: Provenance::default(),
@@ -73,7 +71,7 @@ impl Scene {
         };
         let (path, clock) = (path(name), self.store.clock());
         for _ in 0..1000 {
-            match self.conversation.recognise(&path, (mark, &known), clock).unwrap() {
+            match ensure_recorded(&self.conversation, &path, (mark, &known), clock).unwrap() {
                 Err("it is being written" | "it was changed a moment ago") => {
                     thread::sleep(Duration::from_millis(5));
                 }
@@ -88,16 +86,16 @@ impl Scene {
 fn what_others_renamed_or_gave_attributes_is_recorded_anew() {
     let scene = Scene::new();
     let mark = FileMark::of(&scene.stat("x.txt"));
-    assert_eq!(scene.recognise("x.txt", &mark), Ok(()));
+    assert_eq!(scene.recorded("x.txt", &mark), Ok(()));
     assert_eq!(scene.conversation.record(&path("x.txt")).unwrap(), Some(scene.record.clone()));
     fs::set_permissions(scene.at("x.txt"), fs::Permissions::from_mode(0o640)).unwrap();
     assert!(!scene.is_recorded("x.txt"));
-    assert_eq!(scene.recognise("x.txt", &mark), Ok(()));
+    assert_eq!(scene.recorded("x.txt", &mark), Ok(()));
     assert!(scene.is_recorded("x.txt"));
     assert_eq!(scene.conversation.record(&path("x.txt")).unwrap().unwrap().generation, 3);
     fs::rename(scene.at("x.txt"), scene.at("y.txt")).unwrap();
-    assert_eq!(scene.recognise("x.txt", &mark), Err("it is gone"));
-    assert_eq!(scene.recognise("y.txt", &mark), Ok(()));
+    assert_eq!(scene.recorded("x.txt", &mark), Err("it is gone"));
+    assert_eq!(scene.recorded("y.txt", &mark), Ok(()));
     assert!(scene.is_recorded("y.txt"));
     let record = scene.conversation.record(&path("y.txt")).unwrap().unwrap();
     assert_eq!((record.generation, record.analysis), (2, scene.record.analysis.clone()));
@@ -113,9 +111,9 @@ fn other_bytes_are_not_taken_for_those_of_the_record() {
     file.set_modified(modified).unwrap();
     drop(file);
     let mark = FileMark::of(&stat);
-    assert_eq!(scene.recognise("x.txt", &mark), Err(OTHER_BYTES));
+    assert_eq!(scene.recorded("x.txt", &mark), Err(OTHER_BYTES));
     fs::write(scene.at("x.txt"), "three\n").unwrap();
-    assert_eq!(scene.recognise("x.txt", &mark), Err(CHANGED));
+    assert_eq!(scene.recorded("x.txt", &mark), Err(CHANGED));
     assert!(!scene.is_recorded("x.txt"));
 }
 
@@ -128,7 +126,8 @@ fn what_is_being_written_is_not_recorded() {
     thread::sleep(scene.store.clock().settles_in(&scene.stat("x.txt")).unwrap_or_default());
     let known = scene.record.clone();
     let clock = scene.store.clock();
-    let asked = scene.conversation.recognise(&path("x.txt"), (&mark, &known), clock).unwrap();
+    let asked =
+        ensure_recorded(&scene.conversation, &path("x.txt"), (&mark, &known), clock).unwrap();
     assert_eq!(asked, Err("it is being written"));
     assert!(!scene.is_recorded("x.txt"));
 }

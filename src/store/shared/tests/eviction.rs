@@ -31,10 +31,10 @@ fn sealed() -> (TempDir, Arc<Conversation>, RelPath, Stat) {
 }
 
 /// Tries again while a process that another test starts has copies of all descriptors.
-fn let_go_of(conversation: &Conversation, path: &RelPath, stat: &Stat) -> RemovalOutcome {
+fn evicted_now(conversation: &Conversation, path: &RelPath, stat: &Stat) -> RemovalOutcome {
     let mark = FileMark::of(stat);
     for _ in 0..10_000 {
-        match conversation.let_go(path, &mark, FAR).unwrap() {
+        match evict(conversation, path, &mark, FAR).unwrap() {
             RemovalOutcome::Kept("it is being written") => std::thread::yield_now(),
             outcome => return outcome,
         }
@@ -46,7 +46,7 @@ fn let_go_of(conversation: &Conversation, path: &RelPath, stat: &Stat) -> Remova
 fn what_was_let_go_of_is_the_same_artifact_without_a_file() {
     let (_temporary, conversation, path, stat) = sealed();
     let open = conversation.dir().open_file_at(&path, OFlags::RDONLY).unwrap();
-    assert_eq!(let_go_of(&conversation, &path, &stat), RemovalOutcome::Removed);
+    assert_eq!(evicted_now(&conversation, &path, &stat), RemovalOutcome::Removed);
     assert_eq!(std::io::read_to_string(open).unwrap(), "one\n", "whoever reads it goes on");
     assert!(conversation.dir().stat_at(&path).is_err());
     let far = conversation.far(&path).unwrap().unwrap();
@@ -69,14 +69,14 @@ fn what_is_written_or_was_changed_stays() {
     let at = temporary.path().join("context/c/artifacts/tool/x.txt");
     let writer = fs::OpenOptions::new().append(true).open(&at).unwrap();
     let mark = FileMark::of(&stat);
-    let kept = conversation.let_go(&path, &mark, FAR).unwrap();
+    let kept = evict(&conversation, &path, &mark, FAR).unwrap();
     assert_eq!(kept, RemovalOutcome::Kept("it is being written"));
     drop(writer);
     fs::write(&at, "other\n").unwrap();
-    let kept = conversation.let_go(&path, &mark, FAR).unwrap();
+    let kept = evict(&conversation, &path, &mark, FAR).unwrap();
     assert_eq!(kept, RemovalOutcome::Kept("it was changed meanwhile"));
     let changed = conversation.dir().stat_at(&path).unwrap();
-    let kept = let_go_of(&conversation, &path, &changed);
+    let kept = evicted_now(&conversation, &path, &changed);
     assert_eq!(kept, RemovalOutcome::Kept("its bytes may not be those of its record"));
     assert_eq!(fs::read_to_string(&at).unwrap(), "other\n");
 }
