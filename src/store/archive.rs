@@ -1,4 +1,4 @@
-//! A conversation as one file, to move it or keep it elsewhere: a tar archive, compressed by zstd.
+//! A conversation as one file, to move it or to back it up: a tar archive, compressed by zstd.
 //!
 //! ```text
 //! c7/.ctxfs-archive     the description: format and conversation, one line of JSON
@@ -9,8 +9,8 @@
 //! c7/.ctxfs-digests     BLAKE3 of every file above, a line each, as `b3sum` prints and checks it
 //! ```
 //!
-//! It has no time of its own, so the same conversation makes the same bytes. `tar` can read it. The
-//! names of the archive's own files begin with `.ctxfs`, which no other file of a conversation can.
+//! An archive has no time of its own, so the same conversation makes the same bytes. `tar` can read
+//! it. The names of the archive's own files begin with `.ctxfs`, which no other file of a conversation can.
 //!
 //! An archive is not trusted. Types, order, names and headers must be as `export` writes them,
 //! sizes are compared with the free space before anything is written, and every digest is computed
@@ -42,16 +42,13 @@ const FORMAT: u32 = 1;
 const LEVEL: i32 = 3;
 /// Largest window of the decoder, as a power of two: 8 MiB, which zstd uses up to level 19.
 const WINDOW_LOG: u32 = 23;
-/// Bytes that are read or written at once.
 const BLOCK: usize = 256 * 1024;
 /// Most bytes in the extended header of one member. An attribute has at most 64 KiB in Linux.
-const MOST_HEADER: u64 = 1 << 20;
+const MAX_HEADER: u64 = 1 << 20;
 /// Most bytes of one record, far above what a command line or an attribute can hold.
-const MOST_RECORD: u64 = 16 << 20;
+const MAX_RECORD: u64 = 16 << 20;
 
-/// The name of the first member, which describes the archive.
 const DESCRIPTION: &str = ".ctxfs-archive";
-/// The name of the last member, the list of digests.
 const DIGESTS: &str = ".ctxfs-digests";
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -73,59 +70,37 @@ pub enum ArchiveError {
     #[error(
         "`{path}` became shorter while it was exported: export again when nothing writes to it"
     )]
-    Cut {
-        path: String,
-    },
+    Cut { path: String },
     #[error("this is not an archive of a conversation: `ctxfs export` makes one")]
     Foreign,
     #[error(
         "the archive has format {found}, and this ctxfs knows formats up to {known}: use a later \
          ctxfs"
     )]
-    Newer {
-        found: u32,
-        known: u32,
-    },
+    Newer { found: u32, known: u32 },
     #[error("there is a conversation `{id}` already")]
-    Exists {
-        id: Component,
-    },
+    Exists { id: Component },
     #[error("the archive holds more than {most} bytes")]
-    TooLarge {
-        most: u64,
-    },
+    TooLarge { most: u64 },
     #[error("the archive holds more than {most} files and directories")]
-    TooMany {
-        most: u64,
-    },
+    TooMany { most: u64 },
     #[error("the archive does not fit: the disk has room for only {left} more files")]
-    NoInodes {
-        left: u64,
-    },
+    NoInodes { left: u64 },
     #[error(
         "the archive does not fit: it needs {needed} more bytes, and {left} are available beside \
          the {min_free} that are kept free"
     )]
-    NoRoom {
-        needed: u64,
-        left: u64,
-        min_free: u64,
-    },
+    NoRoom { needed: u64, left: u64, min_free: u64 },
     #[error("the conversation would pass its quota of {quota} bytes")]
-    OverQuota {
-        quota: u64,
-    },
+    OverQuota { quota: u64 },
     #[error("the archive is refused, and nothing of it is kept: `{member}`: {flaw}")]
-    Refused {
-        member: String,
-        flaw: Flaw,
-    },
+    Refused { member: String, flaw: ArchiveFlaw },
 }
 
 /// A reason to refuse an archive. Its text has the member as its subject.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the text of each flaw describes it")]
-pub enum Flaw {
+pub enum ArchiveFlaw {
     #[error("it is neither a file nor a directory")]
     Kind,
     #[error("it is outside the conversation")]
@@ -153,7 +128,7 @@ pub enum Flaw {
 }
 
 impl ArchiveError {
-    pub(super) fn refused(member: impl Into<String>, flaw: impl Into<Flaw>) -> Self {
+    pub(super) fn refused(member: impl Into<String>, flaw: impl Into<ArchiveFlaw>) -> Self {
         Self::Refused { member: member.into(), flaw: flaw.into() }
     }
 }

@@ -10,18 +10,14 @@ use std::slice;
 use rustix::fs::{OFlags, XattrFlags};
 use rustix::io::Errno;
 
-use crate::attributes::USER;
-use crate::dir::parent_dir;
-use crate::error::is_in_the_way;
 use crate::{
-    Conversation, Dir, FileType, ManifestLock, Stat, StoreError, Time, attributes, layout,
-    stat_file,
+    Conversation, Dir, FileType, ManifestLock, Stat, StoreError, Time, attributes, dir, error,
+    layout, stat_file,
 };
 use ctxfs_core::model::{ArtifactState, Far, LocalFile, Record, RelPath};
 
 /// The permission bits that are kept, without set-user-ID and set-group-ID.
 pub(super) const MODE: u32 = 0o777;
-/// The reason in the record of an artifact that its writer had not closed.
 const CUT: &str = "its writer had not closed it when it was published";
 /// The attribute of a directory that was made for a file of another host. Without it, as on a disk
 /// that has no attributes, an empty directory stays.
@@ -57,7 +53,7 @@ impl<'a> Arrival<'a> {
     /// Begins a file that is to get the name `path`.
     pub fn begin(conversation: &'a Conversation, path: &RelPath) -> Result<Self, StoreError> {
         let unique = RandomState::new().hash_one(path);
-        let scratch = OsString::from(layout::coming(unique));
+        let scratch = OsString::from(layout::arriving(unique));
         let flags = OFlags::WRONLY | OFlags::EXCL;
         let file = conversation.dir().create_file(&scratch, flags, layout::FILE_MODE);
         let file = file.map_err(|error| conversation.error_at("make", path, error))?;
@@ -71,7 +67,7 @@ impl<'a> Arrival<'a> {
         let dir = conversation.dir();
         let entries = dir.entries().map_err(|error| conversation.listing_error(error))?;
         let files = entries.iter().filter(|entry| entry.kind == FileType::File);
-        for entry in files.filter(|entry| layout::is_coming(&entry.name)) {
+        for entry in files.filter(|entry| layout::is_arriving(&entry.name)) {
             dir.unlink(&entry.name).map_err(|error| conversation.listing_error(error))?;
         }
         Ok(())
@@ -97,7 +93,7 @@ impl<'a> Arrival<'a> {
         self.prepare(arrived).map_err(|error| self.fault(error))?;
         let lock = self.conversation.manifest().lock()?;
         let dir = match self.name() {
-            Err(error) if is_in_the_way(&error) => return Ok(None),
+            Err(error) if error::is_in_the_way(&error) => return Ok(None),
             named => named.map_err(|error| self.fault(error))?,
         };
         let recorded = self.record(&lock, &arrived.record);
@@ -109,7 +105,8 @@ impl<'a> Arrival<'a> {
     }
 
     fn prepare(&self, arrived: &Arrived) -> io::Result<()> {
-        let is_users = |(name, _): &&(OsString, Vec<u8>)| name.as_bytes().starts_with(USER);
+        let is_users =
+            |(name, _): &&(OsString, Vec<u8>)| name.as_bytes().starts_with(attributes::USER);
         let all: Vec<_> = arrived.attributes.iter().filter(is_users).cloned().collect();
         attributes::set_attributes(&self.file, &all)?;
         let modified = Time::from_nanos(arrived.record.modified);
@@ -174,7 +171,7 @@ impl<'a> Arrival<'a> {
             return Ok(false);
         }
         let dir = match self.name() {
-            Err(error) if is_in_the_way(&error) => return Ok(false),
+            Err(error) if error::is_in_the_way(&error) => return Ok(false),
             named => named.map_err(|error| self.fault(error))?,
         };
         let after = after(&self).and_then(|after| lock.append(slice::from_ref(&after)));
@@ -238,7 +235,7 @@ pub(super) fn recorded(path: &RelPath, record: &Record, stat: &Stat) -> Record {
 /// Opens the directory of `path` in a conversation. Makes the missing directories on the way, and
 /// syncs their names. Fails with ENOTDIR or EEXIST if a file is in the way.
 pub(super) fn made_parent(conversation: &Dir, path: &RelPath) -> io::Result<Dir> {
-    match parent_dir(conversation, path) {
+    match dir::parent_dir(conversation, path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         opened => return opened,
     }
@@ -282,7 +279,7 @@ pub(super) fn remove_made_parents(conversation: &Conversation, path: &RelPath) {
         |path: &RelPath| is_made(dir, path) && !conversation.has_far(Some(path)).unwrap_or(true);
     let mut at = path.parent();
     while let Some(path) = at.filter(is_empty) {
-        let removed = parent_dir(dir, &path).and_then(|dir| dir.rmdir(path.file_name()));
+        let removed = dir::parent_dir(dir, &path).and_then(|dir| dir.rmdir(path.file_name()));
         at = path.parent().filter(|_| removed.is_ok());
     }
 }

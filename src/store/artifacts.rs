@@ -8,9 +8,8 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::OFlags;
 
-use crate::error::is_of_place;
-use crate::walk::{PathBudget, Walk, WalkEntry};
-use crate::{Conversation, Dir, FarArtifact, FileType, Stat, StoreError, UnreadPlaces};
+use crate::walk::{DirWalk, PathBudget, WalkEntry};
+use crate::{Conversation, Dir, FarArtifact, FileType, Stat, StoreError, UnreadPlaces, error};
 use ctxfs_core::model::{RelPath, is_scratch, without_digits};
 
 /// Directories that are kept open. Files in others are opened by their path, which takes longer.
@@ -76,7 +75,8 @@ fn each_artifact(
     mut meet: impl FnMut(RelPath, Stat),
 ) -> Result<UnreadPlaces, StoreError> {
     let mut walk = || {
-        let mut walk = Walk::new(conversation.dir().try_clone()?, artifacts_dir(), |_| Ok(true))?;
+        let mut walk =
+            DirWalk::new(conversation.dir().try_clone()?, artifacts_dir(), |_| Ok(true))?;
         while let Some(file) = next_artifact(&mut walk)? {
             if let Some(stat) = walk.stat(&file)? {
                 meet(file.path, stat);
@@ -106,7 +106,7 @@ impl Artifacts {
         };
         let (mut found, entered) = found.map_err(|error| conversation.listing_error(error))?;
         found.add_far(conversation, base, &entered)?;
-        found.date(conversation, base)?;
+        found.set_created(conversation, base)?;
         found.files.sort_unstable_by(|a, b| (b.created, &b.path).cmp(&(a.created, &a.path)));
         Ok(found)
     }
@@ -154,7 +154,7 @@ impl Artifacts {
         match self.stat_now(number) {
             Ok(stat) => Ok(Some(stat).filter(|stat| stat.kind() == FileType::File)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) if is_of_place(&error) => {
+            Err(error) if error::is_of_place(&error) => {
                 unread.add(self.path(number).to_text(), error);
                 Ok(None)
             }
@@ -177,7 +177,7 @@ impl Artifacts {
     ) -> io::Result<(Self, HashSet<RelPath>)> {
         let (mut dirs, mut files, mut budget) = (Vec::new(), Vec::new(), PathBudget::new());
         let mut entered: HashSet<RelPath> = start.iter().cloned().collect();
-        let mut walk = Walk::new(base.try_clone()?, start, |dir| {
+        let mut walk = DirWalk::new(base.try_clone()?, start, |dir| {
             let entered = enters(dir)?;
             if entered && dirs.len() < OPEN_DIRS {
                 dirs.push(dir.try_clone()?);
@@ -221,12 +221,12 @@ impl Artifacts {
         Ok(())
     }
 
-    fn date(
+    fn set_created(
         &mut self,
         conversation: &Conversation,
         base: Option<&RelPath>,
     ) -> Result<(), StoreError> {
-        // The manifest knows files by their paths in the conversation.
+        // The paths in the manifest are relative to the conversation.
         let prefix = base.map_or_else(String::new, |base| format!("{base}/"));
         let paths = self.files.iter().map(|file| format!("{prefix}{}", file.path));
         let recorded = match conversation.manifest().created(paths) {
@@ -253,7 +253,7 @@ impl Artifacts {
 }
 
 fn next_artifact<F: FnMut(&Dir) -> io::Result<bool>>(
-    walk: &mut Walk<F>,
+    walk: &mut DirWalk<F>,
 ) -> io::Result<Option<WalkEntry>> {
     while let Some(found) = walk.next()? {
         if found.kind == FileType::File && !is_scratch(found.path.file_name()) {

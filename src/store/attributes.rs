@@ -1,11 +1,10 @@
-//! Extended attributes: what a writer says about its file, stored with the file.
+//! Extended attributes: provenance that a writer stores with its file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::str::FromStr;
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{Mode, Timespec, Timestamps, UTIME_OMIT, XattrFlags};
@@ -17,7 +16,7 @@ use ctxfs_core::model::Provenance;
 pub(super) const USER: &[u8] = b"user.";
 const PREFIX: &str = "user.ctx.";
 /// Longest value that the kernel allows, in bytes.
-const MOST_BYTES: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// Reads the provenance in the attributes of `file`. Returns an empty one if the disk has no
 /// attributes, and skips invalid values.
@@ -90,7 +89,7 @@ pub fn parse_attribute(name: &str, value: &[u8], provenance: &mut Provenance) ->
     true
 }
 
-fn parse_number<N: FromStr>(value: &str, field: &mut Option<N>) -> bool {
+fn parse_number<N: std::str::FromStr>(value: &str, field: &mut Option<N>) -> bool {
     let Ok(number) = value.parse() else { return false };
     *field = Some(number);
     true
@@ -103,7 +102,7 @@ pub fn attributes(file: &File) -> io::Result<Vec<OsString>> {
         Ok(_) => {}
         Err(Errno::NOTSUP | Errno::NOSYS) => return Ok(Vec::new()),
         Err(Errno::RANGE) => {
-            list.reserve(MOST_BYTES);
+            list.reserve(MAX_BYTES);
             rustix::fs::flistxattr(file, spare_capacity(&mut list))?;
         }
         Err(error) => return Err(error.into()),
@@ -117,7 +116,7 @@ pub fn attribute(file: &File, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     let mut value = Vec::with_capacity(256);
     let mut got = rustix::fs::fgetxattr(file, name, spare_capacity(&mut value));
     if got == Err(Errno::RANGE) {
-        value.reserve(MOST_BYTES);
+        value.reserve(MAX_BYTES);
         got = rustix::fs::fgetxattr(file, name, spare_capacity(&mut value));
     }
     match got {
@@ -175,7 +174,7 @@ pub(super) fn bytes_at(path: &OsStr) -> u64 {
     if length == 0 {
         return 0;
     }
-    let mut list = vec![0; MOST_BYTES];
+    let mut list = vec![0; MAX_BYTES];
     let length = rustix::fs::llistxattr(path, &mut list[..]).unwrap_or(0);
     let names = list[..length].split(|byte| *byte == 0);
     let ours = names.filter(|name| name.starts_with(USER));

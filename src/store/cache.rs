@@ -1,12 +1,12 @@
 //! The cache of views that took long to compute.
 //!
-//! Each result is a file in one directory, named by a hash of everything that it depends on. Any
-//! change leads to another name, so no result ever goes stale. The results that were used longest
-//! ago go when the directory passes its bound. The directory may be removed at any time, as a whole
-//! or file by file; a reader keeps the result that it has open.
+//! Each result is a file in one directory, named by a hash of everything that it depends on. Any change
+//! leads to another name, so no result is ever stale. When the directory passes its bound, the results
+//! that were used longest ago are removed. The directory may be removed at any time, as a whole or file
+//! by file; a reader keeps the result that it has open.
 //!
-//! A result gets its name when it is complete. It is not used after the next boot: after a power
-//! cut it is unknown which bytes have reached the disk.
+//! A result gets its name when it is complete. It is not used after the next boot: after a power cut it
+//! is unknown which bytes have reached the disk.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -23,7 +23,6 @@ use crate::{Dir, FileType, Store, StoreError, file_lock, layout, stat_file};
 /// ctxfs.
 const FORMAT: u32 = 1;
 
-/// Id of the current boot.
 static BOOT: LazyLock<Option<String>> =
     LazyLock::new(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
 
@@ -99,7 +98,7 @@ impl Cache {
 
     /// Creates a file for a result, locked while its writer lives.
     pub fn draft(&self) -> io::Result<Draft> {
-        // The directory may be removed at any time.
+        // The directory may be removed at any time; the second try creates it again.
         self.try_draft().or_else(|_| self.try_draft())
     }
 
@@ -159,7 +158,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // If it was kept, it has another name by now.
+        // A draft that was kept has another name.
         self.dir.unlink(&self.name).ok();
     }
 }

@@ -1,9 +1,9 @@
 //! The clock by which a disk dates the changes of its files.
 //!
-//! Two changes within one step of it leave the same times, so that the second does not show. Linux
-//! has dated the changes of ext4, xfs, btrfs and tmpfs finely since 6.13, once somebody looked in
-//! between; elsewhere a step takes some milliseconds, or a whole second on ext2 and on ext4 with
-//! small inodes.
+//! Two changes within one step of the clock leave the same times, so that the second does not show.
+//! Since 6.13, Linux dates changes of ext4, xfs, btrfs and tmpfs finely if the times were read in
+//! between. On older kernels a step takes some milliseconds; on ext2, and on ext4 with small inodes,
+//! a whole second.
 
 use std::fs::File;
 use std::io;
@@ -63,8 +63,7 @@ impl FileClock {
     /// Returns the time until each further change of a file with the attributes `stat` will show.
     /// `None` if it would show now.
     pub fn settles_in(self, stat: &Stat) -> Option<Duration> {
-        // The time of change is the one that nobody can set. If it lies in the future, a change
-        // now gets another.
+        // No program can set ctime. If it lies in the future, a change now gets another.
         let age = if self.is_fine() { None } else { stat.ctime.age() };
         self.step.checked_sub(age?).filter(|wait| !wait.is_zero())
     }

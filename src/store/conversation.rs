@@ -15,7 +15,6 @@ use crate::{
 };
 use ctxfs_core::model::{ArtifactState, Component, Folder, Provenance, Record, RelPath};
 
-/// The reason in the record of an artifact whose writer died.
 const DIED: &str = "its writer or the daemon stopped before it was closed";
 
 /// An open conversation.

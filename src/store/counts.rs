@@ -1,8 +1,8 @@
 //! The counts of a conversation: a file of sums, one a line, that all processes append to.
 //!
-//! A line holds what happened since the line before, on one day and with one tool. Adding is one
-//! write under a lock. Now and then the lines of a day and a tool are merged into one. Clients can
-//! name any number of tools, so a day has a bounded number of them.
+//! A line has the counts of one day and one tool since the line before. Adding is one write under a
+//! lock. When the size of the file passes a power of two, the lines of a day and a tool are merged into
+//! one. Clients can name any number of tools, so the number of tools of a day is bounded.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ use ctxfs_core::model::{Counts, DailyCounts, MOST_TOOLS, OTHER_TOOLS, counted_to
 /// power of two.
 const REWRITTEN: u64 = 64 * 1024;
 /// Longest line in bytes. A longer one was not written by ctxfs.
-const MOST_LINE: u64 = 1024 * 1024;
+const MAX_LINE: u64 = 1024 * 1024;
 
 impl Conversation {
     /// Adds counts of the outputs of each tool. `at` is the time, in milliseconds since the epoch.
@@ -52,7 +52,7 @@ fn add(dir: &Dir, counted: &[DailyCounts]) -> io::Result<()> {
     if counted.is_empty() {
         return Ok(());
     }
-    let locked = LockedLines::wait(dir, layout::COUNTS)?;
+    let locked = LockedLines::lock(dir, layout::COUNTS)?;
     let before = stat_file(locked.file())?.size;
     locked.append(&lines(counted)?)?;
     let after = stat_file(locked.file())?.size;
@@ -79,7 +79,7 @@ fn sums(file: &File) -> io::Result<Vec<DailyCounts>> {
     let mut sums: BTreeMap<String, BTreeMap<String, Counts>> = BTreeMap::new();
     let mut file = file.try_clone()?;
     io::Seek::rewind(&mut file)?;
-    each_line(file, MOST_LINE, |line| {
+    each_line(file, MAX_LINE, |line| {
         if let Ok(DailyCounts { day, tool, counts }) = serde_json::from_slice(line) {
             let (tools, tool) = (sums.entry(day).or_default(), counted_tool(tool));
             let is_one_of_them = tools.len() < MOST_TOOLS || tools.contains_key(&tool);

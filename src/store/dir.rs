@@ -16,12 +16,18 @@ use crate::{FileType, Stat, layout, stat};
 use ctxfs_core::model::RelPath;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
+const PERMISSIONS: u32 = 0o7777;
 const CREATING: OFlags = OFlags::CREATE.union(OFlags::EXCL);
 /// Bytes of a path, with the NUL at its end, that one system call takes; see limits.h.
 const PATH_MAX: usize = libc::PATH_MAX as usize;
 /// No links, neither on the way nor at its end, and no way out of the directory.
 const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+/// Directories that [`Dir::height`] looks at before it gives up, which takes some 100 ms.
+const MEASURED: usize = 10_000;
+/// Links of a directory without directories in it, on disks that count these. On other disks a
+/// directory has 1.
+const LINKS_OF_LEAF: u32 = 2;
 
 /// A directory held open.
 ///
@@ -41,14 +47,13 @@ pub struct Dir {
     waits: bool,
 }
 
-/// An entry of a directory, as the listing has it: no system call was made for the file.
+/// An entry of a directory: name, type and inode number, as the listing has them. No system call
+/// was made for the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct DirEntry {
-    /// Name of the entry.
     pub name: OsString,
-    /// Type of the file.
     pub kind: FileType,
-    /// Inode number.
     pub ino: u64,
 }
 
@@ -73,7 +78,7 @@ impl Dir {
         DirBuilder::new().recursive(true).mode(mode).create(path)?;
         for made in missing {
             let above = made.parent().filter(|above| !above.as_os_str().is_empty());
-            // One that may be written and not read cannot be synced.
+            // A directory that may be written and not read cannot be synced.
             if let Ok(above) = Self::open(above.unwrap_or(Path::new("."))) {
                 above.sync()?;
             }
@@ -93,41 +98,44 @@ impl Dir {
 
     /// Opens a directory in this one. Fails with ENOTDIR for a link.
     pub fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
-        let fd = self.beneath(one(name)?, DIRECTORY, Mode::empty())?;
+        let fd = self.open_beneath(checked_name(name)?, DIRECTORY, Mode::empty())?;
         Ok(Self { fd, waits: self.waits })
     }
 
     /// Opens the directory at the end of `names`, each of which is in the one before.
     pub fn open_dir_below(&self, names: &[OsString]) -> io::Result<Self> {
-        let names: Vec<&OsStr> = names.iter().map(|name| one(name)).collect::<io::Result<_>>()?;
+        let names: Vec<&OsStr> =
+            names.iter().map(|name| checked_name(name)).collect::<io::Result<_>>()?;
         let path = names.join(OsStr::from_bytes(b"/"));
-        let fd = self.beneath(&path, DIRECTORY, Mode::empty())?;
+        let fd = self.open_beneath(&path, DIRECTORY, Mode::empty())?;
         Ok(Self { fd, waits: self.waits })
     }
 
     /// Opens a directory at any depth below this one, without following links on the way.
     pub fn open_dir_at(&self, path: &RelPath) -> io::Result<Self> {
-        let fd = self.beneath(path.as_os_str(), DIRECTORY, Mode::empty())?;
+        let fd = self.open_beneath(path.as_os_str(), DIRECTORY, Mode::empty())?;
         Ok(Self { fd, waits: self.waits })
     }
 
     /// Opens a file in this directory. Never creates one, whatever `flags` say. With
     /// `OFlags::NOATIME`, reads do not change the access time if the system allows that.
     pub fn open_file(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
-        let name = one(name)?;
-        quietly(flags - CREATING, |flags| self.regular(name, flags, Mode::empty()))
+        let name = checked_name(name)?;
+        without_atime(flags - CREATING, |flags| self.open_regular(name, flags, Mode::empty()))
     }
 
     /// Opens a file at any depth below this directory, as [`Dir::open_file`] does.
     pub fn open_file_at(&self, path: &RelPath, flags: OFlags) -> io::Result<File> {
-        quietly(flags - CREATING, |flags| self.regular(path.as_os_str(), flags, Mode::empty()))
+        without_atime(flags - CREATING, |flags| {
+            self.open_regular(path.as_os_str(), flags, Mode::empty())
+        })
     }
 
     /// Opens a file, and creates it if it is missing. With `OFlags::EXCL` it must be missing. The
     /// umask of the process applies to `mode`.
     pub fn create_file(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
         let flags = flags | OFlags::CREATE;
-        self.regular(one(name)?, flags, permissions(mode))
+        self.open_regular(checked_name(name)?, flags, Mode::from_raw_mode(mode & PERMISSIONS))
     }
 
     /// Creates a file without a name, which is gone when it is closed. It can be read and written.
@@ -141,12 +149,12 @@ impl Dir {
     /// Returns the attributes of a file. For a link, returns those of the link itself.
     pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
-        Ok(Stat::from(rustix::fs::statx(&self.fd, one(name)?, flags, stat::WANTED)?))
+        Ok(Stat::from(rustix::fs::statx(&self.fd, checked_name(name)?, flags, stat::WANTED)?))
     }
 
     /// Returns the attributes of a file at any depth below this directory, as [`Dir::stat`] does.
     pub fn stat_at(&self, path: &RelPath) -> io::Result<Stat> {
-        stat::stat_open(self.beneath(path.as_os_str(), OFlags::PATH, Mode::empty())?)
+        stat::stat_open(self.open_beneath(path.as_os_str(), OFlags::PATH, Mode::empty())?)
     }
 
     /// Returns the attributes of this directory.
@@ -156,7 +164,11 @@ impl Dir {
 
     /// Creates a directory. The umask of the process applies to `mode`.
     pub fn mkdir(&self, name: &OsStr, mode: u32) -> io::Result<()> {
-        Ok(rustix::fs::mkdirat(&self.fd, one(name)?, permissions(mode))?)
+        Ok(rustix::fs::mkdirat(
+            &self.fd,
+            checked_name(name)?,
+            Mode::from_raw_mode(mode & PERMISSIONS),
+        )?)
     }
 
     /// Creates a directory unless it exists. Returns true if it was created: then its name is on
@@ -175,12 +187,12 @@ impl Dir {
 
     /// Removes the name of a file. Fails with EISDIR for a directory.
     pub fn unlink(&self, name: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.fd, one(name)?, AtFlags::empty())?)
+        Ok(rustix::fs::unlinkat(&self.fd, checked_name(name)?, AtFlags::empty())?)
     }
 
     /// Removes an empty directory. Fails with ENOTEMPTY otherwise.
     pub fn rmdir(&self, name: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.fd, one(name)?, AtFlags::REMOVEDIR)?)
+        Ok(rustix::fs::unlinkat(&self.fd, checked_name(name)?, AtFlags::REMOVEDIR)?)
     }
 
     /// Renames a file within this directory or into another one, with the flags of renameat2(2).
@@ -192,7 +204,13 @@ impl Dir {
         to: &OsStr,
         flags: RenameFlags,
     ) -> io::Result<()> {
-        Ok(rustix::fs::renameat_with(&self.fd, one(from)?, &to_dir.fd, one(to)?, flags)?)
+        Ok(rustix::fs::renameat_with(
+            &self.fd,
+            checked_name(from)?,
+            &to_dir.fd,
+            checked_name(to)?,
+            flags,
+        )?)
     }
 
     /// Renames a file to a name that must be free. Fails with EEXIST otherwise. Where the disk
@@ -242,23 +260,23 @@ impl Dir {
     /// Changes the permissions of a file or directory, even one that can be neither read nor
     /// written. Fails with ELOOP for anything else.
     pub fn chmod(&self, name: &OsStr, mode: u32) -> io::Result<()> {
-        let file = self.beneath(one(name)?, OFlags::PATH, Mode::empty())?;
+        let file = self.open_beneath(checked_name(name)?, OFlags::PATH, Mode::empty())?;
         if stat::stat_open(&file)?.kind() == FileType::Other {
             return Err(Errno::LOOP.into());
         }
         // A descriptor opened with O_PATH has no fchmod.
-        Ok(rustix::fs::chmod(itself(&file), permissions(mode))?)
+        Ok(rustix::fs::chmod(proc_path(&file), Mode::from_raw_mode(mode & PERMISSIONS))?)
     }
 
     /// Changes the owner and group of a file. `None` leaves one as it is.
     pub fn chown(&self, name: &OsStr, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
         let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
-        Ok(rustix::fs::chownat(&self.fd, one(name)?, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
+        Ok(rustix::fs::chownat(&self.fd, checked_name(name)?, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Changes the times of a file or directory.
     pub fn utimens(&self, name: &OsStr, times: &Timestamps) -> io::Result<()> {
-        Ok(rustix::fs::utimensat(&self.fd, one(name)?, times, AtFlags::SYMLINK_NOFOLLOW)?)
+        Ok(rustix::fs::utimensat(&self.fd, checked_name(name)?, times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Truncates or extends a file. Needs write permission on it.
@@ -275,8 +293,8 @@ impl Dir {
     /// Returns `None` if the file is not below this directory, or has no name. The names may be
     /// outdated when this returns.
     pub fn names_of(&self, file: &File) -> io::Result<Option<Vec<OsString>>> {
-        let here = rustix::fs::readlink(itself(self), Vec::new())?.into_bytes();
-        let there = rustix::fs::readlink(itself(file), Vec::new())?.into_bytes();
+        let here = rustix::fs::readlink(proc_path(self), Vec::new())?.into_bytes();
+        let there = rustix::fs::readlink(proc_path(file), Vec::new())?.into_bytes();
         let below = there.strip_prefix(&*here).and_then(|below| below.strip_prefix(b"/"));
         let name = |name: &[u8]| OsStr::from_bytes(name).to_owned();
         Ok(below.map(|below| below.split(|byte| *byte == b'/').map(name).collect()))
@@ -298,13 +316,13 @@ impl Dir {
         }
     }
 
-    fn regular(&self, path: &OsStr, flags: OFlags, mode: Mode) -> io::Result<File> {
-        let file = match self.beneath(path, flags | OFlags::NONBLOCK, mode) {
+    fn open_regular(&self, path: &OsStr, flags: OFlags, mode: Mode) -> io::Result<File> {
+        let file = match self.open_beneath(path, flags | OFlags::NONBLOCK, mode) {
             // Another process has a lease on it. If it is a file, wait for the lease.
             Err(Errno::AGAIN) if self.waits && !flags.contains(OFlags::NONBLOCK) => {
-                let held = self.beneath(path, OFlags::PATH, Mode::empty())?;
+                let held = self.open_beneath(path, OFlags::PATH, Mode::empty())?;
                 check_regular(&held)?;
-                rustix::fs::open(itself(&held), (flags - CREATING) | OFlags::CLOEXEC, mode)?
+                rustix::fs::open(proc_path(&held), (flags - CREATING) | OFlags::CLOEXEC, mode)?
             }
             opened => opened?,
         };
@@ -315,18 +333,18 @@ impl Dir {
     /// Opens a path of one or more components in one system call. Opens one component after the
     /// other where the path is longer than the kernel takes, and without openat2, in an old kernel
     /// or a sandbox.
-    fn beneath(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    fn open_beneath(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let all = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if path.len() >= PATH_MAX {
-            return self.walk(path, flags, mode);
+            return self.open_each(path, flags, mode);
         }
         match rustix::fs::openat2(&self.fd, path, all, mode, BENEATH) {
-            Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => self.walk(path, flags, mode),
+            Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => self.open_each(path, flags, mode),
             opened => opened,
         }
     }
 
-    fn walk(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    fn open_each(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let next = |at: &OwnedFd, name: &[u8], flags: OFlags, mode| {
             let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             rustix::fs::openat(at, OsStr::from_bytes(name), flags, mode)
@@ -367,7 +385,7 @@ pub(super) fn parent_dir(conversation: &Dir, path: &RelPath) -> io::Result<Dir> 
 
 /// Returns the name of an open file under /proc. It leads to that file even after the file was
 /// renamed or removed.
-fn itself(file: &impl AsFd) -> String {
+fn proc_path(file: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
 
@@ -381,7 +399,7 @@ fn check_regular(file: &OwnedFd) -> io::Result<()> {
 
 /// Opens with `flags`. If `NOATIME` is refused, because another user owns the file, opens without
 /// it.
-fn quietly(flags: OFlags, open: impl Fn(OFlags) -> io::Result<File>) -> io::Result<File> {
+fn without_atime(flags: OFlags, open: impl Fn(OFlags) -> io::Result<File>) -> io::Result<File> {
     match open(flags) {
         Err(error)
             if flags.contains(OFlags::NOATIME)
@@ -394,23 +412,13 @@ fn quietly(flags: OFlags, open: impl Fn(OFlags) -> io::Result<File>) -> io::Resu
 }
 
 /// Returns `name` if it is one component. A name that is too long is left to the disk to refuse.
-fn one(name: &OsStr) -> io::Result<&OsStr> {
+fn checked_name(name: &OsStr) -> io::Result<&OsStr> {
     let bytes = name.as_bytes();
     if matches!(bytes, b"" | b"." | b"..") || memchr::memchr2(b'/', 0, bytes).is_some() {
         return Err(Errno::INVAL.into());
     }
     Ok(name)
 }
-
-fn permissions(mode: u32) -> Mode {
-    Mode::from_raw_mode(mode & 0o7777)
-}
-
-/// Directories that [`Dir::height`] looks at before it gives up, which takes some 100 ms.
-const MEASURED: usize = 10_000;
-/// Links of a directory without directories in it, on disks that count these. On other disks a
-/// directory has 1.
-const LINKS_OF_LEAF: u32 = 2;
 
 impl Dir {
     /// Removes a file, or a directory with everything in it, however deep.

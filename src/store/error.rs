@@ -6,36 +6,27 @@ use std::{fmt, io};
 
 use rustix::io::Errno;
 
+/// Places that are kept with their names. Further ones are counted.
+const NAMED: usize = 64;
+
 /// A failure of the store. Every variant names its path; its text names the next step.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the text of each error describes it")]
 pub enum StoreError {
     #[error("cannot {action} `{path}`: {source}{}", next_step(source))]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { action: &'static str, path: PathBuf, source: io::Error },
     #[error(
         "the store `{path}` has format {found}, and this ctxfs knows formats up to {known}: \
          use the ctxfs that made it, or another store"
     )]
-    Newer {
-        path: PathBuf,
-        found: u32,
-        known: u32,
-    },
+    Newer { path: PathBuf, found: u32, known: u32 },
     #[error(
         "`{path}` does not hold a format number, so this may not be a store of ctxfs: \
          choose another directory, or write `1` into that file if you know it is one"
     )]
-    NotAStore {
-        path: PathBuf,
-    },
+    NotAStore { path: PathBuf },
     #[error("`{path}` is there already: use another id")]
-    Exists {
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
 }
 
 impl StoreError {
@@ -98,9 +89,6 @@ fn next_step(error: &io::Error) -> &'static str {
     }
 }
 
-/// Places that are kept with their names. Further ones are counted.
-const NAMED: usize = 64;
-
 /// The places that a walk skipped because they could not be read: the first 64 by name, and the
 /// number of all. A place counts once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -109,12 +97,12 @@ pub struct UnreadPlaces {
     count: u64,
 }
 
-/// A place that could not be read, and why.
+/// A place that could not be read: its path as text, relative to the start of the walk, and the
+/// text of the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct UnreadPlace {
-    /// Path as text, relative to the start of the walk.
     pub path: String,
-    /// Text of the error.
     pub why: String,
 }
 

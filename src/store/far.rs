@@ -9,22 +9,21 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 
 use crate::arrival::{self, MODE};
-use crate::error::is_in_the_way;
 use crate::manifest::digest;
-use crate::{Arrival, Arrived, Conversation, Dir, Stat, StoreError, Time};
+use crate::{Arrival, Arrived, Conversation, Dir, Stat, StoreError, Time, error};
 use ctxfs_core::model::{Component, Far, FarFile, LocalFile, Record, RelPath};
 
-/// Bytes that are copied at a time.
 const BLOCK: usize = 1 << 20;
 
-/// An artifact whose bytes are not on this disk.
+/// An artifact whose bytes are not on this disk: its path in the conversation, its record with the
+/// origin in the bucket, and the attributes that its file would have.
+///
+/// The attributes have no name (`nlink` is 0) and no blocks; see [`Stat::is_far`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct FarArtifact {
-    /// Path in the conversation.
     pub path: RelPath,
-    /// Record of the artifact, with its origin in the bucket.
     pub record: Record,
-    /// Attributes that the file would have. It has no name on this disk: `nlink` is 0.
     pub stat: Stat,
 }
 
@@ -183,7 +182,7 @@ fn is_free(
 ) -> Result<bool, StoreError> {
     if parent.as_ref().is_none_or(|(last, _)| *last != path.parent()) {
         let dir = match arrival::made_parent(conversation.dir(), path) {
-            Err(error) if is_in_the_way(&error) => return Ok(false),
+            Err(error) if error::is_in_the_way(&error) => return Ok(false),
             made => {
                 let action = "make the directory of";
                 made.map_err(|error| conversation.error_at(action, path, error))?

@@ -86,20 +86,9 @@ pub fn append_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces the file `name` and syncs it. A reader of `name`, now or after a crash, sees either the
-/// old content or the new one.
-pub(super) fn write_atomically(dir: &Dir, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
-    write_and_rename(dir, name, bytes, true)?;
-    dir.sync()
-}
-
-/// Replaces the file `name`. A reader sees either the old content or the new one; after a crash of
-/// the machine, it may be neither.
-pub(super) fn replace_atomically(dir: &Dir, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
-    write_and_rename(dir, name, bytes, false)
-}
-
-fn write_and_rename(dir: &Dir, name: &OsStr, bytes: &[u8], syncs: bool) -> io::Result<()> {
+/// Replaces the file `name`. A reader of `name` sees either the old content or the new one: with
+/// `syncs` after a crash of the machine too, otherwise it may then be neither.
+pub(super) fn replace_file(dir: &Dir, name: &OsStr, bytes: &[u8], syncs: bool) -> io::Result<()> {
     let temporary = layout::temporary(RandomState::new().hash_one(std::process::id()));
     let temporary = OsStr::new(&temporary);
     let written = write_whole(dir, temporary, bytes, syncs)
@@ -107,8 +96,9 @@ fn write_and_rename(dir: &Dir, name: &OsStr, bytes: &[u8], syncs: bool) -> io::R
     if written.is_err() {
         // The first failure is the one to report.
         let _removed = dir.unlink(temporary);
+        return written;
     }
-    written
+    if syncs { dir.sync() } else { Ok(()) }
 }
 
 fn write_whole(dir: &Dir, name: &OsStr, bytes: &[u8], syncs: bool) -> io::Result<()> {

@@ -7,13 +7,14 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};
-use std::ops::Deref;
 use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
 use crate::{Dir, layout, read_full_at, stat, stat_file};
+
+const FLAGS: OFlags = OFlags::RDWR.union(OFlags::APPEND);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LockKind {
@@ -30,18 +31,18 @@ pub(super) struct LockedFile(File);
 
 impl LockedFile {
     /// Waits for an exclusive lock of `file`, which must be open for writing.
-    pub(super) fn wait(file: File) -> io::Result<Self> {
+    pub(super) fn lock(file: File) -> io::Result<Self> {
         lock(&file)?;
         Ok(Self(file))
     }
 
-    /// Takes the lock as [`Self::wait`] does, or returns `None` if another process has it.
-    pub(super) fn at_once(file: File) -> io::Result<Option<Self>> {
+    /// Takes the lock as [`Self::lock`] does, or returns `None` if another process has it.
+    pub(super) fn try_lock(file: File) -> io::Result<Option<Self>> {
         Ok(try_lock(&file)?.then_some(Self(file)))
     }
 }
 
-impl Deref for LockedFile {
+impl std::ops::Deref for LockedFile {
     type Target = File;
 
     fn deref(&self) -> &File {
@@ -86,7 +87,7 @@ pub(super) fn lock_by_name(dir: &Dir, name: &str, kind: LockKind) -> io::Result<
 
 /// Opens the file `name` in `dir`, or creates it if it is missing, and locks it by `lock`. Tries
 /// again if another process has removed or replaced the file before it was locked.
-pub(super) fn open_locked(
+fn open_locked(
     dir: &Dir,
     name: &str,
     flags: OFlags,
@@ -127,20 +128,18 @@ fn check_writable(file: &File) -> io::Result<()> {
 
 const BLANKS: [u8; 4096] = [b' '; 4096];
 
-const FLAGS: OFlags = OFlags::RDWR.union(OFlags::APPEND);
-
 /// A file of lines with its exclusive lock: no other process appends to it until this is dropped.
 #[derive(Debug)]
 pub(super) struct LockedLines(LockedFile);
 
 impl LockedLines {
     /// Waits for the lock of the file `name` in `dir`. Creates the file if it is missing.
-    pub(super) fn wait(dir: &Dir, name: &str) -> io::Result<Self> {
+    pub(super) fn lock(dir: &Dir, name: &str) -> io::Result<Self> {
         open_locked(dir, name, FLAGS, &lock).map(Self)
     }
 
-    /// Takes the lock as [`Self::wait`] does, or returns `None` if it is taken.
-    pub(super) fn at_once(dir: &Dir, name: &str) -> io::Result<Option<Self>> {
+    /// Takes the lock as [`Self::lock`] does, or returns `None` if it is taken.
+    pub(super) fn try_lock(dir: &Dir, name: &str) -> io::Result<Option<Self>> {
         let taken = || io::Error::from(io::ErrorKind::WouldBlock);
         let lock = |file: &File| try_lock(file)?.then_some(()).ok_or_else(taken);
         match open_locked(dir, name, FLAGS, &lock) {
@@ -161,7 +160,7 @@ impl LockedLines {
         match written {
             Ok(()) => Ok(start),
             Err(error) => {
-                // What cannot be taken back is a line of its own, as after a crash.
+                // If this fails, the part that was written becomes a line of its own, as after a crash.
                 let _blanked = self.take_back(start);
                 Err(error)
             }
@@ -173,7 +172,7 @@ impl LockedLines {
     /// over.
     pub(super) fn take_back(&self, start: u64) -> io::Result<()> {
         let end = stat::stat_file(&self.0)?.size;
-        // With this flag every write goes to the end, whatever its offset.
+        // With O_APPEND every write goes to the end, whatever its offset.
         let flags = rustix::fs::fcntl_getfl(self.file())?;
         rustix::fs::fcntl_setfl(self.file(), flags - OFlags::APPEND)?;
         let blanked = self.blank(start, end);
@@ -194,10 +193,6 @@ impl LockedLines {
 
     pub(super) fn file(&self) -> &File {
         &self.0
-    }
-
-    pub(super) fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
     }
 
     fn ends_with_newline(&self) -> io::Result<bool> {

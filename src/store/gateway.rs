@@ -9,8 +9,7 @@ use crate::file_lock::{self, LockKind, LockedFile};
 use crate::{Conversation, Dir, Store, StoreError, file_io, layout};
 use ctxfs_core::model::Component;
 
-/// Most bytes of rules that are read.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// The rules of a store under their lock: no other process changes them until this is dropped.
 #[derive(Debug)]
@@ -41,8 +40,8 @@ impl Store {
             opened => opened?,
         };
         let mut text = String::new();
-        file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
-        let is_too_long = text.len() as u64 > MOST_BYTES;
+        file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+        let is_too_long = text.len() as u64 > MAX_BYTES;
         if is_too_long { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
     }
 
@@ -60,7 +59,7 @@ impl LockedPermissions {
     /// Replaces the rules. They are on the disk when this returns.
     pub fn replace(&self, text: &str) -> Result<(), StoreError> {
         let name = OsStr::new(layout::PERMISSIONS);
-        let written = file_io::write_atomically(self.store.dir(), name, text.as_bytes());
+        let written = file_io::replace_file(self.store.dir(), name, text.as_bytes(), true);
         written.map_err(|error| self.store.permissions_error("write", error))
     }
 }
@@ -92,14 +91,14 @@ impl CatalogWriter<'_> {
     /// Writes the file of a tool. Files of other tools stay, as another gateway may have written
     /// them.
     pub fn tool(&self, name: &Component, text: &str) -> Result<(), StoreError> {
-        let written = file_io::replace_atomically(&self.tools, name.as_os_str(), text.as_bytes());
+        let written = file_io::replace_file(&self.tools, name.as_os_str(), text.as_bytes(), false);
         written.map_err(|error| error_of(self.conversation, error))
     }
 
     /// Replaces the index, which lists the tools.
     pub fn index(&self, text: &str) -> Result<(), StoreError> {
         let name = OsStr::new(layout::CATALOG_INDEX);
-        let written = file_io::replace_atomically(&self.catalog, name, text.as_bytes());
+        let written = file_io::replace_file(&self.catalog, name, text.as_bytes(), false);
         written.map_err(|error| error_of(self.conversation, error))
     }
 }
@@ -163,7 +162,7 @@ mod tests {
     fn what_is_no_text_or_too_long_is_an_error_with_its_path() {
         let (temporary, store) = store();
         let path = temporary.path().join("permissions.toml");
-        for content in [vec![0xff], vec![b'#'; MOST_BYTES as usize + 1]] {
+        for content in [vec![0xff], vec![b'#'; MAX_BYTES as usize + 1]] {
             fs::write(&path, content).unwrap();
             let error = store.permissions().unwrap_err().to_string();
             assert!(error.starts_with(&format!("cannot read `{}`", path.display())), "{error}");

@@ -4,7 +4,6 @@
 //! The answers about an output are the lines of `history/answers/<digest>.jsonl`: they belong to its
 //! bytes, under any name. They are removed with the output.
 
-use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -18,8 +17,7 @@ use crate::{Conversation, Dir, StoreError, layout};
 use ctxfs_core::model::{Record, RelPath};
 
 /// Longest line of a log or of answers that is read, in bytes.
-const MOST_LINE: u64 = 1 << 20;
-/// Hexadecimal digits of a digest.
+const MAX_LINE: u64 = 1 << 20;
 const DIGITS: usize = 64;
 const SUFFIX: &str = ".jsonl";
 
@@ -93,7 +91,7 @@ pub fn append_answer(
 ) -> Result<(), StoreError> {
     let append = || {
         let dir = ensured_in(&ensured(conversation)?, layout::ANSWERS)?;
-        LockedLines::wait(&dir, &file_name(digest)?.to_string_lossy())?.append(line)
+        LockedLines::lock(&dir, &file_name(digest)?.to_string_lossy())?.append(line)
     };
     append().map_err(|error| fault(conversation, "append to", layout::ANSWERS, error))?;
     remove_stale_answers(conversation, digest)
@@ -147,7 +145,7 @@ fn remove_stale_answers(conversation: &Conversation, kept: &str) -> Result<(), S
     if names.is_empty() {
         return Ok(());
     }
-    let mut present = HashSet::new();
+    let mut present = std::collections::HashSet::new();
     for record in conversation.records()? {
         let record = record?;
         present.extend(record.analysis.filter(|_| record.removed.is_none()).map(|of| of.digest));
@@ -163,7 +161,7 @@ fn remove_stale_answers(conversation: &Conversation, kept: &str) -> Result<(), S
 
 fn append(conversation: &Conversation, name: &str, lines: &[u8]) -> Result<(), StoreError> {
     let appended =
-        ensured(conversation).and_then(|dir| LockedLines::wait(&dir, name)?.append(lines));
+        ensured(conversation).and_then(|dir| LockedLines::lock(&dir, name)?.append(lines));
     appended.map(drop).map_err(|error| fault(conversation, "append to", name, error))
 }
 
@@ -198,7 +196,7 @@ fn digest_of(name: &OsStr) -> Option<&str> {
 fn each_line_if_there(opened: io::Result<File>, take: impl FnMut(&[u8])) -> io::Result<()> {
     match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        opened => each_line(opened?, MOST_LINE, take),
+        opened => each_line(opened?, MAX_LINE, take),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Retention: which outputs are removed to make room, and in which order.
 //!
-//! Nothing is removed unless a rule says so, and what other hosts have is only let go here. The output that was used longest ago goes first, and
-//! outputs that a message refers to go last. [`plan()`] looks and decides, [`sweep()`] removes.
-//! Between the two, only other sweeps of the store are locked out, so each removal checks again
-//! that its output has not been used.
+//! Nothing is removed unless a rule says so, and outputs that are in the bucket are only evicted. The
+//! output that was used longest ago is removed first, and outputs that a message refers to last.
+//! [`plan()`] decides, [`sweep()`] removes. Between the two, only other sweeps of the store are locked
+//! out, so each removal checks again that its output has not been used.
 
 mod plan;
 mod references;
@@ -49,11 +49,9 @@ pub fn sweep(
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<SweepReport, StoreError> {
-    sweep_shared(store, rules, (scope, now), stop, progress, &none_is_shared)
-}
-
-fn none_is_shared(_: &Component) -> LettingGo<'static> {
-    Box::new(|_: &RelPath| LetGo::NotShared)
+    sweep_shared(store, rules, (scope, now), stop, progress, &|_| {
+        Box::new(|_: &RelPath| LetGo::NotShared)
+    })
 }
 
 /// Sweeps a store that other hosts share, as [`sweep()`] does. `let_go` evicts the local copies of

@@ -56,7 +56,7 @@
 //!   `seal` returns.
 //! - An artifact that is JSON is renamed when it is complete, and then recorded under its new name.
 //!   In between it has its bytes and no record.
-//! - A writer or daemon that died leaves a record that says `live` and a file that nobody writes.
+//! - A writer or daemon that died leaves a record that says `live` and a file without a writer.
 //!   The next process that meets the two marks the artifact incomplete (`Conversation::recover`).
 //!   Opening a store scans nothing.
 //! - Content that is removed to make room is first recorded as removed, and the record synced. Then
@@ -79,13 +79,12 @@ use std::path::{Path, PathBuf};
 
 use ctxfs_core::model::{Component, RelPath};
 
-/// The format that this code writes, and the newest that it reads.
 pub(super) const FORMAT: u32 = 1;
 pub(super) const DIRECTORY_MODE: u32 = 0o700;
 pub(super) const FILE_MODE: u32 = 0o600;
 
 pub(super) const VERSION: &str = "VERSION";
-/// Name of a settings file, in a store and elsewhere.
+/// Name of a settings file, in a store and in other places.
 pub const SETTINGS: &str = "ctxfs.toml";
 pub(super) const CONTEXT: &str = "context";
 /// Directory of the message log and the other logs of a conversation.
@@ -99,26 +98,19 @@ pub const REMOTE_MESSAGES: &str = "messages";
 /// Name of the published messages of a conversation, below [`REMOTE_MESSAGES`].
 pub const PUBLISHED: &str = "published.jsonl";
 pub(super) const SET_ASIDE: &str = "messages.torn";
-/// The rules of permitted tool calls; see `gateway`. Beside them, the lock for changing them.
 pub(super) const PERMISSIONS: &str = "permissions.toml";
 pub(super) const PERMISSIONS_LOCK: &str = ".ctxfs-permissions";
 pub(super) const PERMISSIONS_LOG: &str = "permissions.jsonl";
-/// Questions to language models, and the directory of the answers; see `history`.
 pub(super) const EXTRACTIONS_LOG: &str = "extractions.jsonl";
 pub(super) const ANSWERS: &str = "answers";
-/// The cache of views; see `cache`.
 pub(super) const CACHE: &str = "cache";
 pub(super) const STAGING: &str = "staging";
 pub(super) const COUNTS: &str = ".ctxfs-counts.jsonl";
 /// The new counts that a rewrite is writing. Only the holder of the lock of [`COUNTS`] touches it.
 pub(super) const NEW_COUNTS: &str = ".ctxfs-counts";
-/// The room left below the quota, shared by all writers; see `usage`.
 pub(super) const ROOM: &str = ".ctxfs-room";
-/// Locked while the output of a message is stored; see `message`.
 pub(super) const OUTPUT_LOCK: &str = ".ctxfs-outputs";
-/// In the store: locked while old outputs are removed; see `removal`.
 pub(super) const SWEEP_LOCK: &str = ".ctxfs-sweep";
-/// In the store: locked by imports; see `archive`.
 pub(super) const STAGING_LOCK: &str = ".ctxfs-staging";
 pub(super) const MANIFEST: &str = "manifest.jsonl";
 /// The new manifest that compaction is writing. Only the holder of the manifest's lock touches it.
@@ -149,28 +141,27 @@ pub(super) fn temporary(unique: u64) -> String {
     format!(".ctxfs-{unique:016x}")
 }
 
-/// The index of tools, and the directory of their descriptions.
 pub(super) const CATALOG: &str = "catalog";
 pub(super) const CATALOG_TOOLS: &str = "tools";
 pub(super) const CATALOG_INDEX: &str = "index.json";
 
-const GONE: &str = ".ctxfs-gone-";
-const COME: &str = ".ctxfs-come-";
+const REMOVING: &str = ".ctxfs-gone-";
+const ARRIVING: &str = ".ctxfs-come-";
 
-pub(super) fn gone(unique: u64) -> String {
-    format!("{GONE}{unique:016x}")
+pub(super) fn removing(unique: u64) -> String {
+    format!("{REMOVING}{unique:016x}")
 }
 
-pub(super) fn is_gone(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(GONE.as_bytes())
+pub(super) fn is_removing(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(REMOVING.as_bytes())
 }
 
-pub(super) fn coming(unique: u64) -> String {
-    format!("{COME}{unique:016x}")
+pub(super) fn arriving(unique: u64) -> String {
+    format!("{ARRIVING}{unique:016x}")
 }
 
-pub(super) fn is_coming(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(COME.as_bytes())
+pub(super) fn is_arriving(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(ARRIVING.as_bytes())
 }
 
 pub(super) fn is_standard(path: &RelPath) -> bool {

@@ -8,6 +8,12 @@ use std::{io, thread};
 
 use ctxfs_core::model::Owner;
 
+const ATTEMPTS: u32 = 4;
+/// First pause of [`settled_lease`]. The second is twice and the third three times as long: 30 ms in all.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// The `fcntl` command, which the `libc` crate lacks for this platform.
+const F_SETSIG: libc::c_int = 10;
+
 /// The answer of the kernel to a request for a read lease: whether a file has writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
@@ -19,14 +25,6 @@ pub enum Lease {
     Unknown,
 }
 
-/// Number of times that [`settled`] asks.
-const ATTEMPTS: u32 = 4;
-/// First pause of [`settled`]. The second is twice and the third three times as long: 30 ms in all.
-const MOMENT: Duration = Duration::from_millis(5);
-
-/// The `fcntl` command, which the `libc` crate lacks for this platform.
-const F_SETSIG: libc::c_int = 10;
-
 /// Reports whether any process has `file` open for writing, or has a writable mapping of it.
 ///
 /// `file` must be opened read-only for this question alone, as every other open file description
@@ -34,7 +32,7 @@ const F_SETSIG: libc::c_int = 10;
 /// is no writer, and gives it back at once. In between, `open` for writing waits, or fails with
 /// EWOULDBLOCK if `O_NONBLOCK` is set.
 pub fn lease_of(file: &File) -> Lease {
-    match take(file) {
+    match take_lease(file) {
         Lease::Free => release(file.as_raw_fd()),
         lease => lease,
     }
@@ -42,7 +40,7 @@ pub fn lease_of(file: &File) -> Lease {
 
 /// Requests a lease as [`lease_of`] does. If the answer is `Free`, keeps the lease until `file` is
 /// closed: a process that opens the file for writing waits for that.
-pub(super) fn take(file: &File) -> Lease {
+pub(super) fn take_lease(file: &File) -> Lease {
     let fd = file.as_raw_fd();
     // A writer that comes while the lease is held makes the kernel signal this process: with
     // SIGIO, which ends it, unless another signal is chosen. SIGURG is ignored by default.
@@ -61,10 +59,10 @@ pub(super) fn take(file: &File) -> Lease {
 ///
 /// A process between `fork` and `exec` has copies of the descriptors of its parent. Such a copy is
 /// not a writer.
-pub(super) fn settled(file: &File) -> Lease {
+pub(super) fn settled_lease(file: &File) -> Lease {
     for attempt in 1..ATTEMPTS {
         match lease_of(file) {
-            Lease::Held => thread::sleep(MOMENT * attempt),
+            Lease::Held => thread::sleep(FIRST_PAUSE * attempt),
             lease => return lease,
         }
     }
@@ -126,16 +124,16 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.into_temp_path();
         let probe = || lease_of(&File::open(&path).unwrap());
-        assert_eq!(settled(&File::open(&path).unwrap()), Lease::Free);
+        assert_eq!(settled_lease(&File::open(&path).unwrap()), Lease::Free);
         let _reader = File::open(&path).unwrap();
-        assert_eq!(settled(&File::open(&path).unwrap()), Lease::Free);
+        assert_eq!(settled_lease(&File::open(&path).unwrap()), Lease::Free);
         let writer = OpenOptions::new().append(true).open(&path).unwrap();
         let second = writer.try_clone().unwrap();
         assert_eq!(probe(), Lease::Held);
         drop(writer);
         assert_eq!(probe(), Lease::Held);
         drop(second);
-        assert_eq!(settled(&File::open(&path).unwrap()), Lease::Free);
+        assert_eq!(settled_lease(&File::open(&path).unwrap()), Lease::Free);
     }
 
     #[test]

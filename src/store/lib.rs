@@ -1,8 +1,11 @@
 //! The disk: layout, manifest, artifacts, recovery.
 //!
-//! Everything that ctxfs keeps goes through here, and nothing here interprets the content of a
-//! file. Several processes share a store and meet on disk, so every answer is as fresh as one
-//! `stat`. The tree and the crash rules are in `layout`.
+//! Everything that ctxfs stores goes through here, and nothing here interprets the content of a file.
+//! Several processes share a store and meet on disk, so every answer is as fresh as one `stat`.
+//!
+//! [`Store`] has the conversations. A [`Conversation`] has a directory ([`Dir`]) and a [`Manifest`], the
+//! records of its artifacts. [`ArtifactWriter`] writes an artifact, [`Artifacts`] lists them. The tree
+//! and the crash rules are in `layout`.
 
 mod archive;
 mod arrival;
@@ -36,8 +39,8 @@ mod watch;
 mod writer;
 
 pub use archive::{
-    ArchiveError, ExportParts, Exported, Flaw, ImportOptions, Imported, bytes_to_export, export,
-    export_with,
+    ArchiveError, ArchiveFlaw, ExportParts, Exported, ImportOptions, Imported, bytes_to_export,
+    export, export_with,
 };
 pub use arrival::{Arrival, Arrived};
 pub use artifacts::{Artifacts, StoredArtifacts};

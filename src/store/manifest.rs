@@ -5,12 +5,11 @@
 //! off or is not a record. A thread that waits for the lock never holds the index.
 //!
 //! The threads of a server that serve requests take turns with the lock, and never wait for another
-//! process: whoever finds it taken by one tries again later ([`Manifest::lock_in_turn`]).
+//! process: if a process has it, they fail and the request is repeated ([`Manifest::lock_in_turn`]).
 
 mod index;
 mod records;
 
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
@@ -18,11 +17,9 @@ use std::sync::Arc;
 
 use parking_lot::{ArcMutexGuard, Mutex, MutexGuard, RawMutex};
 use rustix::fs::{OFlags, RenameFlags};
-use rustix::io::Errno;
 
 use crate::file_lock::LockedLines;
-use crate::manifest::index::Index;
-use crate::manifest::records::RecordLine;
+use crate::manifest::index::ManifestIndex;
 use crate::{Dir, StoreError, layout};
 use ctxfs_core::model::{Record, RelPath};
 
@@ -41,7 +38,7 @@ const PIECE: usize = 1 << 20;
 pub struct Manifest {
     dir: Arc<Dir>,
     path: PathBuf,
-    index: Mutex<Index>,
+    index: Mutex<ManifestIndex>,
     /// The turn among the threads of this process that hold the lock only for a moment.
     turn: Arc<Mutex<()>>,
 }
@@ -130,7 +127,7 @@ impl Manifest {
         if records.is_empty() {
             return Ok(());
         }
-        let locked = LockedLines::wait(&self.dir, layout::MANIFEST);
+        let locked = LockedLines::lock(&self.dir, layout::MANIFEST);
         let appended = locked.and_then(|lines| append(&lines, records));
         appended.map_err(|error| self.error("append to", error))?;
         self.compact_if_wasteful();
@@ -142,7 +139,7 @@ impl Manifest {
     /// The wait may be for a process that has been stopped, so the caller must not hold anything
     /// that views need.
     pub fn lock(&self) -> Result<ManifestLock, StoreError> {
-        let lines = LockedLines::wait(&self.dir, layout::MANIFEST);
+        let lines = LockedLines::lock(&self.dir, layout::MANIFEST);
         let lines = lines.map_err(|error| self.error("lock", error))?;
         Ok(ManifestLock { lines, path: self.path.clone(), _turn: None })
     }
@@ -150,7 +147,7 @@ impl Manifest {
     /// Takes the lock as [`Self::lock`] does, or returns `None` if another thread or process has
     /// it.
     pub fn lock_at_once(&self) -> Result<Option<ManifestLock>, StoreError> {
-        let lines = LockedLines::at_once(&self.dir, layout::MANIFEST);
+        let lines = LockedLines::try_lock(&self.dir, layout::MANIFEST);
         let lines = lines.map_err(|error| self.error("lock", error))?;
         Ok(lines.map(|lines| ManifestLock { lines, path: self.path.clone(), _turn: None }))
     }
@@ -161,7 +158,7 @@ impl Manifest {
     pub fn lock_in_turn(&self) -> Result<ManifestLock, StoreError> {
         let turn = Mutex::lock_arc(&self.turn);
         let locked = self.lock_at_once()?;
-        let locked = locked.ok_or_else(|| self.error("lock", Errno::AGAIN.into()))?;
+        let locked = locked.ok_or_else(|| self.error("lock", rustix::io::Errno::AGAIN.into()))?;
         Ok(ManifestLock { _turn: Some(turn), ..locked })
     }
 
@@ -177,20 +174,26 @@ impl Manifest {
     /// Rewrites the file with nothing but the current records and the traces, unless another
     /// process has locked it. [`Self::append`] does so when it pays.
     pub fn compact(&self) -> Result<(), StoreError> {
-        let rewritten = self.rewrite();
-        rewritten.map_err(|error| self.error("rewrite", error))
+        self.rewrite().map_err(|error| self.error("rewrite", error))
     }
 
     fn rewrite(&self) -> io::Result<()> {
-        // Whoever has it may be a process that was stopped. There will be another time.
-        let Some(locked) = LockedLines::at_once(&self.dir, layout::MANIFEST)? else {
+        // The process that has it may be stopped. A later append compacts.
+        let Some(locked) = LockedLines::try_lock(&self.dir, layout::MANIFEST)? else {
             return Ok(());
         };
         let mut index = self.index.lock();
         index.refresh(&self.dir)?;
         let Some((file, lines)) = index.kept() else { return Ok(()) };
         drop(index);
-        self.write_new(&file, lines)?;
+        let flags = OFlags::WRONLY | OFlags::TRUNC;
+        let new = self.dir.create_file(layout::NEW_MANIFEST.as_ref(), flags, layout::FILE_MODE)?;
+        let mut new = BufWriter::new(new);
+        for line in lines {
+            new.write_all(&line.read(&file)?)?;
+            new.write_all(b"\n")?;
+        }
+        new.into_inner()?.sync_all()?;
         let (from, to) = (layout::NEW_MANIFEST.as_ref(), layout::MANIFEST.as_ref());
         self.dir.rename(from, &self.dir, to, RenameFlags::empty())?;
         self.dir.sync()?;
@@ -198,21 +201,10 @@ impl Manifest {
         self.index.lock().refresh(&self.dir)
     }
 
-    fn write_new(&self, file: &File, lines: Vec<RecordLine>) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::TRUNC;
-        let new = self.dir.create_file(layout::NEW_MANIFEST.as_ref(), flags, layout::FILE_MODE)?;
-        let mut new = BufWriter::new(new);
-        for line in lines {
-            new.write_all(&line.read(file)?)?;
-            new.write_all(b"\n")?;
-        }
-        new.into_inner()?.sync_all()
-    }
-
     /// Forgets the index, so that the next call reads the file from its start. Needed after records
     /// were taken back, as the file did not get shorter.
     pub fn read_again(&self) {
-        *self.index.lock() = Index::default();
+        *self.index.lock() = ManifestIndex::default();
     }
 
     /// Returns a number that changes whenever the records may have changed, or 0 without a
@@ -240,7 +232,7 @@ impl Manifest {
         index.is_wasteful() && index.refresh(&self.dir).is_ok() && index.is_wasteful()
     }
 
-    fn refreshed_index(&self) -> Result<MutexGuard<'_, Index>, StoreError> {
+    fn refreshed_index(&self) -> Result<MutexGuard<'_, ManifestIndex>, StoreError> {
         let mut index = self.index.lock();
         index.refresh(&self.dir).map_err(|error| self.error("read", error))?;
         Ok(index)
@@ -285,7 +277,7 @@ impl ManifestLock {
         let mut appended = Appended { start: None };
         let done = self.append_pieces(&mut records, &mut appended);
         if let (Err(_), Some(_)) = (&done, appended.start) {
-            // What cannot be taken back are records of a moment, as after a crash.
+            // If this fails, the records stay, as after a crash.
             let _taken = self.take_back(&appended);
         }
         done.map(|()| appended)
@@ -319,7 +311,7 @@ impl ManifestLock {
     }
 
     pub(super) fn sync(&self) -> Result<(), StoreError> {
-        self.lines.sync().map_err(|error| StoreError::io("sync", &self.path, error))
+        self.lines.file().sync_data().map_err(|error| StoreError::io("sync", &self.path, error))
     }
 }
 

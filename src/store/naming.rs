@@ -7,7 +7,7 @@ use ctxfs_core::model::{Component, Folder, Json, is_scratch};
 
 /// Longest call id that is used as it is, in bytes. With a number, an extension and the suffix of a
 /// view the name stays below the limit of 255.
-const MOST_BYTES: usize = 200;
+const MAX_BYTES: usize = 200;
 /// Hexadecimal digits of a digest that replace a call id.
 const DIGITS: usize = 32;
 
@@ -101,7 +101,7 @@ pub(super) fn is_json(json: &Json) -> bool {
 }
 
 fn is_usable(stem: &Component) -> bool {
-    let short = stem.as_os_str().len() <= MOST_BYTES;
+    let short = stem.as_os_str().len() <= MAX_BYTES;
     short && !is_scratch(joined(stem, ".txt").as_os_str())
 }
 

@@ -1,6 +1,6 @@
 //! Removing content to make room. The record stays, and says when and why.
 //!
-//! A candidate that is being written, or was changed or read since it was chosen, stays. The crash
+//! A candidate that is being written, or was changed or read since it was chosen, is kept. The crash
 //! rules are in `layout`.
 
 use std::collections::BTreeMap;
@@ -11,11 +11,10 @@ use std::{io, slice};
 
 use rustix::fs::{OFlags, RenameFlags};
 
-use crate::dir::parent_dir;
 use crate::file_lock::{self, LockKind, LockedFile};
-use crate::history::forget_answers;
 use crate::{
-    Conversation, Dir, FileType, Lease, ManifestLock, Stat, StoreError, layout, lease, stat,
+    Conversation, Dir, FileType, Lease, ManifestLock, Stat, StoreError, dir, history, layout,
+    lease, stat,
 };
 use ctxfs_core::model::{Amount, ArtifactState, Counts, Record, RelPath, Removal};
 
@@ -23,21 +22,20 @@ use ctxfs_core::model::{Amount, ArtifactState, Counts, Record, RelPath, Removal}
 /// records, until the batch is done.
 const BATCH: usize = 64;
 
-/// An artifact that is to be removed, as it was when that was decided.
+/// An artifact that is to be removed, as it was when that was decided: a candidate that has
+/// changed, or was read later, is kept.
+///
+/// `path` is the path in the conversation. `changed` is the time of the last change of bytes or
+/// attributes, in nanoseconds since the epoch; no client can set it. `read` is the time of the last
+/// read, in milliseconds. `removal` is what the record is to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct RemovalCandidate {
-    /// Path in the conversation.
     pub path: RelPath,
-    /// Inode number.
     pub ino: u64,
-    /// Size in bytes.
     pub size: u64,
-    /// Time of the last change of bytes or attributes, in nanoseconds since the epoch. No client
-    /// can set it.
     pub changed: i64,
-    /// Time of the last read, in milliseconds since the epoch.
     pub read: i64,
-    /// The removal that the record is to report.
     pub removal: Removal,
 }
 
@@ -62,7 +60,7 @@ impl Conversation {
         let gone =
             Record { state: ArtifactState::Gone, analysis: None, removed: None, ..record.clone() };
         lock.append(slice::from_ref(&gone))?;
-        forget_answers(self, &record);
+        history::forget_answers(self, &record);
         Ok(Some(record))
     }
 
@@ -77,7 +75,7 @@ impl Conversation {
     ) -> Result<Record, StoreError> {
         let record = self.record_for(path, stat)?;
         lock.append(slice::from_ref(&record.retired(stat.size, stat.mtime.as_nanos(), removal)))?;
-        forget_answers(self, &record);
+        history::forget_answers(self, &record);
         Ok(record)
     }
 }
@@ -117,7 +115,8 @@ impl SweepLock {
     pub fn finish_removals(&self, conversation: &Conversation) -> Result<(), StoreError> {
         let dir = conversation.dir();
         let entries = dir.entries().map_err(|error| conversation.listing_error(error))?;
-        let left = entries.iter().filter(|e| e.kind == FileType::File && layout::is_gone(&e.name));
+        let left =
+            entries.iter().filter(|e| e.kind == FileType::File && layout::is_removing(&e.name));
         for entry in left {
             let removed = dir.unlink(&entry.name);
             removed.map_err(|error| conversation.listing_error(error))?;
@@ -154,7 +153,7 @@ fn remove_batch(
     lock.append(&stay)?;
     drop(lock);
     for record in &gone {
-        forget_answers(conversation, record);
+        history::forget_answers(conversation, record);
     }
     count_removed(conversation, &gone)?;
     Ok(outcomes)
@@ -166,7 +165,7 @@ fn remove_files(
 ) -> Result<Vec<bool>, StoreError> {
     let unique = RandomState::new();
     let remove = |(number, artifact): (usize, &LeasedArtifact<'_>)| {
-        let name = layout::gone(unique.hash_one(number));
+        let name = layout::removing(unique.hash_one(number));
         let removed = artifact.remove(conversation.dir(), &name);
         let path = &artifact.candidate.path;
         match removed.map_err(|error| conversation.error_at("remove", path, error)) {
@@ -225,12 +224,12 @@ impl<'a> LeasedArtifact<'a> {
             return Ok(Err("it was used meanwhile"));
         }
         let record = conversation.record_for(path, &stat)?;
-        match lease::take(&file) {
+        match lease::take_lease(&file) {
             Lease::Free if record.state != ArtifactState::Live => {}
             Lease::Free | Lease::Held => return Ok(Err("it is being written")),
             Lease::Unknown => return Ok(Err("its disk cannot tell whether it is being written")),
         }
-        let Ok(dir) = parent_dir(conversation.dir(), path) else {
+        let Ok(dir) = dir::parent_dir(conversation.dir(), path) else {
             return Ok(Err("its directory cannot be opened"));
         };
         let record = removed(record, &stat, &candidate.removal);

@@ -15,14 +15,12 @@ use std::{io, slice};
 use rustix::fs::OFlags;
 
 use crate::arrival::{self, MODE};
-use crate::dir::parent_dir;
 use crate::error::{is_in_the_way, is_of_place};
 use crate::manifest::digest;
-use crate::removal::remove_file;
-use crate::walk::{PathBudget, Walk};
+use crate::walk::{DirWalk, PathBudget};
 use crate::{
     Conversation, Dir, FileClock, FileMark, FileType, Lease, ManifestLock, RemovalOutcome, Stat,
-    StoreError, UnreadPlaces, attributes, layout, lease, stat_file,
+    StoreError, UnreadPlaces, attributes, dir, layout, lease, removal, stat_file,
 };
 use ctxfs_core::model::{
     ArtifactState, Far, LocalFile, MAX_DEPTH, Record, RelPath, Removal, Shortcuts, is_scratch,
@@ -103,7 +101,7 @@ pub fn each_file(
 ) -> Result<UnreadPlaces, StoreError> {
     let dir = conversation.dir();
     let mut walked = || {
-        let walk = Walk::new(dir.try_clone()?, None, |_: &Dir| Ok(true))?;
+        let walk = DirWalk::new(dir.try_clone()?, None, |_: &Dir| Ok(true))?;
         let (mut walk, mut budget) = (walk.without(layout::is_bookkeeping), PathBudget::new());
         while let Some(found) = walk.next()? {
             if found.kind == FileType::Directory {
@@ -397,9 +395,9 @@ impl HeldFile {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK;
             let file = conversation.dir().open_file_at(path, flags)?;
             // The lease comes first: all earlier writes show in `stat`.
-            let lease = lease::take(&file);
+            let lease = lease::take_lease(&file);
             let stat = stat_file(&file)?;
-            let dir = parent_dir(conversation.dir(), path)?;
+            let dir = dir::parent_dir(conversation.dir(), path)?;
             Ok((file, lease, stat, dir))
         };
         let opened = unless_of_place(open());
@@ -422,8 +420,8 @@ impl HeldFile {
 
     fn remove(&self, conversation: &Conversation, path: &RelPath) -> io::Result<()> {
         let name: &OsStr = path.file_name();
-        let gone = layout::gone(RandomState::new().hash_one(name));
-        remove_file((&self.dir, name), self.stat.ino, (conversation.dir(), gone.as_str()))
+        let gone = layout::removing(RandomState::new().hash_one(name));
+        removal::remove_file((&self.dir, name), self.stat.ino, (conversation.dir(), gone.as_str()))
     }
 
     /// Renames the file. Returns its new directory and attributes. If another file had taken its

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp};
@@ -10,13 +11,14 @@ use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp};
 use ctxfs_core::model::{ArtifactState, LocalFile, Record};
 
 const NANOS: i64 = 1_000_000_000;
+pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
-/// A point in time, as the disk stores it: to the nanosecond, before or after the epoch.
+/// A point in time, as the disk stores it: seconds since the epoch, negative before it, and
+/// nanoseconds to add, below one billion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Time {
-    /// Seconds since the epoch, negative before it.
     pub seconds: i64,
-    /// Nanoseconds to add, below one billion.
     pub nanos: u32,
 }
 
@@ -45,36 +47,29 @@ impl Time {
     }
 }
 
-/// The attributes of a file or directory, as statx(2) reports them.
+/// The attributes of a file or directory, named as in statx(2). Blocks have 512 bytes; `born` is
+/// `None` where the disk does not store it.
+///
+/// The owner of a file can set `atime` and `mtime`. Only the kernel sets `ctime`, the time of the
+/// last change of bytes or attributes. Some disks update `atime` seldom or never.
 ///
 /// Equality of all fields is rarely the question. [`Self::same_file`] compares files,
 /// [`Self::is_unchanged`] also their bytes and attributes, and [`Self::is_recorded`] a file with
 /// its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields of statx(2)")]
 pub struct Stat {
-    /// Device number of the disk.
     pub dev: u64,
-    /// Inode number.
     pub ino: u64,
-    /// Size in bytes.
     pub size: u64,
-    /// Blocks of 512 bytes on the disk.
     pub blocks: u64,
-    /// Type and permissions, as in `st_mode`.
     pub mode: u32,
-    /// Number of names.
     pub nlink: u32,
-    /// User id of the owner.
     pub uid: u32,
-    /// Group id.
     pub gid: u32,
-    /// Time of the last read. Some disks update it seldom or never.
     pub atime: Time,
-    /// Time of the last change of the bytes. The owner can set it.
     pub mtime: Time,
-    /// Time of the last change of bytes or attributes. Only the kernel sets it.
     pub ctime: Time,
-    /// Time of creation, if the disk stores it.
     pub born: Option<Time>,
 }
 
@@ -150,11 +145,9 @@ pub fn stat_file(file: &File) -> io::Result<Stat> {
     stat_open(file)
 }
 
-pub(super) fn stat_open(file: impl std::os::fd::AsFd) -> io::Result<Stat> {
+pub(super) fn stat_open(file: impl AsFd) -> io::Result<Stat> {
     Ok(Stat::from(rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?))
 }
-
-pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 impl From<Statx> for Stat {
     fn from(from: Statx) -> Self {
@@ -270,19 +263,18 @@ impl Stat {
     }
 }
 
-/// A file of this disk, under any name, and the state of its bytes.
+/// A file of this disk, under any name, and the state of its bytes: inode, time of creation (0 if
+/// the disk does not store it), size, and time of the last write. Times are in nanoseconds since
+/// the epoch.
 ///
 /// A host that finds a file again with its mark takes the bytes to be the same, without reading
-/// them. Attributes other than the size and the time of the last write do not count.
+/// them. Other attributes do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "described above")]
 pub struct FileMark {
-    /// Inode number.
     pub ino: u64,
-    /// Time of creation, in nanoseconds since the epoch; 0 if the disk does not store it.
     pub born: i64,
-    /// Size in bytes.
     pub size: u64,
-    /// Time of the last change of the bytes, in nanoseconds since the epoch.
     pub modified: i64,
 }
 

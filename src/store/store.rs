@@ -1,4 +1,4 @@
-//! An open store: its conversations, and what lies beside them.
+//! An open store: its conversations, and the files beside them.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -13,11 +13,10 @@ use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::archive::clean_staging;
 use crate::conversation::{make_directories, remove_bookkeeping};
 use crate::{
-    Conversation, Dir, FileClock, FileType, StoreError, SweepLock, Time, UnreadPlaces, file_io,
-    is_bookkeeping, layout,
+    Conversation, Dir, FileClock, FileType, StoreError, SweepLock, Time, UnreadPlaces, archive,
+    file_io, is_bookkeeping, layout,
 };
 use ctxfs_core::model::{Component, RelPath, is_scratch, readings};
 
@@ -57,7 +56,7 @@ impl Store {
         let dir = dir.map_err(|error| StoreError::io("make", root, error))?;
         check_version(&dir, root)?;
         // Leftovers that cannot be removed do no harm.
-        clean_staging(&dir).ok();
+        archive::clean_staging(&dir).ok();
         let path = root.join(layout::CONTEXT);
         let context = dir
             .ensure_synced_dir(layout::CONTEXT.as_ref(), layout::DIRECTORY_MODE)
@@ -113,7 +112,7 @@ impl Store {
     /// Returns the conversation `id`, if there is one. All callers share one instance while it is
     /// in use. A conversation that was renamed, or removed and created again, gets a new instance.
     pub fn conversation(&self, id: &Component) -> Result<Option<Arc<Conversation>>, StoreError> {
-        let path = self.path_of(id);
+        let path = layout::conversation_path(&self.0.root, id);
         let mut open = self.0.open.lock();
         let stat = match self.0.context.stat(id.as_os_str()) {
             Ok(stat) => stat,
@@ -132,7 +131,7 @@ impl Store {
         let dir = dir.map_err(|error| StoreError::io("open", &path, error))?;
         let opened = Conversation::new(id.clone(), path.clone(), dir);
         let opened = Arc::new(opened.map_err(|error| StoreError::io("open", &path, error))?);
-        // Done now and then, so that closing costs nothing and opening hardly more.
+        // Entries of closed conversations are removed here, at powers of two, and not on closing.
         if open.len().is_power_of_two() {
             open.retain(|_, conversation| conversation.strong_count() > 0);
         }
@@ -162,14 +161,16 @@ impl Store {
         };
         match look() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            found => found.map_err(|error| StoreError::io("look at", &self.path_of(id), error)),
+            found => found.map_err(|error| {
+                StoreError::io("look at", &layout::conversation_path(&self.0.root, id), error)
+            }),
         }
     }
 
     /// Creates the conversation `id` with its directories. If it exists, adds missing directories.
     /// New names are synced to the disk before this returns.
     pub fn create_conversation(&self, id: &Component) -> Result<Arc<Conversation>, StoreError> {
-        let path = self.path_of(id);
+        let path = layout::conversation_path(&self.0.root, id);
         let fault = |error| StoreError::io("make", &path, error);
         let is_new = self.0.context.ensure_dir(id.as_os_str(), layout::DIRECTORY_MODE);
         let is_new = is_new.map_err(fault)?;
@@ -192,7 +193,7 @@ impl Store {
     /// Removes a conversation that holds nothing but the store's own files, as `rmdir` does for a
     /// user of the tree. Fails with ENOTEMPTY otherwise.
     pub fn remove_conversation(&self, id: &Component) -> Result<(), StoreError> {
-        let path = self.path_of(id);
+        let path = layout::conversation_path(&self.0.root, id);
         let removed = self.0.context.open_dir(id.as_os_str()).and_then(|dir| {
             remove_bookkeeping(&dir)?;
             self.0.context.rmdir(id.as_os_str()).or_else(|_| {
@@ -231,10 +232,6 @@ impl Store {
         let space = self.0.context.space();
         space.map_err(|error| StoreError::io("measure the disk of", &self.0.root, error))
     }
-
-    pub(super) fn path_of(&self, id: &Component) -> PathBuf {
-        layout::conversation_path(&self.0.root, id)
-    }
 }
 
 impl AsFd for Store {
@@ -247,7 +244,7 @@ fn check_version(dir: &Dir, root: &Path) -> Result<(), StoreError> {
     let path = root.join(layout::VERSION);
     let Some(text) = version(dir).map_err(|error| StoreError::io("read", &path, error))? else {
         let text = format!("{}\n", layout::FORMAT);
-        return file_io::write_atomically(dir, layout::VERSION.as_ref(), text.as_bytes())
+        return file_io::replace_file(dir, layout::VERSION.as_ref(), text.as_bytes(), true)
             .map_err(|error| StoreError::io("write", &path, error));
     };
     match text.trim().parse::<u32>() {
@@ -266,7 +263,7 @@ fn version(dir: &Dir) -> io::Result<Option<String>> {
         Err(error) => return Err(error),
     };
     let mut text = String::new();
-    // Enough for any number, and enough to see that something else is not one.
+    // Enough for any number, and enough to recognize other content.
     file.take(64).read_to_string(&mut text)?;
     Ok(Some(text))
 }
@@ -328,7 +325,7 @@ impl Store {
     /// locked the log, and knows that no message in it is shown.
     pub fn remove_ended(&self, conversation: &Conversation) -> Result<bool, StoreError> {
         let dir = conversation.dir();
-        let aside = layout::gone(RandomState::new().hash_one(conversation.id()));
+        let aside = layout::removing(RandomState::new().hash_one(conversation.id()));
         let history = dir.open_dir(layout::HISTORY.as_ref());
         let moved = history.and_then(|history| {
             history.rename_to_free(layout::MESSAGES.as_ref(), dir, aside.as_ref())?;
@@ -354,7 +351,7 @@ impl Store {
 
 fn take_back(dir: &Dir, aside: &str, history: &Dir) -> io::Result<()> {
     match dir.rename_to_free(aside.as_ref(), history, layout::MESSAGES.as_ref()) {
-        // It went, and what came then kept the rest.
+        // The log was removed with the conversation's own files, before the removal failed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         renamed => renamed,
     }

@@ -1,22 +1,17 @@
-//! The directory of outputs that some agent hosts keep beside their work.
+//! The directory of complete outputs that some agent hosts keep beside the files they work on.
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use jiff::Timestamp;
-use jiff::civil::DateTime;
 use rustix::fs::OFlags;
 
 use crate::{Dir, FileType, Stat, StoreError, layout};
 
-/// Format of the UTC time in a name.
 const STAMP: &str = "%Y%m%d_%H%M%S";
-/// Characters of a tool's name that go into a file name.
 const TOOL_CHARS: usize = 80;
-/// Outputs of one tool in a second.
-const MOST_A_SECOND: u32 = 10_000;
+const MAX_A_SECOND: u32 = 10_000;
 const NAMELESS: &str = "tool";
 const PREFIX: &str = "tool_";
 const SUFFIX: &str = ".json";
@@ -44,7 +39,7 @@ impl ToolOutputDir {
     /// gets the suffix `-2`, so that no file is replaced.
     pub fn create(&self, tool: &str, now: SystemTime) -> Result<(File, PathBuf), StoreError> {
         let stem = format!("{PREFIX}{}_{}", stamp(now), plain(tool));
-        for number in 1..=MOST_A_SECOND {
+        for number in 1..=MAX_A_SECOND {
             let again = if number == 1 { String::new() } else { format!("-{number}") };
             let name = format!("{stem}{again}{SUFFIX}");
             let flags = OFlags::RDWR | OFlags::EXCL;
@@ -111,7 +106,7 @@ impl ToolOutputDir {
 }
 
 fn stamp(now: SystemTime) -> String {
-    Timestamp::try_from(now).unwrap_or_default().strftime(STAMP).to_string()
+    jiff::Timestamp::try_from(now).unwrap_or_default().strftime(STAMP).to_string()
 }
 
 /// Returns a tool's name with anything but letters, digits, `-` and `_` replaced by `_`.
@@ -137,7 +132,7 @@ fn is_output(name: &str) -> bool {
         |text: &str, count| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
     digits(date, 8)
         && digits(time, 6)
-        && DateTime::strptime(STAMP, format!("{date}_{time}")).is_ok()
+        && jiff::civil::DateTime::strptime(STAMP, format!("{date}_{time}")).is_ok()
         && !tool.is_empty()
         && tool.chars().all(is_plain)
 }

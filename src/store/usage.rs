@@ -8,10 +8,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{OFlags, SeekFrom};
-use rustix::io::Errno;
 
 use crate::file_lock::LockedFile;
-use crate::walk::Walk;
+use crate::walk::DirWalk;
 use crate::{Conversation, Dir, FileType, Stat, StoreError, attributes, layout, read_full_at};
 use ctxfs_core::model::RelPath;
 
@@ -20,6 +19,8 @@ pub const BLOCK: u64 = 4096;
 /// Least that a file or directory counts, in bytes: about an inode and a name, which `st_blocks`
 /// does not include.
 pub const LEAST: u64 = 512;
+/// Pieces of data that are looked at in a range. All that follows them counts as a hole.
+const MAX_PIECES: usize = 1024;
 
 /// Disk space that the files of a conversation take, including the store's own files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,7 +51,7 @@ fn measure(base: &Dir, start: Option<RelPath>) -> io::Result<Usage> {
     if start.is_none() {
         usage.add_own_files(base)?;
     }
-    let mut walk = Walk::new(base.try_clone()?, start, |dir: &Dir| {
+    let mut walk = DirWalk::new(base.try_clone()?, start, |dir: &Dir| {
         usage.entries += 1;
         usage.bytes += room_of(&dir.stat_self()?) + attribute_bytes(dir, OsStr::new("."));
         Ok(true)
@@ -92,7 +93,7 @@ impl Usage {
 
     fn add_own_files(&mut self, dir: &Dir) -> io::Result<()> {
         for entry in dir.entries()?.iter().filter(|entry| is_own(&entry.name)) {
-            // An error means that it was removed meanwhile.
+            // An error means that the file was removed meanwhile.
             if let Ok(stat) = dir.stat(&entry.name) {
                 self.add_file(&stat, 0, false);
             }
@@ -121,9 +122,6 @@ fn attribute_bytes(dir: &Dir, name: &OsStr) -> u64 {
     attributes::bytes_at(OsStr::from_bytes(&path))
 }
 
-/// Pieces of data that are looked at in a range. All that follows them counts as a hole.
-const MOST_PIECES: usize = 1024;
-
 /// Returns an upper bound of the disk space by which a write of `length` bytes at `offset` makes
 /// `file` grow: the blocks beyond its end, and the blocks in holes. `stat` is that of the file.
 /// Overwriting takes no space.
@@ -144,10 +142,10 @@ pub fn growth_of_write(file: &File, stat: &Stat, offset: u64, length: u64) -> io
 
 fn holes(file: &File, from: u64, end: u64) -> io::Result<u64> {
     let (mut at, mut bytes) = (from, 0);
-    for _ in 0..MOST_PIECES {
+    for _ in 0..MAX_PIECES {
         let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
             // No data from there on.
-            Err(Errno::NXIO) => end,
+            Err(rustix::io::Errno::NXIO) => end,
             data => data?.min(end),
         };
         bytes += data.saturating_sub(at);
@@ -180,9 +178,9 @@ impl SharedRoom {
             made => made?,
         };
         if may_wait {
-            return Ok(Some(Self(LockedFile::wait(file)?)));
+            return Ok(Some(Self(LockedFile::lock(file)?)));
         }
-        let locked = LockedFile::at_once(file)?;
+        let locked = LockedFile::try_lock(file)?;
         locked.map(Self).map(Some).ok_or_else(|| io::Error::from_raw_os_error(libc::EAGAIN))
     }
 
@@ -291,7 +289,7 @@ mod tests {
     #[test]
     fn a_file_of_many_pieces_is_not_looked_at_to_its_end() {
         let file = tempfile::tempfile().unwrap();
-        let pieces = 2 * MOST_PIECES as u64;
+        let pieces = 2 * MAX_PIECES as u64;
         file.set_len(2 * BLOCK * pieces).unwrap();
         for piece in 0..pieces {
             file.write_all_at(b"x", 2 * BLOCK * piece).unwrap();

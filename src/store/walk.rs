@@ -3,15 +3,18 @@
 use std::ffi::OsStr;
 use std::{io, vec};
 
-use crate::error::is_of_place;
-use crate::{Dir, DirEntry, FileType, Stat, UnreadPlaces, layout};
+use crate::{Dir, DirEntry, FileType, Stat, UnreadPlaces, error, layout};
 use ctxfs_core::model::{MAX_DEPTH, RelPath};
 
 /// Depth of directories that a walk enters: as many as a mount lets anyone create.
-pub(super) const MOST_LEVELS: usize = MAX_DEPTH;
+pub(super) const MAX_LEVELS: usize = MAX_DEPTH;
 /// Directories that a walk holds open: the innermost ones. It opens others again by their path when
 /// it comes back to them, which at most doubles the calls.
 const HELD: usize = 16;
+/// Bytes of a path that counts as long. Trees of programs stay far below.
+const LONG: usize = 1024;
+/// Bytes that the long paths of a list take together.
+const MAX_BYTES: usize = 64 << 20;
 
 /// A walk of all directories and files below a directory, depth first, sorted by the bytes of their
 /// names.
@@ -22,12 +25,12 @@ const HELD: usize = 16;
 ///
 /// Follows no links. Holds at most 20 descriptors, and the names in the directories that contain
 /// the current one.
-pub(super) struct Walk<F> {
+pub(super) struct DirWalk<F> {
     base: Dir,
-    levels: Vec<Level>,
+    levels: Vec<WalkLevel>,
     enters: F,
     entered: usize,
-    left_out: LeftOut,
+    left_out: SkippedPlaces,
 }
 
 /// The places that a walk passed over.
@@ -36,13 +39,13 @@ pub(super) struct Walk<F> {
 /// links, special files and invalid names, which no reader of the tree sees. `gone` counts files
 /// and directories that were removed or renamed meanwhile.
 #[derive(Debug, Default)]
-pub(super) struct LeftOut {
+pub(super) struct SkippedPlaces {
     pub(super) unread: UnreadPlaces,
     pub(super) unseen: u64,
     pub(super) gone: u64,
 }
 
-struct Level {
+struct WalkLevel {
     /// The path relative to the base; `None` for the base itself.
     path: Option<RelPath>,
     number: usize,
@@ -60,12 +63,12 @@ pub(super) struct WalkEntry {
     pub(super) dir: usize,
 }
 
-impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
+impl<F: FnMut(&Dir) -> io::Result<bool>> DirWalk<F> {
     /// Begins in the directory `start` of `base`, or in `base` itself. Calls `enters` with each
     /// directory before its names are read. If that returns false, leaves out the directory with
     /// everything below it.
     pub(super) fn new(base: Dir, start: Option<RelPath>, enters: F) -> io::Result<Self> {
-        let (levels, left_out) = (Vec::new(), LeftOut::default());
+        let (levels, left_out) = (Vec::new(), SkippedPlaces::default());
         let mut walk = Self { base, levels, enters, entered: 0, left_out };
         let opened = match &start {
             Some(path) => walk.base.open_dir_at(path),
@@ -127,15 +130,15 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         self.read(Some(&file.path), answer)
     }
 
-    pub(super) fn finish(self) -> LeftOut {
+    pub(super) fn finish(self) -> SkippedPlaces {
         self.left_out
     }
 
     /// Enters the directory at `path`, which is in the innermost one. Returns false if that cannot
     /// be done.
     fn descend(&mut self, path: &RelPath) -> io::Result<bool> {
-        if self.levels.len() > MOST_LEVELS {
-            let why = format_args!("it is more than {MOST_LEVELS} directories deep");
+        if self.levels.len() > MAX_LEVELS {
+            let why = format_args!("it is more than {MAX_LEVELS} directories deep");
             self.left_out.unread.add(path.to_text(), why);
             return Ok(false);
         }
@@ -158,7 +161,7 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         if let Some(outer) = self.levels.len().checked_sub(HELD) {
             self.levels[outer].dir = None;
         }
-        self.levels.push(Level { path, number, dir: Some(dir), entries: entries.into_iter() });
+        self.levels.push(WalkLevel { path, number, dir: Some(dir), entries: entries.into_iter() });
         Ok(true)
     }
 
@@ -189,7 +192,7 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
                 self.left_out.gone += 1;
                 Ok(None)
             }
-            Err(error) if is_of_place(&error) => {
+            Err(error) if error::is_of_place(&error) => {
                 let path = path.map_or_else(|| ".".to_owned(), RelPath::to_text);
                 self.left_out.unread.add(path, error);
                 Ok(None)
@@ -198,11 +201,6 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         }
     }
 }
-
-/// Bytes of a path that counts as long. Trees of programs stay far below.
-const LONG: usize = 1024;
-/// Bytes that the long paths of a list take together.
-const MOST_BYTES: usize = 64 << 20;
 
 /// A bound on the memory of the long paths in a list.
 ///
@@ -217,7 +215,7 @@ pub(super) struct PathBudget {
 
 impl PathBudget {
     pub(super) fn new() -> Self {
-        Self { left: MOST_BYTES, unread: UnreadPlaces::default() }
+        Self { left: MAX_BYTES, unread: UnreadPlaces::default() }
     }
 
     pub(super) fn takes(&mut self, path: &RelPath) -> bool {

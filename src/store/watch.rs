@@ -15,13 +15,21 @@ use rustix::io::Errno;
 
 use crate::Dir;
 
-/// The events that change the names in a directory or the bytes of its files.
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::MOVE)
     .union(WatchFlags::MOVE_SELF);
+const NAME_CHANGES: WatchFlags = WatchFlags::ATTRIB
+    .union(WatchFlags::CREATE)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::MOVE)
+    .union(WatchFlags::MOVE_SELF);
+/// Bytes of an event without a name: the fields of `struct inotify_event`.
+const MIN_EVENT: u64 = 16;
 
 /// A set of watched directories that reports whether anything in them has changed.
 #[derive(Debug)]
@@ -65,18 +73,6 @@ impl Watch {
         }
     }
 }
-
-/// The events that change a name, or the bytes or attributes of the file that has it.
-const NAME_CHANGES: WatchFlags = WatchFlags::ATTRIB
-    .union(WatchFlags::CREATE)
-    .union(WatchFlags::DELETE)
-    .union(WatchFlags::DELETE_SELF)
-    .union(WatchFlags::MODIFY)
-    .union(WatchFlags::MOVE)
-    .union(WatchFlags::MOVE_SELF);
-
-/// Bytes of an event without a name: the fields of `struct inotify_event`.
-const LEAST_EVENT: u64 = 16;
 
 /// A watched directory. A [`NameWatch`] never uses a number twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -125,10 +121,10 @@ impl NameWatch {
         let Ok(bytes) = rustix::io::ioctl_fionread(&self.0) else {
             return each(NameChange::Lost);
         };
-        let mut left = bytes / LEAST_EVENT;
+        let mut left = bytes / MIN_EVENT;
         let mut buffer = [MaybeUninit::uninit(); 8192];
         let mut events = inotify::Reader::new(&self.0, &mut buffer);
-        // What was read is handed over, too.
+        // Events that are in the buffer are passed on even beyond the count.
         while left > 0 || !events.is_buffer_empty() {
             left = left.saturating_sub(1);
             match events.next() {

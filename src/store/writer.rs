@@ -7,22 +7,23 @@ use std::{fmt, slice};
 
 use rustix::fs::{OFlags, RenameFlags};
 
-use crate::conversation::open_folder;
 use crate::manifest::digest;
 use crate::naming::{self, CallNaming};
 use crate::{
-    AnalysedFile, Artifact, Conversation, Dir, ManifestLock, Stat, StoreError, attributes, layout,
-    stat, this_process,
+    AnalysedFile, Artifact, Conversation, Dir, ManifestLock, Stat, StoreError, attributes,
+    conversation, layout, stat, this_process,
 };
 use ctxfs_core::materialize::{Analyzer, analyze, analyze_log};
 use ctxfs_core::model::{
     Analysis, ArtifactState, Component, Content as _, Folder, Provenance, Record, RelPath,
 };
 
-/// Most bytes that [`ArtifactWriter::bytes_before`] returns.
 const BEFORE: u64 = 4096;
-/// The reason in the record of an artifact whose writer was dropped.
 const DROPPED: &str = "its writer stopped before it was closed";
+const APPENDING: OFlags = OFlags::WRONLY.union(OFlags::APPEND);
+/// Numbers without a complete output after which the search ends. They belong to writers that work
+/// at the same time, and to outputs that were removed.
+const GAP: u32 = 16;
 
 /// A writer that streams one artifact to its plain file and analyses it on the way.
 ///
@@ -63,7 +64,7 @@ impl ArtifactWriter {
         provenance: Provenance,
     ) -> Result<Self, StoreError> {
         let path = RelPath::artifact(folder, name);
-        let dir = open_folder(conversation.dir(), folder);
+        let dir = conversation::open_folder(conversation.dir(), folder);
         let opened = dir.and_then(|dir| Ok((create_new(&dir, name)?, dir)));
         let (file, dir) = opened.map_err(|error| fault(conversation, &path, error))?;
         let new = NewFile { file, path, naming: None };
@@ -86,7 +87,7 @@ impl ArtifactWriter {
         provenance.call.get_or_insert_with(|| call.to_owned());
         let naming = CallNaming::first(call, folder);
         let path = RelPath::artifact(folder, &naming.name());
-        let dir = open_folder(conversation.dir(), folder);
+        let dir = conversation::open_folder(conversation.dir(), folder);
         let dir = dir.map_err(|error| fault(conversation, &path, error))?;
         let new = NewFile::of_call(conversation, &dir, folder, &naming)?;
         Self::begin(conversation, dir, new, provenance, analyzer(folder))
@@ -101,7 +102,7 @@ impl ArtifactWriter {
         newer: &Provenance,
     ) -> Result<Self, StoreError> {
         let path = RelPath::artifact(folder, name);
-        let opened = open_folder(conversation.dir(), folder)
+        let opened = conversation::open_folder(conversation.dir(), folder)
             .and_then(|dir| Ok((dir.open_file(path.file_name(), APPENDING)?, dir)));
         let (file, dir) = opened.map_err(|error| fault(conversation, &path, error))?;
         let stat = stat::stat_file(&file).map_err(|error| fault(conversation, &path, error))?;
@@ -329,7 +330,7 @@ impl Write for ArtifactWriter {
 impl Drop for ArtifactWriter {
     fn drop(&mut self) {
         if !self.closed {
-            // The error has no receiver. The record still says live, and recovery handles that.
+            // On an error the record still says live, and recovery handles that.
             let _closed = self.close(ArtifactState::Incomplete(DROPPED.to_owned()));
         }
     }
@@ -357,10 +358,7 @@ fn analyzer(folder: Folder) -> Analyzer {
     }
 }
 
-/// The flags with which a writer opens its file.
-pub(super) const APPENDING: OFlags = OFlags::WRONLY.union(OFlags::APPEND);
-
-pub(super) struct NewFile {
+struct NewFile {
     pub(super) file: File,
     pub(super) path: RelPath,
     pub(super) naming: Option<CallNaming>,
@@ -377,7 +375,7 @@ impl NewFile {
             let naming = first.clone().free(|naming| is_taken(conversation, dir, naming))?;
             let path = RelPath::artifact(folder, &naming.name());
             match create_new(dir, &naming.name()) {
-                // Another process has it since.
+                // Another process has just created it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 created => {
                     let fault = |error| conversation.error_at("create", &path, error);
@@ -413,16 +411,12 @@ pub(super) fn create_new(dir: &Dir, name: &Component) -> io::Result<File> {
     dir.create_file(name.as_os_str(), APPENDING | OFlags::EXCL, layout::FILE_MODE)
 }
 
-/// Numbers without a complete output after which the search ends. They belong to writers that work
-/// at the same time, and to outputs that were removed.
-const GAP: u32 = 16;
-
 impl ArtifactWriter {
     /// Returns the record of another output of the same call with the same bytes as this one, whose
     /// record is `own`, and the same state. Reads records alone: the digests tell.
     ///
     /// A host with two hooks hands over each output twice. A command that runs twice has two logs.
-    pub(super) fn same_output(&self, own: &Record) -> Result<Option<Record>, StoreError> {
+    fn same_output(&self, own: &Record) -> Result<Option<Record>, StoreError> {
         let Some(naming) = self.naming.as_ref().filter(|of| of.folder() == Folder::Tool) else {
             return Ok(None);
         };

@@ -1,13 +1,11 @@
 //! Writing a conversation to an archive.
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek as _, Write};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
-use std::thread;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
@@ -15,22 +13,33 @@ use tar::Builder;
 use zstd::Encoder;
 
 use crate::archive::format::{
-    ContentReader, Digests, HashingReader, Member, MemberContent, ReadFailure,
+    ArchiveMember, ContentReader, DigestList, HashingReader, MemberContent, ReadFailure,
 };
 use crate::archive::{BLOCK, DESCRIPTION, DIGESTS, Description, FORMAT, LEVEL};
-use crate::attributes::USER;
 use crate::manifest::digest;
-use crate::walk::{LeftOut, Walk, WalkEntry};
+use crate::walk::{DirWalk, SkippedPlaces, WalkEntry};
 use crate::{
     ArchiveError, Conversation, Dir, FarArtifact, FileType, Lease, Stat, StoreError, Time,
-    UnreadPlaces, attributes, layout, lease, read_full_at, stat,
+    UnreadPlaces, attributes, dir, layout, lease, read_full_at, stat,
 };
 use ctxfs_core::model::{
     ArtifactState, Component, Content, FarFile, FarStore, Record, RelPath, is_scratch,
 };
 
-/// The reason in the record of an artifact that was still being written.
 const WRITTEN: &str = "it was still being written when it was exported";
+const ARTIFACTS: &str = "artifacts";
+/// Time that failing fetches may take together, and the part of one that counts at most.
+const MAX_FAILING: Duration = Duration::from_mins(1);
+const MAX_OF_ONE: Duration = Duration::from_secs(30);
+/// Reasons to leave out an artifact.
+const ELSEWHERE: &str = "its bytes are in the bucket that hosts share, and no bucket is set here";
+const UNTRIED: &str = "its bytes are in the bucket, which did not answer for others: not tried";
+const LEFT: &str = "its bytes have left the bucket: `ctxfs remote check` tells what it lacks";
+const OTHERS: &str = "the bytes that came are not those of its digest";
+const NO_DIRECTORY: &str = "its directory is not there, or cannot be read";
+/// Longest time for which an export waits for writers, and the length of one pause.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Sources of an export beside the files of the conversation. By default it has what is on this
 /// disk.
@@ -105,9 +114,9 @@ pub fn export_with(
 ) -> Result<Exported, ArchiveError> {
     let mut export =
         Export::new(conversation, parts, out, progress).map_err(ArchiveError::Write)?;
-    export.describe().map_err(ArchiveError::Write)?;
-    export.directory(None, conversation.dir().stat_self())?;
-    // First, as bytes may come here while the names are read.
+    export.write_description().map_err(ArchiveError::Write)?;
+    export.write_directory(None, conversation.dir().stat_self())?;
+    // Before the names are read, as bytes may be fetched meanwhile.
     export.expect_far(None)?;
     let fault = |error| conversation.listing_error(error);
     let mut walk = walk(conversation).map_err(fault)?;
@@ -115,33 +124,36 @@ pub fn export_with(
         export.write_far_before(Some(&found.path))?;
         match found.kind {
             FileType::Directory => {
-                export.directory(Some(found.path.clone()), walk.stat_dir())?;
+                export.write_directory(Some(found.path.clone()), walk.stat_dir())?;
                 export.expect_far(Some(&found.path))?;
             }
-            FileType::File | FileType::Other => export.found(&mut walk, &found)?,
+            FileType::File | FileType::Other => export.write_found(&mut walk, &found)?,
         }
     }
     export.write_far_before(None)?;
-    export.leave_out(walk.finish());
+    export.report_skipped(walk.finish());
     export.finish()
 }
 
-fn walk(conversation: &Conversation) -> io::Result<Walk<impl FnMut(&Dir) -> io::Result<bool>>> {
-    let walk = Walk::new(conversation.dir().try_clone()?, None, |_: &Dir| Ok(true))?;
+fn walk(conversation: &Conversation) -> io::Result<DirWalk<impl FnMut(&Dir) -> io::Result<bool>>> {
+    let walk = DirWalk::new(conversation.dir().try_clone()?, None, |_: &Dir| Ok(true))?;
     Ok(walk.without(layout::is_bookkeeping))
 }
 
 struct Export<'a, W: Write> {
     conversation: &'a Conversation,
     log: Option<&'a File>,
-    far: FarPaths,
+    /// Paths of the far artifacts to come, in the order in which a walk comes to them.
+    far: BTreeSet<PathBuf>,
     fetching: Fetching<'a>,
     last_dir: Option<RelPath>,
     members: MemberWriter<W>,
-    digests: Digests,
+    digests: DigestList,
     records: BufWriter<File>,
     progress: &'a mut dyn FnMut(u64),
-    patience: Patience,
+    /// The time left to wait for files that were closed a moment ago: a server needs a while to
+    /// notice, and to record that they are complete.
+    wait_left: Duration,
     done: Exported,
 }
 
@@ -155,40 +167,43 @@ impl<'a, W: Write> Export<'a, W> {
         Ok(Self {
             conversation,
             log: parts.log,
-            far: FarPaths::default(),
-            fetching: Fetching::from(parts.far),
+            far: BTreeSet::new(),
+            fetching: Fetching { store: parts.far, failing: Duration::ZERO },
             last_dir: None,
             members: MemberWriter::new(conversation, out)?,
-            digests: Digests::new(tempfile::tempfile()?),
+            digests: DigestList::new(tempfile::tempfile()?),
             records: BufWriter::new(tempfile::tempfile()?),
             progress,
-            patience: Patience::default(),
+            wait_left: MAX_WAIT,
             done: Exported::default(),
         })
     }
 
-    fn describe(&mut self) -> io::Result<()> {
+    fn write_description(&mut self) -> io::Result<()> {
         let conversation = self.conversation.id().to_text();
         let mut line = serde_json::to_vec(&Description { format: FORMAT, conversation })?;
         line.push(b'\n');
-        let digest = self.members.own(DESCRIPTION, line.len() as u64, &*line)?;
+        let digest = self.members.write_own(DESCRIPTION, line.len() as u64, &*line)?;
         self.digests.add(&self.members.name(DESCRIPTION.as_bytes()), &digest)
     }
 
-    fn directory(
+    fn write_directory(
         &mut self,
         path: Option<RelPath>,
         stat: io::Result<Stat>,
     ) -> Result<(), ArchiveError> {
         let stat = stat.map_err(|error| self.conversation.listing_error(error))?;
         self.last_dir.clone_from(&path);
-        self.members.write(&Member::of(path, &stat), io::empty()).map_err(ArchiveError::Write)
+        {
+            let MemberWriter { top, tar } = &mut self.members;
+            ArchiveMember::of(path, &stat).write(top, io::empty(), tar).map_err(ArchiveError::Write)
+        }
     }
 
     /// Writes a file that the walk has come to. Waits a little for its writer.
-    fn found(
+    fn write_found(
         &mut self,
-        walk: &mut Walk<impl FnMut(&Dir) -> io::Result<bool>>,
+        walk: &mut DirWalk<impl FnMut(&Dir) -> io::Result<bool>>,
         found: &WalkEntry,
     ) -> Result<(), ArchiveError> {
         let (conversation, path) = (self.conversation, &found.path);
@@ -197,17 +212,25 @@ impl<'a, W: Write> Export<'a, W> {
             let Some(opened) = opened.map_err(|error| conversation.listing_error(error))? else {
                 return Ok(());
             };
-            // Its bytes may have gone elsewhere since the names were read.
-            let Some(file) = opened else { return self.without_file(path) };
+            // The file may have been evicted since the names were read.
+            let Some(file) = opened else { return self.write_without_file(path) };
             let state = FileState::of(conversation, path, &file);
             let waits = state.as_ref().is_ok_and(|state| state.is_live);
-            if !waits || !self.patience.pause() {
-                return self.file(path, file, state);
+            if !waits || !self.pause() {
+                return self.write_file(path, file, state);
             }
         }
     }
 
-    fn file(
+    /// Waits a little for a writer. Returns false if no time is left.
+    fn pause(&mut self) -> bool {
+        let Some(left) = self.wait_left.checked_sub(PAUSE) else { return false };
+        self.wait_left = left;
+        std::thread::sleep(PAUSE);
+        true
+    }
+
+    fn write_file(
         &mut self,
         path: &RelPath,
         file: ExportedFile,
@@ -218,19 +241,23 @@ impl<'a, W: Write> Export<'a, W> {
             conversation.pass_over(error, &mut self.done.unread)?;
             Ok(FileState::unrecorded(path, &file))
         })?;
-        let ExportedFile { file, stat, attributes } = self.as_shown(path, file)?;
-        let member = Member { attributes, ..Member::of(Some(path.clone()), &stat) };
-        let digest = self.content(&member, path, &file, true)?;
+        let ExportedFile { file, stat, attributes } = self.with_shown_log(path, file)?;
+        let member = ArchiveMember { attributes, ..ArchiveMember::of(Some(path.clone()), &stat) };
+        let digest = self.write_content(&member, path, &file, true)?;
         let fault = |error| conversation.error_at("read", path, error);
         let live = state.is_live || !stat::stat_file(&file).map_err(fault)?.is_unchanged(&stat);
-        let record = self.as_read(state.record, &stat, live && path.is_artifact(), &digest);
+        let record = self.record_as_read(state.record, &stat, live && path.is_artifact(), &digest);
         if is_scratch(path.file_name()) {
             return Ok(());
         }
-        self.keep(&record).map_err(ArchiveError::Write)
+        self.keep_record(&record).map_err(ArchiveError::Write)
     }
 
-    fn as_shown(&self, path: &RelPath, file: ExportedFile) -> Result<ExportedFile, StoreError> {
+    fn with_shown_log(
+        &self,
+        path: &RelPath,
+        file: ExportedFile,
+    ) -> Result<ExportedFile, StoreError> {
         let is_log = || path.to_text() == format!("{}/{}", layout::HISTORY, layout::MESSAGES);
         let Some(log) = self.log.filter(|_| is_log()) else { return Ok(file) };
         let opened = log.try_clone().and_then(|log| Ok((stat::stat_file(&log)?.size, log)));
@@ -239,15 +266,15 @@ impl<'a, W: Write> Export<'a, W> {
         Ok(ExportedFile { file: log, stat: Stat { size, ..file.stat }, ..file })
     }
 
-    fn leave_out(&mut self, LeftOut { unread, unseen, gone }: LeftOut) {
+    fn report_skipped(&mut self, SkippedPlaces { unread, unseen, gone }: SkippedPlaces) {
         self.done.unread.extend(unread);
         self.done.unseen += unseen;
         self.done.gone += gone;
     }
 
-    fn content(
+    fn write_content(
         &mut self,
-        member: &Member,
+        member: &ArchiveMember,
         path: &RelPath,
         input: impl Read,
         counts: bool,
@@ -256,7 +283,8 @@ impl<'a, W: Write> Export<'a, W> {
         let progress: &mut dyn FnMut(u64) =
             if counts { &mut *self.progress } else { &mut uncounted };
         let mut content = MemberContent::new(input, member.size, progress);
-        let written = self.members.write(member, &mut content);
+        let MemberWriter { top, tar } = &mut self.members;
+        let written = member.write(top, &mut content, tar);
         match content.failed {
             Some(ReadFailure::Short) => return Err(ArchiveError::Cut { path: path.to_text() }),
             Some(ReadFailure::Disk(error)) => {
@@ -272,7 +300,13 @@ impl<'a, W: Write> Export<'a, W> {
         Ok(digest.to_string())
     }
 
-    fn as_read(&mut self, mut record: Record, stat: &Stat, live: bool, digest: &str) -> Record {
+    fn record_as_read(
+        &mut self,
+        mut record: Record,
+        stat: &Stat,
+        live: bool,
+        digest: &str,
+    ) -> Record {
         let matches = stat.matches(&record);
         let recorded = record.analysis.take().filter(|_| matches);
         let differs = recorded.as_ref().is_some_and(|analysis| analysis.digest != digest);
@@ -286,12 +320,12 @@ impl<'a, W: Write> Export<'a, W> {
         Record { size: stat.size, modified: stat.mtime.as_nanos(), analysis, ..record }
     }
 
-    fn keep(&mut self, record: &Record) -> io::Result<()> {
+    fn keep_record(&mut self, record: &Record) -> io::Result<()> {
         serde_json::to_writer(&mut self.records, record)?;
         self.records.write_all(b"\n")
     }
 
-    fn records_without_files(&mut self) -> Result<(), ArchiveError> {
+    fn keep_records_without_files(&mut self) -> Result<(), ArchiveError> {
         let records = match self.conversation.records() {
             Ok(records) => records,
             Err(error) => return Ok(self.conversation.pass_over(error, &mut self.done.unread)?),
@@ -303,23 +337,23 @@ impl<'a, W: Write> Export<'a, W> {
             let is_gone = found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
             let is_far = record.far.as_ref().is_some_and(|far| !far.here);
             if record.state != ArtifactState::Live && is_gone && !is_far {
-                self.keep(&record).map_err(ArchiveError::Write)?;
+                self.keep_record(&record).map_err(ArchiveError::Write)?;
             }
         }
         Ok(())
     }
 
     fn finish(mut self) -> Result<Exported, ArchiveError> {
-        self.records_without_files()?;
+        self.keep_records_without_files()?;
         let Self { mut members, mut digests, records, done, .. } = self;
         let end = || -> io::Result<()> {
             let mut records = records.into_inner().map_err(io::IntoInnerError::into_error)?;
             let length = records.stream_position()?;
             records.rewind()?;
-            let digest = members.own(layout::MANIFEST, length, records)?;
+            let digest = members.write_own(layout::MANIFEST, length, records)?;
             digests.add(&members.name(layout::MANIFEST.as_bytes()), &digest)?;
             let (digests, length) = digests.finish()?;
-            members.own(DIGESTS, length, digests)?;
+            members.write_own(DIGESTS, length, digests)?;
             members.finish()
         };
         end().map_err(ArchiveError::Write)?;
@@ -351,12 +385,8 @@ impl<W: Write> MemberWriter<W> {
         [&self.top, &b"/"[..], path].concat()
     }
 
-    fn write(&mut self, member: &Member, content: impl Read) -> io::Result<()> {
-        member.write(&self.top, content, &mut self.tar)
-    }
-
-    fn own(&mut self, name: &str, size: u64, content: impl Read) -> io::Result<String> {
-        let member = Member {
+    fn write_own(&mut self, name: &str, size: u64, content: impl Read) -> io::Result<String> {
+        let member = ArchiveMember {
             path: None,
             kind: FileType::File,
             size,
@@ -374,64 +404,10 @@ impl<W: Write> MemberWriter<W> {
     }
 }
 
-const ARTIFACTS: &str = "artifacts";
-/// Time that failing fetches may take together, and the part of one that counts at most.
-const MOST_FAILING: Duration = Duration::from_mins(1);
-const MOST_OF_ONE: Duration = Duration::from_secs(30);
-
-/// Reasons to leave out an artifact.
-const ELSEWHERE: &str = "its bytes are in the bucket that hosts share, and no bucket is set here";
-const UNTRIED: &str = "its bytes are in the bucket, which did not answer for others: not tried";
-const LEFT: &str = "its bytes have left the bucket: `ctxfs remote check` tells what it lacks";
-const OTHERS: &str = "the bytes that came are not those of its digest";
-const NO_DIRECTORY: &str = "its directory is not there, or cannot be read";
-
-#[derive(Debug, Default)]
-pub(super) struct FarPaths(BTreeSet<InOrder>);
-
-#[derive(Debug, PartialEq, Eq)]
-struct InOrder(RelPath);
-
-impl InOrder {
-    fn as_path(&self) -> &Path {
-        Path::new(self.0.as_os_str())
-    }
-}
-
-impl Ord for InOrder {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.as_path().cmp(other.as_path())
-    }
-}
-
-impl PartialOrd for InOrder {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl FarPaths {
-    /// Removes and returns the first path that comes before `path`, or any. Forgets `path` itself,
-    /// as the walk has found its file.
-    fn take_before(&mut self, path: Option<&RelPath>) -> Option<RelPath> {
-        let Some(path) = path else { return self.0.pop_first().map(|InOrder(first)| first) };
-        let end = InOrder(path.clone());
-        self.0.remove(&end);
-        let is_before = self.0.first().is_some_and(|first| *first < end);
-        if is_before { self.0.pop_first().map(|InOrder(first)| first) } else { None }
-    }
-}
-
 #[derive(Debug)]
-pub(super) struct Fetching<'a> {
+struct Fetching<'a> {
     store: Option<&'a dyn FarStore>,
     failing: Duration,
-}
-
-impl<'a> From<Option<&'a dyn FarStore>> for Fetching<'a> {
-    fn from(store: Option<&'a dyn FarStore>) -> Self {
-        Self { store, failing: Duration::ZERO }
-    }
 }
 
 impl Fetching<'_> {
@@ -444,7 +420,7 @@ impl Fetching<'_> {
         progress: &mut dyn FnMut(u64),
     ) -> io::Result<FarFile> {
         let store = self.store.ok_or_else(|| io::Error::other(ELSEWHERE))?;
-        if self.failing >= MOST_FAILING {
+        if self.failing >= MAX_FAILING {
             return Err(io::Error::other(UNTRIED));
         }
         let start = Instant::now();
@@ -454,7 +430,7 @@ impl Fetching<'_> {
             Ok(file)
         });
         if checked.is_err() {
-            self.failing += start.elapsed().min(MOST_OF_ONE);
+            self.failing += start.elapsed().min(MAX_OF_ONE);
         }
         checked.map_err(|error| match error.raw_os_error() {
             Some(libc::ESTALE) => io::Error::other(LEFT),
@@ -484,7 +460,7 @@ fn check(
 
 /// Returns the sum of the sizes of the far artifacts of a conversation. Artifacts whose records
 /// cannot be read are left out.
-pub(super) fn far_bytes(conversation: &Conversation) -> u64 {
+fn far_bytes(conversation: &Conversation) -> u64 {
     let sizes = conversation.each_far(None).map(|each| {
         each.filter_map(Result::ok).fold(0, |sum: u64, far| sum.saturating_add(far.stat.size))
     });
@@ -495,7 +471,7 @@ impl<W: Write> Export<'_, W> {
     /// Adds far artifacts to the paths to come: all of the conversation, or those of a directory
     /// whose names have been read. An artifact that is fetched or evicted meanwhile is in one of
     /// these lists, or among the names.
-    pub(super) fn expect_far(&mut self, dir: Option<&RelPath>) -> Result<(), StoreError> {
+    fn expect_far(&mut self, dir: Option<&RelPath>) -> Result<(), StoreError> {
         if dir.is_some_and(|dir| !Path::new(dir.as_os_str()).starts_with(ARTIFACTS)) {
             return Ok(());
         }
@@ -506,36 +482,47 @@ impl<W: Write> Export<'_, W> {
     fn add_far(&mut self, dir: Option<&RelPath>) -> Result<(), StoreError> {
         let conversation = self.conversation;
         for artifact in conversation.each_far(dir)? {
-            self.far.0.insert(InOrder(artifact?.path));
+            self.far.insert(PathBuf::from(artifact?.path.as_os_str()));
         }
         Ok(())
     }
 
-    pub(super) fn write_far_before(&mut self, path: Option<&RelPath>) -> Result<(), ArchiveError> {
-        while let Some(next) = self.far.take_before(path) {
-            self.without_file(&next)?;
+    fn write_far_before(&mut self, path: Option<&RelPath>) -> Result<(), ArchiveError> {
+        while let Some(next) = self.take_far_before(path) {
+            self.write_without_file(&next)?;
         }
         Ok(())
+    }
+
+    /// Removes and returns the first far path that comes before `path`, or any. Forgets `path`
+    /// itself, as the walk has found its file.
+    fn take_far_before(&mut self, path: Option<&RelPath>) -> Option<RelPath> {
+        if let Some(path) = path {
+            let path = Path::new(path.as_os_str());
+            self.far.remove(path);
+            self.far.first().filter(|first| first.as_path() < path)?;
+        }
+        self.far.pop_first().and_then(|first| RelPath::new(first).ok())
     }
 
     /// Writes an artifact that had no file when its directory was read, or whose file is gone
     /// since.
-    pub(super) fn without_file(&mut self, path: &RelPath) -> Result<(), ArchiveError> {
+    fn write_without_file(&mut self, path: &RelPath) -> Result<(), ArchiveError> {
         if !self.has_directory_of(path) {
             self.done.unread.add(path.to_text(), NO_DIRECTORY);
             return Ok(());
         }
         let conversation = self.conversation;
-        let found = self.came_here(path).and_then(|file| match file {
+        let found = self.open_if_there(path).and_then(|file| match file {
             Some(file) => Ok((Some(file), None)),
             None => Ok((None, conversation.far(path)?)),
         });
         match found {
             Ok((Some(file), _)) => {
                 let state = FileState::of(conversation, path, &file);
-                self.file(path, file, state)
+                self.write_file(path, file, state)
             }
-            Ok((None, Some(artifact))) => self.far(&artifact),
+            Ok((None, Some(artifact))) => self.write_far(&artifact),
             Ok((None, None)) => {
                 self.done.gone += 1;
                 Ok(())
@@ -550,16 +537,13 @@ impl<W: Write> Export<'_, W> {
         last.is_some_and(|last| Path::new(last.as_os_str()).starts_with(parent.as_os_str()))
     }
 
-    fn came_here(&self, path: &RelPath) -> Result<Option<ExportedFile>, StoreError> {
-        let dir = match path.parent() {
-            Some(parent) => self.conversation.dir().open_dir_at(&parent),
-            None => self.conversation.dir().try_clone(),
-        };
+    fn open_if_there(&self, path: &RelPath) -> Result<Option<ExportedFile>, StoreError> {
+        let dir = dir::parent_dir(self.conversation.dir(), path);
         let opened = dir.and_then(|dir| ExportedFile::open(&dir, path.file_name()));
         if_there(opened).map_err(|error| self.conversation.error_at("read", path, error))
     }
 
-    fn far(&mut self, artifact: &FarArtifact) -> Result<(), ArchiveError> {
+    fn write_far(&mut self, artifact: &FarArtifact) -> Result<(), ArchiveError> {
         let FarArtifact { path, record, stat } = artifact;
         let file = self.fetching.fetch(self.conversation.id(), artifact, self.progress);
         let file = match file {
@@ -570,21 +554,18 @@ impl<W: Write> Export<'_, W> {
                 return Ok(());
             }
         };
-        let is_users = |(name, _): &&(OsString, Vec<u8>)| name.as_bytes().starts_with(USER);
+        let is_users =
+            |(name, _): &&(OsString, Vec<u8>)| name.as_bytes().starts_with(attributes::USER);
         let attributes = file.attributes.iter().filter(is_users).cloned().collect();
-        let member = Member { attributes, ..Member::of(Some(path.clone()), stat) };
+        let member = ArchiveMember { attributes, ..ArchiveMember::of(Some(path.clone()), stat) };
         let reader = ContentReader::new(&*file.content);
-        let digest = self.content(&member, path, reader, false)?;
-        let record = self.as_read(record.clone(), stat, false, &digest);
-        self.keep(&record).map_err(ArchiveError::Write)
+        let digest = self.write_content(&member, path, reader, false)?;
+        let record = self.record_as_read(record.clone(), stat, false, &digest);
+        self.keep_record(&record).map_err(ArchiveError::Write)
     }
 }
 
-/// Longest time for which an export waits for writers, and the length of one pause.
-const PATIENCE: Duration = Duration::from_secs(2);
-const PAUSE: Duration = Duration::from_millis(50);
-
-pub(super) struct ExportedFile {
+struct ExportedFile {
     pub(super) file: File,
     pub(super) stat: Stat,
     pub(super) attributes: Vec<(OsString, Vec<u8>)>,
@@ -601,11 +582,11 @@ impl ExportedFile {
     }
 
     fn has_writer(&self) -> bool {
-        lease::settled(&self.file) == Lease::Held
+        lease::settled_lease(&self.file) == Lease::Held
     }
 }
 
-pub(super) struct FileState {
+struct FileState {
     pub(super) record: Record,
     pub(super) is_live: bool,
 }
@@ -626,27 +607,6 @@ impl FileState {
     pub(super) fn unrecorded(path: &RelPath, file: &ExportedFile) -> Self {
         let record = Conversation::fresh_record(path, &file.stat);
         Self { record, is_live: file.has_writer() }
-    }
-}
-
-/// The time that an export waits for files that were closed a moment ago: a server needs a while to
-/// notice, and to record that they are complete.
-pub(super) struct Patience {
-    left: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self { left: PATIENCE }
-    }
-}
-
-impl Patience {
-    pub(super) fn pause(&mut self) -> bool {
-        let Some(left) = self.left.checked_sub(PAUSE) else { return false };
-        self.left = left;
-        thread::sleep(PAUSE);
-        true
     }
 }
 

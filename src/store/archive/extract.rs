@@ -10,17 +10,18 @@ use tar::{Entry, EntryType};
 use zstd::Decoder;
 
 use crate::archive::format::{self, ATTRIBUTE, MODE};
-use crate::archive::{BLOCK, MOST_HEADER, WINDOW_LOG};
+use crate::archive::{BLOCK, MAX_HEADER, WINDOW_LOG};
 use crate::{
-    ArchiveError, Conversation, Dir, FileType, Flaw, Time, attributes, layout, stat, walk,
+    ArchiveError, ArchiveFlaw, Conversation, Dir, FileType, Time, attributes, layout, stat, walk,
 };
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Analysis, Record, RelPath, is_scratch};
 
-/// Records that are appended at once.
 const BATCH: usize = 256;
+/// Most zeros that may follow the last member. `tar` pads its last record.
+const MAX_PADDING: usize = 64 * 1024;
 
-pub(super) struct Extraction {
+pub(super) struct ImportWriter {
     conversation: Conversation,
     open: Vec<OpenDir>,
     last: Option<RelPath>,
@@ -35,7 +36,7 @@ struct OpenDir {
     modified: Time,
 }
 
-impl Extraction {
+impl ImportWriter {
     pub(super) fn new(conversation: Conversation, most: u64) -> Self {
         let (open, last, records) = (Vec::new(), None, Vec::with_capacity(BATCH));
         Self { conversation, open, last, records, buffer: vec![0; BLOCK], most }
@@ -46,23 +47,23 @@ impl Extraction {
     }
 
     /// Adds the conversation's own directory. Its mode stays 0700, whatever the archive says.
-    pub(super) fn top(&mut self, found: &MemberHeader) -> Result<(), ArchiveError> {
+    pub(super) fn add_top(&mut self, found: &MemberHeader) -> Result<(), ArchiveError> {
         if !self.open.is_empty() {
-            return Err(found.refused(Flaw::Order));
+            return Err(found.refused(ArchiveFlaw::Order));
         }
         let (mode, modified) = (layout::DIRECTORY_MODE, found.modified);
         self.open.push(OpenDir { path: None, mode, modified });
         Ok(())
     }
 
-    pub(super) fn directory(
+    pub(super) fn add_directory(
         &mut self,
         path: RelPath,
         found: &MemberHeader,
     ) -> Result<(), ArchiveError> {
-        let dir = self.come_to(&path, found)?;
-        if self.open.len() > walk::MOST_LEVELS {
-            return Err(found.refused(Flaw::Deep));
+        let dir = self.enter_parent(&path, found)?;
+        if self.open.len() > walk::MAX_LEVELS {
+            return Err(found.refused(ArchiveFlaw::Deep));
         }
         let made = dir.mkdir(path.file_name(), layout::DIRECTORY_MODE);
         made.map_err(|error| self.conversation.error_at("make", &path, error))?;
@@ -71,13 +72,13 @@ impl Extraction {
         Ok(())
     }
 
-    pub(super) fn file(
+    pub(super) fn add_file(
         &mut self,
         path: &RelPath,
         found: &MemberHeader,
         content: &mut dyn Read,
     ) -> Result<String, ArchiveError> {
-        let dir = self.come_to(path, found)?;
+        let dir = self.enter_parent(path, found)?;
         let flags = OFlags::WRONLY | OFlags::EXCL;
         let file = dir.create_file(path.file_name(), flags, layout::FILE_MODE);
         let mut file = file.map_err(|error| self.conversation.error_at("make", path, error))?;
@@ -104,18 +105,18 @@ impl Extraction {
     pub(super) fn finish(&mut self) -> Result<(), ArchiveError> {
         self.conversation.manifest().compact()?;
         while let Some(dir) = self.open.pop() {
-            self.leave(&dir)?;
+            self.finish_directory(&dir)?;
         }
         Ok(())
     }
 
-    fn come_to(&mut self, path: &RelPath, found: &MemberHeader) -> Result<Dir, ArchiveError> {
+    fn enter_parent(&mut self, path: &RelPath, found: &MemberHeader) -> Result<Dir, ArchiveError> {
         if self.last.as_ref().is_some_and(|last| !is_before(last, path)) {
-            return Err(found.refused(Flaw::Order));
+            return Err(found.refused(ArchiveFlaw::Order));
         }
         self.last = Some(path.clone());
         while let Some(dir) = self.open.pop_if(|dir| !holds(dir.path.as_ref(), path)) {
-            self.leave(&dir)?;
+            self.finish_directory(&dir)?;
         }
         let within = self.open.last().map(|dir| dir.path.as_ref());
         let direct = within.is_some_and(|within| {
@@ -123,14 +124,14 @@ impl Extraction {
         });
         let within = within.flatten().filter(|_| direct).cloned();
         if !direct {
-            return Err(found.refused(Flaw::NoDirectory));
+            return Err(found.refused(ArchiveFlaw::NoDirectory));
         }
         let dir = self.conversation.dir();
         let dir = within.map_or_else(|| dir.try_clone(), |within| dir.open_dir_at(&within));
         Ok(dir.map_err(|error| self.conversation.error_at("open", path, error))?)
     }
 
-    fn leave(&self, dir: &OpenDir) -> Result<(), ArchiveError> {
+    fn finish_directory(&self, dir: &OpenDir) -> Result<(), ArchiveError> {
         let conversation = self.conversation.dir();
         let Some(path) = &dir.path else {
             let set = attributes::set_mode_and_time(conversation, dir.mode, dir.modified);
@@ -195,9 +196,6 @@ fn is_before(a: &RelPath, b: &RelPath) -> bool {
     names(a) < names(b)
 }
 
-/// Most zeros that may follow the last member. `tar` pads its last record.
-const MOST_PADDING: usize = 64 * 1024;
-
 pub(super) struct Unpacked<R: BufRead> {
     decoder: Decoder<'static, R>,
     left: u64,
@@ -217,8 +215,8 @@ impl<R: BufRead> Unpacked<R> {
     /// Returns true if only zeros are left, and nothing follows the compressed bytes.
     pub(super) fn require_end(mut self) -> io::Result<bool> {
         let mut padding = Vec::new();
-        self.by_ref().take(MOST_PADDING as u64 + 1).read_to_end(&mut padding)?;
-        let is_padding = padding.len() <= MOST_PADDING && padding.iter().all(|byte| *byte == 0);
+        self.by_ref().take(MAX_PADDING as u64 + 1).read_to_end(&mut padding)?;
+        let is_padding = padding.len() <= MAX_PADDING && padding.iter().all(|byte| *byte == 0);
         Ok(is_padding && self.decoder.finish().fill_buf()?.is_empty())
     }
 }
@@ -263,18 +261,18 @@ pub(super) fn read_entry<R: Read>(
     let shown = String::from_utf8_lossy(&entry.header().path_bytes()).into_owned();
     let refused = |flaw| ArchiveError::refused(shown.escape_debug().to_string(), flaw);
     let kind = match entry.header().entry_type() {
-        EntryType::XHeader if header.is_none() && entry.size() <= MOST_HEADER => {
+        EntryType::XHeader if header.is_none() && entry.size() <= MAX_HEADER => {
             let mut bytes = Vec::new();
             entry.read_to_end(&mut bytes).map_err(ArchiveError::Read)?;
             return Ok(ArchiveEntry::Extension(bytes));
         }
-        EntryType::XHeader => return Err(refused(Flaw::Header)),
+        EntryType::XHeader => return Err(refused(ArchiveFlaw::Header)),
         EntryType::Regular => FileType::File,
         EntryType::Directory => FileType::Directory,
-        _ => return Err(refused(Flaw::Kind)),
+        _ => return Err(refused(ArchiveFlaw::Kind)),
     };
     let found = found(entry, kind, &header.unwrap_or_default());
-    Ok(ArchiveEntry::Member(found.ok_or_else(|| refused(Flaw::Header))?))
+    Ok(ArchiveEntry::Member(found.ok_or_else(|| refused(ArchiveFlaw::Header))?))
 }
 
 fn found<R: Read>(entry: &Entry<'_, R>, kind: FileType, header: &[u8]) -> Option<MemberHeader> {
@@ -307,7 +305,7 @@ impl MemberHeader {
         OsStr::from_bytes(&self.name).to_string_lossy().escape_debug().to_string()
     }
 
-    pub(super) fn refused(&self, flaw: impl Into<Flaw>) -> ArchiveError {
+    pub(super) fn refused(&self, flaw: impl Into<ArchiveFlaw>) -> ArchiveError {
         ArchiveError::refused(self.shown(), flaw)
     }
 }

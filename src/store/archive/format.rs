@@ -12,7 +12,7 @@ use bstr::ByteSlice as _;
 use tar::{Builder, EntryType, Header};
 
 use crate::archive::BLOCK;
-use crate::{ArchiveError, FileType, Flaw, Stat, Time};
+use crate::{ArchiveError, ArchiveFlaw, FileType, Stat, Time};
 use ctxfs_core::model::{Content, RelPath};
 
 /// Most bytes of a name that fit into a plain header.
@@ -21,11 +21,12 @@ const NAME_BYTES: usize = 100;
 pub(super) const MODE: u32 = 0o777;
 /// Prefix of the key for an extended attribute, as GNU tar and others write it.
 pub(super) const ATTRIBUTE: &str = "SCHILY.xattr.";
+const BILLION: i128 = 1_000_000_000;
 
 /// A file or directory of an archive, without its content. A `path` of `None` is the conversation
 /// itself.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct ArchiveMember {
     pub(super) path: Option<RelPath>,
     pub(super) kind: FileType,
     pub(super) size: u64,
@@ -34,7 +35,7 @@ pub(super) struct Member {
     pub(super) attributes: Vec<(OsString, Vec<u8>)>,
 }
 
-impl Member {
+impl ArchiveMember {
     pub(super) fn of(path: Option<RelPath>, stat: &Stat) -> Self {
         let kind = stat.kind();
         let size = if kind == FileType::File { stat.size } else { 0 };
@@ -57,7 +58,7 @@ impl Member {
             more.push(("path".to_owned(), &name));
         }
         for (attribute, value) in &self.attributes {
-            // A name that is not UTF-8 is not one of ctxfs, and pax has no place for it either.
+            // No attribute of ctxfs has such a name, and pax cannot express it.
             let Some(attribute) = attribute.to_str() else { continue };
             more.push((format!("{ATTRIBUTE}{attribute}"), value));
         }
@@ -93,8 +94,6 @@ impl Member {
     }
 }
 
-const BILLION: i128 = 1_000_000_000;
-
 pub(super) fn pax_records(mut header: &[u8]) -> Result<Vec<(&str, &[u8])>, Damaged> {
     let mut found = Vec::new();
     while !header.is_empty() {
@@ -120,7 +119,7 @@ fn first_record(header: &[u8]) -> Option<(PaxRecord<'_>, &[u8])> {
     Some(((key, &record[equals + 1..]), rest))
 }
 
-pub(super) fn print_time(time: Time) -> String {
+fn print_time(time: Time) -> String {
     let nanos = i128::from(time.seconds) * BILLION + i128::from(time.nanos);
     let (sign, nanos) = (if nanos < 0 { "-" } else { "" }, nanos.unsigned_abs());
     let (seconds, fraction) = (nanos / BILLION as u128, nanos % BILLION as u128);
@@ -223,15 +222,15 @@ impl<R: Read> Read for HashingReader<R> {
 
 /// A list of digests, a line `<64 hexadecimal digits>  <name>` a file. It is in a file, as it may
 /// not fit into memory.
-pub(super) struct Digests(BufWriter<File>);
+pub(super) struct DigestList(BufWriter<File>);
 
-impl Digests {
+impl DigestList {
     pub(super) fn new(file: File) -> Self {
         Self(BufWriter::new(file))
     }
 
     pub(super) fn add(&mut self, name: &[u8], digest: &str) -> io::Result<()> {
-        // The notation of b3sum for a name with backslashes.
+        // b3sum marks and escapes a name with backslashes like this.
         let escaped = name.find_byte(b'\\').is_some();
         let mark = if escaped { "\\" } else { "" };
         write!(self.0, "{mark}{digest}  ")?;
@@ -260,13 +259,13 @@ impl Digests {
             other.resize(line.len(), 0);
             let same = list.read_exact(&mut other).is_ok() && other == line;
             if !same {
-                return Err(ArchiveError::refused(name_in(&line), Flaw::Digest));
+                return Err(ArchiveError::refused(name_in(&line), ArchiveFlaw::Digest));
             }
             compared += line.len() as u64;
         }
         match list.read(&mut [0]).map_err(ArchiveError::Read)? {
             0 => Ok(()),
-            _ => Err(ArchiveError::refused(super::DIGESTS, Flaw::Digest)),
+            _ => Err(ArchiveError::refused(super::DIGESTS, ArchiveFlaw::Digest)),
         }
     }
 }

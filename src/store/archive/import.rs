@@ -6,22 +6,28 @@ use std::os::unix::ffi::OsStrExt as _;
 use tar::Archive;
 
 use crate::archive::extract::{
-    ArchiveEntry, Extraction, MemberHeader, Unpacked, read_entry, read_error,
+    ArchiveEntry, ImportWriter, MemberHeader, Unpacked, read_entry, read_error,
 };
-use crate::archive::format::{Digests, HashingReader};
+use crate::archive::format::{DigestList, HashingReader};
 use crate::archive::staging::Staging;
-use crate::archive::{BLOCK, DESCRIPTION, DIGESTS, Description, FORMAT, MOST_RECORD};
+use crate::archive::{BLOCK, DESCRIPTION, DIGESTS, Description, FORMAT, MAX_RECORD};
 use crate::manifest::digest;
 use crate::{
-    ArchiveError, Conversation, FileType, Flaw, LEAST, Store, StoreError, layout, whole_blocks,
+    ArchiveError, ArchiveFlaw, Conversation, FileType, LEAST, Store, StoreError, layout,
+    whole_blocks,
 };
 use ctxfs_core::model::{ArtifactState, Component, NameError, Record, RelPath, is_scratch};
 
-/// Most bytes of the first member.
-const MOST_DESCRIPTION: u64 = 4096;
+const MAX_DESCRIPTION: u64 = 4096;
 
 /// Part of the inodes of a disk that an import leaves free, as a divisor.
 const SPARE_INODES: u64 = 100;
+/// The first generation that is refused: the limit of integers in JavaScript.
+const MAX_GENERATIONS: u64 = 1 << 53;
+/// Most milliseconds before or after the epoch: the range of dates in JavaScript.
+const MAX_MILLIS: u64 = 8_640_000_000_000_000;
+const BATCH: usize = 256;
+const CUT: &str = "its writer had not closed it when the archive was made";
 
 /// The options of an import: limits for an archive that is not trusted.
 #[derive(Debug, Clone)]
@@ -38,14 +44,13 @@ pub struct ImportOptions {
     pub quota: Option<u64>,
 }
 
-/// The result of an import.
+/// The result of an import: the id of the conversation, the number of its files, and the sum of
+/// their sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Imported {
-    /// Id of the conversation.
     pub id: Component,
-    /// Number of files.
     pub files: u64,
-    /// Sum of their sizes, in bytes.
     pub bytes: u64,
 }
 
@@ -66,9 +71,9 @@ impl Store {
         let mut import = read_members(self, &mut archive, options)?;
         let ended = archive.into_inner().require_end().map_err(|error| read_error(error, most))?;
         if !ended {
-            return Err(ArchiveError::refused(DIGESTS, Flaw::Garbage));
+            return Err(ArchiveError::refused(DIGESTS, ArchiveFlaw::Garbage));
         }
-        import.extraction.finish()?;
+        import.writer.finish()?;
         import.publish(self)
     }
 }
@@ -86,14 +91,14 @@ fn read_members<R: Read>(
         match read_entry(&mut entry, header.take())? {
             ArchiveEntry::Extension(bytes) => header = Some(bytes),
             ArchiveEntry::Member(found) => match &mut import {
-                Some(import) => import.take(store, &found, &mut entry)?,
+                Some(import) => import.add_member(store, &found, &mut entry)?,
                 None => import = Some(Import::begin(store, options, &found, &mut entry)?),
             },
         }
     }
     let import = import.ok_or(ArchiveError::Foreign)?;
     match import.digests {
-        Some(_) => Err(ArchiveError::refused(DIGESTS, Flaw::NoEnd)),
+        Some(_) => Err(ArchiveError::refused(DIGESTS, ArchiveFlaw::NoEnd)),
         None => Ok(import),
     }
 }
@@ -108,9 +113,9 @@ struct Import {
     id: Component,
     top: Vec<u8>,
     options: ImportOptions,
-    extraction: Extraction,
+    writer: ImportWriter,
     /// `None` once the lists have been compared, which ends the archive.
-    digests: Option<Digests>,
+    digests: Option<DigestList>,
     manifest_seen: bool,
     members: u64,
     files: u64,
@@ -128,7 +133,7 @@ impl Import {
         content: &mut dyn Read,
     ) -> Result<Self, ArchiveError> {
         let mut text = Vec::new();
-        let mut content = content.take(MOST_DESCRIPTION);
+        let mut content = content.take(MAX_DESCRIPTION);
         content.read_to_end(&mut text).map_err(ArchiveError::Read)?;
         let description: Description =
             serde_json::from_slice(&text).map_err(|_| ArchiveError::Foreign)?;
@@ -139,7 +144,7 @@ impl Import {
         let exported = Component::from_text(&description.conversation);
         let exported = exported.map_err(|flaw| found.refused(flaw))?;
         let top = exported.as_os_str().as_bytes().to_vec();
-        if found.kind != FileType::File || found.name != own(&top, DESCRIPTION) {
+        if found.kind != FileType::File || found.name != own_name(&top, DESCRIPTION) {
             return Err(ArchiveError::Foreign);
         }
         let id = options.id.clone().unwrap_or(exported);
@@ -161,12 +166,12 @@ impl Import {
         let staging = Staging::new(store.dir(), store.root()).map_err(fault)?;
         let (dir, path) = staging.conversation().map_err(fault)?;
         let conversation = Conversation::new(id.clone(), path, dir).map_err(fault)?;
-        let digests = Digests::new(staging.digests().map_err(fault)?);
+        let digests = DigestList::new(staging.digests().map_err(fault)?);
         Ok(Self {
             id,
             top,
             options: options.clone(),
-            extraction: Extraction::new(conversation, options.most_bytes),
+            writer: ImportWriter::new(conversation, options.most_bytes),
             digests: Some(digests),
             manifest_seen: false,
             members: 0,
@@ -177,35 +182,35 @@ impl Import {
         })
     }
 
-    fn take(
+    fn add_member(
         &mut self,
         store: &Store,
         found: &MemberHeader,
         content: &mut dyn Read,
     ) -> Result<(), ArchiveError> {
-        if found.kind == FileType::File && found.name == own(&self.top, DIGESTS) {
-            let digests = self.digests.take().ok_or_else(|| found.refused(Flaw::Order))?;
+        if found.kind == FileType::File && found.name == own_name(&self.top, DIGESTS) {
+            let digests = self.digests.take().ok_or_else(|| found.refused(ArchiveFlaw::Order))?;
             if !self.manifest_seen {
-                return Err(found.refused(Flaw::NoEnd));
+                return Err(found.refused(ArchiveFlaw::NoEnd));
             }
             return digests.compare(content);
         }
         if self.digests.is_none() || self.manifest_seen {
-            return Err(found.refused(Flaw::Order));
+            return Err(found.refused(ArchiveFlaw::Order));
         }
         self.members += 1;
         if self.members > self.options.most_files {
             return Err(ArchiveError::TooMany { most: self.options.most_files });
         }
         self.require_room(store, found.size)?;
-        if found.kind == FileType::File && found.name == own(&self.top, layout::MANIFEST) {
+        if found.kind == FileType::File && found.name == own_name(&self.top, layout::MANIFEST) {
             return self.manifest(found, content);
         }
-        let Some(path) = self.path(found)? else { return self.extraction.top(found) };
+        let Some(path) = self.path(found)? else { return self.writer.add_top(found) };
         if found.kind == FileType::Directory {
-            return self.extraction.directory(path, found);
+            return self.writer.add_directory(path, found);
         }
-        let digest = self.extraction.file(&path, found, content)?;
+        let digest = self.writer.add_file(&path, found, content)?;
         self.files += 1;
         self.bytes += found.size;
         self.note_digest(&found.name, &digest)
@@ -217,16 +222,16 @@ impl Import {
         content: &mut dyn Read,
     ) -> Result<(), ArchiveError> {
         self.manifest_seen = true;
-        self.extraction.write_records()?;
+        self.writer.write_records()?;
         let mut content = HashingReader { content, hasher: blake3::Hasher::new() };
         let most = self.options.most_bytes;
-        take_records(self.extraction.conversation(), &mut content, most)?;
+        take_records(self.writer.conversation(), &mut content, most)?;
         self.note_digest(&found.name, content.hasher.finalize().to_hex().as_str())
     }
 
     fn path(&self, found: &MemberHeader) -> Result<Option<RelPath>, ArchiveError> {
         let below = found.name.strip_prefix(&*self.top).and_then(|name| name.strip_prefix(b"/"));
-        let below = below.ok_or_else(|| found.refused(Flaw::Outside))?;
+        let below = below.ok_or_else(|| found.refused(ArchiveFlaw::Outside))?;
         let path = match found.kind {
             FileType::Directory if below.is_empty() => return Ok(None),
             FileType::Directory => below.strip_suffix(b"/").unwrap_or(below),
@@ -253,7 +258,7 @@ impl Import {
         if size > left {
             return Err(ArchiveError::NoRoom { needed: size, left, min_free });
         }
-        // A disk without a limit says 0.
+        // A disk without a limit reports 0.
         if space.f_files > 0 && space.f_favail <= space.f_files / SPARE_INODES {
             return Err(ArchiveError::NoInodes { left: space.f_favail });
         }
@@ -266,37 +271,30 @@ impl Import {
     }
 
     fn publish(self, store: &Store) -> Result<Imported, ArchiveError> {
-        let Self { id, files, bytes, staging, extraction, .. } = self;
-        // It holds the directory open that is about to be renamed.
-        drop(extraction);
+        let Self { id, files, bytes, staging, writer, .. } = self;
+        // The writer holds the directory open that is about to be renamed.
+        drop(writer);
         match staging.publish(store.context(), &id) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(ArchiveError::Exists { id })
             }
             published => {
-                published.map_err(|error| StoreError::io("name", &store.path_of(&id), error))?;
+                published.map_err(|error| {
+                    StoreError::io("name", &layout::conversation_path(store.root(), &id), error)
+                })?;
                 Ok(Imported { id, files, bytes })
             }
         }
     }
 }
 
-fn own(top: &[u8], name: &str) -> Vec<u8> {
+fn own_name(top: &[u8], name: &str) -> Vec<u8> {
     [top, b"/", name.as_bytes()].concat()
 }
 
-/// The first generation that is refused: the limit of integers in JavaScript.
-const MOST_GENERATIONS: u64 = 1 << 53;
-/// Most milliseconds before or after the epoch: the range of dates in JavaScript.
-const MOST_MILLIS: u64 = 8_640_000_000_000_000;
-/// Records that are appended at once.
-const BATCH: usize = 256;
-/// The reason in the record of an artifact that was being written.
-const CUT: &str = "its writer had not closed it when the archive was made";
-
 /// Adds the records in `lines` to a conversation that has all its files, each with a fresh record.
 /// The archive may have at most `most` bytes.
-pub(super) fn take_records(
+fn take_records(
     conversation: &Conversation,
     lines: &mut dyn Read,
     most: u64,
@@ -306,11 +304,12 @@ pub(super) fn take_records(
     let mut records = Vec::with_capacity(BATCH);
     for number in 1.. {
         line.clear();
-        let read = lines.by_ref().take(MOST_RECORD).read_until(b'\n', &mut line);
+        let read = lines.by_ref().take(MAX_RECORD).read_until(b'\n', &mut line);
         if read.map_err(|error| read_error(error, most))? == 0 {
             break;
         }
-        let record = parse(&line).ok_or_else(|| refused(Flaw::Record(number)))?;
+        let record = parse(&line)
+            .ok_or_else(|| ArchiveError::refused(layout::MANIFEST, ArchiveFlaw::Record(number)))?;
         records.push(checked(conversation, record)?);
         if records.len() >= BATCH {
             conversation.manifest().append(&records)?;
@@ -320,16 +319,12 @@ pub(super) fn take_records(
     Ok(conversation.manifest().append(&records)?)
 }
 
-fn refused(flaw: Flaw) -> ArchiveError {
-    ArchiveError::refused(layout::MANIFEST, flaw)
-}
-
 fn parse(line: &[u8]) -> Option<(RelPath, Record)> {
     let record: Record = serde_json::from_slice(line.strip_suffix(b"\n")?).ok()?;
     let path = RelPath::from_text(&record.path).ok()?;
     let possible = path.to_text() == record.path
-        && (1..MOST_GENERATIONS).contains(&record.generation)
-        && record.created.unsigned_abs() <= MOST_MILLIS
+        && (1..MAX_GENERATIONS).contains(&record.generation)
+        && record.created.unsigned_abs() <= MAX_MILLIS
         && record.state != ArtifactState::Gone
         && !is_scratch(path.file_name());
     possible.then_some((path, record))
@@ -347,7 +342,7 @@ fn checked(
     }
     let Some(found) = conversation.record(&path)? else { return Ok(record) };
     if digest(&record).is_some() && digest(&record) != digest(&found) {
-        return Err(ArchiveError::refused(record.path, Flaw::RecordedDigest));
+        return Err(ArchiveError::refused(record.path, ArchiveFlaw::RecordedDigest));
     }
     let Record { size, modified, file, analysis, .. } = found;
     Ok(Record { size, modified, file, analysis, removed: None, ..record })

@@ -1,4 +1,4 @@
-//! The staging area of imports: directories in the store that no reader sees.
+//! The staging area of imports: directories in the store that readers do not see.
 //!
 //! Every import holds a shared lock of a file beside the staging area. So when an exclusive lock is
 //! available, everything in the staging area was left by a process that died.
@@ -10,7 +10,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, RenameFlags};
-use rustix::io::Errno;
 
 use crate::file_lock::{self, LockKind, LockedFile};
 use crate::{Dir, layout};
@@ -59,7 +58,7 @@ impl Staging {
         let rename = |flags| self.own.rename(CONVERSATION.as_ref(), context, id.as_os_str(), flags);
         match rename(RenameFlags::NOREPLACE) {
             // The disk lacks NOREPLACE. Without it, only an empty directory would be replaced.
-            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
                 rename(RenameFlags::empty())?;
             }
             renamed => renamed?,
@@ -70,7 +69,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // The next cleaning removes what cannot be removed now.
+        // If this fails, the next `clean` removes the directory.
         self.all.remove_all(&self.name).ok();
         if file_lock::try_lock(&self.lock).unwrap_or(false) {
             self.store.rmdir(layout::STAGING.as_ref()).ok();
@@ -86,7 +85,7 @@ pub(crate) fn clean(store: &Dir) -> io::Result<()> {
     };
     let lock = layout::STAGING_LOCK.as_ref();
     let lock = store.create_file(lock, OFlags::RDWR, layout::FILE_MODE)?;
-    let Some(_locked) = LockedFile::at_once(lock)? else { return Ok(()) };
+    let Some(_locked) = LockedFile::try_lock(lock)? else { return Ok(()) };
     for entry in all.entries()? {
         all.remove_all(&entry.name)?;
     }

@@ -1,13 +1,20 @@
 //! Decides which artifacts are removed, in which order and why.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::keep::references;
 use crate::{Conversation, RemovalCandidate, Stat, Store, StoreError, UnreadPlaces};
 use ctxfs_core::model::{Component, RelPath, Removal};
+
+const AGE: &str = "keep_age";
+pub(super) const CONVERSATION: &str = "keep_conversation";
+const STORE: &str = "keep_store";
+const FREE: &str = "keep_free";
+/// Part of a limit that is freed when it is passed, as a divisor. With a tenth free, not every new
+/// output triggers a sweep.
+const SLACK: u64 = 10;
 
 /// The limits on outputs. Without any limit, everything is kept for ever.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,15 +38,6 @@ pub enum SweepScope {
     Conversation(Component),
 }
 
-pub(super) const AGE: &str = "keep_age";
-pub(super) const CONVERSATION: &str = "keep_conversation";
-pub(super) const STORE: &str = "keep_store";
-pub(super) const FREE: &str = "keep_free";
-
-/// Part of a limit that is freed when it is passed, as a divisor. With a tenth free, not every new
-/// output triggers a sweep.
-const SLACK: u64 = 10;
-
 impl RetentionRules {
     /// Returns true if there is no limit.
     pub fn is_empty(&self) -> bool {
@@ -53,7 +51,7 @@ impl RetentionRules {
 }
 
 /// Returns the bytes of `used` that must be freed to get a little below `limit`.
-pub(super) fn excess(used: u64, limit: u64) -> u64 {
+fn excess(used: u64, limit: u64) -> u64 {
     if used <= limit { 0 } else { used - (limit - limit / SLACK) }
 }
 
@@ -66,11 +64,11 @@ pub(super) fn lack(free: u64, least: u64) -> u64 {
 /// the epoch, but `changed` is in nanoseconds. `live` artifacts are never removed. `referenced`
 /// ones are removed last; [`Inventory::find_references`] sets it.
 #[derive(Debug)]
-pub(super) struct StoredArtifact {
+struct StoredArtifact {
     pub(super) path: RelPath,
     pub(super) ino: u64,
     pub(super) size: u64,
-    pub(super) on_disk: u64,
+    on_disk: u64,
     pub(super) changed: i64,
     pub(super) read: i64,
     pub(super) used: i64,
@@ -80,7 +78,7 @@ pub(super) struct StoredArtifact {
 }
 
 #[derive(Debug)]
-pub(super) struct Inventory {
+struct Inventory {
     store: Store,
     pub(super) conversation: Arc<Conversation>,
     pub(super) artifacts: Vec<StoredArtifact>,
@@ -103,7 +101,7 @@ impl Inventory {
         let paths = artifacts.iter().map(|artifact| artifact.path.to_text());
         let live = conversation.manifest().live(paths)?;
         for (artifact, live) in artifacts.iter_mut().zip(live) {
-            // Most live ones have a writer. If the writer died, recovery makes it an ordinary one.
+            // Most live artifacts have a writer. If it died, recovery seals the artifact as incomplete.
             artifact.live = live
                 && conversation.recover(&artifact.path).map_or_else(
                     |error| conversation.pass_over(error, unread).map(|()| true),
@@ -113,10 +111,6 @@ impl Inventory {
         Ok(Self { store: store.clone(), conversation, artifacts, references_found: false })
     }
 
-    pub(super) fn id(&self) -> &Component {
-        self.conversation.id()
-    }
-
     pub(super) fn bytes(&self) -> u64 {
         let stays = self.artifacts.iter().filter(|artifact| !artifact.chosen);
         stays.map(|artifact| artifact.size).sum()
@@ -124,12 +118,12 @@ impl Inventory {
 
     /// Sets `referenced` of each artifact. Reads the log on the first call only. If it cannot be
     /// read, every artifact counts as referenced.
-    pub(super) fn find_references(&mut self, unread: &mut UnreadPlaces) -> Result<(), StoreError> {
+    fn find_references(&mut self, unread: &mut UnreadPlaces) -> Result<(), StoreError> {
         if std::mem::replace(&mut self.references_found, true) {
             return Ok(());
         }
         let paths: Vec<_> = self.artifacts.iter().map(|artifact| &artifact.path).collect();
-        let published = self.store.published_messages(self.id());
+        let published = self.store.published_messages(self.conversation.id());
         let published = published.map_err(|error| self.conversation.log_error("read", error));
         let referenced = published
             .and_then(|published| references::referenced(&self.conversation, published, &paths));
@@ -138,7 +132,7 @@ impl Inventory {
             Err(error) => {
                 let mut below = UnreadPlaces::default();
                 self.conversation.pass_over(error, &mut below)?;
-                unread.extend(below.below(&self.id().to_text()));
+                unread.extend(below.below(&self.conversation.id().to_text()));
                 vec![true; self.artifacts.len()]
             }
         };
@@ -187,7 +181,7 @@ pub(super) fn ids(store: &Store, scope: &SweepScope) -> Result<Vec<Component>, S
 
 /// Lists the artifacts of each conversation in `scope`, sorted by id. Ends early once `stop`
 /// returns true.
-pub(super) fn inventories(
+fn inventories(
     store: &Store,
     scope: &SweepScope,
     now: i64,
@@ -300,7 +294,8 @@ impl Planner {
         let is_old = |artifact: &StoredArtifact| !artifact.live && artifact.used < oldest;
         for inventory in inventories {
             let artifacts = &inventory.artifacts;
-            let mut old: Vec<_> = numbers(inventory).filter(|at| is_old(&artifacts[*at])).collect();
+            let mut old: Vec<_> =
+                (0..artifacts.len()).filter(|at| is_old(&artifacts[*at])).collect();
             old.sort_unstable_by_key(|at| artifacts[*at].used);
             for at in old {
                 let last = last_use_text(&inventory.artifacts[at]);
@@ -326,7 +321,7 @@ impl Planner {
             let one = std::slice::from_mut(inventory);
             self.longest_unused(one, excess, &limited)?;
             let room = limit.saturating_sub(one[0].bytes());
-            self.plan.room.insert(one[0].id().clone(), room);
+            self.plan.room.insert(one[0].conversation.id().clone(), room);
         }
         Ok(())
     }
@@ -413,7 +408,7 @@ impl Planner {
     }
 
     fn choose(&mut self, inventory: &mut Inventory, at: usize, rule: &str, why: String) {
-        let conversation = inventory.id().clone();
+        let conversation = inventory.conversation.id().clone();
         let artifact = &mut inventory.artifacts[at];
         artifact.chosen = true;
         let rule = rule.to_owned();
@@ -453,17 +448,13 @@ fn removal_order(
             let artifact = &inventory.artifacts[*at];
             !artifact.live && !artifact.chosen
         };
-        order.extend(numbers(inventory).filter(may_go).map(|at| (number, at)));
+        order.extend((0..inventory.artifacts.len()).filter(may_go).map(|at| (number, at)));
     }
     order.sort_unstable_by_key(|(number, at)| {
         let artifact = &inventories[*number].artifacts[*at];
         (artifact.referenced, artifact.used)
     });
     Ok(order)
-}
-
-fn numbers(inventory: &Inventory) -> Range<usize> {
-    0..inventory.artifacts.len()
 }
 
 fn last_use_text(artifact: &StoredArtifact) -> String {

@@ -1,9 +1,8 @@
 //! The artifacts that the messages of a conversation refer to.
 //!
-//! A message refers to an artifact by its path (in `fullOutputPath`, a reference or any text) or,
-//! as the result of its call, by `tool_call_id`. The log is read as bytes, a block at a time,
-//! however long its lines are. Lines that are not messages count as well, so that nothing goes too
-//! early.
+//! A message refers to an artifact by its path (in `fullOutputPath`, a reference or any text) or, as the
+//! result of its call, by `tool_call_id`. The log is read as bytes, a block at a time, so lines may have
+//! any length. Lines that are not messages count as well: an output is rather kept too long.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,7 +12,6 @@ use std::sync::Arc;
 use crate::{Conversation, StoreError, read_full_at};
 use ctxfs_core::model::{Record, RelPath};
 
-/// Bytes that are read at once.
 const BLOCK: usize = 256 * 1024;
 /// Longest mention in bytes: a path inside a conversation, and a little around it.
 const MENTION: usize = 512;

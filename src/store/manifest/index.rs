@@ -6,7 +6,6 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::OFlags;
 
@@ -29,7 +28,7 @@ const DEAD_PER_LIVE: u64 = 4;
 /// with digits of an origin 5 MiB. Methods that return lines return the file too: lines are read
 /// without the index.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(super) struct ManifestIndex {
     source: Option<IndexedFile>,
     indexed: u64,
     lines: u64,
@@ -62,7 +61,7 @@ pub struct RecordPosition {
     offset: u64,
 }
 
-impl Index {
+impl ManifestIndex {
     /// Reads what any process has changed on disk. Costs one `stat` if nothing has changed.
     pub(super) fn refresh(&mut self, dir: &Dir) -> io::Result<()> {
         let name = layout::MANIFEST.as_ref();
@@ -199,14 +198,14 @@ impl Index {
         else {
             return;
         };
-        let key = self.key(record.path());
-        self.note_far(record.path(), key, record.is_far());
-        self.note_digits(record.path(), key, record.is_gone());
+        let key = self.key(&record.path);
+        self.note_far(&record.path, key, record.is_far());
+        self.note_digits(&record.path, key, record.is_gone());
         if record.is_gone() {
             self.last.remove(&key);
         } else {
-            let (live, removed) = (record.is_live(), record.is_removed());
-            let line = RecordLine { offset, length, created: record.created(), live, removed };
+            let (live, removed) = (record.is_live(), record.removed.is_some());
+            let line = RecordLine { offset, length, created: record.created, live, removed };
             self.last.insert(key, line);
             if record.stays() {
                 self.traces.push(line);
@@ -251,7 +250,11 @@ fn directory(path: &str) -> &str {
 impl IndexedFile {
     fn new(file: File, stat: Stat) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self { number: NEXT.fetch_add(1, Relaxed), file: Arc::new(file), stat }
+        Self {
+            number: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            file: Arc::new(file),
+            stat,
+        }
     }
 
     fn grows_to(&self, stat: &Stat, indexed: u64) -> bool {

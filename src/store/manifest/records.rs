@@ -7,17 +7,21 @@ use std::sync::Arc;
 use std::{io, vec};
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::{StoreError, read_full_at};
 use ctxfs_core::model::{Record, Stage};
+
+/// Bytes of lines that are read at once, unless one line has more.
+const BLOCK: u64 = 64 << 10;
+/// Bytes between two lines that are read for nothing, rather than by another call.
+const GAP: u64 = 4 << 10;
 
 /// The fields of a record that the index needs. All mandatory fields are here too, so that a line
 /// that lacks one is skipped by the index, and the record before it stays current.
 #[derive(Debug, Deserialize)]
 pub(super) struct IndexedRecord<'a> {
     #[serde(borrow)]
-    path: Cow<'a, str>,
+    pub(super) path: Cow<'a, str>,
     state: Stage,
     #[serde(rename = "generation")]
     _generation: u64,
@@ -25,15 +29,15 @@ pub(super) struct IndexedRecord<'a> {
     _size: u64,
     #[serde(rename = "modified")]
     _modified: i64,
-    created: i64,
+    pub(super) created: i64,
     #[serde(default)]
-    removed: Option<IndexedRemoval>,
+    pub(super) removed: Option<IndexedRemoval>,
     #[serde(default)]
     far: Option<IndexedFar>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct IndexedRemoval {
+pub(super) struct IndexedRemoval {
     #[serde(default)]
     stays: bool,
 }
@@ -49,14 +53,6 @@ impl<'a> IndexedRecord<'a> {
         serde_json::from_slice(line).ok()
     }
 
-    pub(super) fn path(&self) -> &str {
-        &self.path
-    }
-
-    pub(super) fn created(&self) -> i64 {
-        self.created
-    }
-
     pub(super) fn is_gone(&self) -> bool {
         self.state == Stage::Gone
     }
@@ -70,13 +66,9 @@ impl<'a> IndexedRecord<'a> {
         self.removed.as_ref().is_some_and(|removed| removed.stays)
     }
 
-    pub(super) fn is_removed(&self) -> bool {
-        self.removed.is_some()
-    }
-
     /// Returns true if the artifact has bytes, and they are not on this disk.
     pub(super) fn is_far(&self) -> bool {
-        let is_there = !self.is_gone() && !self.is_removed();
+        let is_there = !self.is_gone() && self.removed.is_none();
         is_there && self.far.as_ref().is_some_and(|far| !far.here)
     }
 }
@@ -85,7 +77,7 @@ impl<'a> IndexedRecord<'a> {
 /// ctxfs: it can be computed again.
 pub(super) fn parse(line: &[u8]) -> Option<Record> {
     serde_json::from_slice(line).ok().or_else(|| {
-        let mut value: Value = serde_json::from_slice(line).ok()?;
+        let mut value: serde_json::Value = serde_json::from_slice(line).ok()?;
         value.as_object_mut()?.remove("analysis")?;
         serde_json::from_value(value).ok()
     })
@@ -98,11 +90,6 @@ pub(super) fn print(records: &[Record], lines: &mut Vec<u8>) -> io::Result<()> {
     }
     Ok(())
 }
-
-/// Bytes of lines that are read at once, unless one line has more.
-const BLOCK: u64 = 64 << 10;
-/// Bytes between two lines that are read for nothing, rather than by another call.
-const GAP: u64 = 4 << 10;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecordLine {
@@ -137,11 +124,11 @@ pub struct StoredRecords {
     file: Option<Arc<File>>,
     lines: vec::IntoIter<RecordLine>,
     path: PathBuf,
-    block: Block,
+    block: LineBlock,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Block {
+struct LineBlock {
     start: u64,
     bytes: Vec<u8>,
 }
@@ -149,7 +136,7 @@ struct Block {
 impl StoredRecords {
     pub(super) fn new(lines: Option<(Arc<File>, Vec<RecordLine>)>, path: PathBuf) -> Self {
         let (file, lines) = lines.map_or((None, Vec::new()), |(file, lines)| (Some(file), lines));
-        Self { file, lines: lines.into_iter(), path, block: Block::default() }
+        Self { file, lines: lines.into_iter(), path, block: LineBlock::default() }
     }
 
     /// Returns the records whose path `is_wanted`, after reading the paths of all.
@@ -160,7 +147,7 @@ impl StoredRecords {
         let mut wanted = Vec::new();
         while let Some(line) = self.lines.next() {
             let bytes = self.read(line)?;
-            if IndexedRecord::of(bytes).is_some_and(|record| is_wanted(record.path())) {
+            if IndexedRecord::of(bytes).is_some_and(|record| is_wanted(&record.path)) {
                 wanted.push(line);
             }
         }
@@ -177,7 +164,7 @@ impl StoredRecords {
     }
 }
 
-impl Block {
+impl LineBlock {
     fn has(&self, line: RecordLine) -> bool {
         self.start <= line.start() && line.end() <= self.start + self.bytes.len() as u64
     }

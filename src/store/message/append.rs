@@ -4,20 +4,19 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
-use crate::history::set_aside_file;
-use crate::message::json::{Span, SpanReader};
+use crate::message::json::{LineSpan, SpanReader};
 use crate::message::layout::MessageLayout;
 use crate::message::lines::{whole, whole_of};
 use crate::message::unfinished::stored;
 use crate::message::{
     AppendContext, BLOCK, HELD, Log, LogLine, LogLines, MessageError, UnfinishedLine, offload,
 };
-use crate::{Artifact, Conversation, append_all, file_lock, stat_file};
+use crate::{Artifact, Conversation, append_all, file_lock, history, stat_file};
 use ctxfs_core::model::Content as _;
 
 /// Messages that are ready to be appended: checked, and with their long outputs stored.
 #[derive(Debug, Default)]
-pub struct Batch(pub(super) Vec<EditedLine>);
+pub struct Batch(Vec<EditedLine>);
 
 impl Batch {
     /// Adds `bytes` to `unfinished`, and passes the messages that they complete to `append`. Long
@@ -33,11 +32,11 @@ impl Batch {
         append: impl FnOnce(&Self) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(last) = memchr::memrchr(b'\n', bytes) else {
-            return Ok(unfinished.push(bytes, context.conversation)?);
+            return Ok(unfinished.push(bytes, false, context.conversation)?);
         };
         let mut so_far = unfinished.clone();
         let taken = Self::completed(&mut so_far, &bytes[..last], context).and_then(|batch| {
-            so_far.push(&bytes[last + 1..], context.conversation)?;
+            so_far.push(&bytes[last + 1..], false, context.conversation)?;
             Ok(batch)
         });
         let appended = match taken {
@@ -46,7 +45,7 @@ impl Batch {
                 return Err(error.into());
             }
             Err(error) => Err(error.into()),
-            Ok(batch) if batch.is_empty() => Ok(()),
+            Ok(batch) if batch.0.is_empty() => Ok(()),
             Ok(batch) => append(&batch),
         };
         if appended.is_ok() {
@@ -64,7 +63,7 @@ impl Batch {
     ) -> Result<Self, MessageError> {
         let mut messages = Vec::new();
         for line in bytes.split(|byte| *byte == b'\n') {
-            so_far.push_end(line, context.conversation)?;
+            so_far.push(line, true, context.conversation)?;
             messages.extend(CheckedMessage::of(so_far.take()?, context)?);
         }
         Self::of(messages, context)
@@ -79,15 +78,11 @@ impl Batch {
     ) -> Result<(), E> {
         let line = unfinished.line().map_err(MessageError::from)?;
         let batch = Self::of(CheckedMessage::of(line, context)?, context)?;
-        if !batch.is_empty() {
+        if !batch.0.is_empty() {
             append(&batch)?;
         }
         *unfinished = UnfinishedLine::default();
         Ok(())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -148,9 +143,9 @@ fn masked(
 }
 
 #[derive(Debug)]
-pub(super) struct EditedLine {
+struct EditedLine {
     line: LogLine,
-    edits: Vec<(Span, String)>,
+    edits: Vec<(LineSpan, String)>,
 }
 
 impl EditedLine {
@@ -158,7 +153,7 @@ impl EditedLine {
         Self { line, edits: Vec::new() }
     }
 
-    pub(super) fn edited(line: LogLine, mut edits: Vec<(Span, String)>) -> Self {
+    fn edited(line: LogLine, mut edits: Vec<(LineSpan, String)>) -> Self {
         edits.sort_by_key(|(span, _)| span.start);
         Self { line, edits }
     }
@@ -180,7 +175,7 @@ impl EditedLine {
         out.write_all(b"\n")
     }
 
-    fn copy(&self, span: Span, out: &mut dyn io::Write) -> io::Result<()> {
+    fn copy(&self, span: LineSpan, out: &mut dyn io::Write) -> io::Result<()> {
         match &self.line {
             LogLine::Bytes(bytes) => out.write_all(&bytes[span.start as usize..span.end as usize]),
             LogLine::Part(..) => io::copy(&mut SpanReader::new(&self.line, span), out).map(|_| ()),
@@ -232,14 +227,13 @@ impl<'a> LockedLog<'a> {
     /// Appends `batch`, all of it or nothing: if the disk takes only a part, the log is truncated
     /// to `end`, the length that [`LockedLog::repair`] returned.
     pub fn append(&self, batch: &Batch, end: u64) -> io::Result<()> {
-        // A batch that fits into the buffer is one write, so that a crash leaves all of it or
-        // nothing.
+        // A batch that fits into the buffer is one write, so that a crash leaves all or nothing.
         let length = usize::try_from(batch.len()).unwrap_or(usize::MAX);
         let mut out = BufWriter::with_capacity(length.min(2 * HELD), AppendWriter(self.0));
         let written = batch.0.iter().try_for_each(|message| message.write(&mut out));
         let written = written.and_then(|()| out.flush());
         if written.is_err() {
-            // Otherwise dropping it would write the rest of its buffer.
+            // Dropping the writer would write the rest of its buffer.
             drop(out.into_parts());
             self.0.set_len(end)?;
         }
@@ -268,7 +262,7 @@ impl io::Write for AppendWriter<'_> {
 /// Appends a line that is not a message to the file beside the log of `conversation`. A long line
 /// takes several writes, so the file is locked meanwhile.
 pub fn set_aside(line: &LogLine, conversation: &Conversation) -> Result<(), MessageError> {
-    let mut aside = set_aside_file(conversation)?;
+    let mut aside = history::set_aside_file(conversation)?;
     file_lock::lock(&aside)?;
     line.read(|block| aside.write_all(block))?;
     aside.write_all(b"\n")?;
@@ -300,7 +294,7 @@ fn quoted(line: &LogLine, out: &mut dyn Write) -> io::Result<()> {
     let mut offset = 0;
     while offset < line.len() {
         let mut block = line.bytes(offset, BLOCK)?;
-        // A character that the end of the block cuts goes to the next block.
+        // A character that is cut by the end of the block goes to the next block.
         let whole = std::str::from_utf8(&block).map_or_else(
             |error| if error.error_len().is_none() { error.valid_up_to() } else { block.len() },
             str::len,

@@ -1,4 +1,4 @@
-//! A message of the log as a person reads it: who said what, and which tools it calls.
+//! A message of the log for display: role, text, time, and the calls of tools in it.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,7 +6,6 @@ use serde_json::Value;
 use crate::{Conversation, call_stem};
 use ctxfs_core::model::{Folder, RelPath, readings};
 
-/// The beginning of the note after the preview of a result that is stored as an artifact.
 const FULL_OUTPUT: &str = "\n\n[Full output: ";
 
 /// A message, in any of the common forms, read for display. Its members may have any type.
@@ -37,14 +36,13 @@ struct OutputNames {
     full_output_path: Value,
 }
 
-/// A call of a tool in a message. Missing members are empty.
+/// A call of a tool in a message: its id, the name of the tool, and its arguments, usually JSON.
+/// Missing members are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct MessageCall {
-    /// Id of the call.
     pub id: String,
-    /// Name of the tool.
     pub name: String,
-    /// Arguments, usually JSON.
     pub arguments: String,
 }
 

@@ -7,19 +7,18 @@ use std::ops::Range;
 use crate::message::BLOCK;
 use ctxfs_core::model::Content;
 
-pub(super) type Span = Range<u64>;
-
 /// Deepest nesting of brackets in a message, the limit of `serde_json`.
 const DEEPEST: u32 = 128;
-/// Longest name of a member, in bytes.
 const LONGEST_NAME: u64 = 64 << 10;
-
-/// Bytes that are read first.
 const FIRST_BLOCK: usize = 1 << 10;
+const LOST: &str = "\u{fffd}";
+const ROOM: usize = 64 << 10;
+
+pub(super) type LineSpan = Range<u64>;
 
 pub(super) struct SpanReader<'a> {
     content: &'a dyn Content,
-    left: Span,
+    left: LineSpan,
     block: Vec<u8>,
     used: usize,
     /// The length of the next block. The first ones are short, as many readers stop soon.
@@ -27,7 +26,7 @@ pub(super) struct SpanReader<'a> {
 }
 
 impl<'a> SpanReader<'a> {
-    pub(super) fn new(content: &'a dyn Content, span: Span) -> Self {
+    pub(super) fn new(content: &'a dyn Content, span: LineSpan) -> Self {
         Self { content, left: span, block: Vec::new(), used: 0, next_block: FIRST_BLOCK }
     }
 
@@ -149,11 +148,6 @@ pub(super) struct JsonStringReader<'a> {
     ended: bool,
 }
 
-/// The replacement for half of a pair.
-const LOST: &str = "\u{fffd}";
-/// Bytes that are decoded at once.
-const ROOM: usize = 64 << 10;
-
 impl<'a> JsonStringReader<'a> {
     pub(super) fn new(mut string: SpanReader<'a>) -> io::Result<Self> {
         while string.next()?.is_some_and(|byte| byte != b'"') {}
@@ -228,7 +222,7 @@ impl<'a> JsonStringReader<'a> {
 /// ASCII character, and they must be in order.
 pub(super) fn places_in_line(
     line: &dyn Content,
-    string: &Span,
+    string: &LineSpan,
     places: &[u64],
 ) -> io::Result<Vec<u64>> {
     let mut reader = SpanReader::new(line, string.clone());

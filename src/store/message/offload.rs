@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use memchr::memmem;
 
 use crate::file_lock::LockKind;
-use crate::message::json::{JsonStringReader, Span, SpanReader, places_in_line};
+use crate::message::json::{JsonStringReader, LineSpan, SpanReader, places_in_line};
 use crate::message::layout::{MessageLayout, MessageMember, values_of_list};
 use crate::message::unfinished::CollectingWriter;
 use crate::message::{AppendContext, BLOCK, LongOutput, MessageError, Preview};
@@ -19,7 +19,13 @@ use crate::{Artifact, Conversation, Dir, FileType, StoreError, call_stem, file_l
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Component, Content, Folder, Limits, Provenance, RelPath, is_scratch};
 
-pub(super) type Replacement = (Span, String);
+/// Longest output that may be a stand-in for a stored one, in bytes.
+const STAND_IN: u64 = 1 << 20;
+const OPENING: &[u8] = b"<function_call>";
+const CLOSING: &[u8] = b"</function_call>";
+const MAX_PARTS: usize = 1024;
+
+type Replacement = (LineSpan, String);
 
 pub(super) fn may_be_needed(
     line: &dyn Content,
@@ -49,9 +55,9 @@ pub(super) fn edits(
 /// The change to an object whose output is stored as an artifact. An output that is a list stays
 /// one.
 struct Offload {
-    content: Span,
+    content: LineSpan,
     is_list: bool,
-    path: Option<Span>,
+    path: Option<LineSpan>,
     preview: Preview,
 }
 
@@ -91,10 +97,10 @@ impl Offload {
             None => output.digest()?,
         };
         context.host.allow_storing()?;
-        let path = output.keep(&call, tool, length, context)?;
+        let path = output.store(&call, tool, length, context)?;
         let preview = context.host.preview(&path)?;
         let path = layout.span(MessageMember::FullOutputPath);
-        let path = path.map(|span| whole(line, span)).transpose()?;
+        let path = path.map(|span| trim_number(line, span)).transpose()?;
         Ok(Some(Self { is_list: output.first == b'[', content: output.span, path, preview }))
     }
 
@@ -117,24 +123,21 @@ impl Offload {
 }
 
 /// Returns the span of a value without the byte after it that is in the span of a number.
-fn whole(line: &dyn Content, span: &Span) -> io::Result<Span> {
+fn trim_number(line: &dyn Content, span: &LineSpan) -> io::Result<LineSpan> {
     let first = MessageOutput::of(line, span)?.first;
     let last = line.bytes(span.end - 1, 1)?;
     let is_more = (first == b'-' || first.is_ascii_digit()) && !last[0].is_ascii_digit();
     Ok(span.start..span.end - u64::from(is_more))
 }
 
-/// Longest output that may be a stand-in for a stored one, in bytes.
-const STAND_IN: u64 = 1 << 20;
-
-pub(super) struct MessageOutput<'a> {
+struct MessageOutput<'a> {
     line: &'a dyn Content,
-    pub(super) span: Span,
+    pub(super) span: LineSpan,
     pub(super) first: u8,
 }
 
 impl<'a> MessageOutput<'a> {
-    pub(super) fn of(line: &'a dyn Content, span: &Span) -> io::Result<Self> {
+    pub(super) fn of(line: &'a dyn Content, span: &LineSpan) -> io::Result<Self> {
         let mut reader = SpanReader::new(line, span.clone());
         let mut start = span.start;
         while let Some(byte) = reader.next()? {
@@ -151,7 +154,7 @@ impl<'a> MessageOutput<'a> {
         Ok(if self.first == b'"' { Box::new(JsonStringReader::new(span)?) } else { Box::new(span) })
     }
 
-    pub(super) fn length_over(&self, limit: u64) -> io::Result<Option<u64>> {
+    fn length_over(&self, limit: u64) -> io::Result<Option<u64>> {
         // JSON is never shorter than the text in it, and other types of values are short.
         if self.span.end - self.span.start <= limit || !b"\"[{".contains(&self.first) {
             return Ok(None);
@@ -191,7 +194,7 @@ impl<'a> MessageOutput<'a> {
     /// none.
     ///
     /// An artifact with other bytes is not changed: an earlier message may refer to it.
-    pub(super) fn keep(
+    pub(super) fn store(
         &self,
         call: &str,
         tool: Option<String>,
@@ -252,7 +255,7 @@ fn is_number_and_extension(rest: &[u8]) -> bool {
     is_numbered && digits.iter().all(u8::is_ascii_digit) && !extension.contains(&b'.')
 }
 
-pub(super) struct ComparingWriter {
+struct ComparingWriter {
     file: Artifact,
     at: u64,
     differs: bool,
@@ -287,14 +290,9 @@ impl Write for ComparingWriter {
     }
 }
 
-const OPENING: &[u8] = b"<function_call>";
-const CLOSING: &[u8] = b"</function_call>";
-/// Parts of a content in which calls are looked for.
-const MOST_PARTS: usize = 1024;
-
 /// Stores the long outputs of calls in the text of a message. Returns the changes to make in its
 /// line.
-pub(super) fn edits_of_calls(
+fn edits_of_calls(
     line: &dyn Content,
     layout: &MessageLayout,
     context: &AppendContext<'_>,
@@ -311,15 +309,15 @@ pub(super) fn edits_of_calls(
     Ok(edits)
 }
 
-fn texts(line: &dyn Content, content: &Span) -> io::Result<Vec<Span>> {
-    let first = |span: &Span| MessageOutput::of(line, span).map(|value| value.first);
+fn texts(line: &dyn Content, content: &LineSpan) -> io::Result<Vec<LineSpan>> {
+    let first = |span: &LineSpan| MessageOutput::of(line, span).map(|value| value.first);
     match first(content)? {
         b'"' => return Ok(vec![content.clone()]),
         b'[' => {}
         _ => return Ok(Vec::new()),
     }
     let mut texts = Vec::new();
-    for part in values_of_list(line, content.clone(), MOST_PARTS)? {
+    for part in values_of_list(line, content.clone(), MAX_PARTS)? {
         let part = MessageLayout::of_part(line, part)?;
         let text = part.and_then(|part| part.span(MessageMember::Content).cloned());
         if let Some(text) = text
@@ -333,14 +331,14 @@ fn texts(line: &dyn Content, content: &Span) -> io::Result<Vec<Span>> {
 
 fn edits_of_text(
     line: &dyn Content,
-    string: &Span,
+    string: &LineSpan,
     id: Option<&str>,
     context: &AppendContext<'_>,
 ) -> Result<Vec<Replacement>, MessageError> {
     let mut collected = CollectingWriter::new(context);
     let mut reader = JsonStringReader::new(SpanReader::new(line, string.clone()))?;
     io::copy(&mut reader, &mut collected)?;
-    let text = collected.line()?;
+    let text = collected.line.take()?;
     let mut finder = TextFinder::new(&text, OPENING);
     let (mut edits, mut at) = (Vec::new(), 0);
     while let Some(tag) = finder.find(at)? {
@@ -367,7 +365,7 @@ fn call_at(text: &dyn Content, start: u64) -> io::Result<Option<(MessageLayout, 
 
 fn in_line(
     line: &dyn Content,
-    string: &Span,
+    string: &LineSpan,
     mut edits: Vec<Replacement>,
 ) -> io::Result<Vec<Replacement>> {
     edits.sort_by_key(|(span, _)| span.start);
@@ -405,7 +403,7 @@ pub(super) fn contains(mut reader: impl Read, word: &[u8]) -> io::Result<bool> {
     }
 }
 
-pub(super) struct TextFinder<'a> {
+struct TextFinder<'a> {
     text: &'a dyn Content,
     finder: memmem::Finder<'static>,
     block: Vec<u8>,

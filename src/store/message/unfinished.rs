@@ -36,35 +36,19 @@ impl UnfinishedLine {
         self.most = bytes.min(HELD);
     }
 
-    /// Appends bytes without a newline, which may stay in memory until more come.
+    /// Appends bytes without a newline. They may stay in memory until more come; the end of a line is
+    /// taken at once, so more of it stays there.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
-        conversation: &Conversation,
-    ) -> Result<(), MessageError> {
-        self.push_within(self.most, bytes, conversation)
-    }
-
-    /// Appends the end of a line, which is taken at once.
-    pub(super) fn push_end(
-        &mut self,
-        bytes: &[u8],
-        conversation: &Conversation,
-    ) -> Result<(), MessageError> {
-        self.push_within(HELD, bytes, conversation)
-    }
-
-    fn push_within(
-        &mut self,
-        most: usize,
-        bytes: &[u8],
+        is_end: bool,
         conversation: &Conversation,
     ) -> Result<(), MessageError> {
         if self.len() + bytes.len() as u64 > LONGEST {
             return Err(MessageError::TooLong);
         }
         let length = self.held.len() + bytes.len();
-        if length <= most {
+        if length <= if is_end { HELD } else { self.most } {
             self.held.reserve_exact(capacity(length) - self.held.len());
             self.held.extend_from_slice(bytes);
             return Ok(());
@@ -127,11 +111,11 @@ pub fn stored(line: LogLine, context: &AppendContext<'_>) -> Result<LogLine, Mes
     }
     let mut collected = CollectingWriter::new(context);
     context.host.write_stored(&mut SpanReader::new(&line, 0..line.len()), &mut collected)?;
-    Ok(collected.line()?)
+    Ok(collected.line.take()?)
 }
 
 pub(super) struct CollectingWriter<'a> {
-    line: UnfinishedLine,
+    pub(super) line: UnfinishedLine,
     context: &'a AppendContext<'a>,
 }
 
@@ -139,15 +123,11 @@ impl<'a> CollectingWriter<'a> {
     pub(super) fn new(context: &'a AppendContext<'a>) -> Self {
         Self { line: UnfinishedLine::default(), context }
     }
-
-    pub(super) fn line(mut self) -> io::Result<LogLine> {
-        self.line.take()
-    }
 }
 
 impl Write for CollectingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.line.push(bytes, self.context.conversation) {
+        match self.line.push(bytes, false, self.context.conversation) {
             Ok(()) => Ok(bytes.len()),
             Err(MessageError::Io(error)) => Err(error),
             Err(error) => Err(io::Error::other(error)),

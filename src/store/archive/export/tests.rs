@@ -135,8 +135,8 @@ fn what_comes_or_goes_while_names_are_read_is_exported() {
     fs::write(at, "here").unwrap();
     scene.expect("tool/went.txt");
     export.write_far_before(None).unwrap();
-    export.without_file(&RelPath::new("artifacts/tool/went.txt").unwrap()).unwrap();
-    export.without_file(&RelPath::new("artifacts/tool/none.txt").unwrap()).unwrap();
+    export.write_without_file(&RelPath::new("artifacts/tool/went.txt").unwrap()).unwrap();
+    export.write_without_file(&RelPath::new("artifacts/tool/none.txt").unwrap()).unwrap();
     assert_eq!((export.done.files, export.done.gone), (2, 1));
     assert!(export.done.unread.is_empty());
 }
@@ -155,12 +155,12 @@ fn not_each_of_many_waits_for_a_bucket_that_is_away() {
     let scene = Scene::new();
     scene.expect("tool/x.txt");
     let artifact = scene.conversation.far_artifacts(None).unwrap().remove(0);
-    let mut fetching = Fetching::from(Some(&Away as &dyn FarStore));
+    let mut fetching = Fetching { store: Some(&Away), failing: Duration::ZERO };
     let mut why = |failing| {
         fetching.failing = failing;
         let id = scene.conversation.id();
         fetching.fetch(id, &artifact, &mut |_| ()).unwrap_err().to_string()
     };
-    assert_ne!(why(MOST_FAILING / 2), UNTRIED);
-    assert_eq!(why(MOST_FAILING), UNTRIED);
+    assert_ne!(why(MAX_FAILING / 2), UNTRIED);
+    assert_eq!(why(MAX_FAILING), UNTRIED);
 }
