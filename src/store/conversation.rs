@@ -1,4 +1,4 @@
-//! One conversation: its directory and the records of its artifacts.
+//! A conversation: its directory and the records of its artifacts.
 
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -82,12 +82,10 @@ impl Conversation {
     /// the removal was cut off before it happened, and the record is returned as it was before.
     pub fn record(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
         let record = self.manifest.record(&path.to_text())?;
-        Ok(record.and_then(|record| match record.removed {
-            None => Some(record),
-            Some(_) => {
-                let is_there = self.dir.stat_at(path).is_ok_and(|stat| stat.matches(&record));
-                is_there.then_some(Record { removed: None, ..record })
-            }
+        Ok(record.and_then(|record| {
+            let is_there = record.removed.is_none()
+                || self.dir.stat_at(path).is_ok_and(|stat| stat.matches(&record));
+            is_there.then_some(Record { removed: None, ..record })
         }))
     }
 

@@ -146,7 +146,7 @@ impl Dir {
         self.unlink(name.as_ref()).map(|()| file)
     }
 
-    /// Returns the attributes of a file. For a link, returns those of the link itself.
+    /// Returns the attributes of a file. Does not follow a link.
     pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         Ok(Stat::from(rustix::fs::statx(&self.fd, checked_name(name)?, flags, stat::WANTED)?))

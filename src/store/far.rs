@@ -121,8 +121,8 @@ impl Expected<'_> {
 
 impl FarArtifact {
     /// Writes the bytes of the artifact to this disk, under its name. The artifact keeps its
-    /// identity. Returns false, and leaves no file, if it was removed or renamed meanwhile, or a file
-    /// has its name. Fails with `InvalidData` if the bytes are not those of the recorded digest.
+    /// identity. Returns false, and leaves no file, if it was removed or renamed meanwhile, or a
+    /// file has its name. Fails with `InvalidData` if the bytes do not have the recorded digest.
     pub fn bring_here(
         &self,
         conversation: &Conversation,

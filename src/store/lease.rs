@@ -1,4 +1,5 @@
-//! Whether a file still has a writer: by a lease of the file, and by the process that owns its record.
+//! Tests whether a file still has a writer: by a lease of the file, and by the process that owns its
+//! record.
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd as _, RawFd};

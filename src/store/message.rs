@@ -52,8 +52,8 @@ impl std::fmt::Debug for AppendContext<'_> {
     }
 }
 
-/// What the layers above provide: limits, stand-ins and secrets. `engine` implements it; tests have
-/// a plain one.
+/// The services of the layers above: limits, stand-ins and secrets. `engine` implements it; tests
+/// have a plain one.
 pub trait Host {
     /// Returns the limits for the output of `tool`.
     fn limits(&self, tool: Option<&str>) -> Limits;
@@ -109,32 +109,24 @@ pub struct Preview {
     pub full_output_path: String,
 }
 
-/// The reason why nothing was appended.
+/// The reason why nothing was appended. `NotAMessage` says why a line is not a message; `Host` is a
+/// refusal by the layers above, with its errno.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the text of each error describes it")]
 pub enum MessageError {
-    /// A line is not a message. The text says why.
     #[error(
         "not a message: {0}; a message is a JSON object on one line, with a `role` of system, \
          developer, user, assistant, tool or function"
     )]
     NotAMessage(String),
-    /// A line is longer than [`LONGEST`].
     #[error("a line of the log has at most {LONGEST} bytes: store the output with `ctxfs put`")]
     TooLong,
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The disk failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The host of this layer refused.
     #[error("{error}")]
-    Host {
-        /// Errno of the refusal.
-        errno: i32,
-        /// The refusal itself.
-        error: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Host { errno: i32, error: Box<dyn std::error::Error + Send + Sync> },
 }
 
 impl MessageError {

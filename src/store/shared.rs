@@ -80,8 +80,8 @@ pub struct FarBytes<'a> {
     pub shortcuts: Option<&'a Shortcuts>,
 }
 
-/// Returns true if hosts share a file at `path` as a file. They share all files but the store's own,
-/// those of the message log, and scratch files.
+/// Returns true if hosts share a file at `path` as a file. All files are shared but the store's
+/// own, the message log, and scratch files.
 pub fn is_shared(path: &RelPath) -> bool {
     let bytes = path.as_os_str().as_bytes();
     let end = memchr::memchr(b'/', bytes).unwrap_or(bytes.len());
@@ -271,7 +271,7 @@ pub fn evict(
     kept_or_failed(conversation, path, error)
 }
 
-/// Makes sure that the record of the file at `path` describes it, and that its bytes are those of
+/// Makes sure that the record of the file at `path` describes it, and that it has the bytes of
 /// `known`, the record of this artifact in the bucket. Returns the reason if that is not so.
 ///
 /// Reads the whole file if its record is outdated, because a program renamed it or changed its
@@ -442,7 +442,7 @@ impl HeldFile {
     }
 }
 
-/// Returns what was opened, or a reason that concerns this file alone. Fails with any other error.
+/// Returns the opened value, or a reason that concerns this file alone. Fails with any other error.
 fn unless_of_place<T>(opened: io::Result<T>) -> io::Result<Result<T, &'static str>> {
     match opened {
         Ok(opened) => Ok(Ok(opened)),

@@ -187,9 +187,8 @@ impl Stat {
         }
     }
 
-    /// Returns true if the bytes of the file are those that `record` describes: the record is
-    /// sealed, and the file has neither changed in any way since nor been replaced by an unrecorded
-    /// one.
+    /// Returns true if the file has the bytes that `record` describes: the record is sealed, and
+    /// the file has neither changed in any way since nor been replaced by an unrecorded one.
     pub fn is_recorded(&self, record: &Record) -> bool {
         let changed = record.file.map(|file| file.copied.unwrap_or(file.changed));
         let is_sealed = match record.state {

@@ -232,6 +232,62 @@ impl Store {
         let space = self.0.context.space();
         space.map_err(|error| StoreError::io("measure the disk of", &self.0.root, error))
     }
+
+    /// Opens the messages that hosts have published in a conversation. Returns `None`, after one
+    /// system call, if the local log is all there is.
+    pub fn published_messages(&self, id: &Component) -> io::Result<Option<File>> {
+        let mut path = OsString::from(format!("{}/{}/", layout::REMOTE, layout::REMOTE_MESSAGES));
+        path.push(id.as_os_str());
+        path.push(format!("/{}", layout::PUBLISHED));
+        let path = RelPath::new(path).map_err(io::Error::other)?;
+        match self.0.dir.open_file_at(&path, OFlags::RDONLY) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            file => file.map(Some),
+        }
+    }
+
+    /// Finds the file that a handle, a reference or a path stands for. Returns its conversation and
+    /// its path in there.
+    ///
+    /// Finds only files that have views: no scratch files, no files of the store itself and nothing
+    /// outside the store, for any `text` and any links in the store.
+    pub fn resolve(&self, text: &str) -> Result<Option<(Component, RelPath)>, StoreError> {
+        for (id, path) in readings(text) {
+            let Some(conversation) = self.conversation(&id)? else { continue };
+            if is_kept(&path) && is_file(&conversation, &path)? {
+                return Ok(Some((id, path)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes a conversation that holds nothing but the store's own files and a message log.
+    /// Returns false, and leaves it as it was, if there is anything else in it. The caller has
+    /// locked the log, and knows that no message in it is shown.
+    pub fn remove_ended(&self, conversation: &Conversation) -> Result<bool, StoreError> {
+        let dir = conversation.dir();
+        let aside = layout::removing(RandomState::new().hash_one(conversation.id()));
+        let history = dir.open_dir(layout::HISTORY.as_ref());
+        let moved = history.and_then(|history| {
+            history.rename_to_free(layout::MESSAGES.as_ref(), dir, aside.as_ref())?;
+            Ok(history)
+        });
+        let history = match moved {
+            Ok(history) => Some(history),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(conversation.log_error("rename", error)),
+        };
+        let removed = self.remove_conversation(conversation.id());
+        if removed.is_err()
+            && let Some(history) = history
+        {
+            take_back(dir, &aside, &history).map_err(|e| conversation.log_error("rename", e))?;
+        }
+        match removed {
+            Err(error) if error.raw_os_error() == Some(libc::ENOTEMPTY) => Ok(false),
+            removed => removed.map(|()| true),
+        }
+    }
 }
 
 impl AsFd for Store {
@@ -268,38 +324,6 @@ fn version(dir: &Dir) -> io::Result<Option<String>> {
     Ok(Some(text))
 }
 
-impl Store {
-    /// Opens the messages that hosts have published in a conversation. Returns `None`, after one
-    /// system call, if the local log is all there is.
-    pub fn published_messages(&self, id: &Component) -> io::Result<Option<File>> {
-        let mut path = OsString::from(format!("{}/{}/", layout::REMOTE, layout::REMOTE_MESSAGES));
-        path.push(id.as_os_str());
-        path.push(format!("/{}", layout::PUBLISHED));
-        let path = RelPath::new(path).map_err(io::Error::other)?;
-        match self.0.dir.open_file_at(&path, OFlags::RDONLY) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            file => file.map(Some),
-        }
-    }
-}
-
-impl Store {
-    /// Finds the file that a handle, a reference or a path stands for. Returns its conversation and
-    /// its path in there.
-    ///
-    /// Finds only files that have views: no scratch files, no files of the store itself and nothing
-    /// outside the store, for any `text` and any links in the store.
-    pub fn resolve(&self, text: &str) -> Result<Option<(Component, RelPath)>, StoreError> {
-        for (id, path) in readings(text) {
-            let Some(conversation) = self.conversation(&id)? else { continue };
-            if is_kept(&path) && is_file(&conversation, &path)? {
-                return Ok(Some((id, path)));
-            }
-        }
-        Ok(None)
-    }
-}
-
 fn is_kept(path: &RelPath) -> bool {
     let first = path.to_text();
     let first = first.split('/').next().unwrap_or_default();
@@ -317,36 +341,6 @@ fn is_file(conversation: &Conversation, path: &RelPath) -> Result<bool, StoreErr
 fn is_absence(error: &io::Error) -> bool {
     let absent = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::NAMETOOLONG];
     Errno::from_io_error(error).is_some_and(|errno| absent.contains(&errno))
-}
-
-impl Store {
-    /// Removes a conversation that holds nothing but the store's own files and a message log.
-    /// Returns false, and leaves it as it was, if there is anything else in it. The caller has
-    /// locked the log, and knows that no message in it is shown.
-    pub fn remove_ended(&self, conversation: &Conversation) -> Result<bool, StoreError> {
-        let dir = conversation.dir();
-        let aside = layout::removing(RandomState::new().hash_one(conversation.id()));
-        let history = dir.open_dir(layout::HISTORY.as_ref());
-        let moved = history.and_then(|history| {
-            history.rename_to_free(layout::MESSAGES.as_ref(), dir, aside.as_ref())?;
-            Ok(history)
-        });
-        let history = match moved {
-            Ok(history) => Some(history),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(conversation.log_error("rename", error)),
-        };
-        let removed = self.remove_conversation(conversation.id());
-        if removed.is_err()
-            && let Some(history) = history
-        {
-            take_back(dir, &aside, &history).map_err(|e| conversation.log_error("rename", e))?;
-        }
-        match removed {
-            Err(error) if error.raw_os_error() == Some(libc::ENOTEMPTY) => Ok(false),
-            removed => removed.map(|()| true),
-        }
-    }
 }
 
 fn take_back(dir: &Dir, aside: &str, history: &Dir) -> io::Result<()> {

@@ -24,7 +24,7 @@ pub mod disk_clock {
     }
 }
 
-/// Work with the rights of a user who is not root.
+/// Work with the rights of an ordinary user.
 pub mod mere_owner {
     use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 

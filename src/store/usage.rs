@@ -123,8 +123,8 @@ fn attribute_bytes(dir: &Dir, name: &OsStr) -> u64 {
 }
 
 /// Returns an upper bound of the disk space by which a write of `length` bytes at `offset` makes
-/// `file` grow: the blocks beyond its end, and the blocks in holes. `stat` is that of the file.
-/// Overwriting takes no space.
+/// `file` grow: the blocks beyond its end, and the blocks in holes. `stat` has the attributes of
+/// the file. Overwriting takes no space.
 ///
 /// Space that is reserved and not written yet counts as a hole if the file has other holes. It is
 /// charged again until the next measurement, as no call of every disk tells the two apart.

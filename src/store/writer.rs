@@ -67,8 +67,7 @@ impl ArtifactWriter {
         let dir = conversation::open_folder(conversation.dir(), folder);
         let opened = dir.and_then(|dir| Ok((create_new(&dir, name)?, dir)));
         let (file, dir) = opened.map_err(|error| fault(conversation, &path, error))?;
-        let new = NewFile { file, path, naming: None };
-        Self::begin(conversation, dir, new, provenance, analyzer(folder))
+        Self::begin(conversation, dir, (file, path, None), provenance, analyzer(folder))
     }
 
     /// Begins an artifact of a call. It is named `<call>.txt`, which `seal` renames to
@@ -89,8 +88,8 @@ impl ArtifactWriter {
         let path = RelPath::artifact(folder, &naming.name());
         let dir = conversation::open_folder(conversation.dir(), folder);
         let dir = dir.map_err(|error| fault(conversation, &path, error))?;
-        let new = NewFile::of_call(conversation, &dir, folder, &naming)?;
-        Self::begin(conversation, dir, new, provenance, analyzer(folder))
+        let (file, path, naming) = create_next(conversation, &dir, &naming)?;
+        Self::begin(conversation, dir, (file, path, Some(naming)), provenance, analyzer(folder))
     }
 
     /// Continues the artifact `name` of a writer in another process, which will
@@ -120,11 +119,10 @@ impl ArtifactWriter {
     fn begin(
         conversation: &Arc<Conversation>,
         dir: Dir,
-        new: NewFile,
+        (file, path, naming): (File, RelPath, Option<CallNaming>),
         provenance: Provenance,
         analyzer: Analyzer,
     ) -> Result<Self, StoreError> {
-        let NewFile { file, path, naming } = new;
         let fault = |error| fault(conversation, &path, error);
         attributes::set_provenance(&file, &provenance).map_err(fault)?;
         let stat = stat::stat_file(&file).map_err(fault)?;
@@ -358,30 +356,22 @@ fn analyzer(folder: Folder) -> Analyzer {
     }
 }
 
-struct NewFile {
-    pub(super) file: File,
-    pub(super) path: RelPath,
-    pub(super) naming: Option<CallNaming>,
-}
-
-impl NewFile {
-    pub(super) fn of_call(
-        conversation: &Conversation,
-        dir: &Dir,
-        folder: Folder,
-        first: &CallNaming,
-    ) -> Result<Self, StoreError> {
-        loop {
-            let naming = first.clone().free(|naming| is_taken(conversation, dir, naming))?;
-            let path = RelPath::artifact(folder, &naming.name());
-            match create_new(dir, &naming.name()) {
-                // Another process has just created it.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                created => {
-                    let fault = |error| conversation.error_at("create", &path, error);
-                    let file = created.map_err(fault)?;
-                    return Ok(Self { file, path, naming: Some(naming) });
-                }
+/// Creates the file of the next output of a call.
+fn create_next(
+    conversation: &Conversation,
+    dir: &Dir,
+    first: &CallNaming,
+) -> Result<(File, RelPath, CallNaming), StoreError> {
+    loop {
+        let naming = first.clone().free(|naming| is_taken(conversation, dir, naming))?;
+        let path = RelPath::artifact(naming.folder(), &naming.name());
+        match create_new(dir, &naming.name()) {
+            // Another process has just created it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => {
+                let file =
+                    created.map_err(|error| conversation.error_at("create", &path, error))?;
+                return Ok((file, path, naming));
             }
         }
     }

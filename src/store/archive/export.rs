@@ -41,8 +41,8 @@ const NO_DIRECTORY: &str = "its directory is not there, or cannot be read";
 const MAX_WAIT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Sources of an export beside the files of the conversation. By default it has what is on this
-/// disk.
+/// Sources of an export beside the files of the conversation. By default the archive has the files
+/// of this disk.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExportParts<'a> {
     /// Content of the message log, in place of its file.
@@ -194,10 +194,9 @@ impl<'a, W: Write> Export<'a, W> {
     ) -> Result<(), ArchiveError> {
         let stat = stat.map_err(|error| self.conversation.listing_error(error))?;
         self.last_dir.clone_from(&path);
-        {
-            let MemberWriter { top, tar } = &mut self.members;
-            ArchiveMember::of(path, &stat).write(top, io::empty(), tar).map_err(ArchiveError::Write)
-        }
+        let name = path.map_or_else(Vec::new, |path| [path.as_os_str().as_bytes(), b"/"].concat());
+        let member = ArchiveMember::of(self.members.name(&name), &stat);
+        member.write(io::empty(), &mut self.members.tar).map_err(ArchiveError::Write)
     }
 
     /// Writes a file that the walk has come to. Waits a little for its writer.
@@ -242,7 +241,8 @@ impl<'a, W: Write> Export<'a, W> {
             Ok(FileState::unrecorded(path, &file))
         })?;
         let ExportedFile { file, stat, attributes } = self.with_shown_log(path, file)?;
-        let member = ArchiveMember { attributes, ..ArchiveMember::of(Some(path.clone()), &stat) };
+        let name = self.members.name(path.as_os_str().as_bytes());
+        let member = ArchiveMember { attributes, ..ArchiveMember::of(name, &stat) };
         let digest = self.write_content(&member, path, &file, true)?;
         let fault = |error| conversation.error_at("read", path, error);
         let live = state.is_live || !stat::stat_file(&file).map_err(fault)?.is_unchanged(&stat);
@@ -283,8 +283,7 @@ impl<'a, W: Write> Export<'a, W> {
         let progress: &mut dyn FnMut(u64) =
             if counts { &mut *self.progress } else { &mut uncounted };
         let mut content = MemberContent::new(input, member.size, progress);
-        let MemberWriter { top, tar } = &mut self.members;
-        let written = member.write(top, &mut content, tar);
+        let written = member.write(&mut content, &mut self.members.tar);
         match content.failed {
             Some(ReadFailure::Short) => return Err(ArchiveError::Cut { path: path.to_text() }),
             Some(ReadFailure::Disk(error)) => {
@@ -293,8 +292,7 @@ impl<'a, W: Write> Export<'a, W> {
             None => written.map_err(ArchiveError::Write)?,
         }
         let digest = content.hasher.finalize().to_hex();
-        let name = self.members.name(path.as_os_str().as_bytes());
-        self.digests.add(&name, &digest).map_err(ArchiveError::Write)?;
+        self.digests.add(&member.name, &digest).map_err(ArchiveError::Write)?;
         self.done.files += 1;
         self.done.bytes += member.size;
         Ok(digest.to_string())
@@ -387,7 +385,7 @@ impl<W: Write> MemberWriter<W> {
 
     fn write_own(&mut self, name: &str, size: u64, content: impl Read) -> io::Result<String> {
         let member = ArchiveMember {
-            path: None,
+            name: self.name(name.as_bytes()),
             kind: FileType::File,
             size,
             mode: layout::FILE_MODE,
@@ -395,7 +393,7 @@ impl<W: Write> MemberWriter<W> {
             attributes: Vec::new(),
         };
         let mut content = HashingReader { content, hasher: blake3::Hasher::new() };
-        member.write(&self.name(name.as_bytes()), &mut content, &mut self.tar)?;
+        member.write(&mut content, &mut self.tar)?;
         Ok(content.hasher.finalize().to_hex().to_string())
     }
 
@@ -468,9 +466,9 @@ fn far_bytes(conversation: &Conversation) -> u64 {
 }
 
 impl<W: Write> Export<'_, W> {
-    /// Adds far artifacts to the paths to come: all of the conversation, or those of a directory
-    /// whose names have been read. An artifact that is fetched or evicted meanwhile is in one of
-    /// these lists, or among the names.
+    /// Adds far artifacts to the paths to come: all of the conversation, or the artifacts of a
+    /// directory whose names have been read. An artifact that is fetched or evicted meanwhile is in
+    /// one of these lists, or among the names.
     fn expect_far(&mut self, dir: Option<&RelPath>) -> Result<(), StoreError> {
         if dir.is_some_and(|dir| !Path::new(dir.as_os_str()).starts_with(ARTIFACTS)) {
             return Ok(());
@@ -557,7 +555,8 @@ impl<W: Write> Export<'_, W> {
         let is_users =
             |(name, _): &&(OsString, Vec<u8>)| name.as_bytes().starts_with(attributes::USER);
         let attributes = file.attributes.iter().filter(is_users).cloned().collect();
-        let member = ArchiveMember { attributes, ..ArchiveMember::of(Some(path.clone()), stat) };
+        let name = self.members.name(path.as_os_str().as_bytes());
+        let member = ArchiveMember { attributes, ..ArchiveMember::of(name, stat) };
         let reader = ContentReader::new(&*file.content);
         let digest = self.write_content(&member, path, reader, false)?;
         let record = self.record_as_read(record.clone(), stat, false, &digest);
@@ -566,15 +565,15 @@ impl<W: Write> Export<'_, W> {
 }
 
 struct ExportedFile {
-    pub(super) file: File,
-    pub(super) stat: Stat,
-    pub(super) attributes: Vec<(OsString, Vec<u8>)>,
+    file: File,
+    stat: Stat,
+    attributes: Vec<(OsString, Vec<u8>)>,
 }
 
 impl ExportedFile {
     /// Opens a file, and reads a byte of it, so that a file that cannot be read is known before its
     /// member begins.
-    pub(super) fn open(dir: &Dir, name: &OsStr) -> io::Result<Self> {
+    fn open(dir: &Dir, name: &OsStr) -> io::Result<Self> {
         let file = dir.open_file(name, OFlags::RDONLY)?;
         read_full_at(&file, 0, &mut [0])?;
         let (stat, attributes) = (stat::stat_file(&file)?, attributes::user_attributes(&file)?);
@@ -587,13 +586,13 @@ impl ExportedFile {
 }
 
 struct FileState {
-    pub(super) record: Record,
-    pub(super) is_live: bool,
+    record: Record,
+    is_live: bool,
 }
 
 impl FileState {
     /// Returns the state of a file. Recovers an artifact that its writer left unsealed.
-    pub(super) fn of(
+    fn of(
         conversation: &Conversation,
         path: &RelPath,
         file: &ExportedFile,
@@ -604,7 +603,7 @@ impl FileState {
         Ok(Self { record, is_live })
     }
 
-    pub(super) fn unrecorded(path: &RelPath, file: &ExportedFile) -> Self {
+    fn unrecorded(path: &RelPath, file: &ExportedFile) -> Self {
         let record = Conversation::fresh_record(path, &file.stat);
         Self { record, is_live: file.has_writer() }
     }

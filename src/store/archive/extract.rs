@@ -1,6 +1,6 @@
 //! Reading the members of an untrusted archive, and writing them to the disk.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use tar::{Entry, EntryType};
 use zstd::Decoder;
 
-use crate::archive::format::{self, ATTRIBUTE, MODE};
+use crate::archive::format::{self, ATTRIBUTE, ArchiveMember, MODE};
 use crate::archive::{BLOCK, MAX_HEADER, WINDOW_LOG};
 use crate::{
     ArchiveError, ArchiveFlaw, Conversation, Dir, FileType, Time, attributes, layout, stat, walk,
@@ -47,7 +47,7 @@ impl ImportWriter {
     }
 
     /// Adds the conversation's own directory. Its mode stays 0700, whatever the archive says.
-    pub(super) fn add_top(&mut self, found: &MemberHeader) -> Result<(), ArchiveError> {
+    pub(super) fn add_top(&mut self, found: &ArchiveMember) -> Result<(), ArchiveError> {
         if !self.open.is_empty() {
             return Err(found.refused(ArchiveFlaw::Order));
         }
@@ -59,7 +59,7 @@ impl ImportWriter {
     pub(super) fn add_directory(
         &mut self,
         path: RelPath,
-        found: &MemberHeader,
+        found: &ArchiveMember,
     ) -> Result<(), ArchiveError> {
         let dir = self.enter_parent(&path, found)?;
         if self.open.len() > walk::MAX_LEVELS {
@@ -75,7 +75,7 @@ impl ImportWriter {
     pub(super) fn add_file(
         &mut self,
         path: &RelPath,
-        found: &MemberHeader,
+        found: &ArchiveMember,
         content: &mut dyn Read,
     ) -> Result<String, ArchiveError> {
         let dir = self.enter_parent(path, found)?;
@@ -110,7 +110,7 @@ impl ImportWriter {
         Ok(())
     }
 
-    fn enter_parent(&mut self, path: &RelPath, found: &MemberHeader) -> Result<Dir, ArchiveError> {
+    fn enter_parent(&mut self, path: &RelPath, found: &ArchiveMember) -> Result<Dir, ArchiveError> {
         if self.last.as_ref().is_some_and(|last| !is_before(last, path)) {
             return Err(found.refused(ArchiveFlaw::Order));
         }
@@ -174,7 +174,7 @@ impl ImportWriter {
     }
 }
 
-fn finish_file(file: &File, found: &MemberHeader) -> io::Result<()> {
+fn finish_file(file: &File, found: &ArchiveMember) -> io::Result<()> {
     attributes::set_attributes(file, &found.attributes)?;
     attributes::set_mode_and_time(file, found.mode, found.modified)
 }
@@ -237,19 +237,9 @@ pub(super) fn read_error(error: io::Error, most: u64) -> ArchiveError {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct MemberHeader {
-    pub(super) name: Vec<u8>,
-    pub(super) kind: FileType,
-    pub(super) size: u64,
-    pub(super) mode: u32,
-    pub(super) modified: Time,
-    pub(super) attributes: Vec<(OsString, Vec<u8>)>,
-}
-
 pub(super) enum ArchiveEntry {
     Extension(Vec<u8>),
-    Member(MemberHeader),
+    Member(ArchiveMember),
 }
 
 /// Reads the header of `entry`, with the extended header that came before it. The content of a
@@ -275,10 +265,10 @@ pub(super) fn read_entry<R: Read>(
     Ok(ArchiveEntry::Member(found.ok_or_else(|| refused(ArchiveFlaw::Header))?))
 }
 
-fn found<R: Read>(entry: &Entry<'_, R>, kind: FileType, header: &[u8]) -> Option<MemberHeader> {
+fn found<R: Read>(entry: &Entry<'_, R>, kind: FileType, header: &[u8]) -> Option<ArchiveMember> {
     let plain = entry.header();
     let seconds = i64::try_from(plain.mtime().ok()?).ok()?;
-    let mut found = MemberHeader {
+    let mut found = ArchiveMember {
         name: plain.path_bytes().into_owned(),
         kind,
         size: entry.size(),
@@ -298,14 +288,4 @@ fn found<R: Read>(entry: &Entry<'_, R>, kind: FileType, header: &[u8]) -> Option
     }
     let is_empty = found.size == 0;
     (kind == FileType::File || is_empty).then_some(found)
-}
-
-impl MemberHeader {
-    pub(super) fn shown(&self) -> String {
-        OsStr::from_bytes(&self.name).to_string_lossy().escape_debug().to_string()
-    }
-
-    pub(super) fn refused(&self, flaw: impl Into<ArchiveFlaw>) -> ArchiveError {
-        ArchiveError::refused(self.shown(), flaw)
-    }
 }

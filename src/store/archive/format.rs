@@ -6,14 +6,13 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, Write};
-use std::os::unix::ffi::OsStrExt as _;
 
 use bstr::ByteSlice as _;
 use tar::{Builder, EntryType, Header};
 
 use crate::archive::BLOCK;
 use crate::{ArchiveError, ArchiveFlaw, FileType, Stat, Time};
-use ctxfs_core::model::{Content, RelPath};
+use ctxfs_core::model::Content;
 
 /// Most bytes of a name that fit into a plain header.
 const NAME_BYTES: usize = 100;
@@ -23,11 +22,13 @@ pub(super) const MODE: u32 = 0o777;
 pub(super) const ATTRIBUTE: &str = "SCHILY.xattr.";
 const BILLION: i128 = 1_000_000_000;
 
-/// A file or directory of an archive, without its content. A `path` of `None` is the conversation
-/// itself.
+/// A file or directory of an archive, without its content.
+///
+/// The name begins with the id of the conversation; that of a directory ends with `/`. Attributes are
+/// `user.*`.
 #[derive(Debug)]
 pub(super) struct ArchiveMember {
-    pub(super) path: Option<RelPath>,
+    pub(super) name: Vec<u8>,
     pub(super) kind: FileType,
     pub(super) size: u64,
     pub(super) mode: u32,
@@ -36,26 +37,29 @@ pub(super) struct ArchiveMember {
 }
 
 impl ArchiveMember {
-    pub(super) fn of(path: Option<RelPath>, stat: &Stat) -> Self {
+    pub(super) fn of(name: Vec<u8>, stat: &Stat) -> Self {
         let kind = stat.kind();
         let size = if kind == FileType::File { stat.size } else { 0 };
         let (mode, modified) = (stat.mode & MODE, stat.mtime);
-        Self { path, kind, size, mode, modified, attributes: Vec::new() }
+        Self { name, kind, size, mode, modified, attributes: Vec::new() }
     }
 
-    /// Writes the member with its content, which must have the right size. `top` is the id of the
-    /// conversation.
+    /// Returns the error that refuses the archive for `flaw` of this member.
+    pub(super) fn refused(&self, flaw: impl Into<ArchiveFlaw>) -> ArchiveError {
+        let name = String::from_utf8_lossy(&self.name);
+        ArchiveError::refused(name.escape_debug().to_string(), flaw)
+    }
+
+    /// Writes the member with its content, which must have the right size.
     pub(super) fn write<W: Write>(
         &self,
-        top: &[u8],
         content: impl Read,
         tar: &mut Builder<W>,
     ) -> io::Result<()> {
-        let name = self.name(top);
         let time = print_time(self.modified);
         let mut more = vec![("mtime".to_owned(), time.as_bytes())];
-        if name.len() > NAME_BYTES {
-            more.push(("path".to_owned(), &name));
+        if self.name.len() > NAME_BYTES {
+            more.push(("path".to_owned(), &self.name));
         }
         for (attribute, value) in &self.attributes {
             // No attribute of ctxfs has such a name, and pax cannot express it.
@@ -63,22 +67,10 @@ impl ArchiveMember {
             more.push((format!("{ATTRIBUTE}{attribute}"), value));
         }
         tar.append_pax_extensions(more.iter().map(|(key, value)| (key.as_str(), *value)))?;
-        tar.append(&self.header(&name), content)
+        tar.append(&self.header(), content)
     }
 
-    fn name(&self, top: &[u8]) -> Vec<u8> {
-        let mut name = top.to_vec();
-        if let Some(path) = &self.path {
-            name.push(b'/');
-            name.extend_from_slice(path.as_os_str().as_bytes());
-        }
-        if self.kind == FileType::Directory {
-            name.push(b'/');
-        }
-        name
-    }
-
-    fn header(&self, name: &[u8]) -> Header {
+    fn header(&self) -> Header {
         let mut header = Header::new_ustar();
         let is_dir = self.kind == FileType::Directory;
         header.set_entry_type(if is_dir { EntryType::Directory } else { EntryType::Regular });
@@ -87,7 +79,7 @@ impl ArchiveMember {
         header.set_gid(0);
         header.set_size(self.size);
         header.set_mtime(u64::try_from(self.modified.seconds).unwrap_or(0));
-        let shown = &name[..name.len().min(NAME_BYTES)];
+        let shown = &self.name[..self.name.len().min(NAME_BYTES)];
         header.as_old_mut().name[..shown.len()].copy_from_slice(shown);
         header.set_cksum();
         header

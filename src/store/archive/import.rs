@@ -5,10 +5,8 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use tar::Archive;
 
-use crate::archive::extract::{
-    ArchiveEntry, ImportWriter, MemberHeader, Unpacked, read_entry, read_error,
-};
-use crate::archive::format::{DigestList, HashingReader};
+use crate::archive::extract::{ArchiveEntry, ImportWriter, Unpacked, read_entry, read_error};
+use crate::archive::format::{ArchiveMember, DigestList, HashingReader};
 use crate::archive::staging::Staging;
 use crate::archive::{BLOCK, DESCRIPTION, DIGESTS, Description, FORMAT, MAX_RECORD};
 use crate::manifest::digest;
@@ -129,7 +127,7 @@ impl Import {
     fn begin(
         store: &Store,
         options: &ImportOptions,
-        found: &MemberHeader,
+        found: &ArchiveMember,
         content: &mut dyn Read,
     ) -> Result<Self, ArchiveError> {
         let mut text = Vec::new();
@@ -185,7 +183,7 @@ impl Import {
     fn add_member(
         &mut self,
         store: &Store,
-        found: &MemberHeader,
+        found: &ArchiveMember,
         content: &mut dyn Read,
     ) -> Result<(), ArchiveError> {
         if found.kind == FileType::File && found.name == own_name(&self.top, DIGESTS) {
@@ -218,7 +216,7 @@ impl Import {
 
     fn manifest(
         &mut self,
-        found: &MemberHeader,
+        found: &ArchiveMember,
         content: &mut dyn Read,
     ) -> Result<(), ArchiveError> {
         self.manifest_seen = true;
@@ -229,7 +227,7 @@ impl Import {
         self.note_digest(&found.name, content.hasher.finalize().to_hex().as_str())
     }
 
-    fn path(&self, found: &MemberHeader) -> Result<Option<RelPath>, ArchiveError> {
+    fn path(&self, found: &ArchiveMember) -> Result<Option<RelPath>, ArchiveError> {
         let below = found.name.strip_prefix(&*self.top).and_then(|name| name.strip_prefix(b"/"));
         let below = below.ok_or_else(|| found.refused(ArchiveFlaw::Outside))?;
         let path = match found.kind {

@@ -65,23 +65,23 @@ pub(super) fn lack(free: u64, least: u64) -> u64 {
 /// ones are removed last; [`Inventory::find_references`] sets it.
 #[derive(Debug)]
 struct StoredArtifact {
-    pub(super) path: RelPath,
-    pub(super) ino: u64,
-    pub(super) size: u64,
+    path: RelPath,
+    ino: u64,
+    size: u64,
     on_disk: u64,
-    pub(super) changed: i64,
-    pub(super) read: i64,
-    pub(super) used: i64,
-    pub(super) live: bool,
-    pub(super) referenced: bool,
-    pub(super) chosen: bool,
+    changed: i64,
+    read: i64,
+    used: i64,
+    live: bool,
+    referenced: bool,
+    chosen: bool,
 }
 
 #[derive(Debug)]
 struct Inventory {
     store: Store,
-    pub(super) conversation: Arc<Conversation>,
-    pub(super) artifacts: Vec<StoredArtifact>,
+    conversation: Arc<Conversation>,
+    artifacts: Vec<StoredArtifact>,
     references_found: bool,
 }
 
@@ -111,7 +111,7 @@ impl Inventory {
         Ok(Self { store: store.clone(), conversation, artifacts, references_found: false })
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         let stays = self.artifacts.iter().filter(|artifact| !artifact.chosen);
         stays.map(|artifact| artifact.size).sum()
     }
@@ -299,7 +299,7 @@ impl Planner {
             old.sort_unstable_by_key(|at| artifacts[*at].used);
             for at in old {
                 let last = last_use_text(&inventory.artifacts[at]);
-                let why = format!("it was last used {last}, longer ago than `{}` allows", AGE);
+                let why = format!("it was last used {last}, longer ago than `{AGE}` allows");
                 self.choose(inventory, at, AGE, why);
             }
         }

@@ -41,6 +41,9 @@ pub(super) struct ManifestIndex {
     keys: [RandomState; 2],
 }
 
+/// A file, and lines in the order of the file.
+pub(super) type FileLines = (Arc<File>, Vec<RecordLine>);
+
 /// Two keyed hashes of a path.
 type PathKey = [u64; 2];
 
@@ -108,49 +111,42 @@ impl ManifestIndex {
         paths.is_some_and(|paths| paths.contains(&self.key(path)))
     }
 
-    pub(super) fn traces(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
-        let source = self.source.as_ref()?;
-        Some((Arc::clone(&source.file), self.traces.clone()))
+    pub(super) fn traces(&self) -> Option<FileLines> {
+        self.in_order(self.traces.iter())
     }
 
     pub(super) fn has_traces(&self) -> bool {
         !self.traces.is_empty()
     }
 
-    pub(super) fn kept(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
-        let (file, mut spans) = self.current()?;
-        spans.extend_from_slice(&self.traces);
-        spans.sort_unstable_by_key(|span| span.offset);
-        spans.dedup_by_key(|span| span.offset);
-        Some((file, spans))
+    /// Returns the lines that a rewrite keeps.
+    pub(super) fn kept(&self) -> Option<FileLines> {
+        self.in_order(self.last.values().chain(&self.traces))
     }
 
-    pub(super) fn current(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
-        let source = self.source.as_ref()?;
-        let mut spans: Vec<RecordLine> = self.last.values().copied().collect();
-        spans.sort_unstable_by_key(|span| span.offset);
-        Some((Arc::clone(&source.file), spans))
+    pub(super) fn current(&self) -> Option<FileLines> {
+        self.in_order(self.last.values())
     }
 
-    pub(super) fn far(&self, dir: Option<&str>) -> Option<(Arc<File>, Vec<RecordLine>)> {
-        let source = self.source.as_ref()?;
+    pub(super) fn far(&self, dir: Option<&str>) -> Option<FileLines> {
         let dirs: Vec<&HashSet<PathKey>> = match dir {
             Some(dir) => self.far.get(&self.key(dir)).into_iter().collect(),
             None => self.far.values().collect(),
         };
-        let lines = dirs.into_iter().flatten().filter_map(|path| self.last.get(path));
-        let mut lines: Vec<RecordLine> = lines.copied().collect();
-        lines.sort_unstable_by_key(|line| line.offset);
-        Some((Arc::clone(&source.file), lines))
+        self.in_order(dirs.into_iter().flatten().filter_map(|path| self.last.get(path)))
     }
 
-    pub(super) fn with_digits(&self, path: &str) -> Option<(Arc<File>, Vec<RecordLine>)> {
-        let source = self.source.as_ref()?;
+    pub(super) fn with_digits(&self, path: &str) -> Option<FileLines> {
         let plain = self.key(path);
         let paths = self.with_digits.range((plain, [0; 2])..=(plain, [u64::MAX; 2]));
-        let mut lines: Vec<RecordLine> =
-            paths.filter_map(|(_, path)| self.last.get(path)).copied().collect();
+        self.in_order(paths.filter_map(|(_, path)| self.last.get(path)))
+    }
+
+    fn in_order<'a>(&self, lines: impl Iterator<Item = &'a RecordLine>) -> Option<FileLines> {
+        let source = self.source.as_ref()?;
+        let mut lines: Vec<RecordLine> = lines.copied().collect();
         lines.sort_unstable_by_key(|line| line.offset);
+        lines.dedup_by_key(|line| line.offset);
         Some((Arc::clone(&source.file), lines))
     }
 

@@ -149,7 +149,7 @@ struct EditedLine {
 }
 
 impl EditedLine {
-    pub(super) fn unchanged(line: LogLine) -> Self {
+    fn unchanged(line: LogLine) -> Self {
         Self { line, edits: Vec::new() }
     }
 
@@ -158,13 +158,13 @@ impl EditedLine {
         Self { line, edits }
     }
 
-    pub(super) fn len(&self) -> u64 {
+    fn len(&self) -> u64 {
         let replaced: u64 = self.edits.iter().map(|(span, _)| span.end - span.start).sum();
         let added: u64 = self.edits.iter().map(|(_, text)| text.len() as u64).sum();
         self.line.len() - replaced + added + 1
     }
 
-    pub(super) fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
+    fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let mut at = 0;
         for (span, text) in &self.edits {
             self.copy(at..span.start, out)?;

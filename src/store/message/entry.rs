@@ -101,7 +101,7 @@ impl MessageEntry {
         plain(&self.tool_call_id)
     }
 
-    /// Returns the mode, such as that of a sub-agent.
+    /// Returns the mode, such as the name of a kind of sub-agent.
     pub fn mode(&self) -> String {
         plain(&self.mode)
     }

@@ -132,12 +132,12 @@ fn trim_number(line: &dyn Content, span: &LineSpan) -> io::Result<LineSpan> {
 
 struct MessageOutput<'a> {
     line: &'a dyn Content,
-    pub(super) span: LineSpan,
-    pub(super) first: u8,
+    span: LineSpan,
+    first: u8,
 }
 
 impl<'a> MessageOutput<'a> {
-    pub(super) fn of(line: &'a dyn Content, span: &LineSpan) -> io::Result<Self> {
+    fn of(line: &'a dyn Content, span: &LineSpan) -> io::Result<Self> {
         let mut reader = SpanReader::new(line, span.clone());
         let mut start = span.start;
         while let Some(byte) = reader.next()? {
@@ -163,7 +163,7 @@ impl<'a> MessageOutput<'a> {
         Ok(Some(length).filter(|length| *length > limit))
     }
 
-    pub(super) fn is_stand_in(
+    fn is_stand_in(
         &self,
         length: u64,
         limits: &Limits,
@@ -178,7 +178,7 @@ impl<'a> MessageOutput<'a> {
     }
 
     /// Returns a name for an output without a call id. It depends only on the bytes.
-    pub(super) fn digest(&self) -> io::Result<String> {
+    fn digest(&self) -> io::Result<String> {
         let mut analyzer = Analyzer::new();
         let mut reader = self.reader()?;
         let mut block = vec![0; BLOCK];
@@ -194,7 +194,7 @@ impl<'a> MessageOutput<'a> {
     /// none.
     ///
     /// An artifact with other bytes is not changed: an earlier message may refer to it.
-    pub(super) fn store(
+    fn store(
         &self,
         call: &str,
         tool: Option<String>,
@@ -264,16 +264,12 @@ struct ComparingWriter {
 impl ComparingWriter {
     /// Returns a writer that compares with the file at `path`, or `None` if that does not have
     /// `length` bytes.
-    pub(super) fn with(
-        conversation: &Conversation,
-        path: &RelPath,
-        length: u64,
-    ) -> io::Result<Option<Self>> {
+    fn with(conversation: &Conversation, path: &RelPath, length: u64) -> io::Result<Option<Self>> {
         let file = Artifact::open(conversation.dir(), path)?;
         Ok((file.len() == length).then_some(Self { file, at: 0, differs: false }))
     }
 
-    pub(super) fn differs(&self) -> bool {
+    fn differs(&self) -> bool {
         self.differs
     }
 }
@@ -411,14 +407,14 @@ struct TextFinder<'a> {
 }
 
 impl<'a> TextFinder<'a> {
-    pub(super) fn new(text: &'a dyn Content, word: &[u8]) -> Self {
+    fn new(text: &'a dyn Content, word: &[u8]) -> Self {
         let finder = memmem::Finder::new(word).into_owned();
         Self { text, finder, block: Vec::new(), start: 0 }
     }
 
     /// Returns the offset of the first word at `from` or later. `from` must not decrease from call
     /// to call.
-    pub(super) fn find(&mut self, mut from: u64) -> io::Result<Option<u64>> {
+    fn find(&mut self, mut from: u64) -> io::Result<Option<u64>> {
         let overlap = self.finder.needle().len() as u64 - 1;
         loop {
             let skipped = usize::try_from(from - self.start).unwrap_or(usize::MAX);
