@@ -10,7 +10,8 @@
 //! ```
 //!
 //! An archive has no time of its own, so the same conversation makes the same bytes. `tar` can read
-//! it. The names of the archive's own files begin with `.ctxfs`, which no other file of a conversation can.
+//! it. The names of the archive's own files begin with `.ctxfs`, which no other file of a
+//! conversation can.
 //!
 //! An archive is not trusted. Types, order, names and headers must be as `export` writes them,
 //! sizes are compared with the free space before anything is written, and every digest is computed

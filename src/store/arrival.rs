@@ -25,8 +25,8 @@ const MADE: &str = "user.ctx.made";
 
 /// A file that arrives from another host.
 ///
-/// The file has a scratch name until it is whole. Dropping an arrival that was not completed removes
-/// the file; so does [`Self::remove_unfinished`] after a crash.
+/// The file has a scratch name until it is whole. Dropping an arrival that was not completed
+/// removes the file; so does [`Self::remove_unfinished`] after a crash.
 #[derive(Debug)]
 pub struct Arrival<'a> {
     conversation: &'a Conversation,
@@ -83,9 +83,9 @@ impl<'a> Arrival<'a> {
         self.hasher.finalize().to_hex().to_string()
     }
 
-    /// Gives the whole file its name, which must be free, and records it if it is an artifact. Makes
-    /// the directories of the name. Returns the attributes of the file, or `None` if the name is
-    /// taken or a file is in the way of a directory.
+    /// Gives the whole file its name, which must be free, and records it if it is an artifact.
+    /// Makes the directories of the name. Returns the attributes of the file, or `None` if the name
+    /// is taken or a file is in the way of a directory.
     ///
     /// The bytes are synced before the file gets its name. The name is on the disk after
     /// [`sync_parents`](crate::shared::sync_parents).

@@ -1,12 +1,12 @@
 //! The cache of views that took long to compute.
 //!
-//! Each result is a file in one directory, named by a hash of everything that it depends on. Any change
-//! leads to another name, so no result is ever stale. When the directory passes its bound, the results
-//! that were used longest ago are removed. The directory may be removed at any time, as a whole or file
-//! by file; a reader keeps the result that it has open.
+//! Each result is a file in one directory, named by a hash of everything that it depends on. Any
+//! change leads to another name, so no result is ever stale. When the directory passes its bound,
+//! the results that were used longest ago are removed. The directory may be removed at any time, as
+//! a whole or file by file; a reader keeps the result that it has open.
 //!
-//! A result gets its name when it is complete. It is not used after the next boot: after a power cut it
-//! is unknown which bytes have reached the disk.
+//! A result gets its name when it is complete. It is not used after the next boot: after a power
+//! cut it is unknown which bytes have reached the disk.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -2,8 +2,8 @@
 //!
 //! Two changes within one step of the clock leave the same times, so that the second does not show.
 //! Since 6.13, Linux dates changes of ext4, xfs, btrfs and tmpfs finely if the times were read in
-//! between. On older kernels a step takes some milliseconds; on ext2, and on ext4 with small inodes,
-//! a whole second.
+//! between. On older kernels a step takes some milliseconds; on ext2, and on ext4 with small
+//! inodes, a whole second.
 
 use std::fs::File;
 use std::io;

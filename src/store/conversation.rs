@@ -19,9 +19,9 @@ const DIED: &str = "its writer or the daemon stopped before it was closed";
 
 /// An open conversation.
 ///
-/// Records are read from the disk at each call, so a caller sees the records of every process. Other
-/// modules add the operations of one subject: `far`, `history`, `artifacts`, `counts`. What takes a
-/// conversation and is not asked of it is a function: `shared`, `archive`.
+/// Records are read from the disk at each call, so a caller sees the records of every process.
+/// Other modules add the operations of one subject: `far`, `history`, `artifacts`, `counts`.
+/// Operations that combine several subjects are functions: `shared`, `archive`.
 #[derive(Debug)]
 pub struct Conversation {
     id: Component,
@@ -185,8 +185,8 @@ impl Conversation {
         open_folder(&self.dir, folder).map_err(|error| self.listing_error(error))
     }
 
-    /// Returns a number that changes whenever an output appears in or disappears from the folders of
-    /// outputs, and with every record, count and message.
+    /// Returns a number that changes whenever an output appears in or disappears from the folders
+    /// of outputs, and with every record, count and message.
     ///
     /// The cost does not depend on the number of outputs. The number does not change while a live
     /// output grows, nor with files in directories below the folders.

@@ -1,8 +1,8 @@
 //! The counts of a conversation: a file of sums, one a line, that all processes append to.
 //!
 //! A line has the counts of one day and one tool since the line before. Adding is one write under a
-//! lock. When the size of the file passes a power of two, the lines of a day and a tool are merged into
-//! one. Clients can name any number of tools, so the number of tools of a day is bounded.
+//! lock. When the size of the file passes a power of two, the lines of a day and a tool are merged
+//! into one. Clients can name any number of tools, so the number of tools of a day is bounded.
 
 use std::collections::BTreeMap;
 use std::fs::File;

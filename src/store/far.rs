@@ -1,9 +1,9 @@
 //! Artifacts whose bytes are in a bucket and not on this disk: only the manifest lists them.
 //!
-//! Such an artifact has the identity of a local file that does not exist: the file that it was before
-//! its bytes were removed here, or, if they never were here, a file of a device that no disk has.
-//! When the bytes are fetched, the new file is recorded as a copy that took the place of that file.
-//! So the artifact keeps its identity for every process that knows it.
+//! Such an artifact has the identity of a local file that does not exist: the file that it was
+//! before its bytes were removed here, or, if they never were here, a file of a device that no disk
+//! has. When the bytes are fetched, the new file is recorded as a copy that took the place of that
+//! file. So the artifact keeps its identity for every process that knows it.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};

@@ -1,8 +1,8 @@
 //! Locks of files between processes, and files of lines that are appended to under such a lock.
 //!
-//! The locks are `flock`s of files that are open for writing, never of directories: NFS emulates `flock`
-//! by a lock of the file's bytes, and refuses an exclusive one where the descriptor cannot write. Nothing
-//! else in ctxfs calls `flock`.
+//! The locks are `flock`s of files that are open for writing, never of directories: NFS emulates
+//! `flock` by a lock of the file's bytes, and refuses an exclusive one where the descriptor cannot
+//! write. Nothing else in ctxfs calls `flock`.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -160,7 +160,8 @@ impl LockedLines {
         match written {
             Ok(()) => Ok(start),
             Err(error) => {
-                // If this fails, the part that was written becomes a line of its own, as after a crash.
+                // If this fails, the part that was written becomes a line of its own, as after a
+                // crash.
                 let _blanked = self.take_back(start);
                 Err(error)
             }

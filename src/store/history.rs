@@ -1,8 +1,8 @@
 //! The files below `history` of a conversation: the message log, the logs of decisions and of
 //! questions, and the answers of language models. The module `message` has the rules of the log.
 //!
-//! The answers about an output are the lines of `history/answers/<digest>.jsonl`: they belong to its
-//! bytes, under any name. They are removed with the output.
+//! The answers about an output are the lines of `history/answers/<digest>.jsonl`: they belong to
+//! its bytes, under any name. They are removed with the output.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

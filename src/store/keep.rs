@@ -1,9 +1,9 @@
 //! Retention: which outputs are removed to make room, and in which order.
 //!
-//! Nothing is removed unless a rule says so, and outputs that are in the bucket are only evicted. The
-//! output that was used longest ago is removed first, and outputs that a message refers to last.
-//! [`plan()`] decides, [`sweep()`] removes. Between the two, only other sweeps of the store are locked
-//! out, so each removal checks again that its output has not been used.
+//! Nothing is removed unless a rule says so, and outputs that are in the bucket are only evicted.
+//! The output that was used longest ago is removed first, and outputs that a message refers to
+//! last. [`plan()`] decides, [`sweep()`] removes. Between the two, only other sweeps of the store
+//! are locked out, so each removal checks again that its output has not been used.
 
 mod plan;
 mod references;

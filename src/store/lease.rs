@@ -1,5 +1,5 @@
-//! Tests whether a file still has a writer: by a lease of the file, and by the process that owns its
-//! record.
+//! Tests whether a file still has a writer: by a lease of the file, and by the process that owns
+//! its record.
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -10,7 +10,8 @@ use std::{io, thread};
 use ctxfs_core::model::Owner;
 
 const ATTEMPTS: u32 = 4;
-/// First pause of [`settled_lease`]. The second is twice and the third three times as long: 30 ms in all.
+/// First pause of [`settled_lease`]. The second is twice and the third three times as long: 30 ms
+/// in all.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The `fcntl` command, which the `libc` crate lacks for this platform.
 const F_SETSIG: libc::c_int = 10;

@@ -1,11 +1,12 @@
 //! The disk: layout, manifest, artifacts, recovery.
 //!
-//! Everything that ctxfs stores goes through here, and nothing here interprets the content of a file.
-//! Several processes share a store and meet on disk, so every answer is as fresh as one `stat`.
+//! Everything that ctxfs stores goes through here, and nothing here interprets the content of a
+//! file. Several processes share a store and meet on disk, so every answer is as fresh as one
+//! `stat`.
 //!
-//! [`Store`] has the conversations. A [`Conversation`] has a directory ([`Dir`]) and a [`Manifest`], the
-//! records of its artifacts. [`ArtifactWriter`] writes an artifact, [`Artifacts`] lists them. The tree
-//! and the crash rules are in `layout`.
+//! [`Store`] has the conversations. A [`Conversation`] has a directory ([`Dir`]) and a
+//! [`Manifest`], the records of its artifacts. [`ArtifactWriter`] writes an artifact, [`Artifacts`]
+//! lists them. The tree and the crash rules are in `layout`.
 
 mod archive;
 mod arrival;

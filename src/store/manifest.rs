@@ -5,7 +5,8 @@
 //! off or is not a record. A thread that waits for the lock never holds the index.
 //!
 //! The threads of a server that serve requests take turns with the lock, and never wait for another
-//! process: if a process has it, they fail and the request is repeated ([`Manifest::lock_in_turn`]).
+//! process: if a process has it, they fail and the request is repeated
+//! ([`Manifest::lock_in_turn`]).
 
 mod index;
 mod records;

@@ -1,13 +1,13 @@
 //! The protocol log of a conversation: a file of messages, one JSON object a line.
 //!
 //! Writers send pieces of any size, which [`UnfinishedLine`] collects to lines. Complete lines are
-//! checked, and long outputs in them are stored as artifacts (`offload`). Then the lines are appended in
-//! one step under a lock of the file ([`LockedLog`]). An artifact is on the disk before the line that
-//! refers to it. So a process that dies in between leaves an artifact, which is found when the message
-//! is appended again.
+//! checked, and long outputs in them are stored as artifacts (`offload`). Then the lines are
+//! appended in one step under a lock of the file ([`LockedLog`]). An artifact is on the disk before
+//! the line that refers to it. So a process that dies in between leaves an artifact, which is found
+//! when the message is appended again.
 //!
-//! Memory is bounded for any input: a line is held in memory up to [`HELD`] bytes and then in a file
-//! without a name, and it is read in blocks.
+//! Memory is bounded for any input: a line is held in memory up to [`HELD`] bytes and then in a
+//! file without a name, and it is read in blocks.
 
 mod append;
 mod entry;

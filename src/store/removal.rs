@@ -1,7 +1,7 @@
 //! Removing content to make room. The record stays, and says when and why.
 //!
-//! A candidate that is being written, or was changed or read since it was chosen, is kept. The crash
-//! rules are in `layout`.
+//! A candidate that is being written, or was changed or read since it was chosen, is kept. The
+//! crash rules are in `layout`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -64,9 +64,9 @@ impl Conversation {
         Ok(Some(record))
     }
 
-    /// Records that the content at `path`, a file with the attributes `stat`, is removed as `removal`
-    /// says. Returns the record until then. The caller holds the lock of the manifest, and removes
-    /// or renames the file next.
+    /// Records that the content at `path`, a file with the attributes `stat`, is removed as
+    /// `removal` says. Returns the record until then. The caller holds the lock of the manifest,
+    /// and removes or renames the file next.
     pub fn retire_locked(
         &self,
         lock: &ManifestLock,

@@ -1,10 +1,10 @@
 //! The files that hosts share: listing them, applying changes of other hosts, and evicting local
 //! copies.
 //!
-//! The caller knows a local file by its path and a [`FileMark`]. Each change is made under the lock of
-//! the manifest, after the file was opened as a `HeldFile`: it must still be the marked file, and
-//! have no writer. Otherwise the file is kept, with a reason. A reader that has the file open can read
-//! it to its end.
+//! The caller knows a local file by its path and a [`FileMark`]. Each change is made under the lock
+//! of the manifest, after the file was opened as a `HeldFile`: it must still be the marked file,
+//! and have no writer. Otherwise the file is kept, with a reason. A reader that has the file open
+//! can read it to its end.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -121,11 +121,11 @@ pub fn each_file(
     walked().map_err(|error| conversation.listing_error(error))
 }
 
-/// Removes the file at `path` and its record. `at` is the time, in milliseconds since the epoch, for
-/// the trace that write-once content leaves.
+/// Removes the file at `path` and its record. `at` is the time, in milliseconds since the epoch,
+/// for the trace that write-once content leaves.
 ///
-/// Empty directories above it that were made for files of other hosts are removed too. The removal is
-/// on the disk after [`sync_parents`].
+/// Empty directories above it that were made for files of other hosts are removed too. The removal
+/// is on the disk after [`sync_parents`].
 pub fn remove(
     conversation: &Conversation,
     path: &RelPath,
@@ -155,8 +155,8 @@ pub fn remove(
     Ok(RemovalOutcome::Removed)
 }
 
-/// Removes the artifact `origin` at `path`, whose bytes were not here when the caller looked. If they
-/// have been fetched since, [`remove`] is done.
+/// Removes the artifact `origin` at `path`, whose bytes were not here when the caller looked. If
+/// they have been fetched since, [`remove`] is done.
 pub fn remove_far(
     conversation: &Conversation,
     path: &RelPath,
@@ -176,7 +176,8 @@ pub fn remove_far(
     Ok(RemovalOutcome::Removed)
 }
 
-/// Renames a file, and its record follows. Makes the directories of the new name, which must be free.
+/// Renames a file, and its record follows. Makes the directories of the new name, which must be
+/// free.
 ///
 /// The new name, and that the old one is gone, are on the disk after [`sync_parents`].
 pub fn rename(
@@ -243,8 +244,8 @@ pub fn rename_far(
     Ok(Relocation::Done)
 }
 
-/// Removes the file at `path` from this disk, while the artifact stays: the caller has made sure that
-/// its bytes are in the bucket. The file is kept unless its record vouches for its bytes.
+/// Removes the file at `path` from this disk, while the artifact stays: the caller has made sure
+/// that its bytes are in the bucket. The file is kept unless its record vouches for its bytes.
 ///
 /// Wherever a crash stops this, the file is there, or the record says where the bytes are.
 pub fn evict(
@@ -371,8 +372,8 @@ pub fn sync_parents(
     Ok(())
 }
 
-/// A file that has its mark and no writer. If its disk has leases, no process can open it for writing
-/// until this is dropped.
+/// A file that has its mark and no writer. If its disk has leases, no process can open it for
+/// writing until this is dropped.
 struct HeldFile {
     dir: Dir,
     stat: Stat,
@@ -384,8 +385,8 @@ struct HeldFile {
 }
 
 impl HeldFile {
-    /// Opens the file at `path`. Returns the reason to keep it if it differs from `mark`, or is being
-    /// written.
+    /// Opens the file at `path`. Returns the reason to keep it if it differs from `mark`, or is
+    /// being written.
     fn open(
         conversation: &Conversation,
         path: &RelPath,

@@ -226,7 +226,8 @@ impl Stat {
     }
 
     /// Returns true if size and time of the last write are as recorded. Any program can set that
-    /// time, so this does not prove that the bytes are the recorded ones: see [`Self::is_recorded`].
+    /// time, so this does not prove that the bytes are the recorded ones: see
+    /// [`Self::is_recorded`].
     pub(super) fn matches(&self, record: &Record) -> bool {
         (self.size, self.mtime.as_nanos()) == (record.size, record.modified)
     }

@@ -28,8 +28,8 @@ pub mod disk_clock {
 pub mod mere_owner {
     use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-    /// Does `work` in a thread that has only the rights which the modes of files give to their owner,
-    /// as the server of an ordinary user has.
+    /// Does `work` in a thread that has only the rights which the modes of files give to their
+    /// owner, as the server of an ordinary user has.
     pub fn as_mere_owner<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         let limited = || {
             let CapabilitySets { permitted, inheritable, .. } = capabilities(None).unwrap();

@@ -1,8 +1,8 @@
 //! Changes in directories by any process, reported by inotify.
 //!
 //! The kernel reports changes by any process of this machine before the call that makes the change
-//! returns. It reports neither writes through a mapping nor changes that other machines make on a network
-//! disk. It queues events until they are read, by default at most 16,384.
+//! returns. It reports neither writes through a mapping nor changes that other machines make on a
+//! network disk. It queues events until they are read, by default at most 16,384.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -1,7 +1,7 @@
 //! The parts of an archive: members, their pax headers, and the list of digests at the end.
 //!
-//! `tar::PaxExtensions` ends a record at a newline, but the arguments of a call may contain newlines. So
-//! records are split by their length here, as pax(1) says.
+//! `tar::PaxExtensions` ends a record at a newline, but the arguments of a call may contain
+//! newlines. So records are split by their length here, as pax(1) says.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,8 +24,8 @@ const BILLION: i128 = 1_000_000_000;
 
 /// A file or directory of an archive, without its content.
 ///
-/// The name begins with the id of the conversation; that of a directory ends with `/`. Attributes are
-/// `user.*`.
+/// The name begins with the id of the conversation; that of a directory ends with `/`. Attributes
+/// are `user.*`.
 #[derive(Debug)]
 pub(super) struct ArchiveMember {
     pub(super) name: Vec<u8>,

@@ -8,6 +8,7 @@ use crate::keep::references;
 use crate::{Conversation, RemovalCandidate, Stat, Store, StoreError, UnreadPlaces};
 use ctxfs_core::model::{Component, RelPath, Removal};
 
+/// The settings of the rules, for the reasons of removals.
 const AGE: &str = "keep_age";
 pub(super) const CONVERSATION: &str = "keep_conversation";
 const STORE: &str = "keep_store";
@@ -101,7 +102,8 @@ impl Inventory {
         let paths = artifacts.iter().map(|artifact| artifact.path.to_text());
         let live = conversation.manifest().live(paths)?;
         for (artifact, live) in artifacts.iter_mut().zip(live) {
-            // Most live artifacts have a writer. If it died, recovery seals the artifact as incomplete.
+            // Most live artifacts have a writer. If it died, recovery seals the artifact as
+            // incomplete.
             artifact.live = live
                 && conversation.recover(&artifact.path).map_or_else(
                     |error| conversation.pass_over(error, unread).map(|()| true),

@@ -1,8 +1,9 @@
 //! The artifacts that the messages of a conversation refer to.
 //!
-//! A message refers to an artifact by its path (in `fullOutputPath`, a reference or any text) or, as the
-//! result of its call, by `tool_call_id`. The log is read as bytes, a block at a time, so lines may have
-//! any length. Lines that are not messages count as well: an output is rather kept too long.
+//! A message refers to an artifact by its path (in `fullOutputPath`, a reference or any text) or,
+//! as the result of its call, by `tool_call_id`. The log is read as bytes, a block at a time, so
+//! lines may have any length. Lines that are not messages count as well: an output is rather kept
+//! too long.
 
 use std::collections::HashMap;
 use std::fs::File;

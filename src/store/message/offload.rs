@@ -1,8 +1,8 @@
 //! Storing long outputs of messages as artifacts, with their beginning left in the log.
 //!
 //! The output of a tool's message is its content. In the text of an assistant's message it is the
-//! response of a call: `<function_call>{..., "response": ...}</function_call>`. Such a text is decoded to
-//! find calls, and the change is made at the bytes of the line that encode the output.
+//! response of a call: `<function_call>{..., "response": ...}</function_call>`. Such a text is
+//! decoded to find calls, and the change is made at the bytes of the line that encode the output.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead as _, Read, Write};

@@ -36,8 +36,8 @@ impl UnfinishedLine {
         self.most = bytes.min(HELD);
     }
 
-    /// Appends bytes without a newline. They may stay in memory until more come; the end of a line is
-    /// taken at once, so more of it stays there.
+    /// Appends bytes without a newline. They may stay in memory until more come; the end of a line
+    /// is taken at once, so more of it stays there.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
