@@ -165,7 +165,7 @@ const MAY_BY_PATH: &[(&str, &[&str])] = &[
     // The first directory, which the user names, and open descriptors under /proc.
     ("store/dir.rs", &["DirBuilder", "rustix::fs::open(", "rustix::fs::chmod(", "fs::read"]),
     // /proc.
-    ("store/owner.rs", &["fs::read"]),
+    ("store/lease.rs", &["fs::read"]),
     ("store/cache.rs", &["fs::read"]),
     ("fuse/closing_thread.rs", &["fs::read"]),
     ("fuse/caller_groups.rs", &["fs::read"]),
@@ -181,7 +181,7 @@ const MAY_BY_PATH: &[(&str, &[&str])] = &[
     ("sync/bucket/test_server.rs", &["fs::create", "tempfile::"]),
     // What tests alone use.
     ("engine/quota/fixture.rs", &["tempfile::"]),
-    ("store/disk_clock.rs", &["tempfile::"]),
+    ("store/testing.rs", &["tempfile::"]),
     // Temporary files without a name, outside the store.
     ("store/archive/export.rs", &["tempfile::"]),
 ];

@@ -270,7 +270,7 @@ impl Engine {
     /// Returns the records of artifacts of the conversation `id` that were removed or renamed and
     /// of which a trace stays, in the order in which that happened.
     pub fn list_traces(&self, id: &Component) -> Result<Vec<Record>> {
-        let traces = self.conversation(id)?.traces()?;
+        let traces = self.conversation(id)?.manifest().traces()?;
         let mut traces: Vec<Record> = traces.collect::<std::result::Result<_, _>>()?;
         for record in &mut traces {
             self.secrets.mask_provenance(&mut record.provenance);

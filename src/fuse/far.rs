@@ -104,7 +104,7 @@ pub(super) fn bring_here(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Resu
     let OpenFile::Far(open) = fs.engine.open_far(&id, &far) else { return Err(FsError::Stale) };
     let _room = fs.engine.reserve_in(&id, far.stat.size)?;
     let conversation = fs.engine.conversation(&id)?;
-    let has_come = conversation.bring_here(&far, open.file()?)?;
+    let has_come = far.bring_here(&conversation, open.file()?)?;
     found_here(fs, (node, file), has_come.then_some((&conversation, &far.path))).map(drop)
 }
 
@@ -142,7 +142,7 @@ fn take_empty(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<Stat> {
     };
     let _room = fs.engine.reserve_in(&id, LEAST)?;
     let conversation = fs.engine.conversation(&id)?;
-    let has_begun = conversation.begin_anew(&far, attributes)?;
+    let has_begun = far.begin_empty(&conversation, attributes)?;
     found_here(fs, (node, file), has_begun.then_some((&conversation, &far.path)))
 }
 
@@ -187,7 +187,7 @@ pub(super) fn rename(fs: &Shared, file: &FileNode, to: &Link) -> Result<bool> {
     // Whether somebody else has the manifest is known before anything is changed.
     drop(fs.lock_manifest(&conversation)?);
     let rename = Rename { from: &far.path, to: &path, at: now_millis() };
-    match conversation.relocate_far(rename, origin)? {
+    match ctxfs_store::shared::rename_far(&conversation, rename, origin)? {
         Relocation::Done => {
             *file.link.lock() = Some(to.clone());
             fs.compact(&conversation);

@@ -1,4 +1,4 @@
-//! A conversation as one file, to move it or keep it elsewhere: a tar archive, compressed by zstd.
+//! A conversation as one file, to move it or to back it up: a tar archive, compressed by zstd.
 //!
 //! ```text
 //! c7/.ctxfs-archive     the description: format and conversation, one line of JSON
@@ -9,60 +9,130 @@
 //! c7/.ctxfs-digests     BLAKE3 of every file above, a line each, as `b3sum` prints and checks it
 //! ```
 //!
-//! It has no time of its own, so the same conversation makes the same bytes. `tar` can read it. The
-//! names of the archive's own files begin with `.ctxfs`, which no other file of a conversation can.
+//! An archive has no time of its own, so the same conversation makes the same bytes. `tar` can read
+//! it. The names of the archive's own files begin with `.ctxfs`, which no other file of a
+//! conversation can.
 //!
 //! An archive is not trusted. Types, order, names and headers must be as `export` writes them,
 //! sizes are compared with the free space before anything is written, and every digest is computed
 //! again. Members go to a directory that no reader sees, which becomes the conversation in one step
 //! once everything has been checked.
 
-mod content;
-mod digests;
-mod error;
 mod export;
-mod exported_file;
 mod extract;
+mod format;
 mod import;
-mod member;
-mod pax;
-mod reader;
-mod records;
 mod staging;
-#[cfg(test)]
-mod tests;
+
+use std::io;
 
 use serde::{Deserialize, Serialize};
 
-pub use error::{ArchiveError, Flaw};
+use crate::StoreError;
+use ctxfs_core::model::{Component, NameError};
+
 pub use export::{ExportParts, Exported, bytes_to_export, export, export_with};
 pub use import::{ImportOptions, Imported};
 
 pub(super) use staging::clean as clean_staging;
 
-/// The format that this code writes, and the newest that it reads.
+/// The format that this code writes, and the newest that it reads. Raised when an older ctxfs could
+/// not read the archive correctly.
 const FORMAT: u32 = 1;
-/// The compression level: zstd's own default, which is about as fast as a disk.
+/// Compression level: zstd's own default, which is about as fast as a disk.
 const LEVEL: i32 = 3;
-/// The largest window of the decoder, as a power of two: 8 MiB, which zstd uses up to level 19.
+/// Largest window of the decoder, as a power of two: 8 MiB, which zstd uses up to level 19.
 const WINDOW_LOG: u32 = 23;
-/// The bytes that are read or written at once.
 const BLOCK: usize = 256 * 1024;
-/// The most bytes in the extended header of one member. An attribute has at most 64 KiB in Linux.
-const MOST_HEADER: u64 = 1 << 20;
-/// The most bytes of one record, far above what a command line or an attribute can hold.
-const MOST_RECORD: u64 = 16 << 20;
+/// Most bytes in the extended header of one member. An attribute has at most 64 KiB in Linux.
+const MAX_HEADER: u64 = 1 << 20;
+/// Most bytes of one record, far above what a command line or an attribute can hold.
+const MAX_RECORD: u64 = 16 << 20;
 
-/// The name of the first member, which describes the archive.
 const DESCRIPTION: &str = ".ctxfs-archive";
-/// The name of the last member, the list of digests.
 const DIGESTS: &str = ".ctxfs-digests";
 
-/// The content of the first member.
 #[derive(Debug, Serialize, Deserialize)]
 struct Description {
-    /// The format. Raised when an older ctxfs could not read the archive correctly.
     format: u32,
-    /// The id of the conversation, as text.
     conversation: String,
 }
+
+/// An error of export or import. A failed import leaves the store as it was.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the text of each error describes it")]
+pub enum ArchiveError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("cannot write the archive: {0}")]
+    Write(io::Error),
+    #[error("cannot read the archive: {0}; it may be cut off or damaged: get it again")]
+    Read(io::Error),
+    #[error(
+        "`{path}` became shorter while it was exported: export again when nothing writes to it"
+    )]
+    Cut { path: String },
+    #[error("this is not an archive of a conversation: `ctxfs export` makes one")]
+    Foreign,
+    #[error(
+        "the archive has format {found}, and this ctxfs knows formats up to {known}: use a later \
+         ctxfs"
+    )]
+    Newer { found: u32, known: u32 },
+    #[error("there is a conversation `{id}` already")]
+    Exists { id: Component },
+    #[error("the archive holds more than {most} bytes")]
+    TooLarge { most: u64 },
+    #[error("the archive holds more than {most} files and directories")]
+    TooMany { most: u64 },
+    #[error("the archive does not fit: the disk has room for only {left} more files")]
+    NoInodes { left: u64 },
+    #[error(
+        "the archive does not fit: it needs {needed} more bytes, and {left} are available beside \
+         the {min_free} that are kept free"
+    )]
+    NoRoom { needed: u64, left: u64, min_free: u64 },
+    #[error("the conversation would pass its quota of {quota} bytes")]
+    OverQuota { quota: u64 },
+    #[error("the archive is refused, and nothing of it is kept: `{member}`: {flaw}")]
+    Refused { member: String, flaw: ArchiveFlaw },
+}
+
+/// A reason to refuse an archive. Its text has the member as its subject.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the text of each flaw describes it")]
+pub enum ArchiveFlaw {
+    #[error("it is neither a file nor a directory")]
+    Kind,
+    #[error("it is outside the conversation")]
+    Outside,
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error("its directory is not in the archive before it")]
+    NoDirectory,
+    #[error("it is more than 256 directories deep")]
+    Deep,
+    #[error("it occurs twice, or out of order")]
+    Order,
+    #[error("its header is damaged, too large, or not as ctxfs writes it")]
+    Header,
+    #[error("line {0} is not a record of a file")]
+    Record(u64),
+    #[error("the digest in its record is not that of its content")]
+    RecordedDigest,
+    #[error("its digest is not the one in the list of digests")]
+    Digest,
+    #[error("something follows the end of the archive")]
+    Garbage,
+    #[error("the archive ends before its list of digests")]
+    NoEnd,
+}
+
+impl ArchiveError {
+    pub(super) fn refused(member: impl Into<String>, flaw: impl Into<ArchiveFlaw>) -> Self {
+        Self::Refused { member: member.into(), flaw: flaw.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

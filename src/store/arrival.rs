@@ -1,31 +1,32 @@
-//! A file that comes from another host.
+//! A file that arrives from another host, and the directories that are made for it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
-use std::{io, slice};
+use std::slice;
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, XattrFlags};
+use rustix::io::Errno;
 
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::{StoreError, is_in_the_way};
-use crate::manifest::ManifestLock;
-use crate::stat::{FileType, Stat, Time};
-use crate::{attributes, layout, stat};
+use crate::{
+    Conversation, Dir, FileType, ManifestLock, Stat, StoreError, Time, attributes, dir, error,
+    layout, stat_file,
+};
 use ctxfs_core::model::{ArtifactState, Far, LocalFile, Record, RelPath};
 
 /// The permission bits that are kept, without set-user-ID and set-group-ID.
 pub(super) const MODE: u32 = 0o777;
-/// The beginning of the names of the attributes that users set.
-const ATTRIBUTE: &[u8] = b"user.";
-/// The reason in the record of an artifact that its writer had not closed.
 const CUT: &str = "its writer had not closed it when it was published";
+/// The attribute of a directory that was made for a file of another host. Without it, as on a disk
+/// that has no attributes, an empty directory stays.
+const MADE: &str = "user.ctx.made";
 
-/// A file that comes from another host. It has a scratch name until it is whole, and is removed if
-/// this is dropped before.
+/// A file that arrives from another host.
+///
+/// The file has a scratch name until it is whole. Dropping an arrival that was not completed
+/// removes the file; so does [`Self::remove_unfinished`] after a crash.
 #[derive(Debug)]
 pub struct Arrival<'a> {
     conversation: &'a Conversation,
@@ -37,49 +38,41 @@ pub struct Arrival<'a> {
     is_named: bool,
 }
 
-/// What is known of a file that comes from another host, beside its bytes.
+/// The facts about a file of another host, without its bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Arrived {
-    /// Its record there.
+    /// Record of the file on the other host.
     pub record: Record,
-    /// Its permissions.
+    /// Permission bits.
     pub mode: u32,
-    /// Its attributes `user.*`. Others are not set.
+    /// Extended attributes. Only `user.*` are set here.
     pub attributes: Vec<(OsString, Vec<u8>)>,
 }
 
-impl Conversation {
-    /// Begins the file at `path`.
-    pub fn receive(&self, path: &RelPath) -> Result<Arrival<'_>, StoreError> {
+impl<'a> Arrival<'a> {
+    /// Begins a file that is to get the name `path`.
+    pub fn begin(conversation: &'a Conversation, path: &RelPath) -> Result<Self, StoreError> {
         let unique = RandomState::new().hash_one(path);
-        let scratch = OsString::from(layout::coming(unique));
+        let scratch = OsString::from(layout::arriving(unique));
         let flags = OFlags::WRONLY | OFlags::EXCL;
-        let file = self.dir().create_file(&scratch, flags, layout::FILE_MODE);
-        let file = file.map_err(|error| self.error_at("make", path, error))?;
-        Ok(Arrival {
-            conversation: self,
-            path: path.clone(),
-            scratch,
-            file,
-            hasher: blake3::Hasher::new(),
-            written: 0,
-            is_named: false,
-        })
+        let file = conversation.dir().create_file(&scratch, flags, layout::FILE_MODE);
+        let file = file.map_err(|error| conversation.error_at("make", path, error))?;
+        let (path, hasher) = (path.clone(), blake3::Hasher::new());
+        Ok(Self { conversation, path, scratch, file, hasher, written: 0, is_named: false })
     }
 
-    /// Removes what a process that died had begun to receive. For a caller that nobody else
-    /// receives files beside.
-    pub fn remove_cut_arrivals(&self) -> Result<(), StoreError> {
-        let entries = self.dir().entries().map_err(|error| self.listing_error(error))?;
+    /// Removes the unfinished files of a process that died. No other thread or process may be
+    /// receiving files of the conversation.
+    pub fn remove_unfinished(conversation: &Conversation) -> Result<(), StoreError> {
+        let dir = conversation.dir();
+        let entries = dir.entries().map_err(|error| conversation.listing_error(error))?;
         let files = entries.iter().filter(|entry| entry.kind == FileType::File);
-        for entry in files.filter(|entry| layout::is_coming(&entry.name)) {
-            self.dir().unlink(&entry.name).map_err(|error| self.listing_error(error))?;
+        for entry in files.filter(|entry| layout::is_arriving(&entry.name)) {
+            dir.unlink(&entry.name).map_err(|error| conversation.listing_error(error))?;
         }
         Ok(())
     }
-}
 
-impl Arrival<'_> {
     /// Returns the number of bytes written so far.
     pub fn written(&self) -> u64 {
         self.written
@@ -91,27 +84,29 @@ impl Arrival<'_> {
     }
 
     /// Gives the whole file its name, which must be free, and records it if it is an artifact.
-    /// Makes the directories of the name. Returns what the disk says of the file, or `None` if
-    /// something has that name or is in the way.
+    /// Makes the directories of the name. Returns the attributes of the file, or `None` if the name
+    /// is taken or a file is in the way of a directory.
     ///
-    /// Its bytes are on the disk before, and its name after [`Conversation::sync_parents`].
+    /// The bytes are synced before the file gets its name. The name is on the disk after
+    /// [`sync_parents`](crate::shared::sync_parents).
     pub fn complete(mut self, arrived: &Arrived) -> Result<Option<Stat>, StoreError> {
         self.prepare(arrived).map_err(|error| self.fault(error))?;
         let lock = self.conversation.manifest().lock()?;
         let dir = match self.name() {
-            Err(error) if is_in_the_way(&error) => return Ok(None),
+            Err(error) if error::is_in_the_way(&error) => return Ok(None),
             named => named.map_err(|error| self.fault(error))?,
         };
         let recorded = self.record(&lock, &arrived.record);
         if recorded.is_err() {
-            // Nothing is left of it.
+            // The error that matters is the one of the record.
             let _removed = dir.unlink(self.path.file_name());
         }
         recorded.map(Some)
     }
 
     fn prepare(&self, arrived: &Arrived) -> io::Result<()> {
-        let is_users = |(name, _): &&(OsString, Vec<u8>)| name.as_bytes().starts_with(ATTRIBUTE);
+        let is_users =
+            |(name, _): &&(OsString, Vec<u8>)| name.as_bytes().starts_with(attributes::USER);
         let all: Vec<_> = arrived.attributes.iter().filter(is_users).cloned().collect();
         attributes::set_attributes(&self.file, &all)?;
         let modified = Time::from_nanos(arrived.record.modified);
@@ -120,48 +115,52 @@ impl Arrival<'_> {
     }
 
     fn name(&mut self) -> io::Result<Dir> {
-        let dir = self.conversation.made_parent(&self.path)?;
         let from = self.conversation.dir();
+        let dir = made_parent(from, &self.path)?;
         from.rename_to_free(&self.scratch, &dir, self.path.file_name())?;
         self.is_named = true;
         Ok(dir)
     }
 
     fn record(&self, lock: &ManifestLock, record: &Record) -> Result<Stat, StoreError> {
-        let stat = stat::stat_file(&self.file).map_err(|error| self.fault(error))?;
+        let stat = stat_file(&self.file).map_err(|error| self.fault(error))?;
         if self.path.is_artifact() {
             lock.append(slice::from_ref(&recorded(&self.path, record, &stat)))?;
         }
         Ok(stat)
     }
 
-    /// Gives the whole file the name of the artifact of which `record` says that its bytes are not
-    /// here. It stays the same artifact. Returns false if that is not as recorded any more.
-    pub(super) fn stand_in_for(
+    /// Gives the whole file the name of the far artifact of `record`, which keeps its identity.
+    /// Returns false if the artifact has changed since `record`, or its name is taken.
+    pub(super) fn take_place_of(
         self,
         record: &Record,
         attributes: Vec<(OsString, Vec<u8>)>,
     ) -> Result<bool, StoreError> {
-        self.take_name(record, attributes, Self::copied)
+        self.take_name(record, attributes, |arrival| {
+            let stat = stat_file(&arrival.file).map_err(|error| arrival.fault(error))?;
+            let copied = Some(stat.ctime.as_nanos());
+            let file = record.file.map(|file| LocalFile { copied, ..file });
+            let file = file.or_else(|| Some(stat.local_file()));
+            Ok(Record { file, ..with_file(record) })
+        })
     }
 
-    /// Gives an empty file that name: somebody writes the artifact anew. Returns false as
-    /// [`Self::stand_in_for`] does.
-    pub(super) fn begin_anew(
+    /// Gives an empty file the name of the far artifact of `record`. Returns false as
+    /// [`Self::take_place_of`] does.
+    pub(super) fn begin_empty(
         self,
         record: &Record,
         attributes: Vec<(OsString, Vec<u8>)>,
     ) -> Result<bool, StoreError> {
-        self.take_name(record, attributes, |_, record| Ok(begun(record)))
+        self.take_name(record, attributes, |_| Ok(with_file(record)))
     }
 
-    /// Gives the file the name of an artifact without one, whose record becomes what `after` makes
-    /// of it.
     fn take_name(
         mut self,
         record: &Record,
         attributes: Vec<(OsString, Vec<u8>)>,
-        after: impl FnOnce(&Self, &Record) -> Result<Record, StoreError>,
+        after: impl FnOnce(&Self) -> Result<Record, StoreError>,
     ) -> Result<bool, StoreError> {
         let mode = record.far.as_ref().map_or(layout::FILE_MODE, |far| far.mode);
         let arrived = Arrived { record: record.clone(), mode, attributes };
@@ -172,52 +171,18 @@ impl Arrival<'_> {
             return Ok(false);
         }
         let dir = match self.name() {
-            Err(error) if is_in_the_way(&error) => return Ok(false),
+            Err(error) if error::is_in_the_way(&error) => return Ok(false),
             named => named.map_err(|error| self.fault(error))?,
         };
-        let after = after(&self, record).and_then(|after| lock.append(slice::from_ref(&after)));
+        let after = after(&self).and_then(|after| lock.append(slice::from_ref(&after)));
         if after.is_err() {
             let _removed = dir.unlink(self.path.file_name());
         }
         after.map(|()| true)
     }
 
-    /// Returns the record with this file as the copy that took the place of its file.
-    fn copied(&self, record: &Record) -> Result<Record, StoreError> {
-        let stat = stat::stat_file(&self.file).map_err(|error| self.fault(error))?;
-        let copied = Some(stat.ctime.as_nanos());
-        let file = record.file.map(|file| LocalFile { copied, ..file });
-        let file = file.or_else(|| Some(stat.local_file()));
-        Ok(Record { file, ..begun(record) })
-    }
-
     fn fault(&self, error: io::Error) -> StoreError {
         self.conversation.error_at("write", &self.path, error)
-    }
-}
-
-/// Returns the record of an artifact that has a file on this disk now. It does not tell of the
-/// bytes of that file.
-fn begun(record: &Record) -> Record {
-    let far = record.far.clone().map(|far| Far { here: true, ..far });
-    Record { far, ..record.clone() }
-}
-
-/// Returns the record of an artifact from another host, whose file is as `stat` says.
-pub(super) fn recorded(path: &RelPath, record: &Record, stat: &Stat) -> Record {
-    let state = match &record.state {
-        ArtifactState::Live | ArtifactState::Gone => ArtifactState::Incomplete(CUT.to_owned()),
-        state @ (ArtifactState::Sealed | ArtifactState::Incomplete(_)) => state.clone(),
-    };
-    Record {
-        generation: record.generation.max(1),
-        state,
-        file: Some(stat.local_file()),
-        created: record.created,
-        provenance: record.provenance.clone(),
-        analysis: record.analysis.clone(),
-        once: record.once,
-        ..Conversation::fresh_record(path, stat)
     }
 }
 
@@ -237,8 +202,84 @@ impl Write for Arrival<'_> {
 impl Drop for Arrival<'_> {
     fn drop(&mut self) {
         if !self.is_named {
-            // What cannot be removed now is removed before the next file comes.
+            // If this fails, the file is removed before the next one arrives.
             let _removed = self.conversation.dir().unlink(&self.scratch);
         }
+    }
+}
+
+/// Returns the record of a far artifact that has a local file from now on. The record does not say
+/// anything about the bytes of that file.
+fn with_file(record: &Record) -> Record {
+    let far = record.far.clone().map(|far| Far { here: true, ..far });
+    Record { far, ..record.clone() }
+}
+
+pub(super) fn recorded(path: &RelPath, record: &Record, stat: &Stat) -> Record {
+    let state = match &record.state {
+        ArtifactState::Live | ArtifactState::Gone => ArtifactState::Incomplete(CUT.to_owned()),
+        state @ (ArtifactState::Sealed | ArtifactState::Incomplete(_)) => state.clone(),
+    };
+    Record {
+        generation: record.generation.max(1),
+        state,
+        file: Some(stat.local_file()),
+        created: record.created,
+        provenance: record.provenance.clone(),
+        analysis: record.analysis.clone(),
+        once: record.once,
+        ..Conversation::fresh_record(path, stat)
+    }
+}
+
+/// Opens the directory of `path` in a conversation. Makes the missing directories on the way, and
+/// syncs their names. Fails with ENOTDIR or EEXIST if a file is in the way.
+pub(super) fn made_parent(conversation: &Dir, path: &RelPath) -> io::Result<Dir> {
+    match dir::parent_dir(conversation, path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        opened => return opened,
+    }
+    let (mut dir, mut at) = (conversation.try_clone()?, None);
+    let Some(parent) = path.parent() else { return Ok(dir) };
+    for name in parent.as_os_str().as_bytes().split(|byte| *byte == b'/') {
+        let name = OsStr::from_bytes(name);
+        let is_new = dir.ensure_dir(name, layout::DIRECTORY_MODE)?;
+        let inner = dir.open_dir(name)?;
+        at = RelPath::below(at.as_ref(), name).ok();
+        if is_new {
+            mark_made(&inner, at.as_ref())?;
+            dir.sync()?;
+        }
+        dir = inner;
+    }
+    Ok(dir)
+}
+
+fn mark_made(dir: &Dir, path: Option<&RelPath>) -> io::Result<()> {
+    if path.is_some_and(layout::is_standard) {
+        return Ok(());
+    }
+    match rustix::fs::fsetxattr(dir, MADE, b"1", XattrFlags::empty()) {
+        Ok(()) | Err(Errno::NOTSUP | Errno::NOSPC | Errno::DQUOT | Errno::PERM) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns true if the directory at `path` was made for a file of another host.
+pub(super) fn is_made(conversation: &Dir, path: &RelPath) -> bool {
+    let dir = conversation.open_dir_at(path);
+    dir.is_ok_and(|dir| rustix::fs::fgetxattr(&dir, MADE, &mut [0_u8; 0]).is_ok())
+}
+
+/// Removes the directories above `path` that were made for files of other hosts and are empty now.
+/// A directory with a far artifact is not empty.
+pub(super) fn remove_made_parents(conversation: &Conversation, path: &RelPath) {
+    let dir = conversation.dir();
+    let is_empty =
+        |path: &RelPath| is_made(dir, path) && !conversation.has_far(Some(path)).unwrap_or(true);
+    let mut at = path.parent();
+    while let Some(path) = at.filter(is_empty) {
+        let removed = dir::parent_dir(dir, &path).and_then(|dir| dir.rmdir(path.file_name()));
+        at = path.parent().filter(|_| removed.is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! The artifacts below a directory of a conversation.
+//! Lists of the files of a conversation: its artifacts, and the files that hosts share.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -8,61 +8,49 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::OFlags;
 
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::{StoreError, is_of_place};
-use crate::far::FarArtifact;
-use crate::path_budget::PathBudget;
-use crate::stat::{FileType, Stat};
-use crate::unread::UnreadPlaces;
-use crate::walk::{Walk, WalkEntry};
-use ctxfs_core::model::{RelPath, is_scratch};
+use crate::walk::{DirWalk, PathBudget, WalkEntry};
+use crate::{Conversation, Dir, FarArtifact, FileType, Stat, StoreError, UnreadPlaces, error};
+use ctxfs_core::model::{RelPath, is_scratch, without_digits};
 
-/// The most directories that are kept open. Files in others are opened by their path, which takes
-/// longer.
+/// Directories that are kept open. Files in others are opened by their path, which takes longer.
 const OPEN_DIRS: usize = 64;
 
 /// The artifacts below a directory of a conversation, newest first. None of them is opened yet.
 ///
-/// They are ordered by `Record::created` and then by path. A file without a record counts as
-/// created when the disk says.
+/// They are ordered by `Record::created` and then by path. For a file without a record, the disk
+/// says when it was created. An artifact is named by its number in this order.
 #[derive(Debug)]
 pub struct Artifacts {
     base: Dir,
-    /// The first directories of the walk, by their numbers.
     dirs: Vec<Dir>,
     files: Vec<ArtifactFile>,
     unread: UnreadPlaces,
 }
 
-/// The artifacts of a conversation that are on disk, with their attributes.
+/// The artifacts of a conversation on disk, with their attributes.
 #[derive(Debug)]
 pub struct StoredArtifacts {
-    /// The path and the attributes of each, sorted by the names on the way.
+    /// Path and attributes of each, sorted by the components of the path.
     pub files: Vec<(RelPath, Stat)>,
-    /// The places that could not be read, by their paths in the conversation.
+    /// The places that could not be read, by path in the conversation.
     pub unread: UnreadPlaces,
 }
 
-/// An artifact of the list.
 #[derive(Debug)]
 struct ArtifactFile {
-    /// The path relative to the base.
     path: RelPath,
-    /// The number of its directory.
     dir: usize,
     /// In milliseconds since the epoch, as `Record::created`.
     created: i64,
-    /// What is known of it, if its bytes are not on this disk.
     far: Option<Box<FarArtifact>>,
 }
 
 impl Conversation {
-    /// Finds the artifacts on disk, with or without a record. Asks the disk for each of them. A
-    /// place that cannot be read is passed over.
+    /// Finds the artifacts on disk, with or without a record. Calls `stat` for each. Skips places
+    /// that cannot be read.
     pub fn artifacts(&self) -> Result<StoredArtifacts, StoreError> {
         let (mut files, mut budget) = (Vec::new(), PathBudget::new());
-        let mut unread = self.each_artifact(|path, stat| {
+        let mut unread = each_artifact(self, |path, stat| {
             if budget.takes(&path) {
                 files.push((path, stat));
             }
@@ -71,7 +59,7 @@ impl Conversation {
         Ok(StoredArtifacts { files, unread })
     }
 
-    /// Finds the same, and the artifacts whose bytes are not on this disk.
+    /// Finds the artifacts on disk, and those whose bytes are in the bucket alone.
     pub fn all_artifacts(&self) -> Result<StoredArtifacts, StoreError> {
         let mut found = self.artifacts()?;
         match self.far_artifacts(None) {
@@ -80,29 +68,32 @@ impl Conversation {
         }
         Ok(found)
     }
+}
 
-    fn each_artifact(
-        &self,
-        mut meet: impl FnMut(RelPath, Stat),
-    ) -> Result<UnreadPlaces, StoreError> {
-        let mut walk = || {
-            let mut walk = Walk::new(self.dir().try_clone()?, artifacts(), |_| Ok(true))?;
-            while let Some(file) = next_artifact(&mut walk)? {
-                if let Some(stat) = walk.stat(&file)? {
-                    meet(file.path, stat);
-                }
+fn each_artifact(
+    conversation: &Conversation,
+    mut meet: impl FnMut(RelPath, Stat),
+) -> Result<UnreadPlaces, StoreError> {
+    let mut walk = || {
+        let mut walk =
+            DirWalk::new(conversation.dir().try_clone()?, artifacts_dir(), |_| Ok(true))?;
+        while let Some(file) = next_artifact(&mut walk)? {
+            if let Some(stat) = walk.stat(&file)? {
+                meet(file.path, stat);
             }
-            Ok(walk.finish().unread)
-        };
-        walk().map_err(|error| self.listing_error(error))
-    }
+        }
+        Ok(walk.finish().unread)
+    };
+    walk().map_err(|error| conversation.listing_error(error))
 }
 
 impl Artifacts {
     /// Finds the artifacts below the directory `base`, or all of the conversation if there is no
-    /// `base`. Asks `enters` of each directory before its names are read, and leaves out those that
-    /// it refuses, with everything below them. Passes over places that cannot be read; without the
-    /// manifest, the order is that of the disk.
+    /// `base`. Calls `enters` with each directory before its names are read. If that returns false,
+    /// leaves out the directory with everything below it.
+    ///
+    /// Skips places that cannot be read. If the manifest is one of them, the order is by the times
+    /// of the disk.
     pub fn below(
         conversation: &Conversation,
         base: Option<&RelPath>,
@@ -110,12 +101,12 @@ impl Artifacts {
     ) -> Result<Self, StoreError> {
         let dir = conversation.dir();
         let found = match base {
-            None => dir.try_clone().and_then(|dir| Self::walk(dir, artifacts(), enters)),
+            None => dir.try_clone().and_then(|dir| Self::walk(dir, artifacts_dir(), enters)),
             Some(base) => dir.open_dir_at(base).and_then(|dir| Self::walk(dir, None, enters)),
         };
         let (mut found, entered) = found.map_err(|error| conversation.listing_error(error))?;
         found.add_far(conversation, base, &entered)?;
-        found.date(conversation, base)?;
+        found.set_created(conversation, base)?;
         found.files.sort_unstable_by(|a, b| (b.created, &b.path).cmp(&(a.created, &a.path)));
         Ok(found)
     }
@@ -130,17 +121,17 @@ impl Artifacts {
         self.files.is_empty()
     }
 
-    /// Returns the path of the artifact `number`, relative to the directory.
+    /// Returns the path of the artifact `number`, relative to the base.
     pub fn path(&self, number: usize) -> &RelPath {
         &self.files[number].path
     }
 
-    /// Returns what could not be read, by its path relative to the directory.
+    /// Returns the places that could not be read, by path relative to the base.
     pub fn unread(&self) -> &UnreadPlaces {
         &self.unread
     }
 
-    /// Returns what is known of the artifact `number`, if its bytes are not on this disk.
+    /// Returns the artifact `number`, if its bytes are not on this disk.
     pub fn far(&self, number: usize) -> Option<&FarArtifact> {
         self.files[number].far.as_deref()
     }
@@ -154,8 +145,8 @@ impl Artifacts {
         }
     }
 
-    /// Returns the attributes of the artifact `number`. `None` if it is gone, or cannot be looked
-    /// at, which is added to `unread`.
+    /// Returns the attributes of the artifact `number`. Returns `None` if it is gone, or cannot be
+    /// looked at, which is added to `unread`.
     pub fn stat(&self, number: usize, unread: &mut UnreadPlaces) -> io::Result<Option<Stat>> {
         if let Some(far) = self.far(number) {
             return Ok(Some(far.stat));
@@ -163,7 +154,7 @@ impl Artifacts {
         match self.stat_now(number) {
             Ok(stat) => Ok(Some(stat).filter(|stat| stat.kind() == FileType::File)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) if is_of_place(&error) => {
+            Err(error) if error::is_of_place(&error) => {
                 unread.add(self.path(number).to_text(), error);
                 Ok(None)
             }
@@ -179,7 +170,6 @@ impl Artifacts {
         }
     }
 
-    /// Finds all artifacts below `start` in `base`, in no order.
     fn walk(
         base: Dir,
         start: Option<RelPath>,
@@ -187,7 +177,7 @@ impl Artifacts {
     ) -> io::Result<(Self, HashSet<RelPath>)> {
         let (mut dirs, mut files, mut budget) = (Vec::new(), Vec::new(), PathBudget::new());
         let mut entered: HashSet<RelPath> = start.iter().cloned().collect();
-        let mut walk = Walk::new(base.try_clone()?, start, |dir| {
+        let mut walk = DirWalk::new(base.try_clone()?, start, |dir| {
             let entered = enters(dir)?;
             if entered && dirs.len() < OPEN_DIRS {
                 dirs.push(dir.try_clone()?);
@@ -206,7 +196,6 @@ impl Artifacts {
         Ok((Self { base, dirs, files, unread }, entered))
     }
 
-    /// Adds the artifacts whose bytes are not on this disk, in directories that were entered.
     fn add_far(
         &mut self,
         conversation: &Conversation,
@@ -232,13 +221,12 @@ impl Artifacts {
         Ok(())
     }
 
-    /// Sets when each file was created: as the manifest says, else the disk.
-    fn date(
+    fn set_created(
         &mut self,
         conversation: &Conversation,
         base: Option<&RelPath>,
     ) -> Result<(), StoreError> {
-        // The manifest knows files by their paths in the conversation.
+        // The paths in the manifest are relative to the conversation.
         let prefix = base.map_or_else(String::new, |base| format!("{base}/"));
         let paths = self.files.iter().map(|file| format!("{prefix}{}", file.path));
         let recorded = match conversation.manifest().created(paths) {
@@ -254,8 +242,8 @@ impl Artifacts {
         Ok(())
     }
 
-    /// Returns when the file was created according to the disk, as `Conversation::fresh_record`
-    /// does. A file that is gone sorts as the oldest.
+    /// Returns the time of creation according to the disk, as `Conversation::fresh_record` does. A
+    /// file that is gone sorts as the oldest.
     fn created_on_disk(&self, number: usize) -> i64 {
         if let Some(far) = self.far(number) {
             return far.record.created;
@@ -264,9 +252,8 @@ impl Artifacts {
     }
 }
 
-/// Returns the next artifact of a walk.
 fn next_artifact<F: FnMut(&Dir) -> io::Result<bool>>(
-    walk: &mut Walk<F>,
+    walk: &mut DirWalk<F>,
 ) -> io::Result<Option<WalkEntry>> {
     while let Some(found) = walk.next()? {
         if found.kind == FileType::File && !is_scratch(found.path.file_name()) {
@@ -276,9 +263,40 @@ fn next_artifact<F: FnMut(&Dir) -> io::Result<bool>>(
     Ok(None)
 }
 
-/// Returns the directory of a conversation's artifacts.
-fn artifacts() -> Option<RelPath> {
+fn artifacts_dir() -> Option<RelPath> {
     RelPath::new("artifacts").ok()
+}
+
+impl Conversation {
+    /// Returns the outputs that may have been written under the same name as the output at `path`:
+    /// the names differ by the digits of an origin, as `x~3f09ab.txt` from `x.txt`. They are sorted
+    /// by path. Whether they had one name is known to the hosts that wrote them.
+    ///
+    /// Costs one `stat` where there is none.
+    pub fn alike(&self, path: &RelPath) -> Result<Vec<RelPath>, StoreError> {
+        let mut alike = Vec::new();
+        if !path.is_artifact() {
+            return Ok(alike);
+        }
+        let text = path.to_text();
+        for record in self.manifest().with_digits(&text)? {
+            alike.extend(RelPath::from_text(&record?.path).ok());
+        }
+        alike.extend(without_digits(&text).and_then(|plain| RelPath::from_text(&plain).ok()));
+        let mut there = Vec::new();
+        for path in alike {
+            if has_output(self, &path)? {
+                there.push(path);
+            }
+        }
+        there.sort_unstable();
+        Ok(there)
+    }
+}
+
+fn has_output(conversation: &Conversation, path: &RelPath) -> Result<bool, StoreError> {
+    let is_here = path.is_artifact() && conversation.dir().stat_at(path).is_ok();
+    Ok(is_here || conversation.far(path)?.is_some())
 }
 
 #[cfg(test)]
@@ -292,8 +310,8 @@ mod tests {
 
     use super::*;
     use crate::mere_owner::as_mere_owner;
-    use crate::{Store, Usage};
-    use ctxfs_core::model::{Component, Record};
+    use crate::{ArtifactWriter, Store, Usage};
+    use ctxfs_core::model::{Component, Folder, Provenance, Record};
 
     fn conversation() -> (TempDir, Arc<Conversation>) {
         let temporary = tempfile::tempdir().unwrap();
@@ -423,5 +441,33 @@ mod tests {
         assert_eq!(found.files.len() as u64 + found.unread.count(), 1201);
         let searched = Artifacts::below(&conversation, None, |_| Ok(true)).unwrap();
         assert_eq!(searched.len() as u64 + searched.unread().count(), 1201);
+    }
+
+    #[test]
+    fn names_that_differ_by_digits_are_alike_while_their_outputs_are_there() {
+        let temporary = tempfile::tempdir().unwrap();
+        let store = Store::open(temporary.path()).unwrap();
+        let conversation = store.create_conversation(&Component::new("c7").unwrap()).unwrap();
+        for call in ["x", "x~3f09ab", "x~77aa01", "x~none", "y~3f09ab"] {
+            let provenance = Provenance::default();
+            let writer =
+                ArtifactWriter::create_for_call(&conversation, Folder::Tool, call, provenance);
+            writer.and_then(ArtifactWriter::seal).unwrap();
+        }
+        let at = |name: &str| RelPath::new(format!("artifacts/tool/{name}")).unwrap();
+        let alike = |name: &str| {
+            let found = conversation.alike(&at(name)).unwrap().into_iter();
+            found.map(|path| path.file_name().to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(alike("x.txt"), ["x~3f09ab.txt", "x~77aa01.txt"]);
+        assert_eq!(alike("x~77aa01.txt"), ["x.txt"]);
+        for name in ["x~none.txt", "y~3f09ab.txt", "z.txt", "x~3f09ab.log"] {
+            assert_eq!(alike(name), [""; 0], "{name}");
+        }
+        let tool = temporary.path().join("context/c7/artifacts/tool");
+        fs::remove_file(tool.join("x~3f09ab.txt")).unwrap();
+        assert_eq!(alike("x.txt"), ["x~77aa01.txt"]);
+        fs::remove_file(tool.join("x.txt")).unwrap();
+        assert_eq!(alike("x~77aa01.txt"), [""; 0]);
     }
 }

@@ -1,28 +1,25 @@
-//! Extended attributes: what a writer says about its file, stored with the file.
+//! Extended attributes: provenance that a writer stores with its file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::str::FromStr;
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{Mode, Timespec, Timestamps, UTIME_OMIT, XattrFlags};
 use rustix::io::Errno;
 
-use crate::stat::Time;
+use crate::Time;
 use ctxfs_core::model::Provenance;
 
-/// The prefix of the attributes that users set.
-const USER: &str = "user.";
-/// The prefix of the attributes that ctxfs knows.
+pub(super) const USER: &[u8] = b"user.";
 const PREFIX: &str = "user.ctx.";
-/// The longest value that the kernel allows, in bytes.
-const MOST_BYTES: usize = 64 * 1024;
+/// Longest value that the kernel allows, in bytes.
+const MAX_BYTES: usize = 64 * 1024;
 
-/// Reads what the attributes of `file` say. Returns nothing if the disk has no attributes, and
-/// skips invalid ones.
+/// Reads the provenance in the attributes of `file`. Returns an empty one if the disk has no
+/// attributes, and skips invalid values.
 pub fn provenance_of(file: &File) -> io::Result<Provenance> {
     let mut provenance = Provenance::default();
     for name in attributes(file)? {
@@ -34,7 +31,7 @@ pub fn provenance_of(file: &File) -> io::Result<Provenance> {
     Ok(provenance)
 }
 
-/// Writes `said` to the attributes of `file`. Leaves other attributes alone.
+/// Writes `provenance` to the attributes of `file`. Leaves other attributes alone.
 ///
 /// A disk without attributes, or without room for a long value, is not an error: the manifest has
 /// everything.
@@ -63,9 +60,11 @@ pub fn set_provenance(file: &File, provenance: &Provenance) -> io::Result<()> {
     Ok(())
 }
 
-/// Stores the value of one attribute in `said`. Returns false and changes nothing if the name is
-/// not one of ctxfs or the value is invalid. A value must be UTF-8, not empty, and without control
-/// characters (except in arguments). An exit code and a duration must be numbers.
+/// Stores the value of the attribute `name` in `provenance`. Returns false and changes nothing if
+/// the name is not one of ctxfs or the value is invalid.
+///
+/// A value must be UTF-8, not empty, and without control characters (except in arguments). An exit
+/// code and a duration must be numbers.
 pub fn parse_attribute(name: &str, value: &[u8], provenance: &mut Provenance) -> bool {
     let Some(key) = name.strip_prefix(PREFIX) else { return false };
     let Some(value) = std::str::from_utf8(value).ok().filter(|value| !value.is_empty()) else {
@@ -90,7 +89,7 @@ pub fn parse_attribute(name: &str, value: &[u8], provenance: &mut Provenance) ->
     true
 }
 
-fn parse_number<N: FromStr>(value: &str, field: &mut Option<N>) -> bool {
+fn parse_number<N: std::str::FromStr>(value: &str, field: &mut Option<N>) -> bool {
     let Ok(number) = value.parse() else { return false };
     *field = Some(number);
     true
@@ -103,7 +102,7 @@ pub fn attributes(file: &File) -> io::Result<Vec<OsString>> {
         Ok(_) => {}
         Err(Errno::NOTSUP | Errno::NOSYS) => return Ok(Vec::new()),
         Err(Errno::RANGE) => {
-            list.reserve(MOST_BYTES);
+            list.reserve(MAX_BYTES);
             rustix::fs::flistxattr(file, spare_capacity(&mut list))?;
         }
         Err(error) => return Err(error.into()),
@@ -112,12 +111,12 @@ pub fn attributes(file: &File) -> io::Result<Vec<OsString>> {
     Ok(names.map(|name| OsStr::from_bytes(name).to_owned()).collect())
 }
 
-/// Returns the value of one attribute, if the file has it.
+/// Returns the value of one attribute. `None` if the file or the disk does not have it.
 pub fn attribute(file: &File, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     let mut value = Vec::with_capacity(256);
     let mut got = rustix::fs::fgetxattr(file, name, spare_capacity(&mut value));
     if got == Err(Errno::RANGE) {
-        value.reserve(MOST_BYTES);
+        value.reserve(MAX_BYTES);
         got = rustix::fs::fgetxattr(file, name, spare_capacity(&mut value));
     }
     match got {
@@ -127,11 +126,12 @@ pub fn attribute(file: &File, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Returns the attributes `user.*`, which belong to the file and not to its disk, sorted by name.
+/// Returns the attributes `user.*`, sorted by name. They belong to the file; others belong to the
+/// disk.
 pub fn user_attributes(file: &File) -> io::Result<Vec<(OsString, Vec<u8>)>> {
     let mut found = Vec::new();
     for name in attributes(file)? {
-        if name.as_bytes().starts_with(USER.as_bytes())
+        if name.as_bytes().starts_with(USER)
             && let Some(value) = attribute(file, &name)?
         {
             found.push((name, value));
@@ -141,8 +141,8 @@ pub fn user_attributes(file: &File) -> io::Result<Vec<(OsString, Vec<u8>)>> {
     Ok(found)
 }
 
-/// Sets attributes that a file had elsewhere. A disk that has none, or no room for one, loses that;
-/// see [`set_provenance`].
+/// Sets attributes of another file. An attribute that the disk does not support or has no room for
+/// is lost; see [`set_provenance`].
 pub(super) fn set_attributes(file: &File, all: &[(OsString, Vec<u8>)]) -> io::Result<()> {
     for (name, value) in all {
         match rustix::fs::fsetxattr(file, name, value, XattrFlags::empty()) {
@@ -153,7 +153,6 @@ pub(super) fn set_attributes(file: &File, all: &[(OsString, Vec<u8>)]) -> io::Re
     Ok(())
 }
 
-/// Sets the permissions of a file or directory, and the time of the last change of its bytes.
 pub(super) fn set_mode_and_time(
     file: impl AsFd + Copy,
     mode: u32,
@@ -167,18 +166,18 @@ pub(super) fn set_mode_and_time(
     Ok(rustix::fs::futimens(file, &times)?)
 }
 
-/// Returns the bytes of the names and values of all `user.` attributes of the file at `path`, a
-/// link not followed. They are 0 where the disk has no attributes or the file is gone.
+/// Returns the bytes of names and values of all `user.` attributes of the file at `path`, without
+/// following a link. Returns 0 where the disk has no attributes or the file is gone.
 pub(super) fn bytes_at(path: &OsStr) -> u64 {
     // Most files have none, and the kernel answers that without a buffer.
     let length = rustix::fs::llistxattr(path, &mut [0_u8; 0]).unwrap_or(0);
     if length == 0 {
         return 0;
     }
-    let mut list = vec![0; MOST_BYTES];
+    let mut list = vec![0; MAX_BYTES];
     let length = rustix::fs::llistxattr(path, &mut list[..]).unwrap_or(0);
     let names = list[..length].split(|byte| *byte == 0);
-    let ours = names.filter(|name| name.starts_with(b"user."));
+    let ours = names.filter(|name| name.starts_with(USER));
     ours.map(|name| {
         let value = rustix::fs::lgetxattr(path, OsStr::from_bytes(name), &mut [0_u8; 0]);
         (name.len() + value.unwrap_or(0)) as u64
@@ -186,7 +185,7 @@ pub(super) fn bytes_at(path: &OsStr) -> u64 {
     .sum()
 }
 
-/// Sets one attribute.
+/// Sets one attribute. `flags` say whether it must exist or be new.
 pub fn set_attribute(file: &File, name: &OsStr, value: &[u8], flags: XattrFlags) -> io::Result<()> {
     Ok(rustix::fs::fsetxattr(file, name, value, flags)?)
 }

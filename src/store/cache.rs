@@ -1,9 +1,9 @@
 //! The cache of views that took long to compute.
 //!
 //! Each result is a file in one directory, named by a hash of everything that it depends on. Any
-//! change leads to another name, so no result ever goes stale. The results that were used longest
-//! ago go when the directory passes its bound. The directory may be removed at any time, as a whole
-//! or file by file; a reader keeps the result that it has open.
+//! change leads to another name, so no result is ever stale. When the directory passes its bound,
+//! the results that were used longest ago are removed. The directory may be removed at any time, as
+//! a whole or file by file; a reader keeps the result that it has open.
 //!
 //! A result gets its name when it is complete. It is not used after the next boot: after a power
 //! cut it is unknown which bytes have reached the disk.
@@ -17,26 +17,24 @@ use std::sync::{Arc, LazyLock};
 
 use rustix::fs::{OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW};
 
-use crate::dir::Dir;
-use crate::stat::{FileType, stat_file};
-use crate::{Store, file_lock, layout};
+use crate::{Dir, FileType, Store, StoreError, file_lock, layout, stat_file};
 
-/// The format of names. Raised if the same name would stand for other bytes in the same version of
+/// Version of the names. Raised if the same name would stand for other bytes in the same version of
 /// ctxfs.
 const FORMAT: u32 = 1;
 
-/// The id of the current boot.
 static BOOT: LazyLock<Option<String>> =
     LazyLock::new(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
 
-/// The cached results of a store.
+/// The cached results of a store, up to a number of bytes. All caches of a store are one directory,
+/// so each process keeps its own bound.
 #[derive(Debug, Clone)]
 pub struct Cache {
     store: Store,
     bound: u64,
 }
 
-/// The name of a result.
+/// The name of a result: a hash of everything that the result depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheKey(OsString);
 
@@ -46,6 +44,20 @@ pub struct Draft {
     dir: Dir,
     name: OsString,
     file: Arc<File>,
+}
+
+impl Store {
+    /// Returns the cache of views. Keeping a result removes others until at most `bound` bytes are
+    /// left.
+    pub fn cache(&self, bound: u64) -> Cache {
+        Cache::new(self.clone(), bound)
+    }
+
+    /// Removes everything from the cache of views. A reader keeps the result that it has open.
+    pub fn clear_cache(&self) -> Result<(), StoreError> {
+        let path = self.root().join(layout::CACHE);
+        self.cache(0).clear().map_err(|error| StoreError::io("clear", &path, error))
+    }
 }
 
 impl CacheKey {
@@ -70,7 +82,6 @@ impl CacheKey {
 }
 
 impl Cache {
-    /// Creates the cache of `store`, which holds at most `bound` bytes.
     pub(super) fn new(store: Store, bound: u64) -> Self {
         Self { store, bound }
     }
@@ -85,15 +96,15 @@ impl Cache {
         Some(file)
     }
 
-    /// Creates a file for a result.
+    /// Creates a file for a result, locked while its writer lives.
     pub fn draft(&self) -> io::Result<Draft> {
-        // The directory may be removed at any time.
+        // The directory may be removed at any time; the second try creates it again.
         self.try_draft().or_else(|_| self.try_draft())
     }
 
-    /// Keeps a complete result under its name. Returns false if it cannot: the result is larger
-    /// than the bound of the cache, or its draft has been removed. Such a result lasts as long as
-    /// its file is open.
+    /// Keeps a complete result under its name. Returns false if the result is larger than the bound
+    /// of the cache, or its draft has been removed. Such a result lasts as long as its file is
+    /// open.
     pub fn keep(&self, draft: Draft, key: &CacheKey) -> io::Result<bool> {
         if stat_file(&draft.file)?.size > self.bound {
             return Ok(false);
@@ -147,7 +158,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // If it was kept, it has another name by now.
+        // A draft that was kept has another name.
         self.dir.unlink(&self.name).ok();
     }
 }

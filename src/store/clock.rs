@@ -1,9 +1,9 @@
 //! The clock by which a disk dates the changes of its files.
 //!
-//! Two changes within one step of it leave the same times, so that the second does not show. Linux
-//! has dated the changes of ext4, xfs, btrfs and tmpfs finely since 6.13, once somebody looked in
-//! between; elsewhere a step takes some milliseconds, or a whole second on ext2 and on ext4 with
-//! small inodes.
+//! Two changes within one step of the clock leave the same times, so that the second does not show.
+//! Since 6.13, Linux dates changes of ext4, xfs, btrfs and tmpfs finely if the times were read in
+//! between. On older kernels a step takes some milliseconds; on ext2, and on ext4 with small
+//! inodes, a whole second.
 
 use std::fs::File;
 use std::io;
@@ -12,18 +12,22 @@ use std::time::Duration;
 
 use crate::{Dir, Stat, stat_file};
 
-/// The longest step of clocks that go by the kernel's ticks, of which there are at least 100 a
+/// Longest step of a clock that follows the kernel's ticks, of which there are at least 100 a
 /// second, and one more step for a clock that is being adjusted.
 const TICK: Duration = Duration::from_millis(20);
-/// The longest step of clocks that keep whole seconds: those of FAT are even.
+/// Longest step of a clock that keeps whole seconds: on FAT they are even.
 const SECONDS: Duration = Duration::from_secs(2);
-/// Two times less apart than this are from a clock without ticks: the kernel's fastest are a
+/// Two times closer than this come from a clock without ticks: the kernel's fastest ticks are a
 /// thousand a second.
 const FINE: Duration = Duration::from_micros(500);
-/// The changes by which the clock is told: a busy machine may take longer than a tick for one.
+/// Changes by which the clock is measured. On a busy machine one change may take longer than a
+/// tick.
 const TRIES: usize = 8;
 
 /// The clock by which a disk dates the changes of its files.
+///
+/// Within one step of the clock, a second change leaves the times of the first. A cache must not
+/// trust a file until [`Self::settles_in`] has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileClock {
     step: Duration,
@@ -33,16 +37,15 @@ impl FileClock {
     /// A clock by which each change shows.
     pub const FINE: Self = Self { step: Duration::ZERO };
 
-    /// The coarsest clock, for a disk that cannot be asked.
+    /// The coarsest clock, for a disk whose clock cannot be measured.
     pub(super) const COARSEST: Self = Self { step: SECONDS };
 
-    /// Makes the clock whose steps take this long.
+    /// Returns the clock with steps of this length.
     #[cfg(any(test, feature = "testing"))]
     pub const fn of_steps(step: Duration) -> Self {
         Self { step }
     }
 
-    /// Finds out which clock the disk of `dir` has, by some changes of a file without a name.
     pub(super) fn of_disk(dir: &Dir) -> io::Result<Self> {
         Ok(Self { step: step_of(&dir.nameless_file()?)? })
     }
@@ -52,22 +55,21 @@ impl FileClock {
         self.step.is_zero()
     }
 
-    /// Returns true if a file that is as `stat` says may change now without showing it.
+    /// Returns true if a file with the attributes `stat` may change now without showing it.
     pub fn is_recent(self, stat: &Stat) -> bool {
         self.settles_in(stat).is_some()
     }
 
-    /// Returns the time from which on each change of a file that is as `stat` says will show.
-    /// `None` if that is now.
+    /// Returns the time until each further change of a file with the attributes `stat` will show.
+    /// `None` if it would show now.
     pub fn settles_in(self, stat: &Stat) -> Option<Duration> {
-        // The time of change is the one that nobody can set. If it lies in the future, a change
-        // now gets another.
+        // No program can set ctime. If it lies in the future, a change now gets another.
         let age = if self.is_fine() { None } else { stat.ctime.age() };
         self.step.checked_sub(age?).filter(|wait| !wait.is_zero())
     }
 }
 
-/// Returns the step of the clock that dates `file`, which this changes.
+/// Returns the step of the clock that dates `file`, and changes the file to find it out.
 fn step_of(file: &File) -> io::Result<Duration> {
     let mut times = vec![stat_file(file)?.ctime];
     for _ in 0..TRIES {
@@ -84,14 +86,10 @@ fn step_of(file: &File) -> io::Result<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt as _;
     use std::time::SystemTime;
 
     use super::*;
-    use crate::mere_owner::as_mere_owner;
-    use crate::{Store, Time};
+    use crate::Time;
 
     fn changed_before(age: Duration) -> Stat {
         let then = SystemTime::now().checked_sub(age).unwrap();
@@ -130,19 +128,5 @@ mod tests {
             assert_ne!(before.ctime, stat_file(&file).unwrap().ctime, "{clock:?}");
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn a_disk_that_cannot_be_asked_is_asked_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(dir.path()).unwrap();
-        let allow = |mode| fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
-        as_mere_owner(|| {
-            allow(0o500);
-            assert_eq!(store.clock(), FileClock::COARSEST);
-            allow(0o700);
-            assert_eq!(store.clock(), FileClock::of_disk(&store.0.dir).unwrap());
-        });
-        assert!(store.0.clock.get().is_some());
     }
 }

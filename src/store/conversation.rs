@@ -1,28 +1,27 @@
-//! One conversation: its directory and the records of its artifacts.
+//! A conversation: its directory and the records of its artifacts.
 
 use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{io, slice};
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
-use crate::artifact::Artifact;
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::lease::{Lease, lease_of};
-use crate::manifest::{Manifest, ManifestLock, StoredRecords};
-use crate::stat::{FileType, Stat};
-use crate::unread::UnreadPlaces;
-use crate::{attributes, layout, owner, stat};
-use ctxfs_core::model::{ArtifactState, Component, Provenance, Record, RelPath, Removal};
+use crate::{
+    Artifact, Dir, FileType, Lease, Manifest, ManifestLock, Stat, StoreError, StoredRecords,
+    UnreadPlaces, attributes, layout, lease_of, owner_lives, stat_file,
+};
+use ctxfs_core::model::{ArtifactState, Component, Folder, Provenance, Record, RelPath};
 
-/// The reason in the record of an artifact whose writer died.
 const DIED: &str = "its writer or the daemon stopped before it was closed";
 
 /// An open conversation.
 ///
-/// Records are those on disk at the moment of the call, whichever process wrote them.
+/// Records are read from the disk at each call, so a caller sees the records of every process.
+/// Other modules add the operations of one subject: `far`, `history`, `artifacts`, `counts`.
+/// Operations that combine several subjects are functions: `shared`, `archive`.
 #[derive(Debug)]
 pub struct Conversation {
     id: Component,
@@ -33,7 +32,7 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Opens the conversation in `dir`. `path` is the path of `dir`, for error messages.
+    /// `path` is the path of `dir`, for error messages.
     pub(super) fn new(id: Component, path: PathBuf, dir: Dir) -> io::Result<Self> {
         let stat = dir.stat_self()?;
         let dir = Arc::new(dir);
@@ -41,12 +40,12 @@ impl Conversation {
         Ok(Self { id, path, dir, stat, manifest })
     }
 
-    /// Returns the id.
+    /// Returns the id: the name of the directory.
     pub fn id(&self) -> &Component {
         &self.id
     }
 
-    /// Returns the directory.
+    /// Returns the directory, held open: it stays the same directory after a rename.
     pub fn dir(&self) -> &Dir {
         &self.dir
     }
@@ -56,8 +55,8 @@ impl Conversation {
         &self.manifest
     }
 
-    /// Returns true if there is a manifest. Where there is none, it may have been lost with all that
-    /// it said.
+    /// Returns true if there is a manifest. A conversation without one is new, or has lost its
+    /// records.
     pub fn has_manifest(&self) -> Result<bool, StoreError> {
         match self.dir.stat(layout::MANIFEST.as_ref()) {
             Ok(_) => Ok(true),
@@ -71,14 +70,9 @@ impl Conversation {
         &self.path
     }
 
-    /// Returns the attributes of the directory when it was opened.
+    /// Returns the attributes that the directory had when it was opened.
     pub(super) fn stat(&self) -> &Stat {
         &self.stat
-    }
-
-    /// Returns true if `stat` describes the directory of this conversation.
-    pub(super) fn is_at(&self, stat: &Stat) -> bool {
-        self.stat.same_file(stat)
     }
 
     /// Returns the record of the file at `path`, or `None` if no record was written or the file is
@@ -87,70 +81,26 @@ impl Conversation {
     /// A record of removed content counts only if the file is still there as it was recorded. Then
     /// the removal was cut off before it happened, and the record is returned as it was before.
     pub fn record(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
-        let record = self.last_record(path)?;
-        Ok(record.and_then(|record| match record.removed {
-            None => Some(record),
-            Some(_) => self.is_there(path, &record).then_some(Record { removed: None, ..record }),
+        let record = self.manifest.record(&path.to_text())?;
+        Ok(record.and_then(|record| {
+            let is_there = record.removed.is_none()
+                || self.dir.stat_at(path).is_ok_and(|stat| stat.matches(&record));
+            is_there.then_some(Record { removed: None, ..record })
         }))
     }
 
     /// Returns the record of content that was removed from `path`, if no file is there now.
     pub fn removed(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
-        let record = self.last_record(path)?.filter(|record| record.removed.is_some());
-        Ok(record.filter(|_| self.dir.stat_at(path).is_err()))
-    }
-
-    /// Records that the file at `path` is gone, whether a person removed it now or a rule did
-    /// before. Returns the record until then.
-    pub fn forget_locked(
-        &self,
-        lock: &ManifestLock,
-        path: &RelPath,
-    ) -> Result<Option<Record>, StoreError> {
-        let Some(record) = self.last_record(path)? else { return Ok(None) };
-        let gone =
-            Record { state: ArtifactState::Gone, analysis: None, removed: None, ..record.clone() };
-        lock.append(slice::from_ref(&gone))?;
-        self.forget_answers(&record);
-        Ok(Some(record))
-    }
-
-    /// Records that the content at `path`, a file of which the disk says `stat`, goes as `removal`
-    /// says. Returns the record until then. For a caller that holds the lock of the manifest, and
-    /// removes or renames the file next.
-    pub fn retire_locked(
-        &self,
-        lock: &ManifestLock,
-        (path, stat): (&RelPath, &Stat),
-        removal: Removal,
-    ) -> Result<Record, StoreError> {
-        let record = self.record_for(path, stat)?;
-        lock.append(slice::from_ref(&record.retired(stat.size, stat.mtime.as_nanos(), removal)))?;
-        self.forget_answers(&record);
-        Ok(record)
-    }
-
-    /// Returns the records of content that was removed or renamed and of which a trace stays, in
-    /// the order in which that happened.
-    pub fn traces(&self) -> Result<StoredRecords, StoreError> {
-        self.manifest.traces()
-    }
-
-    fn last_record(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
-        self.manifest.record(&path.to_text())
-    }
-
-    fn is_there(&self, path: &RelPath, record: &Record) -> bool {
-        let as_recorded =
-            |stat: &Stat| (stat.size, stat.mtime.as_nanos()) == (record.size, record.modified);
-        self.dir.stat_at(path).is_ok_and(|stat| as_recorded(&stat))
+        let record = self.manifest.record(&path.to_text())?;
+        let removed = record.filter(|record| record.removed.is_some());
+        Ok(removed.filter(|_| self.dir.stat_at(path).is_err()))
     }
 
     /// Returns the record of the file at `path`. Without one, returns a record made from `stat` and
     /// the file's attributes.
     pub fn record_for(&self, path: &RelPath, stat: &Stat) -> Result<Record, StoreError> {
         Ok(self.record(path)?.unwrap_or_else(|| Record {
-            provenance: self.provenance(path),
+            provenance: provenance_at(&self.dir, path),
             ..Self::fresh_record(path, stat)
         }))
     }
@@ -186,7 +136,7 @@ impl Conversation {
         self.manifest.records()?.with_paths(is_artifact)
     }
 
-    /// Returns those of [`Self::records`] that are of artifacts below the directory at `path`.
+    /// Returns the records of [`Self::records`] whose artifacts lie below the directory at `path`.
     pub fn records_below(&self, path: &RelPath) -> Result<StoredRecords, StoreError> {
         let below = format!("{path}/");
         self.manifest.records()?.with_paths(|path| path.starts_with(&below) && is_artifact(path))
@@ -195,13 +145,13 @@ impl Conversation {
     /// Marks the artifact at `path` as incomplete if its writer or daemon died: its record says
     /// live, its owner has ended, and no process has the file open for writing.
     ///
-    /// Returns the new record, or `None` if the writer did not die or the disk cannot tell.
-    /// For callers that meet a live record and are not its writer. They do the analysis. Does not
-    /// wait: while somebody else has the lock of the manifest, or where this process may only read,
-    /// the new record is returned and not recorded.
+    /// Returns the new record, or `None` if the writer did not die or the disk cannot tell. The
+    /// caller, who has met a live record and is not its writer, does the analysis. Does not wait:
+    /// while another process has the lock of the manifest, or where this process may only read, the
+    /// new record is returned and not recorded.
     pub fn recover(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
         // Most live records have a writer. Finding that out does not need the lock.
-        let Some(incomplete) = self.incomplete(path)? else { return Ok(None) };
+        let Some(incomplete) = incomplete(self, path)? else { return Ok(None) };
         match self.manifest.lock_at_once() {
             Ok(Some(lock)) => self.recover_locked(&lock, path),
             Ok(None) => Ok(Some(incomplete)),
@@ -216,74 +166,44 @@ impl Conversation {
         lock: &ManifestLock,
         path: &RelPath,
     ) -> Result<Option<Record>, StoreError> {
-        let recovered = self.incomplete(path)?;
+        let recovered = incomplete(self, path)?;
         if let Some(record) = &recovered {
             lock.append(slice::from_ref(record))?;
         }
         Ok(recovered)
     }
 
-    fn incomplete(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
-        let Some(record) = self.record(path)?.filter(|record| record.state == ArtifactState::Live)
-        else {
-            return Ok(None);
-        };
-        let incomplete = self.incomplete_of(path, record);
-        incomplete.map_err(|error| self.error_at("look at", path, error))
-    }
-
-    /// Returns the record that recovery makes of a live one.
-    ///
-    /// The answer stays true while the lock of the manifest is held. A writer opens its file before
-    /// it appends a record, so either the open file is seen here or the record comes later.
-    fn incomplete_of(&self, path: &RelPath, record: Record) -> io::Result<Option<Record>> {
-        let file = match self.dir.open_file_at(path, OFlags::RDONLY) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        if record.owner.is_some_and(owner::lives) || lease_of(&file) != Lease::Free {
-            return Ok(None);
-        }
-        let stat = stat::stat_file(&file)?;
-        Ok(Some(Record {
-            state: ArtifactState::Incomplete(DIED.to_owned()),
-            size: stat.size,
-            modified: stat.mtime.as_nanos(),
-            owner: None,
-            analysis: None,
-            ..record
-        }))
-    }
-
     /// Returns true if the file at `path` is the output of `call`, by its record or its attributes.
     pub fn is_output_of(&self, path: &RelPath, call: &OsStr) -> Result<bool, StoreError> {
         let is = |provenance: Provenance| provenance.call.is_some_and(|known| call == &*known);
         let recorded = self.record(path)?.is_some_and(|record| is(record.provenance));
-        Ok(recorded || is(self.provenance(path)))
+        Ok(recorded || is(provenance_at(&self.dir, path)))
     }
 
-    /// Returns what the attributes of a file say, or nothing if it cannot be read.
-    fn provenance(&self, path: &RelPath) -> Provenance {
-        let file = self.dir.open_file_at(path, OFlags::RDONLY);
-        file.and_then(|file| attributes::provenance_of(&file)).unwrap_or_default()
+    /// Opens the directory of `folder`. Creates it if it has been removed.
+    pub fn folder(&self, folder: Folder) -> Result<Dir, StoreError> {
+        open_folder(&self.dir, folder).map_err(|error| self.listing_error(error))
     }
 
-    /// Creates the directories that every conversation has, and then syncs those that got a new
-    /// entry: together, as a disk writes the changes of all with the first.
-    pub(super) fn make_directories(&self) -> io::Result<()> {
-        let (mut changed, mut is_new) = (Vec::new(), false);
-        for (name, inner) in layout::DIRECTORIES {
-            is_new |= self.dir.ensure_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
-            let dir = self.dir.open_dir(name.as_ref())?;
-            let mut holds_new = false;
-            for name in *inner {
-                holds_new |= dir.ensure_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
-            }
-            changed.extend(holds_new.then_some(dir));
+    /// Returns a number that changes whenever an output appears in or disappears from the folders
+    /// of outputs, and with every record, count and message.
+    ///
+    /// The cost does not depend on the number of outputs. The number does not change while a live
+    /// output grows, nor with files in directories below the folders.
+    pub fn state_number(&self) -> io::Result<u64> {
+        let mut hasher = DefaultHasher::new();
+        self.dir.stat_self()?.mtime.hash(&mut hasher);
+        let messages = format!("{}/{}", layout::HISTORY, layout::MESSAGES);
+        for path in [Folder::Tool.path(), Folder::Terminal.path(), &messages] {
+            let Ok(path) = RelPath::new(path) else { continue };
+            let stat = self.dir.stat_at(&path).ok();
+            stat.map(|stat| (stat.ino, stat.size, stat.mtime)).hash(&mut hasher);
         }
-        changed.iter().try_for_each(Dir::sync)?;
-        if is_new { self.dir.sync() } else { Ok(()) }
+        for name in [layout::MANIFEST, layout::COUNTS] {
+            let stat = self.dir.stat(name.as_ref()).ok();
+            stat.map(|stat| (stat.ino, stat.size, stat.mtime)).hash(&mut hasher);
+        }
+        Ok(hasher.finish())
     }
 
     /// Wraps an error about the file at `path`.
@@ -291,7 +211,7 @@ impl Conversation {
         StoreError::io(action, &self.path.join(path.as_os_str()), source)
     }
 
-    /// Adds what an error is about to the places that could not be read. Fails with the error if it
+    /// Adds the place of an error to the places that could not be read. Fails with the error if it
     /// is not about one place of the store.
     pub fn pass_over(
         &self,
@@ -301,14 +221,75 @@ impl Conversation {
         unread.pass_over(&self.path, error)
     }
 
-    /// Wraps an error of listing the conversation's files.
     pub(super) fn listing_error(&self, source: io::Error) -> StoreError {
         StoreError::io("list", &self.path, source)
     }
 }
 
+/// Returns the record that recovery makes of a live one, or `None` if it has a writer.
+///
+/// The result stays true while the lock of the manifest is held. A writer opens its file before
+/// it appends a record, so either the open file is seen here or the record comes later.
+fn incomplete(conversation: &Conversation, path: &RelPath) -> Result<Option<Record>, StoreError> {
+    let Some(record) =
+        conversation.record(path)?.filter(|record| record.state == ArtifactState::Live)
+    else {
+        return Ok(None);
+    };
+    let fault = |error| conversation.error_at("look at", path, error);
+    let file = match conversation.dir.open_file_at(path, OFlags::RDONLY) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(fault(error)),
+    };
+    if record.owner.is_some_and(owner_lives) || lease_of(&file) != Lease::Free {
+        return Ok(None);
+    }
+    let stat = stat_file(&file).map_err(fault)?;
+    Ok(Some(Record {
+        state: ArtifactState::Incomplete(DIED.to_owned()),
+        size: stat.size,
+        modified: stat.mtime.as_nanos(),
+        owner: None,
+        analysis: None,
+        ..record
+    }))
+}
+
 fn is_artifact(path: &str) -> bool {
     RelPath::from_text(path).is_ok_and(|path| path.is_artifact())
+}
+
+fn provenance_at(dir: &Dir, path: &RelPath) -> Provenance {
+    let file = dir.open_file_at(path, OFlags::RDONLY);
+    file.and_then(|file| attributes::provenance_of(&file)).unwrap_or_default()
+}
+
+pub(super) fn open_folder(conversation: &Dir, folder: Folder) -> io::Result<Dir> {
+    let mut dir = None;
+    for name in folder.path().split('/') {
+        let at = dir.as_ref().unwrap_or(conversation);
+        at.ensure_synced_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
+        dir = Some(at.open_dir(name.as_ref())?);
+    }
+    dir.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Creates the directories that every conversation has, and then syncs the directories that got an
+/// entry. All syncs come last, as a disk writes the changes of all with the first.
+pub(super) fn make_directories(conversation: &Dir) -> io::Result<()> {
+    let (mut changed, mut is_new) = (Vec::new(), false);
+    for (name, inner) in layout::DIRECTORIES {
+        is_new |= conversation.ensure_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
+        let dir = conversation.open_dir(name.as_ref())?;
+        let mut holds_new = false;
+        for name in *inner {
+            holds_new |= dir.ensure_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
+        }
+        changed.extend(holds_new.then_some(dir));
+    }
+    changed.iter().try_for_each(Dir::sync)?;
+    if is_new { conversation.sync() } else { Ok(()) }
 }
 
 /// Removes the store's own files and the empty standard directories from a conversation that holds
@@ -323,7 +304,7 @@ pub(super) fn remove_bookkeeping(dir: &Dir) -> io::Result<()> {
                 require_bare(&dir.open_dir(name)?, inner)?;
             }
             _ if layout::is_bookkeeping(name) => {}
-            _ => return Err(rustix::io::Errno::NOTEMPTY.into()),
+            _ => return Err(Errno::NOTEMPTY.into()),
         }
     }
     for entry in &entries {
@@ -343,7 +324,7 @@ fn require_bare(dir: &Dir, inner: &[&str]) -> io::Result<()> {
             && entry.kind == FileType::Directory
             && dir.open_dir(&entry.name)?.entries()?.is_empty();
         if !bare {
-            return Err(rustix::io::Errno::NOTEMPTY.into());
+            return Err(Errno::NOTEMPTY.into());
         }
     }
     Ok(())
@@ -357,7 +338,6 @@ fn remove_bare(dir: &Dir, name: &OsStr) -> io::Result<()> {
     dir.rmdir(name)
 }
 
-/// Returns true if an error says that this process may not write there.
 fn is_read_only(error: &StoreError) -> bool {
     matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EROFS))
 }

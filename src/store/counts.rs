@@ -1,33 +1,27 @@
 //! The counts of a conversation: a file of sums, one a line, that all processes append to.
 //!
-//! A line holds what happened since the line before, on one day and with one tool. Adding is one
-//! write under a lock. Now and then the lines of a day and a tool are merged into one. Clients can
-//! name any number of tools, so a day has a bounded number of them.
+//! A line has the counts of one day and one tool since the line before. Adding is one write under a
+//! lock. When the size of the file passes a power of two, the lines of a day and a tool are merged
+//! into one. Clients can name any number of tools, so the number of tools of a day is bounded.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use rustix::fs::{OFlags, RenameFlags};
 
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::layout;
-use crate::locked_lines::{LockedLines, each_line};
-use crate::stat::stat_file;
+use crate::file_lock::{LockedLines, each_line};
+use crate::{Conversation, Dir, StoreError, layout, stat_file};
 use ctxfs_core::model::{Counts, DailyCounts, MOST_TOOLS, OTHER_TOOLS, counted_tool};
 
-/// The smallest file that is rewritten, in bytes. A larger one is rewritten each time its size
-/// passes a power of two.
+/// Smallest file that is rewritten, in bytes. A larger one is rewritten each time its size passes a
+/// power of two.
 const REWRITTEN: u64 = 64 * 1024;
-/// The longest line in bytes. A longer one was not written by ctxfs.
-const MOST_LINE: u64 = 1024 * 1024;
+/// Longest line in bytes. A longer one was not written by ctxfs.
+const MAX_LINE: u64 = 1024 * 1024;
 
 impl Conversation {
-    /// Adds what happened with the outputs of each tool at the moment `at`, in milliseconds since
-    /// the epoch.
+    /// Adds counts of the outputs of each tool. `at` is the time, in milliseconds since the epoch.
     pub fn count(
         &self,
         at: i64,
@@ -39,7 +33,8 @@ impl Conversation {
         add(self.dir(), &counted).map_err(|error| error_of(self, "add to", error))
     }
 
-    /// Returns the counts so far, ordered by day and then by tool.
+    /// Returns the counts so far, ordered by day and then by tool. A line that is cut off is
+    /// skipped.
     pub fn counted(&self) -> Result<Vec<DailyCounts>, StoreError> {
         match self.dir().open_file(layout::COUNTS.as_ref(), OFlags::RDONLY) {
             Ok(file) => sums(&file).map_err(|error| error_of(self, "read", error)),
@@ -49,7 +44,6 @@ impl Conversation {
     }
 }
 
-/// Wraps an error about the file of counts.
 fn error_of(conversation: &Conversation, action: &'static str, source: io::Error) -> StoreError {
     StoreError::io(action, &conversation.path().join(layout::COUNTS), source)
 }
@@ -58,7 +52,7 @@ fn add(dir: &Dir, counted: &[DailyCounts]) -> io::Result<()> {
     if counted.is_empty() {
         return Ok(());
     }
-    let locked = LockedLines::wait(dir, layout::COUNTS)?;
+    let locked = LockedLines::lock(dir, layout::COUNTS)?;
     let before = stat_file(locked.file())?.size;
     locked.append(&lines(counted)?)?;
     let after = stat_file(locked.file())?.size;
@@ -79,13 +73,13 @@ fn rewrite(dir: &Dir, file: &File) -> io::Result<()> {
     dir.rename(from, dir, to, RenameFlags::empty())
 }
 
-/// Returns one sum for each day and tool, and of the first [`MOST_TOOLS`] of a day alone. Skips
-/// lines that are cut off or invalid.
+/// Returns one sum for each day and tool. Beyond [`MOST_TOOLS`] of a day, further tools count as
+/// [`OTHER_TOOLS`]. Skips lines that are cut off or invalid.
 fn sums(file: &File) -> io::Result<Vec<DailyCounts>> {
     let mut sums: BTreeMap<String, BTreeMap<String, Counts>> = BTreeMap::new();
     let mut file = file.try_clone()?;
     io::Seek::rewind(&mut file)?;
-    each_line(file, MOST_LINE, |line| {
+    each_line(file, MAX_LINE, |line| {
         if let Ok(DailyCounts { day, tool, counts }) = serde_json::from_slice(line) {
             let (tools, tool) = (sums.entry(day).or_default(), counted_tool(tool));
             let is_one_of_them = tools.len() < MOST_TOOLS || tools.contains_key(&tool);
@@ -109,7 +103,6 @@ fn lines(counted: &[DailyCounts]) -> io::Result<Vec<u8>> {
     Ok(lines)
 }
 
-/// Returns the UTC day of a moment, such as `2026-01-13`.
 fn day(millis: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(millis).unwrap_or_default();
     time.strftime("%Y-%m-%d").to_string()

@@ -1,7 +1,5 @@
 //! A directory held open, and the system calls on the names in it.
 
-mod tree;
-
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
 use std::hash::{BuildHasher as _, RandomState};
@@ -14,17 +12,22 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Timestamps, Uid};
 use rustix::io::Errno;
 
-use crate::stat::{FileType, Stat};
-use crate::{layout, stat};
+use crate::{FileType, Stat, layout, stat};
 use ctxfs_core::model::RelPath;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
+const PERMISSIONS: u32 = 0o7777;
 const CREATING: OFlags = OFlags::CREATE.union(OFlags::EXCL);
-/// The bytes of a path, with the NUL at its end, that one system call takes; see limits.h.
+/// Bytes of a path, with the NUL at its end, that one system call takes; see limits.h.
 const PATH_MAX: usize = libc::PATH_MAX as usize;
 /// No links, neither on the way nor at its end, and no way out of the directory.
 const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+/// Directories that [`Dir::height`] looks at before it gives up, which takes some 100 ms.
+const MEASURED: usize = 10_000;
+/// Links of a directory without directories in it, on disks that count these. On other disks a
+/// directory has 1.
+const LINKS_OF_LEAF: u32 = 2;
 
 /// A directory held open.
 ///
@@ -44,14 +47,13 @@ pub struct Dir {
     waits: bool,
 }
 
-/// An entry of a directory.
+/// An entry of a directory: name, type and inode number, as the listing has them. No system call
+/// was made for the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct DirEntry {
-    /// The name of the entry.
     pub name: OsString,
-    /// The type of the file.
     pub kind: FileType,
-    /// The inode number.
     pub ino: u64,
 }
 
@@ -61,21 +63,22 @@ impl Dir {
         Ok(Self { fd: rustix::fs::open(path, DIRECTORY, Mode::empty())?, waits: true })
     }
 
-    /// Makes it, and what is opened in it, fail with EAGAIN instead of waiting for a lease. The
-    /// kernel asks the process that has the lease to give it up all the same.
+    /// Returns the directory in a mode in which opening a file fails with EAGAIN instead of waiting
+    /// for a lease. Directories opened in it inherit the mode. The kernel asks the holder of the
+    /// lease to give it up all the same.
     pub(super) fn never_waiting(self) -> Self {
         Self { waits: false, ..self }
     }
 
-    /// Creates the directory at `path`, with those above it, unless it exists, and opens it. Syncs
-    /// the names of new ones to the disk.
+    /// Creates the directory at `path`, with the directories above it, unless it exists, and opens
+    /// it. Syncs the names of new ones to the disk.
     pub fn ensure(path: &Path, mode: u32) -> io::Result<Self> {
         let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && Self::open(dir).is_err();
         let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
         DirBuilder::new().recursive(true).mode(mode).create(path)?;
         for made in missing {
             let above = made.parent().filter(|above| !above.as_os_str().is_empty());
-            // One that may be written and not read cannot be synced.
+            // A directory that may be written and not read cannot be synced.
             if let Ok(above) = Self::open(above.unwrap_or(Path::new("."))) {
                 above.sync()?;
             }
@@ -83,53 +86,56 @@ impl Dir {
         Self::open(path)
     }
 
-    /// Duplicates the descriptor.
+    /// Duplicates the descriptor. The clone is the same directory, even after it was renamed.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { fd: self.fd.try_clone()?, waits: self.waits })
     }
 
-    /// Returns the descriptor.
+    /// Returns the descriptor, for calls that this type does not have.
     pub fn into_fd(self) -> OwnedFd {
         self.fd
     }
 
-    /// Opens a directory in this one.
+    /// Opens a directory in this one. Fails with ENOTDIR for a link.
     pub fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
-        let fd = self.beneath(one(name)?, DIRECTORY, Mode::empty())?;
+        let fd = self.open_beneath(checked_name(name)?, DIRECTORY, Mode::empty())?;
         Ok(Self { fd, waits: self.waits })
     }
 
-    /// Opens the directory that `names` lead to, each of which is in the one before.
+    /// Opens the directory at the end of `names`, each of which is in the one before.
     pub fn open_dir_below(&self, names: &[OsString]) -> io::Result<Self> {
-        let names: Vec<&OsStr> = names.iter().map(|name| one(name)).collect::<io::Result<_>>()?;
+        let names: Vec<&OsStr> =
+            names.iter().map(|name| checked_name(name)).collect::<io::Result<_>>()?;
         let path = names.join(OsStr::from_bytes(b"/"));
-        let fd = self.beneath(&path, DIRECTORY, Mode::empty())?;
+        let fd = self.open_beneath(&path, DIRECTORY, Mode::empty())?;
         Ok(Self { fd, waits: self.waits })
     }
 
-    /// Opens a directory at any depth below this one.
+    /// Opens a directory at any depth below this one, without following links on the way.
     pub fn open_dir_at(&self, path: &RelPath) -> io::Result<Self> {
-        let fd = self.beneath(path.as_os_str(), DIRECTORY, Mode::empty())?;
+        let fd = self.open_beneath(path.as_os_str(), DIRECTORY, Mode::empty())?;
         Ok(Self { fd, waits: self.waits })
     }
 
     /// Opens a file in this directory. Never creates one, whatever `flags` say. With
     /// `OFlags::NOATIME`, reads do not change the access time if the system allows that.
     pub fn open_file(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
-        let name = one(name)?;
-        quietly(flags - CREATING, |flags| self.regular(name, flags, Mode::empty()))
+        let name = checked_name(name)?;
+        without_atime(flags - CREATING, |flags| self.open_regular(name, flags, Mode::empty()))
     }
 
-    /// Opens a file at any depth below this directory. Never creates one.
+    /// Opens a file at any depth below this directory, as [`Dir::open_file`] does.
     pub fn open_file_at(&self, path: &RelPath, flags: OFlags) -> io::Result<File> {
-        quietly(flags - CREATING, |flags| self.regular(path.as_os_str(), flags, Mode::empty()))
+        without_atime(flags - CREATING, |flags| {
+            self.open_regular(path.as_os_str(), flags, Mode::empty())
+        })
     }
 
     /// Opens a file, and creates it if it is missing. With `OFlags::EXCL` it must be missing. The
     /// umask of the process applies to `mode`.
     pub fn create_file(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
         let flags = flags | OFlags::CREATE;
-        self.regular(one(name)?, flags, permissions(mode))
+        self.open_regular(checked_name(name)?, flags, Mode::from_raw_mode(mode & PERMISSIONS))
     }
 
     /// Creates a file without a name, which is gone when it is closed. It can be read and written.
@@ -140,15 +146,15 @@ impl Dir {
         self.unlink(name.as_ref()).map(|()| file)
     }
 
-    /// Returns the attributes of a file. For a link, returns those of the link itself.
+    /// Returns the attributes of a file. Does not follow a link.
     pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
-        Ok(Stat::from(rustix::fs::statx(&self.fd, one(name)?, flags, stat::WANTED)?))
+        Ok(Stat::from(rustix::fs::statx(&self.fd, checked_name(name)?, flags, stat::WANTED)?))
     }
 
     /// Returns the attributes of a file at any depth below this directory, as [`Dir::stat`] does.
     pub fn stat_at(&self, path: &RelPath) -> io::Result<Stat> {
-        stat::stat_open(self.beneath(path.as_os_str(), OFlags::PATH, Mode::empty())?)
+        stat::stat_open(self.open_beneath(path.as_os_str(), OFlags::PATH, Mode::empty())?)
     }
 
     /// Returns the attributes of this directory.
@@ -158,7 +164,11 @@ impl Dir {
 
     /// Creates a directory. The umask of the process applies to `mode`.
     pub fn mkdir(&self, name: &OsStr, mode: u32) -> io::Result<()> {
-        Ok(rustix::fs::mkdirat(&self.fd, one(name)?, permissions(mode))?)
+        Ok(rustix::fs::mkdirat(
+            &self.fd,
+            checked_name(name)?,
+            Mode::from_raw_mode(mode & PERMISSIONS),
+        )?)
     }
 
     /// Creates a directory unless it exists. Returns true if it was created: then its name is on
@@ -175,17 +185,18 @@ impl Dir {
         if self.ensure_dir(name, mode)? { self.sync() } else { Ok(()) }
     }
 
-    /// Removes a file.
+    /// Removes the name of a file. Fails with EISDIR for a directory.
     pub fn unlink(&self, name: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.fd, one(name)?, AtFlags::empty())?)
+        Ok(rustix::fs::unlinkat(&self.fd, checked_name(name)?, AtFlags::empty())?)
     }
 
-    /// Removes an empty directory.
+    /// Removes an empty directory. Fails with ENOTEMPTY otherwise.
     pub fn rmdir(&self, name: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.fd, one(name)?, AtFlags::REMOVEDIR)?)
+        Ok(rustix::fs::unlinkat(&self.fd, checked_name(name)?, AtFlags::REMOVEDIR)?)
     }
 
-    /// Renames a file within this directory or into another one.
+    /// Renames a file within this directory or into another one, with the flags of renameat2(2).
+    /// Some disks refuse flags with EINVAL.
     pub fn rename(
         &self,
         from: &OsStr,
@@ -193,10 +204,17 @@ impl Dir {
         to: &OsStr,
         flags: RenameFlags,
     ) -> io::Result<()> {
-        Ok(rustix::fs::renameat_with(&self.fd, one(from)?, &to_dir.fd, one(to)?, flags)?)
+        Ok(rustix::fs::renameat_with(
+            &self.fd,
+            checked_name(from)?,
+            &to_dir.fd,
+            checked_name(to)?,
+            flags,
+        )?)
     }
 
-    /// Renames a file to a name that must be free. Fails with EEXIST otherwise.
+    /// Renames a file to a name that must be free. Fails with EEXIST otherwise. Where the disk
+    /// lacks NOREPLACE, a file that appears in between is replaced.
     pub(super) fn rename_to_free(&self, from: &OsStr, to_dir: &Self, to: &OsStr) -> io::Result<()> {
         match self.rename(from, to_dir, to, RenameFlags::NOREPLACE) {
             // The disk lacks NOREPLACE.
@@ -220,8 +238,8 @@ impl Dir {
         Ok(found)
     }
 
-    /// Hands name, type and inode number of all entries but `.` and `..` to `take`, in the order of
-    /// the disk, for a directory that may be large.
+    /// Passes name, type and inode number of all entries but `.` and `..` to `take`, in the order
+    /// of the disk. For a directory that may be too large for [`Dir::entries`].
     pub fn each_entry(
         &self,
         mut take: impl FnMut(&OsStr, FileType, u64) -> io::Result<()>,
@@ -239,25 +257,26 @@ impl Dir {
         Ok(())
     }
 
-    /// Changes the permissions of a file, even one that can be neither read nor written.
+    /// Changes the permissions of a file or directory, even one that can be neither read nor
+    /// written. Fails with ELOOP for anything else.
     pub fn chmod(&self, name: &OsStr, mode: u32) -> io::Result<()> {
-        let file = self.beneath(one(name)?, OFlags::PATH, Mode::empty())?;
+        let file = self.open_beneath(checked_name(name)?, OFlags::PATH, Mode::empty())?;
         if stat::stat_open(&file)?.kind() == FileType::Other {
             return Err(Errno::LOOP.into());
         }
         // A descriptor opened with O_PATH has no fchmod.
-        Ok(rustix::fs::chmod(itself(&file), permissions(mode))?)
+        Ok(rustix::fs::chmod(proc_path(&file), Mode::from_raw_mode(mode & PERMISSIONS))?)
     }
 
     /// Changes the owner and group of a file. `None` leaves one as it is.
     pub fn chown(&self, name: &OsStr, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
         let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
-        Ok(rustix::fs::chownat(&self.fd, one(name)?, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
+        Ok(rustix::fs::chownat(&self.fd, checked_name(name)?, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Changes the times of a file.
+    /// Changes the times of a file or directory.
     pub fn utimens(&self, name: &OsStr, times: &Timestamps) -> io::Result<()> {
-        Ok(rustix::fs::utimensat(&self.fd, one(name)?, times, AtFlags::SYMLINK_NOFOLLOW)?)
+        Ok(rustix::fs::utimensat(&self.fd, checked_name(name)?, times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Truncates or extends a file. Needs write permission on it.
@@ -265,29 +284,27 @@ impl Dir {
         self.open_file(name, OFlags::WRONLY)?.set_len(length)
     }
 
-    /// Syncs the names in this directory to the disk.
+    /// Syncs the names in this directory to the disk, but not the files.
     pub fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.fd)?)
     }
 
-    /// Returns the names that lead from this directory to an open file, as the kernel says. Returns
-    /// `None` if it is not below this one, or has no name. By the time of the answer, the names may
-    /// lead elsewhere.
+    /// Returns the names that lead from this directory to an open file, according to the kernel.
+    /// Returns `None` if the file is not below this directory, or has no name. The names may be
+    /// outdated when this returns.
     pub fn names_of(&self, file: &File) -> io::Result<Option<Vec<OsString>>> {
-        let here = rustix::fs::readlink(itself(self), Vec::new())?.into_bytes();
-        let there = rustix::fs::readlink(itself(file), Vec::new())?.into_bytes();
+        let here = rustix::fs::readlink(proc_path(self), Vec::new())?.into_bytes();
+        let there = rustix::fs::readlink(proc_path(file), Vec::new())?.into_bytes();
         let below = there.strip_prefix(&*here).and_then(|below| below.strip_prefix(b"/"));
         let name = |name: &[u8]| OsStr::from_bytes(name).to_owned();
         Ok(below.map(|below| below.split(|byte| *byte == b'/').map(name).collect()))
     }
 
-    /// Returns the sizes of the disk that holds the directory.
+    /// Returns total, free and available blocks and inodes of the disk that holds the directory.
     pub fn space(&self) -> io::Result<rustix::fs::StatVfs> {
         Ok(rustix::fs::fstatvfs(&self.fd)?)
     }
 
-    /// Returns the type of a file from the listing, or else from `stat`. Returns `None` if the file
-    /// has just been removed.
     fn kind(&self, name: &OsStr, listed: rustix::fs::FileType) -> io::Result<Option<FileType>> {
         if listed != rustix::fs::FileType::Unknown {
             return Ok(Some(FileType::from(listed)));
@@ -299,14 +316,13 @@ impl Dir {
         }
     }
 
-    /// Opens a regular file. Does not block on a fifo or a device.
-    fn regular(&self, path: &OsStr, flags: OFlags, mode: Mode) -> io::Result<File> {
-        let file = match self.beneath(path, flags | OFlags::NONBLOCK, mode) {
+    fn open_regular(&self, path: &OsStr, flags: OFlags, mode: Mode) -> io::Result<File> {
+        let file = match self.open_beneath(path, flags | OFlags::NONBLOCK, mode) {
             // Another process has a lease on it. If it is a file, wait for the lease.
             Err(Errno::AGAIN) if self.waits && !flags.contains(OFlags::NONBLOCK) => {
-                let held = self.beneath(path, OFlags::PATH, Mode::empty())?;
+                let held = self.open_beneath(path, OFlags::PATH, Mode::empty())?;
                 check_regular(&held)?;
-                rustix::fs::open(itself(&held), (flags - CREATING) | OFlags::CLOEXEC, mode)?
+                rustix::fs::open(proc_path(&held), (flags - CREATING) | OFlags::CLOEXEC, mode)?
             }
             opened => opened?,
         };
@@ -317,18 +333,18 @@ impl Dir {
     /// Opens a path of one or more components in one system call. Opens one component after the
     /// other where the path is longer than the kernel takes, and without openat2, in an old kernel
     /// or a sandbox.
-    fn beneath(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    fn open_beneath(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let all = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if path.len() >= PATH_MAX {
-            return self.walk(path, flags, mode);
+            return self.open_each(path, flags, mode);
         }
         match rustix::fs::openat2(&self.fd, path, all, mode, BENEATH) {
-            Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => self.walk(path, flags, mode),
+            Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => self.open_each(path, flags, mode),
             opened => opened,
         }
     }
 
-    fn walk(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    fn open_each(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let next = |at: &OwnedFd, name: &[u8], flags: OFlags, mode| {
             let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             rustix::fs::openat(at, OsStr::from_bytes(name), flags, mode)
@@ -346,7 +362,6 @@ impl Dir {
 
 #[cfg(test)]
 impl Dir {
-    /// Creates so many directories of one name inside each other. Returns the innermost.
     pub(crate) fn nest(&self, name: &str, levels: usize) -> Self {
         (0..levels).fold(self.try_clone().unwrap(), |dir, _| {
             dir.mkdir(name.as_ref(), 0o700).unwrap();
@@ -361,9 +376,16 @@ impl AsFd for Dir {
     }
 }
 
-/// Returns the name of an open file under /proc, which leads to that file whatever became of its
-/// own name.
-fn itself(file: &impl AsFd) -> String {
+pub(super) fn parent_dir(conversation: &Dir, path: &RelPath) -> io::Result<Dir> {
+    match path.parent() {
+        Some(parent) => conversation.open_dir_at(&parent),
+        None => conversation.try_clone(),
+    }
+}
+
+/// Returns the name of an open file under /proc. It leads to that file even after the file was
+/// renamed or removed.
+fn proc_path(file: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
 
@@ -377,7 +399,7 @@ fn check_regular(file: &OwnedFd) -> io::Result<()> {
 
 /// Opens with `flags`. If `NOATIME` is refused, because another user owns the file, opens without
 /// it.
-fn quietly(flags: OFlags, open: impl Fn(OFlags) -> io::Result<File>) -> io::Result<File> {
+fn without_atime(flags: OFlags, open: impl Fn(OFlags) -> io::Result<File>) -> io::Result<File> {
     match open(flags) {
         Err(error)
             if flags.contains(OFlags::NOATIME)
@@ -390,7 +412,7 @@ fn quietly(flags: OFlags, open: impl Fn(OFlags) -> io::Result<File>) -> io::Resu
 }
 
 /// Returns `name` if it is one component. A name that is too long is left to the disk to refuse.
-fn one(name: &OsStr) -> io::Result<&OsStr> {
+fn checked_name(name: &OsStr) -> io::Result<&OsStr> {
     let bytes = name.as_bytes();
     if matches!(bytes, b"" | b"." | b"..") || memchr::memchr2(b'/', 0, bytes).is_some() {
         return Err(Errno::INVAL.into());
@@ -398,8 +420,120 @@ fn one(name: &OsStr) -> io::Result<&OsStr> {
     Ok(name)
 }
 
-fn permissions(mode: u32) -> Mode {
-    Mode::from_raw_mode(mode & 0o7777)
+impl Dir {
+    /// Removes a file, or a directory with everything in it, however deep.
+    ///
+    /// Nothing here recurses, and at most three descriptors are open: a directory that is not empty
+    /// is moved to the top before it is emptied. If this is cut off, everything left is still below
+    /// `name`.
+    pub fn remove_all(&self, name: &OsStr) -> io::Result<()> {
+        match self.unlink(name) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::ISDIR) => {}
+            removed => return removed,
+        }
+        let mut emptying = Emptying::of(self.open_dir(name)?);
+        emptying.empty(None)?;
+        while let Some(name) = emptying.left.pop() {
+            emptying.empty(Some(&name))?;
+            emptying.top.rmdir(&name)?;
+        }
+        self.rmdir(name)
+    }
+
+    /// Returns the height of the tree of directories in `name`: 0 if there is no directory in it,
+    /// and `most` + 1 if there are more than `most` levels. Returns `None` if it has more than
+    /// 10,000 directories. A place that cannot be read counts as empty.
+    pub fn height(&self, name: &OsStr, most: usize) -> io::Result<Option<usize>> {
+        let top = self.open_dir(name)?;
+        let (mut height, mut seen) = (0, 0);
+        let mut left = vec![(top.subdirectories()?, Vec::new())];
+        while let Some((names, path)) = left.last_mut() {
+            let Some(name) = names.pop() else {
+                left.pop();
+                continue;
+            };
+            let mut path = path.clone();
+            path.push(name);
+            height = height.max(path.len());
+            seen += 1;
+            if height > most {
+                return Ok(Some(height));
+            }
+            if seen > MEASURED {
+                return Ok(None);
+            }
+            let inner = top.open_dir_below(&path).and_then(|dir| dir.subdirectories());
+            match inner {
+                Ok(inner) => left.push((inner, path)),
+                Err(error) if is_unreadable(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(height))
+    }
+
+    fn subdirectories(&self) -> io::Result<Vec<OsString>> {
+        if self.stat_self()?.nlink == LINKS_OF_LEAF {
+            return Ok(Vec::new());
+        }
+        let entries = self.entries()?.into_iter();
+        let directories = entries.filter(|entry| entry.kind == FileType::Directory);
+        Ok(directories.map(|entry| entry.name).collect())
+    }
+}
+
+struct Emptying {
+    top: Dir,
+    left: Vec<OsString>,
+    prefix: u64,
+    moved: u64,
+}
+
+impl Emptying {
+    fn of(top: Dir) -> Self {
+        let prefix = RandomState::new().hash_one(std::process::id());
+        Self { top, left: Vec::new(), prefix, moved: 0 }
+    }
+
+    /// Empties the top, or the directory `name` in it. Moves directories that are not empty to the
+    /// top.
+    fn empty(&mut self, name: Option<&OsStr>) -> io::Result<()> {
+        let inner = name.map(|name| self.top.open_dir(name)).transpose()?;
+        for entry in inner.as_ref().unwrap_or(&self.top).entries()? {
+            let dir = inner.as_ref().unwrap_or(&self.top);
+            if entry.kind != FileType::Directory {
+                dir.unlink(&entry.name)?;
+                continue;
+            }
+            match dir.rmdir(&entry.name) {
+                Err(error) if is_full(&error) => {}
+                removed => {
+                    removed?;
+                    continue;
+                }
+            }
+            let Some(inner) = &inner else {
+                self.left.push(entry.name);
+                continue;
+            };
+            self.moved += 1;
+            let name = OsString::from(format!("{:016x}-{}", self.prefix, self.moved));
+            inner.rename(&entry.name, &self.top, &name, RenameFlags::empty())?;
+            self.left.push(name);
+        }
+        Ok(())
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOTEMPTY | Errno::EXIST))
+}
+
+fn is_unreadable(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS)
+    )
 }
 
 #[cfg(test)]

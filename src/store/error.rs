@@ -1,60 +1,41 @@
-//! The errors of the store, each with its path and the next step.
+//! The errors of the store, each with its path and the next step, and the places that a walk could
+//! not read.
 
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use rustix::io::Errno;
 
-/// A failure of the store. Every variant names the path it is about.
+/// Places that are kept with their names. Further ones are counted.
+const NAMED: usize = 64;
+
+/// A failure of the store. Every variant names its path; its text names the next step.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the text of each error describes it")]
 pub enum StoreError {
-    /// A system call failed.
     #[error("cannot {action} `{path}`: {source}{}", next_step(source))]
-    Io {
-        /// A verb for the attempt, such as `open`.
-        action: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// A later version of ctxfs made the store.
+    Io { action: &'static str, path: PathBuf, source: io::Error },
     #[error(
         "the store `{path}` has format {found}, and this ctxfs knows formats up to {known}: \
          use the ctxfs that made it, or another store"
     )]
-    Newer {
-        /// The path of the store.
-        path: PathBuf,
-        /// The format of the store.
-        found: u32,
-        /// The newest format that this version knows.
-        known: u32,
-    },
-    /// The VERSION file does not hold a number.
+    Newer { path: PathBuf, found: u32, known: u32 },
     #[error(
         "`{path}` does not hold a format number, so this may not be a store of ctxfs: \
          choose another directory, or write `1` into that file if you know it is one"
     )]
-    NotAStore {
-        /// The path of the VERSION file.
-        path: PathBuf,
-    },
-    /// There is a file of this name.
+    NotAStore { path: PathBuf },
     #[error("`{path}` is there already: use another id")]
-    Exists {
-        /// The path of the file.
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
 }
 
 impl StoreError {
-    /// Wraps the error of `action` on `path`.
+    /// Wraps the error of `action` on `path`. The text reads "cannot `action` `path`".
     pub fn io(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self::Io { action, path: path.to_owned(), source: source.into() }
     }
 
-    /// Returns the path that the error is about.
+    /// Returns the path of the file or directory that the error is about.
     pub fn path(&self) -> &Path {
         match self {
             Self::Io { path, .. }
@@ -64,8 +45,8 @@ impl StoreError {
         }
     }
 
-    /// Returns true if it is about one place of the store, so that a walk can go on elsewhere.
-    /// Without descriptors, memory or room on the disk it cannot.
+    /// Returns true if the error is about one place of the store, so that a walk can go on
+    /// elsewhere. A lack of descriptors, memory or disk space is not, nor is a read-only disk.
     pub fn is_of_place(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_of_place(source),
@@ -84,15 +65,13 @@ impl StoreError {
     }
 }
 
-/// Returns true if an error is about one place of the store, so that a walk can go on elsewhere.
-/// Without descriptors, memory or room on the disk it cannot.
 pub(super) fn is_of_place(error: &io::Error) -> bool {
     let of_all =
         [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::DQUOT, Errno::ROFS];
     Errno::from_io_error(error).is_none_or(|errno| !of_all.contains(&errno))
 }
 
-/// Returns true if an error says that something has the name, or the name of a directory above it.
+/// Returns true if an error says that a file has the name, or the name of a directory above it.
 pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::EXIST | Errno::NOTDIR | Errno::ISDIR))
 }
@@ -107,6 +86,102 @@ fn next_step(error: &io::Error) -> &'static str {
             "; a store has no symbolic links: replace it by a plain directory or file"
         }
         _ => "",
+    }
+}
+
+/// The places that a walk skipped because they could not be read: the first 64 by name, and the
+/// number of all. A place counts once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UnreadPlaces {
+    named: Vec<UnreadPlace>,
+    count: u64,
+}
+
+/// A place that could not be read: its path as text, relative to the start of the walk, and the
+/// text of the error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
+pub struct UnreadPlace {
+    pub path: String,
+    pub why: String,
+}
+
+impl UnreadPlaces {
+    /// Adds the place at `path`, unless it is one of the named places already.
+    pub fn add(&mut self, path: impl Into<String>, why: impl fmt::Display) {
+        self.push(UnreadPlace { path: path.into(), why: why.to_string() });
+    }
+
+    pub(super) fn add_unnamed(&mut self, count: u64) {
+        self.count += count;
+    }
+
+    /// Adds the place of an error, by its path relative to `dir`. Fails with the error if it is not
+    /// about one place.
+    pub(super) fn pass_over(&mut self, dir: &Path, error: StoreError) -> Result<(), StoreError> {
+        if !error.is_of_place() {
+            return Err(error);
+        }
+        let path = error.path().strip_prefix(dir).unwrap_or(error.path()).display().to_string();
+        match error {
+            StoreError::Io { source, .. } => self.add(path, source),
+            other => self.add(path, other),
+        }
+        Ok(())
+    }
+
+    /// Adds the places of another walk.
+    pub fn extend(&mut self, others: Self) {
+        let unnamed = others.count - others.named.len() as u64;
+        others.named.into_iter().for_each(|place| self.push(place));
+        self.count += unnamed;
+    }
+
+    /// Returns the same places, with paths relative to the directory that contains `dir`.
+    #[must_use]
+    pub fn below(mut self, dir: &str) -> Self {
+        for place in &mut self.named {
+            place.path = format!("{dir}/{}", place.path);
+        }
+        self
+    }
+
+    /// Returns the number of places.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns true if everything could be read.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns the first 64 places.
+    pub fn named(&self) -> &[UnreadPlace] {
+        &self.named
+    }
+
+    /// Returns `and 3 more places`, if not all places are named.
+    pub fn more(&self) -> Option<String> {
+        let more = self.count - self.named.len() as u64;
+        let plural = if more == 1 { "" } else { "s" };
+        (more > 0).then(|| format!("and {more} more place{plural}"))
+    }
+
+    fn push(&mut self, place: UnreadPlace) {
+        if self.named.contains(&place) {
+            return;
+        }
+        self.count += 1;
+        if self.named.len() < NAMED {
+            self.named.push(place);
+        }
+    }
+}
+
+impl fmt::Display for UnreadPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.why)
     }
 }
 
@@ -130,5 +205,22 @@ mod tests {
         let of_place = |errno: Errno| is_of_place(&errno.into());
         assert!(of_place(Errno::ACCESS) && of_place(Errno::IO) && of_place(Errno::LOOP));
         assert!(!of_place(Errno::MFILE) && !of_place(Errno::NOMEM) && !of_place(Errno::NOSPC));
+    }
+
+    #[test]
+    fn each_place_counts_once_and_the_first_are_named() {
+        let mut all = UnreadPlaces::default();
+        assert!(all.is_empty());
+        for number in 0..100 {
+            all.add(format!("d{number}"), "no");
+        }
+        all.add("d7", "no");
+        assert_eq!((all.count(), all.named().len()), (100, NAMED));
+        let mut above = UnreadPlaces::default();
+        above.add("c7", "no");
+        above.extend(all.below("c8"));
+        assert_eq!((above.count(), above.named().len()), (101, NAMED));
+        assert_eq!(above.more().as_deref(), Some("and 37 more places"));
+        assert_eq!(above.named()[1].to_string(), "c8/d0: no");
     }
 }

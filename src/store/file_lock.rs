@@ -1,51 +1,48 @@
-//! Locks of files between processes.
+//! Locks of files between processes, and files of lines that are appended to under such a lock.
 //!
-//! They are `flock`s of files that are open for writing, never of directories: NFS makes of a
-//! `flock` a lock of the file's bytes, and refuses an exclusive one where the descriptor cannot
+//! The locks are `flock`s of files that are open for writing, never of directories: NFS emulates
+//! `flock` by a lock of the file's bytes, and refuses an exclusive one where the descriptor cannot
 //! write. Nothing else in ctxfs calls `flock`.
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
-use std::ops::Deref;
+use std::io::{self, BufRead as _, BufReader, Read, Write as _};
+use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use crate::dir::Dir;
-use crate::layout;
-use crate::stat::stat_file;
+use crate::{Dir, layout, read_full_at, stat, stat_file};
 
-/// The holders that a lock lets in.
+const FLAGS: OFlags = OFlags::RDWR.union(OFlags::APPEND);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LockKind {
-    /// One.
     Exclusive,
-    /// Any number, while nobody has an exclusive lock.
     Shared,
 }
 
 /// A file with its lock, which ends when this is dropped.
 ///
-/// It is given back rather than left to the closing of the file: a process that another thread has
-/// just started has a copy of each descriptor until it runs its program.
+/// The lock is released explicitly. Closing the file would not be enough: a process that another
+/// thread has just started has a copy of each descriptor until it runs its program.
 #[derive(Debug)]
 pub(super) struct LockedFile(File);
 
 impl LockedFile {
     /// Waits for an exclusive lock of `file`, which must be open for writing.
-    pub(super) fn wait(file: File) -> io::Result<Self> {
+    pub(super) fn lock(file: File) -> io::Result<Self> {
         lock(&file)?;
         Ok(Self(file))
     }
 
-    /// Takes the lock as [`Self::wait`] does, or returns `None` if another process has it.
-    pub(super) fn at_once(file: File) -> io::Result<Option<Self>> {
+    /// Takes the lock as [`Self::lock`] does, or returns `None` if another process has it.
+    pub(super) fn try_lock(file: File) -> io::Result<Option<Self>> {
         Ok(try_lock(&file)?.then_some(Self(file)))
     }
 }
 
-impl Deref for LockedFile {
+impl std::ops::Deref for LockedFile {
     type Target = File;
 
     fn deref(&self) -> &File {
@@ -65,7 +62,8 @@ pub fn lock(file: &File) -> io::Result<()> {
     wait(file, LockKind::Exclusive)
 }
 
-/// Takes the lock as [`lock`] does, or returns false if another process has it.
+/// Takes the lock as [`lock`] does, or returns false if another process has it. Fails with EBADF if
+/// `file` is not open for writing.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     check_writable(file)?;
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -75,7 +73,7 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Gives the lock back.
+/// Releases the lock. A failure is ignored: closing the file releases it.
 pub fn unlock(file: &File) {
     // If this fails, closing the file does it.
     rustix::fs::flock(file, FlockOperation::Unlock).ok();
@@ -87,9 +85,9 @@ pub(super) fn lock_by_name(dir: &Dir, name: &str, kind: LockKind) -> io::Result<
     open_locked(dir, name, OFlags::RDWR, &|file| wait(file, kind))
 }
 
-/// Opens the file `name` in `dir`, or creates it if it is missing, and has it locked by `lock`.
-/// Does so again if another process has removed or replaced it before it was locked.
-pub(super) fn open_locked(
+/// Opens the file `name` in `dir`, or creates it if it is missing, and locks it by `lock`. Tries
+/// again if another process has removed or replaced the file before it was locked.
+fn open_locked(
     dir: &Dir,
     name: &str,
     flags: OFlags,
@@ -105,7 +103,6 @@ pub(super) fn open_locked(
     }
 }
 
-/// Returns true if `file` has the `name` in `dir`. Otherwise its lock keeps nobody out.
 fn has_name(dir: &Dir, name: &str, file: &File) -> io::Result<bool> {
     match dir.stat(OsStr::new(name)) {
         Ok(stat) => Ok(stat.same_file(&stat_file(file)?)),
@@ -127,6 +124,96 @@ fn wait(file: &File, kind: LockKind) -> io::Result<()> {
 fn check_writable(file: &File) -> io::Result<()> {
     let mode = rustix::fs::fcntl_getfl(file)? & OFlags::ACCMODE;
     if mode == OFlags::RDONLY { Err(Errno::BADF.into()) } else { Ok(()) }
+}
+
+const BLANKS: [u8; 4096] = [b' '; 4096];
+
+/// A file of lines with its exclusive lock: no other process appends to it until this is dropped.
+#[derive(Debug)]
+pub(super) struct LockedLines(LockedFile);
+
+impl LockedLines {
+    /// Waits for the lock of the file `name` in `dir`. Creates the file if it is missing.
+    pub(super) fn lock(dir: &Dir, name: &str) -> io::Result<Self> {
+        open_locked(dir, name, FLAGS, &lock).map(Self)
+    }
+
+    /// Takes the lock as [`Self::lock`] does, or returns `None` if it is taken.
+    pub(super) fn try_lock(dir: &Dir, name: &str) -> io::Result<Option<Self>> {
+        let taken = || io::Error::from(io::ErrorKind::WouldBlock);
+        let lock = |file: &File| try_lock(file)?.then_some(()).ok_or_else(taken);
+        match open_locked(dir, name, FLAGS, &lock) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            locked => Ok(Some(Self(locked?))),
+        }
+    }
+
+    /// Appends whole lines in one write: all of them, or none. If the last line was cut off, ends
+    /// it first. Returns the offset of the new lines.
+    pub(super) fn append(&self, lines: &[u8]) -> io::Result<u64> {
+        let start = stat::stat_file(&self.0)?.size;
+        let written = if self.ends_with_newline()? {
+            self.file().write_all(lines)
+        } else {
+            self.file().write_all(&[b"\n", lines].concat())
+        };
+        match written {
+            Ok(()) => Ok(start),
+            Err(error) => {
+                // If this fails, the part that was written becomes a line of its own, as after a
+                // crash.
+                let _blanked = self.take_back(start);
+                Err(error)
+            }
+        }
+    }
+
+    /// Overwrites everything from `start` on, which the caller has appended, by one blank line.
+    /// That needs no room on the disk. The file does not get shorter, so readers need not start
+    /// over.
+    pub(super) fn take_back(&self, start: u64) -> io::Result<()> {
+        let end = stat::stat_file(&self.0)?.size;
+        // With O_APPEND every write goes to the end, whatever its offset.
+        let flags = rustix::fs::fcntl_getfl(self.file())?;
+        rustix::fs::fcntl_setfl(self.file(), flags - OFlags::APPEND)?;
+        let blanked = self.blank(start, end);
+        rustix::fs::fcntl_setfl(self.file(), flags)?;
+        blanked
+    }
+
+    fn blank(&self, start: u64, end: u64) -> io::Result<()> {
+        let Some(last) = end.checked_sub(1).filter(|last| *last >= start) else { return Ok(()) };
+        let mut at = start;
+        while at < last {
+            let count = BLANKS.len().min((last - at) as usize);
+            self.0.write_all_at(&BLANKS[..count], at)?;
+            at += count as u64;
+        }
+        self.0.write_all_at(b"\n", last)
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.0
+    }
+
+    fn ends_with_newline(&self) -> io::Result<bool> {
+        let size = stat::stat_file(&self.0)?.size;
+        let mut last = [b'\n'];
+        read_full_at(&self.0, size.saturating_sub(1), &mut last)?;
+        Ok(last == [b'\n'])
+    }
+}
+
+/// Passes each line of `file`, with its newline, to `take`. A line of more than `most` bytes, which
+/// nothing here writes, comes in pieces.
+pub(super) fn each_line(file: impl Read, most: u64, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    while Read::take(&mut reader, most).read_until(b'\n', &mut line)? > 0 {
+        take(&line);
+        line.clear();
+    }
+    Ok(())
 }
 
 #[cfg(test)]

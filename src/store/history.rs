@@ -1,39 +1,210 @@
-//! The logs beside the messages of a conversation.
+//! The files below `history` of a conversation: the message log, the logs of decisions and of
+//! questions, and the answers of language models. The module `message` has the rules of the log.
+//!
+//! The answers about an output are the lines of `history/answers/<digest>.jsonl`: they belong to
+//! its bytes, under any name. They are removed with the output.
 
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
 
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::layout;
-use crate::locked_lines::LockedLines;
+use rustix::fs::OFlags;
+
+use crate::file_lock::{LockedLines, each_line};
+use crate::{Conversation, Dir, StoreError, layout};
+use ctxfs_core::model::{Record, RelPath};
+
+/// Longest line of a log or of answers that is read, in bytes.
+const MAX_LINE: u64 = 1 << 20;
+const DIGITS: usize = 64;
+const SUFFIX: &str = ".jsonl";
 
 impl Conversation {
-    /// Opens the directory of the messages, which is created if it is missing.
-    pub(super) fn ensured_history(&self) -> io::Result<Dir> {
-        ensured(self.dir(), layout::HISTORY)
+    /// Opens the message log for reading, if there is one.
+    pub fn log_file(&self) -> Result<Option<Arc<File>>, StoreError> {
+        let open = self.dir().open_dir(layout::HISTORY.as_ref());
+        match open.and_then(|dir| dir.open_file(layout::MESSAGES.as_ref(), OFlags::RDONLY)) {
+            Ok(file) => Ok(Some(Arc::new(file))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.log_error("open", error)),
+        }
     }
 
-    /// Appends whole lines to the log of this name.
-    pub(super) fn append_to_history(&self, name: &str, lines: &[u8]) -> Result<(), StoreError> {
-        let history = self.ensured_history();
-        let appended = history.and_then(|dir| LockedLines::wait(&dir, name)?.append(lines));
-        appended.map(drop).map_err(|error| self.history_error("append to", name, error))
+    /// Opens the message log for reading and writing, and creates it if it is missing. Fails if its
+    /// directory is missing.
+    pub fn writable_log_file(&self) -> Result<File, StoreError> {
+        let history = self.dir().open_dir(layout::HISTORY.as_ref());
+        create_log(history).map_err(|error| self.log_error("open", error))
     }
 
-    /// Wraps an error about something of this name in the directory of the messages.
-    pub(super) fn history_error(
-        &self,
-        action: &'static str,
-        name: &str,
-        error: io::Error,
-    ) -> StoreError {
-        StoreError::io(action, &self.path().join(layout::HISTORY).join(name), error)
+    /// Opens the message log as [`Self::writable_log_file`] does, and creates its directory if that
+    /// is missing.
+    pub fn ensured_log_file(&self) -> Result<File, StoreError> {
+        create_log(ensured(self)).map_err(|error| self.log_error("open", error))
+    }
+
+    /// Creates a file without a name, which is gone when it is closed.
+    pub fn nameless_file(&self) -> Result<File, StoreError> {
+        self.dir().nameless_file().map_err(|error| self.log_error("make a file for", error))
+    }
+
+    /// Returns the time of the last message, in milliseconds since the epoch; `None` without a log.
+    pub fn last_message(&self) -> Option<i64> {
+        let path = RelPath::new(format!("{}/{}", layout::HISTORY, layout::MESSAGES)).ok()?;
+        let stat = self.dir().stat_at(&path).ok()?;
+        (stat.size > 0).then(|| stat.mtime.as_millis())
+    }
+
+    /// Wraps an error about the message log.
+    pub fn log_error(&self, action: &'static str, error: io::Error) -> StoreError {
+        fault(self, action, layout::MESSAGES, error)
     }
 }
 
-/// Opens the directory `name` in `dir`, which is created if it is missing.
-pub(super) fn ensured(dir: &Dir, name: &str) -> io::Result<Dir> {
+pub(super) fn set_aside_file(conversation: &Conversation) -> Result<File, StoreError> {
+    let flags = OFlags::WRONLY | OFlags::APPEND;
+    let opened = ensured(conversation)
+        .and_then(|dir| dir.create_file(layout::SET_ASIDE.as_ref(), flags, layout::FILE_MODE));
+    opened.map_err(|error| fault(conversation, "open", layout::SET_ASIDE, error))
+}
+
+/// Passes each line with an answer about the output with this BLAKE3 to `take`, oldest first.
+pub fn each_answer(
+    conversation: &Conversation,
+    digest: &str,
+    take: impl FnMut(&[u8]),
+) -> Result<(), StoreError> {
+    let opened = answers_dir(conversation)
+        .and_then(|dir| dir.open_file(&file_name(digest)?, OFlags::RDONLY));
+    let read = each_line_if_there(opened, take);
+    read.map_err(|error| fault(conversation, "read", layout::ANSWERS, error))
+}
+
+/// Appends a line with an answer about the output with this BLAKE3. Removes the answers about
+/// outputs that have left the conversation.
+pub fn append_answer(
+    conversation: &Conversation,
+    digest: &str,
+    line: &[u8],
+) -> Result<(), StoreError> {
+    let append = || {
+        let dir = ensured_in(&ensured(conversation)?, layout::ANSWERS)?;
+        LockedLines::lock(&dir, &file_name(digest)?.to_string_lossy())?.append(line)
+    };
+    append().map_err(|error| fault(conversation, "append to", layout::ANSWERS, error))?;
+    remove_stale_answers(conversation, digest)
+}
+
+/// Passes each line of the log of questions to language models to `take`, oldest first.
+pub fn each_extraction(
+    conversation: &Conversation,
+    take: impl FnMut(&[u8]),
+) -> Result<(), StoreError> {
+    let name = layout::EXTRACTIONS_LOG;
+    let history = conversation.dir().open_dir(layout::HISTORY.as_ref());
+    let opened = history.and_then(|dir| dir.open_file(name.as_ref(), OFlags::RDONLY));
+    let read = each_line_if_there(opened, take);
+    read.map_err(|error| fault(conversation, "read", name, error))
+}
+
+/// Appends whole lines to the log of questions to language models.
+pub fn append_extraction(conversation: &Conversation, line: &[u8]) -> Result<(), StoreError> {
+    append(conversation, layout::EXTRACTIONS_LOG, line)
+}
+
+/// Appends whole lines to the log of decisions about calls.
+pub fn append_permissions(conversation: &Conversation, lines: &[u8]) -> Result<(), StoreError> {
+    append(conversation, layout::PERMISSIONS_LOG, lines)
+}
+
+/// Removes the answers about the output of `record`, which was removed. A failure is ignored:
+/// [`append_answer`] removes stale answers too.
+pub(super) fn forget_answers(conversation: &Conversation, record: &Record) {
+    let Some(analysis) = &record.analysis else { return };
+    let removed = answers_dir(conversation)
+        .and_then(|dir| Ok((file_name(&analysis.digest)?, dir)))
+        .and_then(|(name, dir)| dir.unlink(&name));
+    if removed.is_ok() {
+        // Fails while there are other answers.
+        let history = conversation.dir().open_dir(layout::HISTORY.as_ref());
+        let _is_left = history.and_then(|dir| dir.rmdir(layout::ANSWERS.as_ref()));
+    }
+}
+
+fn remove_stale_answers(conversation: &Conversation, kept: &str) -> Result<(), StoreError> {
+    let fault = |action| move |error| fault(conversation, action, layout::ANSWERS, error);
+    let entries = answers_dir(conversation).and_then(|dir| dir.entries());
+    let names: Vec<OsString> = entries
+        .map_err(fault("list"))?
+        .into_iter()
+        .map(|entry| entry.name)
+        .filter(|name| digest_of(name).is_some_and(|digest| digest != kept))
+        .collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let mut present = std::collections::HashSet::new();
+    for record in conversation.records()? {
+        let record = record?;
+        present.extend(record.analysis.filter(|_| record.removed.is_none()).map(|of| of.digest));
+    }
+    for name in names {
+        if digest_of(&name).is_some_and(|digest| !present.contains(digest)) {
+            let removed = answers_dir(conversation).and_then(|dir| dir.unlink(&name));
+            removed.map_err(fault("remove"))?;
+        }
+    }
+    Ok(())
+}
+
+fn append(conversation: &Conversation, name: &str, lines: &[u8]) -> Result<(), StoreError> {
+    let appended =
+        ensured(conversation).and_then(|dir| LockedLines::lock(&dir, name)?.append(lines));
+    appended.map(drop).map_err(|error| fault(conversation, "append to", name, error))
+}
+
+fn create_log(history: io::Result<Dir>) -> io::Result<File> {
+    history?.create_file(layout::MESSAGES.as_ref(), OFlags::RDWR, layout::FILE_MODE)
+}
+
+fn ensured(conversation: &Conversation) -> io::Result<Dir> {
+    ensured_in(conversation.dir(), layout::HISTORY)
+}
+
+fn ensured_in(dir: &Dir, name: &str) -> io::Result<Dir> {
     dir.ensure_synced_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
     dir.open_dir(name.as_ref())
+}
+
+fn answers_dir(conversation: &Conversation) -> io::Result<Dir> {
+    conversation.dir().open_dir(layout::HISTORY.as_ref())?.open_dir(layout::ANSWERS.as_ref())
+}
+
+fn file_name(digest: &str) -> io::Result<OsString> {
+    let is_one = digest.len() == DIGITS && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let name = is_one.then(|| OsString::from(format!("{digest}{SUFFIX}")));
+    name.ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+fn digest_of(name: &OsStr) -> Option<&str> {
+    let digest = std::str::from_utf8(name.as_bytes()).ok()?.strip_suffix(SUFFIX)?;
+    file_name(digest).is_ok().then_some(digest)
+}
+
+fn each_line_if_there(opened: io::Result<File>, take: impl FnMut(&[u8])) -> io::Result<()> {
+    match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        opened => each_line(opened?, MAX_LINE, take),
+    }
+}
+
+fn fault(
+    conversation: &Conversation,
+    action: &'static str,
+    name: &str,
+    error: io::Error,
+) -> StoreError {
+    StoreError::io(action, &conversation.path().join(layout::HISTORY).join(name), error)
 }

@@ -1,19 +1,165 @@
 //! Retention: which outputs are removed to make room, and in which order.
 //!
-//! Nothing is removed unless a rule says so, and what other hosts have is only let go here. The output that was used longest ago goes first, and
-//! outputs that a message refers to go last. [`plan()`] looks and decides, [`sweep()`] removes.
-//! Between the two, only other sweeps of the store are locked out, so each removal checks again
-//! that its output has not been used.
+//! Nothing is removed unless a rule says so, and outputs that are in the bucket are only evicted.
+//! The output that was used longest ago is removed first, and outputs that a message refers to
+//! last. [`plan()`] decides, [`sweep()`] removes. Between the two, only other sweeps of the store
+//! are locked out, so each removal checks again that its output has not been used.
 
-mod inventory;
 mod plan;
 mod references;
-mod rules;
-mod sweep;
 
-pub use plan::{PlannedRemoval, RemovalPlan, plan};
-pub use rules::{RetentionRules, SweepScope};
-pub use sweep::{LetGoOf, SweepReport, sweep, sweep_shared};
+use std::time::SystemTime;
+
+use crate::keep::plan::{ids, in_conversation};
+use crate::{RemovalCandidate, RemovalOutcome, Store, StoreError, SweepLock, UnreadPlaces};
+use ctxfs_core::model::{Component, LetGo, LettingGo, RelPath};
+
+pub use plan::{PlannedRemoval, RemovalPlan, RetentionRules, SweepScope, plan};
+
+/// Artifacts that are removed between two calls of `stop`.
+const STEP: usize = 256;
+
+/// Returns, for a conversation, a function that evicts local copies of shared outputs. It is used
+/// for one sweep.
+pub type LetGoOf<'a> = dyn Fn(&Component) -> LettingGo<'a> + 'a;
+
+/// The result of a sweep: each planned removal is in one of the lists.
+#[derive(Debug, Default)]
+pub struct SweepReport {
+    /// The artifacts that were removed, and those whose local copies were evicted.
+    pub removed: Vec<PlannedRemoval>,
+    /// The artifacts that were to be removed and are still there, each with the reason.
+    pub kept: Vec<(PlannedRemoval, &'static str)>,
+    /// The room that is left, as the plan computed it, and the places that could not be read. Its
+    /// removals were moved to the other fields.
+    pub plan: RemovalPlan,
+}
+
+/// Makes a [`plan()`] for the time `now` and removes the artifacts in it. Waits for other sweeps of
+/// the store.
+///
+/// Skips places that cannot be read and outputs that cannot be removed, and reports them in the
+/// plan. Calls `progress` with the number of artifacts done and the number of all. Ends early once
+/// `stop` returns true.
+pub fn sweep(
+    store: &Store,
+    rules: &RetentionRules,
+    scope: &SweepScope,
+    now: SystemTime,
+    stop: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<SweepReport, StoreError> {
+    sweep_shared(store, rules, (scope, now), stop, progress, &|_| {
+        Box::new(|_: &RelPath| LetGo::NotShared)
+    })
+}
+
+/// Sweeps a store that other hosts share, as [`sweep()`] does. `let_go` evicts the local copies of
+/// outputs that are in the bucket; only outputs that are nowhere else are removed.
+pub fn sweep_shared(
+    store: &Store,
+    rules: &RetentionRules,
+    (scope, now): (&SweepScope, SystemTime),
+    stop: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(usize, usize),
+    let_go: &LetGoOf<'_>,
+) -> Result<SweepReport, StoreError> {
+    let mut report = SweepReport::default();
+    let lock = store.lock_sweeps()?;
+    let mut unread = finish_removals(store, scope, &lock)?;
+    if !rules.is_empty() {
+        clear_cache_if_full(store, rules)?;
+        report.plan = plan(store, rules, scope, now, stop)?;
+        remove(store, (&lock, let_go), &mut report, stop, progress)?;
+    }
+    unread.extend(std::mem::take(&mut report.plan.unread));
+    report.plan.unread = unread;
+    Ok(report)
+}
+
+fn remove(
+    store: &Store,
+    (lock, let_go): (&SweepLock, &LetGoOf<'_>),
+    report: &mut SweepReport,
+    stop: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<(), StoreError> {
+    let removals = std::mem::take(&mut report.plan.removals);
+    let SweepReport { removed, kept, plan } = report;
+    let (all, mut done) = (removals.len(), 0);
+    for (id, removals) in by_conversation(removals) {
+        in_conversation(store, &id, &mut plan.unread, |conversation, _| {
+            let mut let_go = let_go(&id);
+            for step in removals.chunks(STEP) {
+                if stop() {
+                    break;
+                }
+                let mut own = Vec::new();
+                for removal in step {
+                    match let_go(&removal.candidate.path) {
+                        LetGo::Gone => removed.push(removal.clone()),
+                        LetGo::Kept(why) => kept.push((removal.clone(), why)),
+                        LetGo::NotShared => own.push(removal),
+                    }
+                }
+                let candidates: Vec<RemovalCandidate> =
+                    own.iter().map(|removal| removal.candidate.clone()).collect();
+                let outcomes = lock.remove(&conversation, &candidates)?;
+                for (removal, outcome) in own.into_iter().zip(outcomes) {
+                    match outcome {
+                        RemovalOutcome::Removed => removed.push(removal.clone()),
+                        RemovalOutcome::Kept(why) => kept.push((removal.clone(), why)),
+                    }
+                }
+                done += step.len();
+                progress(done, all);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Clears the cache of views if the disk has fewer free bytes than the rules require. Views can be
+/// computed again; outputs cannot.
+fn clear_cache_if_full(store: &Store, rules: &RetentionRules) -> Result<(), StoreError> {
+    let Some(least) = rules.free else { return Ok(()) };
+    let space = store.space()?;
+    if space.f_bavail * space.f_frsize < least {
+        store.clear_cache()?;
+    }
+    Ok(())
+}
+
+/// Completes the removals of a sweep that was cut off. Returns the conversations in which that
+/// cannot be done.
+fn finish_removals(
+    store: &Store,
+    scope: &SweepScope,
+    lock: &SweepLock,
+) -> Result<UnreadPlaces, StoreError> {
+    let mut unread = UnreadPlaces::default();
+    for id in ids(store, scope)? {
+        in_conversation(store, &id, &mut unread, |conversation, _| {
+            lock.finish_removals(&conversation)
+        })?;
+    }
+    Ok(unread)
+}
+
+fn by_conversation(removals: Vec<PlannedRemoval>) -> Vec<(Component, Vec<PlannedRemoval>)> {
+    let mut grouped: Vec<(Component, Vec<PlannedRemoval>)> = Vec::new();
+    let mut known = std::collections::HashMap::new();
+    for removal in removals {
+        let id = removal.conversation.clone();
+        let at = *known.entry(id.clone()).or_insert(grouped.len());
+        if at == grouped.len() {
+            grouped.push((id, Vec::new()));
+        }
+        grouped[at].1.push(removal);
+    }
+    grouped
+}
 
 #[cfg(test)]
 mod tests;

@@ -13,21 +13,20 @@
 //!       history/messages.torn       lines that a crash cut off and that are not messages
 //!       history/permissions.jsonl   one decision about a call a line, appended under a flock
 //!       history/extractions.jsonl   one question to a language model a line, appended under a flock
-//!       history/answers/<digest>.jsonl  answers about the output with this BLAKE3, the same
+//!       history/answers/<digest>.jsonl  answers about the output with this BLAKE3, likewise
 //!       history/archive/  history/summary/
 //!       catalog/index.json  catalog/tools/<name>.json
 //!       manifest.jsonl              one record a line, appended; the last one for a path wins
 //!       .ctxfs-counts.jsonl         counts of outputs stored and read, a sum a line, appended
-//!       .ctxfs-room                 what may be written below the quota before it is measured
-//! again
+//!       .ctxfs-room                 the room left below the quota since the last measurement
 //!       .ctxfs-outputs              locked while the output of a message is stored
 //!       .ctxfs-gone-*               an artifact being removed
-//!       .ctxfs-come-*               a file that is coming from another host
+//!       .ctxfs-come-*               a file that is arriving from another host
 //!       .ctxfs-*                    being written, or a harmless leftover of a crash
 //!   cache/                          computed views that took long; may be removed at any time
 //!     <64 hexadecimal digits>       one of them
 //!     .ctxfs-*                      being written, under an exclusive flock
-//!   remote/                         what other hosts share; see `remote`
+//!   remote/                         the state of shared buckets; see `remote`
 //!     messages/<conversation>/published.jsonl  the messages that hosts have published
 //!   .ctxfs-sweep                    locked while old outputs are removed
 //!   .ctxfs-permissions              locked while permissions.toml is changed
@@ -57,7 +56,7 @@
 //!   `seal` returns.
 //! - An artifact that is JSON is renamed when it is complete, and then recorded under its new name.
 //!   In between it has its bytes and no record.
-//! - A writer or daemon that died leaves a record that says `live` and a file that nobody writes.
+//! - A writer or daemon that died leaves a record that says `live` and a file without a writer.
 //!   The next process that meets the two marks the artifact incomplete (`Conversation::recover`).
 //!   Opening a store scans nothing.
 //! - Content that is removed to make room is first recorded as removed, and the record synced. Then
@@ -80,58 +79,44 @@ use std::path::{Path, PathBuf};
 
 use ctxfs_core::model::{Component, RelPath};
 
-/// The format that this code writes, and the newest that it reads.
 pub(super) const FORMAT: u32 = 1;
 pub(super) const DIRECTORY_MODE: u32 = 0o700;
 pub(super) const FILE_MODE: u32 = 0o600;
 
 pub(super) const VERSION: &str = "VERSION";
-/// The name of a settings file, in a store and elsewhere.
+/// Name of a settings file, in a store and in other places.
 pub const SETTINGS: &str = "ctxfs.toml";
 pub(super) const CONTEXT: &str = "context";
-/// The directory of a conversation's messages.
+/// Directory of the message log and the other logs of a conversation.
 pub const HISTORY: &str = "history";
-/// The message log in that directory.
+/// Name of the message log in [`HISTORY`].
 pub const MESSAGES: &str = "messages.jsonl";
-/// What this host keeps about buckets that it shares.
+/// Directory of a store for the state of shared buckets.
 pub const REMOTE: &str = "remote";
-/// The messages that hosts have published, a directory for each conversation.
+/// Directory in [`REMOTE`] for published messages, with a directory for each conversation.
 pub const REMOTE_MESSAGES: &str = "messages";
-/// The file in it.
+/// Name of the published messages of a conversation, below [`REMOTE_MESSAGES`].
 pub const PUBLISHED: &str = "published.jsonl";
-/// Lines of the log that are not messages, in the same directory.
 pub(super) const SET_ASIDE: &str = "messages.torn";
-/// The rules of which tools may be called; see `permissions`.
 pub(super) const PERMISSIONS: &str = "permissions.toml";
-/// In the store: locked while they are changed.
 pub(super) const PERMISSIONS_LOCK: &str = ".ctxfs-permissions";
-/// The decisions by them, in the directory of the messages.
 pub(super) const PERMISSIONS_LOG: &str = "permissions.jsonl";
-/// Questions to language models, in the same directory.
 pub(super) const EXTRACTIONS_LOG: &str = "extractions.jsonl";
-/// The answers to them, in the same directory; see `answers`.
 pub(super) const ANSWERS: &str = "answers";
-/// The cache of views; see `cache`.
 pub(super) const CACHE: &str = "cache";
-/// Running imports; see `archive`.
 pub(super) const STAGING: &str = "staging";
-/// The counts of a conversation.
 pub(super) const COUNTS: &str = ".ctxfs-counts.jsonl";
 /// The new counts that a rewrite is writing. Only the holder of the lock of [`COUNTS`] touches it.
 pub(super) const NEW_COUNTS: &str = ".ctxfs-counts";
-/// The room that the processes which write to a conversation share; see `shared_room`.
 pub(super) const ROOM: &str = ".ctxfs-room";
-/// Locked while the output of a message is stored; see `output_lock`.
 pub(super) const OUTPUT_LOCK: &str = ".ctxfs-outputs";
-/// In the store: locked while old outputs are removed; see `removal`.
 pub(super) const SWEEP_LOCK: &str = ".ctxfs-sweep";
-/// In the store: locked by imports; see `archive`.
 pub(super) const STAGING_LOCK: &str = ".ctxfs-staging";
 pub(super) const MANIFEST: &str = "manifest.jsonl";
 /// The new manifest that compaction is writing. Only the holder of the manifest's lock touches it.
 pub(super) const NEW_MANIFEST: &str = ".ctxfs-manifest";
 
-/// The most bytes of a name that its scratch name repeats, which keeps that below 255 bytes.
+/// Bytes of a name that its scratch name repeats. They keep the scratch name below 255 bytes.
 const SHOWN_BYTES: usize = 220;
 
 /// The directories of every conversation, each with its subdirectories.
@@ -141,50 +126,44 @@ pub(super) const DIRECTORIES: &[(&str, &[&str])] = &[
     (CATALOG, &[CATALOG_TOOLS]),
 ];
 
-/// Returns the directory of a conversation in the store at `root`.
+/// Returns the path of a conversation in the store at `root`. There need not be such a
+/// conversation.
 pub fn conversation_path(root: &Path, id: &Component) -> PathBuf {
     root.join(CONTEXT).join(id.as_os_str())
 }
 
-/// Returns the conversation in the store at `root` whose directory is `path`.
+/// Returns the id of the conversation in the store at `root` whose directory is `path`.
 pub fn conversation_at(root: &Path, path: &Path) -> Option<Component> {
     Component::new(path.strip_prefix(root.join(CONTEXT)).ok()?).ok()
 }
 
-/// Returns a name for a file that is not complete yet.
 pub(super) fn temporary(unique: u64) -> String {
     format!(".ctxfs-{unique:016x}")
 }
 
-/// The index of tools, and the directory of their descriptions.
 pub(super) const CATALOG: &str = "catalog";
 pub(super) const CATALOG_TOOLS: &str = "tools";
 pub(super) const CATALOG_INDEX: &str = "index.json";
 
-const GONE: &str = ".ctxfs-gone-";
-const COME: &str = ".ctxfs-come-";
+const REMOVING: &str = ".ctxfs-gone-";
+const ARRIVING: &str = ".ctxfs-come-";
 
-/// Returns the name of an artifact between losing its own name and being unlinked.
-pub(super) fn gone(unique: u64) -> String {
-    format!("{GONE}{unique:016x}")
+pub(super) fn removing(unique: u64) -> String {
+    format!("{REMOVING}{unique:016x}")
 }
 
-/// Returns true if a file of this name was to be unlinked.
-pub(super) fn is_gone(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(GONE.as_bytes())
+pub(super) fn is_removing(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(REMOVING.as_bytes())
 }
 
-/// Returns the name of a file that is coming from another host, until it is whole.
-pub(super) fn coming(unique: u64) -> String {
-    format!("{COME}{unique:016x}")
+pub(super) fn arriving(unique: u64) -> String {
+    format!("{ARRIVING}{unique:016x}")
 }
 
-/// Returns true if a file of this name was coming from another host.
-pub(super) fn is_coming(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(COME.as_bytes())
+pub(super) fn is_arriving(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(ARRIVING.as_bytes())
 }
 
-/// Returns true if every conversation has a directory at `path`.
 pub(super) fn is_standard(path: &RelPath) -> bool {
     let path = path.as_os_str();
     let is_inner = |outer: &str, inner: &str| {
@@ -196,7 +175,6 @@ pub(super) fn is_standard(path: &RelPath) -> bool {
         .any(|(outer, inner)| path == *outer || inner.iter().any(|inner| is_inner(outer, inner)))
 }
 
-/// Returns true if `path` is, or is below, one of the files of the message log.
 pub(super) fn is_of_log(path: &RelPath) -> bool {
     let below = path.as_os_str().as_bytes().strip_prefix(HISTORY.as_bytes());
     let names = below.and_then(|below| below.strip_prefix(b"/"));
@@ -214,8 +192,8 @@ pub(super) fn replacing(name: &OsStr, unique: u64) -> OsString {
     scratch
 }
 
-/// Returns true if a name in a conversation's directory is the store's own, which readers do not
-/// see: the manifest, and everything that begins with `.ctxfs`.
+/// Returns true if a name in a conversation's directory is the store's own, hidden from readers of
+/// the tree: the manifest, and every name that begins with `.ctxfs`.
 pub fn is_bookkeeping(name: &OsStr) -> bool {
     name == MANIFEST || name.as_bytes().starts_with(b".ctxfs")
 }

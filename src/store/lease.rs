@@ -1,46 +1,48 @@
-//! Finding out if a file still has a writer.
+//! Tests whether a file still has a writer: by a lease of the file, and by the process that owns
+//! its record.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::{AsRawFd as _, RawFd};
+use std::sync::LazyLock;
 use std::time::Duration;
 use std::{io, thread};
 
-/// The answer of the kernel about the writers of a file.
+use ctxfs_core::model::Owner;
+
+const ATTEMPTS: u32 = 4;
+/// First pause of [`settled_lease`]. The second is twice and the third three times as long: 30 ms
+/// in all.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// The `fcntl` command, which the `libc` crate lacks for this platform.
+const F_SETSIG: libc::c_int = 10;
+
+/// The answer of the kernel to a request for a read lease: whether a file has writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
     /// No process has the file open for writing or mapped for writing.
     Free,
-    /// Some process has.
+    /// A process has the file open or mapped for writing.
     Held,
     /// The disk has no leases, or the file belongs to another user.
     Unknown,
 }
 
-/// The number of times that [`settled`] asks.
-const ATTEMPTS: u32 = 4;
-/// The first pause of [`settled`]. The second is twice and the third three times as long: 30 ms in
-/// all.
-const MOMENT: Duration = Duration::from_millis(5);
-
-/// The `fcntl` command, which the `libc` crate lacks for this platform.
-const F_SETSIG: libc::c_int = 10;
-
-/// Reports whether any process still has `file` open for writing, or has a writable mapping of it.
+/// Reports whether any process has `file` open for writing, or has a writable mapping of it.
 ///
 /// `file` must be opened read-only for this question alone, as every other open file description
-/// counts, including the caller's own. Asks for a read lease, which the kernel grants only if there
+/// counts, including the caller's own. Requests a read lease, which the kernel grants only if there
 /// is no writer, and gives it back at once. In between, `open` for writing waits, or fails with
 /// EWOULDBLOCK if `O_NONBLOCK` is set.
 pub fn lease_of(file: &File) -> Lease {
-    match take(file) {
+    match take_lease(file) {
         Lease::Free => release(file.as_raw_fd()),
         lease => lease,
     }
 }
 
-/// Asks as [`lease_of`] does. If the answer is `Free`, keeps the lease until `file` is closed, and
-/// a process that opens the file for writing waits for that.
-pub(super) fn take(file: &File) -> Lease {
+/// Requests a lease as [`lease_of`] does. If the answer is `Free`, keeps the lease until `file` is
+/// closed: a process that opens the file for writing waits for that.
+pub(super) fn take_lease(file: &File) -> Lease {
     let fd = file.as_raw_fd();
     // A writer that comes while the lease is held makes the kernel signal this process: with
     // SIGIO, which ends it, unless another signal is chosen. SIGURG is ignored by default.
@@ -54,14 +56,15 @@ pub(super) fn take(file: &File) -> Lease {
     }
 }
 
-/// Asks as [`lease_of`] does, but answers `Held` only if the writer is still there a moment later.
+/// Requests a lease as [`lease_of`] does, but answers `Held` only if the writer is still there a
+/// moment later.
 ///
 /// A process between `fork` and `exec` has copies of the descriptors of its parent. Such a copy is
 /// not a writer.
-pub(super) fn settled(file: &File) -> Lease {
+pub(super) fn settled_lease(file: &File) -> Lease {
     for attempt in 1..ATTEMPTS {
         match lease_of(file) {
-            Lease::Held => thread::sleep(MOMENT * attempt),
+            Lease::Held => thread::sleep(FIRST_PAUSE * attempt),
             lease => return lease,
         }
     }
@@ -82,9 +85,38 @@ fn fcntl(fd: RawFd, command: libc::c_int, argument: libc::c_int) -> io::Result<(
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+static ME: LazyLock<Option<Owner>> = LazyLock::new(|| {
+    let pid = std::process::id();
+    Some(Owner { pid, started: started(pid)? })
+});
+
+/// Returns this process, or `None` if /proc is not available.
+pub fn this_process() -> Option<Owner> {
+    *ME
+}
+
+/// Returns true if `owner` is still running. A process of another pid namespace cannot be seen, and
+/// counts as ended: then the lease of the file tells whether it has a writer.
+pub fn owner_lives(owner: Owner) -> bool {
+    started(owner.pid) == Some(owner.started)
+}
+
+/// Returns the start time of a process, in clock ticks since boot. Returns `None` if there is no
+/// such process, or if it is a zombie.
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, field 2, is in parentheses and may hold anything; field 3 is the state.
+    let (_, after) = stat.rsplit_once(')')?;
+    let mut fields = after.split_ascii_whitespace();
+    let ended = matches!(fields.next()?, "Z" | "X");
+    let started = fields.nth(22 - 4)?.parse().ok()?;
+    (!ended).then_some(started)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::OpenOptions;
+    use std::process::Command;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
@@ -94,16 +126,16 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.into_temp_path();
         let probe = || lease_of(&File::open(&path).unwrap());
-        assert_eq!(settled(&File::open(&path).unwrap()), Lease::Free);
+        assert_eq!(settled_lease(&File::open(&path).unwrap()), Lease::Free);
         let _reader = File::open(&path).unwrap();
-        assert_eq!(settled(&File::open(&path).unwrap()), Lease::Free);
+        assert_eq!(settled_lease(&File::open(&path).unwrap()), Lease::Free);
         let writer = OpenOptions::new().append(true).open(&path).unwrap();
         let second = writer.try_clone().unwrap();
         assert_eq!(probe(), Lease::Held);
         drop(writer);
         assert_eq!(probe(), Lease::Held);
         drop(second);
-        assert_eq!(settled(&File::open(&path).unwrap()), Lease::Free);
+        assert_eq!(settled_lease(&File::open(&path).unwrap()), Lease::Free);
     }
 
     #[test]
@@ -129,5 +161,17 @@ mod tests {
                 drop(OpenOptions::new().write(true).open(&path).unwrap());
             }
         });
+    }
+
+    #[test]
+    fn a_process_lives_until_it_ends() {
+        assert!(owner_lives(this_process().unwrap()));
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        let owner = Owner { pid: child.id(), started: started(child.id()).unwrap() };
+        assert!(owner_lives(owner));
+        assert!(!owner_lives(Owner { started: owner.started + 1, ..owner }));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!owner_lives(owner));
     }
 }

@@ -5,51 +5,46 @@
 //! off or is not a record. A thread that waits for the lock never holds the index.
 //!
 //! The threads of a server that serve requests take turns with the lock, and never wait for another
-//! process: whoever finds it taken by one tries again later ([`Manifest::lock_in_turn`]).
+//! process: if a process has it, they fail and the request is repeated
+//! ([`Manifest::lock_in_turn`]).
 
 mod index;
-mod line;
-mod stored;
+mod records;
 
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io;
-use std::io::{BufWriter, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::{ArcMutexGuard, Mutex, MutexGuard, RawMutex};
 use rustix::fs::{OFlags, RenameFlags};
-use rustix::io::Errno;
 
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::layout;
-use crate::locked_lines::LockedLines;
-pub use crate::manifest::index::RecordPosition;
-use crate::manifest::index::{Index, RecordLine};
-pub use crate::manifest::stored::StoredRecords;
+use crate::file_lock::LockedLines;
+use crate::manifest::index::ManifestIndex;
+use crate::{Dir, StoreError, layout};
 use ctxfs_core::model::{Record, RelPath};
 
-/// The bytes of many records that are appended in one write.
+pub use index::RecordPosition;
+pub use records::StoredRecords;
+
+/// Bytes of records that are appended in one write.
 const PIECE: usize = 1 << 20;
 
-/// The records of one conversation: those on disk at the moment of the call, whichever process
-/// wrote them.
+/// The records of one conversation.
+///
+/// Each call reads what any process has appended since the last one, at the cost of one `stat`
+/// while nothing has. A record is found through an index of hashes, so records of any size take no
+/// memory.
 #[derive(Debug)]
 pub struct Manifest {
-    /// The conversation's directory.
     dir: Arc<Dir>,
-    /// The path of the file, for error messages.
     path: PathBuf,
-    index: Mutex<Index>,
+    index: Mutex<ManifestIndex>,
     /// The turn among the threads of this process that hold the lock only for a moment.
     turn: Arc<Mutex<()>>,
 }
 
 impl Manifest {
-    /// Creates the manifest of the conversation in `dir`. `path` is the path of the file, for error
-    /// messages. Reads nothing yet.
     pub(super) fn new(dir: Arc<Dir>, path: PathBuf) -> Self {
         Self { dir, path, index: Mutex::default(), turn: Arc::default() }
     }
@@ -59,7 +54,7 @@ impl Manifest {
         let index = self.refreshed_index()?;
         let Some((file, line)) = index.find(path) else { return Ok(None) };
         let bytes = line.read(file).map_err(|error| self.error("read", error))?;
-        Ok(line::parse(&bytes))
+        Ok(records::parse(&bytes))
     }
 
     /// Returns the position of the record of the file at `path`, if there is one. Equal positions
@@ -68,7 +63,6 @@ impl Manifest {
         Ok(self.refreshed_index()?.position(&path.to_text()))
     }
 
-    /// Returns `Record::created` of each path that has a record, in the order of `paths`.
     pub(super) fn created<P: AsRef<str>>(
         &self,
         paths: impl Iterator<Item = P>,
@@ -77,7 +71,8 @@ impl Manifest {
         Ok(paths.map(|path| index.created(path.as_ref())).collect())
     }
 
-    /// Reports for each of `paths`, in their order, whether its record says live.
+    /// Returns for each of `paths`, in their order, whether its record says live. No record is
+    /// read: the index knows.
     pub fn live<P: AsRef<str>>(
         &self,
         paths: impl Iterator<Item = P>,
@@ -86,7 +81,7 @@ impl Manifest {
         Ok(paths.map(|path| index.is_live(path.as_ref())).collect())
     }
 
-    /// Reports for each of `paths`, in their order, whether its record says that its bytes are not
+    /// Returns for each of `paths`, in their order, whether its record says that its bytes are not
     /// on this disk.
     pub(super) fn are_far<P: AsRef<str>>(
         &self,
@@ -96,21 +91,21 @@ impl Manifest {
         Ok(paths.map(|path| index.is_far(path.as_ref())).collect())
     }
 
-    /// Returns the last record of every path that is not gone, oldest first.
     pub(super) fn records(&self) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.current();
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns the records that stay for good, in their order, whatever was recorded later.
-    pub(super) fn traces(&self) -> Result<StoredRecords, StoreError> {
+    /// Returns the traces: records of write-once content that was removed or renamed, in their
+    /// order. A trace stays, whatever is recorded for its path later.
+    pub fn traces(&self) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.traces();
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
     /// Returns the last records of the paths whose bytes are not on this disk, oldest first: of
-    /// those in the directory `dir`, or of all. Reads no other records.
-    pub(super) fn far(&self, dir: Option<&str>) -> Result<StoredRecords, StoreError> {
+    /// paths in the directory `dir`, or of all. Reads no other records.
+    pub fn far(&self, dir: Option<&str>) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.far(dir);
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
@@ -122,7 +117,7 @@ impl Manifest {
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns true if there are records that stay for good.
+    /// Returns true if there are traces; see [`Self::traces`]. Reads no record.
     pub fn has_traces(&self) -> Result<bool, StoreError> {
         Ok(self.refreshed_index()?.has_traces())
     }
@@ -133,7 +128,7 @@ impl Manifest {
         if records.is_empty() {
             return Ok(());
         }
-        let locked = LockedLines::wait(&self.dir, layout::MANIFEST);
+        let locked = LockedLines::lock(&self.dir, layout::MANIFEST);
         let appended = locked.and_then(|lines| append(&lines, records));
         appended.map_err(|error| self.error("append to", error))?;
         self.compact_if_wasteful();
@@ -145,29 +140,31 @@ impl Manifest {
     /// The wait may be for a process that has been stopped, so the caller must not hold anything
     /// that views need.
     pub fn lock(&self) -> Result<ManifestLock, StoreError> {
-        let lines = LockedLines::wait(&self.dir, layout::MANIFEST);
+        let lines = LockedLines::lock(&self.dir, layout::MANIFEST);
         let lines = lines.map_err(|error| self.error("lock", error))?;
         Ok(ManifestLock { lines, path: self.path.clone(), _turn: None })
     }
 
-    /// Takes the lock as [`Self::lock`] does, or returns `None` if it is taken.
+    /// Takes the lock as [`Self::lock`] does, or returns `None` if another thread or process has
+    /// it.
     pub fn lock_at_once(&self) -> Result<Option<ManifestLock>, StoreError> {
-        let lines = LockedLines::at_once(&self.dir, layout::MANIFEST);
+        let lines = LockedLines::try_lock(&self.dir, layout::MANIFEST);
         let lines = lines.map_err(|error| self.error("lock", error))?;
         Ok(lines.map(|lines| ManifestLock { lines, path: self.path.clone(), _turn: None }))
     }
 
     /// Takes the lock once the other threads of this process that use this method have had it. They
-    /// must hold it for a moment only. Fails with EAGAIN if anybody else has it, such as another
-    /// process.
+    /// must hold it for a moment only. Fails with EAGAIN if a process, or a thread that took it in
+    /// another way, has it.
     pub fn lock_in_turn(&self) -> Result<ManifestLock, StoreError> {
         let turn = Mutex::lock_arc(&self.turn);
         let locked = self.lock_at_once()?;
-        let locked = locked.ok_or_else(|| self.error("lock", Errno::AGAIN.into()))?;
+        let locked = locked.ok_or_else(|| self.error("lock", rustix::io::Errno::AGAIN.into()))?;
         Ok(ManifestLock { _turn: Some(turn), ..locked })
     }
 
-    /// Compacts the file if most of it is outdated. The caller must not hold the lock.
+    /// Compacts the file if most of it is outdated. The caller must not hold the lock. A failure is
+    /// ignored: all records are in the file.
     pub fn compact_if_wasteful(&self) {
         if self.is_wasteful() {
             // All records are in; a rewrite that finds no room has lost nothing.
@@ -175,23 +172,29 @@ impl Manifest {
         }
     }
 
-    /// Rewrites the file with nothing but the current records and those that stay for good, unless
-    /// another process has locked it. [`Self::append`] does so when it pays.
+    /// Rewrites the file with nothing but the current records and the traces, unless another
+    /// process has locked it. [`Self::append`] does so when it pays.
     pub fn compact(&self) -> Result<(), StoreError> {
-        let rewritten = self.rewrite();
-        rewritten.map_err(|error| self.error("rewrite", error))
+        self.rewrite().map_err(|error| self.error("rewrite", error))
     }
 
     fn rewrite(&self) -> io::Result<()> {
-        // Whoever has it may be a process that was stopped. There will be another time.
-        let Some(locked) = LockedLines::at_once(&self.dir, layout::MANIFEST)? else {
+        // The process that has it may be stopped. A later append compacts.
+        let Some(locked) = LockedLines::try_lock(&self.dir, layout::MANIFEST)? else {
             return Ok(());
         };
         let mut index = self.index.lock();
         index.refresh(&self.dir)?;
         let Some((file, lines)) = index.kept() else { return Ok(()) };
         drop(index);
-        self.write_new(&file, lines)?;
+        let flags = OFlags::WRONLY | OFlags::TRUNC;
+        let new = self.dir.create_file(layout::NEW_MANIFEST.as_ref(), flags, layout::FILE_MODE)?;
+        let mut new = BufWriter::new(new);
+        for line in lines {
+            new.write_all(&line.read(&file)?)?;
+            new.write_all(b"\n")?;
+        }
+        new.into_inner()?.sync_all()?;
         let (from, to) = (layout::NEW_MANIFEST.as_ref(), layout::MANIFEST.as_ref());
         self.dir.rename(from, &self.dir, to, RenameFlags::empty())?;
         self.dir.sync()?;
@@ -199,24 +202,14 @@ impl Manifest {
         self.index.lock().refresh(&self.dir)
     }
 
-    /// Writes `lines` of `file` to the file that is to replace it.
-    fn write_new(&self, file: &File, lines: Vec<RecordLine>) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::TRUNC;
-        let new = self.dir.create_file(layout::NEW_MANIFEST.as_ref(), flags, layout::FILE_MODE)?;
-        let mut new = BufWriter::new(new);
-        for line in lines {
-            new.write_all(&line.read(file)?)?;
-            new.write_all(b"\n")?;
-        }
-        new.into_inner()?.sync_all()
-    }
-
-    /// Reads the file from its start when it is next needed, as records were taken back.
+    /// Forgets the index, so that the next call reads the file from its start. Needed after records
+    /// were taken back, as the file did not get shorter.
     pub fn read_again(&self) {
-        *self.index.lock() = Index::default();
+        *self.index.lock() = ManifestIndex::default();
     }
 
-    /// Returns a number that changes whenever the records may have changed.
+    /// Returns a number that changes whenever the records may have changed, or 0 without a
+    /// manifest. Costs one `stat`.
     pub fn version(&self) -> Result<u64, StoreError> {
         let stat = match self.dir.stat(layout::MANIFEST.as_ref()) {
             Ok(stat) => stat,
@@ -228,7 +221,7 @@ impl Manifest {
         Ok(hasher.finish())
     }
 
-    /// Returns true if a rewrite may pay. Costs nothing.
+    /// Returns true if a rewrite may pay, by the index as it was last read. Does no system call.
     pub fn may_be_wasteful(&self) -> bool {
         self.index.lock().is_wasteful()
     }
@@ -240,7 +233,7 @@ impl Manifest {
         index.is_wasteful() && index.refresh(&self.dir).is_ok() && index.is_wasteful()
     }
 
-    fn refreshed_index(&self) -> Result<MutexGuard<'_, Index>, StoreError> {
+    fn refreshed_index(&self) -> Result<MutexGuard<'_, ManifestIndex>, StoreError> {
         let mut index = self.index.lock();
         index.refresh(&self.dir).map_err(|error| self.error("read", error))?;
         Ok(index)
@@ -251,11 +244,10 @@ impl Manifest {
     }
 }
 
-/// The lock of a manifest: nobody else can append to it until this is dropped.
+/// The lock of a manifest: no other thread or process can append to it until this is dropped.
 pub struct ManifestLock {
     lines: LockedLines,
     path: PathBuf,
-    /// Ends after the lock.
     _turn: Option<ArcMutexGuard<RawMutex, ()>>,
 }
 
@@ -274,8 +266,9 @@ impl ManifestLock {
         Ok(())
     }
 
-    /// Appends any number of `records`: all of them, or none. Returns what [`Self::take_back`]
-    /// needs, for a caller that may fail later. After an error, call [`Manifest::read_again`].
+    /// Appends any number of `records`: all of them, or none. Returns the argument of
+    /// [`Self::take_back`], for a caller that may fail later. After an error, call
+    /// [`Manifest::read_again`].
     ///
     /// Holds about a mebibyte of them at a time. The records of one piece are written at once.
     pub fn append_all(
@@ -285,7 +278,7 @@ impl ManifestLock {
         let mut appended = Appended { start: None };
         let done = self.append_pieces(&mut records, &mut appended);
         if let (Err(_), Some(_)) = (&done, appended.start) {
-            // What cannot be taken back are records of a moment, as after a crash.
+            // If this fails, the records stay, as after a crash.
             let _taken = self.take_back(&appended);
         }
         done.map(|()| appended)
@@ -303,7 +296,7 @@ impl ManifestLock {
             while piece.len() < PIECE
                 && let Some(record) = records.next()
             {
-                line::print(&[record?], &mut piece).map_err(failed)?;
+                records::print(&[record?], &mut piece).map_err(failed)?;
             }
             let start = self.lines.append(&piece).map_err(failed)?;
             appended.start.get_or_insert(start);
@@ -311,28 +304,31 @@ impl ManifestLock {
         Ok(())
     }
 
-    /// Takes back the last records that were appended. Call [`Manifest::read_again`] afterwards.
+    /// Blanks the records that were appended last, in place, so that readers need not start over.
+    /// Call [`Manifest::read_again`] afterwards.
     pub fn take_back(&self, appended: &Appended) -> Result<(), StoreError> {
         let taken = appended.start.map_or(Ok(()), |start| self.lines.take_back(start));
         taken.map_err(|error| StoreError::io("write", &self.path, error))
     }
 
-    /// Syncs the appended records to the disk.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
-        self.lines.sync().map_err(|error| StoreError::io("sync", &self.path, error))
+        self.lines.file().sync_data().map_err(|error| StoreError::io("sync", &self.path, error))
     }
 }
 
-/// Records that were appended and may be taken back.
+/// Records that were appended and may be taken back, as long as the lock is held.
 #[derive(Debug)]
 pub struct Appended {
-    /// The place where they begin. `None` if there are none.
     start: Option<u64>,
+}
+
+pub(super) fn digest(record: &Record) -> Option<&str> {
+    record.analysis.as_ref().map(|analysis| analysis.digest.as_str())
 }
 
 fn append(lines: &LockedLines, records: &[Record]) -> io::Result<u64> {
     let mut printed = Vec::new();
-    line::print(records, &mut printed)?;
+    records::print(records, &mut printed)?;
     lines.append(&printed)
 }
 

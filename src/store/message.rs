@@ -1,59 +1,46 @@
 //! The protocol log of a conversation: a file of messages, one JSON object a line.
 //!
 //! Writers send pieces of any size, which [`UnfinishedLine`] collects to lines. Complete lines are
-//! checked, long outputs in them are stored as artifacts (`offload`), and the rest of the lines is
+//! checked, and long outputs in them are stored as artifacts (`offload`). Then the lines are
 //! appended in one step under a lock of the file ([`LockedLog`]). An artifact is on the disk before
 //! the line that refers to it. So a process that dies in between leaves an artifact, which is found
 //! when the message is appended again.
 //!
-//! Memory is bounded whatever is written: a line is held in memory up to [`HELD`] bytes and then in
-//! a file without a name, and it is read in blocks.
+//! Memory is bounded for any input: a line is held in memory up to [`HELD`] bytes and then in a
+//! file without a name, and it is read in blocks.
 
-mod array;
-mod batch;
-mod edited;
+mod append;
 mod entry;
-mod error;
-mod json_string;
+mod json;
 mod layout;
 mod lines;
-mod log;
 mod offload;
-mod shown_log;
-mod span;
-mod stored;
 mod unfinished;
 
-use std::io;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use crate::Conversation;
+use crate::{Conversation, StoreError};
 use ctxfs_core::model::{Limits, Provenance, RelPath};
 
-pub use array::{array, check};
-pub use batch::Batch;
+pub use append::{Batch, LockedLog, array, check, set_aside};
 pub use entry::{MessageCall, MessageEntry, MessageTime};
-pub use error::MessageError;
-pub use lines::{LogLine, LogLines, log_of, whole};
-pub use log::{LockedLog, set_aside};
-pub use shown_log::{Log, OtherMessages, Published};
-pub use stored::stored;
-pub use unfinished::UnfinishedLine;
+pub use lines::{Log, LogLine, LogLines, OtherMessages, Published, log_of, whole};
+pub use unfinished::{UnfinishedLine, stored};
 
-/// The longest unfinished line that is held in memory, in bytes. A longer one is in a file.
+/// Longest unfinished line that is held in memory, in bytes. A longer one is in a file.
 pub const HELD: usize = 1 << 20;
-/// The longest line, in bytes.
+/// Longest line, in bytes.
 pub const LONGEST: u64 = 1 << 30;
-/// The bytes that are read and written at once.
+/// Bytes that are read and written at once.
 const BLOCK: usize = 256 << 10;
 
-/// The conversation that messages are appended to, and its host.
+/// The conversation that messages are appended to, and the host of this layer.
 #[derive(Clone, Copy)]
 pub struct AppendContext<'a> {
     /// The conversation.
     pub conversation: &'a Arc<Conversation>,
-    /// The provider of everything that this layer does not know.
+    /// The provider of limits, stand-ins and secrets.
     pub host: &'a dyn Host,
 }
 
@@ -65,7 +52,8 @@ impl std::fmt::Debug for AppendContext<'_> {
     }
 }
 
-/// The knowledge of the layers above about limits, stand-ins and secrets.
+/// The services of the layers above: limits, stand-ins and secrets. `engine` implements it; tests
+/// have a plain one.
 pub trait Host {
     /// Returns the limits for the output of `tool`.
     fn limits(&self, tool: Option<&str>) -> Limits;
@@ -76,13 +64,13 @@ pub trait Host {
     /// Returns true if `output` is a stand-in for a stored file, by the reference in it.
     fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool>;
 
-    /// Returns true if secrets are masked in what is stored.
+    /// Returns true if secrets are masked before output is stored.
     fn masks_stored(&self) -> bool;
 
     /// Writes `output` to `sink` in the form in which it is stored.
     fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()>;
 
-    /// Allows an output to be stored now, which may take long. An error refuses the message.
+    /// Called before an output is stored, which may take long. An error refuses the message.
     fn allow_storing(&self) -> Result<(), MessageError> {
         Ok(())
     }
@@ -96,13 +84,13 @@ pub trait Host {
 
 /// An output that is too long for the log.
 pub struct LongOutput<'a> {
-    /// The id of its call, which names its artifact.
+    /// Id of the call, after which the artifact is named.
     pub call: String,
-    /// The description of the call.
+    /// Description of the call.
     pub provenance: Provenance,
-    /// The number of bytes.
+    /// Number of bytes.
     pub length: u64,
-    /// A reader of the bytes.
+    /// Reader of the bytes.
     pub content: Box<dyn Read + 'a>,
 }
 
@@ -115,10 +103,43 @@ impl std::fmt::Debug for LongOutput<'_> {
 /// The text of a message whose output is stored as an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
-    /// The first characters of the output, and the place of the whole.
+    /// The first characters of the output, and where the whole is.
     pub text: String,
-    /// The path of the whole output, as the reader sees it.
+    /// Path of the whole output, as the reader sees it.
     pub full_output_path: String,
+}
+
+/// The reason why nothing was appended. `NotAMessage` says why a line is not a message; `Host` is a
+/// refusal by the layers above, with its errno.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the text of each error describes it")]
+pub enum MessageError {
+    #[error(
+        "not a message: {0}; a message is a JSON object on one line, with a `role` of system, \
+         developer, user, assistant, tool or function"
+    )]
+    NotAMessage(String),
+    #[error("a line of the log has at most {LONGEST} bytes: store the output with `ctxfs put`")]
+    TooLong,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("{error}")]
+    Host { errno: i32, error: Box<dyn std::error::Error + Send + Sync> },
+}
+
+impl MessageError {
+    /// Returns the errno for the writer of the message.
+    pub fn raw_os_error(&self) -> i32 {
+        match self {
+            Self::NotAMessage(_) => libc::EINVAL,
+            Self::TooLong => libc::EFBIG,
+            Self::Store(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            Self::Io(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            Self::Host { errno, .. } => *errno,
+        }
+    }
 }
 
 #[cfg(test)]

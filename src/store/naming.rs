@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Component, Folder, Json, is_scratch};
 
-/// The longest call id that is used as it is, in bytes. With a number, an extension and the suffix
-/// of a view the name stays below the limit of 255.
-const MOST_BYTES: usize = 200;
-/// The hexadecimal digits of a digest that replace a call id.
+/// Longest call id that is used as it is, in bytes. With a number, an extension and the suffix of a
+/// view the name stays below the limit of 255.
+const MAX_BYTES: usize = 200;
+/// Hexadecimal digits of a digest that replace a call id.
 const DIGITS: usize = 32;
 
 /// Returns the name for the first artifact of a call, without an extension.
@@ -20,13 +20,10 @@ pub fn call_stem(call: &str) -> Component {
     Component::new(call).ok().filter(is_usable).unwrap_or_else(|| hashed(call))
 }
 
-/// Returns the name for the artifact `number` of the call with the `stem`, without an extension:
-/// `<stem>`, `<stem>-2` and so on.
 fn numbered_stem(stem: &Component, number: u32) -> Component {
     if number == 1 { stem.clone() } else { joined(stem, &format!("-{number}")) }
 }
 
-/// The names that the artifact `number` of a call may have.
 #[derive(Debug, Clone)]
 pub(super) struct CallNaming {
     stem: Component,
@@ -35,12 +32,10 @@ pub(super) struct CallNaming {
 }
 
 impl CallNaming {
-    /// Returns the names of the first artifact of `call` in `folder`.
     pub(super) fn first(call: &str, folder: Folder) -> Self {
         Self { stem: call_stem(call), folder, number: 1 }
     }
 
-    /// Returns the names of the artifact `number` of the same call.
     pub(super) fn at(&self, number: u32) -> Self {
         Self { number, ..self.clone() }
     }
@@ -60,7 +55,6 @@ impl CallNaming {
         Ok(self.at(free))
     }
 
-    /// Returns the folder of the artifact.
     pub(super) fn folder(&self) -> Folder {
         self.folder
     }
@@ -75,12 +69,12 @@ impl CallNaming {
         self.with(extension)
     }
 
-    /// Returns the name for content that is one JSON value or JSON Lines, unless it is a log.
+    /// Returns the name for content that is one JSON value or JSON Lines. Logs have no such name.
     pub(super) fn json(&self) -> Option<Component> {
         (self.folder == Folder::Tool).then(|| self.with(".json"))
     }
 
-    /// Returns all names that belong to it. Logs have one of each stream.
+    /// Returns all names of the artifact. A log may also have one for each stream.
     pub(super) fn all(&self) -> Vec<Component> {
         let others: &[&str] = match self.folder {
             Folder::Tool => &[".json"],
@@ -102,13 +96,12 @@ fn joined(stem: &Component, end: &str) -> Component {
     Component::new(name).unwrap_or_else(|_| stem.clone())
 }
 
-/// Returns true if content of this kind gets the extension `.json`.
 pub(super) fn is_json(json: &Json) -> bool {
     matches!(json, Json::Document { .. } | Json::Lines { .. })
 }
 
 fn is_usable(stem: &Component) -> bool {
-    let short = stem.as_os_str().len() <= MOST_BYTES;
+    let short = stem.as_os_str().len() <= MAX_BYTES;
     short && !is_scratch(joined(stem, ".txt").as_os_str())
 }
 

@@ -1,71 +1,99 @@
 //! Removing content to make room. The record stays, and says when and why.
 //!
-//! A candidate that is being written, or was changed or read since it was chosen, stays. The crash
-//! rules are in `layout`.
+//! A candidate that is being written, or was changed or read since it was chosen, is kept. The
+//! crash rules are in `layout`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io;
+use std::{io, slice};
 
 use rustix::fs::{OFlags, RenameFlags};
 
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::file_lock::{LockKind, LockedFile};
-use crate::lease::Lease;
-use crate::stat::{FileType, Stat};
-use crate::{file_lock, layout, lease, stat};
+use crate::file_lock::{self, LockKind, LockedFile};
+use crate::{
+    Conversation, Dir, FileType, Lease, ManifestLock, Stat, StoreError, dir, history, layout,
+    lease, stat,
+};
 use ctxfs_core::model::{Amount, ArtifactState, Counts, Record, RelPath, Removal};
 
-/// Artifacts that are removed at a time. All of a batch are open, and nobody else appends records,
-/// until the batch is done.
+/// Artifacts that are removed at a time. All of a batch are open, and no other process appends
+/// records, until the batch is done.
 const BATCH: usize = 64;
 
-/// An artifact that is to be removed, as it was when that was decided.
+/// An artifact that is to be removed, as it was when that was decided: a candidate that has
+/// changed, or was read later, is kept.
+///
+/// `path` is the path in the conversation. `changed` is the time of the last change of bytes or
+/// attributes, in nanoseconds since the epoch; no client can set it. `read` is the time of the last
+/// read, in milliseconds. `removal` is what the record is to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct RemovalCandidate {
-    /// The path in its conversation.
     pub path: RelPath,
-    /// The inode number.
     pub ino: u64,
-    /// The size in bytes.
     pub size: u64,
-    /// The time of the last change of bytes or attributes, in nanoseconds since the epoch. No
-    /// client can set it.
     pub changed: i64,
-    /// The time of the last read, in milliseconds since the epoch.
     pub read: i64,
-    /// The removal that the record is to report.
     pub removal: Removal,
 }
 
-/// The result of removing one candidate.
+/// The result of removing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemovalOutcome {
-    /// The content is gone, and the record says why.
+    /// The content is gone. If a rule removed it, the record says why.
     Removed,
-    /// The artifact is as it was. The text says why.
+    /// The file is as it was. The text says why.
     Kept(&'static str),
 }
 
-/// The lock that keeps other processes from sweeping the store until it is dropped.
+impl Conversation {
+    /// Records that the file at `path` is gone, for a caller that holds the lock of the manifest.
+    /// Also ends the trace of content that a rule removed. Returns the record until then.
+    pub fn forget_locked(
+        &self,
+        lock: &ManifestLock,
+        path: &RelPath,
+    ) -> Result<Option<Record>, StoreError> {
+        let Some(record) = self.manifest().record(&path.to_text())? else { return Ok(None) };
+        let gone =
+            Record { state: ArtifactState::Gone, analysis: None, removed: None, ..record.clone() };
+        lock.append(slice::from_ref(&gone))?;
+        history::forget_answers(self, &record);
+        Ok(Some(record))
+    }
+
+    /// Records that the content at `path`, a file with the attributes `stat`, is removed as
+    /// `removal` says. Returns the record until then. The caller holds the lock of the manifest,
+    /// and removes or renames the file next.
+    pub fn retire_locked(
+        &self,
+        lock: &ManifestLock,
+        (path, stat): (&RelPath, &Stat),
+        removal: Removal,
+    ) -> Result<Record, StoreError> {
+        let record = self.record_for(path, stat)?;
+        lock.append(slice::from_ref(&record.retired(stat.size, stat.mtime.as_nanos(), removal)))?;
+        history::forget_answers(self, &record);
+        Ok(record)
+    }
+}
+
+/// The lock of a store that keeps other processes from sweeping it until this is dropped.
 #[derive(Debug)]
 pub struct SweepLock {
     _locked: LockedFile,
 }
 
 impl SweepLock {
-    /// Waits for the lock of the store in the directory `store`.
     pub(super) fn wait(store: &Dir) -> io::Result<Self> {
         let locked = file_lock::lock_by_name(store, layout::SWEEP_LOCK, LockKind::Exclusive)?;
         Ok(Self { _locked: locked })
     }
 
     /// Removes the content of `candidates` in `conversation` and records why. Returns an outcome
-    /// for each.
+    /// for each. A candidate that is being written, or was used since it was chosen, is kept.
     ///
     /// A reader that has one open can read it to its end. A writer that opens one waits a moment,
     /// and finds that it is gone.
@@ -82,11 +110,13 @@ impl SweepLock {
         Ok(outcomes)
     }
 
-    /// Completes the removals in `conversation` of a process that died.
+    /// Completes the removals in `conversation` of a process that died: unlinks the files that had
+    /// lost their names.
     pub fn finish_removals(&self, conversation: &Conversation) -> Result<(), StoreError> {
         let dir = conversation.dir();
         let entries = dir.entries().map_err(|error| conversation.listing_error(error))?;
-        let left = entries.iter().filter(|e| e.kind == FileType::File && layout::is_gone(&e.name));
+        let left =
+            entries.iter().filter(|e| e.kind == FileType::File && layout::is_removing(&e.name));
         for entry in left {
             let removed = dir.unlink(&entry.name);
             removed.map_err(|error| conversation.listing_error(error))?;
@@ -123,20 +153,19 @@ fn remove_batch(
     lock.append(&stay)?;
     drop(lock);
     for record in &gone {
-        conversation.forget_answers(record);
+        history::forget_answers(conversation, record);
     }
     count_removed(conversation, &gone)?;
     Ok(outcomes)
 }
 
-/// Removes the files. Returns for each whether that failed.
 fn remove_files(
     conversation: &Conversation,
     leased: &[LeasedArtifact<'_>],
 ) -> Result<Vec<bool>, StoreError> {
     let unique = RandomState::new();
     let remove = |(number, artifact): (usize, &LeasedArtifact<'_>)| {
-        let name = layout::gone(unique.hash_one(number));
+        let name = layout::removing(unique.hash_one(number));
         let removed = artifact.remove(conversation.dir(), &name);
         let path = &artifact.candidate.path;
         match removed.map_err(|error| conversation.error_at("remove", path, error)) {
@@ -147,7 +176,7 @@ fn remove_files(
     leased.iter().enumerate().map(remove).collect()
 }
 
-/// Splits records of removals into those that failed, as they were before, and the others.
+/// Splits records of removals into failed ones, without the removal, and successful ones.
 fn split(records: Vec<Record>, failed: &[bool]) -> (Vec<Record>, Vec<Record>) {
     let (mut stay, mut gone) = (Vec::new(), Vec::new());
     for (record, failed) in records.into_iter().zip(failed) {
@@ -170,19 +199,17 @@ fn count_removed(conversation: &Conversation, records: &[Record]) -> Result<(), 
     conversation.count(removal.map_or(0, |removal| removal.at), counts)
 }
 
-/// A candidate with a lease: nobody can open it for writing until this is dropped.
+/// A candidate with a lease: no process can open it for writing until this is dropped.
 struct LeasedArtifact<'a> {
     candidate: &'a RemovalCandidate,
     dir: Dir,
-    /// The record of the removal.
     record: Record,
-    /// Holds the lease.
     _file: File,
 }
 
 impl<'a> LeasedArtifact<'a> {
-    /// Takes a lease on the candidate. Returns the reason it has to stay if it has changed or is
-    /// being written.
+    /// Takes a lease on the candidate. Returns the reason to keep it if it has changed or is being
+    /// written.
     fn of(
         conversation: &Conversation,
         candidate: &'a RemovalCandidate,
@@ -197,12 +224,12 @@ impl<'a> LeasedArtifact<'a> {
             return Ok(Err("it was used meanwhile"));
         }
         let record = conversation.record_for(path, &stat)?;
-        match lease::take(&file) {
+        match lease::take_lease(&file) {
             Lease::Free if record.state != ArtifactState::Live => {}
             Lease::Free | Lease::Held => return Ok(Err("it is being written")),
             Lease::Unknown => return Ok(Err("its disk cannot tell whether it is being written")),
         }
-        let Ok(dir) = parent_dir(conversation.dir(), path) else {
+        let Ok(dir) = dir::parent_dir(conversation.dir(), path) else {
             return Ok(Err("its directory cannot be opened"));
         };
         let record = removed(record, &stat, &candidate.removal);
@@ -239,7 +266,6 @@ pub(super) fn remove_file(
 }
 
 impl RemovalCandidate {
-    /// Returns true if the file was neither changed nor read since it was chosen.
     fn is_unchanged(&self, stat: &Stat) -> bool {
         let same =
             (stat.ino, stat.size, stat.ctime.as_nanos()) == (self.ino, self.size, self.changed);
@@ -253,21 +279,12 @@ fn open(conversation: &Dir, path: &RelPath) -> io::Result<(File, Stat)> {
     Ok((file, stat))
 }
 
-/// Opens the directory of the file at `path`.
-pub(super) fn parent_dir(conversation: &Dir, path: &RelPath) -> io::Result<Dir> {
-    match path.parent() {
-        Some(parent) => conversation.open_dir_at(&parent),
-        None => conversation.try_clone(),
-    }
-}
-
 /// Returns the record of a file that is about to be removed. Drops an analysis of other content.
 fn removed(record: Record, stat: &Stat, removal: &Removal) -> Record {
-    let (size, modified) = (stat.size, stat.mtime.as_nanos());
-    let analysed = (record.size, record.modified) == (size, modified);
+    let analysed = stat.matches(&record);
     Record {
-        size,
-        modified,
+        size: stat.size,
+        modified: stat.mtime.as_nanos(),
         analysis: record.analysis.filter(|_| analysed),
         file: record.file.or_else(|| Some(stat.local_file())),
         removed: Some(removal.clone()),

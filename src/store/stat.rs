@@ -1,20 +1,24 @@
-//! The attributes that the disk has of a file.
+//! The attributes of a file, and what they prove: the same file, the same bytes, or the bytes of a
+//! record.
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp};
 
-/// The nanoseconds of a second.
-const NANOS: i64 = 1_000_000_000;
+use ctxfs_core::model::{ArtifactState, LocalFile, Record};
 
-/// A point in time, as the disk stores it.
+const NANOS: i64 = 1_000_000_000;
+pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+
+/// A point in time, as the disk stores it: seconds since the epoch, negative before it, and
+/// nanoseconds to add, below one billion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Time {
-    /// Seconds since the epoch, negative before it.
     pub seconds: i64,
-    /// Nanoseconds to add, below one billion.
     pub nanos: u32,
 }
 
@@ -24,13 +28,14 @@ impl Time {
         self.seconds.saturating_mul(NANOS).saturating_add(i64::from(self.nanos))
     }
 
-    /// Returns the time so many nanoseconds after the epoch.
+    /// Returns the time that lies this many nanoseconds after the epoch.
     pub fn from_nanos(nanos: i64) -> Self {
         let (seconds, rest) = (nanos.div_euclid(NANOS), nanos.rem_euclid(NANOS));
         Self { seconds, nanos: rest as u32 }
     }
 
-    /// Returns the time since then. `None` if it is yet to come, as after the clock was set back.
+    /// Returns the time that has passed since then. `None` for a time in the future, as after the
+    /// clock was set back.
     pub fn age(self) -> Option<Duration> {
         let since_epoch = Duration::new(u64::try_from(self.seconds).ok()?, self.nanos);
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + since_epoch).ok()
@@ -42,38 +47,35 @@ impl Time {
     }
 }
 
-/// The attributes of a file or directory.
+/// The attributes of a file or directory, named as in statx(2). Blocks have 512 bytes; `born` is
+/// `None` where the disk does not store it.
+///
+/// The owner of a file can set `atime` and `mtime`. Only the kernel sets `ctime`, the time of the
+/// last change of bytes or attributes. Some disks update `atime` seldom or never.
+///
+/// Equality of all fields is rarely the question. [`Self::same_file`] compares files,
+/// [`Self::is_unchanged`] also their bytes and attributes, and [`Self::is_recorded`] a file with
+/// its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields of statx(2)")]
 pub struct Stat {
-    /// The device number of the disk.
     pub dev: u64,
-    /// The inode number.
     pub ino: u64,
-    /// The size in bytes.
     pub size: u64,
-    /// The blocks of 512 bytes that it takes.
     pub blocks: u64,
-    /// The type and the permissions, as in `st_mode`.
     pub mode: u32,
-    /// The number of names.
     pub nlink: u32,
-    /// The owner.
     pub uid: u32,
-    /// The group.
     pub gid: u32,
-    /// The time of the last read.
     pub atime: Time,
-    /// The time of the last change of the bytes.
     pub mtime: Time,
-    /// The time of the last change of bytes or attributes.
     pub ctime: Time,
-    /// The time of creation, if the disk stores it.
     pub born: Option<Time>,
 }
 
 #[cfg(any(test, feature = "testing"))]
 impl Stat {
-    /// Returns the attributes of a file that is not there, all of them 0 but for its numbers.
+    /// Returns the attributes of no file: device, inode and link count are 1, all else is 0.
     pub fn imagined() -> Self {
         let zero = Time::default();
         Self {
@@ -94,17 +96,18 @@ impl Stat {
 }
 
 impl Stat {
-    /// Returns the type of the file.
+    /// Returns the type of the file, from its mode.
     pub fn kind(&self) -> FileType {
         FileType::from(rustix::fs::FileType::from_raw_mode(self.mode))
     }
 
-    /// Returns true if both describe the same file.
+    /// Returns true if both describe the same file: equal device and inode.
     pub fn same_file(&self, other: &Self) -> bool {
         (self.dev, self.ino) == (other.dev, other.ino)
     }
 
-    /// Returns true if both describe the same file and it has not changed in between.
+    /// Returns true if both describe the same file, and neither its bytes nor its attributes have
+    /// changed in between.
     pub fn is_unchanged(&self, other: &Self) -> bool {
         let moment = |stat: &Self| (stat.size, stat.mtime, stat.ctime);
         self.same_file(other) && moment(self) == moment(other)
@@ -116,7 +119,7 @@ impl Stat {
     }
 }
 
-/// The type of a file.
+/// The type of a file, as far as ctxfs tells types apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileType {
     /// A regular file.
@@ -142,13 +145,9 @@ pub fn stat_file(file: &File) -> io::Result<Stat> {
     stat_open(file)
 }
 
-/// Returns the attributes of an open file or directory.
-pub(super) fn stat_open(file: impl std::os::fd::AsFd) -> io::Result<Stat> {
+pub(super) fn stat_open(file: impl AsFd) -> io::Result<Stat> {
     Ok(Stat::from(rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?))
 }
-
-/// The fields to ask the kernel for.
-pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 impl From<Statx> for Stat {
     fn from(from: Statx) -> Self {
@@ -173,5 +172,218 @@ impl From<Statx> for Stat {
 impl From<StatxTimestamp> for Time {
     fn from(from: StatxTimestamp) -> Self {
         Self { seconds: from.tv_sec, nanos: from.tv_nsec }
+    }
+}
+
+impl Stat {
+    /// Returns the identity of the file, in the form that its record stores.
+    pub fn local_file(&self) -> LocalFile {
+        LocalFile {
+            dev: self.dev,
+            ino: self.ino,
+            born: self.born.map(Time::as_nanos),
+            changed: self.ctime.as_nanos(),
+            copied: None,
+        }
+    }
+
+    /// Returns true if the file has the bytes that `record` describes: the record is sealed, and
+    /// the file has neither changed in any way since nor been replaced by an unrecorded one.
+    pub fn is_recorded(&self, record: &Record) -> bool {
+        let changed = record.file.map(|file| file.copied.unwrap_or(file.changed));
+        let is_sealed = match record.state {
+            ArtifactState::Sealed | ArtifactState::Incomplete(_) => true,
+            ArtifactState::Live | ArtifactState::Gone => false,
+        };
+        let moment = (record.size, record.modified, changed);
+        is_sealed && moment == (self.size, self.mtime.as_nanos(), Some(self.ctime.as_nanos()))
+    }
+
+    /// Returns `record` after a change of attributes of this file, which had the attributes
+    /// `before`. The new record describes the same bytes.
+    ///
+    /// A record that did not describe the bytes before, or whose file was written meanwhile, is
+    /// returned unchanged. With `sets_time`, the change was one of the time of the last write.
+    #[must_use]
+    pub fn with_new_attributes(&self, before: &Self, sets_time: bool, record: Record) -> Record {
+        let is_same = (self.ino, self.size) == (before.ino, before.size)
+            && (sets_time || self.mtime == before.mtime);
+        if !is_same || !before.is_recorded(&record) {
+            return record;
+        }
+        let file = record.file.map(|file| self.renewed(file));
+        Record { modified: self.mtime.as_nanos(), file, ..record }
+    }
+
+    /// Returns the identity of a file after a change that left its bytes alone: `self` has the new
+    /// time of the change.
+    pub(super) fn renewed(&self, file: LocalFile) -> LocalFile {
+        let changed = self.ctime.as_nanos();
+        match file.copied {
+            Some(_) => LocalFile { copied: Some(changed), ..file },
+            None => LocalFile { changed, ..file },
+        }
+    }
+
+    /// Returns true if size and time of the last write are as recorded. Any program can set that
+    /// time, so this does not prove that the bytes are the recorded ones: see
+    /// [`Self::is_recorded`].
+    pub(super) fn matches(&self, record: &Record) -> bool {
+        (self.size, self.mtime.as_nanos()) == (record.size, record.modified)
+    }
+
+    /// Returns the origin of the file's bytes in the bucket, if the file is a fetched copy of a far
+    /// artifact. A program that has written to the file since has recorded another file.
+    pub fn far_origin<'a>(&self, record: &'a Record) -> Option<&'a str> {
+        record.file.filter(|file| file.copied.is_some())?;
+        let far = record.far.as_ref().filter(|far| far.here && self.is_recorded(record))?;
+        Some(&far.origin)
+    }
+
+    /// Returns false if the file cannot be a fetched copy: a copy is younger than its bytes. For
+    /// most files this answers without their records.
+    pub fn may_be_copy(&self) -> bool {
+        self.born.is_some_and(|born| born > self.mtime)
+    }
+
+    /// Returns the attributes of the file that was sealed, if this file took its place according to
+    /// `record`. Otherwise returns its own attributes.
+    #[must_use]
+    pub fn original(&self, record: &Record) -> Self {
+        match record.file.filter(|file| file.copied.is_some() && self.is_recorded(record)) {
+            Some(LocalFile { dev, ino, born, changed, .. }) => Self {
+                dev,
+                ino,
+                born: born.map(Time::from_nanos),
+                ctime: Time::from_nanos(changed),
+                ..*self
+            },
+            None => *self,
+        }
+    }
+}
+
+/// A file of this disk, under any name, and the state of its bytes: inode, time of creation (0 if
+/// the disk does not store it), size, and time of the last write. Times are in nanoseconds since
+/// the epoch.
+///
+/// A host that finds a file again with its mark takes the bytes to be the same, without reading
+/// them. Other attributes do not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "described above")]
+pub struct FileMark {
+    pub ino: u64,
+    pub born: i64,
+    pub size: u64,
+    pub modified: i64,
+}
+
+impl FileMark {
+    /// Returns the mark of the file with the attributes `stat`.
+    pub fn of(stat: &Stat) -> Self {
+        Self {
+            ino: stat.ino,
+            born: stat.born.map_or(0, Time::as_nanos),
+            size: stat.size,
+            modified: stat.mtime.as_nanos(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn at(seconds: i64) -> Time {
+        Time { seconds, nanos: 7 }
+    }
+
+    /// Returns a file that was sealed at 20 s.
+    fn sealed() -> Stat {
+        let (born, mtime, ctime) = (Some(at(10)), at(15), at(20));
+        Stat { ino: 5, size: 3, born, mtime, ctime, ..Stat::imagined() }
+    }
+
+    fn record() -> Record {
+        let (stat, state) = (sealed(), ArtifactState::Sealed);
+        let (size, modified) = (stat.size, stat.mtime.as_nanos());
+        Record { state, size, modified, file: Some(stat.local_file()), ..Record::default() }
+    }
+
+    /// Returns a copy that took its place at 40 s, and the record of that.
+    fn copy() -> (Stat, Record) {
+        let copy = Stat { ino: 6, born: Some(at(30)), ctime: at(40), ..sealed() };
+        let mut record = record();
+        record.file.as_mut().unwrap().copied = Some(copy.ctime.as_nanos());
+        (copy, record)
+    }
+
+    #[test]
+    fn a_file_has_the_recorded_bytes_until_anything_changes() {
+        let stat = sealed();
+        assert!(stat.is_recorded(&record()));
+        for other in [
+            Stat { size: 4, ..stat },
+            Stat { mtime: at(16), ..stat },
+            Stat { ctime: at(21), ..stat },
+        ] {
+            assert!(!other.is_recorded(&record()), "{other:?}");
+        }
+        for state in [ArtifactState::Live, ArtifactState::Gone] {
+            assert!(!stat.is_recorded(&Record { state, ..record() }));
+        }
+        assert!(!stat.is_recorded(&Record { file: None, ..record() }));
+    }
+
+    #[test]
+    fn a_recorded_copy_stands_for_the_file_that_was_sealed() {
+        let (copy, record) = copy();
+        assert!(copy.is_recorded(&record) && copy.may_be_copy());
+        assert_eq!(copy.original(&record), sealed());
+        assert!(!sealed().is_recorded(&record), "the record is about the copy now");
+    }
+
+    #[test]
+    fn a_record_follows_attributes_and_nothing_else() {
+        let (copy, of_copy) = copy();
+        for (before, of_it) in [(sealed(), record()), (copy, of_copy)] {
+            let after = Stat { ctime: at(50), ..before };
+            let followed = after.with_new_attributes(&before, false, of_it.clone());
+            assert!(after.is_recorded(&followed));
+            assert_eq!(after.original(&followed).ino, sealed().ino);
+            let touched = Stat { mtime: at(1), ..after };
+            assert!(touched.is_recorded(&touched.with_new_attributes(
+                &before,
+                true,
+                of_it.clone()
+            )));
+            let written = [touched, Stat { size: 4, ..after }, Stat { ino: 9, ..after }];
+            for written in written {
+                let kept = written.with_new_attributes(&before, false, of_it.clone());
+                assert_eq!(kept, of_it);
+            }
+            let unknown = Stat { ctime: at(49), ..before };
+            assert_eq!(after.with_new_attributes(&unknown, false, of_it.clone()), of_it);
+        }
+    }
+
+    #[test]
+    fn any_other_file_stands_for_itself() {
+        let (copy, of_copy) = copy();
+        assert_eq!(sealed().original(&record()), sealed());
+        assert_eq!(copy.original(&record()), copy, "nobody has recorded it");
+        let changed = Stat { ctime: at(41), ..copy };
+        assert_eq!(changed.original(&of_copy), changed);
+        assert!(!sealed().may_be_copy());
+        assert!(!Stat { born: None, ..copy }.may_be_copy());
+    }
+
+    #[test]
+    fn times_before_the_epoch_are_recorded_like_others() {
+        for nanos in [-1, 0, 1, -SECOND, SECOND - 1, -SECOND - 1] {
+            assert_eq!(Time::from_nanos(nanos).as_nanos(), nanos);
+        }
     }
 }

@@ -1,13 +1,17 @@
 //! The store on a real disk.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
-use std::{fs, thread};
+use std::path::Path;
+use std::sync::Arc;
+use std::{fs, io, thread};
 
-use rustix::fs::RenameFlags;
+use rustix::fs::{OFlags, RenameFlags};
 use tempfile::TempDir;
 
 use super::*;
-use ctxfs_core::model::{ArtifactState, Content as _, Folder, Provenance, Record, RelPath};
+use ctxfs_core::model::{
+    ArtifactState, Component, Content as _, Folder, Provenance, Record, RelPath,
+};
 
 fn store() -> (TempDir, Store) {
     let temporary = tempfile::tempdir().unwrap();

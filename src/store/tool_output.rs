@@ -1,26 +1,17 @@
-//! The directory of outputs that some agent hosts keep beside their work.
+//! The directory of complete outputs that some agent hosts keep beside the files they work on.
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use jiff::Timestamp;
-use jiff::civil::DateTime;
 use rustix::fs::OFlags;
 
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::layout;
-use crate::stat::{FileType, Stat};
+use crate::{Dir, FileType, Stat, StoreError, layout};
 
-/// The format of the UTC time in a name.
 const STAMP: &str = "%Y%m%d_%H%M%S";
-/// The most characters of a tool's name that go into a file name.
 const TOOL_CHARS: usize = 80;
-/// The most outputs of one tool in a second.
-const MOST_A_SECOND: u32 = 10_000;
-/// The name of a tool that has none.
+const MAX_A_SECOND: u32 = 10_000;
 const NAMELESS: &str = "tool";
 const PREFIX: &str = "tool_";
 const SUFFIX: &str = ".json";
@@ -35,7 +26,8 @@ pub struct ToolOutputDir {
 }
 
 impl ToolOutputDir {
-    /// Opens the directory at `path`, and creates it if it is missing.
+    /// Opens the directory at `path`, and creates it if it is missing. `path` may lead through
+    /// links.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let dir = Dir::ensure(path, layout::DIRECTORY_MODE);
         let dir = dir.map_err(|error| StoreError::io("make", path, error))?;
@@ -43,11 +35,11 @@ impl ToolOutputDir {
     }
 
     /// Creates a file for an output of `tool`. Returns it open for reading and writing, with its
-    /// path relative to where the directory was opened. A second output in the same second gets the
-    /// suffix `-2`, so that no file is replaced.
+    /// path below the path that the directory was opened with. A second output in the same second
+    /// gets the suffix `-2`, so that no file is replaced.
     pub fn create(&self, tool: &str, now: SystemTime) -> Result<(File, PathBuf), StoreError> {
         let stem = format!("{PREFIX}{}_{}", stamp(now), plain(tool));
-        for number in 1..=MOST_A_SECOND {
+        for number in 1..=MAX_A_SECOND {
             let again = if number == 1 { String::new() } else { format!("-{number}") };
             let name = format!("{stem}{again}{SUFFIX}");
             let flags = OFlags::RDWR | OFlags::EXCL;
@@ -66,7 +58,7 @@ impl ToolOutputDir {
         self.dir.sync().map_err(|error| StoreError::io("sync", &self.path, error))
     }
 
-    /// Returns true if `path` is an output in this directory.
+    /// Returns true if `path` is an output in this directory, by its name and by the file.
     pub fn holds(&self, path: &str) -> bool {
         let Some(name) = Path::new(path).strip_prefix(&self.path).ok().and_then(Path::to_str)
         else {
@@ -77,8 +69,7 @@ impl ToolOutputDir {
     }
 
     /// Removes the outputs that were last written more than `age` before `now`. Returns their
-    /// number. A file that claims to be written after `now` was written when the disk says that it
-    /// was last changed.
+    /// number. For a time of writing in the future, the time of the last change counts.
     ///
     /// Removes only regular files whose names match the layout exactly. A file that another process
     /// removes meanwhile is not an error.
@@ -115,7 +106,7 @@ impl ToolOutputDir {
 }
 
 fn stamp(now: SystemTime) -> String {
-    Timestamp::try_from(now).unwrap_or_default().strftime(STAMP).to_string()
+    jiff::Timestamp::try_from(now).unwrap_or_default().strftime(STAMP).to_string()
 }
 
 /// Returns a tool's name with anything but letters, digits, `-` and `_` replaced by `_`.
@@ -129,7 +120,6 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
 }
 
-/// Returns true if a name matches the layout, to the last character.
 fn is_output(name: &str) -> bool {
     let inner = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
     let Some((date, (time, tool))) = inner
@@ -142,7 +132,7 @@ fn is_output(name: &str) -> bool {
         |text: &str, count| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
     digits(date, 8)
         && digits(time, 6)
-        && DateTime::strptime(STAMP, format!("{date}_{time}")).is_ok()
+        && jiff::civil::DateTime::strptime(STAMP, format!("{date}_{time}")).is_ok()
         && !tool.is_empty()
         && tool.chars().all(is_plain)
 }

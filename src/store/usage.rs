@@ -1,34 +1,37 @@
-//! The room that the files of a conversation take on the disk.
+//! Disk space: the usage of a conversation, the growth by a write, and the room left in a quota.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 
-use crate::attributes;
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::stat::{FileType, Stat};
-use crate::walk::Walk;
+use rustix::fs::{OFlags, SeekFrom};
+
+use crate::file_lock::LockedFile;
+use crate::walk::DirWalk;
+use crate::{Conversation, Dir, FileType, Stat, StoreError, attributes, layout, read_full_at};
 use ctxfs_core::model::RelPath;
 
-/// The unit in which disks give room to files, in bytes. Most have this one.
+/// Allocation unit of disks, in bytes. Most disks have this one.
 pub const BLOCK: u64 = 4096;
-/// The least that a file or directory counts, in bytes: about an inode and a name, of which
-/// `st_blocks` says nothing.
+/// Least that a file or directory counts, in bytes: about an inode and a name, which `st_blocks`
+/// does not include.
 pub const LEAST: u64 = 512;
+/// Pieces of data that are looked at in a range. All that follows them counts as a hole.
+const MAX_PIECES: usize = 1024;
 
-/// The room that the files of a conversation take.
+/// Disk space that the files of a conversation take, including the store's own files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The number of files and directories.
+    /// Number of files and directories.
     pub entries: u64,
-    /// The bytes that they take on the disk; see [`room_of`].
+    /// Bytes on the disk; see [`room_of`].
     pub bytes: u64,
-    /// The sum of the lengths of the artifacts.
+    /// Sum of the lengths of the artifacts, in bytes.
     pub artifacts: u64,
-    /// False if something could not be read. It is not counted.
+    /// False if a place could not be read. Such a place is not counted.
     pub is_whole: bool,
 }
 
@@ -38,18 +41,17 @@ pub fn room_of(stat: &Stat) -> u64 {
     (stat.blocks * 512).max(LEAST)
 }
 
-/// Returns `bytes` rounded up to whole blocks.
+/// Returns `bytes` rounded up to whole blocks, saturating.
 pub fn whole_blocks(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
 }
 
-/// Measures everything below the directory `start` in `base`, and that directory itself.
 fn measure(base: &Dir, start: Option<RelPath>) -> io::Result<Usage> {
     let mut usage = Usage { is_whole: true, ..Usage::default() };
     if start.is_none() {
         usage.add_own_files(base)?;
     }
-    let mut walk = Walk::new(base.try_clone()?, start, |dir: &Dir| {
+    let mut walk = DirWalk::new(base.try_clone()?, start, |dir: &Dir| {
         usage.entries += 1;
         usage.bytes += room_of(&dir.stat_self()?) + attribute_bytes(dir, OsStr::new("."));
         Ok(true)
@@ -71,8 +73,7 @@ fn measure(base: &Dir, start: Option<RelPath>) -> io::Result<Usage> {
 }
 
 impl Usage {
-    /// Measures the room that everything in the directory of a conversation takes, with the store's
-    /// own files. Asks the disk about each file.
+    /// Measures everything in the directory of a conversation. Calls `stat` for each file.
     pub fn of(conversation: &Conversation) -> Result<Self, StoreError> {
         let usage = measure(conversation.dir(), None);
         usage.map_err(|error| conversation.listing_error(error))
@@ -90,10 +91,9 @@ impl Usage {
         found.map_err(|error| conversation.listing_error(error))
     }
 
-    /// Adds the store's own files, which a walk leaves out, in the directory of a conversation.
     fn add_own_files(&mut self, dir: &Dir) -> io::Result<()> {
         for entry in dir.entries()?.iter().filter(|entry| is_own(&entry.name)) {
-            // An error means that it was removed meanwhile.
+            // An error means that the file was removed meanwhile.
             if let Ok(stat) = dir.stat(&entry.name) {
                 self.add_file(&stat, 0, false);
             }
@@ -110,28 +110,106 @@ impl Usage {
     }
 }
 
-/// Returns true if no path leads to a name, so that a walk leaves it out.
 fn is_own(name: &OsStr) -> bool {
     RelPath::below(None, name).is_err()
 }
 
-/// Returns the bytes of the attributes that a writer has given to a file: some disks do not count
-/// them among its blocks.
+/// Returns the bytes of the extended attributes of a file. Some disks do not count them among its
+/// blocks.
 fn attribute_bytes(dir: &Dir, name: &OsStr) -> u64 {
     let mut path = format!("/proc/self/fd/{}/", dir.as_fd().as_raw_fd()).into_bytes();
     path.extend_from_slice(name.as_bytes());
     attributes::bytes_at(OsStr::from_bytes(&path))
 }
 
+/// Returns an upper bound of the disk space by which a write of `length` bytes at `offset` makes
+/// `file` grow: the blocks beyond its end, and the blocks in holes. `stat` has the attributes of
+/// the file. Overwriting takes no space.
+///
+/// Space that is reserved and not written yet counts as a hole if the file has other holes. It is
+/// charged again until the next measurement, as no call of every disk tells the two apart.
+pub fn growth_of_write(file: &File, stat: &Stat, offset: u64, length: u64) -> io::Result<u64> {
+    let end = offset.saturating_add(length);
+    let (first, last) = (offset / BLOCK * BLOCK, whole_blocks(end));
+    let inside = last.min(whole_blocks(stat.size));
+    let beyond = last - inside.clamp(first, last);
+    let has_holes = stat.blocks.saturating_mul(512) < stat.size;
+    if first < inside && has_holes {
+        return Ok(beyond + holes(file, first, inside.min(stat.size))?);
+    }
+    Ok(beyond)
+}
+
+fn holes(file: &File, from: u64, end: u64) -> io::Result<u64> {
+    let (mut at, mut bytes) = (from, 0);
+    for _ in 0..MAX_PIECES {
+        let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            // No data from there on.
+            Err(rustix::io::Errno::NXIO) => end,
+            data => data?.min(end),
+        };
+        bytes += data.saturating_sub(at);
+        if data >= end {
+            return Ok(bytes);
+        }
+        at = rustix::fs::seek(file, SeekFrom::Hole(data))?;
+        if at >= end {
+            return Ok(bytes);
+        }
+    }
+    Ok(bytes + (end - at))
+}
+
+/// The bytes that may be written to a conversation before its usage is measured again, under a lock
+/// that all processes take.
+///
+/// The file holds two numbers: the quota, and the room left since the last measurement. It may be
+/// removed at any time; then usage is measured again.
+#[derive(Debug)]
+pub struct SharedRoom(LockedFile);
+
+impl SharedRoom {
+    /// Locks the room of a conversation. If another process has the lock, waits for it if
+    /// `may_wait`, and fails with EAGAIN otherwise. Returns `None` if the conversation is gone.
+    pub fn lock(conversation: &Conversation, may_wait: bool) -> io::Result<Option<Self>> {
+        let name = layout::ROOM.as_ref();
+        let file = match conversation.dir().create_file(name, OFlags::RDWR, layout::FILE_MODE) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            made => made?,
+        };
+        if may_wait {
+            return Ok(Some(Self(LockedFile::lock(file)?)));
+        }
+        let locked = LockedFile::try_lock(file)?;
+        locked.map(Self).map(Some).ok_or_else(|| io::Error::from_raw_os_error(libc::EAGAIN))
+    }
+
+    /// Returns the bytes left below `quota`: 0 if they were never measured, or for another quota.
+    pub fn left(&self, quota: u64) -> io::Result<u64> {
+        let mut numbers = [0; 16];
+        if read_full_at(&self.0, 0, &mut numbers)? < numbers.len() {
+            return Ok(0);
+        }
+        let number = u128::from_le_bytes(numbers);
+        let (of, left) = (number as u64, (number >> 64) as u64);
+        Ok(if of == quota { left } else { 0 })
+    }
+
+    /// Stores that `left` bytes are left below `quota`.
+    pub fn set(&self, quota: u64, left: u64) -> io::Result<()> {
+        let number = u128::from(left) << 64 | u128::from(quota);
+        self.0.write_all_at(&number.to_le_bytes(), 0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::FileExt as _;
 
     use rustix::fs::XattrFlags;
 
     use super::*;
-    use crate::Store;
+    use crate::{Store, stat_file};
     use ctxfs_core::model::Component;
 
     #[test]
@@ -178,5 +256,65 @@ mod tests {
         assert_eq!(Usage::of(&conversation).unwrap().artifacts, 100_000);
         let path = RelPath::new("catalog/a").unwrap();
         assert_eq!(Usage::of_path(&conversation, &path).unwrap().entries, 103);
+    }
+
+    fn growth(file: &File, offset: u64, length: u64) -> u64 {
+        growth_of_write(file, &stat_file(file).unwrap(), offset, length).unwrap()
+    }
+
+    #[test]
+    fn what_is_there_is_overwritten_for_nothing() {
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(growth(&file, 0, 1), BLOCK);
+        assert_eq!(growth(&file, 0, 0), 0);
+        file.write_all_at(&[b'x'; 10_000], 0).unwrap();
+        assert_eq!((growth(&file, 0, 10_000), growth(&file, 5000, 5000)), (0, 0));
+        assert_eq!(growth(&file, 9999, 2), 0, "the last block has room");
+        assert_eq!(growth(&file, 10_000, 10_000), 2 * BLOCK);
+        assert_eq!(growth(&file, 1 << 40, 1), BLOCK, "a hole before it takes none");
+        assert!(growth(&file, u64::MAX - 1, 5) > 0);
+    }
+
+    #[test]
+    fn writing_in_a_hole_takes_room() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 30).unwrap();
+        assert_eq!(growth(&file, 1 << 20, 1 << 20), 1 << 20);
+        file.write_all_at(&vec![b'x'; 1 << 16], 1 << 20).unwrap();
+        assert_eq!(growth(&file, 1 << 20, 1 << 16), 0);
+        assert_eq!(growth(&file, 1 << 20, 1 << 20), (1 << 20) - (1 << 16));
+        assert_eq!(growth(&file, 0, 1 << 30), (1 << 30) - (1 << 16));
+    }
+
+    #[test]
+    fn a_file_of_many_pieces_is_not_looked_at_to_its_end() {
+        let file = tempfile::tempfile().unwrap();
+        let pieces = 2 * MAX_PIECES as u64;
+        file.set_len(2 * BLOCK * pieces).unwrap();
+        for piece in 0..pieces {
+            file.write_all_at(b"x", 2 * BLOCK * piece).unwrap();
+        }
+        let least = BLOCK * pieces;
+        let all = growth(&file, 0, 2 * BLOCK * pieces);
+        assert!(all > least && all <= 2 * least, "{all}");
+    }
+
+    #[test]
+    fn it_is_shared_and_holds_for_one_quota() {
+        let temporary = tempfile::tempdir().unwrap();
+        let id = Component::new("c").unwrap();
+        let open = || Store::open(temporary.path()).unwrap().create_conversation(&id).unwrap();
+        let (here, there) = (open(), open());
+        let room = SharedRoom::lock(&here, true).unwrap().unwrap();
+        assert_eq!(room.left(100).unwrap(), 0);
+        room.set(100, 70).unwrap();
+        let taken = SharedRoom::lock(&there, false).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::WouldBlock);
+        drop(room);
+        let room = SharedRoom::lock(&there, false).unwrap().unwrap();
+        assert_eq!((room.left(100).unwrap(), room.left(50).unwrap()), (70, 0));
+        drop(room);
+        std::fs::remove_dir_all(temporary.path().join("context/c")).unwrap();
+        assert!(SharedRoom::lock(&here, true).unwrap().is_none());
     }
 }

@@ -1,20 +1,20 @@
-//! Walking everything below a directory of the store.
+//! Walking everything below a directory of the store, in bounded memory.
 
 use std::ffi::OsStr;
 use std::{io, vec};
 
-use crate::dir::{Dir, DirEntry};
-use crate::error::is_of_place;
-use crate::layout;
-use crate::stat::{FileType, Stat};
-use crate::unread::UnreadPlaces;
+use crate::{Dir, DirEntry, FileType, Stat, UnreadPlaces, error, layout};
 use ctxfs_core::model::{MAX_DEPTH, RelPath};
 
-/// The directories inside each other that a walk enters: as many as a mount lets anyone create.
-pub(super) const MOST_LEVELS: usize = MAX_DEPTH;
-/// The directories that a walk holds open: the innermost ones. It opens others again by their path
-/// when it comes back to them, which at most doubles the calls.
+/// Depth of directories that a walk enters: as many as a mount lets anyone create.
+pub(super) const MAX_LEVELS: usize = MAX_DEPTH;
+/// Directories that a walk holds open: the innermost ones. It opens others again by their path when
+/// it comes back to them, which at most doubles the calls.
 const HELD: usize = 16;
+/// Bytes of a path that counts as long. Trees of programs stay far below.
+const LONG: usize = 1024;
+/// Bytes that the long paths of a list take together.
+const MAX_BYTES: usize = 64 << 20;
 
 /// A walk of all directories and files below a directory, depth first, sorted by the bytes of their
 /// names.
@@ -25,54 +25,50 @@ const HELD: usize = 16;
 ///
 /// Follows no links. Holds at most 20 descriptors, and the names in the directories that contain
 /// the current one.
-pub(super) struct Walk<F> {
+pub(super) struct DirWalk<F> {
     base: Dir,
-    levels: Vec<Level>,
+    levels: Vec<WalkLevel>,
     enters: F,
     entered: usize,
-    left_out: LeftOut,
+    left_out: SkippedPlaces,
 }
 
 /// The places that a walk passed over.
+///
+/// `unread` has the places that could not be read, by path relative to the base. `unseen` counts
+/// links, special files and invalid names, which no reader of the tree sees. `gone` counts files
+/// and directories that were removed or renamed meanwhile.
 #[derive(Debug, Default)]
-pub(super) struct LeftOut {
-    /// The places that could not be read, by path relative to the base.
+pub(super) struct SkippedPlaces {
     pub(super) unread: UnreadPlaces,
-    /// The number of links, special files and invalid names, which no reader of the tree sees.
     pub(super) unseen: u64,
-    /// The number of files and directories that were removed or renamed meanwhile.
     pub(super) gone: u64,
 }
 
-/// A directory on the way, and its entries that have not been visited.
-struct Level {
+struct WalkLevel {
     /// The path relative to the base; `None` for the base itself.
     path: Option<RelPath>,
-    /// The value of [`WalkEntry::dir`] for its entries.
     number: usize,
-    /// `None` once it lies too far out to be held.
+    /// `None` once the directory is too far out to be held open.
     dir: Option<Dir>,
     entries: vec::IntoIter<DirEntry>,
 }
 
-/// A file or directory that a walk has come to.
 #[derive(Debug)]
 pub(super) struct WalkEntry {
-    /// The path relative to the base of the walk.
     pub(super) path: RelPath,
-    /// A file or a directory.
     pub(super) kind: FileType,
-    /// The number of the directory that it is in: 0 for the one in which the walk began, 1 for the
-    /// one that was entered next.
+    /// Number of the directory of the entry: 0 for the one in which the walk began, 1 for the one
+    /// that was entered next.
     pub(super) dir: usize,
 }
 
-impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
-    /// Begins in the directory `start` of `base`, or in `base` itself. Asks `enters` of each
-    /// directory before its names are read, and leaves out those that it refuses, with everything
-    /// below them.
+impl<F: FnMut(&Dir) -> io::Result<bool>> DirWalk<F> {
+    /// Begins in the directory `start` of `base`, or in `base` itself. Calls `enters` with each
+    /// directory before its names are read. If that returns false, leaves out the directory with
+    /// everything below it.
     pub(super) fn new(base: Dir, start: Option<RelPath>, enters: F) -> io::Result<Self> {
-        let (levels, left_out) = (Vec::new(), LeftOut::default());
+        let (levels, left_out) = (Vec::new(), SkippedPlaces::default());
         let mut walk = Self { base, levels, enters, entered: 0, left_out };
         let opened = match &start {
             Some(path) => walk.base.open_dir_at(path),
@@ -82,7 +78,6 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         Ok(walk)
     }
 
-    /// Leaves out names in the first directory.
     pub(super) fn without(mut self, is_out: impl Fn(&OsStr) -> bool) -> Self {
         if let Some(first) = self.levels.first_mut() {
             let entries: Vec<_> = std::mem::take(&mut first.entries).collect();
@@ -92,7 +87,6 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         self
     }
 
-    /// Returns the next file or directory. A directory comes before its entries.
     pub(super) fn next(&mut self) -> io::Result<Option<WalkEntry>> {
         while let Some(level) = self.levels.last_mut() {
             let Some(entry) = level.entries.next() else {
@@ -119,14 +113,13 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         Ok(stat.filter(|stat| stat.kind() == FileType::File))
     }
 
-    /// Returns the attributes of a directory that [`Self::next`] has just returned.
     pub(super) fn stat_dir(&self) -> io::Result<Stat> {
         let dir = self.levels.last().and_then(|level| level.dir.as_ref());
         dir.map_or_else(|| Err(io::ErrorKind::NotFound.into()), Dir::stat_self)
     }
 
-    /// Returns the result of `ask` about a file that [`Self::next`] has just returned, which gets
-    /// its directory and its name. Returns `None` if the file is gone or cannot be read.
+    /// Calls `ask` with directory and name of a file that [`Self::next`] has just returned. Returns
+    /// the result, or `None` if the file is gone or cannot be read.
     pub(super) fn with<T>(
         &mut self,
         file: &WalkEntry,
@@ -137,16 +130,15 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         self.read(Some(&file.path), answer)
     }
 
-    /// Ends the walk. Returns what it passed over.
-    pub(super) fn finish(self) -> LeftOut {
+    pub(super) fn finish(self) -> SkippedPlaces {
         self.left_out
     }
 
     /// Enters the directory at `path`, which is in the innermost one. Returns false if that cannot
     /// be done.
     fn descend(&mut self, path: &RelPath) -> io::Result<bool> {
-        if self.levels.len() > MOST_LEVELS {
-            let why = format_args!("it is more than {MOST_LEVELS} directories deep");
+        if self.levels.len() > MAX_LEVELS {
+            let why = format_args!("it is more than {MAX_LEVELS} directories deep");
             self.left_out.unread.add(path.to_text(), why);
             return Ok(false);
         }
@@ -155,7 +147,6 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         self.enter(Some(path.clone()), opened)
     }
 
-    /// Lists a directory that was opened. Returns false if it is refused or cannot be read.
     fn enter(&mut self, path: Option<RelPath>, opened: io::Result<Dir>) -> io::Result<bool> {
         let Some(dir) = self.read(path.as_ref(), opened)? else { return Ok(false) };
         let enters = (self.enters)(&dir);
@@ -170,12 +161,12 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         if let Some(outer) = self.levels.len().checked_sub(HELD) {
             self.levels[outer].dir = None;
         }
-        self.levels.push(Level { path, number, dir: Some(dir), entries: entries.into_iter() });
+        self.levels.push(WalkLevel { path, number, dir: Some(dir), entries: entries.into_iter() });
         Ok(true)
     }
 
-    /// Returns the innermost directory. Opens it again if it was not held. If that fails, gives the
-    /// rest of it up.
+    /// Returns the innermost directory. Opens it again if it was not held. If that fails, skips the
+    /// rest of its entries.
     fn innermost(&mut self) -> io::Result<Option<&Dir>> {
         let Some(level) = self.levels.last() else { return Ok(None) };
         if level.dir.is_none() {
@@ -194,7 +185,6 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
         Ok(self.levels.last().and_then(|level| level.dir.as_ref()))
     }
 
-    /// Returns what was read at `path`, or `None` if it is gone or cannot be read.
     fn read<T>(&mut self, path: Option<&RelPath>, read: io::Result<T>) -> io::Result<Option<T>> {
         match read {
             Ok(read) => Ok(Some(read)),
@@ -202,13 +192,50 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
                 self.left_out.gone += 1;
                 Ok(None)
             }
-            Err(error) if is_of_place(&error) => {
+            Err(error) if error::is_of_place(&error) => {
                 let path = path.map_or_else(|| ".".to_owned(), RelPath::to_text);
                 self.left_out.unread.add(path, error);
                 Ok(None)
             }
             Err(error) => Err(error),
         }
+    }
+}
+
+/// A bound on the memory of the long paths in a list.
+///
+/// A path may have 64 KiB, and a directory at the end of one may hold any number of files. So a
+/// list takes long paths only up to 64 MiB together, and reports the rest as unread. Other paths
+/// are always taken.
+#[derive(Debug)]
+pub(super) struct PathBudget {
+    left: usize,
+    unread: UnreadPlaces,
+}
+
+impl PathBudget {
+    pub(super) fn new() -> Self {
+        Self { left: MAX_BYTES, unread: UnreadPlaces::default() }
+    }
+
+    pub(super) fn takes(&mut self, path: &RelPath) -> bool {
+        let bytes = path.as_os_str().len();
+        if bytes < LONG {
+            return true;
+        }
+        match self.left.checked_sub(bytes) {
+            Some(left) => self.left = left,
+            None if self.unread.is_empty() => {
+                let why = "there are too many paths of more than a KiB: move it further up";
+                self.unread.add(path.to_text(), why);
+            }
+            None => self.unread.add_unnamed(1),
+        }
+        self.unread.is_empty()
+    }
+
+    pub(super) fn finish(self) -> UnreadPlaces {
+        self.unread
     }
 }
 

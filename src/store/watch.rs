@@ -1,28 +1,37 @@
-//! Noticing changes in directories, by any process.
+//! Changes in directories by any process, reported by inotify.
+//!
+//! The kernel reports changes by any process of this machine before the call that makes the change
+//! returns. It reports neither writes through a mapping nor changes that other machines make on a
+//! network disk. It queues events until they are read, by default at most 16,384.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 
-use rustix::fs::inotify;
-use rustix::fs::inotify::{CreateFlags, WatchFlags};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
-use crate::dir::Dir;
+use crate::Dir;
 
-/// The events that change the names in a directory or the bytes of its files.
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::MOVE)
     .union(WatchFlags::MOVE_SELF);
+const NAME_CHANGES: WatchFlags = WatchFlags::ATTRIB
+    .union(WatchFlags::CREATE)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::MOVE)
+    .union(WatchFlags::MOVE_SELF);
+/// Bytes of an event without a name: the fields of `struct inotify_event`.
+const MIN_EVENT: u64 = 16;
 
-/// A set of watched directories (inotify).
-///
-/// The kernel reports changes by any process of this machine, before the call that makes the change
-/// returns. It reports neither writes through a mapping nor changes by other machines on a network
-/// disk. It queues events until they are read, by default at most 16,384.
+/// A set of watched directories that reports whether anything in them has changed.
 #[derive(Debug)]
 pub struct Watch {
     inotify: OwnedFd,
@@ -30,9 +39,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Creates an empty set. With `attributes`, changes of owners and modes count, and those of
-    /// times and extended attributes with them. Fails if the user has too many
-    /// (`max_user_instances` of inotify(7)), or if a sandbox forbids it.
+    /// Creates an empty set. With `attributes`, changes of owners, modes, times and extended
+    /// attributes count too. Fails if the user has too many sets (`max_user_instances` of
+    /// inotify(7)), or if a sandbox forbids it.
     pub fn new(attributes: bool) -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let events = if attributes { CHANGES | WatchFlags::ATTRIB } else { CHANGES };
@@ -65,10 +74,92 @@ impl Watch {
     }
 }
 
+/// A watched directory. A [`NameWatch`] never uses a number twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WatchId(i32);
+
+/// A change in a watched directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NameChange {
+    /// A name of the directory was created, moved or removed, or its file was changed.
+    Name(WatchId, OsString),
+    /// The directory itself was renamed, or its attributes were changed.
+    Dir(WatchId),
+    /// The watch of the directory has ended: it was removed, or its disk unmounted.
+    Ended(WatchId),
+    /// Anything may have changed: there were more changes than the kernel keeps.
+    Lost,
+}
+
+/// A set of watched directories that reports which names change.
+#[derive(Debug)]
+pub struct NameWatch(OwnedFd);
+
+impl NameWatch {
+    /// Creates an empty set. Fails if the user has too many sets (`max_user_instances` of
+    /// inotify(7)), or if a sandbox forbids it.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?))
+    }
+
+    /// Watches `dir` from now on, but not the directories in it.
+    pub fn add(&self, dir: &Dir) -> io::Result<WatchId> {
+        // The name under /proc leads to the open directory itself.
+        let link = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
+        Ok(WatchId(inotify::add_watch(&self.0, link, NAME_CHANGES | WatchFlags::ONLYDIR)?))
+    }
+
+    /// Ends the watch of a directory, which may be gone.
+    pub fn remove(&self, id: WatchId) {
+        // The directory may be gone.
+        inotify::remove_watch(&self.0, id.0).ok();
+    }
+
+    /// Passes all changes up to now to `each`. Does not wait for any, and returns even if more
+    /// changes come all the time.
+    pub fn take(&self, mut each: impl FnMut(NameChange)) {
+        let Ok(bytes) = rustix::io::ioctl_fionread(&self.0) else {
+            return each(NameChange::Lost);
+        };
+        let mut left = bytes / MIN_EVENT;
+        let mut buffer = [MaybeUninit::uninit(); 8192];
+        let mut events = inotify::Reader::new(&self.0, &mut buffer);
+        // Events that are in the buffer are passed on even beyond the count.
+        while left > 0 || !events.is_buffer_empty() {
+            left = left.saturating_sub(1);
+            match events.next() {
+                Ok(event) => each(change(&event)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => return each(NameChange::Lost),
+            }
+        }
+    }
+}
+
+impl AsFd for NameWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn change(event: &inotify::Event<'_>) -> NameChange {
+    let (flags, id) = (event.events(), WatchId(event.wd()));
+    if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+        return NameChange::Lost;
+    }
+    if flags.contains(ReadFlags::IGNORED) {
+        return NameChange::Ended(id);
+    }
+    match event.file_name() {
+        Some(name) => NameChange::Name(id, OsStr::from_bytes(name.to_bytes()).to_owned()),
+        None => NameChange::Dir(id),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::fs::File;
+    use std::fs::{self, File};
     use std::io::Write as _;
     use std::path::Path;
 
@@ -114,5 +205,76 @@ mod tests {
         assert!(!watch.has_changed());
         fs::remove_dir_all(Path::new(temporary.path())).unwrap();
         assert!(watch.has_changed());
+    }
+
+    #[test]
+    fn each_change_names_its_file() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = |name: &str| temporary.path().join(name);
+        fs::write(path("a"), "text").unwrap();
+        let watch = NameWatch::new().unwrap();
+        let id = watch.add(&Dir::open(temporary.path()).unwrap()).unwrap();
+        let names = || {
+            let mut names = Vec::new();
+            watch.take(|change| match change {
+                NameChange::Name(of, name) if of == id => {
+                    names.push(name.into_string().unwrap());
+                }
+                other => panic!("{other:?}"),
+            });
+            names.dedup();
+            names
+        };
+        assert!(names().is_empty());
+        fs::write(path("a"), "more").unwrap();
+        assert_eq!(names(), ["a"]);
+        fs::set_permissions(path("a"), fs::metadata(path("a")).unwrap().permissions()).unwrap();
+        assert_eq!(names(), ["a"]);
+        fs::rename(path("a"), path("b")).unwrap();
+        assert_eq!(names(), ["a", "b"]);
+        fs::remove_file(path("b")).unwrap();
+        assert_eq!(names(), ["b"]);
+        fs::read_dir(temporary.path()).unwrap().count();
+        assert!(names().is_empty());
+    }
+
+    /// A process that changes names as fast as they are read holds up nobody who reads them.
+    #[test]
+    fn changes_that_come_meanwhile_are_left_for_later() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("a");
+        fs::write(&path, "text").unwrap();
+        let watch = NameWatch::new().unwrap();
+        watch.add(&Dir::open(temporary.path()).unwrap()).unwrap();
+        let permissions = fs::metadata(&path).unwrap().permissions();
+        // Two in a row that are equal are one.
+        let change = || {
+            fs::set_permissions(&path, permissions.clone()).unwrap();
+            fs::rename(&path, temporary.path().join("b")).unwrap();
+            fs::rename(temporary.path().join("b"), &path).unwrap();
+        };
+        change();
+        for _ in 0..3 {
+            let mut seen = 0;
+            watch.take(|_| {
+                seen += 1;
+                assert!(seen < 10_000, "it does not end");
+                change();
+            });
+            assert!(seen > 0);
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_directory_ends_its_watch() {
+        let temporary = tempfile::tempdir().unwrap();
+        let below = temporary.path().join("below");
+        fs::create_dir(&below).unwrap();
+        let watch = NameWatch::new().unwrap();
+        let id = watch.add(&Dir::open(&below).unwrap()).unwrap();
+        fs::remove_dir(&below).unwrap();
+        let mut seen = Vec::new();
+        watch.take(|change| seen.push(change));
+        assert_eq!(seen.last(), Some(&NameChange::Ended(id)), "{seen:?}");
     }
 }

@@ -1,35 +1,29 @@
 //! Writing an artifact without a mount.
 
-mod new_file;
-mod same;
-
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
 use std::sync::Arc;
-use std::{fmt, io, slice};
+use std::{fmt, slice};
 
-use rustix::fs::RenameFlags;
+use rustix::fs::{OFlags, RenameFlags};
 
-use crate::analysed_file::AnalysedFile;
-use crate::artifact::Artifact;
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::manifest::ManifestLock;
-use crate::naming::CallNaming;
-use crate::owner::this_process;
-use crate::stat::Stat;
-use crate::writer::new_file::NewFile;
-pub(super) use crate::writer::new_file::open_folder;
-use crate::{attributes, naming, stat};
+use crate::manifest::digest;
+use crate::naming::{self, CallNaming};
+use crate::{
+    AnalysedFile, Artifact, Conversation, Dir, ManifestLock, Stat, StoreError, attributes,
+    conversation, layout, stat, this_process,
+};
 use ctxfs_core::materialize::{Analyzer, analyze, analyze_log};
 use ctxfs_core::model::{
     Analysis, ArtifactState, Component, Content as _, Folder, Provenance, Record, RelPath,
 };
 
-/// The most bytes that [`ArtifactWriter::bytes_before`] returns.
 const BEFORE: u64 = 4096;
-/// The reason in the record of an artifact whose writer was dropped.
 const DROPPED: &str = "its writer stopped before it was closed";
+const APPENDING: OFlags = OFlags::WRONLY.union(OFlags::APPEND);
+/// Numbers without a complete output after which the search ends. They belong to writers that work
+/// at the same time, and to outputs that were removed.
+const GAP: u32 = 16;
 
 /// A writer that streams one artifact to its plain file and analyses it on the way.
 ///
@@ -43,9 +37,7 @@ pub struct ArtifactWriter {
     conversation: Arc<Conversation>,
     dir: Dir,
     content: AnalysedFile,
-    /// The current path of the file.
     path: RelPath,
-    /// The names that it may have, if it is named after a call.
     naming: Option<CallNaming>,
     record: Record,
     /// True while every byte of the file came through `content`, whose analysis then covers it.
@@ -57,7 +49,7 @@ pub struct ArtifactWriter {
 /// An artifact that is complete.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Completed {
-    /// Its record.
+    /// Record of the artifact.
     pub record: Record,
     /// False if the call had an artifact of the same bytes, which this is.
     pub is_new: bool,
@@ -72,11 +64,10 @@ impl ArtifactWriter {
         provenance: Provenance,
     ) -> Result<Self, StoreError> {
         let path = RelPath::artifact(folder, name);
-        let dir = open_folder(conversation.dir(), folder);
-        let opened = dir.and_then(|dir| Ok((new_file::create(&dir, name)?, dir)));
+        let dir = conversation::open_folder(conversation.dir(), folder);
+        let opened = dir.and_then(|dir| Ok((create_new(&dir, name)?, dir)));
         let (file, dir) = opened.map_err(|error| fault(conversation, &path, error))?;
-        let new = NewFile { file, path, naming: None };
-        Self::begin(conversation, dir, new, provenance, analyzer(folder))
+        Self::begin(conversation, dir, (file, path, None), provenance, analyzer(folder))
     }
 
     /// Begins an artifact of a call. It is named `<call>.txt`, which `seal` renames to
@@ -95,14 +86,14 @@ impl ArtifactWriter {
         provenance.call.get_or_insert_with(|| call.to_owned());
         let naming = CallNaming::first(call, folder);
         let path = RelPath::artifact(folder, &naming.name());
-        let dir = open_folder(conversation.dir(), folder);
+        let dir = conversation::open_folder(conversation.dir(), folder);
         let dir = dir.map_err(|error| fault(conversation, &path, error))?;
-        let new = NewFile::of_call(conversation, &dir, folder, &naming)?;
-        Self::begin(conversation, dir, new, provenance, analyzer(folder))
+        let (file, path, naming) = create_next(conversation, &dir, &naming)?;
+        Self::begin(conversation, dir, (file, path, Some(naming)), provenance, analyzer(folder))
     }
 
-    /// Continues the artifact `name` of a writer in another process, which will [leave](Self::leave)
-    /// it, and adds `newer` facts. This process owns it from here on.
+    /// Continues the artifact `name` of a writer in another process, which will
+    /// [leave](Self::leave) it, and adds `newer` facts. This process owns it from here on.
     pub fn take_over(
         conversation: &Arc<Conversation>,
         folder: Folder,
@@ -110,8 +101,8 @@ impl ArtifactWriter {
         newer: &Provenance,
     ) -> Result<Self, StoreError> {
         let path = RelPath::artifact(folder, name);
-        let opened = open_folder(conversation.dir(), folder)
-            .and_then(|dir| Ok((dir.open_file(path.file_name(), new_file::APPENDING)?, dir)));
+        let opened = conversation::open_folder(conversation.dir(), folder)
+            .and_then(|dir| Ok((dir.open_file(path.file_name(), APPENDING)?, dir)));
         let (file, dir) = opened.map_err(|error| fault(conversation, &path, error))?;
         let stat = stat::stat_file(&file).map_err(|error| fault(conversation, &path, error))?;
         let lock = conversation.manifest().lock()?;
@@ -128,11 +119,10 @@ impl ArtifactWriter {
     fn begin(
         conversation: &Arc<Conversation>,
         dir: Dir,
-        new: NewFile,
+        (file, path, naming): (File, RelPath, Option<CallNaming>),
         provenance: Provenance,
         analyzer: Analyzer,
     ) -> Result<Self, StoreError> {
-        let NewFile { file, path, naming } = new;
         let fault = |error| fault(conversation, &path, error);
         attributes::set_provenance(&file, &provenance).map_err(fault)?;
         let stat = stat::stat_file(&file).map_err(fault)?;
@@ -152,7 +142,7 @@ impl ArtifactWriter {
         Ok(Self { conversation, dir, content, path, naming, record, is_analysed, closed: false })
     }
 
-    /// Makes it write-once: when it is complete, nothing changes its content.
+    /// Makes the artifact write-once: after it is sealed, its content cannot be changed.
     #[must_use]
     pub fn write_once(mut self) -> Self {
         self.record.once = true;
@@ -164,7 +154,7 @@ impl ArtifactWriter {
         &self.path
     }
 
-    /// Returns the number of bytes written so far.
+    /// Returns the number of bytes written so far, by any process that has owned the artifact.
     pub fn written(&self) -> u64 {
         if self.is_analysed {
             return self.content.written();
@@ -172,7 +162,7 @@ impl ArtifactWriter {
         stat::stat_file(self.content.file()).map_or(0, |stat| stat.size)
     }
 
-    /// Returns some bytes before the offset `end`, with the offset of the first.
+    /// Returns up to 4 KiB before the offset `end`, with the offset of the first byte.
     pub fn bytes_before(&self, end: u64) -> io::Result<(u64, Vec<u8>)> {
         let start = end.saturating_sub(BEFORE);
         let mut bytes = vec![0; (end - start) as usize];
@@ -182,8 +172,8 @@ impl ArtifactWriter {
         Ok((start, bytes))
     }
 
-    /// Replaces what follows the first `length` bytes with `end`. Fails, and changes nothing, if
-    /// another process has written to the artifact.
+    /// Replaces everything after the first `length` bytes with `end`. Fails, and changes nothing,
+    /// if another process has written to the artifact.
     pub fn replace_end(&mut self, length: u64, end: &[u8]) -> io::Result<()> {
         let mut file = self.content.file();
         if stat::stat_file(file)?.size != self.written() {
@@ -194,8 +184,8 @@ impl ArtifactWriter {
         file.write_all(end)
     }
 
-    /// Adds what is known only now, such as an exit code. It is recorded when the artifact is
-    /// sealed.
+    /// Adds facts that are known only now, such as an exit code. They are recorded when the
+    /// artifact is sealed.
     pub fn say(&mut self, newer: &Provenance) {
         self.record.provenance.update(newer);
     }
@@ -207,18 +197,19 @@ impl ArtifactWriter {
     }
 
     /// Closes the artifact as incomplete for the reason `why`. If the call has an artifact of the
-    /// same bytes that is incomplete for the same reason, that is returned, and this one is removed.
+    /// same bytes that is incomplete for the same reason, that is returned, and this one is
+    /// removed.
     pub fn seal_incomplete(mut self, why: &str) -> Result<Completed, StoreError> {
         self.close(ArtifactState::Incomplete(why.to_owned()))
     }
 
-    /// Leaves the artifact as it is to a process that has taken it over. Returns its path.
+    /// Leaves the artifact as it is, for a process that has taken it over. Returns its path.
     pub fn leave(mut self) -> RelPath {
         self.closed = true;
         self.path.clone()
     }
 
-    /// Removes the artifact, as if it had never been begun.
+    /// Removes the artifact and its record, as if it had never been begun.
     pub fn discard(mut self) -> Result<(), StoreError> {
         let conversation = Arc::clone(&self.conversation);
         self.remove(&conversation.manifest().lock()?)
@@ -237,7 +228,7 @@ impl ArtifactWriter {
         Ok(completed)
     }
 
-    /// Returns the analysis of the whole file. If the file cannot be read there is none, and the
+    /// Returns the analysis of the whole file. Returns `None` if the file cannot be read: then the
     /// next reader makes it.
     fn analysis(&self) -> Option<Analysis> {
         if self.is_analysed {
@@ -279,7 +270,7 @@ impl ArtifactWriter {
     }
 
     /// Gives the file its name for JSON. Returns false, and leaves it as it is, if it has no such
-    /// name or somebody has put another file there.
+    /// name or another process has put a file there.
     fn rename_to_json(&mut self) -> Result<bool, StoreError> {
         let Some((naming, name)) = self.naming.as_ref().and_then(|n| Some((n, n.json()?))) else {
             return Ok(false);
@@ -337,7 +328,7 @@ impl Write for ArtifactWriter {
 impl Drop for ArtifactWriter {
     fn drop(&mut self) {
         if !self.closed {
-            // The error has no receiver. The record still says live, and recovery handles that.
+            // On an error the record still says live, and recovery handles that.
             let _closed = self.close(ArtifactState::Incomplete(DROPPED.to_owned()));
         }
     }
@@ -363,6 +354,104 @@ fn analyzer(folder: Folder) -> Analyzer {
         Folder::Tool => Analyzer::new(),
         Folder::Terminal => Analyzer::of_log(),
     }
+}
+
+/// Creates the file of the next output of a call.
+fn create_next(
+    conversation: &Conversation,
+    dir: &Dir,
+    first: &CallNaming,
+) -> Result<(File, RelPath, CallNaming), StoreError> {
+    loop {
+        let naming = first.clone().free(|naming| is_taken(conversation, dir, naming))?;
+        let path = RelPath::artifact(naming.folder(), &naming.name());
+        match create_new(dir, &naming.name()) {
+            // Another process has just created it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => {
+                let file =
+                    created.map_err(|error| conversation.error_at("create", &path, error))?;
+                return Ok((file, path, naming));
+            }
+        }
+    }
+}
+
+/// Returns true if there is a file of one of these names, or a record of one that was removed.
+fn is_taken(
+    conversation: &Conversation,
+    dir: &Dir,
+    naming: &CallNaming,
+) -> Result<bool, StoreError> {
+    for name in naming.all() {
+        let path = RelPath::artifact(naming.folder(), &name);
+        match dir.stat(name.as_os_str()) {
+            Ok(_) => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(conversation.error_at("look up", &path, error)),
+        }
+        if conversation.removed(&path)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+pub(super) fn create_new(dir: &Dir, name: &Component) -> io::Result<File> {
+    dir.create_file(name.as_os_str(), APPENDING | OFlags::EXCL, layout::FILE_MODE)
+}
+
+impl ArtifactWriter {
+    /// Returns the record of another output of the same call with the same bytes as this one, whose
+    /// record is `own`, and the same state. Reads records alone: the digests tell.
+    ///
+    /// A host with two hooks hands over each output twice. A command that runs twice has two logs.
+    fn same_output(&self, own: &Record) -> Result<Option<Record>, StoreError> {
+        let Some(naming) = self.naming.as_ref().filter(|of| of.folder() == Folder::Tool) else {
+            return Ok(None);
+        };
+        let (mut number, mut last) = (1, naming.number);
+        while number <= last.saturating_add(GAP) {
+            let found = self.recorded(&naming.at(number))?;
+            if !found.is_empty() {
+                last = last.max(number);
+            }
+            if number != naming.number
+                && let Some(same) = found.into_iter().find(|record| is_same(own, record))
+            {
+                return Ok(Some(same));
+            }
+            number += 1;
+        }
+        Ok(None)
+    }
+
+    /// Returns the records of an output of the call, under any of its names, where the file is as
+    /// recorded.
+    fn recorded(&self, names: &CallNaming) -> Result<Vec<Record>, StoreError> {
+        let mut found = Vec::new();
+        for name in names.all() {
+            let path = RelPath::artifact(names.folder(), &name);
+            let record = self.conversation.record(&path)?;
+            let is_there = |record: &Record| {
+                self.dir.stat(name.as_os_str()).is_ok_and(|stat| stat.matches(record))
+            };
+            found.extend(record.filter(is_there));
+        }
+        Ok(found)
+    }
+}
+
+/// Returns true if two outputs of one call have the same bytes, and both are complete, or both are
+/// incomplete for the same reason.
+fn is_same(one: &Record, other: &Record) -> bool {
+    let is_closed = matches!(one.state, ArtifactState::Sealed | ArtifactState::Incomplete(_));
+    is_closed
+        && one.state == other.state
+        && one.size == other.size
+        && one.provenance.call == other.provenance.call
+        && digest(one).is_some()
+        && digest(one) == digest(other)
 }
 
 #[cfg(test)]

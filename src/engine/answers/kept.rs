@@ -36,7 +36,7 @@ pub(super) fn find(asked: &AskedDocument<'_>) -> Option<Extraction> {
             && targets.iter().any(|target| target.profile.target == kept.target)
     };
     let mut last = None;
-    let read = conversation.each_answer(&document.facts().digest, |line| {
+    let read = ctxfs_store::history::each_answer(conversation, &document.facts().digest, |line| {
         let kept = serde_json::from_slice::<KeptAnswer>(line).ok().filter(is_it);
         last = kept.or_else(|| last.take());
     });
@@ -78,5 +78,5 @@ fn append(asked: &AskedDocument<'_>, kept: &KeptAnswer) -> Result<()> {
     let AskedDocument { engine, conversation, document, .. } = asked;
     let line = line(kept)?;
     let _room = engine.reserve_for_line(conversation, line.len() as u64)?;
-    Ok(conversation.append_answer(&document.facts().digest, &line)?)
+    Ok(ctxfs_store::history::append_answer(conversation, &document.facts().digest, &line)?)
 }

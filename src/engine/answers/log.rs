@@ -73,7 +73,7 @@ fn append(asked: &AskedDocument<'_>, entry: &LogEntry) -> Result<()> {
     // What was paid for is logged even where there is no room.
     let room = engine.reserve_for_line(conversation, line.len() as u64);
     let _room = if entry.calls.is_empty() { Some(room?) } else { room.ok() };
-    Ok(conversation.append_extraction(&line)?)
+    Ok(ctxfs_store::history::append_extraction(conversation, &line)?)
 }
 
 fn entry(asked: &AskedDocument<'_>, answer: &Answer, took: Duration) -> LogEntry {
@@ -131,7 +131,7 @@ pub(super) fn sums(
     conversation: &Conversation,
 ) -> std::result::Result<Vec<DailyCounts>, StoreError> {
     let mut sums: BTreeMap<(String, String), QuestionCounts> = BTreeMap::new();
-    conversation.each_extraction(|line| {
+    ctxfs_store::history::each_extraction(conversation, |line| {
         let Ok(entry) = serde_json::from_slice::<LogEntry>(line) else { return };
         let day = entry.time.chars().take("2026-01-13".len()).collect();
         *sums.entry((day, counted_tool(entry.tool.clone()))).or_default() += counts(&entry);

@@ -80,7 +80,7 @@ impl Scene {
         let conversation = store.conversation(&Component::new("c1").unwrap()).unwrap().unwrap();
         let path = RelPath::new("artifacts/tool/x.txt").unwrap();
         let expected = Expected { path: &path, arrived: &arrived, origin: ORIGIN.to_owned() };
-        conversation.expect(&[expected]).unwrap().remove(0).unwrap().unwrap();
+        Expected::record_all(&conversation, &[expected]).unwrap().remove(0).unwrap().unwrap();
         Self { fixture, elsewhere }
     }
 

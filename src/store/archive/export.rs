@@ -1,38 +1,51 @@
 //! Writing a conversation to an archive.
 
-mod far;
-
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
-use std::io::{BufWriter, Read, Seek as _, Write};
+use std::io::{self, BufWriter, Read, Seek as _, Write};
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
 use tar::Builder;
 use zstd::Encoder;
 
-use crate::archive::content::{HashingReader, MemberContent, ReadFailure};
-use crate::archive::digests::Digests;
-use crate::archive::export::far::{FarPaths, Fetching};
-use crate::archive::exported_file::{ExportedFile, FileState, Patience};
-use crate::archive::member::Member;
-use crate::archive::{ArchiveError, DESCRIPTION, DIGESTS, Description, FORMAT, LEVEL};
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::error::StoreError;
-use crate::stat::{FileType, Stat, Time};
-use crate::unread::UnreadPlaces;
-use crate::walk::{LeftOut, Walk, WalkEntry};
-use crate::{layout, stat};
-use ctxfs_core::model::{ArtifactState, FarStore, Record, RelPath, is_scratch};
+use crate::archive::format::{
+    ArchiveMember, ContentReader, DigestList, HashingReader, MemberContent, ReadFailure,
+};
+use crate::archive::{BLOCK, DESCRIPTION, DIGESTS, Description, FORMAT, LEVEL};
+use crate::manifest::digest;
+use crate::walk::{DirWalk, SkippedPlaces, WalkEntry};
+use crate::{
+    ArchiveError, Conversation, Dir, FarArtifact, FileType, Lease, Stat, StoreError, Time,
+    UnreadPlaces, attributes, dir, layout, lease, read_full_at, stat,
+};
+use ctxfs_core::model::{
+    ArtifactState, Component, Content, FarFile, FarStore, Record, RelPath, is_scratch,
+};
 
-/// The reason in the record of an artifact that was still being written.
 const WRITTEN: &str = "it was still being written when it was exported";
+const ARTIFACTS: &str = "artifacts";
+/// Time that failing fetches may take together, and the part of one that counts at most.
+const MAX_FAILING: Duration = Duration::from_mins(1);
+const MAX_OF_ONE: Duration = Duration::from_secs(30);
+/// Reasons to leave out an artifact.
+const ELSEWHERE: &str = "its bytes are in the bucket that hosts share, and no bucket is set here";
+const UNTRIED: &str = "its bytes are in the bucket, which did not answer for others: not tried";
+const LEFT: &str = "its bytes have left the bucket: `ctxfs remote check` tells what it lacks";
+const OTHERS: &str = "the bytes that came are not those of its digest";
+const NO_DIRECTORY: &str = "its directory is not there, or cannot be read";
+/// Longest time for which an export waits for writers, and the length of one pause.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(50);
 
-/// The parts of an export that are not files of the conversation. Without them it has what is on
-/// this disk.
+/// Sources of an export beside the files of the conversation. By default the archive has the files
+/// of this disk.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExportParts<'a> {
-    /// The content of the message log, in place of its file.
+    /// Content of the message log, in place of its file.
     pub log: Option<&'a File>,
     /// The store of artifacts whose bytes are not on this disk.
     pub far: Option<&'a dyn FarStore>,
@@ -41,27 +54,27 @@ pub struct ExportParts<'a> {
 /// The content of an archive, in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// The number of files.
+    /// Number of files.
     pub files: u64,
-    /// The sum of their sizes, in bytes.
+    /// Sum of their sizes, in bytes.
     pub bytes: u64,
-    /// The artifacts that were being written. They are included up to there, marked incomplete.
+    /// Artifacts that were being written. The archive has the bytes up to then, marked incomplete.
     pub incomplete: u64,
-    /// The artifacts whose content differs from the digest in their record.
+    /// Artifacts whose content differs from the digest in their record.
     pub changed: u64,
-    /// The places that could not be read, by path in the conversation. The archive is without them.
+    /// Places that could not be read, by path in the conversation. The archive is without them.
     pub unread: UnreadPlaces,
-    /// The artifacts among them whose bytes are elsewhere, and could not be had.
+    /// Artifacts among the unread places whose bytes are in the bucket, and could not be fetched.
     pub elsewhere: u64,
-    /// The number of links, special files and invalid names. No reader of the tree sees them, and
-    /// the archive is without them.
+    /// Number of links, special files and invalid names. No reader of the tree sees them, and the
+    /// archive is without them.
     pub unseen: u64,
-    /// The number of files and directories that were removed or renamed meanwhile.
+    /// Number of files and directories that were removed or renamed meanwhile.
     pub gone: u64,
 }
 
-/// Returns the bytes of all files of a conversation, with those that are elsewhere: about what
-/// [`export_with`] will read.
+/// Returns the bytes of all files of a conversation, with artifacts in the bucket: about the number
+/// that [`export_with`] will report to `progress`.
 pub fn bytes_to_export(conversation: &Conversation) -> Result<u64, StoreError> {
     let sum = || {
         let mut walk = walk(conversation)?;
@@ -74,15 +87,15 @@ pub fn bytes_to_export(conversation: &Conversation) -> Result<u64, StoreError> {
         Ok(sum)
     };
     let here = sum().map_err(|error| conversation.listing_error(error))?;
-    Ok(here.saturating_add(far::bytes(conversation)))
+    Ok(here.saturating_add(far_bytes(conversation)))
 }
 
 /// Writes all files of a conversation to `out` as one archive. Calls `progress` with numbers of
 /// bytes read.
 ///
-/// Each file has the length it had when it was opened. An artifact that is written meanwhile is
-/// marked incomplete. A place that cannot be read is left out and reported. Holds the names of the
-/// directories on the way in memory, and everything else in temporary files.
+/// Each file has the length that it had when it was opened. An artifact that is written meanwhile
+/// is marked incomplete. A place that cannot be read is left out and reported. Holds the names of
+/// the directories on the way in memory, and everything else in temporary files.
 pub fn export(
     conversation: &Conversation,
     out: impl Write,
@@ -91,8 +104,8 @@ pub fn export(
     export_with(conversation, ExportParts::default(), out, progress)
 }
 
-/// Does what [`export`] does, with `parts`. An artifact whose bytes are elsewhere is read twice:
-/// all of it must be had, and be what its record says, before its member begins.
+/// Writes an archive as [`export`] does, with `parts`. A far artifact is read twice: all of its
+/// bytes must have been fetched, and have the recorded digest, before its member begins.
 pub fn export_with(
     conversation: &Conversation,
     parts: ExportParts<'_>,
@@ -101,9 +114,9 @@ pub fn export_with(
 ) -> Result<Exported, ArchiveError> {
     let mut export =
         Export::new(conversation, parts, out, progress).map_err(ArchiveError::Write)?;
-    export.describe().map_err(ArchiveError::Write)?;
-    export.directory(None, conversation.dir().stat_self())?;
-    // First, as bytes may come here while the names are read.
+    export.write_description().map_err(ArchiveError::Write)?;
+    export.write_directory(None, conversation.dir().stat_self())?;
+    // Before the names are read, as bytes may be fetched meanwhile.
     export.expect_far(None)?;
     let fault = |error| conversation.listing_error(error);
     let mut walk = walk(conversation).map_err(fault)?;
@@ -111,38 +124,36 @@ pub fn export_with(
         export.write_far_before(Some(&found.path))?;
         match found.kind {
             FileType::Directory => {
-                export.directory(Some(found.path.clone()), walk.stat_dir())?;
+                export.write_directory(Some(found.path.clone()), walk.stat_dir())?;
                 export.expect_far(Some(&found.path))?;
             }
-            FileType::File | FileType::Other => export.found(&mut walk, &found)?,
+            FileType::File | FileType::Other => export.write_found(&mut walk, &found)?,
         }
     }
     export.write_far_before(None)?;
-    export.leave_out(walk.finish());
+    export.report_skipped(walk.finish());
     export.finish()
 }
 
-/// Walks over what an export has.
-fn walk(conversation: &Conversation) -> io::Result<Walk<impl FnMut(&Dir) -> io::Result<bool>>> {
-    let walk = Walk::new(conversation.dir().try_clone()?, None, |_: &Dir| Ok(true))?;
+fn walk(conversation: &Conversation) -> io::Result<DirWalk<impl FnMut(&Dir) -> io::Result<bool>>> {
+    let walk = DirWalk::new(conversation.dir().try_clone()?, None, |_: &Dir| Ok(true))?;
     Ok(walk.without(layout::is_bookkeeping))
 }
 
-/// An export in progress.
 struct Export<'a, W: Write> {
     conversation: &'a Conversation,
-    /// The content of the message log, if that is not the file.
     log: Option<&'a File>,
-    /// The artifacts whose bytes are elsewhere that are still to come, and how these are had.
-    far: FarPaths,
+    /// Paths of the far artifacts to come, in the order in which a walk comes to them.
+    far: BTreeSet<PathBuf>,
     fetching: Fetching<'a>,
-    /// The directory that was written last.
     last_dir: Option<RelPath>,
     members: MemberWriter<W>,
-    digests: Digests,
+    digests: DigestList,
     records: BufWriter<File>,
     progress: &'a mut dyn FnMut(u64),
-    patience: Patience,
+    /// The time left to wait for files that were closed a moment ago: a server needs a while to
+    /// notice, and to record that they are complete.
+    wait_left: Duration,
     done: Exported,
 }
 
@@ -156,40 +167,42 @@ impl<'a, W: Write> Export<'a, W> {
         Ok(Self {
             conversation,
             log: parts.log,
-            far: FarPaths::default(),
-            fetching: Fetching::from(parts.far),
+            far: BTreeSet::new(),
+            fetching: Fetching { store: parts.far, failing: Duration::ZERO },
             last_dir: None,
             members: MemberWriter::new(conversation, out)?,
-            digests: Digests::new(tempfile::tempfile()?),
+            digests: DigestList::new(tempfile::tempfile()?),
             records: BufWriter::new(tempfile::tempfile()?),
             progress,
-            patience: Patience::default(),
+            wait_left: MAX_WAIT,
             done: Exported::default(),
         })
     }
 
-    fn describe(&mut self) -> io::Result<()> {
+    fn write_description(&mut self) -> io::Result<()> {
         let conversation = self.conversation.id().to_text();
         let mut line = serde_json::to_vec(&Description { format: FORMAT, conversation })?;
         line.push(b'\n');
-        let digest = self.members.own(DESCRIPTION, line.len() as u64, &*line)?;
+        let digest = self.members.write_own(DESCRIPTION, line.len() as u64, &*line)?;
         self.digests.add(&self.members.name(DESCRIPTION.as_bytes()), &digest)
     }
 
-    fn directory(
+    fn write_directory(
         &mut self,
         path: Option<RelPath>,
         stat: io::Result<Stat>,
     ) -> Result<(), ArchiveError> {
         let stat = stat.map_err(|error| self.conversation.listing_error(error))?;
         self.last_dir.clone_from(&path);
-        self.members.write(&Member::of(path, &stat), io::empty()).map_err(ArchiveError::Write)
+        let name = path.map_or_else(Vec::new, |path| [path.as_os_str().as_bytes(), b"/"].concat());
+        let member = ArchiveMember::of(self.members.name(&name), &stat);
+        member.write(io::empty(), &mut self.members.tar).map_err(ArchiveError::Write)
     }
 
     /// Writes a file that the walk has come to. Waits a little for its writer.
-    fn found(
+    fn write_found(
         &mut self,
-        walk: &mut Walk<impl FnMut(&Dir) -> io::Result<bool>>,
+        walk: &mut DirWalk<impl FnMut(&Dir) -> io::Result<bool>>,
         found: &WalkEntry,
     ) -> Result<(), ArchiveError> {
         let (conversation, path) = (self.conversation, &found.path);
@@ -198,17 +211,25 @@ impl<'a, W: Write> Export<'a, W> {
             let Some(opened) = opened.map_err(|error| conversation.listing_error(error))? else {
                 return Ok(());
             };
-            // Its bytes may have gone elsewhere since the names were read.
-            let Some(file) = opened else { return self.without_file(path) };
+            // The file may have been evicted since the names were read.
+            let Some(file) = opened else { return self.write_without_file(path) };
             let state = FileState::of(conversation, path, &file);
             let waits = state.as_ref().is_ok_and(|state| state.is_live);
-            if !waits || !self.patience.pause() {
-                return self.file(path, file, state);
+            if !waits || !self.pause() {
+                return self.write_file(path, file, state);
             }
         }
     }
 
-    fn file(
+    /// Waits a little for a writer. Returns false if no time is left.
+    fn pause(&mut self) -> bool {
+        let Some(left) = self.wait_left.checked_sub(PAUSE) else { return false };
+        self.wait_left = left;
+        std::thread::sleep(PAUSE);
+        true
+    }
+
+    fn write_file(
         &mut self,
         path: &RelPath,
         file: ExportedFile,
@@ -219,20 +240,24 @@ impl<'a, W: Write> Export<'a, W> {
             conversation.pass_over(error, &mut self.done.unread)?;
             Ok(FileState::unrecorded(path, &file))
         })?;
-        let ExportedFile { file, stat, attributes } = self.as_shown(path, file)?;
-        let member = Member { attributes, ..Member::of(Some(path.clone()), &stat) };
-        let digest = self.content(&member, path, &file, true)?;
+        let ExportedFile { file, stat, attributes } = self.with_shown_log(path, file)?;
+        let name = self.members.name(path.as_os_str().as_bytes());
+        let member = ArchiveMember { attributes, ..ArchiveMember::of(name, &stat) };
+        let digest = self.write_content(&member, path, &file, true)?;
         let fault = |error| conversation.error_at("read", path, error);
         let live = state.is_live || !stat::stat_file(&file).map_err(fault)?.is_unchanged(&stat);
-        let record = self.as_read(state.record, &stat, live && path.is_artifact(), &digest);
+        let record = self.record_as_read(state.record, &stat, live && path.is_artifact(), &digest);
         if is_scratch(path.file_name()) {
             return Ok(());
         }
-        self.keep(&record).map_err(ArchiveError::Write)
+        self.keep_record(&record).map_err(ArchiveError::Write)
     }
 
-    /// Returns a file with the content that it has in the archive.
-    fn as_shown(&self, path: &RelPath, file: ExportedFile) -> Result<ExportedFile, StoreError> {
+    fn with_shown_log(
+        &self,
+        path: &RelPath,
+        file: ExportedFile,
+    ) -> Result<ExportedFile, StoreError> {
         let is_log = || path.to_text() == format!("{}/{}", layout::HISTORY, layout::MESSAGES);
         let Some(log) = self.log.filter(|_| is_log()) else { return Ok(file) };
         let opened = log.try_clone().and_then(|log| Ok((stat::stat_file(&log)?.size, log)));
@@ -241,16 +266,15 @@ impl<'a, W: Write> Export<'a, W> {
         Ok(ExportedFile { file: log, stat: Stat { size, ..file.stat }, ..file })
     }
 
-    fn leave_out(&mut self, LeftOut { unread, unseen, gone }: LeftOut) {
+    fn report_skipped(&mut self, SkippedPlaces { unread, unseen, gone }: SkippedPlaces) {
         self.done.unread.extend(unread);
         self.done.unseen += unseen;
         self.done.gone += gone;
     }
 
-    /// Writes a member with its content. Returns the digest. Without `counts` that is no progress.
-    fn content(
+    fn write_content(
         &mut self,
-        member: &Member,
+        member: &ArchiveMember,
         path: &RelPath,
         input: impl Read,
         counts: bool,
@@ -259,7 +283,7 @@ impl<'a, W: Write> Export<'a, W> {
         let progress: &mut dyn FnMut(u64) =
             if counts { &mut *self.progress } else { &mut uncounted };
         let mut content = MemberContent::new(input, member.size, progress);
-        let written = self.members.write(member, &mut content);
+        let written = member.write(&mut content, &mut self.members.tar);
         match content.failed {
             Some(ReadFailure::Short) => return Err(ArchiveError::Cut { path: path.to_text() }),
             Some(ReadFailure::Disk(error)) => {
@@ -268,18 +292,21 @@ impl<'a, W: Write> Export<'a, W> {
             None => written.map_err(ArchiveError::Write)?,
         }
         let digest = content.hasher.finalize().to_hex();
-        let name = self.members.name(path.as_os_str().as_bytes());
-        self.digests.add(&name, &digest).map_err(ArchiveError::Write)?;
+        self.digests.add(&member.name, &digest).map_err(ArchiveError::Write)?;
         self.done.files += 1;
         self.done.bytes += member.size;
         Ok(digest.to_string())
     }
 
-    /// Returns the record of a file as of the moment it was read.
-    fn as_read(&mut self, mut record: Record, stat: &Stat, live: bool, digest: &str) -> Record {
-        let modified = stat.mtime.as_nanos();
-        let speaks = (record.size, record.modified) == (stat.size, modified);
-        let recorded = record.analysis.take().filter(|_| speaks);
+    fn record_as_read(
+        &mut self,
+        mut record: Record,
+        stat: &Stat,
+        live: bool,
+        digest: &str,
+    ) -> Record {
+        let matches = stat.matches(&record);
+        let recorded = record.analysis.take().filter(|_| matches);
         let differs = recorded.as_ref().is_some_and(|analysis| analysis.digest != digest);
         self.done.changed += u64::from(differs);
         self.done.incomplete += u64::from(live);
@@ -288,16 +315,15 @@ impl<'a, W: Write> Export<'a, W> {
         }
         let analysis = recorded.filter(|_| !differs);
         record = Record { file: None, owner: None, far: None, ..record };
-        Record { size: stat.size, modified, analysis, ..record }
+        Record { size: stat.size, modified: stat.mtime.as_nanos(), analysis, ..record }
     }
 
-    fn keep(&mut self, record: &Record) -> io::Result<()> {
+    fn keep_record(&mut self, record: &Record) -> io::Result<()> {
         serde_json::to_writer(&mut self.records, record)?;
         self.records.write_all(b"\n")
     }
 
-    /// Writes the records of content that was removed by a rule.
-    fn records_without_files(&mut self) -> Result<(), ArchiveError> {
+    fn keep_records_without_files(&mut self) -> Result<(), ArchiveError> {
         let records = match self.conversation.records() {
             Ok(records) => records,
             Err(error) => return Ok(self.conversation.pass_over(error, &mut self.done.unread)?),
@@ -309,23 +335,23 @@ impl<'a, W: Write> Export<'a, W> {
             let is_gone = found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
             let is_far = record.far.as_ref().is_some_and(|far| !far.here);
             if record.state != ArtifactState::Live && is_gone && !is_far {
-                self.keep(&record).map_err(ArchiveError::Write)?;
+                self.keep_record(&record).map_err(ArchiveError::Write)?;
             }
         }
         Ok(())
     }
 
     fn finish(mut self) -> Result<Exported, ArchiveError> {
-        self.records_without_files()?;
+        self.keep_records_without_files()?;
         let Self { mut members, mut digests, records, done, .. } = self;
         let end = || -> io::Result<()> {
             let mut records = records.into_inner().map_err(io::IntoInnerError::into_error)?;
             let length = records.stream_position()?;
             records.rewind()?;
-            let digest = members.own(layout::MANIFEST, length, records)?;
+            let digest = members.write_own(layout::MANIFEST, length, records)?;
             digests.add(&members.name(layout::MANIFEST.as_bytes()), &digest)?;
             let (digests, length) = digests.finish()?;
-            members.own(DIGESTS, length, digests)?;
+            members.write_own(DIGESTS, length, digests)?;
             members.finish()
         };
         end().map_err(ArchiveError::Write)?;
@@ -333,7 +359,6 @@ impl<'a, W: Write> Export<'a, W> {
     }
 }
 
-/// Returns what was opened, or `None` if it is not there.
 fn if_there<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
     match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -341,9 +366,7 @@ fn if_there<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// A writer of the members of an archive.
 struct MemberWriter<W: Write> {
-    /// The id of the conversation, which begins the name of each member.
     top: Vec<u8>,
     tar: Builder<Encoder<'static, W>>,
 }
@@ -360,14 +383,9 @@ impl<W: Write> MemberWriter<W> {
         [&self.top, &b"/"[..], path].concat()
     }
 
-    fn write(&mut self, member: &Member, content: impl Read) -> io::Result<()> {
-        member.write(&self.top, content, &mut self.tar)
-    }
-
-    /// Writes a file of the archive itself. Returns the digest.
-    fn own(&mut self, name: &str, size: u64, content: impl Read) -> io::Result<String> {
-        let member = Member {
-            path: None,
+    fn write_own(&mut self, name: &str, size: u64, content: impl Read) -> io::Result<String> {
+        let member = ArchiveMember {
+            name: self.name(name.as_bytes()),
             kind: FileType::File,
             size,
             mode: layout::FILE_MODE,
@@ -375,7 +393,7 @@ impl<W: Write> MemberWriter<W> {
             attributes: Vec::new(),
         };
         let mut content = HashingReader { content, hasher: blake3::Hasher::new() };
-        member.write(&self.name(name.as_bytes()), &mut content, &mut self.tar)?;
+        member.write(&mut content, &mut self.tar)?;
         Ok(content.hasher.finalize().to_hex().to_string())
     }
 
@@ -383,3 +401,213 @@ impl<W: Write> MemberWriter<W> {
         self.tar.into_inner()?.finish()?.flush()
     }
 }
+
+#[derive(Debug)]
+struct Fetching<'a> {
+    store: Option<&'a dyn FarStore>,
+    failing: Duration,
+}
+
+impl Fetching<'_> {
+    /// Opens an artifact, and reads all of it once, so that a failure is known before its member
+    /// begins. Gives up on further artifacts after a minute of failures.
+    fn fetch(
+        &mut self,
+        conversation: &Component,
+        artifact: &FarArtifact,
+        progress: &mut dyn FnMut(u64),
+    ) -> io::Result<FarFile> {
+        let store = self.store.ok_or_else(|| io::Error::other(ELSEWHERE))?;
+        if self.failing >= MAX_FAILING {
+            return Err(io::Error::other(UNTRIED));
+        }
+        let start = Instant::now();
+        let opened = store.open(conversation, &artifact.record);
+        let checked = opened.and_then(|file| {
+            check(&*file.content, artifact, progress)?;
+            Ok(file)
+        });
+        if checked.is_err() {
+            self.failing += start.elapsed().min(MAX_OF_ONE);
+        }
+        checked.map_err(|error| match error.raw_os_error() {
+            Some(libc::ESTALE) => io::Error::other(LEFT),
+            _ => error,
+        })
+    }
+}
+
+fn check(
+    content: &dyn Content,
+    artifact: &FarArtifact,
+    progress: &mut dyn FnMut(u64),
+) -> io::Result<()> {
+    let (mut hasher, mut block, mut offset) = (blake3::Hasher::new(), vec![0; BLOCK], 0);
+    loop {
+        let count = content.read_at(offset, &mut block)?;
+        if count == 0 {
+            break;
+        }
+        hasher.update(&block[..count]);
+        offset += count as u64;
+        progress(count as u64);
+    }
+    let is_it = digest(&artifact.record) == Some(hasher.finalize().to_hex().as_str());
+    if is_it && offset == artifact.stat.size { Ok(()) } else { Err(io::Error::other(OTHERS)) }
+}
+
+/// Returns the sum of the sizes of the far artifacts of a conversation. Artifacts whose records
+/// cannot be read are left out.
+fn far_bytes(conversation: &Conversation) -> u64 {
+    let sizes = conversation.each_far(None).map(|each| {
+        each.filter_map(Result::ok).fold(0, |sum: u64, far| sum.saturating_add(far.stat.size))
+    });
+    sizes.unwrap_or_default()
+}
+
+impl<W: Write> Export<'_, W> {
+    /// Adds far artifacts to the paths to come: all of the conversation, or the artifacts of a
+    /// directory whose names have been read. An artifact that is fetched or evicted meanwhile is in
+    /// one of these lists, or among the names.
+    fn expect_far(&mut self, dir: Option<&RelPath>) -> Result<(), StoreError> {
+        if dir.is_some_and(|dir| !Path::new(dir.as_os_str()).starts_with(ARTIFACTS)) {
+            return Ok(());
+        }
+        let added = self.add_far(dir);
+        added.or_else(|error| self.conversation.pass_over(error, &mut self.done.unread))
+    }
+
+    fn add_far(&mut self, dir: Option<&RelPath>) -> Result<(), StoreError> {
+        let conversation = self.conversation;
+        for artifact in conversation.each_far(dir)? {
+            self.far.insert(PathBuf::from(artifact?.path.as_os_str()));
+        }
+        Ok(())
+    }
+
+    fn write_far_before(&mut self, path: Option<&RelPath>) -> Result<(), ArchiveError> {
+        while let Some(next) = self.take_far_before(path) {
+            self.write_without_file(&next)?;
+        }
+        Ok(())
+    }
+
+    /// Removes and returns the first far path that comes before `path`, or any. Forgets `path`
+    /// itself, as the walk has found its file.
+    fn take_far_before(&mut self, path: Option<&RelPath>) -> Option<RelPath> {
+        if let Some(path) = path {
+            let path = Path::new(path.as_os_str());
+            self.far.remove(path);
+            self.far.first().filter(|first| first.as_path() < path)?;
+        }
+        self.far.pop_first().and_then(|first| RelPath::new(first).ok())
+    }
+
+    /// Writes an artifact that had no file when its directory was read, or whose file is gone
+    /// since.
+    fn write_without_file(&mut self, path: &RelPath) -> Result<(), ArchiveError> {
+        if !self.has_directory_of(path) {
+            self.done.unread.add(path.to_text(), NO_DIRECTORY);
+            return Ok(());
+        }
+        let conversation = self.conversation;
+        let found = self.open_if_there(path).and_then(|file| match file {
+            Some(file) => Ok((Some(file), None)),
+            None => Ok((None, conversation.far(path)?)),
+        });
+        match found {
+            Ok((Some(file), _)) => {
+                let state = FileState::of(conversation, path, &file);
+                self.write_file(path, file, state)
+            }
+            Ok((None, Some(artifact))) => self.write_far(&artifact),
+            Ok((None, None)) => {
+                self.done.gone += 1;
+                Ok(())
+            }
+            Err(error) => Ok(conversation.pass_over(error, &mut self.done.unread)?),
+        }
+    }
+
+    fn has_directory_of(&self, path: &RelPath) -> bool {
+        let Some(parent) = path.parent() else { return true };
+        let last = self.last_dir.as_ref();
+        last.is_some_and(|last| Path::new(last.as_os_str()).starts_with(parent.as_os_str()))
+    }
+
+    fn open_if_there(&self, path: &RelPath) -> Result<Option<ExportedFile>, StoreError> {
+        let dir = dir::parent_dir(self.conversation.dir(), path);
+        let opened = dir.and_then(|dir| ExportedFile::open(&dir, path.file_name()));
+        if_there(opened).map_err(|error| self.conversation.error_at("read", path, error))
+    }
+
+    fn write_far(&mut self, artifact: &FarArtifact) -> Result<(), ArchiveError> {
+        let FarArtifact { path, record, stat } = artifact;
+        let file = self.fetching.fetch(self.conversation.id(), artifact, self.progress);
+        let file = match file {
+            Ok(file) => file,
+            Err(why) => {
+                self.done.unread.add(path.to_text(), why);
+                self.done.elsewhere += 1;
+                return Ok(());
+            }
+        };
+        let is_users =
+            |(name, _): &&(OsString, Vec<u8>)| name.as_bytes().starts_with(attributes::USER);
+        let attributes = file.attributes.iter().filter(is_users).cloned().collect();
+        let name = self.members.name(path.as_os_str().as_bytes());
+        let member = ArchiveMember { attributes, ..ArchiveMember::of(name, stat) };
+        let reader = ContentReader::new(&*file.content);
+        let digest = self.write_content(&member, path, reader, false)?;
+        let record = self.record_as_read(record.clone(), stat, false, &digest);
+        self.keep_record(&record).map_err(ArchiveError::Write)
+    }
+}
+
+struct ExportedFile {
+    file: File,
+    stat: Stat,
+    attributes: Vec<(OsString, Vec<u8>)>,
+}
+
+impl ExportedFile {
+    /// Opens a file, and reads a byte of it, so that a file that cannot be read is known before its
+    /// member begins.
+    fn open(dir: &Dir, name: &OsStr) -> io::Result<Self> {
+        let file = dir.open_file(name, OFlags::RDONLY)?;
+        read_full_at(&file, 0, &mut [0])?;
+        let (stat, attributes) = (stat::stat_file(&file)?, attributes::user_attributes(&file)?);
+        Ok(Self { file, stat, attributes })
+    }
+
+    fn has_writer(&self) -> bool {
+        lease::settled_lease(&self.file) == Lease::Held
+    }
+}
+
+struct FileState {
+    record: Record,
+    is_live: bool,
+}
+
+impl FileState {
+    /// Returns the state of a file. Recovers an artifact that its writer left unsealed.
+    fn of(
+        conversation: &Conversation,
+        path: &RelPath,
+        file: &ExportedFile,
+    ) -> Result<Self, StoreError> {
+        conversation.recover(path)?;
+        let record = conversation.record_for(path, &file.stat)?;
+        let is_live = record.state == ArtifactState::Live || file.has_writer();
+        Ok(Self { record, is_live })
+    }
+
+    fn unrecorded(path: &RelPath, file: &ExportedFile) -> Self {
+        let record = Conversation::fresh_record(path, &file.stat);
+        Self { record, is_live: file.has_writer() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

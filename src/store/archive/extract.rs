@@ -1,45 +1,42 @@
-//! Writing the members of an archive to the disk.
+//! Reading the members of an untrusted archive, and writing them to the disk.
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
-use std::io::{Read, Write as _};
+use std::io::{self, BufRead, Read, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::OFlags;
+use tar::{Entry, EntryType};
+use zstd::Decoder;
 
-use crate::archive::reader::{MemberHeader, read_error};
-use crate::archive::{ArchiveError, BLOCK, Flaw};
-use crate::conversation::Conversation;
-use crate::dir::Dir;
-use crate::stat::Time;
-use crate::{attributes, layout, stat, walk};
+use crate::archive::format::{self, ATTRIBUTE, ArchiveMember, MODE};
+use crate::archive::{BLOCK, MAX_HEADER, WINDOW_LOG};
+use crate::{
+    ArchiveError, ArchiveFlaw, Conversation, Dir, FileType, Time, attributes, layout, stat, walk,
+};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Analysis, Record, RelPath, is_scratch};
 
-/// The records that are appended at once.
 const BATCH: usize = 256;
+/// Most zeros that may follow the last member. `tar` pads its last record.
+const MAX_PADDING: usize = 64 * 1024;
 
-/// A conversation that is being filled from an archive.
-pub(super) struct Extraction {
+pub(super) struct ImportWriter {
     conversation: Conversation,
-    /// The directories that contain the last member, the conversation's own first.
     open: Vec<OpenDir>,
     last: Option<RelPath>,
     records: Vec<Record>,
     buffer: Vec<u8>,
-    /// The most bytes of the archive, for error messages.
     most: u64,
 }
 
-/// A directory that may get more entries, and its mode and times after the last.
 struct OpenDir {
     path: Option<RelPath>,
     mode: u32,
     modified: Time,
 }
 
-impl Extraction {
+impl ImportWriter {
     pub(super) fn new(conversation: Conversation, most: u64) -> Self {
         let (open, last, records) = (Vec::new(), None, Vec::with_capacity(BATCH));
         Self { conversation, open, last, records, buffer: vec![0; BLOCK], most }
@@ -50,24 +47,23 @@ impl Extraction {
     }
 
     /// Adds the conversation's own directory. Its mode stays 0700, whatever the archive says.
-    pub(super) fn top(&mut self, found: &MemberHeader) -> Result<(), ArchiveError> {
+    pub(super) fn add_top(&mut self, found: &ArchiveMember) -> Result<(), ArchiveError> {
         if !self.open.is_empty() {
-            return Err(found.refused(Flaw::Order));
+            return Err(found.refused(ArchiveFlaw::Order));
         }
         let (mode, modified) = (layout::DIRECTORY_MODE, found.modified);
         self.open.push(OpenDir { path: None, mode, modified });
         Ok(())
     }
 
-    /// Creates a directory.
-    pub(super) fn directory(
+    pub(super) fn add_directory(
         &mut self,
         path: RelPath,
-        found: &MemberHeader,
+        found: &ArchiveMember,
     ) -> Result<(), ArchiveError> {
-        let dir = self.come_to(&path, found)?;
-        if self.open.len() > walk::MOST_LEVELS {
-            return Err(found.refused(Flaw::Deep));
+        let dir = self.enter_parent(&path, found)?;
+        if self.open.len() > walk::MAX_LEVELS {
+            return Err(found.refused(ArchiveFlaw::Deep));
         }
         let made = dir.mkdir(path.file_name(), layout::DIRECTORY_MODE);
         made.map_err(|error| self.conversation.error_at("make", &path, error))?;
@@ -76,19 +72,18 @@ impl Extraction {
         Ok(())
     }
 
-    /// Creates a file. Returns its digest.
-    pub(super) fn file(
+    pub(super) fn add_file(
         &mut self,
         path: &RelPath,
-        found: &MemberHeader,
+        found: &ArchiveMember,
         content: &mut dyn Read,
     ) -> Result<String, ArchiveError> {
-        let dir = self.come_to(path, found)?;
+        let dir = self.enter_parent(path, found)?;
         let flags = OFlags::WRONLY | OFlags::EXCL;
         let file = dir.create_file(path.file_name(), flags, layout::FILE_MODE);
         let mut file = file.map_err(|error| self.conversation.error_at("make", path, error))?;
         let (digest, analysis) = self.content(path, &mut file, content)?;
-        let finished = finish(&file, found).and_then(|()| stat::stat_file(&file));
+        let finished = finish_file(&file, found).and_then(|()| stat::stat_file(&file));
         let stat = finished.map_err(|error| self.conversation.error_at("write", path, error))?;
         if !is_scratch(path.file_name()) {
             let file = Some(stat.local_file());
@@ -101,30 +96,27 @@ impl Extraction {
         Ok(digest)
     }
 
-    /// Appends the records that have accumulated.
     pub(super) fn write_records(&mut self) -> Result<(), ArchiveError> {
         self.conversation.manifest().append(&self.records)?;
         self.records.clear();
         Ok(())
     }
 
-    /// Completes the conversation: all directories get their modes and times.
     pub(super) fn finish(&mut self) -> Result<(), ArchiveError> {
         self.conversation.manifest().compact()?;
         while let Some(dir) = self.open.pop() {
-            self.leave(&dir)?;
+            self.finish_directory(&dir)?;
         }
         Ok(())
     }
 
-    /// Leaves the directories that do not contain `path`, and opens the one that does.
-    fn come_to(&mut self, path: &RelPath, found: &MemberHeader) -> Result<Dir, ArchiveError> {
+    fn enter_parent(&mut self, path: &RelPath, found: &ArchiveMember) -> Result<Dir, ArchiveError> {
         if self.last.as_ref().is_some_and(|last| !is_before(last, path)) {
-            return Err(found.refused(Flaw::Order));
+            return Err(found.refused(ArchiveFlaw::Order));
         }
         self.last = Some(path.clone());
         while let Some(dir) = self.open.pop_if(|dir| !holds(dir.path.as_ref(), path)) {
-            self.leave(&dir)?;
+            self.finish_directory(&dir)?;
         }
         let within = self.open.last().map(|dir| dir.path.as_ref());
         let direct = within.is_some_and(|within| {
@@ -132,14 +124,14 @@ impl Extraction {
         });
         let within = within.flatten().filter(|_| direct).cloned();
         if !direct {
-            return Err(found.refused(Flaw::NoDirectory));
+            return Err(found.refused(ArchiveFlaw::NoDirectory));
         }
         let dir = self.conversation.dir();
         let dir = within.map_or_else(|| dir.try_clone(), |within| dir.open_dir_at(&within));
         Ok(dir.map_err(|error| self.conversation.error_at("open", path, error))?)
     }
 
-    fn leave(&self, dir: &OpenDir) -> Result<(), ArchiveError> {
+    fn finish_directory(&self, dir: &OpenDir) -> Result<(), ArchiveError> {
         let conversation = self.conversation.dir();
         let Some(path) = &dir.path else {
             let set = attributes::set_mode_and_time(conversation, dir.mode, dir.modified);
@@ -151,8 +143,8 @@ impl Extraction {
         Ok(set.map_err(|error| self.conversation.error_at("change", path, error))?)
     }
 
-    /// Copies the content, and analyses that of artifacts on the way. Nothing in the archive about
-    /// their bytes is trusted. Returns the digest.
+    /// Copies the content, and analyses artifacts on the way. No fact in the archive about the
+    /// bytes is trusted. Returns the digest.
     fn content(
         &mut self,
         path: &RelPath,
@@ -182,13 +174,12 @@ impl Extraction {
     }
 }
 
-/// Sets the attributes, mode and times of a file.
-fn finish(file: &File, found: &MemberHeader) -> io::Result<()> {
+fn finish_file(file: &File, found: &ArchiveMember) -> io::Result<()> {
     attributes::set_attributes(file, &found.attributes)?;
     attributes::set_mode_and_time(file, found.mode, found.modified)
 }
 
-/// Returns true if `path` is below the directory `dir`. Without `dir`, which means the top, it is.
+/// Returns true if `path` is below the directory `dir`; `None` is the top.
 fn holds(dir: Option<&RelPath>, path: &RelPath) -> bool {
     dir.is_none_or(|dir| {
         let rest = path.as_os_str().as_bytes().strip_prefix(dir.as_os_str().as_bytes());
@@ -203,4 +194,98 @@ fn is_before(a: &RelPath, b: &RelPath) -> bool {
         bytes.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect()
     };
     names(a) < names(b)
+}
+
+pub(super) struct Unpacked<R: BufRead> {
+    decoder: Decoder<'static, R>,
+    left: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("too many bytes")]
+struct TooMany;
+
+impl<R: BufRead> Unpacked<R> {
+    pub(super) fn new(archive: R, most: u64) -> io::Result<Self> {
+        let mut decoder = Decoder::with_buffer(archive)?.single_frame();
+        decoder.window_log_max(WINDOW_LOG)?;
+        Ok(Self { decoder, left: most })
+    }
+
+    /// Returns true if only zeros are left, and nothing follows the compressed bytes.
+    pub(super) fn require_end(mut self) -> io::Result<bool> {
+        let mut padding = Vec::new();
+        self.by_ref().take(MAX_PADDING as u64 + 1).read_to_end(&mut padding)?;
+        let is_padding = padding.len() <= MAX_PADDING && padding.iter().all(|byte| *byte == 0);
+        Ok(is_padding && self.decoder.finish().fill_buf()?.is_empty())
+    }
+}
+
+impl<R: BufRead> Read for Unpacked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.decoder.read(buffer)?;
+        let left = self.left.checked_sub(count as u64);
+        self.left = left.ok_or_else(|| io::Error::other(TooMany))?;
+        Ok(count)
+    }
+}
+
+pub(super) fn read_error(error: io::Error, most: u64) -> ArchiveError {
+    match error.get_ref() {
+        Some(inner) if inner.is::<TooMany>() => ArchiveError::TooLarge { most },
+        _ => ArchiveError::Read(error),
+    }
+}
+
+pub(super) enum ArchiveEntry {
+    Extension(Vec<u8>),
+    Member(ArchiveMember),
+}
+
+/// Reads the header of `entry`, with the extended header that came before it. The content of a
+/// member must be read next.
+pub(super) fn read_entry<R: Read>(
+    entry: &mut Entry<'_, R>,
+    header: Option<Vec<u8>>,
+) -> Result<ArchiveEntry, ArchiveError> {
+    let shown = String::from_utf8_lossy(&entry.header().path_bytes()).into_owned();
+    let refused = |flaw| ArchiveError::refused(shown.escape_debug().to_string(), flaw);
+    let kind = match entry.header().entry_type() {
+        EntryType::XHeader if header.is_none() && entry.size() <= MAX_HEADER => {
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).map_err(ArchiveError::Read)?;
+            return Ok(ArchiveEntry::Extension(bytes));
+        }
+        EntryType::XHeader => return Err(refused(ArchiveFlaw::Header)),
+        EntryType::Regular => FileType::File,
+        EntryType::Directory => FileType::Directory,
+        _ => return Err(refused(ArchiveFlaw::Kind)),
+    };
+    let found = found(entry, kind, &header.unwrap_or_default());
+    Ok(ArchiveEntry::Member(found.ok_or_else(|| refused(ArchiveFlaw::Header))?))
+}
+
+fn found<R: Read>(entry: &Entry<'_, R>, kind: FileType, header: &[u8]) -> Option<ArchiveMember> {
+    let plain = entry.header();
+    let seconds = i64::try_from(plain.mtime().ok()?).ok()?;
+    let mut found = ArchiveMember {
+        name: plain.path_bytes().into_owned(),
+        kind,
+        size: entry.size(),
+        mode: plain.mode().ok()? & MODE,
+        modified: Time { seconds, nanos: 0 },
+        attributes: Vec::new(),
+    };
+    for (key, value) in format::pax_records(header).ok()? {
+        match key {
+            "path" => found.name = value.to_vec(),
+            "mtime" => found.modified = format::parse_time(value)?,
+            key => {
+                let name = key.strip_prefix(ATTRIBUTE).filter(|name| name.starts_with("user."))?;
+                found.attributes.push((OsStr::new(name).to_owned(), value.to_vec()));
+            }
+        }
+    }
+    let is_empty = found.size == 0;
+    (kind == FileType::File || is_empty).then_some(found)
 }

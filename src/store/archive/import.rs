@@ -1,53 +1,54 @@
 //! Making a conversation from an archive.
 
-use std::io;
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt as _;
 
 use tar::Archive;
 
-use crate::archive::content::HashingReader;
-use crate::archive::digests::Digests;
-use crate::archive::extract::Extraction;
-use crate::archive::reader::{ArchiveEntry, MemberHeader, Unpacked, read_entry, read_error};
+use crate::archive::extract::{ArchiveEntry, ImportWriter, Unpacked, read_entry, read_error};
+use crate::archive::format::{ArchiveMember, DigestList, HashingReader};
 use crate::archive::staging::Staging;
-use crate::archive::{ArchiveError, DESCRIPTION, DIGESTS, Description, FORMAT, Flaw, records};
-use crate::conversation::Conversation;
-use crate::error::StoreError;
-use crate::stat::FileType;
-use crate::usage::{LEAST, whole_blocks};
-use crate::{Store, layout};
-use ctxfs_core::model::{Component, NameError, RelPath};
+use crate::archive::{BLOCK, DESCRIPTION, DIGESTS, Description, FORMAT, MAX_RECORD};
+use crate::manifest::digest;
+use crate::{
+    ArchiveError, ArchiveFlaw, Conversation, FileType, LEAST, Store, StoreError, layout,
+    whole_blocks,
+};
+use ctxfs_core::model::{ArtifactState, Component, NameError, Record, RelPath, is_scratch};
 
-/// The most bytes of the first member.
-const MOST_DESCRIPTION: u64 = 4096;
+const MAX_DESCRIPTION: u64 = 4096;
 
-/// The part of the inodes of a disk that an import leaves free, as a divisor.
+/// Part of the inodes of a disk that an import leaves free, as a divisor.
 const SPARE_INODES: u64 = 100;
+/// The first generation that is refused: the limit of integers in JavaScript.
+const MAX_GENERATIONS: u64 = 1 << 53;
+/// Most milliseconds before or after the epoch: the range of dates in JavaScript.
+const MAX_MILLIS: u64 = 8_640_000_000_000_000;
+const BATCH: usize = 256;
+const CUT: &str = "its writer had not closed it when the archive was made";
 
-/// The options of an import.
+/// The options of an import: limits for an archive that is not trusted.
 #[derive(Debug, Clone)]
 pub struct ImportOptions {
-    /// The id of the new conversation. Without one, it gets the id that it had.
+    /// Id of the new conversation. Without one, it gets the id in the archive.
     pub id: Option<Component>,
-    /// The most bytes that the archive may have, uncompressed.
+    /// Most bytes of the archive, uncompressed.
     pub most_bytes: u64,
-    /// The most files and directories that it may have.
+    /// Most files and directories of the archive.
     pub most_files: u64,
-    /// The bytes that must stay free on the store's disk.
+    /// Bytes that must stay free on the store's disk.
     pub min_free: u64,
-    /// The most bytes that the conversation may take on the disk, if that is limited.
+    /// Most bytes that the conversation may take on the disk, if that is limited.
     pub quota: Option<u64>,
 }
 
-/// The result of an import.
+/// The result of an import: the id of the conversation, the number of its files, and the sum of
+/// their sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Imported {
-    /// The id of the conversation.
     pub id: Component,
-    /// The number of files.
     pub files: u64,
-    /// The sum of their sizes, in bytes.
     pub bytes: u64,
 }
 
@@ -68,9 +69,9 @@ impl Store {
         let mut import = read_members(self, &mut archive, options)?;
         let ended = archive.into_inner().require_end().map_err(|error| read_error(error, most))?;
         if !ended {
-            return Err(ArchiveError::refused(DIGESTS, Flaw::Garbage));
+            return Err(ArchiveError::refused(DIGESTS, ArchiveFlaw::Garbage));
         }
-        import.extraction.finish()?;
+        import.writer.finish()?;
         import.publish(self)
     }
 }
@@ -88,14 +89,14 @@ fn read_members<R: Read>(
         match read_entry(&mut entry, header.take())? {
             ArchiveEntry::Extension(bytes) => header = Some(bytes),
             ArchiveEntry::Member(found) => match &mut import {
-                Some(import) => import.take(store, &found, &mut entry)?,
+                Some(import) => import.add_member(store, &found, &mut entry)?,
                 None => import = Some(Import::begin(store, options, &found, &mut entry)?),
             },
         }
     }
     let import = import.ok_or(ArchiveError::Foreign)?;
     match import.digests {
-        Some(_) => Err(ArchiveError::refused(DIGESTS, Flaw::NoEnd)),
+        Some(_) => Err(ArchiveError::refused(DIGESTS, ArchiveFlaw::NoEnd)),
         None => Ok(import),
     }
 }
@@ -106,36 +107,31 @@ fn unreadable(error: io::Error, most: u64, at_start: bool) -> ArchiveError {
     if at_start && !damaged { ArchiveError::Foreign } else { read_error(error, most) }
 }
 
-/// An import in progress.
 struct Import {
     id: Component,
-    /// The name that begins the name of every member.
     top: Vec<u8>,
     options: ImportOptions,
-    extraction: Extraction,
-    /// `None` once they have been compared, which ends the archive.
-    digests: Option<Digests>,
+    writer: ImportWriter,
+    /// `None` once the lists have been compared, which ends the archive.
+    digests: Option<DigestList>,
     manifest_seen: bool,
-    /// The files and directories so far.
     members: u64,
     files: u64,
     bytes: u64,
-    /// The bytes that the members so far take on the disk.
     room: u64,
     // The last field, so that its directory is removed after everything that uses it.
     staging: Staging,
 }
 
 impl Import {
-    /// Reads the first member, the description.
     fn begin(
         store: &Store,
         options: &ImportOptions,
-        found: &MemberHeader,
+        found: &ArchiveMember,
         content: &mut dyn Read,
     ) -> Result<Self, ArchiveError> {
         let mut text = Vec::new();
-        let mut content = content.take(MOST_DESCRIPTION);
+        let mut content = content.take(MAX_DESCRIPTION);
         content.read_to_end(&mut text).map_err(ArchiveError::Read)?;
         let description: Description =
             serde_json::from_slice(&text).map_err(|_| ArchiveError::Foreign)?;
@@ -146,7 +142,7 @@ impl Import {
         let exported = Component::from_text(&description.conversation);
         let exported = exported.map_err(|flaw| found.refused(flaw))?;
         let top = exported.as_os_str().as_bytes().to_vec();
-        if found.kind != FileType::File || found.name != own(&top, DESCRIPTION) {
+        if found.kind != FileType::File || found.name != own_name(&top, DESCRIPTION) {
             return Err(ArchiveError::Foreign);
         }
         let id = options.id.clone().unwrap_or(exported);
@@ -168,12 +164,12 @@ impl Import {
         let staging = Staging::new(store.dir(), store.root()).map_err(fault)?;
         let (dir, path) = staging.conversation().map_err(fault)?;
         let conversation = Conversation::new(id.clone(), path, dir).map_err(fault)?;
-        let digests = Digests::new(staging.digests().map_err(fault)?);
+        let digests = DigestList::new(staging.digests().map_err(fault)?);
         Ok(Self {
             id,
             top,
             options: options.clone(),
-            extraction: Extraction::new(conversation, options.most_bytes),
+            writer: ImportWriter::new(conversation, options.most_bytes),
             digests: Some(digests),
             manifest_seen: false,
             members: 0,
@@ -184,36 +180,35 @@ impl Import {
         })
     }
 
-    /// Adds the next member.
-    fn take(
+    fn add_member(
         &mut self,
         store: &Store,
-        found: &MemberHeader,
+        found: &ArchiveMember,
         content: &mut dyn Read,
     ) -> Result<(), ArchiveError> {
-        if found.kind == FileType::File && found.name == own(&self.top, DIGESTS) {
-            let digests = self.digests.take().ok_or_else(|| found.refused(Flaw::Order))?;
+        if found.kind == FileType::File && found.name == own_name(&self.top, DIGESTS) {
+            let digests = self.digests.take().ok_or_else(|| found.refused(ArchiveFlaw::Order))?;
             if !self.manifest_seen {
-                return Err(found.refused(Flaw::NoEnd));
+                return Err(found.refused(ArchiveFlaw::NoEnd));
             }
             return digests.compare(content);
         }
         if self.digests.is_none() || self.manifest_seen {
-            return Err(found.refused(Flaw::Order));
+            return Err(found.refused(ArchiveFlaw::Order));
         }
         self.members += 1;
         if self.members > self.options.most_files {
             return Err(ArchiveError::TooMany { most: self.options.most_files });
         }
         self.require_room(store, found.size)?;
-        if found.kind == FileType::File && found.name == own(&self.top, layout::MANIFEST) {
+        if found.kind == FileType::File && found.name == own_name(&self.top, layout::MANIFEST) {
             return self.manifest(found, content);
         }
-        let Some(path) = self.path(found)? else { return self.extraction.top(found) };
+        let Some(path) = self.path(found)? else { return self.writer.add_top(found) };
         if found.kind == FileType::Directory {
-            return self.extraction.directory(path, found);
+            return self.writer.add_directory(path, found);
         }
-        let digest = self.extraction.file(&path, found, content)?;
+        let digest = self.writer.add_file(&path, found, content)?;
         self.files += 1;
         self.bytes += found.size;
         self.note_digest(&found.name, &digest)
@@ -221,21 +216,20 @@ impl Import {
 
     fn manifest(
         &mut self,
-        found: &MemberHeader,
+        found: &ArchiveMember,
         content: &mut dyn Read,
     ) -> Result<(), ArchiveError> {
         self.manifest_seen = true;
-        self.extraction.write_records()?;
+        self.writer.write_records()?;
         let mut content = HashingReader { content, hasher: blake3::Hasher::new() };
         let most = self.options.most_bytes;
-        records::take(self.extraction.conversation(), &mut content, most)?;
+        take_records(self.writer.conversation(), &mut content, most)?;
         self.note_digest(&found.name, content.hasher.finalize().to_hex().as_str())
     }
 
-    /// Returns the path of a member in the conversation, or `None` for the conversation itself.
-    fn path(&self, found: &MemberHeader) -> Result<Option<RelPath>, ArchiveError> {
+    fn path(&self, found: &ArchiveMember) -> Result<Option<RelPath>, ArchiveError> {
         let below = found.name.strip_prefix(&*self.top).and_then(|name| name.strip_prefix(b"/"));
-        let below = below.ok_or_else(|| found.refused(Flaw::Outside))?;
+        let below = below.ok_or_else(|| found.refused(ArchiveFlaw::Outside))?;
         let path = match found.kind {
             FileType::Directory if below.is_empty() => return Ok(None),
             FileType::Directory => below.strip_suffix(b"/").unwrap_or(below),
@@ -249,8 +243,8 @@ impl Import {
         Ok(Some(path))
     }
 
-    /// Fails unless one more file of `size` bytes fits below the quota and on the disk, which has
-    /// an inode for it and at least one in [`SPARE_INODES`] more.
+    /// Fails unless one more file of `size` bytes fits below the quota and on the disk, which must
+    /// have an inode for it and at least one in [`SPARE_INODES`] more.
     fn require_room(&mut self, store: &Store, size: u64) -> Result<(), ArchiveError> {
         self.room = self.room.saturating_add(whole_blocks(size).max(LEAST));
         if let Some(quota) = self.options.quota.filter(|quota| self.room > *quota) {
@@ -262,7 +256,7 @@ impl Import {
         if size > left {
             return Err(ArchiveError::NoRoom { needed: size, left, min_free });
         }
-        // A disk without a limit says 0.
+        // A disk without a limit reports 0.
         if space.f_files > 0 && space.f_favail <= space.f_files / SPARE_INODES {
             return Err(ArchiveError::NoInodes { left: space.f_favail });
         }
@@ -275,22 +269,79 @@ impl Import {
     }
 
     fn publish(self, store: &Store) -> Result<Imported, ArchiveError> {
-        let Self { id, files, bytes, staging, extraction, .. } = self;
-        // It holds the directory open that is about to be renamed.
-        drop(extraction);
+        let Self { id, files, bytes, staging, writer, .. } = self;
+        // The writer holds the directory open that is about to be renamed.
+        drop(writer);
         match staging.publish(store.context(), &id) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(ArchiveError::Exists { id })
             }
             published => {
-                published.map_err(|error| StoreError::io("name", &store.path_of(&id), error))?;
+                published.map_err(|error| {
+                    StoreError::io("name", &layout::conversation_path(store.root(), &id), error)
+                })?;
                 Ok(Imported { id, files, bytes })
             }
         }
     }
 }
 
-/// Returns the name of a file of the archive itself.
-fn own(top: &[u8], name: &str) -> Vec<u8> {
+fn own_name(top: &[u8], name: &str) -> Vec<u8> {
     [top, b"/", name.as_bytes()].concat()
+}
+
+/// Adds the records in `lines` to a conversation that has all its files, each with a fresh record.
+/// The archive may have at most `most` bytes.
+fn take_records(
+    conversation: &Conversation,
+    lines: &mut dyn Read,
+    most: u64,
+) -> Result<(), ArchiveError> {
+    let mut lines = BufReader::with_capacity(BLOCK, lines);
+    let mut line = Vec::new();
+    let mut records = Vec::with_capacity(BATCH);
+    for number in 1.. {
+        line.clear();
+        let read = lines.by_ref().take(MAX_RECORD).read_until(b'\n', &mut line);
+        if read.map_err(|error| read_error(error, most))? == 0 {
+            break;
+        }
+        let record = parse(&line)
+            .ok_or_else(|| ArchiveError::refused(layout::MANIFEST, ArchiveFlaw::Record(number)))?;
+        records.push(checked(conversation, record)?);
+        if records.len() >= BATCH {
+            conversation.manifest().append(&records)?;
+            records.clear();
+        }
+    }
+    Ok(conversation.manifest().append(&records)?)
+}
+
+fn parse(line: &[u8]) -> Option<(RelPath, Record)> {
+    let record: Record = serde_json::from_slice(line.strip_suffix(b"\n")?).ok()?;
+    let path = RelPath::from_text(&record.path).ok()?;
+    let possible = path.to_text() == record.path
+        && (1..MAX_GENERATIONS).contains(&record.generation)
+        && record.created.unsigned_abs() <= MAX_MILLIS
+        && record.state != ArtifactState::Gone
+        && !is_scratch(path.file_name());
+    possible.then_some((path, record))
+}
+
+/// Returns the record with all facts that the file has taken from there. Fails if its digest is not
+/// the digest of the file.
+fn checked(
+    conversation: &Conversation,
+    (path, mut record): (RelPath, Record),
+) -> Result<Record, ArchiveError> {
+    (record.owner, record.file, record.far) = (None, None, None);
+    if record.state == ArtifactState::Live {
+        record.state = ArtifactState::Incomplete(CUT.to_owned());
+    }
+    let Some(found) = conversation.record(&path)? else { return Ok(record) };
+    if digest(&record).is_some() && digest(&record) != digest(&found) {
+        return Err(ArchiveError::refused(record.path, ArchiveFlaw::RecordedDigest));
+    }
+    let Record { size, modified, file, analysis, .. } = found;
+    Ok(Record { size, modified, file, analysis, removed: None, ..record })
 }

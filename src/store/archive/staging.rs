@@ -1,4 +1,4 @@
-//! The staging area of imports: directories in the store that no reader sees.
+//! The staging area of imports: directories in the store that readers do not see.
 //!
 //! Every import holds a shared lock of a file beside the staging area. So when an exclusive lock is
 //! available, everything in the staging area was left by a process that died.
@@ -10,16 +10,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, RenameFlags};
-use rustix::io::Errno;
 
-use crate::dir::Dir;
-use crate::file_lock::{LockKind, LockedFile};
-use crate::{file_lock, layout};
+use crate::file_lock::{self, LockKind, LockedFile};
+use crate::{Dir, layout};
 use ctxfs_core::model::Component;
 
-/// The directory of the conversation.
 const CONVERSATION: &str = "conversation";
-/// The file for the list of digests.
 const DIGESTS: &str = "digests";
 
 /// The directory of one import. It is removed, with everything still in it, when this is dropped.
@@ -28,14 +24,12 @@ pub(super) struct Staging {
     store: Dir,
     own: Dir,
     name: OsString,
-    /// The staging area.
     all: Dir,
-    /// Holds the lock.
+    /// A shared lock, which every import holds.
     lock: LockedFile,
 }
 
 impl Staging {
-    /// Creates a directory in the store at `root`, which is open as `store`.
     pub(super) fn new(store: &Dir, root: &Path) -> io::Result<Self> {
         let lock = file_lock::lock_by_name(store, layout::STAGING_LOCK, LockKind::Shared)?;
         store.ensure_dir(layout::STAGING.as_ref(), layout::DIRECTORY_MODE)?;
@@ -48,13 +42,11 @@ impl Staging {
         Ok(Self { root: root.to_owned(), store: store.try_clone()?, own, name, all, lock })
     }
 
-    /// Returns the directory of the conversation, and its path for error messages.
     pub(super) fn conversation(&self) -> io::Result<(Dir, PathBuf)> {
         let path = self.root.join(layout::STAGING).join(&self.name).join(CONVERSATION);
         Ok((self.own.open_dir(CONVERSATION.as_ref())?, path))
     }
 
-    /// Creates the file for the list of digests.
     pub(super) fn digests(&self) -> io::Result<File> {
         self.own.create_file(DIGESTS.as_ref(), OFlags::RDWR | OFlags::EXCL, layout::FILE_MODE)
     }
@@ -66,7 +58,7 @@ impl Staging {
         let rename = |flags| self.own.rename(CONVERSATION.as_ref(), context, id.as_os_str(), flags);
         match rename(RenameFlags::NOREPLACE) {
             // The disk lacks NOREPLACE. Without it, only an empty directory would be replaced.
-            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
                 rename(RenameFlags::empty())?;
             }
             renamed => renamed?,
@@ -77,7 +69,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // The next cleaning removes what cannot be removed now.
+        // If this fails, the next `clean` removes the directory.
         self.all.remove_all(&self.name).ok();
         if file_lock::try_lock(&self.lock).unwrap_or(false) {
             self.store.rmdir(layout::STAGING.as_ref()).ok();
@@ -85,7 +77,6 @@ impl Drop for Staging {
     }
 }
 
-/// Removes what interrupted imports left behind.
 pub(crate) fn clean(store: &Dir) -> io::Result<()> {
     let name = layout::STAGING.as_ref();
     let all = match store.open_dir(name) {
@@ -94,7 +85,7 @@ pub(crate) fn clean(store: &Dir) -> io::Result<()> {
     };
     let lock = layout::STAGING_LOCK.as_ref();
     let lock = store.create_file(lock, OFlags::RDWR, layout::FILE_MODE)?;
-    let Some(_locked) = LockedFile::at_once(lock)? else { return Ok(()) };
+    let Some(_locked) = LockedFile::try_lock(lock)? else { return Ok(()) };
     for entry in all.entries()? {
         all.remove_all(&entry.name)?;
     }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::mere_owner::as_mere_owner;
 use crate::{ArtifactWriter, Conversation, Store, attributes};
-use ctxfs_core::model::{ArtifactState, Component, Folder, Provenance, Record, RelPath};
+use ctxfs_core::model::{ArtifactState, Folder, Provenance, Record, RelPath};
 
 /// A store in a directory of its own.
 struct Place {

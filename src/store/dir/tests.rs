@@ -31,8 +31,8 @@ fn the_walk_finds_what_openat2_finds() {
     ] {
         let path = OsStr::new(path);
         let (flags, mode) = (OFlags::RDONLY, Mode::empty());
-        assert_eq!(dir.beneath(path, flags, mode).is_ok(), is_there, "{path:?}");
-        assert_eq!(dir.walk(path, flags, mode).is_ok(), is_there, "{path:?}");
+        assert_eq!(dir.open_beneath(path, flags, mode).is_ok(), is_there, "{path:?}");
+        assert_eq!(dir.open_each(path, flags, mode).is_ok(), is_there, "{path:?}");
     }
 }
 
@@ -184,7 +184,7 @@ fn a_race_of_links_reads_nothing_outside() {
                 let (flags, mode) = (OFlags::RDONLY, Mode::empty());
                 let found = [
                     dir.open_file_at(path, flags).ok(),
-                    dir.walk(path.as_os_str(), flags, mode).ok().map(File::from),
+                    dir.open_each(path.as_os_str(), flags, mode).ok().map(File::from),
                 ];
                 for file in found.into_iter().flatten() {
                     opened += 1;

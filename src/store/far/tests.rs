@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::*;
-use crate::{FarBytes, FileMark, RemovalOutcome, Store, attribute};
+use crate::{FarBytes, FileMark, RemovalOutcome, Store, attribute, shared};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::ArtifactState;
 
@@ -46,7 +46,7 @@ impl Scene {
 /// Records an artifact of another host that has these bytes, if the path is free.
 pub(crate) fn expected(conversation: &Conversation, path: &RelPath, bytes: &[u8]) -> Option<Stat> {
     let expected = Expected { path, arrived: &arrived(bytes), origin: ORIGIN.to_owned() };
-    conversation.expect(&[expected]).unwrap().remove(0).unwrap()
+    Expected::record_all(conversation, &[expected]).unwrap().remove(0).unwrap()
 }
 
 fn path() -> RelPath {
@@ -103,7 +103,7 @@ fn a_file_hides_what_is_known_of_bytes_elsewhere() {
 fn what_comes_here_stays_the_artifact_that_it_is() {
     let scene = Scene::new();
     let far = scene.expect(&path());
-    assert!(scene.conversation.bring_here(&far, &file(b"one\n")).unwrap());
+    assert!(far.bring_here(&scene.conversation, &file(b"one\n")).unwrap());
     let at = scene.at("artifacts/tool/deep/x.txt");
     assert_eq!(fs::read_to_string(&at).unwrap(), "one\n");
     assert_eq!(fs::metadata(&at).unwrap().permissions().mode() & 0o7777, 0o640);
@@ -122,10 +122,10 @@ fn what_comes_here_stays_the_artifact_that_it_is() {
 fn wrong_bytes_do_not_come() {
     let scene = Scene::new();
     let far = scene.expect(&path());
-    assert!(scene.conversation.bring_here(&far, &file(b"two\n")).is_err());
+    assert!(far.bring_here(&scene.conversation, &file(b"two\n")).is_err());
     assert!(!scene.at("artifacts/tool/deep/x.txt").exists());
-    scene.conversation.depart_far(&path(), ORIGIN, 1).unwrap();
-    assert!(!scene.conversation.bring_here(&far, &file(b"one\n")).unwrap(), "it was removed");
+    shared::remove_far(&scene.conversation, &path(), ORIGIN, 1).unwrap();
+    assert!(!far.bring_here(&scene.conversation, &file(b"one\n")).unwrap(), "it was removed");
     assert!(!scene.at("artifacts/tool/deep/x.txt").exists());
 }
 
@@ -133,18 +133,18 @@ fn wrong_bytes_do_not_come() {
 fn what_came_goes_again_and_is_removed_by_its_origin() {
     let scene = Scene::new();
     let far = scene.expect(&path());
-    let bring = |far: &FarArtifact| scene.conversation.bring_here(far, &file(b"one\n")).unwrap();
+    let bring = |far: &FarArtifact| far.bring_here(&scene.conversation, &file(b"one\n")).unwrap();
     assert!(bring(&far));
     let stat = scene.conversation.dir().stat_at(&path()).unwrap();
     // A process that another test starts has copies of all descriptors for a moment.
-    let let_go = || scene.conversation.let_go(&path(), &FileMark::of(&stat), FAR).unwrap();
+    let let_go = || shared::evict(&scene.conversation, &path(), &FileMark::of(&stat), FAR).unwrap();
     while let_go() != RemovalOutcome::Removed {
         std::thread::yield_now();
     }
     let again = scene.conversation.far(&path()).unwrap().unwrap();
     assert_eq!(again.stat, far.stat);
     assert!(bring(&again));
-    let remove = || scene.conversation.depart_far(&path(), ORIGIN, 1).unwrap();
+    let remove = || shared::remove_far(&scene.conversation, &path(), ORIGIN, 1).unwrap();
     while remove() != RemovalOutcome::Removed {
         std::thread::yield_now();
     }
@@ -166,7 +166,7 @@ fn many_are_recorded_at_once_and_those_without_a_place_left_out() {
         Expected { path, arrived: &bytes, origin }
     };
     let all: Vec<_> = paths.iter().enumerate().map(expected).collect();
-    let stats = scene.conversation.expect(&all).unwrap();
+    let stats = Expected::record_all(&scene.conversation, &all).unwrap();
     let found: Vec<bool> = stats.into_iter().map(|stat| stat.unwrap().is_some()).collect();
     assert_eq!(found, [true, false, false, true, true]);
     let mut far = scene.conversation.far_artifacts(None).unwrap();
@@ -195,6 +195,6 @@ fn a_directory_has_its_own() {
     fs::write(scene.at("artifacts/tool/deep/x.txt"), "mine").unwrap();
     assert_eq!(found("artifacts/tool/deep"), [], "a file hides it");
     assert!(scene.conversation.has_far(None).unwrap());
-    scene.conversation.depart_far(&below, ORIGIN, 1).unwrap();
+    shared::remove_far(&scene.conversation, &below, ORIGIN, 1).unwrap();
     assert!(!scene.conversation.has_far(None).unwrap());
 }

@@ -1,46 +1,265 @@
 //! Decides which artifacts are removed, in which order and why.
 
 use std::collections::HashMap;
-use std::ops::Range;
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use crate::keep::inventory::{Inventory, StoredArtifact, inventories};
-use crate::keep::rules;
-use crate::keep::rules::{RetentionRules, SweepScope};
-use crate::{RemovalCandidate, Store, StoreError, UnreadPlaces};
-use ctxfs_core::model::{Component, Removal};
+use crate::keep::references;
+use crate::{Conversation, RemovalCandidate, Stat, Store, StoreError, UnreadPlaces};
+use ctxfs_core::model::{Component, RelPath, Removal};
 
-/// An artifact that a plan removes.
+/// The settings of the rules, for the reasons of removals.
+const AGE: &str = "keep_age";
+pub(super) const CONVERSATION: &str = "keep_conversation";
+const STORE: &str = "keep_store";
+const FREE: &str = "keep_free";
+/// Part of a limit that is freed when it is passed, as a divisor. With a tenth free, not every new
+/// output triggers a sweep.
+const SLACK: u64 = 10;
+
+/// The limits on outputs. Without any limit, everything is kept for ever.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RetentionRules {
+    /// Age since the last use at which an output is removed.
+    pub age: Option<Duration>,
+    /// Most bytes of the outputs of one conversation.
+    pub conversation: Option<u64>,
+    /// Most bytes of the outputs of the store.
+    pub store: Option<u64>,
+    /// Least free bytes on the store's disk.
+    pub free: Option<u64>,
+}
+
+/// The outputs that a sweep may remove.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SweepScope {
+    /// All outputs of the store.
+    Store,
+    /// The outputs of one conversation, by age and by the bytes of the conversation.
+    Conversation(Component),
+}
+
+impl RetentionRules {
+    /// Returns true if there is no limit.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns true if any rule limits bytes.
+    pub fn bound_bytes(&self) -> bool {
+        self.conversation.is_some() || self.store.is_some() || self.free.is_some()
+    }
+}
+
+/// Returns the bytes of `used` that must be freed to get a little below `limit`.
+fn excess(used: u64, limit: u64) -> u64 {
+    if used <= limit { 0 } else { used - (limit - limit / SLACK) }
+}
+
+/// Returns the bytes that must be freed to get from `free` to a little above `least`.
+pub(super) fn lack(free: u64, least: u64) -> u64 {
+    if free >= least { 0 } else { least.saturating_add(least / SLACK) - free }
+}
+
+/// An artifact as the sweep found it: about 100 bytes and its path. Times are in milliseconds since
+/// the epoch, but `changed` is in nanoseconds. `live` artifacts are never removed. `referenced`
+/// ones are removed last; [`Inventory::find_references`] sets it.
+#[derive(Debug)]
+struct StoredArtifact {
+    path: RelPath,
+    ino: u64,
+    size: u64,
+    on_disk: u64,
+    changed: i64,
+    read: i64,
+    used: i64,
+    live: bool,
+    referenced: bool,
+    chosen: bool,
+}
+
+#[derive(Debug)]
+struct Inventory {
+    store: Store,
+    conversation: Arc<Conversation>,
+    artifacts: Vec<StoredArtifact>,
+    references_found: bool,
+}
+
+impl Inventory {
+    /// Lists the artifacts of a conversation. `now` is in milliseconds since the epoch. Adds places
+    /// that cannot be read to `unread`, by path in the conversation.
+    fn of(
+        store: &Store,
+        conversation: Arc<Conversation>,
+        now: i64,
+        unread: &mut UnreadPlaces,
+    ) -> Result<Self, StoreError> {
+        let found = conversation.artifacts()?;
+        unread.extend(found.unread);
+        let artifact = |(path, stat): (RelPath, Stat)| StoredArtifact::new(path, &stat, now);
+        let mut artifacts: Vec<_> = found.files.into_iter().map(artifact).collect();
+        let paths = artifacts.iter().map(|artifact| artifact.path.to_text());
+        let live = conversation.manifest().live(paths)?;
+        for (artifact, live) in artifacts.iter_mut().zip(live) {
+            // Most live artifacts have a writer. If it died, recovery seals the artifact as
+            // incomplete.
+            artifact.live = live
+                && conversation.recover(&artifact.path).map_or_else(
+                    |error| conversation.pass_over(error, unread).map(|()| true),
+                    |recovered| Ok(recovered.is_none()),
+                )?;
+        }
+        Ok(Self { store: store.clone(), conversation, artifacts, references_found: false })
+    }
+
+    fn bytes(&self) -> u64 {
+        let stays = self.artifacts.iter().filter(|artifact| !artifact.chosen);
+        stays.map(|artifact| artifact.size).sum()
+    }
+
+    /// Sets `referenced` of each artifact. Reads the log on the first call only. If it cannot be
+    /// read, every artifact counts as referenced.
+    fn find_references(&mut self, unread: &mut UnreadPlaces) -> Result<(), StoreError> {
+        if std::mem::replace(&mut self.references_found, true) {
+            return Ok(());
+        }
+        let paths: Vec<_> = self.artifacts.iter().map(|artifact| &artifact.path).collect();
+        let published = self.store.published_messages(self.conversation.id());
+        let published = published.map_err(|error| self.conversation.log_error("read", error));
+        let referenced = published
+            .and_then(|published| references::referenced(&self.conversation, published, &paths));
+        let referenced = match referenced {
+            Ok(referenced) => referenced,
+            Err(error) => {
+                let mut below = UnreadPlaces::default();
+                self.conversation.pass_over(error, &mut below)?;
+                unread.extend(below.below(&self.conversation.id().to_text()));
+                vec![true; self.artifacts.len()]
+            }
+        };
+        for (artifact, referenced) in self.artifacts.iter_mut().zip(referenced) {
+            artifact.referenced = referenced;
+        }
+        Ok(())
+    }
+}
+
+impl StoredArtifact {
+    fn new(path: RelPath, stat: &Stat, now: i64) -> Self {
+        Self {
+            path,
+            ino: stat.ino,
+            size: stat.size,
+            on_disk: stat.blocks * 512,
+            changed: stat.ctime.as_nanos(),
+            read: stat.atime.as_millis(),
+            used: last_use(stat, now),
+            live: false,
+            referenced: false,
+            chosen: false,
+        }
+    }
+}
+
+/// Returns the time of the last use of a file at the moment `now`, both in milliseconds since the
+/// epoch.
+///
+/// A program that may write a file may set the times of its last read and of the last change of its
+/// bytes to anything. So a change counts by the time that the kernel alone sets, and a read in the
+/// future does not count. A file cannot pass for one that was used after it was touched.
+fn last_use(stat: &Stat, now: i64) -> i64 {
+    let changed = stat.ctime.as_millis().min(now);
+    let read = Some(stat.atime.as_millis()).filter(|read| *read <= now);
+    read.map_or(changed, |read| read.max(changed))
+}
+
+pub(super) fn ids(store: &Store, scope: &SweepScope) -> Result<Vec<Component>, StoreError> {
+    match scope {
+        SweepScope::Store => store.conversations(),
+        SweepScope::Conversation(id) => Ok(vec![id.clone()]),
+    }
+}
+
+/// Lists the artifacts of each conversation in `scope`, sorted by id. Ends early once `stop`
+/// returns true.
+fn inventories(
+    store: &Store,
+    scope: &SweepScope,
+    now: i64,
+    stop: &dyn Fn() -> bool,
+    unread: &mut UnreadPlaces,
+) -> Result<Vec<Inventory>, StoreError> {
+    let ids = ids(store, scope)?;
+    let mut inventories = Vec::with_capacity(ids.len());
+    for id in ids {
+        if stop() {
+            break;
+        }
+        let take = |conversation: Arc<Conversation>, below: &mut UnreadPlaces| {
+            Inventory::of(store, conversation, now, below)
+        };
+        inventories.extend(in_conversation(store, &id, unread, take)?);
+    }
+    Ok(inventories)
+}
+
+/// Calls `work` with the conversation `id` and a list for the places in it that cannot be read.
+/// Returns `None` if the conversation is gone, or cannot be read, which is added to `unread`.
+pub(super) fn in_conversation<T>(
+    store: &Store,
+    id: &Component,
+    unread: &mut UnreadPlaces,
+    work: impl FnOnce(Arc<Conversation>, &mut UnreadPlaces) -> Result<T, StoreError>,
+) -> Result<Option<T>, StoreError> {
+    let conversation = match store.conversation(id) {
+        Ok(Some(conversation)) => conversation,
+        Ok(None) => return Ok(None),
+        Err(error) => return store.pass_over(error, unread).map(|()| None),
+    };
+    let mut below = UnreadPlaces::default();
+    let worked = match work(Arc::clone(&conversation), &mut below) {
+        Ok(worked) => Some(worked),
+        Err(error) => {
+            conversation.pass_over(error, &mut below)?;
+            None
+        }
+    };
+    unread.extend(below.below(&id.to_text()));
+    Ok(worked)
+}
+
+/// An artifact that a plan removes, with what a user wants to know about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedRemoval {
-    /// The conversation of the artifact.
+    /// Conversation of the artifact.
     pub conversation: Component,
     /// The artifact, and the reason for its removal.
     pub candidate: RemovalCandidate,
-    /// The bytes that it takes on the disk.
+    /// Bytes on the disk.
     pub on_disk: u64,
-    /// The time it was last created, changed or read, in milliseconds since the epoch.
+    /// Time of the last use, in milliseconds since the epoch.
     pub used: i64,
-    /// True if a message refers to it.
+    /// True if a message refers to the artifact.
     pub referenced: bool,
 }
 
-/// The removals that the rules ask for, and the room that is left then.
+/// The removals that the rules require, and the room that is left after them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RemovalPlan {
-    /// The removals, in their order.
+    /// The removals, in the order in which they are made.
     pub removals: Vec<PlannedRemoval>,
-    /// The bytes that each conversation may grow by before it passes the rule for conversations.
+    /// Bytes by which each conversation may grow before it passes the rule for conversations.
     pub room: HashMap<Component, u64>,
-    /// The bytes that the store may grow by before it passes a rule for the store. `None` without
-    /// such a rule, or if the sweep was of one conversation.
+    /// Bytes by which the store may grow before it passes a rule for the store. `None` without such
+    /// a rule, or if the sweep was of one conversation.
     pub store_room: Option<u64>,
     /// The places that could not be read, below the directory of all conversations. They count as
     /// empty.
     pub unread: UnreadPlaces,
 }
 
-/// Decides which artifacts `rules` remove at the moment `now`. Removes nothing.
+/// Decides which artifacts `rules` remove at the time `now`. Removes nothing.
 ///
 /// Takes some 150 bytes of memory for each artifact in `scope`. Once `stop` returns true, the
 /// remaining conversations count as empty.
@@ -65,33 +284,29 @@ pub fn plan(
     Ok(planner.plan)
 }
 
-/// A plan that is being made.
 struct Planner {
-    /// In milliseconds since the epoch.
     now: i64,
     plan: RemovalPlan,
 }
 
 impl Planner {
-    /// Chooses the artifacts that were last used too long ago.
     fn by_age(&mut self, rules: &RetentionRules, inventories: &mut [Inventory]) {
         let Some(age) = rules.age else { return };
         let oldest = self.now.saturating_sub(age.as_millis().try_into().unwrap_or(i64::MAX));
         let is_old = |artifact: &StoredArtifact| !artifact.live && artifact.used < oldest;
         for inventory in inventories {
             let artifacts = &inventory.artifacts;
-            let mut old: Vec<_> = numbers(inventory).filter(|at| is_old(&artifacts[*at])).collect();
+            let mut old: Vec<_> =
+                (0..artifacts.len()).filter(|at| is_old(&artifacts[*at])).collect();
             old.sort_unstable_by_key(|at| artifacts[*at].used);
             for at in old {
-                let last = last_use(&inventory.artifacts[at]);
-                let why =
-                    format!("it was last used {last}, longer ago than `{}` allows", rules::AGE);
-                self.choose(inventory, at, rules::AGE, why);
+                let last = last_use_text(&inventory.artifacts[at]);
+                let why = format!("it was last used {last}, longer ago than `{AGE}` allows");
+                self.choose(inventory, at, AGE, why);
             }
         }
     }
 
-    /// Chooses artifacts of each conversation that has too many bytes.
     fn by_conversation(
         &mut self,
         rules: &RetentionRules,
@@ -99,21 +314,20 @@ impl Planner {
     ) -> Result<(), StoreError> {
         let Some(limit) = rules.conversation else { return Ok(()) };
         let limited = Limited {
-            rule: rules::CONVERSATION,
+            rule: CONVERSATION,
             what: "the outputs of the conversation",
             size: |artifact| artifact.size,
         };
         for inventory in inventories {
-            let excess = rules::excess(inventory.bytes(), limit);
+            let excess = excess(inventory.bytes(), limit);
             let one = std::slice::from_mut(inventory);
             self.longest_unused(one, excess, &limited)?;
             let room = limit.saturating_sub(one[0].bytes());
-            self.plan.room.insert(one[0].id().clone(), room);
+            self.plan.room.insert(one[0].conversation.id().clone(), room);
         }
         Ok(())
     }
 
-    /// Chooses artifacts of the whole store, by its bytes and by the free bytes of its disk.
     fn by_store(
         &mut self,
         store: &Store,
@@ -136,11 +350,11 @@ impl Planner {
     ) -> Result<(), StoreError> {
         let total = |inventories: &[Inventory]| inventories.iter().map(Inventory::bytes).sum();
         let limited = Limited {
-            rule: rules::STORE,
+            rule: STORE,
             what: "the outputs of the store",
             size: |artifact| artifact.size,
         };
-        let excess = rules::excess(total(inventories), limit);
+        let excess = excess(total(inventories), limit);
         self.longest_unused(inventories, excess, &limited)?;
         self.plan.store_room = Some(limit.saturating_sub(total(inventories)));
         Ok(())
@@ -153,14 +367,14 @@ impl Planner {
         inventories: &mut [Inventory],
     ) -> Result<(), StoreError> {
         let limited = Limited {
-            rule: rules::FREE,
+            rule: FREE,
             what: "what is free on the disk",
             size: |artifact| artifact.on_disk,
         };
         let chosen: u64 = self.plan.removals.iter().map(|removal| removal.on_disk).sum();
         let space = store.space()?;
         let free = (space.f_bavail * space.f_frsize).saturating_add(chosen);
-        let lack = rules::lack(free, least);
+        let lack = lack(free, least);
         self.longest_unused(inventories, lack, &limited)?;
         let room = free.saturating_add(lack).saturating_sub(least);
         self.plan.store_room = Some(self.plan.store_room.unwrap_or(u64::MAX).min(room));
@@ -168,7 +382,7 @@ impl Planner {
     }
 
     /// Chooses the artifacts that were used longest ago, of all `inventories`, until `bytes` are
-    /// freed. Those that messages refer to come after all others.
+    /// freed. Artifacts that messages refer to come last.
     fn longest_unused(
         &mut self,
         inventories: &mut [Inventory],
@@ -187,7 +401,7 @@ impl Planner {
             let freed = (limited.size)(artifact);
             if freed > 0 {
                 left = left.saturating_sub(freed);
-                let (Limited { rule, what, .. }, last) = (limited, last_use(artifact));
+                let (Limited { rule, what, .. }, last) = (limited, last_use_text(artifact));
                 let why = format!("{what} passed `{rule}`, and it was last used {last}");
                 self.choose(&mut inventories[number], at, rule, why);
             }
@@ -196,7 +410,7 @@ impl Planner {
     }
 
     fn choose(&mut self, inventory: &mut Inventory, at: usize, rule: &str, why: String) {
-        let conversation = inventory.id().clone();
+        let conversation = inventory.conversation.id().clone();
         let artifact = &mut inventory.artifacts[at];
         artifact.chosen = true;
         let rule = rule.to_owned();
@@ -215,13 +429,11 @@ impl Planner {
     }
 }
 
-/// A number of bytes that a rule limits.
+/// A number of bytes that a rule limits: the setting, the subject of the sentence for the reason,
+/// and the bytes that a removal frees.
 struct Limited {
-    /// The setting of the rule.
     rule: &'static str,
-    /// The subject of the sentence that gives the reason of a removal.
     what: &'static str,
-    /// Returns the bytes that a removal frees.
     size: fn(&StoredArtifact) -> u64,
 }
 
@@ -238,7 +450,7 @@ fn removal_order(
             let artifact = &inventory.artifacts[*at];
             !artifact.live && !artifact.chosen
         };
-        order.extend(numbers(inventory).filter(may_go).map(|at| (number, at)));
+        order.extend((0..inventory.artifacts.len()).filter(may_go).map(|at| (number, at)));
     }
     order.sort_unstable_by_key(|(number, at)| {
         let artifact = &inventories[*number].artifacts[*at];
@@ -247,12 +459,7 @@ fn removal_order(
     Ok(order)
 }
 
-fn numbers(inventory: &Inventory) -> Range<usize> {
-    0..inventory.artifacts.len()
-}
-
-/// Returns the time of the last use, such as `2026-01-13 15:30:45 UTC`.
-fn last_use(artifact: &StoredArtifact) -> String {
+fn last_use_text(artifact: &StoredArtifact) -> String {
     let time = jiff::Timestamp::from_millisecond(artifact.used).unwrap_or_default();
     time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
@@ -260,4 +467,48 @@ fn last_use(artifact: &StoredArtifact) -> String {
 fn millis(time: SystemTime) -> i64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     since.as_millis().try_into().unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Time;
+
+    #[test]
+    fn a_limit_that_is_passed_is_passed_by_some() {
+        assert_eq!(excess(1000, 1000), 0);
+        assert_eq!(excess(1001, 1000), 101);
+        assert_eq!(excess(7, 0), 7);
+        assert_eq!(lack(1000, 1000), 0);
+        assert_eq!(lack(999, 1000), 101);
+        assert_eq!(lack(0, u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn without_rules_everything_is_kept() {
+        assert!(RetentionRules::default().is_empty());
+        let age = RetentionRules { age: Some(Duration::ZERO), ..RetentionRules::default() };
+        assert!(!age.is_empty() && !age.bound_bytes());
+    }
+
+    #[test]
+    fn no_writer_sets_the_time_of_the_last_use() {
+        let stat = |read, changed| {
+            let (atime, ctime) =
+                (Time { seconds: read, nanos: 0 }, Time { seconds: changed, nanos: 0 });
+            // What a client claims of the bytes has no effect.
+            let mtime = Time { seconds: 4_000_000_000, nanos: 0 };
+            Stat { atime, mtime, ctime, ..Stat::imagined() }
+        };
+        let now = 1000;
+        for (read, changed, used) in [
+            (700, 600, 700),
+            (500, 600, 600),
+            (1000, 600, 1000),
+            (1001, 600, 600),
+            (2000, 3000, 1000),
+        ] {
+            assert_eq!(last_use(&stat(read, changed), now * 1000), used * 1000, "{read} {changed}");
+        }
+    }
 }

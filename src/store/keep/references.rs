@@ -1,9 +1,9 @@
 //! The artifacts that the messages of a conversation refer to.
 //!
 //! A message refers to an artifact by its path (in `fullOutputPath`, a reference or any text) or,
-//! as the result of its call, by `tool_call_id`. The log is read as bytes, a block at a time,
-//! however long its lines are. Lines that are not messages count as well, so that nothing goes too
-//! early.
+//! as the result of its call, by `tool_call_id`. The log is read as bytes, a block at a time, so
+//! lines may have any length. Lines that are not messages count as well: an output is rather kept
+//! too long.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,17 +13,14 @@ use std::sync::Arc;
 use crate::{Conversation, StoreError, read_full_at};
 use ctxfs_core::model::{Record, RelPath};
 
-/// The bytes that are read at once.
 const BLOCK: usize = 256 * 1024;
-/// The bytes that a mention may have: a path inside a conversation, and a little around it.
+/// Longest mention in bytes: a path inside a conversation, and a little around it.
 const MENTION: usize = 512;
-/// The beginning of an artifact's path.
 const PATH: &[u8] = b"artifacts/";
-/// The key of a call id.
 const CALL: &[u8] = b"\"tool_call_id\"";
 
-/// Reports for each of `paths` whether a message refers to it: one of this host's log, or of those
-/// that hosts have `published`. Without messages, none is referred to.
+/// Returns for each of `paths` whether a message refers to it: a message of the local log, or one
+/// that hosts have `published`.
 pub(super) fn referenced(
     conversation: &Conversation,
     published: Option<File>,
@@ -43,10 +40,8 @@ pub(super) fn referenced(
     Ok(mentioned)
 }
 
-/// The numbers of artifacts by the names that a message may use.
 #[derive(Default)]
 struct ArtifactNames {
-    /// By the path below `artifacts/`.
     paths: HashMap<Vec<u8>, usize>,
     /// By the id of the call. A call may have several outputs.
     calls: HashMap<Vec<u8>, Vec<usize>>,
@@ -98,7 +93,6 @@ impl ArtifactNames {
     }
 }
 
-/// Returns the text in `: "text"` if it has no escapes.
 fn text_value(after: &[u8]) -> Option<&[u8]> {
     let rest = after.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
     let rest = rest.strip_prefix(b"\"")?;

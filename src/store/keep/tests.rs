@@ -4,14 +4,14 @@ use std::fs::{File, FileTimes, OpenOptions};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::*;
+use crate::disk_clock;
 use crate::mere_owner::as_mere_owner;
-use crate::{RemovalOutcome, Store, disk_clock};
-use ctxfs_core::model::{ArtifactState, Component, Provenance, Record, RelPath};
+use ctxfs_core::model::{ArtifactState, Provenance, Record};
 
 struct Fixture {
     dir: TempDir,

@@ -3,52 +3,48 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io;
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::OFlags;
 
-use crate::artifact::read_full_at;
-use crate::dir::Dir;
-use crate::manifest::line::IndexedRecord;
-use crate::stat::Stat;
-use crate::{layout, stat};
+use crate::manifest::records::{IndexedRecord, RecordLine};
+use crate::{Dir, Stat, layout, read_full_at, stat};
 use ctxfs_core::model::without_digits;
 
-/// The bytes that are read at once. The first load reads all of the manifest, and later ones
-/// usually little at its end.
+/// Bytes that are read at once. The first load reads all of the manifest, and later ones usually
+/// little at its end.
 const READ_BYTES: usize = 128 * 1024;
-/// The outdated lines that never justify a compaction.
+/// Outdated lines that never justify a compaction.
 const SPARE_LINES: u64 = 1024;
-/// The outdated lines for each current one that do not justify a compaction.
+/// Outdated lines for each current one that do not justify a compaction.
 const DEAD_PER_LIVE: u64 = 4;
 
 /// An index of the manifest, as far as it has been read. Empty until the first `refresh`.
 ///
-/// Two keyed 64-bit hashes stand for a path, so 100,000 artifacts take 5 MiB. As many lines that
-/// stay take 4 MiB more, and as many artifacts whose bytes are not on this disk another 3 MiB. As
-/// many names with digits of an origin take 5 MiB more.
+/// Two keyed 64-bit hashes stand for a path, so 100,000 artifacts take 5 MiB. As many traces take 4
+/// MiB more, as many artifacts whose bytes are not on this disk another 3 MiB, and as many names
+/// with digits of an origin 5 MiB. Methods that return lines return the file too: lines are read
+/// without the index.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(super) struct ManifestIndex {
     source: Option<IndexedFile>,
-    /// The bytes that are indexed, up to the end of the last whole line.
     indexed: u64,
-    /// The lines that are indexed, current or outdated.
     lines: u64,
     last: HashMap<PathKey, RecordLine>,
-    /// The paths whose bytes are not on this disk, by directory.
     far: HashMap<PathKey, HashSet<PathKey>>,
-    /// The paths whose names have digits of an origin, each behind the path without these.
+    /// The paths whose names have digits of an origin, each behind the path without the digits.
     with_digits: BTreeSet<(PathKey, PathKey)>,
     /// The lines that stay for good, whatever follows them.
     traces: Vec<RecordLine>,
     keys: [RandomState; 2],
 }
 
-/// Stands for a path.
+/// A file, and lines in the order of the file.
+pub(super) type FileLines = (Arc<File>, Vec<RecordLine>);
+
+/// Two keyed hashes of a path.
 type PathKey = [u64; 2];
 
 /// The file that is indexed. It is kept open, so that no other file gets its inode number.
@@ -57,49 +53,18 @@ struct IndexedFile {
     /// A number that no other indexed file of this process has.
     number: u64,
     file: Arc<File>,
-    /// The attributes of the file when it was last read.
     stat: Stat,
 }
 
-/// The position of a record. Equal positions mean the same record, for the life of the process.
+/// The position of a record in a file. Equal positions mean the same record, for the life of the
+/// process; another file has other positions, even if it replaced this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RecordPosition {
     source: u64,
     offset: u64,
 }
 
-/// A line that holds a record, without its newline.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RecordLine {
-    offset: u64,
-    length: u32,
-    /// The value of `Record::created`.
-    created: i64,
-    live: bool,
-    removed: bool,
-}
-
-impl RecordLine {
-    /// Returns where it begins.
-    pub(super) fn start(self) -> u64 {
-        self.offset
-    }
-
-    /// Returns where its newline is.
-    pub(super) fn end(self) -> u64 {
-        self.offset + u64::from(self.length)
-    }
-
-    /// Reads the line.
-    pub(super) fn read(self, file: &File) -> io::Result<Vec<u8>> {
-        let mut line = vec![0; self.length as usize];
-        let count = read_full_at(file, self.offset, &mut line)?;
-        line.truncate(count);
-        Ok(line)
-    }
-}
-
-impl Index {
+impl ManifestIndex {
     /// Reads what any process has changed on disk. Costs one `stat` if nothing has changed.
     pub(super) fn refresh(&mut self, dir: &Dir) -> io::Result<()> {
         let name = layout::MANIFEST.as_ref();
@@ -121,97 +86,75 @@ impl Index {
         self.extend(stat)
     }
 
-    /// Returns the file and the line of the record of `path`.
     pub(super) fn find(&self, path: &str) -> Option<(&File, RecordLine)> {
         let source = self.source.as_ref()?;
         let span = self.last.get(&self.key(path))?;
         Some((&source.file, *span))
     }
 
-    /// Returns the position of the record of `path`.
     pub(super) fn position(&self, path: &str) -> Option<RecordPosition> {
         let source = self.source.as_ref()?.number;
         let offset = self.last.get(&self.key(path))?.offset;
         Some(RecordPosition { source, offset })
     }
 
-    /// Returns `Record::created` of `path`.
     pub(super) fn created(&self, path: &str) -> Option<i64> {
         self.last.get(&self.key(path)).filter(|span| !span.removed).map(|span| span.created)
     }
 
-    /// Returns true if the record of `path` says live.
     pub(super) fn is_live(&self, path: &str) -> bool {
         self.last.get(&self.key(path)).is_some_and(|span| span.live)
     }
 
-    /// Returns true if the record of `path` says that its bytes are not on this disk.
     pub(super) fn is_far(&self, path: &str) -> bool {
         let paths = self.far.get(&self.key(directory(path)));
         paths.is_some_and(|paths| paths.contains(&self.key(path)))
     }
 
-    /// Returns the file and the lines that stay for good, in their order.
-    pub(super) fn traces(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
-        let source = self.source.as_ref()?;
-        Some((Arc::clone(&source.file), self.traces.clone()))
+    pub(super) fn traces(&self) -> Option<FileLines> {
+        self.in_order(self.traces.iter())
     }
 
-    /// Returns true if there are lines that stay for good.
     pub(super) fn has_traces(&self) -> bool {
         !self.traces.is_empty()
     }
 
-    /// Returns the file and the lines that a rewrite keeps, in the order of the file.
-    pub(super) fn kept(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
-        let (file, mut spans) = self.current()?;
-        spans.extend_from_slice(&self.traces);
-        spans.sort_unstable_by_key(|span| span.offset);
-        spans.dedup_by_key(|span| span.offset);
-        Some((file, spans))
+    /// Returns the lines that a rewrite keeps.
+    pub(super) fn kept(&self) -> Option<FileLines> {
+        self.in_order(self.last.values().chain(&self.traces))
     }
 
-    /// Returns the file and the lines of the current records, in the order of the file.
-    pub(super) fn current(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
-        let source = self.source.as_ref()?;
-        let mut spans: Vec<RecordLine> = self.last.values().copied().collect();
-        spans.sort_unstable_by_key(|span| span.offset);
-        Some((Arc::clone(&source.file), spans))
+    pub(super) fn current(&self) -> Option<FileLines> {
+        self.in_order(self.last.values())
     }
 
-    /// Returns the file and the lines of the current records whose bytes are not on this disk:
-    /// those of names in the directory `dir`, or all.
-    pub(super) fn far(&self, dir: Option<&str>) -> Option<(Arc<File>, Vec<RecordLine>)> {
-        let source = self.source.as_ref()?;
+    pub(super) fn far(&self, dir: Option<&str>) -> Option<FileLines> {
         let dirs: Vec<&HashSet<PathKey>> = match dir {
             Some(dir) => self.far.get(&self.key(dir)).into_iter().collect(),
             None => self.far.values().collect(),
         };
-        let lines = dirs.into_iter().flatten().filter_map(|path| self.last.get(path));
-        let mut lines: Vec<RecordLine> = lines.copied().collect();
-        lines.sort_unstable_by_key(|line| line.offset);
-        Some((Arc::clone(&source.file), lines))
+        self.in_order(dirs.into_iter().flatten().filter_map(|path| self.last.get(path)))
     }
 
-    /// Returns the file and the lines of the current records of paths that are `path` with digits
-    /// of an origin.
-    pub(super) fn with_digits(&self, path: &str) -> Option<(Arc<File>, Vec<RecordLine>)> {
-        let source = self.source.as_ref()?;
+    pub(super) fn with_digits(&self, path: &str) -> Option<FileLines> {
         let plain = self.key(path);
         let paths = self.with_digits.range((plain, [0; 2])..=(plain, [u64::MAX; 2]));
-        let mut lines: Vec<RecordLine> =
-            paths.filter_map(|(_, path)| self.last.get(path)).copied().collect();
+        self.in_order(paths.filter_map(|(_, path)| self.last.get(path)))
+    }
+
+    fn in_order<'a>(&self, lines: impl Iterator<Item = &'a RecordLine>) -> Option<FileLines> {
+        let source = self.source.as_ref()?;
+        let mut lines: Vec<RecordLine> = lines.copied().collect();
         lines.sort_unstable_by_key(|line| line.offset);
+        lines.dedup_by_key(|line| line.offset);
         Some((Arc::clone(&source.file), lines))
     }
 
-    /// Returns true if most of the file, as far as it has been read, is outdated.
     pub(super) fn is_wasteful(&self) -> bool {
         let live = (self.last.len() + self.traces.len()) as u64;
         self.lines.saturating_sub(live) > SPARE_LINES + DEAD_PER_LIVE * live
     }
 
-    /// Returns the bytes of memory that the entries take.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         let far: usize = self.far.values().map(HashSet::capacity).sum();
@@ -243,7 +186,6 @@ impl Index {
         Ok(())
     }
 
-    /// Adds one line, given with its newline.
     fn take(&mut self, line: &[u8]) {
         let offset = self.indexed;
         self.indexed += line.len() as u64;
@@ -252,14 +194,14 @@ impl Index {
         else {
             return;
         };
-        let key = self.key(record.path());
-        self.note_far(record.path(), key, record.is_far());
-        self.note_digits(record.path(), key, record.is_gone());
+        let key = self.key(&record.path);
+        self.note_far(&record.path, key, record.is_far());
+        self.note_digits(&record.path, key, record.is_gone());
         if record.is_gone() {
             self.last.remove(&key);
         } else {
-            let (live, removed) = (record.is_live(), record.is_removed());
-            let line = RecordLine { offset, length, created: record.created(), live, removed };
+            let (live, removed) = (record.is_live(), record.removed.is_some());
+            let line = RecordLine { offset, length, created: record.created, live, removed };
             self.last.insert(key, line);
             if record.stays() {
                 self.traces.push(line);
@@ -267,7 +209,6 @@ impl Index {
         }
     }
 
-    /// Notes whether the bytes of `path` are elsewhere.
     fn note_far(&mut self, path: &str, key: PathKey, is_far: bool) {
         if !is_far && self.far.is_empty() {
             return;
@@ -283,7 +224,6 @@ impl Index {
         }
     }
 
-    /// Notes whether there is a record of `path`, if its name has digits of an origin.
     fn note_digits(&mut self, path: &str, key: PathKey, is_gone: bool) {
         let Some(plain) = without_digits(path) else { return };
         let with_digits = (self.key(&plain), key);
@@ -299,7 +239,6 @@ impl Index {
     }
 }
 
-/// Returns the directory of `path`, or an empty text.
 fn directory(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
@@ -307,10 +246,13 @@ fn directory(path: &str) -> &str {
 impl IndexedFile {
     fn new(file: File, stat: Stat) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self { number: NEXT.fetch_add(1, Relaxed), file: Arc::new(file), stat }
+        Self {
+            number: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            file: Arc::new(file),
+            stat,
+        }
     }
 
-    /// Returns true if `stat` describes this file, and it has not shrunk.
     fn grows_to(&self, stat: &Stat, indexed: u64) -> bool {
         self.stat.same_file(stat) && stat.size >= self.stat.size.max(indexed)
     }

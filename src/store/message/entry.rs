@@ -1,4 +1,4 @@
-//! A message of the log as a person reads it: who said what, and which tools it calls.
+//! A message of the log for display: role, text, time, and the calls of tools in it.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,10 +6,9 @@ use serde_json::Value;
 use crate::{Conversation, call_stem};
 use ctxfs_core::model::{Folder, RelPath, readings};
 
-/// The beginning of the note after the preview of a result that is stored as an artifact.
 const FULL_OUTPUT: &str = "\n\n[Full output: ";
 
-/// A message, in any of the common forms. Its members may have any type.
+/// A message, in any of the common forms, read for display. Its members may have any type.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct MessageEntry {
@@ -25,12 +24,10 @@ pub struct MessageEntry {
     mode: Value,
     #[serde(rename = "fullOutputPath")]
     full_output_path: Value,
-    /// The output as the message itself names it, if the members above are masked.
     #[serde(skip)]
     output: Option<OutputNames>,
 }
 
-/// The members of a message by which its output is found.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct OutputNames {
@@ -39,14 +36,13 @@ struct OutputNames {
     full_output_path: Value,
 }
 
-/// A call of a tool in a message.
+/// A call of a tool in a message: its id, the name of the tool, and its arguments, usually JSON.
+/// Missing members are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct MessageCall {
-    /// The id of the call.
     pub id: String,
-    /// The name of the tool.
     pub name: String,
-    /// Its arguments, usually JSON.
     pub arguments: String,
 }
 
@@ -71,17 +67,17 @@ impl MessageEntry {
         Ok(entry)
     }
 
-    /// Returns who says it: `user`, `assistant`, `tool`.
+    /// Returns the role, such as `user`, `assistant` or `tool`.
     pub fn role(&self) -> String {
         plain(&self.role)
     }
 
-    /// Returns its text: the text parts, and the types of other parts.
+    /// Returns the text of the content: the text parts, and the types of other parts.
     pub fn said(&self) -> String {
         said(&self.content)
     }
 
-    /// Returns its text without the note that follows the preview of a stored result.
+    /// Returns the text without the note that follows the preview of a stored result.
     pub fn preview(&self) -> String {
         let mut said = self.said();
         if let Some(at) = said.find(FULL_OUTPUT) {
@@ -90,22 +86,22 @@ impl MessageEntry {
         said
     }
 
-    /// Returns the calls of tools in it.
+    /// Returns the calls of tools in the message, in any of the common forms.
     pub fn calls(&self) -> Vec<MessageCall> {
         self.tool_calls.as_array().into_iter().flatten().map(call_of).collect()
     }
 
-    /// Returns the tool whose result it is.
+    /// Returns the name of the tool whose result the message is.
     pub fn tool_name(&self) -> String {
         plain(&self.tool_name)
     }
 
-    /// Returns the id of the call whose result it is.
+    /// Returns the id of the call whose result the message is.
     pub fn call_id(&self) -> String {
         plain(&self.tool_call_id)
     }
 
-    /// Returns the mode, such as that of a sub-agent.
+    /// Returns the mode, such as the name of a kind of sub-agent.
     pub fn mode(&self) -> String {
         plain(&self.mode)
     }
@@ -115,7 +111,7 @@ impl MessageEntry {
         self.duration.as_f64()
     }
 
-    /// Returns the time of the message.
+    /// Returns the time of the message, if it has one.
     pub fn created_at(&self) -> Option<MessageTime> {
         match &self.created_at {
             Value::Null => None,
@@ -152,7 +148,6 @@ fn mask_all(value: &mut Value, mask: &dyn Fn(&str) -> String) {
     }
 }
 
-/// Returns a text or a number as text, or an empty string for null.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -177,7 +172,6 @@ fn said(content: &Value) -> String {
     }
 }
 
-/// Returns a call in any of the common forms.
 fn call_of(call: &Value) -> MessageCall {
     let function = if call["function"].is_object() { &call["function"] } else { call };
     let name = [&function["name"], &function["toolName"]].into_iter().find(|name| !name.is_null());

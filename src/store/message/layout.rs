@@ -6,18 +6,15 @@ use std::{fmt, io};
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize as _, Deserializer};
 
-use crate::message::span::{BoundedReader, Span, SpanReader};
+use crate::message::json::{BoundedReader, LineSpan, SpanReader};
 use crate::message::{BLOCK, MessageError};
 use ctxfs_core::model::Content;
 
-/// The valid roles.
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
-/// The most bytes of a role that an error quotes.
 const WORD: usize = 12;
-/// The most bytes of a member whose text is needed as a whole.
+/// Longest member whose text is needed as a whole, in bytes.
 const SHORT: u64 = 64 << 10;
 
-/// The members that ctxfs reads. All others are kept as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageMember {
     Role,
@@ -28,7 +25,6 @@ pub(super) enum MessageMember {
     Id,
 }
 
-/// The members by their names, in the order of the enum.
 const NAMES: [(&str, MessageMember); 6] = [
     ("role", MessageMember::Role),
     ("content", MessageMember::Content),
@@ -50,9 +46,8 @@ const NAMES_OF_CALLS: [(&str, MessageMember); 5] = [
 /// The member of a part of a content that is its text.
 const NAMES_OF_PARTS: [(&str, MessageMember); 1] = [("text", MessageMember::Content)];
 
-/// The spans of the members of a message in its line.
 #[derive(Debug, Default)]
-pub(super) struct MessageLayout([Option<Span>; NAMES.len()]);
+pub(super) struct MessageLayout([Option<LineSpan>; NAMES.len()]);
 
 impl MessageLayout {
     /// Reads all of `line` in bounded memory. Fails if it is not a message.
@@ -83,14 +78,13 @@ impl MessageLayout {
         Self::of_object(text, start..text.len(), &NAMES_OF_CALLS)
     }
 
-    /// Reads a part of a content. Returns `None` if it is no object.
-    pub(super) fn of_part(line: &dyn Content, span: Span) -> io::Result<Option<Self>> {
+    pub(super) fn of_part(line: &dyn Content, span: LineSpan) -> io::Result<Option<Self>> {
         Ok(Self::of_object(line, span, &NAMES_OF_PARTS)?.map(|(part, _)| part))
     }
 
     fn of_object(
         text: &dyn Content,
-        span: Span,
+        span: LineSpan,
         names: &[(&str, MessageMember)],
     ) -> io::Result<Option<(Self, u64)>> {
         let position = Cell::new(span.start);
@@ -105,7 +99,7 @@ impl MessageLayout {
         }
     }
 
-    pub(super) fn span(&self, member: MessageMember) -> Option<&Span> {
+    pub(super) fn span(&self, member: MessageMember) -> Option<&LineSpan> {
         self.0[member as usize].as_ref()
     }
 
@@ -125,14 +119,14 @@ impl MessageLayout {
     }
 }
 
-/// Checks all of `line`, as the parser does not check what it skips.
+/// Checks all of `line`, as the parser does not check values that it skips.
 fn check_utf8(line: &dyn Content) -> Result<(), MessageError> {
     let mut offset = 0;
     while offset < line.len() {
         let block = line.bytes(offset, BLOCK)?;
         offset += match simdutf8::compat::from_utf8(&block) {
             Ok(_) if !block.is_empty() => block.len() as u64,
-            // The end of the block cuts a character, which starts the next block.
+            // A character is cut by the end of the block, and starts the next block.
             Err(cut) if cut.error_len().is_none() && cut.valid_up_to() > 0 => {
                 cut.valid_up_to() as u64
             }
@@ -142,30 +136,32 @@ fn check_utf8(line: &dyn Content) -> Result<(), MessageError> {
     Ok(())
 }
 
-/// Returns the spans of the first values of the list in `span`, up to `most` of them.
-pub(super) fn values_of_list(line: &dyn Content, span: Span, most: usize) -> io::Result<Vec<Span>> {
+pub(super) fn values_of_list(
+    line: &dyn Content,
+    span: LineSpan,
+    most: usize,
+) -> io::Result<Vec<LineSpan>> {
     let position = Cell::new(span.start);
     let reader = BoundedReader::new(SpanReader::new(line, span), &position);
     let mut json = serde_json::Deserializer::from_reader(reader);
     Ok(json.deserialize_seq(ValuesVisitor { most, position: &position })?)
 }
 
-/// A visitor that notes the spans of the values of a list.
 struct ValuesVisitor<'a> {
     most: usize,
     position: &'a Cell<u64>,
 }
 
 impl<'de> Visitor<'de> for ValuesVisitor<'_> {
-    type Value = Vec<Span>;
+    type Value = Vec<LineSpan>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON list")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Span>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<LineSpan>, A::Error> {
         let mut spans = Vec::new();
-        // The parser looks at the first byte of a value to see that the list has not ended.
+        // The parser has read the first byte of a value to see that the list has not ended.
         let seed = || ValueSpan { position: self.position, peeked: 1 };
         while let Some(span) = list.next_element_seed(seed())? {
             if spans.len() < self.most {
@@ -176,10 +172,8 @@ impl<'de> Visitor<'de> for ValuesVisitor<'_> {
     }
 }
 
-/// A visitor that notes the spans of the members with these names.
 struct MembersVisitor<'a> {
     names: &'a [(&'a str, MessageMember)],
-    /// The position of the parser.
     position: &'a Cell<u64>,
 }
 
@@ -209,14 +203,14 @@ impl<'de> Visitor<'de> for MembersVisitor<'_> {
 /// may be a byte too long.
 struct ValueSpan<'a> {
     position: &'a Cell<u64>,
-    /// How many bytes of the value the parser has read already.
+    /// Bytes of the value that the parser has read already.
     peeked: u64,
 }
 
 impl<'de> DeserializeSeed<'de> for ValueSpan<'_> {
-    type Value = Span;
+    type Value = LineSpan;
 
-    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<Span, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<LineSpan, D::Error> {
         let start = self.position.get() - self.peeked;
         IgnoredAny::deserialize(value)?;
         Ok(start..self.position.get())

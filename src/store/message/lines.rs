@@ -1,19 +1,21 @@
-//! Reading the whole lines of a log.
+//! The log as it is shown, and its lines.
 
 use std::fs::File;
-use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
+use std::{fmt, io};
 
-use crate::message::{BLOCK, HELD, Log, MessageError, OtherMessages};
-use crate::{Artifact, Conversation, read_full_at, stat_file};
-use ctxfs_core::model::Content;
+use crate::message::{BLOCK, HELD, MessageError};
+use crate::{Artifact, Conversation, Stat, read_full_at, stat_file};
+use ctxfs_core::model::{Component, Content};
 
-/// One line, without its newline.
+/// A line of a log, without its newline. Long lines stay in their file.
 #[derive(Debug, Clone)]
 pub enum LogLine {
     /// A line of at most [`HELD`] bytes.
     Bytes(Vec<u8>),
-    /// A longer line: what has it, the offset of the line in that, and its length.
+    /// A longer line: the log, the offset of the line in it, and the length of the line.
     Part(Log, u64, u64),
 }
 
@@ -81,10 +83,8 @@ impl Content for LogLine {
 #[derive(Debug)]
 pub struct LogLines {
     log: Log,
-    /// The offset of `block` in the log.
     offset: u64,
     block: Vec<u8>,
-    /// The bytes of `block` that are consumed.
     used: usize,
 }
 
@@ -94,12 +94,13 @@ impl LogLines {
         Self::from(log, 0)
     }
 
-    /// Returns an iterator over the lines of `log` from `offset` on, where one begins.
+    /// Returns an iterator over the lines of `log` from `offset` on, which must be the start of a
+    /// line.
     pub fn from(log: impl Into<Log>, offset: u64) -> Self {
         Self { log: log.into(), offset, block: Vec::new(), used: 0 }
     }
 
-    /// Returns the offset of what follows the last line that was returned.
+    /// Returns the offset of the end of the last line that was returned, after its newline.
     pub fn reached(&self) -> u64 {
         self.offset + self.used as u64
     }
@@ -149,7 +150,7 @@ impl Iterator for LogLines {
     }
 }
 
-/// Returns how many of the first `size` bytes of `file` are whole lines.
+/// Returns the number of the first `size` bytes of `file` that are whole lines.
 ///
 /// Reads only the last byte if that ends a line, as it nearly always does.
 pub fn whole(file: &File, size: u64) -> io::Result<u64> {
@@ -171,8 +172,8 @@ pub fn whole(file: &File, size: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Opens the whole lines of the log of `conversation`, as it is now, with what `others` have
-/// published. Returns `None` if there is no log.
+/// Opens the whole lines of the log of `conversation`, as it is now, after the messages that
+/// `others` have published. Returns `None` if there is no log.
 pub fn log_of(
     conversation: &Conversation,
     others: Option<&dyn OtherMessages>,
@@ -187,11 +188,134 @@ pub fn log_of(
     Ok(Some(Log::new(Artifact::new(file, end), published)))
 }
 
-/// Returns the whole lines of `file`, as it is now.
 pub(super) fn whole_of(file: Arc<File>) -> io::Result<Artifact> {
     let size = file.metadata()?.len();
     let size = whole(&file, size)?;
     Ok(Artifact::new(file, size))
+}
+
+/// Access to the messages that hosts have published in a conversation. `sync` implements it, so
+/// that no other layer depends on it.
+pub trait OtherMessages: fmt::Debug + Send + Sync {
+    /// Returns the messages to show before the log of `conversation`, whose local file has the
+    /// attributes `own`. Returns `None`, after one system call, if that file alone is shown.
+    fn published(&self, conversation: &Component, own: &Stat)
+    -> io::Result<Option<Arc<Published>>>;
+}
+
+/// The messages that hosts have published, in their order, as whole lines. They include the
+/// beginning of the local log.
+#[derive(Debug)]
+pub struct Published {
+    file: Arc<File>,
+    range: Range<u64>,
+    /// A number that changes when a message is inserted before others. While it is the same, the
+    /// shown log only grows.
+    edition: u64,
+    /// Bytes of the local log that are among these messages.
+    covers: u64,
+}
+
+impl Published {
+    /// Returns the messages in a range of `file`. They include the first `covers` bytes of the
+    /// local log.
+    pub fn new(file: Arc<File>, range: Range<u64>, edition: u64, covers: u64) -> Self {
+        Self { file, range, edition, covers }
+    }
+
+    /// Returns the number of the order of messages: while it is the same, the shown log only grows.
+    pub fn edition(&self) -> u64 {
+        self.edition
+    }
+
+    /// Returns the length of the shown log if the local log has `own` bytes.
+    pub fn shown_length(&self, own: u64) -> u64 {
+        self.len() + own.saturating_sub(self.covers)
+    }
+}
+
+impl Content for Published {
+    fn len(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.len().saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = buffer.len().min(left);
+        read_full_at(&self.file, self.range.start + offset, &mut buffer[..wanted])
+    }
+}
+
+/// The log as it is shown: the published messages of all hosts, and then the local messages that
+/// are not published yet.
+#[derive(Debug, Clone)]
+pub struct Log {
+    published: Option<Arc<Published>>,
+    own: Artifact,
+    length: u64,
+}
+
+impl Log {
+    /// Returns the log of the whole lines of the local file, after the published messages.
+    pub fn new(own: Artifact, published: Option<Arc<Published>>) -> Self {
+        let length =
+            published.as_ref().map_or(own.len(), |published| published.shown_length(own.len()));
+        Self { published, own, length }
+    }
+
+    /// Returns the log as it was when it had at most `length` bytes.
+    #[must_use]
+    pub fn up_to(self, length: u64) -> Self {
+        Self { length: self.length.min(length), ..self }
+    }
+
+    /// Returns true if there are published messages, so that the log is not the local file.
+    pub fn is_shared(&self) -> bool {
+        self.published.is_some()
+    }
+
+    /// Writes the log to `file`, from its beginning.
+    pub fn copy_to(&self, file: &File) -> io::Result<()> {
+        let mut offset = 0;
+        while offset < self.length {
+            let block = self.bytes(offset, BLOCK)?;
+            if block.is_empty() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            file.write_all_at(&block, offset)?;
+            offset += block.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn read_parts(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(published) = &self.published else { return self.own.read_at(offset, buffer) };
+        let done = published.read_at(offset, buffer)?;
+        let next = offset + done as u64;
+        if done == buffer.len() || next < published.len() {
+            return Ok(done);
+        }
+        let own = published.covers + (next - published.len());
+        Ok(done + self.own.read_at(own, &mut buffer[done..])?)
+    }
+}
+
+impl From<Artifact> for Log {
+    fn from(own: Artifact) -> Self {
+        Self::new(own, None)
+    }
+}
+
+impl Content for Log {
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = buffer.len().min(left);
+        self.read_parts(offset, &mut buffer[..wanted])
+    }
 }
 
 #[cfg(test)]
@@ -236,5 +360,39 @@ mod tests {
             let end = memchr::memrchr(b'\n', &long).map_or(0, |at| at as u64 + 1);
             assert_eq!(whole(&file, long.len() as u64).unwrap(), end);
         }
+    }
+
+    fn file(text: &[u8]) -> Arc<File> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text).unwrap();
+        Arc::new(file)
+    }
+
+    fn log(published: &[u8], covers: u64, own: &[u8]) -> Log {
+        let range = 4..4 + published.len() as u64;
+        let front = Published::new(file(&[b"head", published].concat()), range, 1, covers);
+        Log::new(Artifact::new(file(own), own.len() as u64), Some(Arc::new(front)))
+    }
+
+    #[test]
+    fn what_was_published_comes_first_and_what_is_only_here_follows() {
+        let log = log(b"others\nmine\n", 5, b"mine\nnew\n");
+        let whole = b"others\nmine\nnew\n";
+        assert_eq!(log.len(), whole.len() as u64);
+        for start in 0..=whole.len() {
+            for length in 0..=whole.len() + 1 {
+                let end = whole.len().min(start + length);
+                let read = log.bytes(start as u64, length).unwrap();
+                assert_eq!(read, &whole[start..end], "{start}, {length}");
+            }
+        }
+        assert_eq!(log.clone().up_to(9).bytes(0, 99).unwrap(), b"others\nmi");
+        assert_eq!(log.up_to(99).bytes(0, 99).unwrap(), whole);
+    }
+
+    #[test]
+    fn what_others_cut_off_is_not_read_twice() {
+        let log = log(b"a\nb\n", 9, b"b\n");
+        assert_eq!(log.bytes(0, 99).unwrap(), b"a\nb\n");
     }
 }

@@ -1,12 +1,14 @@
-//! Collecting a line that is written in pieces.
+//! A line that is written in pieces, and the form in which lines are stored.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use crate::message::{HELD, LONGEST, LogLine, MessageError};
+use crate::message::json::SpanReader;
+use crate::message::{AppendContext, HELD, LONGEST, LogLine, MessageError};
 use crate::{Artifact, Conversation};
+use ctxfs_core::model::Content as _;
 
 /// The beginning of a line, in memory and, once it is long, in a file without a name.
 ///
@@ -14,14 +16,12 @@ use crate::{Artifact, Conversation};
 #[derive(Debug, Clone)]
 pub struct UnfinishedLine {
     held: Vec<u8>,
-    /// The most bytes that it leaves in memory.
     most: usize,
-    /// The file, and the length of the line in it.
     spilled: Option<(Arc<File>, u64)>,
 }
 
 impl UnfinishedLine {
-    /// Returns the length in bytes.
+    /// Returns the length in bytes, in memory and in the file.
     pub fn len(&self) -> u64 {
         self.spilled.as_ref().map_or(0, |(_, length)| *length) + self.held.len() as u64
     }
@@ -31,40 +31,24 @@ impl UnfinishedLine {
         self.len() == 0
     }
 
-    /// Leaves at most `bytes` bytes in memory from the next write on, and [`HELD`] in any case.
+    /// Leaves at most `bytes` bytes in memory from the next write on, and never more than [`HELD`].
     pub fn hold_at_most(&mut self, bytes: usize) {
         self.most = bytes.min(HELD);
     }
 
-    /// Appends bytes without a newline, which may stay in memory until more come.
+    /// Appends bytes without a newline. They may stay in memory until more come; the end of a line
+    /// is taken at once, so more of it stays there.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
-        conversation: &Conversation,
-    ) -> Result<(), MessageError> {
-        self.push_within(self.most, bytes, conversation)
-    }
-
-    /// Appends the end of a line, which is taken at once.
-    pub(super) fn push_end(
-        &mut self,
-        bytes: &[u8],
-        conversation: &Conversation,
-    ) -> Result<(), MessageError> {
-        self.push_within(HELD, bytes, conversation)
-    }
-
-    fn push_within(
-        &mut self,
-        most: usize,
-        bytes: &[u8],
+        is_end: bool,
         conversation: &Conversation,
     ) -> Result<(), MessageError> {
         if self.len() + bytes.len() as u64 > LONGEST {
             return Err(MessageError::TooLong);
         }
         let length = self.held.len() + bytes.len();
-        if length <= most {
+        if length <= if is_end { HELD } else { self.most } {
             self.held.reserve_exact(capacity(length) - self.held.len());
             self.held.extend_from_slice(bytes);
             return Ok(());
@@ -81,7 +65,7 @@ impl UnfinishedLine {
         Ok(())
     }
 
-    /// Returns the line, which is complete. The next bytes begin another one.
+    /// Returns the complete line. The next bytes begin another one.
     pub fn take(&mut self) -> io::Result<LogLine> {
         let held = std::mem::take(&mut self.held);
         let Some((file, length)) = self.spilled.take() else { return Ok(LogLine::Bytes(held)) };
@@ -90,12 +74,12 @@ impl UnfinishedLine {
         Ok(LogLine::Part(Artifact::new(file, length).into(), 0, length))
     }
 
-    /// Returns the bytes of memory that it holds.
+    /// Returns the bytes of memory that the line takes.
     pub fn held_bytes(&self) -> usize {
         self.held.capacity()
     }
 
-    /// Returns the bytes of memory that would hold what is unfinished after `bytes`.
+    /// Returns the bytes of memory that the unfinished line will take after `bytes` were written.
     pub fn needs(&self, bytes: &[u8]) -> usize {
         match memchr::memrchr(b'\n', bytes) {
             Some(last) => capacity(bytes.len() - last - 1),
@@ -103,13 +87,12 @@ impl UnfinishedLine {
         }
     }
 
-    /// Returns the line so far.
     pub(super) fn line(&self) -> io::Result<LogLine> {
         self.clone().take()
     }
 }
 
-/// Returns the capacity for `length` bytes, so that a line that grows byte by byte moves seldom.
+/// Returns the capacity for `length` bytes, so that a line that grows byte by byte is moved seldom.
 fn capacity(length: usize) -> usize {
     if length == 0 { 0 } else { length.next_power_of_two() }
 }
@@ -117,5 +100,41 @@ fn capacity(length: usize) -> usize {
 impl Default for UnfinishedLine {
     fn default() -> Self {
         Self { held: Vec::new(), most: HELD, spilled: None }
+    }
+}
+
+/// Returns `line` in the form in which the host stores it, with as many bytes. Memory is bounded,
+/// as for any line.
+pub fn stored(line: LogLine, context: &AppendContext<'_>) -> Result<LogLine, MessageError> {
+    if !context.host.masks_stored() {
+        return Ok(line);
+    }
+    let mut collected = CollectingWriter::new(context);
+    context.host.write_stored(&mut SpanReader::new(&line, 0..line.len()), &mut collected)?;
+    Ok(collected.line.take()?)
+}
+
+pub(super) struct CollectingWriter<'a> {
+    pub(super) line: UnfinishedLine,
+    context: &'a AppendContext<'a>,
+}
+
+impl<'a> CollectingWriter<'a> {
+    pub(super) fn new(context: &'a AppendContext<'a>) -> Self {
+        Self { line: UnfinishedLine::default(), context }
+    }
+}
+
+impl Write for CollectingWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.line.push(bytes, false, self.context.conversation) {
+            Ok(()) => Ok(bytes.len()),
+            Err(MessageError::Io(error)) => Err(error),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

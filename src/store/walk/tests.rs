@@ -12,8 +12,8 @@ use super::*;
 use crate::mere_owner::as_mere_owner;
 
 /// Returns the paths that a walk of `root` finds, and what it passed over.
-fn walked(root: &Path) -> (Vec<String>, LeftOut) {
-    let mut walk = Walk::new(Dir::open(root).unwrap(), None, |_| Ok(true)).unwrap();
+fn walked(root: &Path) -> (Vec<String>, SkippedPlaces) {
+    let mut walk = DirWalk::new(Dir::open(root).unwrap(), None, |_| Ok(true)).unwrap();
     let mut found = Vec::new();
     while let Some(entry) = walk.next().unwrap() {
         let held = walk.levels.iter().filter(|level| level.dir.is_some()).count();
@@ -28,7 +28,7 @@ fn walked(root: &Path) -> (Vec<String>, LeftOut) {
     (found, walk.finish())
 }
 
-fn unread(left_out: &LeftOut) -> Vec<&str> {
+fn unread(left_out: &SkippedPlaces) -> Vec<&str> {
     left_out.unread.named().iter().map(|place| &*place.path).collect()
 }
 
@@ -104,12 +104,12 @@ fn long_paths_are_walked_to_their_end_and_back() {
 #[test]
 fn what_is_too_deep_is_named_and_the_rest_is_walked() {
     let temporary = tempfile::tempdir().unwrap();
-    chain(temporary.path(), "d", MOST_LEVELS + 3);
+    chain(temporary.path(), "d", MAX_LEVELS + 3);
     fs::write(temporary.path().join("z"), "").unwrap();
     let (found, left_out) = walked(temporary.path());
-    assert_eq!(found.len(), MOST_LEVELS * 2 + 1);
+    assert_eq!(found.len(), MAX_LEVELS * 2 + 1);
     assert_eq!(found.last().unwrap(), "z");
-    assert_eq!(unread(&left_out), [vec!["d"; MOST_LEVELS + 1].join("/")]);
+    assert_eq!(unread(&left_out), [vec!["d"; MAX_LEVELS + 1].join("/")]);
     assert!(left_out.unread.named()[0].why.contains("256 directories deep"));
 }
 
@@ -138,7 +138,7 @@ fn what_cannot_be_read_is_named_and_the_rest_is_walked() {
 fn what_goes_or_becomes_something_else_meanwhile_is_passed_over() {
     let made = made(&["a/x", "b/x", "c/x", "d/x"]);
     let at = |name: &str| made.path().join(name);
-    let mut walk = Walk::new(Dir::open(made.path()).unwrap(), None, |_| Ok(true)).unwrap();
+    let mut walk = DirWalk::new(Dir::open(made.path()).unwrap(), None, |_| Ok(true)).unwrap();
     assert_eq!(walk.next().unwrap().unwrap().path.to_text(), "a");
     fs::remove_dir_all(at("b")).unwrap();
     fs::remove_dir_all(at("c")).unwrap();
@@ -159,7 +159,7 @@ fn a_directory_that_is_moved_meanwhile_ends_nothing() {
     fs::create_dir(&top).unwrap();
     chain(&top, "d", HELD + 4);
     File::create(temporary.path().join("z")).unwrap();
-    let mut walk = Walk::new(Dir::open(temporary.path()).unwrap(), None, |_| Ok(true)).unwrap();
+    let mut walk = DirWalk::new(Dir::open(temporary.path()).unwrap(), None, |_| Ok(true)).unwrap();
     let mut found = Vec::new();
     while let Some(entry) = walk.next().unwrap() {
         if found.is_empty() {
@@ -176,7 +176,7 @@ fn a_directory_that_is_moved_meanwhile_ends_nothing() {
 #[test]
 fn an_error_of_the_process_ends_it() {
     let temporary = tempfile::tempdir().unwrap();
-    let mut walk = Walk::new(Dir::open(temporary.path()).unwrap(), None, |_| Ok(true)).unwrap();
+    let mut walk = DirWalk::new(Dir::open(temporary.path()).unwrap(), None, |_| Ok(true)).unwrap();
     let mut read = |errno: Errno| walk.read(None, Err::<(), _>(errno.into()));
     assert!(read(Errno::IO).unwrap().is_none());
     assert!(read(Errno::MFILE).is_err());
@@ -187,11 +187,23 @@ fn what_is_refused_is_left_out() {
     let made = made(&["a/x", "b/c/x", "b/x", "d/x"]);
     let refused = fs::metadata(made.path().join("b")).unwrap().ino();
     let enters = |dir: &Dir| Ok(dir.stat_self()?.ino != refused);
-    let mut walk = Walk::new(Dir::open(made.path()).unwrap(), None, enters).unwrap();
+    let mut walk = DirWalk::new(Dir::open(made.path()).unwrap(), None, enters).unwrap();
     let mut found = Vec::new();
     while let Some(entry) = walk.next().unwrap() {
         found.push((entry.path.to_text(), entry.dir));
     }
     let want = [("a", 0), ("a/x", 1), ("d", 0), ("d/x", 2)];
     assert_eq!(found, want.map(|(path, dir)| (path.to_owned(), dir)));
+}
+
+#[test]
+fn short_paths_are_taken_and_long_ones_as_far_as_they_fit() {
+    let path = |length: usize| RelPath::new(vec!["n"; length / 2].join("/")).unwrap();
+    let (short, long) = (path(1000), path(64 << 10));
+    let mut budget = PathBudget::new();
+    assert!((0..100_000).all(|_| budget.takes(&short)));
+    assert_eq!((0..2000).filter(|_| budget.takes(&long)).count(), 1024);
+    assert!(budget.takes(&short));
+    let unread = budget.finish();
+    assert_eq!((unread.count(), unread.named().len()), (2000 - 1024, 1));
 }

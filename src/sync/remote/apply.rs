@@ -98,10 +98,15 @@ impl<'a> Applying<'a> {
     fn remove(&mut self, text: &str, found: &Found) -> Result<bool, RemoteError> {
         let Some(path) = self.shared_path(text) else { return Ok(false) };
         let removed = match (found.key, mark_of(found.key, found.version)) {
-            (FileKey::Elsewhere(origin), _) => {
-                self.conversation.depart_far(&path, &origin.to_string(), self.now)
+            (FileKey::Elsewhere(origin), _) => ctxfs_store::shared::remove_far(
+                self.conversation,
+                &path,
+                &origin.to_string(),
+                self.now,
+            ),
+            (FileKey::Here { .. }, Some(mark)) => {
+                ctxfs_store::shared::remove(self.conversation, &path, &mark, self.now)
             }
-            (FileKey::Here { .. }, Some(mark)) => self.conversation.depart(&path, &mark, self.now),
             (FileKey::Here { .. }, None) => return Ok(false),
         };
         match self.settled(text, removed)? {
@@ -131,7 +136,7 @@ impl<'a> Applying<'a> {
     }
 
     fn fetch_all(&mut self, steps: Vec<Step>, fetch: &'a dyn Fetch) -> Result<(), RemoteError> {
-        self.conversation.remove_cut_arrivals()?;
+        ctxfs_store::Arrival::remove_unfinished(self.conversation)?;
         let entry = |step| match step {
             Step::Add { entry } => Some(entry),
             Step::Remove { .. } | Step::Rename { .. } => None,
@@ -220,7 +225,9 @@ impl<'a> Applying<'a> {
     /// comparing again.
     fn finish(mut self, tried: Result<(), RemoteError>) -> Applied {
         self.applied.error = tried.err();
-        if let Err(error) = self.conversation.sync_parents(mem::take(&mut self.touched)) {
+        if let Err(error) =
+            ctxfs_store::shared::sync_parents(self.conversation, mem::take(&mut self.touched))
+        {
             self.applied.done.clear();
             self.applied.error.get_or_insert(error.into());
         }

@@ -41,7 +41,9 @@ impl FarArtifacts {
         };
         let put = self.published(&self.notes(conversation.id())?, origin)?.put;
         let known = &put.record;
-        if let Err(why) = conversation.recognise(path, (&mark, known), clock)? {
+        if let Err(why) =
+            ctxfs_store::shared::ensure_recorded(conversation, path, (&mark, known), clock)?
+        {
             return Ok(RemovalOutcome::Kept(why));
         }
         if !self.has_all(conversation.id(), origin, &put)? {
@@ -49,7 +51,7 @@ impl FarArtifacts {
         }
         let shortcuts = known.analysis.as_ref().and_then(|analysis| analysis.shortcuts.as_deref());
         let bytes = FarBytes { origin: &origin.to_string(), shortcuts };
-        Ok(conversation.let_go(path, &mark, bytes)?)
+        Ok(ctxfs_store::shared::evict(conversation, path, &mark, bytes)?)
     }
 
     /// Reads the bytes of an artifact back. Returns false if they are not those of its line.
@@ -112,7 +114,9 @@ fn local_mark(
 ) -> Result<Option<FileMark>, RemoteError> {
     // It may have gone and come back since.
     for origin in &entry.origins {
-        if let Some(mark) = conversation.brought_here(path, &origin.to_string())? {
+        if let Some(mark) =
+            ctxfs_store::shared::mark_of_copy(conversation, path, &origin.to_string())?
+        {
             return Ok(Some(mark));
         }
     }

@@ -51,7 +51,7 @@ impl Scene {
         // A process that another test starts has copies of all descriptors for a moment.
         let mut outcomes = (0..10_000).map(|_| {
             thread::sleep(Duration::from_millis(1));
-            conversation.let_go(&path, &mark, bytes).unwrap()
+            ctxfs_store::shared::evict(&conversation, &path, &mark, bytes).unwrap()
         });
         assert!(outcomes.any(|outcome| outcome == RemovalOutcome::Removed));
     }

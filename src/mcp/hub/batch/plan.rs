@@ -237,7 +237,8 @@ fn append(relay: &Relay, lines: &str) {
         return;
     }
     let appended = relay.shelf.open().and_then(|open| {
-        let appended = open.conversation.append_permissions(lines.as_bytes());
+        let appended =
+            ctxfs_store::history::append_permissions(&open.conversation, lines.as_bytes());
         appended.map_err(|error| error.to_string())
     });
     if let Err(why) = appended {

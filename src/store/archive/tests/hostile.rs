@@ -6,7 +6,7 @@ use std::io::Read as _;
 use tar::{EntryType, Header};
 
 use super::{Members, Place, anything, id, members, put};
-use crate::archive::{DIGESTS, MOST_HEADER};
+use crate::archive::{DIGESTS, MAX_HEADER};
 use crate::{ArchiveError, ImportOptions, walk};
 use ctxfs_core::model::Provenance;
 
@@ -156,8 +156,8 @@ fn directories_that_are_nested_too_deep_are_refused() {
             tar.append(&header(b"c7/a", EntryType::Regular, 0), std::io::empty()).unwrap();
         })
     };
-    assert!(nested(walk::MOST_LEVELS + 1).contains("256 directories deep"));
-    assert!(nested(walk::MOST_LEVELS).contains("out of order"));
+    assert!(nested(walk::MAX_LEVELS + 1).contains("256 directories deep"));
+    assert!(nested(walk::MAX_LEVELS).contains("out of order"));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn headers_that_ctxfs_does_not_write_are_refused() {
     }
     let refusal = extended(&[("path", b"c7/../../x")]);
     assert!(refusal.contains("cannot be empty"), "{refusal}");
-    let large = vec![b'x'; MOST_HEADER as usize];
+    let large = vec![b'x'; MAX_HEADER as usize];
     assert!(extended(&[("SCHILY.xattr.user.x", &large)]).contains("its header is"));
     let two = planted(|tar| {
         for _ in 0..2 {

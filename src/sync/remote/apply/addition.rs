@@ -240,7 +240,7 @@ fn expect(conversation: &Conversation, awaited: &[Awaited]) -> RecordedStats {
         return Ok(Vec::new());
     }
     let all: Vec<Expected<'_>> = awaited.iter().map(Awaited::expected).collect();
-    conversation.expect(&all)
+    Expected::record_all(conversation, &all)
 }
 
 fn known(path: &RelPath, entry: &Entry, fetch: &dyn Fetch) -> Result<Option<Known>, RemoteError> {
@@ -330,7 +330,7 @@ fn received<'a>(
     let Parcel { record, mode, attributes, mut content } = parcel;
     let digest = record.analysis.as_ref().map(|analysis| analysis.digest.as_str());
     let digest = digest.ok_or_else(|| Flaw::Content("its record has no digest".to_owned()))?;
-    let mut arrival = applying.conversation.receive(path).map_err(Flaw::Disk)?;
+    let mut arrival = Arrival::begin(applying.conversation, path).map_err(Flaw::Disk)?;
     let mut block = vec![0; BLOCK];
     while let Some(count) = read(&mut content, &mut block)? {
         let written = arrival.write_all(&block[..count]);

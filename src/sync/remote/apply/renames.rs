@@ -209,9 +209,9 @@ fn relocated(
     let rename = Rename { from: &pending.at, to, at: applying.now };
     let Found { key, version, .. } = *pending.found;
     match (key, mark_of(key, version)) {
-        (_, Some(mark)) => applying.conversation.relocate(rename, &mark),
+        (_, Some(mark)) => ctxfs_store::shared::rename(applying.conversation, rename, &mark),
         (FileKey::Elsewhere(origin), None) => {
-            applying.conversation.relocate_far(rename, &origin.to_string())
+            ctxfs_store::shared::rename_far(applying.conversation, rename, &origin.to_string())
         }
         (FileKey::Here { .. }, None) => Ok(Relocation::Kept("it is no file")),
     }

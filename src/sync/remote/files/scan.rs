@@ -40,7 +40,7 @@ impl Scan {
 
     fn walk(conversation: &Conversation) -> Result<Self, StoreError> {
         let (mut files, mut directories) = (Vec::new(), BTreeSet::new());
-        let mut unread = conversation.each_shared(|place| match place {
+        let mut unread = ctxfs_store::shared::each_file(conversation, |place| match place {
             SharedPlace::File(path, stat) => files.push((path, stat)),
             SharedPlace::Directory { path, is_made } => {
                 if !is_made {
@@ -74,7 +74,7 @@ impl Scan {
 
 fn far_files(conversation: &Conversation) -> Result<Vec<(String, Found)>, StoreError> {
     let mut found = Vec::new();
-    for record in conversation.far_records()? {
+    for record in conversation.manifest().far(None)? {
         found.extend(far_file(record?));
     }
     Ok(found)

@@ -49,10 +49,15 @@ impl Sync<'_> {
             let now = (self.now)().wall as i64;
             for (path, (key, version)) in self.files_of(notes, conversation, place)? {
                 let outcome = match (key, mark_of(key, version)) {
-                    (FileKey::Elsewhere(origin), _) => {
-                        conversation.depart_far(&path, &origin.to_string(), now)?
+                    (FileKey::Elsewhere(origin), _) => ctxfs_store::shared::remove_far(
+                        conversation,
+                        &path,
+                        &origin.to_string(),
+                        now,
+                    )?,
+                    (_, Some(mark)) => {
+                        ctxfs_store::shared::remove(conversation, &path, &mark, now)?
                     }
-                    (_, Some(mark)) => conversation.depart(&path, &mark, now)?,
                     (_, None) => continue,
                 };
                 match outcome {
@@ -63,7 +68,7 @@ impl Sync<'_> {
         }
         let is_removed = !touched.is_empty();
         if let Some(conversation) = conversation {
-            conversation.sync_parents(touched)?;
+            ctxfs_store::shared::sync_parents(conversation, touched)?;
             // The records of what is gone have its arguments, and perhaps its name.
             conversation.manifest().compact()?;
         }

@@ -1,0 +1,163 @@
+//! Reading, appending to and replacing plain files.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{self, IoSlice, Write};
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use rustix::fs::{OFlags, RenameFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::{Dir, layout, stat};
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::{Analysis, Content, RelPath};
+
+/// An artifact opened for reading, with the length that it had when it was opened.
+///
+/// Readers do not see bytes that a writer adds later. If the file is truncated meanwhile, reads
+/// come back short.
+#[derive(Debug, Clone)]
+pub struct Artifact {
+    file: Arc<File>,
+    length: u64,
+}
+
+impl Artifact {
+    /// Returns the artifact of the first `length` bytes of `file`.
+    pub fn new(file: Arc<File>, length: u64) -> Self {
+        Self { file, length }
+    }
+
+    /// Opens the file at `path` below `dir`, the directory of a conversation, for its writer. Reads
+    /// do not change the access time, so they do not count as a use.
+    pub fn open(dir: &Dir, path: &RelPath) -> io::Result<Self> {
+        let file = dir.open_file_at(path, OFlags::RDONLY | OFlags::NOATIME)?;
+        let length = stat::stat_file(&file)?.size;
+        Ok(Self::new(Arc::new(file), length))
+    }
+
+    /// Returns the file. It may be longer than the artifact.
+    pub fn file(&self) -> &Arc<File> {
+        &self.file
+    }
+}
+
+impl Content for Artifact {
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = buffer.len().min(left);
+        read_full_at(&self.file, offset, &mut buffer[..wanted])
+    }
+}
+
+/// Fills `buffer` with the bytes from `offset` on, and returns their number. It is less than the
+/// length of `buffer` only if the file ends before.
+pub fn read_full_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// Appends `bytes` to `file`. The kernel finds the end and writes there in one step, so other
+/// processes may append at the same time.
+pub fn append_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let slices = [IoSlice::new(bytes)];
+        match rustix::io::pwritev2(file, &slices, 0, ReadWriteFlags::APPEND) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Replaces the file `name`. A reader of `name` sees either the old content or the new one: with
+/// `syncs` after a crash of the machine too, otherwise it may then be neither.
+pub(super) fn replace_file(dir: &Dir, name: &OsStr, bytes: &[u8], syncs: bool) -> io::Result<()> {
+    let temporary = layout::temporary(RandomState::new().hash_one(std::process::id()));
+    let temporary = OsStr::new(&temporary);
+    let written = write_whole(dir, temporary, bytes, syncs)
+        .and_then(|()| dir.rename(temporary, dir, name, RenameFlags::empty()));
+    if written.is_err() {
+        // The first failure is the one to report.
+        let _removed = dir.unlink(temporary);
+        return written;
+    }
+    if syncs { dir.sync() } else { Ok(()) }
+}
+
+fn write_whole(dir: &Dir, name: &OsStr, bytes: &[u8], syncs: bool) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::EXCL;
+    let mut file = dir.create_file(name, flags, layout::FILE_MODE)?;
+    file.write_all(bytes)?;
+    if syncs { file.sync_all() } else { Ok(()) }
+}
+
+/// A file whose bytes are analysed while they are written.
+///
+/// The analysis covers the bytes that were written through this, from the first one on.
+pub struct AnalysedFile {
+    file: File,
+    analyzer: Analyzer,
+}
+
+impl AnalysedFile {
+    /// Returns a writer to the empty `file`.
+    pub fn new(file: File, analyzer: Analyzer) -> Self {
+        Self { file, analyzer }
+    }
+
+    /// Returns the file, for syncing it or reading it back.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns the number of bytes written so far.
+    pub fn written(&self) -> u64 {
+        self.analyzer.seen()
+    }
+
+    /// Returns the analysis of the bytes written so far. More may follow.
+    pub fn analysis(&self) -> Analysis {
+        self.analyzer.finish()
+    }
+
+    /// Returns the file and the analysis of all its bytes.
+    pub fn into_parts(self) -> (File, Analysis) {
+        let analysis = self.analysis();
+        (self.file, analysis)
+    }
+}
+
+impl Write for AnalysedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        self.analyzer.push(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for AnalysedFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AnalysedFile").field("file", &self.file).finish_non_exhaustive()
+    }
+}
