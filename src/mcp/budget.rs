@@ -1,16 +1,14 @@
-//! The fair budget of a reply that holds several results.
+//! Divides the bytes of a reply fairly among its results.
 
-/// A result that wants room in a reply.
+/// A result that needs `size` bytes of a reply. `least` is its shortest stand-in: its reference and
+/// one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    /// Bytes of the whole result.
-    pub size: usize,
-    /// Bytes of the shortest stand-in: its reference and one line.
-    pub least: usize,
+pub(crate) struct Wanted {
+    pub(crate) size: usize,
+    pub(crate) least: usize,
 }
 
 impl Wanted {
-    /// Returns the bytes it gets where `level` bytes are the share of each result.
     fn at(self, level: usize) -> usize {
         self.size.min(level.max(self.least))
     }
@@ -18,14 +16,13 @@ impl Wanted {
 
 /// Returns the bytes that each result may take of a reply of `budget` bytes.
 ///
-/// A small result gets its whole size, and the others share equally what is left. None gets less
-/// than its least, so the sum exceeds `budget` only where each has just that.
-pub fn shares(wanted: &[Wanted], budget: usize) -> Vec<usize> {
+/// A small result gets its whole size; the others share the rest equally. None gets less than its
+/// `least`, so the sum exceeds `budget` only if every result has just that.
+pub(crate) fn shares(wanted: &[Wanted], budget: usize) -> Vec<usize> {
     let level = highest_level(wanted, budget);
     wanted.iter().map(|one| one.at(level)).collect()
 }
 
-/// Returns the largest share of each with which all fit, or 0.
 fn highest_level(wanted: &[Wanted], budget: usize) -> usize {
     let fits = |level: usize| {
         let all = wanted.iter().try_fold(0_usize, |sum, one| sum.checked_add(one.at(level)));
@@ -46,9 +43,8 @@ fn highest_level(wanted: &[Wanted], budget: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
 
     fn wanted(pairs: &[(usize, usize)]) -> Vec<Wanted> {
         pairs.iter().map(|&(size, least)| Wanted { size, least }).collect()

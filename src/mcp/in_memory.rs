@@ -1,48 +1,47 @@
-//! A gateway whose client and server are bytes in memory, for the fuzzers.
+//! A gateway between a client and a server in memory, for fuzzers.
 
-mod pieces;
-mod scripted_server;
-
-use std::fmt;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use parking_lot::Mutex;
-use tokio::io::AsyncReadExt as _;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::bridge::Bridge;
 use crate::config::ToolFilter;
-use crate::envelope::{Envelope, Kind};
 use crate::from_upstream::FromUpstreams;
-use crate::hub::{Hub, IndexMode, Offer};
-use crate::in_memory::pieces::PieceReader;
-use crate::line_reader::{Line, LineReader};
+use crate::hub::{Hub, IndexMode};
+use crate::json_rpc::{Envelope, MessageKind, is_batch, messages};
+use crate::line_reader::{InputLine, LineReader};
 use crate::manager::Inbox as _;
 use crate::message::Message;
-use crate::message_batch::{is_batch, messages};
-use crate::options::{GatewayOptions, OfferMode};
-use crate::pending::{Call, ListKind, Pending, PendingKind};
+use crate::options::{GatewayOptions, Offer, OfferMode};
+use crate::pending::{ListKind, PendingKind, PendingRequest, ToolCall};
 use crate::queue::{Queued, Receiver};
-use crate::relay::{Relay, Route};
-use crate::remote::event_lines::{EventLines, Marks};
+use crate::raw_object::RawObject;
+use crate::relay::Relay;
+use crate::remote::event_lines::{EventLines, StreamPosition};
 use crate::server_log::ServerLog;
 use crate::shelf::{LazyShelf, Shelf};
 use crate::tool_name::Naming;
 use crate::upstream::Upstream;
-use crate::{from_client, queue};
+use crate::{from_client, json_rpc, queue};
 
-/// The name of the server.
+/// The name of the only server.
 pub const SERVER: &str = "srv";
-/// The most bytes of a message.
 const MOST: u64 = 64 << 20;
-/// The time for an answer. A request that takes longer is lost.
+// A request without an answer after this time fails the fuzz run.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A gateway between one client and one server.
+/// A gateway between one client and one server, whose messages are bytes in memory. Requests of the
+/// client are answered by a scripted server; requests to the client are declined. A current-thread
+/// runtime makes runs reproducible.
 pub struct InMemoryGateway {
     runtime: Runtime,
     relay: Arc<Relay>,
@@ -52,30 +51,31 @@ pub struct InMemoryGateway {
     turns: u32,
 }
 
-/// A request of the client that waits for the server's answer.
+/// A kind of request that [`InMemoryGateway::expect`] registers, which decides how the answer is
+/// treated.
 #[derive(Debug, Clone, Copy)]
 pub enum Waiting<'a> {
-    /// The call of a tool, with the id of the call.
+    /// A call of a tool, with its call id.
     Call(&'a str),
-    /// The list of tools.
+    /// `tools/list`.
     Tools,
     /// `initialize`.
     Handshake,
-    /// Any other.
+    /// Any other request.
     Other,
 }
 
-/// The messages that left the gateway.
+/// The messages that left the gateway during one call, in order, each without its newline.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// To the client.
+    /// Messages for the client.
     pub to_client: Vec<Vec<u8>>,
-    /// To the server.
+    /// Messages for the server.
     pub to_server: Vec<Vec<u8>>,
 }
 
 impl InMemoryGateway {
-    /// Returns a gateway that stores in a conversation.
+    /// Returns a gateway that stores in the conversation of `shelf`.
     pub fn new(shelf: Arc<dyn Shelf>, mode: OfferMode) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let (client, to_client) = queue::queue();
@@ -85,10 +85,11 @@ impl InMemoryGateway {
         upstream.began();
         let hub = match mode {
             OfferMode::Through => None,
-            OfferMode::Direct => Some(Hub::new(vec![offer()], None)),
-            OfferMode::Index(index) => {
-                Some(Hub::new(vec![offer()], Some(IndexMode::new(*index, [7; 32]))))
-            }
+            OfferMode::Direct => Some(Hub::new(vec![(SERVER.to_owned(), offer())], None)),
+            OfferMode::Index(index) => Some(Hub::new(
+                vec![(SERVER.to_owned(), offer())],
+                Some(IndexMode::new(*index, [7; 32])),
+            )),
         };
         let shelf = Arc::new(LazyShelf::new(shelf));
         let (options, bridge) = (options(), Bridge::new([7; 32], 1, None));
@@ -98,9 +99,10 @@ impl InMemoryGateway {
         Self { runtime, relay, upstream, to_client, to_server, turns }
     }
 
-    /// Notes a request of the client, with its id as written. Returns the id that the answer has.
+    /// Registers a request of the client under its id as written. Returns the id that the server's
+    /// answer must have.
     pub fn expect(&self, waiting: Waiting<'_>, client_id: &str) -> u64 {
-        self.relay.begin(client_id, Route::Own);
+        self.relay.client.begin(client_id);
         let kind = match waiting {
             Waiting::Call(id) => PendingKind::Call(Box::new(call(id))),
             Waiting::Tools => PendingKind::Listing(ListKind::Tools),
@@ -108,16 +110,10 @@ impl InMemoryGateway {
             Waiting::Other => PendingKind::Relay,
         };
         let client_id = Some(client_id.to_owned());
-        self.upstream.expect(Pending {
-            client_id,
-            kind,
-            token: None,
-            deadline: None,
-            crossing: None,
-        })
+        self.upstream.expect(PendingRequest { client_id, ..PendingRequest::new(kind) })
     }
 
-    /// Takes what the server says, in pieces.
+    /// Takes bytes of the server, read in the given pieces.
     pub fn server_says(&mut self, pieces: &[&[u8]]) -> Sent {
         let relay = Arc::clone(&self.relay);
         let (upstream, turns) = (Arc::clone(&self.upstream), self.turns);
@@ -133,8 +129,8 @@ impl InMemoryGateway {
         self.drive(work)
     }
 
-    /// Takes what the client says, in pieces. The server answers each request, and the client
-    /// refuses what it is asked. Returns when each request has its answer.
+    /// Takes bytes of the client, read in the given pieces. Returns once every request has its
+    /// answer.
     pub fn client_says(&mut self, pieces: &[&[u8]]) -> Sent {
         let (relay, turns) = (Arc::clone(&self.relay), self.turns);
         let work = async move {
@@ -142,13 +138,13 @@ impl InMemoryGateway {
                 LineReader::new(PieceReader::new(pieces), Arc::clone(&relay.shelf), MOST);
             let mut asked = Vec::new();
             while let Some(line) = lines.next(&()).await.expect("memory can be read") {
-                if let Line::Message(message) = &line {
+                if let InputLine::Message(message) = &line {
                     asked.extend(requests(message));
                 }
                 from_client::line(&relay, line).await;
             }
             for id in asked {
-                let ended = timeout(PATIENCE, relay.until_ended(&id)).await;
+                let ended = timeout(PATIENCE, relay.client.until_ended(&id)).await;
                 ended.unwrap_or_else(|_| panic!("the request {id} has no answer"));
             }
             settle(&relay, turns).await;
@@ -156,7 +152,6 @@ impl InMemoryGateway {
         self.drive(work)
     }
 
-    /// Does `work`, and hands over what leaves the gateway meanwhile.
     fn drive(&mut self, work: impl Future<Output = ()>) -> Sent {
         let Self { runtime, relay, upstream, to_client, to_server, .. } = self;
         let inbox = FromUpstreams(Arc::clone(relay));
@@ -170,15 +165,15 @@ impl InMemoryGateway {
                         let refusal = refusal(&told);
                         sent.to_client.push(told);
                         if let Some(refusal) = refusal {
-                            from_client::line(relay, line(refusal)).await;
+                            from_client::line(relay, input_line(refusal)).await;
                         }
                     }
                     Some(queued) = to_server.next() => {
                         let told = bytes(queued);
-                        let answer = scripted_server::answer(&told);
+                        let answer = scripted_answer(&told);
                         sent.to_server.push(told);
                         if let Some(answer) = answer {
-                            inbox.line(upstream, line(answer)).await;
+                            inbox.line(upstream, input_line(answer)).await;
                         }
                     }
                     () = &mut work => break,
@@ -201,17 +196,16 @@ impl fmt::Debug for InMemoryGateway {
     }
 }
 
-/// Returns the lines that a stream of events has, which comes in pieces.
+/// Returns the lines in a stream of events that is read in the given pieces.
 pub fn event_lines(pieces: &[&[u8]]) -> Vec<u8> {
     let runtime = Builder::new_current_thread().build().expect("a runtime");
-    let marks = Arc::new(Mutex::new(Marks::default()));
+    let marks = Arc::new(Mutex::new(StreamPosition::default()));
     let mut lines = Vec::new();
     let mut reader = EventLines::new(PieceReader::new(pieces), marks);
     runtime.block_on(reader.read_to_end(&mut lines)).expect("memory can be read");
     lines
 }
 
-/// Waits until all results are treated.
 async fn settle(relay: &Relay, turns: u32) {
     drop(relay.work.acquire_many(turns).await);
     // Whoever had a turn sends what came of it.
@@ -220,11 +214,10 @@ async fn settle(relay: &Relay, turns: u32) {
     }
 }
 
-/// Returns the ids of the requests in a message of the client, which may be a batch.
 fn requests(message: &Message) -> Vec<String> {
     let of = |message: &Message| {
         let envelope = Envelope::of(message).ok()?;
-        let is_request = matches!(envelope.kind, Kind::Request { .. });
+        let is_request = matches!(envelope.kind, MessageKind::Request { .. });
         envelope.id(message).filter(|_| is_request).map(str::to_owned)
     };
     if !is_batch(message) {
@@ -233,17 +226,16 @@ fn requests(message: &Message) -> Vec<String> {
     messages(message).unwrap_or_default().iter().filter_map(of).collect()
 }
 
-/// Returns the client's answer to a question.
 fn refusal(told: &[u8]) -> Option<String> {
     let message = Message::whole(String::from_utf8(told.to_vec()).ok()?);
     let envelope = Envelope::of(&message).ok()?;
-    let is_request = matches!(envelope.kind, Kind::Request { .. });
+    let is_request = matches!(envelope.kind, MessageKind::Request { .. });
     let id = envelope.id(&message).filter(|_| is_request)?;
     Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"action":"decline"}}}}"#))
 }
 
-fn line(text: String) -> Line {
-    Line::Message(Message::whole(text))
+fn input_line(text: String) -> InputLine {
+    InputLine::Message(Message::whole(text))
 }
 
 fn bytes(queued: Queued) -> Vec<u8> {
@@ -252,7 +244,6 @@ fn bytes(queued: Queued) -> Vec<u8> {
     bytes
 }
 
-/// Returns the options of the gateway, as far as they matter in memory.
 fn options() -> GatewayOptions {
     GatewayOptions {
         servers: Vec::new(),
@@ -270,8 +261,8 @@ fn offer() -> Offer {
     Offer { naming, tools: ToolFilter::default(), trust: true }
 }
 
-fn call(id: &str) -> Call {
-    Call {
+fn call(id: &str) -> ToolCall {
+    ToolCall {
         id: id.to_owned(),
         server: SERVER.to_owned(),
         tool: "tool".to_owned(),
@@ -279,4 +270,75 @@ fn call(id: &str) -> Call {
         started: Instant::now(),
         links: true,
     }
+}
+
+pub(crate) struct PieceReader<'a> {
+    piece: &'a [u8],
+    next: std::slice::Iter<'a, &'a [u8]>,
+}
+
+impl<'a> PieceReader<'a> {
+    pub(crate) fn new(pieces: &'a [&'a [u8]]) -> Self {
+        Self { piece: &[], next: pieces.iter() }
+    }
+}
+
+impl AsyncRead for PieceReader<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        while self.piece.is_empty() {
+            let Some(piece) = self.next.next() else { return Poll::Ready(Ok(())) };
+            self.piece = piece;
+        }
+        let (now, later) = self.piece.split_at(self.piece.len().min(into.remaining()));
+        into.put_slice(now);
+        self.piece = later;
+        Poll::Ready(Ok(()))
+    }
+}
+
+pub(crate) fn scripted_answer(message: &[u8]) -> Option<String> {
+    let message = Message::whole(String::from_utf8(message.to_vec()).ok()?);
+    let envelope = Envelope::of(&message).ok()?;
+    let MessageKind::Request { method } = &envelope.kind else { return None };
+    let params = envelope.params(&message).and_then(RawObject::parse).unwrap_or_default();
+    let result = match &**method {
+        "initialize" => initialized(),
+        "tools/list" => tools(),
+        "prompts/list" => json!({"prompts": [{"name": "ask"}]}),
+        "resources/list" => json!({"resources": [{"uri": "test://one", "name": "one"}]}),
+        "resources/templates/list" => {
+            json!({"resourceTemplates": [{"uriTemplate": "test://{id}", "name": "any"}]})
+        }
+        "tools/call" => {
+            let arguments = params.get("arguments").map_or("", |arguments| arguments.get());
+            json!({"content": [{"type": "text", "text": arguments}]})
+        }
+        _ => json!({}),
+    };
+    let answer = json_rpc::answer(envelope.id(&message)?, &result.to_string());
+    String::from_utf8(answer).ok()
+}
+
+fn initialized() -> Value {
+    json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {"listChanged": true}, "prompts": {}, "resources": {}},
+        "serverInfo": {"name": "scripted", "version": "1"},
+        "instructions": "Be kind.",
+    })
+}
+
+fn tools() -> Value {
+    let text = json!({"type": "string"});
+    json!({"tools": [
+        {"name": "echo", "annotations": {"readOnlyHint": true}, "inputSchema": {"type": "object"}},
+        {"name": "write", "inputSchema": {
+            "type": "object", "properties": {"path": text, "text": text}, "required": ["path"],
+        }},
+        {"name": "context_tail", "inputSchema": {"type": "object"}},
+    ]})
 }

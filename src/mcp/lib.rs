@@ -15,44 +15,30 @@
 //! tools, the light index, permissions, batches. They take and return values alone, without sockets,
 //! processes or a clock.
 
-pub mod batch_plan;
-pub mod budget;
 pub mod config;
 pub mod index;
 pub mod permission;
 pub mod tool_name;
 
-mod backlog;
-mod body_reader;
 mod bridge;
-mod call_id;
-mod client_question;
+mod budget;
+mod client;
 mod context;
 mod delivery;
-mod envelope;
 mod from_client;
 mod from_upstream;
-mod guard;
-mod headers;
-mod held_state;
+mod held;
 mod http;
+mod http_message;
 mod hub;
 #[cfg(any(test, feature = "testing"))]
 pub mod in_memory;
-mod json_body;
+mod json_rpc;
 mod line_reader;
-mod listing;
 mod manager;
-mod member;
 mod message;
-mod message_batch;
-mod meta;
-mod numbered;
-mod one_line;
 mod options;
-mod origin;
 mod own;
-mod parsed;
 mod pending;
 mod process;
 mod queue;
@@ -61,14 +47,12 @@ mod references;
 mod relay;
 mod remote;
 mod results;
-mod scratch;
+mod revision;
 mod server_log;
 mod server_request;
 mod session;
 mod shared;
 mod shelf;
-mod signals;
-mod skeleton;
 mod stdio;
 mod unescape;
 mod upstream;
@@ -77,21 +61,22 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use guard::end_servers;
-pub use hub::{IndexOptions, Offer, Survey, SurveyedOffer, SurveyedServer, SurveyedTool};
-pub use options::{GatewayOptions, HttpOptions, OfferMode, ServerOptions, ServerPlace};
-pub use process::ServerCommand;
-pub use remote::RemoteServer;
+pub use hub::survey::{Survey, SurveyedOffer, SurveyedServer, SurveyedTool};
+pub use options::{
+    GatewayOptions, HttpOptions, IndexOptions, Offer, OfferMode, RemoteServer, ServerCommand,
+    ServerOptions, ServerPlace,
+};
+pub use process::end_servers;
 pub use shelf::{OpenShelf, Shelf, Shelves};
 
-use session::{Gateway, Session};
+use session::{Gateway, GatewaySession};
 use shelf::LazyShelf;
 
-/// The time that the client has to read what was sent last.
+// How long the client may take to read what was sent last.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Serves the client at standard input and output until that ends, or a signal asks to stop. No
-/// process of a server is left.
+/// Serves the client at standard input and output until its input ends or a signal asks to stop.
+/// All processes of servers have ended on return.
 pub fn serve(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let gateway = Gateway::new(options)?;
@@ -106,7 +91,8 @@ pub fn serve(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<()> {
     served
 }
 
-/// Serves clients over HTTP until a signal asks to stop. No process of a server is left.
+/// Serves clients over HTTP until a signal asks to stop. All processes of servers have ended on
+/// return.
 pub fn serve_http(
     options: GatewayOptions,
     http: HttpOptions,
@@ -119,13 +105,13 @@ pub fn serve_http(
     served
 }
 
-/// Starts the servers, asks what they offer, and ends them. No process of a server is left. The
-/// options have a light index.
+/// Starts the servers, asks them for what they offer, and ends them. The options must have
+/// [`OfferMode::Index`].
 pub fn survey(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<Survey> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let gateway = Gateway::new(options)?;
     let shelf = Arc::new(LazyShelf::new(shelf));
-    let surveyed = runtime.block_on(Session::survey(&gateway, &shelf));
+    let surveyed = runtime.block_on(GatewaySession::survey(&gateway, &shelf));
     runtime.shutdown_background();
     shelf.finish();
     surveyed

@@ -1,50 +1,43 @@
-//! The process of a server, in a group of its own, and its end.
+//! The processes of servers, each in a process group of its own, and their end.
+//!
+//! A guard process ends the servers if the gateway is killed. The gateway reports each process group that
+//! begins or ends through a pipe; when the pipe closes, the guard ends the groups that are left. It runs
+//! in a group of its own, so signals sent to the gateway do not reach it.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::io::{BufRead, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use crate::guard::Guard;
+use crate::options::ServerCommand;
 
-/// The time between the end of its input, SIGTERM and SIGKILL.
+// The time between closed input, SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// The command of a server.
-#[derive(Debug, Clone)]
-pub struct ServerCommand {
-    /// The program.
-    pub program: OsString,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
-    /// Its whole environment.
-    pub environment: Vec<(OsString, OsString)>,
-    /// The directory that it starts in.
-    pub directory: Option<PathBuf>,
-}
-
-/// A running server.
-pub(super) struct ServerProcess {
+pub(crate) struct ServerProcess {
     child: Child,
     group: Option<Pid>,
     guard: Arc<Guard>,
 }
 
-/// The pipes of a server.
-pub(super) struct ServerPipes {
-    pub(super) input: ChildStdin,
-    pub(super) output: ChildStdout,
-    pub(super) errors: ChildStderr,
+pub(crate) struct ServerPipes {
+    pub(crate) input: ChildStdin,
+    pub(crate) output: ChildStdout,
+    pub(crate) errors: ChildStderr,
 }
 
 impl ServerProcess {
-    pub(super) fn start(
+    pub(crate) fn start(
         command: &ServerCommand,
         guard: &Arc<Guard>,
     ) -> io::Result<(Self, ServerPipes)> {
@@ -69,9 +62,7 @@ impl ServerProcess {
         Ok((Self { child, group, guard: Arc::clone(guard) }, pipes))
     }
 
-    /// Waits until the server has ended, whose input was closed. Ends it if it does not, and
-    /// whatever is left of its group.
-    pub(super) async fn end(mut self) -> io::Result<ExitStatus> {
+    pub(crate) async fn end(mut self) -> io::Result<ExitStatus> {
         let mut ended = timeout(GRACE, self.child.wait()).await.ok();
         for signal in [Signal::TERM, Signal::KILL] {
             self.signal(signal);
@@ -89,6 +80,76 @@ impl ServerProcess {
         if let Some(group) = self.group {
             // Nothing may be left of it.
             kill_process_group(group, signal).ok();
+        }
+    }
+}
+
+pub(crate) struct Guard {
+    command: Vec<OsString>,
+    pipe: Mutex<Option<std::process::ChildStdin>>,
+}
+
+impl Guard {
+    pub(crate) fn new(command: Vec<OsString>) -> Self {
+        Self { command, pipe: Mutex::new(None) }
+    }
+
+    pub(crate) fn began(&self, group: Pid) {
+        self.tell('+', group);
+    }
+
+    pub(crate) fn ended(&self, group: Pid) {
+        self.tell('-', group);
+    }
+
+    fn tell(&self, what: char, group: Pid) {
+        let mut pipe = self.pipe.lock();
+        if pipe.is_none() {
+            *pipe = self.start();
+        }
+        let line = format!("{what}{}\n", group.as_raw_nonzero());
+        if let Some(Err(error)) = pipe.as_mut().map(|pipe| pipe.write_all(line.as_bytes())) {
+            tracing::warn!("the process that ends servers is gone: {error}");
+        }
+    }
+
+    fn start(&self) -> Option<std::process::ChildStdin> {
+        let (program, arguments) = self.command.split_first()?;
+        let mut command = std::process::Command::new(program);
+        command.args(arguments).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        match command.spawn() {
+            Ok(mut started) => started.stdin.take(),
+            Err(error) => {
+                tracing::warn!("servers may outlive a killed gateway: {error}");
+                None
+            }
+        }
+    }
+}
+
+/// Ends the process groups that `told` leaves when it ends. Its lines are `+GROUP` and `-GROUP`.
+pub fn end_servers(told: &mut dyn BufRead) {
+    let mut groups = BTreeSet::new();
+    for line in told.lines().map_while(Result::ok) {
+        let Some((what, number)) = line.split_at_checked(1) else { continue };
+        let Some(group) = number.parse().ok().and_then(Pid::from_raw) else { continue };
+        match what {
+            "+" => groups.insert(group.as_raw_nonzero()),
+            _ => groups.remove(&group.as_raw_nonzero()),
+        };
+    }
+    let groups: Vec<Pid> = groups.iter().filter_map(|group| Pid::from_raw(group.get())).collect();
+    let is_there = |group: &Pid| test_kill_process_group(*group).is_ok();
+    for signal in [Signal::TERM, Signal::KILL] {
+        for group in &groups {
+            // One that is gone needs none.
+            kill_process_group(*group, signal).ok();
+        }
+        let mut waited = Duration::ZERO;
+        while waited < GRACE && groups.iter().any(is_there) {
+            std::thread::sleep(BETWEEN_LOOKS);
+            waited += BETWEEN_LOOKS;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A queue of outgoing messages, bounded by their number and by the bytes that they hold.
+//! A queue of outgoing messages, bounded in number and in bytes.
 
 use std::sync::Arc;
 
@@ -6,52 +6,48 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::message::Outgoing;
 
-/// The most messages.
 const MESSAGES: usize = 1024;
-/// The most bytes in memory. One message is always taken, however long.
+// Bytes in memory. One message always fits, however long.
 const BYTES: usize = 8 << 20;
-/// The least room that a message takes, which is more than it needs besides its bytes.
+// What every message counts at least, which covers its memory besides the bytes.
 const LEAST: usize = 256;
 
-/// The end where messages are put in.
+/// The sending end of the queue. All clones share its room; a sender that finds none waits or is
+/// refused, and nothing is dropped.
 #[derive(Clone)]
-pub(super) struct Sender {
+pub(crate) struct Sender {
     messages: mpsc::Sender<Queued>,
     room: Arc<Semaphore>,
 }
 
-/// The end where messages are taken out.
-pub(super) struct Receiver(mpsc::Receiver<Queued>);
+pub(crate) struct Receiver(mpsc::Receiver<Queued>);
 
-/// A message, and the room that it takes until it is dropped.
-pub(super) struct Queued {
-    pub(super) message: Outgoing,
+pub(crate) struct Queued {
+    pub(crate) message: Outgoing,
     _room: OwnedSemaphorePermit,
 }
 
-/// The reason why a message was not taken.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     Full,
     Closed,
 }
 
-pub(super) fn queue() -> (Sender, Receiver) {
+pub(crate) fn queue() -> (Sender, Receiver) {
     let (messages, received) = mpsc::channel(MESSAGES);
     (Sender { messages, room: Arc::new(Semaphore::new(BYTES)) }, Receiver(received))
 }
 
 impl Sender {
-    /// Puts a message in as soon as there is room. False if nobody takes messages any more.
-    pub(super) async fn send(&self, message: impl Into<Outgoing>) -> bool {
+    /// Sends a message as soon as there is room. Returns false if the receiver is gone.
+    pub(crate) async fn send(&self, message: impl Into<Outgoing>) -> bool {
         let message = message.into();
         let room = Arc::clone(&self.room).acquire_many_owned(room(&message));
         let Ok(room) = room.await else { return false };
         self.messages.send(Queued { message, _room: room }).await.is_ok()
     }
 
-    /// Puts a message in if there is room now.
-    pub(super) fn try_send(&self, message: impl Into<Outgoing>) -> Result<(), Refused> {
+    pub(crate) fn try_send(&self, message: impl Into<Outgoing>) -> Result<(), Refused> {
         let message = message.into();
         let room = Arc::clone(&self.room).try_acquire_many_owned(room(&message));
         let room = room.map_err(|_| Refused::Full)?;
@@ -63,17 +59,15 @@ impl Sender {
 }
 
 impl Receiver {
-    pub(super) async fn next(&mut self) -> Option<Queued> {
+    pub(crate) async fn next(&mut self) -> Option<Queued> {
         self.0.recv().await
     }
 
-    /// Waits on this thread.
-    pub(super) fn wait(&mut self) -> Option<Queued> {
+    pub(crate) fn wait(&mut self) -> Option<Queued> {
         self.0.blocking_recv()
     }
 
-    /// Takes the next message if there is one.
-    pub(super) fn at_hand(&mut self) -> Option<Queued> {
+    pub(crate) fn at_hand(&mut self) -> Option<Queued> {
         self.0.try_recv().ok()
     }
 }

@@ -1,4 +1,4 @@
-//! The members of a JSON object, each as it was written.
+//! JSON objects taken apart into members that keep their text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,38 +7,34 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// The members in their order. Of members with one name, the last counts.
+/// The members of an object in order, each value as written. Of members with one name, the last
+/// counts, as in most parsers.
 #[derive(Debug, Default)]
-pub(super) struct RawObject<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(crate) struct RawObject<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> RawObject<'a> {
-    pub(super) fn parse(json: &'a RawValue) -> Option<Self> {
+    pub(crate) fn parse(json: &'a RawValue) -> Option<Self> {
         Self::of(json.get())
     }
 
-    /// Returns the object that a text is.
-    pub(super) fn of(json: &'a str) -> Option<Self> {
+    pub(crate) fn of(json: &'a str) -> Option<Self> {
         serde_json::from_str(json).ok()
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&'a RawValue> {
+    pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
     }
 
-    /// Returns a member that is a string.
-    pub(super) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
+    pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         text(self.get(name)?)
     }
 
-    /// Returns the cursor of the page after this one of a list. Some servers write an empty one on
-    /// the last page.
-    pub(super) fn next_cursor(&self) -> Option<Cow<'a, str>> {
+    pub(crate) fn next_cursor(&self) -> Option<Cow<'a, str>> {
         self.text("nextCursor").filter(|next| !next.is_empty())
     }
 }
 
-/// Returns the text of a JSON string.
-pub(super) fn text(json: &RawValue) -> Option<Cow<'_, str>> {
+pub(crate) fn text(json: &RawValue) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
     let parsed: Result<Text<'_>, _> = serde_json::from_str(json.get());
@@ -50,23 +46,19 @@ pub(super) fn text(json: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Returns the elements of a JSON array.
-pub(super) fn elements(json: &RawValue) -> Option<Vec<&RawValue>> {
+pub(crate) fn elements(json: &RawValue) -> Option<Vec<&RawValue>> {
     serde_json::from_str(json.get()).ok()
 }
 
-/// Returns `text` as a JSON string.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Returns a member of an object.
-pub(super) fn member(name: &str, json: impl fmt::Display) -> String {
+pub(crate) fn member(name: &str, json: impl fmt::Display) -> String {
     format!("{}:{json}", quoted(name))
 }
 
-/// Returns an object of members.
-pub(super) fn object(members: impl IntoIterator<Item = String>) -> String {
+pub(crate) fn object(members: impl IntoIterator<Item = String>) -> String {
     let members: Vec<String> = members.into_iter().collect();
     format!("{{{}}}", members.join(","))
 }

@@ -1,4 +1,4 @@
-//! A client at standard input and output.
+//! Serves one client at standard input and output.
 
 use std::io::{BufWriter, Write as _};
 use std::sync::{Arc, mpsc};
@@ -10,29 +10,26 @@ use crate::line_reader::LineReader;
 use crate::manager::stopped;
 use crate::queue;
 use crate::queue::Receiver;
-use crate::session::{Gateway, Session};
+use crate::session::{Gateway, GatewaySession, Signals};
 use crate::shelf::LazyShelf;
-use crate::signals::Signals;
 
-/// The most bytes of a message of the client.
 const MOST_FROM_CLIENT: u64 = 64 << 20;
 
-/// Serves the client until its input ends or a signal asks to stop. Returns what hears when all is
-/// written.
-pub(super) async fn serve(
+/// Serves the client until its input ends or a signal asks to stop. The returned channel closes
+/// when everything is written.
+pub(crate) async fn serve(
     gateway: &Gateway,
     shelf: &Arc<LazyShelf>,
 ) -> io::Result<mpsc::Receiver<()>> {
     let (sender, receiver) = queue::queue();
-    let session = Session::begin(gateway, shelf, sender, None)?;
+    let session = GatewaySession::begin(gateway, shelf, sender, None)?;
     let written = start_writer(receiver, session.stop())?;
     let ended = until_end(&session, shelf).await;
     session.end().await;
     ended.map(|()| written)
 }
 
-/// Takes what the client sends, until it ends or a signal asks to stop.
-async fn until_end(session: &Session, shelf: &Arc<LazyShelf>) -> io::Result<()> {
+async fn until_end(session: &GatewaySession, shelf: &Arc<LazyShelf>) -> io::Result<()> {
     let mut signals = Signals::listen()?;
     let mut stopping = session.stop().subscribe();
     let mut lines = LineReader::new(tokio::io::stdin(), Arc::clone(shelf), MOST_FROM_CLIENT);
@@ -49,7 +46,6 @@ async fn until_end(session: &Session, shelf: &Arc<LazyShelf>) -> io::Result<()> 
     }
 }
 
-/// Starts the thread that writes to the client. The receiver hears when it has ended.
 fn start_writer(queue: Receiver, stop: Arc<watch::Sender<bool>>) -> io::Result<mpsc::Receiver<()>> {
     let (done, written) = mpsc::channel();
     let work = move || {

@@ -1,16 +1,14 @@
-//! The text of a JSON string that comes in pieces.
+//! Decodes JSON strings that arrive in pieces.
 
 use std::io;
 use std::io::Write;
 
-/// The replacement for half of a surrogate pair.
+// Replaces half of a surrogate pair.
 const LOST: &str = "\u{fffd}";
 
-/// Unescapes a JSON string, which is known to be valid, with its quotes.
 #[derive(Debug, Default)]
-pub(super) struct Unescaper {
+pub(crate) struct Unescaper {
     state: EscapeState,
-    /// A high surrogate whose other half has not come.
     high: Option<u16>,
     opened: bool,
 }
@@ -20,13 +18,11 @@ enum EscapeState {
     #[default]
     Text,
     Escape,
-    /// The digits that came, and their value.
     Hex(u8, u16),
 }
 
 impl Unescaper {
-    /// Takes the next bytes, and adds what they stand for to `out`.
-    pub(super) fn push(&mut self, json: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn push(&mut self, json: &[u8], out: &mut Vec<u8>) {
         let mut at = 0;
         if !self.opened && !json.is_empty() {
             self.opened = true;
@@ -107,15 +103,14 @@ fn add(units: &[u16], out: &mut Vec<u8>) {
     out.extend_from_slice(String::from_utf16_lossy(units).as_bytes());
 }
 
-/// A writer of JSON strings that writes their text to another one.
-pub(super) struct UnescapingWriter<'a> {
+pub(crate) struct UnescapingWriter<'a> {
     unescaper: Unescaper,
     out: &'a mut dyn Write,
     text: Vec<u8>,
 }
 
 impl<'a> UnescapingWriter<'a> {
-    pub(super) fn new(out: &'a mut dyn Write) -> Self {
+    pub(crate) fn new(out: &'a mut dyn Write) -> Self {
         Self { unescaper: Unescaper::default(), out, text: Vec::new() }
     }
 }
@@ -135,9 +130,8 @@ impl Write for UnescapingWriter<'_> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
 
     fn text(json: &str, cut: usize) -> String {
         let (mut unescaper, mut out) = (Unescaper::default(), Vec::new());

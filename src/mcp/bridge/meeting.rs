@@ -1,47 +1,37 @@
-//! Which revisions a server speaks: it is asked first in the way of the client, then in the other.
+//! Finds out which revision a server speaks: in the way of the client first, then in the other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::bridge::client_said::ClientSaid;
-use crate::bridge::era::Era;
-use crate::bridge::introduction::Introduction;
-use crate::bridge::listening;
-use crate::delivery::{Answer, ServerAnswer, deliver};
-use crate::envelope::Envelope;
-use crate::manager::INITIALIZED;
+use crate::bridge::{held_calls, rounds, subscriptions};
+use crate::client::Declared;
+use crate::delivery::{ClientAnswer, ServerAnswer, deliver, deliver_changed};
+use crate::json_rpc::{Envelope, INITIALIZED};
 use crate::message::Message;
-use crate::pending::{Pending, PendingKind};
-use crate::relay::{Declared, Relay};
+use crate::pending::{PendingKind, PendingRequest, Translation};
+use crate::relay::Relay;
+use crate::revision::{ClientProfile, Era, EraMismatch, ServerProfile};
 use crate::server_request::{OwnRequest, result_of};
 use crate::upstream::Upstream;
-use crate::{envelope, own, server_request};
+use crate::{json_rpc, revision, server_request};
 
-/// The time after which a server that does not answer `server/discover` is taken for an old one,
-/// some of which are silent before `initialize`.
+/// After this time without an answer to `server/discover`, a server is taken for an old one: some
+/// are silent before `initialize`.
 const PROBE: Duration = Duration::from_secs(10);
-/// The codes of errors that servers of the newer revision alone have.
+// Error codes that only servers of 2026-07-28 use.
 const MODERN_ERRORS: std::ops::RangeInclusive<i64> = -32022..=-32020;
 
-/// The meetings with the only server.
-#[derive(Default)]
-pub(super) struct Meetings {
-    turn: tokio::sync::Mutex<()>,
-    /// Those that have ended.
-    done: AtomicU64,
-}
-
-/// Why a server was not met.
-enum NotMet {
-    /// It said so in a way that a server of other revisions would.
+/// Why a handshake failed. After `Refused`, the server may speak the other revision; after
+/// `Failed`, it is not tried.
+enum HandshakeError {
     Other(String),
     Failed(String),
 }
 
-impl NotMet {
+impl HandshakeError {
     fn why(self) -> String {
         match self {
             Self::Other(why) | Self::Failed(why) => why,
@@ -49,15 +39,14 @@ impl NotMet {
     }
 }
 
-/// Asks a server what it is, of which nothing is known, and notes the revision that it speaks: by
-/// `initialize` with these parameters, or by `server/discover`. The error is that of the `first`
-/// way.
+/// Introduces the client to a server of unknown revision, in the way of `first` and then in the
+/// other. `initialize` holds the parameters of that request. The error is that of the `first` way.
 pub(crate) async fn introduce(
     upstream: &Arc<Upstream>,
-    said: &ClientSaid,
+    said: &ClientProfile,
     initialize: &str,
     first: Era,
-) -> Result<Introduction, String> {
+) -> Result<ServerProfile, String> {
     let is_legacy_first = first == Era::Legacy;
     let tried = if is_legacy_first {
         by_initialize(upstream, initialize).await
@@ -66,8 +55,8 @@ pub(crate) async fn introduce(
     };
     let why = match tried {
         Ok(introduction) => return Ok(introduction),
-        Err(NotMet::Failed(why)) => return Err(why),
-        Err(NotMet::Other(why)) => why,
+        Err(HandshakeError::Failed(why)) => return Err(why),
+        Err(HandshakeError::Other(why)) => why,
     };
     if is_legacy_first {
         return by_discover(upstream, said, None).await.map_err(|_| why);
@@ -75,16 +64,22 @@ pub(crate) async fn introduce(
     match by_initialize(upstream, initialize).await {
         Ok(introduction) => Ok(introduction),
         // It may have been slow to start.
-        Err(NotMet::Other(_)) => by_discover(upstream, said, None).await.map_err(NotMet::why),
-        Err(NotMet::Failed(why)) => Err(why),
+        Err(HandshakeError::Other(_)) => {
+            by_discover(upstream, said, None).await.map_err(HandshakeError::why)
+        }
+        Err(HandshakeError::Failed(why)) => Err(why),
     }
 }
 
-async fn by_initialize(upstream: &Arc<Upstream>, parameters: &str) -> Result<Introduction, NotMet> {
+async fn by_initialize(
+    upstream: &Arc<Upstream>,
+    parameters: &str,
+) -> Result<ServerProfile, HandshakeError> {
     let answer = server_request::ask(upstream, "initialize", parameters).await;
-    let result = result_of(answer.map_err(NotMet::Failed)?, "initialize").map_err(NotMet::Other)?;
-    let introduction = Introduction::of_initialize(&result)
-        .ok_or_else(|| NotMet::Other("answered `initialize` wrongly".to_owned()))?;
+    let result = result_of(answer.map_err(HandshakeError::Failed)?, "initialize")
+        .map_err(HandshakeError::Other)?;
+    let introduction = ServerProfile::of_initialize(&result)
+        .ok_or_else(|| HandshakeError::Other("answered `initialize` wrongly".to_owned()))?;
     upstream.set_legacy();
     upstream.set_handshake(|handshake| {
         handshake.initialize = Some(parameters.to_owned());
@@ -96,40 +91,40 @@ async fn by_initialize(upstream: &Arc<Upstream>, parameters: &str) -> Result<Int
 
 async fn by_discover(
     upstream: &Arc<Upstream>,
-    said: &ClientSaid,
+    said: &ClientProfile,
     limit: Option<Duration>,
-) -> Result<Introduction, NotMet> {
+) -> Result<ServerProfile, HandshakeError> {
     let parameters = format!("{{\"_meta\":{{{}}}}}", said.meta());
     let mut own = OwnRequest::new(upstream, "server/discover", &parameters);
     if limit.is_some() {
         own.deadline = None;
     }
-    let sent = server_request::open(&**upstream, own).map_err(NotMet::Failed)?;
+    let sent = server_request::open(&**upstream, own).map_err(HandshakeError::Failed)?;
     let answer = if let Some(limit) = limit {
         let limit = upstream.timeout.map_or(limit, |time| time.min(limit));
         let silent = || format!("did not answer `server/discover` within {limit:?}");
-        timeout(limit, sent.answer()).await.map_err(|_| NotMet::Other(silent()))?
+        timeout(limit, sent.answer()).await.map_err(|_| HandshakeError::Other(silent()))?
     } else {
         sent.answer().await
     };
-    let answer = answer.map_err(NotMet::Failed)?;
-    let is_modern = server_request::error_code(&answer).is_some_and(|c| MODERN_ERRORS.contains(&c));
+    let answer = answer.map_err(HandshakeError::Failed)?;
+    let is_modern = json_rpc::error_code(&answer).is_some_and(|c| MODERN_ERRORS.contains(&c));
     let result = result_of(answer, "server/discover");
-    let result = result.map_err(if is_modern { NotMet::Failed } else { NotMet::Other })?;
-    let introduction = Introduction::of_discover(&result)
-        .ok_or_else(|| NotMet::Other("answered `server/discover` wrongly".to_owned()))?;
+    let result =
+        result.map_err(if is_modern { HandshakeError::Failed } else { HandshakeError::Other })?;
+    let introduction = ServerProfile::of_discover(&result)
+        .ok_or_else(|| HandshakeError::Other("answered `server/discover` wrongly".to_owned()))?;
     upstream.set_modern(said.meta());
     Ok(introduction)
 }
 
-/// Returns true if a new client speaks to the only server, of which nothing is known.
 pub(crate) fn is_to_meet(relay: &Relay) -> bool {
     let only = relay.upstreams.first().filter(|_| relay.hub.is_none());
     relay.bridge.client() == Some(Era::Modern) && only.is_some_and(|only| only.era().is_none())
 }
 
-/// Meets the only server for a new client. Those who come meanwhile share the outcome: if it fails,
-/// the server answers their requests itself.
+/// Makes the handshake with the only server for a new client. Requests that arrive meanwhile share
+/// the outcome; if it fails, the server answers them itself.
 pub(crate) async fn meet(relay: &Arc<Relay>) {
     let meetings = &relay.bridge.meetings;
     let before = meetings.done.load(Ordering::Relaxed);
@@ -139,11 +134,11 @@ pub(crate) async fn meet(relay: &Arc<Relay>) {
     }
     let Some(upstream) = relay.upstreams.first() else { return };
     let said = relay.bridge.said();
-    let initialize = said.initialize(own::version("").as_str());
+    let initialize = said.initialize(revision::negotiated("").as_str());
     match introduce(upstream, &said, &initialize, Era::Modern).await {
         Ok(introduction) => {
             // The client may never ask what the server has.
-            relay.set_declared(Declared {
+            relay.client.set_declared(Declared {
                 tools: introduction.has("tools", ""),
                 resources: introduction.has("resources", ""),
             });
@@ -158,10 +153,10 @@ pub(crate) async fn meet(relay: &Arc<Relay>) {
 
 /// Takes the answer to the client's own `initialize`. A server that refuses it may speak the newer
 /// revision alone.
-pub(super) async fn opened(relay: &Arc<Relay>, version: String, answer: ServerAnswer) {
+pub(crate) async fn opened(relay: &Arc<Relay>, version: String, answer: ServerAnswer) {
     let ServerAnswer { from, pending, envelope, message } = answer;
-    let Pending { client_id: Some(client_id), kind, .. } = pending else { return };
-    let answer = Answer { client_id, kind, envelope, message, first: "" };
+    let PendingRequest { client_id: Some(client_id), kind, .. } = pending else { return };
+    let answer = ClientAnswer { client_id, kind, envelope, message, first: "" };
     if answer.envelope.result().is_some() {
         from.set_legacy();
         return deliver(relay, &from, answer).await;
@@ -171,7 +166,7 @@ pub(super) async fn opened(relay: &Arc<Relay>, version: String, answer: ServerAn
         match by_discover(&from, &relay.bridge.said(), None).await {
             Ok(introduction) => {
                 *relay.bridge.introduction.lock() = Some(introduction);
-                listening::listen(&relay, relay.index_of(&from));
+                subscriptions::listen(&relay, relay.index_of(&from));
                 introduced(&relay, &from, answer.client_id, Some(&version)).await;
             }
             // What it said first holds.
@@ -180,9 +175,9 @@ pub(super) async fn opened(relay: &Arc<Relay>, version: String, answer: ServerAn
     });
 }
 
-/// Answers the client in place of the only server, by what that said to the gateway: `initialize`
-/// for revision `version`, else `server/discover`.
-pub(super) async fn introduced(
+/// Answers the client's handshake from the server's profile: `initialize` for revision `version`,
+/// else `server/discover`.
+pub(crate) async fn introduced(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,
     client_id: String,
@@ -190,12 +185,26 @@ pub(super) async fn introduced(
 ) {
     let known = relay.bridge.introduction.lock().clone().unwrap_or_default();
     let result = match version {
-        Some(asked) => known.initialize_result(own::version(asked).as_str(), &from.name),
+        Some(asked) => known.initialize_result(revision::negotiated(asked).as_str(), &from.name),
         None => known.discover_result(),
     };
     let message =
-        Message::whole(String::from_utf8(envelope::answer("0", &result)).unwrap_or_default());
+        Message::whole(String::from_utf8(json_rpc::answer("0", &result)).unwrap_or_default());
     let Ok(envelope) = Envelope::of(&message) else { return };
     let kind = PendingKind::Handshake;
-    deliver(relay, from, Answer { client_id, kind, envelope, message, first: "" }).await;
+    deliver(relay, from, ClientAnswer { client_id, kind, envelope, message, first: "" }).await;
+}
+
+pub(crate) async fn answered(relay: &Arc<Relay>, translation: Translation, answer: ServerAnswer) {
+    match translation {
+        Translation::Opening { version } => opened(relay, version, answer).await,
+        Translation::Repeatable(again) => rounds::modern_answered(relay, again, answer).await,
+        Translation::Carrier(carrier) => held_calls::carrier_answered(relay, carrier, answer).await,
+    }
+}
+
+pub(crate) async fn passed(relay: &Arc<Relay>, answer: ServerAnswer) {
+    let is_newer = relay.bridge.between(answer.from.era()) == Some(EraMismatch::OldClient);
+    let answer = if is_newer { rounds::without_new(answer) } else { answer };
+    deliver_changed(relay, answer, Vec::new(), "").await;
 }

@@ -1,4 +1,4 @@
-//! `tool_output`: a language model reads a stored output, so that the conversation's model need not.
+//! The tool `tool_output`: a language model reads a stored output and answers a question about it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,32 +6,29 @@ use std::sync::Arc;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use crate::context::locate::Location;
+use crate::context::location::Location;
 use crate::shelf::OpenShelf;
 use crate::tool_name::TrueName;
 use ctxfs_engine::{Question, Tree};
 use ctxfs_models::extract::{CallRecord, Mode, Stopped};
 
-/// The name of the tool.
 pub(crate) const NAME: &str = "tool_output";
-/// The most outputs that one question is about.
+// Outputs that one question can be about.
 const MOST: usize = 32;
 const ARGUMENTS: [&str; 3] = ["handle", "extract", "mode"];
 
-/// The client that waits for an answer.
-pub(crate) struct AnswerWaiter<'a> {
-    /// True once the request was cancelled.
+/// How a question in progress is stopped and observed: `stopped` returns true once the request was
+/// cancelled, and `tell` receives each finished call of the language model.
+pub(crate) struct QuestionMonitor<'a> {
     pub(crate) stopped: &'a Stopped<'a>,
-    /// Told of each call of a model that has ended.
     pub(crate) tell: &'a (dyn Fn(&CallRecord) + Sync),
 }
 
-/// Returns its name as that of a tool of the server `ctxfs`, as limits and permissions name it.
+/// Names the tool in limits and permissions, as a tool of the server `ctxfs`.
 pub(crate) fn true_name() -> TrueName {
     TrueName { server: "ctxfs".to_owned(), tool: NAME.to_owned() }
 }
 
-/// Returns the tool.
 pub(crate) fn tool() -> Tool {
     let text = json!({"type": "string", "minLength": 1});
     let schema = json!({
@@ -61,11 +58,12 @@ pub(crate) fn tool() -> Tool {
     Tool::new(NAME, about, Arc::new(schema)).with_annotations(annotations)
 }
 
-/// Returns the result of a call. The error is for the model.
+/// Answers a question about stored outputs. The error is worded for the model. Waits for the
+/// language model, which can take minutes.
 pub(crate) fn answer(
     open: &OpenShelf,
     arguments: &Value,
-    waiter: &AnswerWaiter<'_>,
+    waiter: &QuestionMonitor<'_>,
 ) -> Result<Value, String> {
     let known = |name: &String| ARGUMENTS.contains(&name.as_str());
     let object = arguments.as_object().ok_or("the arguments are no object")?;

@@ -1,43 +1,27 @@
-//! The servers are told who the client is, and say what they are: all at once, none waits for
-//! another. One that fails is tried again, with growing pauses.
+//! Introduces the client to all servers at once. A server that fails is tried again with growing pauses.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::bridge::era::Era;
-use crate::hub::Hub;
+use crate::bridge::{meeting, subscriptions};
 use crate::hub::catalog::CatalogKind;
+use crate::hub::{Hub, ServerFacts};
 use crate::relay::Relay;
-use crate::{bridge, own};
+use crate::revision::Era;
+use crate::{own, revision};
 
-/// The time that the client's first answer waits for the servers.
+// How long the client's first answer waits for the servers.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The pause after a failure. It doubles with each.
+// The pause after a failed introduction. It doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// The words of a server about itself.
-#[derive(Debug, Default)]
-pub(super) struct Introduced {
-    pub(super) capabilities: Map<String, Value>,
-    pub(super) instructions: Option<String>,
-    /// Why it did not give lists that it has.
-    pub(super) unlisted: Vec<String>,
-}
-
-impl Introduced {
-    /// Returns true if the server has lists of a kind.
-    pub(super) fn lists(&self, kind: CatalogKind) -> bool {
-        self.capabilities.contains_key(kind.capability())
-    }
-}
-
-/// Tells all servers the parameters of `initialize`, unless that was done. Waits for them, but not
-/// long.
-pub(super) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce() -> String) {
+/// Introduces the client to all servers with the parameters of `initialize`, once, and waits for
+/// them up to [`PATIENCE`].
+pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce() -> String) {
     let is_first = {
         let mut session = hub.session.lock();
         let is_first = session.parameters.is_none();
@@ -61,16 +45,13 @@ pub(super) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce
     hub.session.lock().is_told = true;
 }
 
-/// Begins with a client that sends no `initialize`, by what a request says of it. Nothing that a
-/// server asks can be put to it.
-pub(super) async fn begin_by_request(relay: &Arc<Relay>, hub: &Hub, params: &Value) {
-    begin(relay, hub, || relay.bridge.said().initialize(own::version("").as_str())).await;
+pub(crate) async fn begin_by_request(relay: &Arc<Relay>, hub: &Hub, params: &Value) {
+    begin(relay, hub, || relay.bridge.said().initialize(revision::negotiated("").as_str())).await;
     if own::is_modern(params) {
         hub.set_ready();
     }
 }
 
-/// Makes a server known, however often it fails.
 async fn meet(relay: Weak<Relay>, server: usize) {
     let mut pause = FIRST_PAUSE;
     while let Some(relay) = relay.upgrade() {
@@ -91,21 +72,21 @@ async fn meet(relay: Weak<Relay>, server: usize) {
     }
 }
 
-/// Tells a server who the client is, and asks for its lists.
-pub(super) async fn introduce(
+pub(crate) async fn introduce(
     relay: &Arc<Relay>,
     hub: &Hub,
     server: usize,
-) -> Result<Introduced, String> {
+) -> Result<ServerFacts, String> {
     let (said, parameters) = (relay.bridge.said(), hub.session.lock().parameters.clone());
-    let parameters = parameters.unwrap_or_else(|| said.initialize(own::version("").as_str()));
+    let parameters =
+        parameters.unwrap_or_else(|| said.initialize(revision::negotiated("").as_str()));
     let upstream = &relay.upstreams[server];
     let first = relay.bridge.client().unwrap_or(Era::Legacy);
-    let said = bridge::introduce(upstream, &said, &parameters, first).await?;
+    let said = meeting::introduce(upstream, &said, &parameters, first).await?;
     if upstream.era() == Some(Era::Modern) {
-        bridge::listen_to(relay, server, &said);
+        subscriptions::listen_to(relay, server, &said);
     }
-    let mut introduced = Introduced {
+    let mut introduced = ServerFacts {
         capabilities: serde_json::from_str(&said.capabilities).unwrap_or_default(),
         instructions: said.instructions(),
         unlisted: Vec::new(),
@@ -121,8 +102,7 @@ pub(super) async fn introduce(
     Ok(introduced)
 }
 
-/// Makes a server known, and tells the client of one that comes late.
-pub(super) async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced: Introduced) {
+pub(crate) async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced: ServerFacts) {
     let is_late = hub.session.lock().is_told;
     let lists = CatalogKind::CHANGING.into_iter().filter(|kind| introduced.lists(*kind));
     let lists: Vec<CatalogKind> = lists.collect();
@@ -134,8 +114,8 @@ pub(super) async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced:
     }
 }
 
-/// Asks a server again for the lists that a notification is about, unless that is being done, and
-/// then tells the client.
+/// Fetches the lists that a notification names, then tells the client. Does nothing if they are
+/// being fetched.
 pub(crate) fn changed(relay: &Arc<Relay>, server: usize, notification: &str) {
     let Some(hub) = &relay.hub else { return };
     for kind in CatalogKind::ALL.into_iter().filter(|kind| kind.notification() == notification) {
@@ -161,13 +141,12 @@ async fn renew(relay: Weak<Relay>, server: usize, kind: CatalogKind) {
     }
 }
 
-/// Tells the client that a list has changed.
 async fn announce(relay: &Relay, hub: &Hub, kind: CatalogKind) {
     if hub.announces(kind) {
         if relay.bridge.client() == Some(Era::Modern) {
-            return bridge::changed(relay, &kind.notification()).await;
+            return subscriptions::changed(relay, &kind.notification()).await;
         }
         let told = json!({"jsonrpc": "2.0", "method": kind.notification()});
-        relay.tell(told.to_string().into_bytes()).await;
+        relay.client.tell(told.to_string().into_bytes()).await;
     }
 }

@@ -1,5 +1,5 @@
-//! A survey of servers: the things that they offer, and their weight in the context of a model, as
-//! schemas and behind the light index.
+//! A survey of servers: what they offer, and its weight in the context of a model, as schemas and behind
+//! the light index.
 
 use std::sync::Arc;
 
@@ -7,63 +7,65 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::hub::catalog::CatalogKind;
-use crate::hub::{Hub, index_tools, introduction, weight};
+use crate::hub::{Hub, index_tools, introduction};
 use crate::index;
-use crate::index::{Index, OVERVIEW_BYTES, Tool};
-use crate::permission::Risk;
+use crate::index::overview::OVERVIEW_BYTES;
+use crate::index::{Index, Tool};
+use crate::permission::rules::Risk;
 use crate::relay::Relay;
 
-/// The things that some servers offer.
+/// What a set of servers offers, and the tokens that it takes in the context of a model, once as
+/// plain schemas and once behind the light index.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// The servers, in the order in which they were given.
+    /// In the order in which they were given.
     pub servers: Vec<SurveyedServer>,
-    /// Tokens of all tools, as a client tells its model of them.
+    /// Tokens of all tools as clients show them to models.
     pub schema_tokens: u64,
-    /// Tokens of the index: its two tools, and the instructions.
+    /// Tokens of the light index: its two tools and its instructions.
     pub index_tokens: u64,
 }
 
-/// One of these servers.
+/// One surveyed server. A server that lists only a part of what it declares has both an offer and
+/// flaws.
 #[derive(Debug)]
 pub struct SurveyedServer {
-    /// Its name.
+    /// Configured name.
     pub name: String,
-    /// The things that it offers; `None` if it cannot be used at all.
+    /// `None` if the server cannot be used.
     pub offer: Option<SurveyedOffer>,
-    /// Why it cannot be used, or what it did not list and why.
+    /// Why it cannot be used, or which lists are missing and why.
     pub flaws: Vec<String>,
 }
 
-/// The things that a server offers.
+/// What a server offers, as counts and as tokens. Tools that a filter hides are not counted.
 #[derive(Debug)]
 pub struct SurveyedOffer {
-    /// Its tools, sorted by the names under which they are offered.
+    /// Sorted by offered name.
     pub tools: Vec<SurveyedTool>,
-    /// Its prompts.
+    /// Number of prompts.
     pub prompts: usize,
-    /// Its resources.
+    /// Number of resources.
     pub resources: usize,
-    /// Its templates of resources.
+    /// Number of resource templates.
     pub templates: usize,
-    /// Tokens of its tools, as a client tells its model of them.
+    /// Tokens of its tools as clients show them to models.
     pub schema_tokens: u64,
     /// Tokens of its tools in an index of this server alone.
     pub index_tokens: u64,
 }
 
-/// A tool.
+/// A tool and its risk.
 #[derive(Debug)]
 pub struct SurveyedTool {
-    /// The name under which it is offered.
+    /// Offered name.
     pub name: String,
-    /// The name that its server gave it.
+    /// The server's own name.
     pub tool: String,
-    /// The risk of a call.
+    /// Risk of a call.
     pub risk: Risk,
 }
 
-/// Asks all servers what they offer, each for its time at most. The gateway has a light index.
 pub(crate) async fn survey(relay: &Arc<Relay>) -> Survey {
     let mut asked = JoinSet::new();
     for server in 0..relay.upstreams.len() {
@@ -79,7 +81,6 @@ pub(crate) async fn survey(relay: &Arc<Relay>) -> Survey {
     relay.hub.as_ref().map(|hub| weigh(relay, hub, flaws)).unwrap_or_default()
 }
 
-/// Asks a server what it offers. Returns what is wrong.
 async fn ask_in_time(relay: &Arc<Relay>, server: usize) -> Vec<String> {
     let Some(hub) = &relay.hub else { return Vec::new() };
     match relay.upstreams[server].timeout {
@@ -117,7 +118,7 @@ fn weigh(relay: &Relay, hub: &Hub, flaws: Vec<Vec<String>>) -> Survey {
     let schema_tokens = offers.map(|offer| offer.schema_tokens).sum();
     let rows = index_tools::rows_of(&index, relay.references);
     let instructions = index_tools::instructions_of(&index, relay.references, "");
-    Survey { schema_tokens, index_tokens: weight::of_index(&rows, &instructions), servers }
+    Survey { schema_tokens, index_tokens: index_tools::index_tokens(&rows, &instructions), servers }
 }
 
 fn offer(hub: &Hub, server: usize, tools: Vec<Tool>) -> SurveyedOffer {
@@ -131,8 +132,11 @@ fn offer(hub: &Hub, server: usize, tools: Vec<Tool>) -> SurveyedOffer {
         prompts: count(CatalogKind::Prompts),
         resources: count(CatalogKind::Resources),
         templates: count(CatalogKind::Templates),
-        schema_tokens: tools.iter().map(|tool| weight::of_tool(&tool.listed)).sum(),
+        schema_tokens: tools.iter().map(|tool| index_tools::tool_tokens(&tool.listed)).sum(),
         tools: tools.iter().map(surveyed).collect(),
-        index_tokens: weight::of_text(&index::overview(&Index::new(tools), OVERVIEW_BYTES)),
+        index_tokens: index_tools::text_tokens(&index::overview(
+            &Index::new(tools),
+            OVERVIEW_BYTES,
+        )),
     }
 }

@@ -1,59 +1,56 @@
-//! A call as a model writes it.
+//! Calls as models write them.
 
 use serde_json::{Map, Value};
 
-use crate::index::Index;
-use crate::index::resolve::Resolved;
 use crate::index::schema::{Fitness, fitness};
-use crate::index::signature::signature;
-use crate::index::tool::Tool;
+use crate::index::{Index, Resolved, Tool, signature};
 use ctxfs_core::model::visible;
 
-/// The keys of a call that are no arguments.
 const NAME: &str = "name";
 const ARGUMENTS: &str = "arguments";
-/// Bytes of a name in a message.
 const NAME_BYTES: usize = 200;
 
-/// A call whose tool is known.
+/// A call of a known tool, with arguments that are an object. The arguments are not necessarily
+/// valid; see [`Call::check`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call<'i> {
     /// The tool.
     pub tool: &'i Tool,
-    /// Its arguments, which are an object.
+    /// An object.
     pub arguments: Map<String, Value>,
 }
 
-/// Why a call cannot be made, with what would fit.
+/// Why a call cannot be made, worded for the model together with what would fit. Names and values
+/// in it are safe to show.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// It is no object, or has no name.
+    /// Not an object, or without a name.
     #[error("a call must be {{\"name\": ..., \"arguments\": {{...}}}}")]
     NoCall,
-    /// No tool has the name, or several.
+    /// No tool has the name, or several match it.
     #[error("there is no tool `{name}`{}", did_you_mean(.alike))]
     UnknownTool {
-        /// The name that was given, safe to show.
+        /// Name, safe to show.
         name: String,
         /// Names that may be meant.
         alike: Vec<String>,
     },
-    /// Its arguments are no object, in whatever form.
+    /// The arguments are no object in any accepted form.
     #[error("`arguments` of `{name}` must be an object; it takes: {takes}")]
     NoArguments {
-        /// The tool.
+        /// Name, safe to show.
         name: String,
-        /// The arguments that fit.
+        /// Signature of the tool.
         takes: String,
     },
-    /// Its arguments do not fit the schema.
+    /// The arguments do not fit the schema.
     #[error("the call of `{name}` was not made: {}; it takes: {takes}", .problems.join("; "))]
     Unfit {
-        /// The tool.
+        /// Name, safe to show.
         name: String,
-        /// The fault.
+        /// First few mismatches.
         problems: Vec<String>,
-        /// The arguments that fit.
+        /// Signature of the tool.
         takes: String,
     },
 }
@@ -66,7 +63,7 @@ fn did_you_mean(alike: &[String]) -> String {
     }
 }
 
-/// Returns the calls of a batch: a list, a single one, or either as JSON in a text.
+/// Returns the calls of a batch, given as a list, as a single call, or as either in a JSON text.
 pub fn calls_of(calls: &Value) -> Option<Vec<Value>> {
     match calls {
         Value::Array(calls) => Some(calls.clone()),
@@ -81,8 +78,8 @@ pub fn calls_of(calls: &Value) -> Option<Vec<Value>> {
 }
 
 impl<'i> Call<'i> {
-    /// Reads a call. Its arguments may be an object, JSON of one in a text, or stand in the call
-    /// itself; they are not compared with the schema yet.
+    /// Reads a call. Arguments may be an object, a JSON text of one, or members of the call itself.
+    /// They are not checked.
     pub fn read(index: &'i Index, call: &Value) -> Result<Self, CallError> {
         let call = unquoted(call).ok_or(CallError::NoCall)?;
         let name = call.get(NAME).and_then(Value::as_str).ok_or(CallError::NoCall)?;
@@ -100,7 +97,7 @@ impl<'i> Call<'i> {
         Ok(Self { tool, arguments })
     }
 
-    /// Compares the arguments with the schema of the tool. What cannot be told passes.
+    /// Compares the arguments with the schema. What cannot be decided passes.
     pub fn check(&self) -> Result<(), CallError> {
         let arguments = Value::Object(self.arguments.clone());
         match fitness(self.tool.schema(), &arguments) {
@@ -114,7 +111,6 @@ impl<'i> Call<'i> {
     }
 }
 
-/// Returns the object that `value` is, or that it has as JSON in a text.
 fn unquoted(value: &Value) -> Option<Map<String, Value>> {
     match value {
         Value::Object(members) => Some(members.clone()),
@@ -123,8 +119,8 @@ fn unquoted(value: &Value) -> Option<Map<String, Value>> {
     }
 }
 
-/// Returns the arguments of a call. A key beside them counts where the schema knows it and they do
-/// not have it.
+/// Returns the arguments of a call. A member beside `arguments` counts if the schema has it and
+/// `arguments` does not.
 fn arguments_of(tool: &Tool, call: Map<String, Value>) -> Option<Map<String, Value>> {
     let takes = |key: &str| tool.schema()["properties"].get(key).is_some();
     let said = call.get(ARGUMENTS).filter(|_| !call_is_flat(&call, &takes));
@@ -143,7 +139,6 @@ fn arguments_of(tool: &Tool, call: Map<String, Value>) -> Option<Map<String, Val
     Some(arguments)
 }
 
-/// Returns true if `arguments` is itself an argument of the tool, in a call without a wrapping.
 fn call_is_flat(call: &Map<String, Value>, takes: &dyn Fn(&str) -> bool) -> bool {
     takes(ARGUMENTS) && call.get(ARGUMENTS).is_some_and(|said| unquoted(said).is_none())
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::envelope::{Envelope, Kind};
+use crate::json_rpc::{Envelope, MessageKind};
 use crate::shelf::{OpenShelf, Shelf};
 use ctxfs_core::model::Component;
 use ctxfs_engine::{Engine, EngineOptions};
@@ -48,8 +48,8 @@ fn treated_text(result: &str, limits: Limits) -> (String, Vec<String>) {
         LazyShelf::new(Arc::new(TestShelf { dir, id: Component::new("c7").unwrap(), limits }));
     let message = Message::whole(format!(r#"{{"jsonrpc":"2.0","id":5,"result":{result}}}"#));
     let envelope = Envelope::of(&message).unwrap();
-    let Kind::Response { result: Some(range) } = envelope.kind else { panic!() };
-    let call = Call {
+    let MessageKind::Response { result: Some(range) } = envelope.kind else { panic!() };
+    let call = ToolCall {
         id: "call_1".to_owned(),
         server: "srv".to_owned(),
         tool: "tool".to_owned(),
@@ -208,8 +208,8 @@ fn a_stand_in_is_not_stored_again() {
         let result = json!({"content": [{"type": "text", "text": text}]});
         let message = Message::whole(format!(r#"{{"jsonrpc":"2.0","id":5,"result":{result}}}"#));
         let envelope = Envelope::of(&message).unwrap();
-        let Kind::Response { result: Some(result) } = envelope.kind else { panic!() };
-        let call = Call {
+        let MessageKind::Response { result: Some(result) } = envelope.kind else { panic!() };
+        let call = ToolCall {
             id: call.to_owned(),
             server: "s".to_owned(),
             tool: "t".to_owned(),

@@ -1,6 +1,5 @@
-use proptest::prelude::*;
-
 use super::*;
+use proptest::prelude::*;
 
 const OURS: &[&str] = &["context_read", "get_tool_details"];
 

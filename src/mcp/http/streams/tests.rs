@@ -14,8 +14,8 @@ impl Fixture {
         Self { streams: Streams::new(is_shared), sender, receiver, hang_up: Arc::default() }
     }
 
-    fn open(&self, id: &str, token: Option<&str>) -> Result<(Events, u64), String> {
-        let asked = Asked { id: id.to_owned(), token: token.map(str::to_owned) };
+    fn open(&self, id: &str, token: Option<&str>) -> Result<(StreamEvents, u64), String> {
+        let asked = StreamRequest { id: id.to_owned(), token: token.map(str::to_owned) };
         let (events, numbers) = self.streams.open(vec![asked], &self.hang_up)?;
         Ok((events, numbers[0]))
     }
@@ -26,12 +26,12 @@ impl Fixture {
     }
 }
 
-fn next(events: &mut Events) -> Option<String> {
+fn next(events: &mut StreamEvents) -> Option<String> {
     let event = events.receiver.try_recv().ok()?;
     Some(event.queued.message.outline().text().to_owned())
 }
 
-fn ended(events: &mut Events) -> bool {
+fn ended(events: &mut StreamEvents) -> bool {
     events.receiver.try_recv().is_err_and(|error| error == mpsc::error::TryRecvError::Disconnected)
 }
 

@@ -1,27 +1,24 @@
-//! The reply to a batch: its results in their order, within a budget that they share.
+//! The reply to a batch: results in order, within a shared budget.
 
 use serde_json::{Map, Value, json};
 
-use crate::batch_plan::NotMade;
 use crate::budget;
 use crate::budget::Wanted;
-use crate::hub::batch::Batch;
-use crate::hub::batch_call::MadeCall;
-use crate::permission::Decision;
+use crate::hub::batch::{MadeCall, NotMade, RunningBatch};
+use crate::permission::decision::Decision;
 use crate::results::StoredPart;
 
-/// Bytes that a result takes beside its text.
+// Bytes of JSON around the text of a result.
 const FRAME_BYTES: usize = 80;
 
-/// The state of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Status {
+enum ReplyStatus {
     Ok,
     Error,
     Permission,
 }
 
-impl Status {
+impl ReplyStatus {
     fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -31,19 +28,19 @@ impl Status {
     }
 }
 
-/// A result, before it is known how much of it is shown.
-struct Entry<'b> {
+struct ReplyEntry<'b> {
     name: &'b str,
-    status: Status,
+    status: ReplyStatus,
     parts: &'b [StoredPart],
     said: Option<String>,
 }
 
-/// Returns the result of the tool, of some `bytes` at most, and the bytes that it has of each call.
-pub(super) fn result(batch: &Batch, bytes: usize) -> (String, Vec<usize>) {
-    let entries: Vec<Entry<'_>> = (0..batch.made.len()).map(|place| entry(batch, place)).collect();
+/// Returns the result of `run_tool_batch` in about `bytes` bytes, and the bytes of each call in it.
+pub(crate) fn result(batch: &RunningBatch, bytes: usize) -> (String, Vec<usize>) {
+    let entries: Vec<ReplyEntry<'_>> =
+        (0..batch.made.len()).map(|place| entry(batch, place)).collect();
     let frames = entries.iter().map(|entry| FRAME_BYTES + entry.name.len()).sum();
-    let wanted: Vec<Wanted> = entries.iter().map(Entry::wanted).collect();
+    let wanted: Vec<Wanted> = entries.iter().map(ReplyEntry::wanted).collect();
     let shares = budget::shares(&wanted, bytes.saturating_sub(frames));
     let results: Vec<Value> =
         entries.iter().zip(shares).map(|(entry, share)| entry.shown(share)).collect();
@@ -52,9 +49,9 @@ pub(super) fn result(batch: &Batch, bytes: usize) -> (String, Vec<usize>) {
     (json!({"content": [{"type": "text", "text": reply.to_string()}]}).to_string(), given)
 }
 
-fn summary(entries: &[Entry<'_>]) -> String {
+fn summary(entries: &[ReplyEntry<'_>]) -> String {
     let count = |status| entries.iter().filter(|entry| entry.status == status).count();
-    let all = [Status::Ok, Status::Error, Status::Permission];
+    let all = [ReplyStatus::Ok, ReplyStatus::Error, ReplyStatus::Permission];
     let counts = all.map(|status| (count(status), status.as_str()));
     let told = counts.iter().filter(|(count, _)| *count > 0);
     let told: Vec<String> = told.map(|(count, status)| format!("{count} {status}")).collect();
@@ -62,32 +59,31 @@ fn summary(entries: &[Entry<'_>]) -> String {
     if told.is_empty() { all } else { format!("{all}: {}", told.join(", ")) }
 }
 
-fn entry(batch: &Batch, place: usize) -> Entry<'_> {
+fn entry(batch: &RunningBatch, place: usize) -> ReplyEntry<'_> {
     let decided = &batch.planned.calls[place];
     let name = decided.name.as_str();
     if let Some(MadeCall { failed, parts, said }) = &batch.made[place] {
-        let status = if *failed { Status::Error } else { Status::Ok };
-        return Entry { name, status, parts, said: said.clone() };
+        let status = if *failed { ReplyStatus::Error } else { ReplyStatus::Ok };
+        return ReplyEntry { name, status, parts, said: said.clone() };
     }
     let (status, said) = match batch.plan.not_made(place) {
         Some(NotMade::Invalid) => {
-            (Status::Error, decided.call.as_ref().err().cloned().unwrap_or_default())
+            (ReplyStatus::Error, decided.call.as_ref().err().cloned().unwrap_or_default())
         }
-        Some(NotMade::Refused) => (Status::Permission, refusal(batch, place)),
+        Some(NotMade::Refused) => (ReplyStatus::Permission, refusal(batch, place)),
         Some(NotMade::AfterRefusal(before)) => {
             let said = format!("not made, as call {} of the batch was refused", before + 1);
-            (Status::Permission, said)
+            (ReplyStatus::Permission, said)
         }
         Some(NotMade::AfterError(before)) => {
-            (Status::Error, format!("not made, as call {} of the batch failed", before + 1))
+            (ReplyStatus::Error, format!("not made, as call {} of the batch failed", before + 1))
         }
-        Some(NotMade::Cancelled) | None => (Status::Error, "not made: cancelled".to_owned()),
+        Some(NotMade::Cancelled) | None => (ReplyStatus::Error, "not made: cancelled".to_owned()),
     };
-    Entry { name, status, parts: &[], said: Some(said) }
+    ReplyEntry { name, status, parts: &[], said: Some(said) }
 }
 
-/// Returns why a call was refused.
-fn refusal(batch: &Batch, place: usize) -> String {
+fn refusal(batch: &RunningBatch, place: usize) -> String {
     match &batch.planned.calls[place].call {
         Ok(call) => match &call.decision {
             Decision::Refused(decider) => decider.refusal(call.tool(), call.risk),
@@ -97,7 +93,7 @@ fn refusal(batch: &Batch, place: usize) -> String {
     }
 }
 
-impl Entry<'_> {
+impl ReplyEntry<'_> {
     fn wanted(&self) -> Wanted {
         let said = self.said.as_deref().map_or(0, written);
         let whole = |part: &StoredPart| written(part.text.as_deref().unwrap_or(&part.summary));
@@ -111,7 +107,6 @@ impl Entry<'_> {
         }
     }
 
-    /// Returns the result with as much of its texts as fits.
     fn shown(&self, share: usize) -> Value {
         let mut shown = Map::new();
         shown.insert("name".to_owned(), self.name.into());
@@ -125,7 +120,7 @@ impl Entry<'_> {
             shown.insert("more".to_owned(), json!(more));
         }
         let text = self.text(share);
-        let key = if self.status == Status::Ok { "text" } else { "error" };
+        let key = if self.status == ReplyStatus::Ok { "text" } else { "error" };
         if !text.is_empty() {
             shown.insert(key.to_owned(), text.into());
         }
@@ -147,7 +142,6 @@ impl Entry<'_> {
 }
 
 impl StoredPart {
-    /// Returns the first lines of the stand-in that fit, or else one line on what was stored.
     fn shortened(&self, bytes: usize) -> String {
         if written(&self.summary) <= bytes {
             return self.summary.clone();
@@ -163,7 +157,6 @@ impl StoredPart {
     }
 }
 
-/// Returns the bytes that a text takes in JSON.
 fn written(text: &str) -> usize {
     let escaped = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 1,

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::index::fixture;
+use crate::index::tests::fixture;
 
 /// Reads a call and returns its tool and arguments, or the message of its error.
 fn read(call: &Value) -> Result<(String, Value), String> {
