@@ -3,14 +3,14 @@
 //! | module | content |
 //! |---|---|
 //! | `messages` | one message in the other revision |
-//! | `meeting` | finds out which revision a server speaks |
+//! | `handshake` | finds out which revision a server speaks |
 //! | `requests`, `notices` | requests and notifications on their way |
 //! | `rounds` | old clients: the input that a new server needs is requested, and the call repeated |
 //! | `held_calls` | new clients: a call ends with the request of an old server, and is held |
 //! | `subscriptions` | notifications of new servers, and for new clients |
 
+pub(crate) mod handshake;
 pub(crate) mod held_calls;
-pub(crate) mod meeting;
 pub(crate) mod messages;
 pub(crate) mod notices;
 pub(crate) mod requests;
@@ -29,13 +29,13 @@ use tokio::task::AbortHandle;
 use crate::bridge::messages::{SubscriptionFilter, modern_members, with_first};
 use crate::held::{BoundedTable, HeldKey};
 use crate::message::Message;
-use crate::pending::{PendingRequest, Translation};
+use crate::pending::{Carrier, PendingRequest};
 use crate::revision::{
     ClientProfile, Era, EraCell, EraMismatch, InputKind, ServerProfile, revision_of,
 };
 
 // Requests of clients that 2026-07-28 has removed.
-const TAKEN_OUT: [&str; 5] =
+const REMOVED: [&str; 5] =
     ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 // Calls held at a time. The oldest gives way to a new one.
 const MOST_HELD: usize = 64;
@@ -50,22 +50,22 @@ const MOST_SUBSCRIPTIONS: usize = 256;
 // Notifications kept until the client has been told that its subscription is open.
 const MOST_EARLY_NOTICES: usize = 256;
 
-/// What a session knows to translate between a client and servers of different revisions.
+/// State for translating between a client and servers of different revisions.
 ///
 /// It has the era and profile of the client, held calls, questions of servers, and subscriptions in
 /// both directions. While client and server share an era, only the comparison of eras is used. The
 /// requests of a server are locked before held calls, never after.
 pub(crate) struct Bridge {
-    client: EraCell,
+    pub(crate) client: EraCell,
     is_given: bool,
-    said: Mutex<Option<ClientProfile>>,
-    introduction: Mutex<Option<ServerProfile>>,
-    meetings: Handshakes,
+    profile: Mutex<Option<ClientProfile>>,
+    pub(crate) server_profile: Mutex<Option<ServerProfile>>,
+    handshakes: Handshakes,
     key: HeldKey,
-    held: HeldCalls,
-    questions: QuestionRoom,
-    listening: Vec<UpstreamSubscription>,
-    listeners: Subscriptions,
+    pub(crate) held: HeldCalls,
+    pub(crate) questions: QuestionRoom,
+    upstream_subscriptions: Vec<UpstreamSubscription>,
+    subscriptions: Subscriptions,
 }
 
 impl Bridge {
@@ -77,57 +77,59 @@ impl Bridge {
         Self {
             client: era,
             is_given: client.is_some(),
-            said: Mutex::default(),
-            introduction: Mutex::default(),
-            meetings: Handshakes::default(),
+            profile: Mutex::default(),
+            server_profile: Mutex::default(),
+            handshakes: Handshakes::default(),
             key: HeldKey::new(random),
             held: HeldCalls::default(),
             questions: QuestionRoom::default(),
-            listening: (0..servers).map(|_| UpstreamSubscription::default()).collect(),
-            listeners: Subscriptions::default(),
+            upstream_subscriptions: (0..servers).map(|_| UpstreamSubscription::default()).collect(),
+            subscriptions: Subscriptions::default(),
         }
     }
 
     /// Learns the era and the profile of the client from its first requests. `initialize` always
     /// counts, as a client may fall back from `server/discover`.
-    pub(crate) fn hear(&self, method: &str, params: Option<&RawValue>) {
-        let mut said = self.said.lock();
+    pub(crate) fn learn(&self, method: &str, params: Option<&RawValue>) {
+        let mut profile = self.profile.lock();
         if self.is_given {
-            said.get_or_insert_with(|| ClientProfile::of_request(params));
+            profile.get_or_insert_with(|| ClientProfile::of_request(params));
         } else if method == "initialize" {
-            *said = Some(ClientProfile::of_initialize(params));
+            *profile = Some(ClientProfile::of_initialize(params));
             self.client.set(Era::Legacy);
-        } else if said.is_none() && (method == "server/discover" || revision_of(params).is_some()) {
-            *said = Some(ClientProfile::of_request(params));
+        } else if profile.is_none()
+            && (method == "server/discover" || revision_of(params).is_some())
+        {
+            *profile = Some(ClientProfile::of_request(params));
             self.client.set(Era::Modern);
         }
     }
 
     /// Returns true for a request that the client's revision has removed. A client whose era is not
     /// fixed by the transport may return to `initialize`.
-    pub(crate) fn is_taken_out(&self, method: &str) -> bool {
-        self.is_given && TAKEN_OUT.contains(&method)
+    pub(crate) fn is_removed(&self, method: &str) -> bool {
+        self.is_given && REMOVED.contains(&method)
     }
 
-    pub(crate) fn place(&self, bytes: u64) -> Option<QuestionPlace> {
-        self.questions.place(bytes)
-    }
-
-    pub(crate) fn client(&self) -> Option<Era> {
-        self.client.get()
-    }
-
-    pub(crate) fn said(&self) -> ClientProfile {
-        self.said.lock().clone().unwrap_or_default()
+    pub(crate) fn profile(&self) -> ClientProfile {
+        self.profile.lock().clone().unwrap_or_default()
     }
 
     pub(crate) fn between(&self, server: Option<Era>) -> Option<EraMismatch> {
-        EraMismatch::of(self.client(), server)
+        EraMismatch::of(self.client.get(), server)
     }
 
     pub(crate) fn own_result(&self, result: String) -> String {
-        let is_modern = self.client() == Some(Era::Modern);
+        let is_modern = self.client.get() == Some(Era::Modern);
         if is_modern { with_first(modern_members(false), &result) } else { result }
+    }
+
+    /// Keeps the failure of a held call for the client that repeats it.
+    pub(crate) fn failed(&self, pending: PendingRequest, code: i32, text: &str) {
+        let Some(number) = pending.carrier().and_then(Carrier::held) else { return };
+        let answer = Err((code, text.to_owned()));
+        let outcome = HeldOutcome { pending, is_kept: false, answer };
+        self.held.change(number, |call| call.outcome = Some(outcome));
     }
 }
 
@@ -176,6 +178,8 @@ pub(crate) struct HeldQuestion {
     _place: Option<Arc<QuestionPlace>>,
 }
 
+/// A question of a server that came while no call could carry it. The next call of the client that
+/// can provide this kind of input gets it.
 pub(crate) struct EarlyQuestion {
     pub(crate) upstream: usize,
     pub(crate) ask: InputKind,
@@ -227,7 +231,7 @@ impl HeldCalls {
     }
 
     pub(crate) fn take(&self, number: u64) -> Option<HeldCall> {
-        self.0.lock().calls.take(number)
+        self.0.lock().calls.entries.remove(&number)
     }
 
     pub(crate) fn change<R>(
@@ -235,13 +239,13 @@ impl HeldCalls {
         number: u64,
         change: impl FnOnce(&mut HeldCall) -> R,
     ) -> Option<R> {
-        self.0.lock().calls.get_mut(number).map(change)
+        self.0.lock().calls.entries.get_mut(&number).map(change)
     }
 
     pub(crate) fn forget(&self, upstream: usize, id: &str) -> bool {
         let mut held = self.0.lock();
         held.early.retain(|early| early.upstream != upstream || early.question.id != id);
-        let of_it = held.calls.iter_mut().filter(|call| call.upstream == upstream);
+        let of_it = held.calls.entries.values_mut().filter(|call| call.upstream == upstream);
         let forgotten = of_it.map(|call| {
             let before = call.questions.len();
             call.questions.retain(|question| question.id != id);
@@ -276,7 +280,7 @@ impl HeldCalls {
     /// answer.
     pub(crate) fn forget_all(&self, upstream: usize) {
         let mut held = self.0.lock();
-        for call in held.calls.iter_mut().filter(|call| call.upstream == upstream) {
+        for call in held.calls.entries.values_mut().filter(|call| call.upstream == upstream) {
             call.questions.iter_mut().for_each(|question| question.id.clear());
         }
         held.early.retain(|early| early.upstream != upstream);
@@ -285,7 +289,9 @@ impl HeldCalls {
 
 pub(crate) struct QuestionRoom(Arc<Semaphore>);
 
-pub(crate) type QuestionPlace = OwnedSemaphorePermit;
+/// Memory reserved for a question, released on drop. A question without room is refused, as servers
+/// are not slowed by their own questions.
+type QuestionPlace = OwnedSemaphorePermit;
 
 impl Default for QuestionRoom {
     fn default() -> Self {
@@ -305,18 +311,20 @@ impl QuestionRoom {
 /// Handshakes with the only server. `done` counts them, so that requests that waited for one do not
 /// begin another.
 #[derive(Default)]
-pub(crate) struct Handshakes {
+struct Handshakes {
     turn: tokio::sync::Mutex<()>,
     done: AtomicU64,
 }
 
 /// The gateway's subscription at one new server. Each change opens a new stream and then ends the
 /// old one; `acknowledged` is the number of the newest stream that the server confirmed.
-pub(crate) struct UpstreamSubscription {
+struct UpstreamSubscription {
     state: Mutex<UpstreamSubscriptionState>,
     acknowledged: watch::Sender<u64>,
 }
 
+/// The wanted notifications and the task that reads the stream. `failures` counts consecutive
+/// streams that ended without confirmation, which lengthen the pause before the next.
 #[derive(Default)]
 struct UpstreamSubscriptionState {
     wanted: SubscriptionFilter,
@@ -341,6 +349,8 @@ pub(crate) struct Subscriptions {
     watched: Mutex<HashMap<(usize, String), usize>>,
 }
 
+/// A subscription of a new client. `early` has notifications that came before the client was told
+/// that the subscription is open, which the protocol demands first.
 struct Subscription {
     filter: SubscriptionFilter,
     early: Option<Vec<Vec<u8>>>,
@@ -361,23 +371,6 @@ impl Subscription {
             tracing::debug!("the client does not read, and a notification is lost");
         }
         None
-    }
-}
-
-impl Bridge {
-    pub(crate) fn failed(&self, pending: PendingRequest, code: i32, text: &str) {
-        let number = match pending.translation.as_deref() {
-            Some(Translation::Carrier(carrier)) => carrier.held(),
-            _ => None,
-        };
-        let Some(number) = number else { return };
-        let answer = Err((code, text.to_owned()));
-        let outcome = HeldOutcome { pending, is_kept: false, answer };
-        self.held.change(number, |call| call.outcome = Some(outcome));
-    }
-
-    pub(crate) fn server_ended(&self, index: usize) {
-        self.held.forget_all(index);
     }
 }
 

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::json_rpc;
-use crate::json_rpc::{INTERNAL_ERROR, cancelled_because};
+use crate::json_rpc::{self, INTERNAL_ERROR, cancelled_because};
 use crate::message::{Message, Outgoing};
 use crate::queue::Sender;
 use crate::upstream::Upstream;
@@ -51,16 +50,22 @@ pub(crate) enum Route {
     Gateway,
 }
 
+/// The asker of a question to the client: a server, or the gateway itself, which waits at the other
+/// end of the channel.
 pub(crate) enum QuestionSource {
     Server(ServerQuestion),
     Gateway(oneshot::Sender<Message>),
 }
 
+/// A request of a server to the client. The client sees another id, as servers count independently;
+/// `id` is the server's own, as written.
 pub(crate) struct ServerQuestion {
     pub(crate) from: Arc<Upstream>,
     pub(crate) id: String,
 }
 
+/// Capabilities that the only server declared in its last handshake. The gateway answers for the
+/// missing ones if it has tools of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Declared {
     pub(crate) tools: bool,
@@ -73,7 +78,8 @@ impl ClientSession {
         Self { queue, backlog: Backlog::new(), table, ended }
     }
 
-    /// Sends a message, waiting for room in the queue. Does nothing once the client is gone.
+    /// Sends a message, waiting for room in the queue, which has room once the client reads. Does
+    /// nothing once the client is gone.
     pub(crate) async fn tell(&self, message: impl Into<Outgoing>) {
         self.queue.send(message).await;
     }
@@ -82,7 +88,8 @@ impl ClientSession {
         self.tell(json_rpc::error(id, code, text)).await;
     }
 
-    /// Registers a request. Returns false if a request with this id is open.
+    /// Registers a request that the gateway has. Returns false if a request with this id is open,
+    /// which the protocol forbids.
     pub(crate) fn begin(&self, id: &str) -> bool {
         let mut table = self.table.lock();
         if table.open.contains_key(id) {
@@ -92,7 +99,8 @@ impl ClientSession {
         true
     }
 
-    /// Records where a request was sent. Returns false if it has ended.
+    /// Records which server has a request, so that a cancellation reaches it. Returns false if the
+    /// request has ended.
     pub(crate) fn sent(&self, id: &str, route: Route) -> bool {
         let mut table = self.table.lock();
         table.open.get_mut(id).map(|open| *open = route).is_some()
@@ -118,7 +126,8 @@ impl ClientSession {
         }
     }
 
-    /// Admits a request that the gateway answers. If too many wait, refuses it and returns `None`.
+    /// Admits a request that the gateway answers itself. If too many wait, refuses the request with
+    /// an error and returns `None`.
     pub(crate) async fn place(&self, id: &str, bytes: u64) -> Option<BacklogPlace> {
         let place = self.backlog.place(bytes);
         if place.is_none() && self.end(id).is_some() {
@@ -128,7 +137,8 @@ impl ClientSession {
         place
     }
 
-    /// Waits for the turn of an admitted request. Returns `None` if it is cancelled before.
+    /// Waits for the turn of an admitted request, which lasts as long as the permit. Returns `None`
+    /// if the request is cancelled before.
     pub(crate) async fn turn(
         &self,
         place: &BacklogPlace,
@@ -236,12 +246,14 @@ impl Drop for OpenQuestion<'_> {
             return;
         }
         self.client.answered(&self.id.to_string());
-        let cancel = cancelled_because(self.id, "the answer is not needed any more");
+        let cancel = cancelled_because(self.id, "the answer is no longer needed");
         let client = Arc::clone(self.client);
         tokio::spawn(async move { client.tell(cancel).await });
     }
 }
 
+/// Bounds the requests that the gateway answers itself: places and bytes for those that wait, and
+/// turns for those that are answered.
 struct Backlog {
     places: Arc<Semaphore>,
     room: Arc<Semaphore>,

@@ -11,8 +11,8 @@ use std::fmt;
 use std::time::Duration;
 
 use globset::{Glob, GlobMatcher};
-use jsonc_parser::ast::{ObjectProp, Value};
-use jsonc_parser::{CollectOptions, ParseOptions, ast, parse_to_ast};
+use jsonc_parser::ast::{self, ObjectProp, Value};
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 use crate::config::reader::{InvalidValue, ValueReader};
 use ctxfs_core::model::visible;
@@ -49,48 +49,29 @@ pub struct Servers {
     pub flaws: Vec<Flaw>,
 }
 
-/// A server behind the gateway, as its entry of the file configures it. Variables are already
-/// substituted, and all values are checked.
+/// A server behind the gateway, as its entry of the file configures it, with variables substituted
+/// and all values checked. `name` holds no `/`. `timeout` is the time for a call without progress.
+/// An empty `prefix` means none; without one, the server's name is the prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as in the file")]
 pub struct Server {
-    /// Holds no `/`, which separates it from tool names in rules.
     pub name: String,
-    /// How to reach the server.
     pub transport: Transport,
-    /// True if its annotations about the risk of its tools are believed.
     pub trust: bool,
-    /// How long a call may take without progress.
     pub timeout: Duration,
-    /// Which of its tools are offered.
     pub tools: ToolFilter,
-    /// Prefix of its tools' names in place of the server's name; empty for none.
     pub prefix: Option<String>,
-    /// True if all sessions share one instance.
     pub shared: bool,
 }
 
-/// How to reach a server. An entry has either `command` or `url`; values that may hold secrets are
-/// [`Secret`]s.
+/// The process or the address of a server. An entry has either `command` or `url`, which begins
+/// with `http://` or `https://`. Values that may hold secrets are [`Secret`]s; `env` adds to the
+/// few variables that every server gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as in the file")]
 pub enum Transport {
-    /// A process that the gateway starts.
-    Stdio {
-        /// Program, looked up in `PATH`.
-        command: String,
-        /// Arguments.
-        args: Vec<Secret>,
-        /// Variables added to its environment.
-        env: Vec<(String, Secret)>,
-        /// Working directory.
-        cwd: Option<String>,
-    },
-    /// Streamable HTTP.
-    Http {
-        /// Begins with `http://` or `https://`.
-        url: Secret,
-        /// Headers of every request.
-        headers: Vec<(String, Secret)>,
-    },
+    Stdio { command: String, args: Vec<Secret>, env: Vec<(String, Secret)>, cwd: Option<String> },
+    Http { url: Secret, headers: Vec<(String, Secret)> },
 }
 
 impl Server {
@@ -122,7 +103,12 @@ fn read(reader: &mut ValueReader<'_>, text: &str) -> Vec<Server> {
     let parsed = match parse_to_ast(text, &CollectOptions::default(), &AS_CLIENTS_HAVE_IT) {
         Ok(parsed) => parsed,
         Err(error) => {
-            reader.error(error.range().start, &[], &format!("is not JSON: {}", error.kind()));
+            reader.flaw(
+                Severity::Error,
+                error.range().start,
+                &[],
+                &format!("is not JSON: {}", error.kind()),
+            );
             return Vec::new();
         }
     };
@@ -131,11 +117,12 @@ fn read(reader: &mut ValueReader<'_>, text: &str) -> Vec<Server> {
     match all.map(|property| (&property.value, property.range.start)) {
         Some((ast::Value::Object(all), _)) => read_all(reader, all),
         Some((_, at)) => {
-            reader.error(at, &[SERVERS], "must be an object");
+            reader.flaw(Severity::Error, at, &[SERVERS], "must be an object");
             Vec::new()
         }
         None => {
-            reader.error(
+            reader.flaw(
+                Severity::Error,
                 0,
                 &[SERVERS],
                 "is missing: the file must be {\"mcpServers\": {NAME: {...}}}",
@@ -150,7 +137,8 @@ fn read_all(reader: &mut ValueReader<'_>, all: &ast::Object<'_>) -> Vec<Server> 
     for property in &all.properties {
         let name = property.name.as_str();
         if servers.iter().any(|server| server.name == name) {
-            reader.error(
+            reader.flaw(
+                Severity::Error,
                 property.range.start,
                 &[SERVERS, name],
                 "is there twice: this one is not used",
@@ -186,7 +174,7 @@ enum TransportKind {
 }
 
 /// Reads one entry. Returns `None` if it is wrong, which is reported, or disabled.
-pub(crate) fn read_server(
+fn read_server(
     reader: &mut ValueReader<'_>,
     name: &str,
     property: &ObjectProp<'_>,
@@ -194,11 +182,11 @@ pub(crate) fn read_server(
     let (at, place) = (property.range.start, [SERVERS, name]);
     if name.is_empty() || name.contains('/') || name.chars().any(visible::is_hidden) {
         let what = "cannot be a name: it is empty, or holds `/` or hidden characters";
-        reader.error(at, &[SERVERS, &visible::escaped(name, 100)], what);
+        reader.flaw(Severity::Error, at, &[SERVERS, &visible::escaped(name, 100)], what);
         return None;
     }
     let Some(object) = property.value.as_object() else {
-        reader.error(at, &place, "must be an object");
+        reader.flaw(Severity::Error, at, &place, "must be an object");
         return None;
     };
     let mut keys = ServerKeys::default();
@@ -207,11 +195,11 @@ pub(crate) fn read_server(
         all_right &= keys.read(reader, name, property).is_ok();
     }
     if keys.disabled {
-        reader.warning(at, &place, "is disabled, so it is not started");
+        reader.flaw(Severity::Warning, at, &place, "is disabled, so it is not started");
         return None;
     }
     let server = all_right.then(|| keys.into_server(name))?;
-    server.map_err(|what| reader.error(at, &place, what)).ok()
+    server.map_err(|what| reader.flaw(Severity::Error, at, &place, what)).ok()
 }
 
 impl ServerKeys {
@@ -242,7 +230,7 @@ impl ServerKeys {
             _ => {
                 let place = [SERVERS, server, &visible::escaped(key, 100)];
                 let what = format!("is not known, so it is passed over: known are {KNOWN}");
-                reader.warning(property.range.start, &place, &what);
+                reader.flaw(Severity::Warning, property.range.start, &place, &what);
             }
         }
         Ok(())

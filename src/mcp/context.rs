@@ -37,10 +37,6 @@ const MOST_ROWS: u64 = 200;
 // Bytes of an answer if the limits allow more.
 const MOST_TEXT: u64 = 1 << 20;
 
-pub(crate) fn is_tool(name: &str) -> bool {
-    NAMES.contains(&name)
-}
-
 pub(crate) fn tools() -> Vec<Tool> {
     let reference = json!({"type": "string", "description": REF});
     let whole = |about: &str| json!({"type": "integer", "minimum": 0, "description": about});
@@ -307,17 +303,17 @@ pub(crate) fn query(arguments: &Value) -> Result<String, String> {
     Ok(words.join(" "))
 }
 
-pub(crate) fn most_bytes(open: &OpenShelf) -> u64 {
+fn most_bytes(open: &OpenShelf) -> u64 {
     open.engine.limits(None).max_inline_bytes.clamp(4, MOST_TEXT)
 }
 
 /// A part of a file that begins and ends between characters. `next` is the offset to continue at,
 /// if the file goes on.
-pub(crate) struct Slice {
+struct Slice {
     pub(crate) offset: u64,
     pub(crate) next: Option<u64>,
     pub(crate) text: String,
-    pub(crate) is_binary: bool,
+    is_binary: bool,
 }
 
 impl Slice {

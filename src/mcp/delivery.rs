@@ -11,11 +11,11 @@ use crate::client::Declared;
 use crate::json_rpc::{Envelope, INTERNAL_ERROR, raw};
 use crate::message::{Edit, Message, Outgoing};
 use crate::pending::{ListKind, PendingKind, PendingRequest};
-use crate::raw_object::{RawObject, elements, quoted};
+use crate::raw_object::{self, RawObject, elements, quoted};
 use crate::relay::Relay;
 use crate::revision::EraMismatch;
 use crate::upstream::Upstream;
-use crate::{context, own, raw_object, results};
+use crate::{context, own, results};
 
 /// An answer on its way to the client. `first` holds members, each with a comma, to put in front of
 /// a result that is not in memory.
@@ -27,6 +27,8 @@ pub(crate) struct ClientAnswer {
     pub(crate) first: &'static str,
 }
 
+/// An answer as it came from its server, with the request that it answers. The envelope describes
+/// the message and must follow its edits.
 pub(crate) struct ServerAnswer {
     pub(crate) from: Arc<Upstream>,
     pub(crate) pending: PendingRequest,
@@ -49,7 +51,7 @@ pub(crate) async fn deliver(relay: &Arc<Relay>, from: &Arc<Upstream>, answer: Cl
             let (call, max_binary) = (*call, relay.max_binary);
             let answered =
                 results::Answered { call, client_id, id, result, message, max_binary, first };
-            of_call(relay, answered).await;
+            deliver_call(relay, answered).await;
         }
         (kind @ (PendingKind::Handshake | PendingKind::Listing(_)), Some(result)) => {
             let rows = own_rows(relay, &kind).await;
@@ -83,7 +85,7 @@ pub(crate) async fn deliver_changed(
     deliver(relay, &from, ClientAnswer { client_id, kind, envelope, message, first }).await;
 }
 
-async fn of_call(relay: &Arc<Relay>, answered: results::Answered) {
+async fn deliver_call(relay: &Arc<Relay>, answered: results::Answered) {
     let received = answered.message.length();
     if !results::may_be_long(&relay.shelf, &answered) {
         relay.client.end(&answered.client_id);
@@ -166,6 +168,7 @@ pub(crate) fn edits(
     }
 }
 
+/// A result that is in memory, and the message that holds it, to make edits of its members.
 struct PlacedResult<'a> {
     message: &'a Message,
     result: Range<usize>,
@@ -173,7 +176,7 @@ struct PlacedResult<'a> {
 
 impl PlacedResult<'_> {
     fn replace(&self, object: &RawObject<'_>, name: &str, with: String) -> Option<Edit> {
-        let range = self.range(object.get(name)?);
+        let range = self.message.range_of(object.get(name)?);
         Some(Edit { range, with: with.into_bytes() })
     }
 
@@ -181,10 +184,6 @@ impl PlacedResult<'_> {
         let members = if object.0.is_empty() { members[1..].to_owned() } else { members };
         let at = self.result.end - 1;
         Edit { range: at..at, with: members.into_bytes() }
-    }
-
-    fn range(&self, part: &RawValue) -> Range<usize> {
-        self.message.range_of(part)
     }
 }
 
@@ -213,9 +212,9 @@ fn handshake(
         Some(edit) => edits.push(edit),
         None => more.push(format!(",\"capabilities\":{all}")),
     }
-    let said = object.text("instructions").unwrap_or_default();
-    let separator = if said.is_empty() { "" } else { "\n\n" };
-    let told = quoted(&format!("{said}{separator}{}", own::INSTRUCTIONS));
+    let instructions = object.text("instructions").unwrap_or_default();
+    let separator = if instructions.is_empty() { "" } else { "\n\n" };
+    let told = quoted(&format!("{instructions}{separator}{}", own::INSTRUCTIONS));
     match place.replace(object, "instructions", told.clone()) {
         Some(edit) => edits.push(edit),
         None => more.push(format!(",\"instructions\":{told}")),
@@ -236,7 +235,7 @@ fn listed(
 ) -> Vec<Edit> {
     let name = kind.member();
     let Some(rows) = object.get(name) else { return Vec::new() };
-    if place.message.has_holes_in(&place.range(rows)) {
+    if place.message.has_holes_in(&place.message.range_of(rows)) {
         return Vec::new();
     }
     let Some(listed) = elements(rows) else { return Vec::new() };
@@ -257,10 +256,10 @@ fn listed(
 fn tool(relay: &Relay, from: &Upstream, row: &RawValue) -> Option<String> {
     let tool = RawObject::parse(row)?;
     let name = tool.text("name")?;
-    let limits = relay.shelf.limits(&format!("{}/{name}", from.name));
+    let limits = relay.shelf.source.limits(&format!("{}/{name}", from.name));
     let schema = tool.get("outputSchema");
     let goes = schema.is_some_and(|schema| limits.may_replace() || is_foreign(relay, from, schema));
-    let is_taken = relay.context_tools && context::is_tool(&name);
+    let is_taken = relay.context_tools && context::NAMES.contains(&&*name);
     if !goes && !is_taken {
         return None;
     }
@@ -274,7 +273,7 @@ fn tool(relay: &Relay, from: &Upstream, row: &RawValue) -> Option<String> {
 }
 
 pub(crate) fn is_foreign(relay: &Relay, from: &Upstream, schema: &RawValue) -> bool {
-    relay.bridge.between(from.era()) == Some(EraMismatch::OldClient)
+    relay.bridge.between(from.era.get()) == Some(EraMismatch::OldClient)
         && RawObject::parse(schema).and_then(|schema| schema.text("type")).as_deref()
             != Some("object")
 }

@@ -6,12 +6,12 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
-use crate::bridge::requests::Translated;
-use crate::bridge::{meeting, notices, requests};
-use crate::client::QuestionSource;
-use crate::client::Route;
-use crate::hub::route::Destination;
-use crate::hub::{answer, route};
+use crate::bridge::messages::{SubscriptionFilter, with_members};
+use crate::bridge::requests::{self, Translated};
+use crate::bridge::{handshake, notices, subscriptions};
+use crate::client::{QuestionSource, Route};
+use crate::hub::answer;
+use crate::hub::route::{self, Destination};
 use crate::json_rpc::{
     Envelope, EnvelopeError, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND,
     MessageKind, PARSE_ERROR, Parsed, RpcError, answer, failed_call, is_batch, messages,
@@ -19,16 +19,17 @@ use crate::json_rpc::{
 };
 use crate::line_reader::{BrokenLine, InputLine, broken};
 use crate::message::{Edit, Message, with_id};
-use crate::pending::{ListKind, PendingKind, PendingRequest, ToolCall, new_call_id};
+use crate::pending::{
+    ListKind, MOST_ARGUMENTS, PendingKind, PendingRequest, ToolCall, new_call_id,
+};
 use crate::queue::Refused;
 use crate::raw_object::{RawObject, quoted};
-use crate::references::Resolver;
+use crate::references::{self, Resolver};
 use crate::relay::Relay;
+use crate::revision::{Era, EraMismatch};
 use crate::upstream::Upstream;
-use crate::{context, own, references};
+use crate::{context, own};
 
-// Bytes of call arguments that are recorded.
-const MOST_ARGUMENTS: usize = 64 * 1024;
 // Bytes of a request that the gateway answers for its servers.
 const MOST_IN_MEMORY: usize = 32 << 20;
 // Suffixes of the `_meta` keys in which clients send their call ids, in lower case.
@@ -99,7 +100,7 @@ fn is_id(id: &str) -> bool {
 
 async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message: Message) {
     let Some(id) = envelope.id(&message).map(str::to_owned) else { return };
-    if relay.bridge.is_taken_out(&method) {
+    if relay.bridge.is_removed(&method) {
         let text = format!("there is no `{method}` since 2026-07-28");
         return relay.client.error(&id, METHOD_NOT_FOUND, &text).await;
     }
@@ -110,53 +111,133 @@ async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message
         let text = format!("a request with the id {id} waits for its answer");
         return relay.client.error(&id, INVALID_REQUEST, &text).await;
     }
-    relay.bridge.hear(&method, envelope.params(&message));
-    let is_early =
-        relay.hub.as_ref().is_some_and(|hub| !hub.has_begun() && !answer::begins(&method));
-    if !is_early && !meeting::is_to_meet(relay) {
-        return hand_on(relay, id, method, envelope, message).await;
+    relay.bridge.learn(&method, envelope.params(&message));
+    let is_early = relay.hub.as_ref().is_some_and(|hub| !hub.has_begun() && !begins(&method));
+    if !is_early && !handshake::needs_handshake(relay) {
+        return dispatch(relay, id, method, envelope, message).await;
     }
     let Some(place) = relay.client.place(&id, message.length()).await else { return };
     let relay = Arc::clone(relay);
     tokio::spawn(async move {
         match &relay.hub {
             Some(hub) => answer::begin(&relay, hub, envelope.params(&message)).await,
-            None => meeting::meet(&relay).await,
+            None => handshake::shake_hands(&relay).await,
         }
         drop(place);
-        // It may have been cancelled meanwhile.
+        // The request may have been cancelled meanwhile.
         if relay.client.is_open(&id) {
-            hand_on(&relay, id, method, envelope, message).await;
+            dispatch(&relay, id, method, envelope, message).await;
         }
     });
 }
 
-async fn hand_on(
+fn begins(method: &str) -> bool {
+    matches!(method, "initialize" | "server/discover")
+}
+
+/// The part of the gateway that answers a request.
+enum Responder {
+    /// The bridge, for a client of 2026-07-28 whose servers cannot: `subscriptions/listen`.
+    Subscription,
+    /// The bridge, from the profile of a server that made its handshake with the gateway.
+    Handshake,
+    /// The bridge, for a server of 2026-07-28, which gets the level with each request.
+    LogLevel,
+    /// The hub, for all servers together.
+    Hub,
+    /// The gateway's own tools and resources.
+    Own,
+    /// The server, after references in the arguments are resolved.
+    ServerByReference,
+    Server,
+}
+
+/// Decides which part of the gateway answers a request. Everything that depends on the method of a
+/// request before it is sent is decided here.
+fn responder(relay: &Relay, method: &str, envelope: &Envelope, message: &Message) -> Responder {
+    let params = envelope.params(message);
+    let text = |name: &str| params.and_then(RawObject::parse).and_then(|params| params.text(name));
+    let hub = relay.hub.as_ref();
+    let era = relay.upstreams.first().filter(|_| hub.is_none()).and_then(|only| only.era.get());
+    let is_alone = relay.upstreams.is_empty();
+    let declared = relay.client.declared();
+    let is_own = |is_named: bool| is_alone || (relay.context_tools && is_named);
+    let is_introduced = || relay.bridge.server_profile.lock().is_some();
+    match method {
+        "subscriptions/listen"
+            if relay.bridge.client.get() == Some(Era::Modern)
+                && (hub.is_some() || era == Some(Era::Legacy)) =>
+        {
+            Responder::Subscription
+        }
+        "initialize" if era.is_some() && is_introduced() => Responder::Handshake,
+        "server/discover" if era == Some(Era::Legacy) && is_introduced() => Responder::Handshake,
+        "logging/setLevel" if relay.bridge.between(era) == Some(EraMismatch::OldClient) => {
+            Responder::LogLevel
+        }
+        "initialize"
+        | "server/discover"
+        | "logging/setLevel"
+        | "tools/list"
+        | "prompts/list"
+        | "resources/list"
+        | "resources/templates/list"
+            if hub.is_some() =>
+        {
+            Responder::Hub
+        }
+        "initialize" | "server/discover" if is_alone => Responder::Own,
+        "tools/list" if is_own(!declared.tools) => Responder::Own,
+        "resources/list" | "resources/templates/list" if is_own(!declared.resources) => {
+            Responder::Own
+        }
+        "resources/read" | "resources/subscribe" | "resources/unsubscribe"
+            if is_own(text("uri").is_some_and(|uri| uri.starts_with("ctx://"))) =>
+        {
+            Responder::Own
+        }
+        "tools/call" => {
+            let is_context_tool = text("name").is_some_and(|name| context::NAMES.contains(&&*name));
+            if hub.is_some_and(|hub| hub.index.is_some()) && !is_context_tool {
+                Responder::Hub
+            } else if is_own(is_context_tool) {
+                Responder::Own
+            } else if relay.references && has_references(envelope, message) {
+                Responder::ServerByReference
+            } else {
+                Responder::Server
+            }
+        }
+        _ => Responder::Server,
+    }
+}
+
+async fn dispatch(
     relay: &Arc<Relay>,
     id: String,
     method: String,
     envelope: Envelope,
     message: Message,
 ) {
-    if requests::answers(relay, &method) {
-        return requests::answer(relay, id, &method, &envelope, &message).await;
-    }
-    if let Some(hub) = &relay.hub {
-        let called = answer::called(&method, &envelope, &message);
-        if answer::answers(hub, &method, called.as_deref()) {
-            return of_hub(Arc::clone(relay), id, method, message).await;
+    match responder(relay, &method, &envelope, &message) {
+        Responder::Subscription => {
+            let filter = SubscriptionFilter::of(envelope.params(&message));
+            subscriptions::open_subscription(Arc::clone(relay), id, filter);
         }
+        Responder::Handshake => {
+            requests::shake_hands(relay, id, &method, envelope.params(&message)).await;
+        }
+        Responder::LogLevel => requests::set_level(relay, id, envelope.params(&message)).await,
+        Responder::Hub => answer_by_hub(Arc::clone(relay), id, method, message).await,
+        Responder::Own => own::answer(Arc::clone(relay), id, method, &envelope, &message).await,
+        Responder::ServerByReference => {
+            resolve_and_send(Arc::clone(relay), id, envelope, message).await;
+        }
+        Responder::Server => route(relay, id, &method, &envelope, message, None).await,
     }
-    if own::answers(relay, &method, envelope.params(&message)) {
-        return own::answer(Arc::clone(relay), id, method, &envelope, &message).await;
-    }
-    if method == "tools/call" && relay.references && has_references(&envelope, &message) {
-        return by_reference(Arc::clone(relay), id, envelope, message).await;
-    }
-    route(relay, id, &method, &envelope, message, None).await;
 }
 
-async fn of_hub(relay: Arc<Relay>, id: String, method: String, message: Message) {
+async fn answer_by_hub(relay: Arc<Relay>, id: String, method: String, message: Message) {
     let Some(place) = relay.client.place(&id, message.length()).await else { return };
     tokio::spawn(async move {
         let (Some(hub), Some(_turn)) = (&relay.hub, relay.client.turn(&place, &id).await) else {
@@ -234,7 +315,7 @@ fn has_references(envelope: &Envelope, message: &Message) -> bool {
 
 /// Sends a call to its server after resolving the references in its arguments, while other requests
 /// go on.
-async fn by_reference(relay: Arc<Relay>, id: String, envelope: Envelope, message: Message) {
+async fn resolve_and_send(relay: Arc<Relay>, id: String, envelope: Envelope, message: Message) {
     let Some(place) = relay.client.place(&id, message.length()).await else { return };
     tokio::spawn(async move {
         let Some(_turn) = relay.client.turn(&place, &id).await else { return };
@@ -283,7 +364,7 @@ async fn send(
     let Destination { index, edit, tool } = destination;
     let upstream = &*relay.upstreams[index];
     let (more, mut translation) =
-        match requests::cross(relay, index, &id, method, envelope, &message).await {
+        match requests::translate(relay, index, &id, method, envelope, &message).await {
             Translated::Taken => return,
             Translated::With(more, translation) => (more, translation),
         };
@@ -297,7 +378,7 @@ async fn send(
     if let PendingKind::Call(call) = &mut waiting.kind
         && message.has_holes()
     {
-        // They are longer than what is recorded.
+        // Arguments with holes are too long to be recorded.
         call.arguments = None;
     }
     if let (Some(arguments), PendingKind::Call(call)) = (arguments, &mut waiting.kind) {
@@ -305,7 +386,7 @@ async fn send(
     }
     waiting.token =
         member(params.get("_meta"), "progressToken").map(|token| token.get().to_owned());
-    note(relay, upstream, method, envelope, &message);
+    remember_handshake(relay, upstream, method, envelope, &message);
     if method == "subscriptions/listen" {
         waiting.deadline = None;
     }
@@ -322,7 +403,7 @@ async fn send(
             let request = compose(0);
             noted.note(&request);
             waiting.translation = translation.map(Box::new);
-            upstream.request(waiting, |number| requests::numbered(&request, number))
+            upstream.request(waiting, |number| with_members(&request, number, ""))
         }
     };
     match sent {
@@ -350,7 +431,13 @@ fn own_name(upstream: &Upstream, called: &str) -> Option<&'static str> {
     context::NAMES.into_iter().find(|name| called == upstream.other_name(name))
 }
 
-fn note(relay: &Relay, upstream: &Upstream, method: &str, envelope: &Envelope, message: &Message) {
+fn remember_handshake(
+    relay: &Relay,
+    upstream: &Upstream,
+    method: &str,
+    envelope: &Envelope,
+    message: &Message,
+) {
     let Some(params) = envelope.params(message) else { return };
     match method {
         "initialize" => {
@@ -429,8 +516,9 @@ fn notification(relay: &Relay, method: &str, envelope: &Envelope, message: Messa
     if let Some(hub) = &relay.hub
         && method == "notifications/initialized"
     {
-        // Each server has been told when it was ready itself.
-        return hub.set_ready();
+        // Each server got the notification at its introduction.
+        hub.ready.send_replace(true);
+        return;
     }
     let takes = |upstream: &&Arc<Upstream>| !notices::is_dropped(relay, upstream, method);
     for upstream in relay.upstreams.iter().skip(1).filter(takes) {
@@ -458,7 +546,7 @@ fn response(relay: &Relay, envelope: &Envelope, message: Message) {
         Some(QuestionSource::Server(question)) => {
             question.from.notify(with_id(message, range, &question.id));
         }
-        // Who asked may be gone.
+        // The asker may be gone.
         Some(QuestionSource::Gateway(waiting)) => drop(waiting.send(message)),
         None => {}
     }

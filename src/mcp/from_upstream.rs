@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::bridge::{held_calls, meeting, notices};
+use crate::bridge::{handshake, held_calls, notices};
 use crate::client::{QuestionSource, ServerQuestion};
 use crate::delivery::ServerAnswer;
 use crate::hub::{Hub, introduction};
-use crate::json_rpc;
 use crate::json_rpc::{
-    Envelope, INTERNAL_ERROR, MessageKind, SUBSCRIPTION_KEY, TIMED_OUT, cancelled_because,
+    self, Envelope, INTERNAL_ERROR, MessageKind, SUBSCRIPTION_KEY, TIMED_OUT, cancelled_because,
     is_batch, messages_of_server, request_id,
 };
 use crate::line_reader::{BrokenLine, InputLine, broken};
@@ -22,9 +21,9 @@ use crate::upstream::Upstream;
 
 /// The inbox of a session: takes the messages of all its servers, in the order of each. It waits
 /// for the client's queue, so a client that does not read slows the servers through their pipes.
-pub(crate) struct FromUpstreams(pub(crate) Arc<Relay>);
+pub(crate) struct SessionInbox(pub(crate) Arc<Relay>);
 
-impl Inbox for FromUpstreams {
+impl Inbox for SessionInbox {
     async fn line(&self, from: &Arc<Upstream>, line: InputLine) -> bool {
         match line {
             InputLine::Message(message) => self.take(from, message).await,
@@ -38,33 +37,33 @@ impl Inbox for FromUpstreams {
         let text = format!("the server `{}` {why}", of.name);
         for (number, pending) in late {
             of.notify(cancelled_because(number, "the time is over"));
-            let Some(pending) = pending.of_client(&why) else { continue };
-            // The client may not be reading, and the server's time goes on.
+            let Some(pending) = pending.fail_own(&why) else { continue };
+            // Not awaited: the client may not be reading, while deadlines of the server go on.
             let (relay, text) = (Arc::clone(&self.0), text.clone());
             tokio::spawn(async move { relay.fail(pending, TIMED_OUT, &text).await });
         }
     }
 
     async fn lost(&self, of: &Arc<Upstream>, pending: PendingRequest, why: &str) {
-        let Some(pending) = pending.of_client(why) else { return };
+        let Some(pending) = pending.fail_own(why) else { return };
         let text = format!("the server `{}` {why}", of.name);
         self.0.fail(pending, INTERNAL_ERROR, &text).await;
     }
 
     async fn failed(&self, of: &Arc<Upstream>, pending: Vec<PendingRequest>, why: &str) {
         let relay = &self.0;
-        relay.bridge.server_ended(relay.index_of(of));
+        relay.bridge.held.forget_all(relay.index_of(of));
         for id in relay.client.drop_questions(of) {
             relay.client.tell(cancelled_because(id, "the server ended")).await;
         }
         let text = format!("the server `{}` {why}; it is started again at the next call", of.name);
-        for pending in pending.into_iter().filter_map(|pending| pending.of_client(why)) {
+        for pending in pending.into_iter().filter_map(|pending| pending.fail_own(why)) {
             relay.fail(pending, INTERNAL_ERROR, &text).await;
         }
     }
 }
 
-impl FromUpstreams {
+impl SessionInbox {
     async fn take(&self, from: &Arc<Upstream>, message: Message) -> bool {
         if is_batch(&message) {
             return self.batch(from, &message).await;
@@ -100,7 +99,7 @@ impl FromUpstreams {
     async fn response(&self, from: &Arc<Upstream>, envelope: Envelope, message: Message) {
         let pending = envelope.id(&message).and_then(|id| from.take_answered(id));
         let Some(mut pending) = pending else {
-            tracing::debug!("{}: an answer that nobody waits for", from.name);
+            tracing::debug!("{}: an answer to no pending request", from.name);
             return;
         };
         if let PendingKind::Own(waiting) = pending.kind {
@@ -110,16 +109,16 @@ impl FromUpstreams {
         let translation = pending.translation.take();
         let answer = ServerAnswer { from: Arc::clone(from), pending, envelope, message };
         match translation {
-            Some(translation) => meeting::answered(&self.0, *translation, answer).await,
-            None => meeting::passed(&self.0, answer).await,
+            Some(translation) => handshake::deliver_translated(&self.0, *translation, answer).await,
+            None => handshake::deliver_untranslated(&self.0, answer).await,
         }
     }
 
     async fn request(&self, from: &Arc<Upstream>, envelope: &Envelope, message: Message) {
         let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
         let relay = &self.0;
-        if held_calls::takes_requests(relay, from) {
-            return held_calls::asked(relay, from, envelope, message).await;
+        if held_calls::must_carry(relay, from) {
+            return held_calls::take_request(relay, from, envelope, message).await;
         }
         let question = ServerQuestion { from: Arc::clone(from), id: id.to_owned() };
         let number = relay.client.ask(QuestionSource::Server(question));
@@ -143,7 +142,7 @@ impl FromUpstreams {
             return introduction::changed(relay, relay.index_of(from), method);
         }
         if notices::changes_notifications(relay, from) {
-            return notices::noticed(relay, from, method, envelope, message).await;
+            return notices::relay_notification(relay, from, method, envelope, message).await;
         }
         let mut edits = Vec::new();
         match method {
@@ -172,7 +171,7 @@ impl FromUpstreams {
         let kind = line.kind;
         from.log_broken(&line);
         let pending = from.take_broken(&line);
-        if let Some(pending) = pending.and_then(|pending| pending.of_client(&line.why)) {
+        if let Some(pending) = pending.and_then(|pending| pending.fail_own(&line.why)) {
             self.end_broken(from, pending, line).await;
         }
         from.goes_on_after(kind)

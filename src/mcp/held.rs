@@ -14,32 +14,20 @@ use crate::shelf::LazyShelf;
 pub(crate) struct BoundedTable<T> {
     next: u64,
     most: usize,
-    things: BTreeMap<u64, T>,
+    pub(crate) entries: BTreeMap<u64, T>,
 }
 
 impl<T> BoundedTable<T> {
     pub(crate) fn new(most: usize) -> Self {
-        Self { next: 0, most, things: BTreeMap::new() }
+        Self { next: 0, most, entries: BTreeMap::new() }
     }
 
-    pub(crate) fn put(&mut self, thing: T) -> (u64, Option<T>) {
+    pub(crate) fn put(&mut self, entry: T) -> (u64, Option<T>) {
         self.next += 1;
-        self.things.insert(self.next, thing);
-        let is_full = self.things.len() > self.most;
-        let oldest = if is_full { self.things.pop_first() } else { None };
-        (self.next, oldest.map(|(_, thing)| thing))
-    }
-
-    pub(crate) fn take(&mut self, number: u64) -> Option<T> {
-        self.things.remove(&number)
-    }
-
-    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
-        self.things.get_mut(&number)
-    }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.things.values_mut()
+        self.entries.insert(self.next, entry);
+        let is_full = self.entries.len() > self.most;
+        let oldest = if is_full { self.entries.pop_first() } else { None };
+        (self.next, oldest.map(|(_, entry)| entry))
     }
 }
 
@@ -82,7 +70,7 @@ impl HeldKey {
 }
 
 fn conversation(shelf: &LazyShelf) -> &str {
-    shelf.conversation().as_os_str().to_str().unwrap_or_default()
+    shelf.source.conversation().as_os_str().to_str().unwrap_or_default()
 }
 
 fn now() -> u64 {

@@ -28,8 +28,7 @@ use crate::http::gate::HttpGate;
 use crate::options::HttpOptions;
 use crate::session::{Gateway, Signals};
 use crate::shelf::Shelves;
-use ctxfs_models::http_server;
-use ctxfs_models::http_server::Connection;
+use ctxfs_models::http_server::{self, Connection};
 
 // How often idle sessions are looked for.
 const TICK: Duration = Duration::from_secs(1);
@@ -64,7 +63,7 @@ async fn end_idle(clients: &HttpSessions) {
     loop {
         tick.tick().await;
         for client in clients.take_idle() {
-            tracing::info!("a session ends: nobody used it");
+            tracing::info!("a session ends: it was idle");
             tokio::spawn(async move { client.end().await });
         }
     }

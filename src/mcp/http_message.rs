@@ -1,4 +1,4 @@
-//! What both directions of MCP over HTTP share: header names and values, and message bodies.
+//! Header names, header values and message bodies of MCP over HTTP, for both directions.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -52,6 +52,7 @@ pub(crate) fn encoded(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{PREFIX}{}{SUFFIX}", STANDARD.encode(text)))
 }
 
+/// Reads the body of an HTTP message, within bounds of size and time if it comes from a client.
 pub(crate) struct BodyReader<B> {
     body: B,
     unused: Bytes,
@@ -189,6 +190,7 @@ impl Body for JsonBody {
     }
 }
 
+/// Replaces newlines by spaces, so that a body is one line. JSON allows both between tokens alone.
 pub(crate) struct OneLine<R>(pub(crate) R);
 
 impl<R: AsyncRead + Unpin> AsyncRead for OneLine<R> {
@@ -204,6 +206,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for OneLine<R> {
     }
 }
 
+/// Turns a sequence of JSON values into lines: newlines within a value become spaces, newlines
+/// between values stay.
 pub(crate) struct ValueLines<R> {
     input: R,
     depth: usize,

@@ -24,13 +24,16 @@ use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, watch};
 
 use crate::context;
-use crate::held::HeldKey;
-use crate::hub::batch::HeldBatches;
+use crate::held::{BoundedTable, HeldKey};
+use crate::hub::batch::RunningBatch;
 use crate::hub::catalog::{Catalog, CatalogKind, Rows};
 use crate::index::Index;
 use crate::options::{IndexOptions, Offer};
 use crate::permission::decision::SessionAllowances;
 use crate::tool_name::{ToolNames, TrueName};
+
+// Batches held at a time. The oldest gives way to a new one.
+const MOST_HELD_BATCHES: usize = 64;
 
 // Questions of servers that wait until the client is ready.
 const MOST_EARLY: usize = 16;
@@ -46,9 +49,9 @@ const INDEX_TOOLS: [&str; 2] = [DETAILS, BATCH];
 /// after. `ready` is true once servers may ask the client.
 pub(crate) struct Hub {
     servers: Vec<KnownServer>,
-    index: Option<IndexMode>,
+    pub(crate) index: Option<IndexMode>,
     session: Mutex<HubSession>,
-    ready: watch::Sender<bool>,
+    pub(crate) ready: watch::Sender<bool>,
     early: Semaphore,
     names: Mutex<NameCache>,
 }
@@ -92,10 +95,6 @@ impl Hub {
         self.session.lock().is_told
     }
 
-    pub(crate) fn set_ready(&self) {
-        self.ready.send_replace(true);
-    }
-
     /// Waits until the client is ready. Returns false if too many wait.
     pub(crate) async fn until_ready(&self) -> bool {
         if *self.ready.borrow() {
@@ -124,8 +123,10 @@ impl Hub {
     }
 }
 
+/// Offered names of tools and of prompts, kept until a list changes. `version` counts the changes,
+/// so that names made from an old list are not kept.
 #[derive(Default)]
-pub(crate) struct NameCache {
+struct NameCache {
     tools: Option<Arc<ToolNames>>,
     prompts: Option<Arc<ToolNames>>,
     version: u64,
@@ -180,15 +181,15 @@ impl Hub {
     }
 }
 
-/// What index mode keeps for a session: the current index by the version of the names, the index of
-/// the start, which the client was told, allowances of the user, and held batches.
+/// The state of index mode in a session: the current index by the version of the names, the index
+/// of the start, which the client was told, allowances of the user, and held batches.
 pub(crate) struct IndexMode {
     pub(crate) options: IndexOptions,
     built: Mutex<Option<(u64, Arc<Index>)>>,
     start: OnceLock<Arc<Index>>,
     pub(crate) remembered: Mutex<SessionAllowances>,
     pub(crate) key: HeldKey,
-    pub(crate) held: HeldBatches,
+    pub(crate) held: Mutex<BoundedTable<RunningBatch>>,
 }
 
 impl IndexMode {
@@ -199,7 +200,7 @@ impl IndexMode {
             start: OnceLock::new(),
             remembered: Mutex::default(),
             key: HeldKey::new(random),
-            held: HeldBatches::default(),
+            held: Mutex::new(BoundedTable::new(MOST_HELD_BATCHES)),
         }
     }
 }

@@ -15,15 +15,16 @@ use tokio::time::timeout;
 
 use crate::bridge::Bridge;
 use crate::config::ToolFilter;
-use crate::from_upstream::FromUpstreams;
+use crate::from_client;
+use crate::from_upstream::SessionInbox;
 use crate::hub::{Hub, IndexMode};
-use crate::json_rpc::{Envelope, MessageKind, is_batch, messages};
+use crate::json_rpc::{self, Envelope, MessageKind, is_batch, messages};
 use crate::line_reader::{InputLine, LineReader};
 use crate::manager::Inbox as _;
 use crate::message::Message;
 use crate::options::{GatewayOptions, Offer, OfferMode};
 use crate::pending::{ListKind, PendingKind, PendingRequest, ToolCall};
-use crate::queue::{Queued, Receiver};
+use crate::queue::{self, Queued, Receiver};
 use crate::raw_object::RawObject;
 use crate::relay::Relay;
 use crate::remote::event_lines::{EventLines, StreamPosition};
@@ -31,13 +32,12 @@ use crate::server_log::ServerLog;
 use crate::shelf::{LazyShelf, Shelf};
 use crate::tool_name::Naming;
 use crate::upstream::Upstream;
-use crate::{from_client, json_rpc, queue};
 
 /// The name of the only server.
 pub const SERVER: &str = "srv";
 const MOST: u64 = 64 << 20;
 // A request without an answer after this time fails the fuzz run.
-const PATIENCE: Duration = Duration::from_mins(1);
+const ANSWER_TIME: Duration = Duration::from_mins(1);
 
 /// A gateway between one client and one server, whose messages are bytes in memory. Requests of the
 /// client are answered by a scripted server; requests to the client are declined. A current-thread
@@ -54,23 +54,19 @@ pub struct InMemoryGateway {
 /// A kind of request that [`InMemoryGateway::expect`] registers, which decides how the answer is
 /// treated.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Waiting<'a> {
-    /// A call of a tool, with its call id.
     Call(&'a str),
-    /// `tools/list`.
     Tools,
-    /// `initialize`.
     Handshake,
-    /// Any other request.
     Other,
 }
 
 /// The messages that left the gateway during one call, in order, each without its newline.
 #[derive(Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Sent {
-    /// Messages for the client.
     pub to_client: Vec<Vec<u8>>,
-    /// Messages for the server.
     pub to_server: Vec<Vec<u8>>,
 }
 
@@ -118,7 +114,7 @@ impl InMemoryGateway {
         let relay = Arc::clone(&self.relay);
         let (upstream, turns) = (Arc::clone(&self.upstream), self.turns);
         let work = async move {
-            let inbox = FromUpstreams(Arc::clone(&relay));
+            let inbox = SessionInbox(Arc::clone(&relay));
             let input = PieceReader::new(pieces);
             let mut lines = LineReader::new(input, Arc::clone(&relay.shelf), MOST);
             while let Some(line) = lines.next(&*upstream).await.expect("memory can be read") {
@@ -144,7 +140,7 @@ impl InMemoryGateway {
                 from_client::line(&relay, line).await;
             }
             for id in asked {
-                let ended = timeout(PATIENCE, relay.client.until_ended(&id)).await;
+                let ended = timeout(ANSWER_TIME, relay.client.until_ended(&id)).await;
                 ended.unwrap_or_else(|_| panic!("the request {id} has no answer"));
             }
             settle(&relay, turns).await;
@@ -154,13 +150,13 @@ impl InMemoryGateway {
 
     fn drive(&mut self, work: impl Future<Output = ()>) -> Sent {
         let Self { runtime, relay, upstream, to_client, to_server, .. } = self;
-        let inbox = FromUpstreams(Arc::clone(relay));
+        let inbox = SessionInbox(Arc::clone(relay));
         runtime.block_on(async {
             let (mut sent, mut work) = (Sent::default(), pin!(work));
             loop {
                 tokio::select! {
                     biased;
-                    Some(queued) = to_client.next() => {
+                    Some(queued) = to_client.recv() => {
                         let told = bytes(queued);
                         let refusal = refusal(&told);
                         sent.to_client.push(told);
@@ -168,7 +164,7 @@ impl InMemoryGateway {
                             from_client::line(relay, input_line(refusal)).await;
                         }
                     }
-                    Some(queued) = to_server.next() => {
+                    Some(queued) = to_server.recv() => {
                         let told = bytes(queued);
                         let answer = scripted_answer(&told);
                         sent.to_server.push(told);
@@ -179,10 +175,10 @@ impl InMemoryGateway {
                     () = &mut work => break,
                 }
             }
-            while let Some(queued) = to_client.at_hand() {
+            while let Ok(queued) = to_client.try_recv() {
                 sent.to_client.push(bytes(queued));
             }
-            while let Some(queued) = to_server.at_hand() {
+            while let Ok(queued) = to_server.try_recv() {
                 sent.to_server.push(bytes(queued));
             }
             sent
@@ -208,7 +204,7 @@ pub fn event_lines(pieces: &[&[u8]]) -> Vec<u8> {
 
 async fn settle(relay: &Relay, turns: u32) {
     drop(relay.work.acquire_many(turns).await);
-    // Whoever had a turn sends what came of it.
+    // Tasks that had a turn still send their messages.
     for _ in 0..8 {
         yield_now().await;
     }
@@ -272,7 +268,7 @@ fn call(id: &str) -> ToolCall {
     }
 }
 
-pub(crate) struct PieceReader<'a> {
+struct PieceReader<'a> {
     piece: &'a [u8],
     next: std::slice::Iter<'a, &'a [u8]>,
 }
@@ -300,7 +296,7 @@ impl AsyncRead for PieceReader<'_> {
     }
 }
 
-pub(crate) fn scripted_answer(message: &[u8]) -> Option<String> {
+fn scripted_answer(message: &[u8]) -> Option<String> {
     let message = Message::whole(String::from_utf8(message.to_vec()).ok()?);
     let envelope = Envelope::of(&message).ok()?;
     let MessageKind::Request { method } = &envelope.kind else { return None };

@@ -52,11 +52,6 @@ impl Index {
         self.tools.values()
     }
 
-    /// Returns the tool with exactly this offered name.
-    pub fn get(&self, name: &str) -> Option<&Tool> {
-        self.tools.get(name)
-    }
-
     fn by_server(&self) -> BTreeMap<&str, Vec<&Tool>> {
         let mut servers: BTreeMap<&str, Vec<&Tool>> = BTreeMap::new();
         for tool in self.tools() {
@@ -88,9 +83,9 @@ impl Tool {
     }
 
     pub(crate) fn short_description(&self) -> String {
-        let said = |key: &str| self.listed.get(key).and_then(Value::as_str).map(short);
-        let mut said = ["description", "title"].into_iter().filter_map(said);
-        said.find(|text| !text.is_empty()).unwrap_or_default()
+        let listed = |key: &str| self.listed.get(key).and_then(Value::as_str).map(short);
+        let mut listed = ["description", "title"].into_iter().filter_map(listed);
+        listed.find(|text| !text.is_empty()).unwrap_or_default()
     }
 
     pub(crate) fn entry(&self) -> Value {
@@ -104,11 +99,11 @@ impl Tool {
     }
 
     pub(crate) fn details(&self) -> Value {
-        let said = |key: &str| self.listed.get(key).cloned();
+        let listed = |key: &str| self.listed.get(key).cloned();
         let mut details = Map::new();
         details.insert("name".to_owned(), self.name.clone().into());
         details.insert("server".to_owned(), self.true_name.server.clone().into());
-        details.insert("description".to_owned(), said("description").unwrap_or_default());
+        details.insert("description".to_owned(), listed("description").unwrap_or_default());
         details.insert("parameters".to_owned(), self.schema().clone());
         details.insert("risk".to_owned(), self.risk.as_str().into());
         if let Some(examples) = self.schema().get("examples") {
@@ -118,8 +113,8 @@ impl Tool {
     }
 }
 
-/// What a name refers to. A name with several possible tools is as unresolved as one with none, as
-/// a wrong guess would call the wrong tool.
+/// The tool that a name refers to. An ambiguous name is as unresolved as an unknown one, as a wrong
+/// guess would call the wrong tool.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Resolved<'i> {
     /// Exactly one tool.
@@ -132,7 +127,7 @@ impl Index {
     /// Finds the tool of a name: the offered name, or if only one tool matches, the name in another
     /// case, as `server/tool`, or without its server.
     pub fn resolve(&self, name: &str) -> Resolved<'_> {
-        if let Some(tool) = self.get(name) {
+        if let Some(tool) = self.tools.get(name) {
             return Resolved::Tool(tool);
         }
         let meant = |tool: &Tool| {
@@ -283,7 +278,7 @@ pub fn details(index: &Index, names: &[String]) -> Result<Value, TooManyNames> {
 fn meant<'i>(index: &'i Index, name: &str) -> Result<Vec<&'i Tool>, Vec<String>> {
     let is_glob = name.contains(['*', '?', '[', '{']);
     let matcher = Glob::new(name).ok().filter(|_| is_glob).map(|glob| glob.compile_matcher());
-    if let (Some(matcher), None) = (&matcher, index.get(name)) {
+    if let (Some(matcher), None) = (&matcher, index.tools.get(name)) {
         let matches = |tool: &&Tool| {
             matcher.is_match(&tool.name) || matcher.is_match(tool.true_name.to_string())
         };
@@ -315,7 +310,7 @@ pub fn tool_json(tool: &Tool) -> String {
         }
         details.insert("tool".to_owned(), tool.true_name.tool.clone().into());
     }
-    // A value without maps of other keys than texts can always be written.
+    // JSON values can always be written.
     let text = serde_json::to_string_pretty(&details).unwrap_or_default();
     format!("{text}\n")
 }

@@ -39,6 +39,8 @@ pub(crate) struct Envelope {
     pub(crate) params: Option<Range<usize>>,
 }
 
+/// The kind of a message. The result of a response is its position, or `None` for a response that
+/// is an error.
 #[derive(Debug)]
 pub(crate) enum MessageKind {
     Request { method: String },
@@ -46,6 +48,8 @@ pub(crate) enum MessageKind {
     Response { result: Option<Range<usize>> },
 }
 
+/// The reason why a text is no message. `Json` means that it is not JSON, `Shape` that it is JSON
+/// of another shape.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EnvelopeError {
     #[error("{0}")]
@@ -81,7 +85,7 @@ impl Envelope {
             _ => EnvelopeError::Json(error.to_string()),
         })?;
         if !message.text().trim_start().starts_with('{') {
-            // The members would be taken in their order.
+            // serde would read an array as the members in order.
             return Err(EnvelopeError::Shape("it is no JSON-RPC message"));
         }
         if raw.jsonrpc.is_none_or(|version| version.get() != "\"2.0\"") {
@@ -235,18 +239,18 @@ pub(crate) fn error_code(message: &Message) -> Option<i64> {
     error_in(message)?.get("code")?.get().parse().ok()
 }
 
+/// Returns a notification. `params` is JSON.
+pub(crate) fn notification(method: &str, params: &str) -> Vec<u8> {
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into_bytes()
+}
+
 pub(crate) fn cancelled(id: u64) -> Vec<u8> {
-    format!(
-        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
-    )
-    .into_bytes()
+    notification("notifications/cancelled", &format!(r#"{{"requestId":{id}}}"#))
 }
 
 pub(crate) fn cancelled_because(id: u64, reason: &str) -> Vec<u8> {
     let params = json!({"requestId": id, "reason": reason});
-    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
-        .to_string()
-        .into_bytes()
+    notification("notifications/cancelled", &params.to_string())
 }
 
 pub(crate) fn request(id: u64, method: &str, parameters: &str) -> Vec<u8> {

@@ -1,19 +1,22 @@
-//! The MCP gateway: it stands between a client and its servers. Long results of tools are stored,
-//! and the client gets stand-ins; all else passes.
+//! The MCP gateway: it stands between a client and its servers. Long results of tools are stored, and the
+//! client gets stand-ins; everything else passes.
 //!
-//! What passes is never parsed into values: a message is its bytes, of which ids are replaced
-//! (`message`, `envelope`). A message that is too long for memory is a file and a skeleton
-//! (`line_reader`, `skeleton`), and the texts in it go from the file to the store.
+//! Messages that pass are not parsed into values: a message is its bytes, in which ids are replaced
+//! ([`message`], [`json_rpc`]). A message that is too long for memory is a file and a skeleton
+//! ([`line_reader`]), and the texts in it go from the file to the store ([`results`]).
 //!
-//! Each server has a task that starts it, writes to it and ends it (`manager`), and one that reads
-//! (`from_upstream`). All queues are bounded: who is too fast waits, and nobody else.
+//! A session ([`relay`]) has two halves that do not know each other: the client ([`client`]), and its
+//! servers ([`upstream`]). Requests of the client enter at [`from_client`], which decides by their method
+//! which part answers; messages of servers enter at [`from_upstream`]. Where the two speak different
+//! revisions, [`bridge`] translates; where there are several servers or a light index, [`hub`] answers for
+//! them.
 //!
-//! A client speaks at standard input and output (`stdio`) or over HTTP (`http`), and so does a server
-//! (`process`, `remote`). Each client has a session of its own, with servers of its own (`session`).
+//! Each server has a task that starts it, writes to it and ends it ([`manager`], [`remote`], [`shared`]),
+//! and one that reads. All queues are bounded: a fast peer waits, and delays no other. Clients connect at
+//! standard input and output ([`stdio`]) or over HTTP ([`http`]).
 //!
-//! The public modules decide about several servers behind one gateway: their configuration, names of
-//! tools, the light index, permissions, batches. They take and return values alone, without sockets,
-//! processes or a clock.
+//! The public modules are free of sockets, processes and clocks: configuration, names of tools, the light
+//! index, and permissions.
 
 pub mod config;
 pub mod index;
@@ -73,7 +76,7 @@ use session::{Gateway, GatewaySession};
 use shelf::LazyShelf;
 
 // How long the client may take to read what was sent last.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// Serves the client at standard input and output until its input ends or a signal asks to stop.
 /// All processes of servers have ended on return.
@@ -85,7 +88,7 @@ pub fn serve(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<()> {
     // Reading standard input cannot be interrupted.
     runtime.shutdown_background();
     let served = written.map(|written| {
-        written.recv_timeout(LAST_WORDS).ok();
+        written.recv_timeout(DRAIN_TIME).ok();
     });
     shelf.finish();
     served

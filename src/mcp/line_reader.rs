@@ -16,12 +16,12 @@ use crate::message::{HOLE_BYTES, Hole, Message};
 use crate::shelf::{LazyShelf, Scratch};
 use ctxfs_core::materialize::json::{Events, ScanOutcome, Scanner};
 
-const WHOLE: usize = 1 << 20;
+const LONGEST_IN_MEMORY: usize = 1 << 20;
 const BLOCK: usize = 64 * 1024;
 const AT_ONCE: usize = 512 * 1024;
 const SHOWN: usize = 2048;
 // The byte order mark that some servers write first.
-const MARK: &[u8] = "\u{feff}".as_bytes();
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 // Longer values become holes.
 const LONG_VALUE: usize = 64 * 1024;
 // Bounds the text of a skeleton. If it grows longer, whole values are left out.
@@ -43,6 +43,9 @@ pub(crate) struct BrokenLine {
     pub(crate) kept: Option<Scratch>,
 }
 
+/// The fault of a broken line. `Log` is text, or JSON without `jsonrpc`; `Torn` is a message that
+/// is not JSON; `Unused` is a message with wrong members, or one over the limit. Only torn messages
+/// count against their sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BrokenKind {
     Log,
@@ -72,8 +75,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(crate) async fn next(&mut self, long: &dyn LongLines) -> io::Result<Option<InputLine>> {
         loop {
             let ended = self.fill().await?;
-            if self.line.starts_with(MARK) {
-                self.line.drain(..MARK.len());
+            if self.line.starts_with(BYTE_ORDER_MARK) {
+                self.line.drain(..BYTE_ORDER_MARK.len());
             }
             let blank = self.line.iter().all(u8::is_ascii_whitespace);
             match ended {
@@ -96,7 +99,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if ended {
                 return Ok(LineEnd::Newline);
             }
-            if self.line.len() > WHOLE {
+            if self.line.len() > LONGEST_IN_MEMORY {
                 return Ok(LineEnd::Long);
             }
         }
@@ -118,7 +121,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     async fn long_line(&mut self, long: &dyn LongLines) -> io::Result<InputLine> {
-        long.begins();
+        long.arriving(true);
         let shelf = Arc::clone(&self.shelf);
         let most = self.most;
         let mut line = blocking(move || LongLine::begin(&shelf, most)).await?;
@@ -128,7 +131,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             line = blocking(move || line.push(&bytes)).await?;
             if line.is_hopeless() && !is_lost {
                 is_lost = true;
-                long.is_lost();
+                long.arriving(false);
             }
             while !ended && self.line.len() < AT_ONCE {
                 ended = (self.unused.is_empty() && !self.read().await?) || self.take_to_newline();
@@ -136,7 +139,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
         let bytes = std::mem::take(&mut self.line);
         let line = blocking(move || line.push(&bytes).finish()).await?;
-        long.ends();
+        long.arriving(false);
         Ok(line)
     }
 }
@@ -144,9 +147,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 /// Observes lines that do not fit in memory, so that deadlines can wait for a message that is
 /// arriving. After `is_lost`, no message comes of the line.
 pub(crate) trait LongLines: Sync {
-    fn begins(&self) {}
-    fn is_lost(&self) {}
-    fn ends(&self) {}
+    fn arriving(&self, _is_arriving: bool) {}
 }
 
 impl LongLines for () {}
@@ -164,7 +165,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 fn line(bytes: Vec<u8>) -> InputLine {
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,
-        // As most clients do.
+        // Most clients read invalid UTF-8 this way.
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
     };
     InputLine::Message(Message::whole(text))
@@ -183,6 +184,8 @@ pub(crate) fn broken(text: &str, error: &EnvelopeError) -> BrokenLine {
     BrokenLine { kind, why, id, is_response: skeleton.is_response, shown, kept: None }
 }
 
+/// A line that is too long for memory: its bytes go to a scratch file, its skeleton to memory.
+/// `lost` says why bytes are no longer kept, `wrong` is the offset at which it stops being JSON.
 struct LongLine {
     scratch: Option<Scratch>,
     most: u64,
@@ -304,13 +307,13 @@ fn readable(text: Vec<u8>) -> String {
 /// being left out.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "what was seen of a message, each by itself")]
-pub(crate) struct Skeleton {
+struct Skeleton {
     pub(crate) text: Vec<u8>,
     pub(crate) holes: Vec<Hole>,
     pub(crate) id: Option<Vec<u8>>,
-    pub(crate) has_version: bool,
+    has_version: bool,
     pub(crate) is_response: bool,
-    pub(crate) is_too_long: bool,
+    is_too_long: bool,
     base: u64,
     depth: usize,
     keys: [Vec<u8>; 2],

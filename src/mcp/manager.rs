@@ -32,9 +32,9 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 // How long a restarted server may take to answer `initialize`.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(30);
 // How long a server is given to read that its calls are cancelled.
-pub(crate) const FAREWELL: Duration = Duration::from_millis(200);
+pub(crate) const CANCEL_TIME: Duration = Duration::from_millis(200);
 // How long the rest of the output is read after the input broke.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// Receives what servers say, and what becomes of requests that get no answer. One implementation
 /// serves a session, another a server that sessions share. Methods may wait; the server is then
@@ -59,8 +59,8 @@ pub(crate) trait Inbox: Send + Sync + 'static {
     ) -> impl Future<Output = ()> + Send;
 }
 
-/// What all managers of a session share. `most` is the longest message of a server in bytes; longer
-/// ones fail their request.
+/// The parts that all managers of a session share. `most` is the longest message of a server in
+/// bytes; longer ones fail their request.
 pub(crate) struct ManagerContext<I> {
     pub(crate) inbox: Arc<I>,
     pub(crate) shelf: Arc<LazyShelf>,
@@ -77,11 +77,13 @@ pub(crate) struct Manager<I> {
     upstream: Arc<Upstream>,
     command: ServerCommand,
     queue: Receiver,
-    around: ManagerContext<I>,
+    context: ManagerContext<I>,
     failures: u32,
     not_before: Option<Instant>,
 }
 
+/// The reason why a conversation with a process ended. `Output` says why reading stopped early, or
+/// is empty at the end of the output.
 enum TalkEnd {
     Stop,
     Output(&'static str),
@@ -93,9 +95,9 @@ impl<I: Inbox> Manager<I> {
         upstream: Arc<Upstream>,
         command: ServerCommand,
         queue: Receiver,
-        around: ManagerContext<I>,
+        context: ManagerContext<I>,
     ) -> Self {
-        Self { upstream, command, queue, around, failures: 0, not_before: None }
+        Self { upstream, command, queue, context, failures: 0, not_before: None }
     }
 
     pub(crate) async fn run(mut self) {
@@ -105,7 +107,7 @@ impl<I: Inbox> Manager<I> {
                 self.fail(&why).await;
                 continue;
             }
-            let started = ServerProcess::start(&self.command, &self.around.guard);
+            let started = ServerProcess::start(&self.command, &self.context.guard);
             match started {
                 Ok((process, pipes)) => {
                     self.not_before = None;
@@ -124,8 +126,8 @@ impl<I: Inbox> Manager<I> {
     async fn first(&mut self) -> Option<Queued> {
         tokio::select! {
             biased;
-            () = stopped(&mut self.around.stop) => None,
-            first = self.queue.next() => first,
+            () = stopped(&mut self.context.stop) => None,
+            first = self.queue.recv() => first,
         }
     }
 
@@ -141,38 +143,38 @@ impl<I: Inbox> Manager<I> {
     }
 
     async fn fail(&mut self, why: &str) {
-        self.around.log.say(&self.upstream.name, why);
+        self.context.log.say(&self.upstream.name, why);
         let pending = self.upstream.ended(&mut self.queue);
-        if *self.around.stop.borrow() {
+        if *self.context.stop.borrow() {
             return;
         }
-        self.around.inbox.failed(&self.upstream, pending, why).await;
+        self.context.inbox.failed(&self.upstream, pending, why).await;
     }
 
     async fn serve(&mut self, process: ServerProcess, pipes: ServerPipes, first: Queued) {
         let ServerPipes { mut input, output, errors } = pipes;
         self.upstream.began();
-        let log = self.around.log.clone();
+        let log = self.context.log.clone();
         tokio::spawn(log.copy(self.upstream.name.clone(), errors));
-        let shelf = Arc::clone(&self.around.shelf);
-        let lines = LineReader::new(output, shelf, self.around.most);
-        let inbox = Arc::clone(&self.around.inbox);
-        let said = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let shelf = Arc::clone(&self.context.shelf);
+        let lines = LineReader::new(output, shelf, self.context.most);
+        let inbox = Arc::clone(&self.context.inbox);
+        let has_spoken = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let mut reader =
-            tokio::spawn(read(Arc::clone(&self.upstream), lines, inbox, Arc::clone(&said)));
+            tokio::spawn(read(Arc::clone(&self.upstream), lines, inbox, Arc::clone(&has_spoken)));
         let ending = self.talk(&mut input, &mut reader, first).await;
         let stop = matches!(ending, TalkEnd::Stop);
         if stop {
-            timeout(FAREWELL, cancel_all(&self.upstream, &mut input)).await.ok();
+            timeout(CANCEL_TIME, cancel_all(&self.upstream, &mut input)).await.ok();
         }
         drop(input);
         let output_ended = matches!(ending, TalkEnd::Output(_));
         if !stop && !output_ended {
-            timeout(LAST_WORDS, &mut reader).await.ok();
+            timeout(DRAIN_TIME, &mut reader).await.ok();
         }
         let status = process.end().await;
         reader.abort();
-        if said.load(std::sync::atomic::Ordering::Relaxed) {
+        if has_spoken.load(std::sync::atomic::Ordering::Relaxed) {
             self.failures = 0;
         } else if !stop {
             self.failed_to_start();
@@ -200,8 +202,8 @@ impl<I: Inbox> Manager<I> {
                 _ = writing => TalkEnd::Input,
             }
         };
-        let look = || end_late(&self.upstream, &*self.around.inbox);
-        until_stopped(&self.upstream, &mut self.around.stop, talk, look)
+        let look = || end_late(&self.upstream, &*self.context.inbox);
+        until_stopped(&self.upstream, &mut self.context.stop, talk, look)
             .await
             .unwrap_or(TalkEnd::Stop)
     }
@@ -243,7 +245,7 @@ async fn cancel_all(upstream: &Upstream, input: &mut ChildStdin) -> io::Result<(
 }
 
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // A sender that is gone stops too.
+    // A dropped sender stops too.
     stop.wait_for(|stop| *stop).await.ok();
 }
 
@@ -256,16 +258,16 @@ async fn read<I: Inbox>(
     upstream: Arc<Upstream>,
     mut lines: LineReader<tokio::process::ChildStdout>,
     inbox: Arc<I>,
-    said: Arc<std::sync::atomic::AtomicBool>,
+    has_spoken: Arc<std::sync::atomic::AtomicBool>,
 ) -> &'static str {
     while let Ok(Some(line)) = lines.next(&*upstream).await {
         if matches!(line, InputLine::Message(_)) {
-            said.store(true, std::sync::atomic::Ordering::Relaxed);
+            has_spoken.store(true, std::sync::atomic::Ordering::Relaxed);
         }
         if !inbox.line(&upstream, line).await {
             return "sent too many messages that are not JSON";
         }
-        // A line that is no message waits for nothing.
+        // Yields, as lines that are no messages wait for nothing.
         tokio::task::consume_budget().await;
     }
     ""
@@ -289,7 +291,7 @@ async fn write(
         }
     }
     write_queued(first, input).await?;
-    while let Some(next) = queue.next().await {
+    while let Some(next) = queue.recv().await {
         write_queued(next, input).await?;
     }
     Ok(())

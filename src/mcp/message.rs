@@ -3,8 +3,7 @@
 //! Messages are relayed as text: numbers keep their digits, members their order, and unknown members
 //! stay. Only the parts that must differ, such as ids, are replaced, each by an [`Edit`].
 
-use std::io;
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,10 +13,10 @@ use crate::raw_object::RawObject;
 use crate::shelf::Scratch;
 
 const BLOCK: usize = 64 * 1024;
-// The length of what stands for a hole: `""` for a string, `{}` for another value.
+// Length of a placeholder: `""` for a string, `{}` for another value.
 pub(crate) const HOLE_BYTES: usize = 2;
 // Stands for a value on disk in an outline.
-const STANDS: &[u8] = b"\"\"";
+const PLACEHOLDER: &[u8] = b"\"\"";
 
 /// A message. In one that is too long for memory, long values are holes: spans of a scratch file,
 /// at positions where [`HOLE_BYTES`] bytes stand for them in the text. Parts are found by borrowing
@@ -26,7 +25,7 @@ const STANDS: &[u8] = b"\"\"";
 pub(crate) struct Message {
     text: String,
     holes: Vec<Hole>,
-    scratch: Option<Arc<Scratch>>,
+    pub(crate) scratch: Option<Arc<Scratch>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +34,7 @@ pub(crate) struct Hole {
     pub(crate) span: Range<u64>,
 }
 
-/// A replacement of a byte range in the text of a message. Ranges are those of the text before any
+/// A replacement of a byte range in the text of a message. Ranges refer to the text before any
 /// edit.
 pub(crate) struct Edit {
     pub(crate) range: Range<usize>,
@@ -79,11 +78,8 @@ impl Message {
         !self.holes.is_empty()
     }
 
-    pub(crate) fn scratch(&self) -> Option<&Scratch> {
-        self.scratch.as_deref()
-    }
-
-    /// Returns the position of `part`, which must be borrowed from the text.
+    /// Returns the position of `part` in the text. `part` must be borrowed from this text, as its
+    /// address tells the position.
     pub(crate) fn range_of(&self, part: &RawValue) -> Range<usize> {
         let start = part.get().as_ptr().addr() - self.text.as_ptr().addr();
         start..start + part.get().len()
@@ -105,7 +101,8 @@ impl Message {
         String::from_utf8_lossy(&spliced(&self.text, edits)).into_owned()
     }
 
-    /// Returns the message with `edits`, which must be in order and must not overlap.
+    /// Returns the message with `edits`, which must be in the order of their ranges and must not
+    /// overlap. An edit that covers a hole replaces it.
     pub(crate) fn edited(self, edits: Vec<Edit>) -> Outgoing {
         if self.holes.is_empty() {
             return Outgoing::from(spliced(&self.text, edits));
@@ -114,7 +111,7 @@ impl Message {
         self.part(range, edits)
     }
 
-    /// Like [`Self::edited`], and puts `members`, each with a comma, in front of those of the
+    /// Like [`Self::edited`], and puts `members`, each with a comma, in front of the members of the
     /// object at `at` if it is on disk.
     pub(crate) fn edited_on_disk(mut self, edit: Edit, at: usize, members: &str) -> Outgoing {
         let mut edits = vec![edit];
@@ -134,7 +131,8 @@ impl Message {
         self.edited(edits)
     }
 
-    /// Returns the message with all values in memory. Fails if it has more than `most` bytes.
+    /// Returns the message with all values in memory, for code that parses it into values. Fails if
+    /// it has more than `most` bytes.
     pub(crate) fn filled(self, most: usize) -> Result<Self, String> {
         if self.holes.is_empty() {
             return Ok(self);
@@ -232,19 +230,20 @@ impl Outgoing {
         for piece in &self.pieces {
             match piece {
                 OutgoingPiece::Bytes(bytes) => text.extend_from_slice(bytes),
-                OutgoingPiece::Span(_) => text.extend_from_slice(STANDS),
+                OutgoingPiece::Span(_) => text.extend_from_slice(PLACEHOLDER),
             }
         }
         Message::whole(String::from_utf8(text).unwrap_or_default())
     }
 
-    /// Replaces a part by its position in the outline. Parts on disk stay.
+    /// Replaces a part by its position in the outline. Several edits must be applied from the end,
+    /// and parts on disk stay.
     pub(crate) fn replace(&mut self, edit: &Edit) {
         let mut at = 0;
         for piece in &mut self.pieces {
             let length = match piece {
                 OutgoingPiece::Bytes(bytes) => bytes.len(),
-                OutgoingPiece::Span(_) => STANDS.len(),
+                OutgoingPiece::Span(_) => PLACEHOLDER.len(),
             };
             if let OutgoingPiece::Bytes(bytes) = piece
                 && edit.range.start >= at
@@ -303,6 +302,7 @@ impl From<Vec<u8>> for Outgoing {
     }
 }
 
+/// The last member of some name in an object, with the comma that must go if the member is removed.
 pub(crate) struct ObjectMember {
     range: Range<usize>,
     is_first: bool,

@@ -11,16 +11,13 @@ use crate::permission::rules::{RiskRules, Rules};
 use crate::tool_name::Naming;
 
 /// The command that starts a server. Nothing is inherited from the gateway's environment:
-/// `environment` is all that the process gets.
+/// `environment` is all that the process gets. Without a `directory` it starts in the gateway's.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct ServerCommand {
-    /// Program.
     pub program: OsString,
-    /// Arguments.
     pub arguments: Vec<OsString>,
-    /// The whole environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Working directory.
     pub directory: Option<PathBuf>,
 }
 
@@ -30,11 +27,11 @@ pub struct ServerCommand {
 pub struct GatewayOptions {
     /// The servers behind the gateway.
     pub servers: Vec<ServerOptions>,
-    /// How they are offered to clients.
+    /// Mode in which they are offered to clients.
     pub offer: OfferMode,
-    /// Whether the gateway has tools and resources of its own.
+    /// True if the gateway has tools and resources of its own.
     pub context_tools: bool,
-    /// Whether references in arguments are resolved.
+    /// True if references in arguments are resolved.
     pub references: bool,
     /// Decoded bytes of binary content that pass; longer content is stored.
     pub max_binary: u64,
@@ -44,8 +41,8 @@ pub struct GatewayOptions {
     pub guard_command: Vec<OsString>,
 }
 
-/// How servers are offered to clients. In the last two modes the gateway answers the client itself,
-/// and asks the servers for what it needs.
+/// The mode in which servers are offered to clients. In the last two, the gateway answers the
+/// client itself, and asks the servers for lists and results.
 #[derive(Debug, Clone)]
 pub enum OfferMode {
     /// The client talks to the only server, if there is one.
@@ -59,19 +56,20 @@ pub enum OfferMode {
 /// A server behind the gateway. With [`OfferMode::Through`], `offer` is not used.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Its name in records, limits and rules.
+    /// Name in records, limits and rules.
     pub name: String,
-    /// How to reach it.
+    /// Process or address.
     pub place: ServerPlace,
     /// Time for an answer, restarted by progress. `None` waits forever.
     pub timeout: Option<Duration>,
-    /// How its tools are offered, unless the client talks to it directly.
+    /// Naming and selection of its tools, unless the client talks to it directly.
     pub offer: Offer,
-    /// Whether all sessions share one instance.
+    /// True if all sessions share one instance.
     pub shared: bool,
 }
 
-/// How to reach a server. Either way its messages are read as lines, and long ones go to the disk.
+/// The process or the address of a server. Either way its messages are read as lines, and long ones
+/// go to the disk.
 #[derive(Debug, Clone)]
 pub enum ServerPlace {
     /// A process that speaks at its standard input and output.
@@ -113,15 +111,15 @@ impl fmt::Debug for RemoteServer {
     }
 }
 
-/// How the tools of a server are offered: their names, which of them, and whether the server is
-/// believed about their risk.
+/// The offer of a server's tools: their names, a selection, and whether the server is believed
+/// about their risk.
 #[derive(Debug, Clone)]
 pub struct Offer {
-    /// How offered names are made.
+    /// Rule for offered names.
     pub naming: Naming,
     /// Which tools are offered.
     pub tools: ToolFilter,
-    /// Whether its annotations are believed.
+    /// True if its annotations are believed.
     pub trust: bool,
 }
 

@@ -13,41 +13,23 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use crate::bridge::messages::{modern_members, with_first};
-use crate::context::extraction;
-use crate::context::extraction::QuestionMonitor;
-use crate::json_rpc::{Envelope, INTERNAL_ERROR, INVALID_PARAMS, RpcError, failed_call};
+use crate::context;
+use crate::context::extraction::{self, QuestionMonitor};
+use crate::json_rpc::{self, Envelope, INTERNAL_ERROR, INVALID_PARAMS, RpcError, failed_call};
 use crate::message::Message;
 use crate::pending::{ListKind, ToolCall, new_call_id};
 use crate::raw_object::RawObject;
 use crate::relay::Relay;
+use crate::results;
 use crate::revision::negotiated;
 use crate::shelf::LazyShelf;
 use crate::tool_name::TrueName;
-use crate::{context, json_rpc, results};
 use ctxfs_models::extract::{CallRecord, CallTally};
 
 // What models are told about the gateway.
 pub(crate) const INSTRUCTIONS: &str = "Long results of tools are stored whole, and a summary with \
     a reference (ctx://...) stands in for each. Do not call the tool again for the rest: read on \
     with context_read, context_grep, context_tail and context_view, or list all with context_list.";
-
-pub(crate) fn answers(relay: &Relay, method: &str, params: Option<&RawValue>) -> bool {
-    let alone = relay.upstreams.is_empty();
-    let ours = relay.context_tools;
-    let text = |name: &str| params.and_then(RawObject::parse).and_then(|params| params.text(name));
-    match method {
-        "initialize" | "server/discover" => alone,
-        "tools/list" => alone || (ours && !relay.client.declared().tools),
-        "resources/list" | "resources/templates/list" => {
-            alone || (ours && !relay.client.declared().resources)
-        }
-        "tools/call" => alone || (ours && text("name").is_some_and(|name| context::is_tool(&name))),
-        "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
-            alone || (ours && text("uri").is_some_and(|uri| uri.starts_with("ctx://")))
-        }
-        _ => false,
-    }
-}
 
 pub(crate) async fn answer(
     relay: Arc<Relay>,
@@ -167,7 +149,7 @@ pub(crate) fn rows(shelf: &LazyShelf, kind: ListKind) -> Vec<String> {
             )
         }
         ListKind::Templates => {
-            let uri = format!("ctx://{}/{{+path}}", shelf.conversation());
+            let uri = format!("ctx://{}/{{+path}}", shelf.source.conversation());
             let about = "An output of this conversation, or a view of one: \
                          artifacts/tool/ID.txt, artifacts/tool/ID.txt.grep/PATTERN";
             vec![text_of(&ResourceTemplate::new(uri, "output").with_description(about))]
@@ -177,7 +159,7 @@ pub(crate) fn rows(shelf: &LazyShelf, kind: ListKind) -> Vec<String> {
 
 fn call(relay: &Relay, id: &str, params: &Value) -> Result<String, RpcError> {
     let name = params["name"].as_str().unwrap_or_default();
-    if !context::is_tool(name) {
+    if !context::NAMES.contains(&name) {
         return Err(RpcError::new(INVALID_PARAMS, format!("there is no tool `{name}`")));
     }
     let progress = ProgressReporter::of(relay, &params["_meta"]["progressToken"]);
@@ -213,6 +195,8 @@ fn question_call(relay: &Relay, arguments: &Value) -> ToolCall {
     }
 }
 
+/// Reports the calls of a language model as progress of the request, from the thread that waits for
+/// the model.
 struct ProgressReporter<'a> {
     relay: &'a Relay,
     token: &'a Value,
@@ -229,8 +213,8 @@ impl<'a> ProgressReporter<'a> {
     fn tell(&self, call: &CallRecord) {
         let (calls, message) = self.tally.lock().add(call);
         let params = json!({"progressToken": self.token, "progress": calls, "message": message});
-        let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-        self.runtime.block_on(self.relay.client.tell(told.to_string().into_bytes()));
+        let told = json_rpc::notification("notifications/progress", &params.to_string());
+        self.runtime.block_on(self.relay.client.tell(told));
     }
 }
 

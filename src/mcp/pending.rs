@@ -13,6 +13,9 @@ use uuid::Uuid;
 use crate::message::{Message, Outgoing};
 use crate::revision::InputKinds;
 
+// Bytes of call arguments that are recorded.
+pub(crate) const MOST_ARGUMENTS: usize = 64 * 1024;
+
 const NUMBERS: u64 = 36_u64.pow(4);
 
 /// A request to a server that waits for its answer.
@@ -28,7 +31,7 @@ pub(crate) struct PendingRequest {
     pub(crate) translation: Option<Box<Translation>>,
 }
 
-/// What happens to the answer: it passes as it is, or with the gateway's additions to handshakes
+/// The treatment of the answer. It passes as it is, or with the gateway's additions to handshakes
 /// and lists, or through the store. `Shared` and `Own` are answers to other sessions and to the
 /// gateway itself.
 pub(crate) enum PendingKind {
@@ -40,6 +43,8 @@ pub(crate) enum PendingKind {
     Own(oneshot::Sender<Result<Message, String>>),
 }
 
+/// A request of a session to a server that sessions share. `number` is its id in the upstream of
+/// that session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SharedRequest {
     pub(crate) session: u64,
@@ -48,11 +53,25 @@ pub(crate) struct SharedRequest {
 }
 
 impl PendingRequest {
+    pub(crate) fn carrier_mut(&mut self) -> Option<&mut Carrier> {
+        match self.translation.as_deref_mut()? {
+            Translation::Carrier(carrier) => Some(carrier),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn carrier(&self) -> Option<&Carrier> {
+        match self.translation.as_deref()? {
+            Translation::Carrier(carrier) => Some(carrier),
+            _ => None,
+        }
+    }
+
     pub(crate) fn new(kind: PendingKind) -> Self {
         Self { client_id: None, kind, token: None, deadline: None, translation: None }
     }
 
-    pub(crate) fn of_client(self, why: &str) -> Option<Self> {
+    pub(crate) fn fail_own(self, why: &str) -> Option<Self> {
         match self.kind {
             PendingKind::Own(waiting) => {
                 drop(waiting.send(Err(why.to_owned())));
@@ -88,10 +107,11 @@ impl ToolCall {
     }
 }
 
+/// The pending requests to one server, by id. Ids increase, so the newest request has the greatest.
 #[derive(Default)]
 pub(crate) struct PendingRequests {
     next: u64,
-    waiting: HashMap<u64, PendingRequest>,
+    pub(crate) waiting: HashMap<u64, PendingRequest>,
 }
 
 impl PendingRequests {
@@ -106,24 +126,12 @@ impl PendingRequests {
         all
     }
 
-    pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut PendingRequest> {
-        self.waiting.get_mut(&id)
-    }
-
-    pub(crate) fn insert(&mut self, id: u64, pending: PendingRequest) {
-        self.waiting.insert(id, pending);
-    }
-
     pub(crate) fn take_answered(&mut self, id: &str) -> Option<PendingRequest> {
         self.take(id.parse().ok()?)
     }
 
     pub(crate) fn take(&mut self, id: u64) -> Option<PendingRequest> {
         self.waiting.remove(&id)
-    }
-
-    pub(crate) fn has(&self, id: u64) -> bool {
-        self.waiting.contains_key(&id)
     }
 
     pub(crate) fn take_only_call(&mut self) -> Option<PendingRequest> {
@@ -142,10 +150,6 @@ impl PendingRequests {
 
     pub(crate) fn take_all(&mut self) -> Vec<PendingRequest> {
         self.waiting.drain().map(|(_, pending)| pending).collect()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
     }
 
     pub(crate) fn ids(&self) -> Vec<u64> {
@@ -190,6 +194,8 @@ impl PendingRequests {
     }
 }
 
+/// The treatment of an answer between revisions: of `initialize` at a server of unknown revision,
+/// of a request of an old client to a new server, or of a request of a new client to an old server.
 #[derive(Debug)]
 pub(crate) enum Translation {
     Opening { version: String },
@@ -219,6 +225,8 @@ pub(crate) struct Carrier {
     pub(crate) rounds: u32,
 }
 
+/// The way in which questions of a server reach the client of a [`Carrier`]: not at all, by ending
+/// the request, which the client then repeats, or through the batch that the call belongs to.
 #[derive(Debug)]
 pub(crate) enum CarryMode {
     Nothing,
@@ -231,6 +239,8 @@ pub(crate) enum CarryMode {
     Batch(BatchInputs),
 }
 
+/// Identifies a request that is repeated: its method, server and name, and a digest of the
+/// arguments, so that a state cannot be used for another request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestIdentity {
     pub(crate) name: String,
@@ -243,7 +253,7 @@ impl RequestIdentity {
     }
 }
 
-/// What a server asks for at the call at `place` of a batch. `request` are the members of the
+/// Input that a server needs for the call at `place` of a batch. `request` has the members of the
 /// request; `answer` takes the result as JSON.
 #[derive(Debug)]
 pub(crate) struct BatchInput {
@@ -261,7 +271,7 @@ pub(crate) struct BatchInputs {
 impl BatchInputs {
     pub(crate) fn ask(&self, request: String) -> oneshot::Receiver<String> {
         let (answer, waiting) = oneshot::channel();
-        // A batch that has ended hears nothing.
+        // The batch may have ended.
         drop(self.sender.send(BatchInput { place: self.place, request, answer }));
         waiting
     }

@@ -1,4 +1,4 @@
-//! Whether a call may be made: its risk, the rules, and the user who is asked.
+//! Decisions about calls: the risk of a tool, the rules, and the question to the user.
 
 pub(crate) mod decision;
 pub(crate) mod rule_file;
@@ -6,4 +6,4 @@ pub(crate) mod rules;
 pub(crate) mod state_token;
 
 pub use rule_file::{KeepRuleError, keep};
-pub use rules::{InvalidGlob, Risk, RiskRules, Rules, Verdict};
+pub use rules::{Annotations, InvalidGlob, Risk, RiskRules, RuleSource, Rules, Ruling, Verdict};

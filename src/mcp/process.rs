@@ -6,8 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io;
-use std::io::{BufRead, Write as _};
+use std::io::{self, BufRead, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -51,7 +50,7 @@ impl ServerProcess {
         let mut child = start.spawn()?;
         let group = child.id().and_then(|id| Pid::from_raw(id as i32));
         if let Some(group) = group {
-            guard.began(group);
+            guard.tell('+', group);
         }
         let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
         let pipes = ServerPipes {
@@ -71,19 +70,21 @@ impl ServerProcess {
             }
         }
         if let Some(group) = self.group {
-            self.guard.ended(group);
+            self.guard.tell('-', group);
         }
         ended.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // Nothing may be left of it.
+            // The group may have ended.
             kill_process_group(group, signal).ok();
         }
     }
 }
 
+/// The gateway's end of the pipe to the guard process. The process starts with the first server, so
+/// a gateway without servers has none.
 pub(crate) struct Guard {
     command: Vec<OsString>,
     pipe: Mutex<Option<std::process::ChildStdin>>,
@@ -92,14 +93,6 @@ pub(crate) struct Guard {
 impl Guard {
     pub(crate) fn new(command: Vec<OsString>) -> Self {
         Self { command, pipe: Mutex::new(None) }
-    }
-
-    pub(crate) fn began(&self, group: Pid) {
-        self.tell('+', group);
-    }
-
-    pub(crate) fn ended(&self, group: Pid) {
-        self.tell('-', group);
     }
 
     fn tell(&self, what: char, group: Pid) {
@@ -143,7 +136,7 @@ pub fn end_servers(told: &mut dyn BufRead) {
     let is_there = |group: &Pid| test_kill_process_group(*group).is_ok();
     for signal in [Signal::TERM, Signal::KILL] {
         for group in &groups {
-            // One that is gone needs none.
+            // The group may have ended.
             kill_process_group(*group, signal).ok();
         }
         let mut waited = Duration::ZERO;

@@ -9,7 +9,7 @@ use crate::message::Outgoing;
 const MESSAGES: usize = 1024;
 // Bytes in memory. One message always fits, however long.
 const BYTES: usize = 8 << 20;
-// What every message counts at least, which covers its memory besides the bytes.
+// Least size of a message, which covers its memory besides the bytes.
 const LEAST: usize = 256;
 
 /// The sending end of the queue. All clones share its room; a sender that finds none waits or is
@@ -20,8 +20,10 @@ pub(crate) struct Sender {
     room: Arc<Semaphore>,
 }
 
-pub(crate) struct Receiver(mpsc::Receiver<Queued>);
+pub(crate) type Receiver = mpsc::Receiver<Queued>;
 
+/// A message, and its room in the queue. The room is released on drop, so a message that is being
+/// written still counts.
 pub(crate) struct Queued {
     pub(crate) message: Outgoing,
     _room: OwnedSemaphorePermit,
@@ -35,11 +37,12 @@ pub(crate) enum Refused {
 
 pub(crate) fn queue() -> (Sender, Receiver) {
     let (messages, received) = mpsc::channel(MESSAGES);
-    (Sender { messages, room: Arc::new(Semaphore::new(BYTES)) }, Receiver(received))
+    (Sender { messages, room: Arc::new(Semaphore::new(BYTES)) }, received)
 }
 
 impl Sender {
-    /// Sends a message as soon as there is room. Returns false if the receiver is gone.
+    /// Sends a message as soon as there is room for it. Returns false if the receiver is gone, and
+    /// with it whoever would miss the message.
     pub(crate) async fn send(&self, message: impl Into<Outgoing>) -> bool {
         let message = message.into();
         let room = Arc::clone(&self.room).acquire_many_owned(room(&message));
@@ -58,20 +61,6 @@ impl Sender {
     }
 }
 
-impl Receiver {
-    pub(crate) async fn next(&mut self) -> Option<Queued> {
-        self.0.recv().await
-    }
-
-    pub(crate) fn wait(&mut self) -> Option<Queued> {
-        self.0.blocking_recv()
-    }
-
-    pub(crate) fn at_hand(&mut self) -> Option<Queued> {
-        self.0.try_recv().ok()
-    }
-}
-
 fn room(message: &Outgoing) -> u32 {
     message.held().clamp(LEAST, BYTES) as u32
 }
@@ -85,7 +74,7 @@ mod tests {
         let (sender, mut receiver) = queue();
         assert_eq!(sender.try_send(vec![b'x'; 3 * BYTES]), Ok(()));
         assert_eq!(sender.try_send(vec![b'x']), Err(Refused::Full));
-        drop(receiver.at_hand().unwrap());
+        drop(receiver.try_recv().unwrap());
         for _ in 0..MESSAGES {
             assert_eq!(sender.try_send(vec![b'x']), Ok(()));
         }

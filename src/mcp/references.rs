@@ -25,6 +25,8 @@ pub(crate) struct Resolver {
     left: u64,
 }
 
+/// A reference in arguments: `to` names a stored output, and `part` selects all of it, some lines,
+/// or a value.
 struct Reference<'a> {
     to: std::borrow::Cow<'a, str>,
     part: ReferencePart,

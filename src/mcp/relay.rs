@@ -1,4 +1,4 @@
-//! What the parts of a session share: the client, the servers, and the state between them.
+//! The parts of a session: the client, the servers, and the state between them.
 
 use std::sync::Arc;
 
@@ -7,8 +7,7 @@ use tokio::sync::Semaphore;
 use crate::bridge::Bridge;
 use crate::client::ClientSession;
 use crate::hub::Hub;
-use crate::json_rpc;
-use crate::json_rpc::failed_call;
+use crate::json_rpc::{self, failed_call};
 use crate::options::GatewayOptions;
 use crate::pending::{PendingKind, PendingRequest, ToolCall};
 use crate::queue::Sender;
@@ -60,7 +59,8 @@ impl Relay {
         }
     }
 
-    /// Counts an ended call, with the bytes received from the server and given to the client.
+    /// Counts an ended call in the conversation, with the bytes received from the server and the
+    /// bytes given to the client.
     pub(crate) fn count(&self, call: &ToolCall, failed: bool, received: u64, given: u64) {
         let millis = u64::try_from(call.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let calls = CallCounts { times: 1, errors: u64::from(failed), millis, received, given };

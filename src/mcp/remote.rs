@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::json_rpc::cancelled;
-use crate::manager::{FAREWELL, Inbox, ManagerContext, end_late, stopped, until_stopped};
+use crate::manager::{CANCEL_TIME, Inbox, ManagerContext, end_late, stopped, until_stopped};
 use crate::options::RemoteServer;
 use crate::queue::Receiver;
 use crate::remote::link::Link;
@@ -29,71 +29,68 @@ use crate::remote::wire::{RequestHead, Wire};
 use crate::upstream::Upstream;
 
 // How long the end of the session may take.
-const GOODBYE: Duration = Duration::from_secs(2);
-
-pub(crate) struct RemoteManager<I> {
-    upstream: Arc<Upstream>,
-    server: RemoteServer,
-    queue: Receiver,
-    around: ManagerContext<I>,
-}
+const SESSION_END_TIME: Duration = Duration::from_secs(2);
 
 type Running = Mutex<JoinSet<()>>;
 
-impl<I: Inbox> RemoteManager<I> {
-    pub(crate) fn new(
-        upstream: Arc<Upstream>,
-        server: RemoteServer,
-        queue: Receiver,
-        around: ManagerContext<I>,
-    ) -> Self {
-        Self { upstream, server, queue, around }
+/// Sends queued messages to a server over HTTP, and ends its session when the gateway stops.
+pub(crate) async fn run<I: Inbox>(
+    upstream: Arc<Upstream>,
+    server: RemoteServer,
+    queue: Receiver,
+    context: ManagerContext<I>,
+) {
+    match Wire::new(&server) {
+        Ok(wire) => serve(upstream, wire, queue, context).await,
+        Err(why) => refuse_all(&upstream, queue, context, &why).await,
     }
+}
 
-    pub(crate) async fn run(self) {
-        match Wire::new(&self.server) {
-            Ok(wire) => self.serve(wire).await,
-            Err(why) => self.refuse(&why).await,
-        }
-    }
-
-    async fn refuse(mut self, why: &str) {
-        self.around.log.say(&self.upstream.name, why);
-        loop {
-            tokio::select! {
-                biased;
-                () = stopped(&mut self.around.stop) => return,
-                queued = self.queue.next() => {
-                    let Some(queued) = queued else { return };
-                    let number = RequestHead::of(&queued.message).and_then(|head| head.number);
-                    if let Some(pending) = number.and_then(|number| self.upstream.take(number)) {
-                        self.around.inbox.lost(&self.upstream, pending, why).await;
-                    }
+async fn refuse_all<I: Inbox>(
+    upstream: &Arc<Upstream>,
+    mut queue: Receiver,
+    mut context: ManagerContext<I>,
+    why: &str,
+) {
+    context.log.say(&upstream.name, why);
+    loop {
+        tokio::select! {
+            biased;
+            () = stopped(&mut context.stop) => return,
+            queued = queue.recv() => {
+                let Some(queued) = queued else { return };
+                let number = RequestHead::of(&queued.message).and_then(|head| head.number);
+                if let Some(pending) = number.and_then(|number| upstream.take(number)) {
+                    context.inbox.lost(upstream, pending, why).await;
                 }
             }
         }
     }
+}
 
-    async fn serve(self, wire: Wire) {
-        let Self { upstream, mut queue, around, .. } = self;
-        let mut stop = around.stop.clone();
-        let inbox = Arc::clone(&around.inbox);
-        let link = Arc::new(Link::new(Arc::clone(&upstream), wire, around));
-        let running = Running::default();
-        let look = || {
-            end_late(&upstream, &*inbox);
-            let mut running = running.lock();
-            while running.try_join_next().is_some() {}
-        };
-        let sending = send_all(&link, &mut queue, &running);
-        until_stopped(&upstream, &mut stop, sending, look).await;
-        timeout(FAREWELL, cancel_all(&link, &upstream)).await.ok();
-        timeout(GOODBYE, link.end()).await.ok();
-    }
+async fn serve<I: Inbox>(
+    upstream: Arc<Upstream>,
+    wire: Wire,
+    mut queue: Receiver,
+    context: ManagerContext<I>,
+) {
+    let mut stop = context.stop.clone();
+    let inbox = Arc::clone(&context.inbox);
+    let link = Arc::new(Link::new(Arc::clone(&upstream), wire, context));
+    let running = Running::default();
+    let look = || {
+        end_late(&upstream, &*inbox);
+        let mut running = running.lock();
+        while running.try_join_next().is_some() {}
+    };
+    let sending = send_all(&link, &mut queue, &running);
+    until_stopped(&upstream, &mut stop, sending, look).await;
+    timeout(CANCEL_TIME, cancel_all(&link, &upstream)).await.ok();
+    timeout(SESSION_END_TIME, link.end()).await.ok();
 }
 
 async fn send_all<I: Inbox>(link: &Arc<Link<I>>, queue: &mut Receiver, running: &Running) {
-    while let Some(queued) = queue.next().await {
+    while let Some(queued) = queue.recv().await {
         let Some(head) = RequestHead::of(&queued.message) else { continue };
         match head.number {
             Some(number) => {

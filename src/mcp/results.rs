@@ -9,8 +9,7 @@ use std::ops::Range;
 use serde_json::value::RawValue;
 
 use crate::bridge::messages::with_first;
-use crate::json_rpc;
-use crate::json_rpc::{failed_call, raw};
+use crate::json_rpc::{self, failed_call, raw};
 use crate::message::{Edit, Message, ObjectMember, Outgoing};
 use crate::pending::ToolCall;
 use crate::raw_object::{RawObject, elements, quoted};
@@ -44,13 +43,14 @@ pub(crate) struct Answered {
 impl Answered {
     pub(crate) fn is_error(&self) -> bool {
         let result = raw(&self.message, self.result.clone()).and_then(RawObject::parse);
-        result.and_then(|result| result.get("isError")).is_some_and(|said| said.get() == "true")
+        result.and_then(|result| result.get("isError")).is_some_and(|failed| failed.get() == "true")
     }
 }
 
-/// Returns false if a result is surely within the limits. Does not wait for the disk.
+/// Returns false if a result is surely within the limits. Most results are, so this does not wait
+/// for the disk.
 pub(crate) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
-    let limits = shelf.limits(&answered.call.tool_name());
+    let limits = shelf.source.limits(&answered.call.tool_name());
     if limits.mirror {
         return true;
     }
@@ -59,10 +59,11 @@ pub(crate) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
         && (answered.message.has_holes() || answered.message.text().len() as u64 > most)
 }
 
-/// Returns what the client gets of a result. Waits for the disk.
+/// Returns the result that the client gets, with long parts stored and replaced. Waits for the
+/// disk; call it from a blocking thread.
 pub(crate) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
     let Answered { call, client_id, id, result, message, max_binary, first } = answered;
-    let limits = shelf.limits(&call.tool_name());
+    let limits = shelf.source.limits(&call.tool_name());
     let rules = ResultRules { limits, max_binary, first };
     let edits = match edits(shelf, &call, &message, &result, &rules) {
         Ok(edits) => edits,
@@ -82,7 +83,8 @@ pub(crate) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
 /// Like [`treat`] for a result of the gateway. Only `max_inline_bytes` counts, as the end of an
 /// answer without a model is as long as a stand-in.
 pub(crate) fn treat_own(shelf: &LazyShelf, call: &ToolCall, result: String) -> String {
-    let limits = Limits { max_inline_chars: Limits::NEVER, ..shelf.limits(&call.tool_name()) };
+    let limits =
+        Limits { max_inline_chars: Limits::NEVER, ..shelf.source.limits(&call.tool_name()) };
     let rules = ResultRules { limits, max_binary: u64::MAX, first: "" };
     let whole = 0..result.len();
     let message = Message::whole(result);
@@ -163,6 +165,9 @@ fn edits(
     Ok(edits)
 }
 
+/// The parts of a result that are replaced: the largest texts until the rest is within the limits,
+/// binary content over its limit, and structured content that repeats a replaced text or is long
+/// itself.
 struct ReplacementPlan<'a> {
     stored: Vec<&'a ResultPart<'a>>,
     structured: Option<&'a ResultPart<'a>>,
@@ -334,7 +339,7 @@ fn kept(
     part: &ResultPart<'_>,
 ) -> Result<StoredPart, String> {
     let text = part.json_or_text().filter(|_| part.bytes <= SHOWN);
-    let limits = shelf.limits(&call.tool_name());
+    let limits = shelf.source.limits(&call.tool_name());
     let in_place = InPlace::StandIn(Replace::Always);
     let Some(kept) = keeper.keep_unless_stand_in(part, &limits, in_place)? else {
         let summary = text.clone().unwrap_or_default();

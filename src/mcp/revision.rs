@@ -10,16 +10,19 @@ use rmcp::model::ProtocolVersion;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::raw_object::{RawObject, elements, quoted, text};
-use crate::{json_rpc, raw_object};
+use crate::json_rpc;
+use crate::raw_object::{self, RawObject, elements, quoted, text};
 
 // The revision without `initialize` that the gateway speaks.
 pub(crate) const MODERN: &str = "2026-07-28";
 pub(crate) const REQUEST_KEYS: [&str; 4] =
     [json_rpc::REVISION_KEY, json_rpc::CLIENT_KEY, json_rpc::CAPABILITIES_KEY, json_rpc::LEVEL_KEY];
 // The client information of a client that gives none.
-const NOBODY: &str = r#"{"name":"ctxfs","version":"1"}"#;
+const UNNAMED_CLIENT: &str = r#"{"name":"ctxfs","version":"1"}"#;
 
+/// The two ways in which revisions work, by the words of the specification. Up to 2025-11-25
+/// (`Legacy`), `initialize` begins a session and servers send requests. Since 2026-07-28
+/// (`Modern`), each request describes its client, and results ask for input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
     Legacy,
@@ -29,6 +32,8 @@ pub(crate) enum Era {
 #[derive(Debug, Default)]
 pub(crate) struct EraCell(AtomicU8);
 
+/// A client and a server of different eras, between which messages are translated. Peers of one
+/// era, and peers whose era is unknown, are relayed unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EraMismatch {
     OldClient,
@@ -63,7 +68,7 @@ impl EraMismatch {
     }
 }
 
-/// What a client says of itself, as it wrote it: in `initialize`, or since 2026-07-28 in each
+/// A client's description of itself, as it wrote it: in `initialize`, or since 2026-07-28 in each
 /// request.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientProfile {
@@ -79,12 +84,14 @@ pub(crate) enum InputKind {
     Roots,
 }
 
+/// The kinds of input that a client declared to provide. A server that asks for another kind gets
+/// an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct InputKinds([bool; 4]);
 
 impl Default for ClientProfile {
     fn default() -> Self {
-        Self { info: NOBODY.to_owned(), capabilities: "{}".to_owned() }
+        Self { info: UNNAMED_CLIENT.to_owned(), capabilities: "{}".to_owned() }
     }
 }
 
@@ -95,8 +102,8 @@ impl ClientProfile {
     }
 
     pub(crate) fn of_request(params: Option<&RawValue>) -> Self {
-        let said = params.and_then(json_rpc::meta_of).unwrap_or_default();
-        Self::of(said.get(json_rpc::CLIENT_KEY), said.get(json_rpc::CAPABILITIES_KEY))
+        let declared = params.and_then(json_rpc::meta_of).unwrap_or_default();
+        Self::of(declared.get(json_rpc::CLIENT_KEY), declared.get(json_rpc::CAPABILITIES_KEY))
     }
 
     pub(crate) fn of_meta(meta: &Value) -> Self {
@@ -106,7 +113,7 @@ impl ClientProfile {
 
     fn of(info: Option<&RawValue>, capabilities: Option<&RawValue>) -> Self {
         let object = |json: &&RawValue| json.get().starts_with('{');
-        let info = info.filter(object).map_or(NOBODY, RawValue::get);
+        let info = info.filter(object).map_or(UNNAMED_CLIENT, RawValue::get);
         let capabilities = capabilities.filter(object).map_or("{}", RawValue::get);
         Self { info: info.to_owned(), capabilities: capabilities.to_owned() }
     }
@@ -141,11 +148,11 @@ impl ClientProfile {
     }
 
     pub(crate) fn abilities(&self) -> InputKinds {
-        let said = RawObject::of(&self.capabilities).unwrap_or_default();
-        let has = |name: &str| said.get(name).is_some_and(|json| json.get() != "null");
-        let modes = said.get("elicitation").and_then(RawObject::parse);
+        let declared = RawObject::of(&self.capabilities).unwrap_or_default();
+        let has = |name: &str| declared.get(name).is_some_and(|json| json.get() != "null");
+        let modes = declared.get("elicitation").and_then(RawObject::parse);
         let mode = |name: &str| modes.as_ref().is_some_and(|modes| modes.get(name).is_some());
-        // Without a word on modes, a client has forms.
+        // A client that declares no modes has forms.
         let forms = modes.is_some() && (mode("form") || !mode("url"));
         InputKinds([forms, mode("url"), has("sampling"), has("roots")])
     }
@@ -173,12 +180,12 @@ impl InputKind {
 }
 
 pub(crate) fn missing_key(params: Option<&RawValue>) -> Option<&'static str> {
-    let said = params.and_then(json_rpc::meta_of).unwrap_or_default();
+    let declared = params.and_then(json_rpc::meta_of).unwrap_or_default();
     let is_object = |json: &RawValue| json.get().starts_with('{');
-    if said.text(json_rpc::REVISION_KEY).is_none() {
+    if declared.text(json_rpc::REVISION_KEY).is_none() {
         return Some(json_rpc::REVISION_KEY);
     }
-    (!said.get(json_rpc::CAPABILITIES_KEY).is_some_and(is_object))
+    (!declared.get(json_rpc::CAPABILITIES_KEY).is_some_and(is_object))
         .then_some(json_rpc::CAPABILITIES_KEY)
 }
 
@@ -186,7 +193,7 @@ pub(crate) fn revision_of(params: Option<&RawValue>) -> Option<String> {
     Some(json_rpc::meta_of(params?)?.text(json_rpc::REVISION_KEY)?.into_owned())
 }
 
-/// What a server says of itself, as it wrote it: in the result of `initialize` or
+/// A server's description of itself, as it wrote it: in the result of `initialize` or
 /// `server/discover`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServerProfile {

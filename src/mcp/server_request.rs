@@ -15,6 +15,8 @@ use crate::upstream::Upstream;
 
 const MOST_BYTES: usize = 32 << 20;
 
+/// A request of the gateway to a server. `parameters` is a JSON object; `meta` has the members of
+/// its `_meta`, which servers of 2026-07-28 demand.
 pub(crate) struct OwnRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) parameters: &'a str,
@@ -30,6 +32,7 @@ impl<'a> OwnRequest<'a> {
     }
 }
 
+/// A request of the gateway that was sent. Dropping it before the answer cancels it at the server.
 pub(crate) struct OpenRequest<U: Deref<Target = Upstream>> {
     upstream: U,
     pub(crate) number: u64,
@@ -37,7 +40,8 @@ pub(crate) struct OpenRequest<U: Deref<Target = Upstream>> {
     answer: oneshot::Receiver<Result<Message, String>>,
 }
 
-/// Sends a request. The error says why it cannot be sent.
+/// Sends a request of the gateway. The error says why it cannot be sent, worded to follow the name
+/// of the server.
 pub(crate) fn open<U: Deref<Target = Upstream>>(
     upstream: U,
     own: OwnRequest<'_>,
@@ -69,7 +73,7 @@ impl<U: Deref<Target = Upstream>> OpenRequest<U> {
 
 impl<U: Deref<Target = Upstream>> Drop for OpenRequest<U> {
     fn drop(&mut self) {
-        // It is there as long as it is not answered and has not failed.
+        // Present as long as the request is not answered and has not failed.
         if self.upstream.take(self.number).is_some() {
             self.upstream.notify(cancelled(self.number));
         }
@@ -93,7 +97,8 @@ pub(crate) async fn result(
     result_of(message, method)
 }
 
-/// Returns the result in an answer, as JSON. The error is worded to follow the name of the server.
+/// Returns the result in an answer, as JSON. The error is worded to follow the name of the server,
+/// as in "the server `x` refused ...".
 pub(crate) fn result_of(message: Message, method: &str) -> Result<Box<RawValue>, String> {
     let message = message.filled(MOST_BYTES)?;
     let envelope = Envelope::of(&message).map_err(|_| format!("answered `{method}` wrongly"))?;
@@ -103,11 +108,11 @@ pub(crate) fn result_of(message: Message, method: &str) -> Result<Box<RawValue>,
 
 pub(crate) fn refusal(message: &Message, method: &str) -> String {
     let error = error_in(message);
-    let said = error.and_then(|error| error.text("message").map(std::borrow::Cow::into_owned));
-    format!("refused `{method}`: {}", said.unwrap_or_default())
+    let reason = error.and_then(|error| error.text("message").map(std::borrow::Cow::into_owned));
+    format!("refused `{method}`: {}", reason.unwrap_or_default())
 }
 
-pub(crate) type OwnAnswer = oneshot::Receiver<Result<Message, String>>;
+type OwnAnswer = oneshot::Receiver<Result<Message, String>>;
 
 pub(crate) fn own_request(upstream: &Upstream) -> (u64, OwnAnswer) {
     let (sender, answer) = oneshot::channel();

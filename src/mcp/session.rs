@@ -11,18 +11,17 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::bridge::Bridge;
-use crate::from_upstream::FromUpstreams;
-use crate::hub::survey::Survey;
-use crate::hub::{Hub, IndexMode, survey};
+use crate::from_upstream::SessionInbox;
+use crate::hub::survey::{self, Survey};
+use crate::hub::{Hub, IndexMode};
 use crate::line_reader::InputLine;
-use crate::manager::{Manager, ManagerContext};
-use crate::options::{GatewayOptions, OfferMode, ServerPlace};
+use crate::manager::ManagerContext;
+use crate::options::{GatewayOptions, OfferMode};
 use crate::process::Guard;
 use crate::relay::Relay;
-use crate::remote::RemoteManager;
 use crate::revision::Era;
 use crate::server_log::ServerLog;
-use crate::shared::pool::{SharedManager, SharedServers};
+use crate::shared::pool::{self, SharedServers};
 use crate::shelf::LazyShelf;
 use crate::upstream::Upstream;
 use crate::{from_client, queue};
@@ -37,10 +36,12 @@ pub(crate) struct Gateway {
     shared: SharedServers,
 }
 
+/// A session with the managers of its servers. [`GatewaySession::end`] must be called, as dropping
+/// a session leaves its processes to the guard.
 pub(crate) struct GatewaySession {
     relay: Arc<Relay>,
     managers: Mutex<JoinSet<()>>,
-    stop: Arc<watch::Sender<bool>>,
+    pub(crate) stop: Arc<watch::Sender<bool>>,
 }
 
 impl Gateway {
@@ -81,26 +82,20 @@ impl GatewaySession {
         let relay = Arc::new(relay);
         let mut managers = JoinSet::new();
         for (upstream, (server, queue)) in upstreams.into_iter().zip(places) {
-            let around = ManagerContext {
-                inbox: Arc::new(FromUpstreams(Arc::clone(&relay))),
+            let context = ManagerContext {
+                inbox: Arc::new(SessionInbox(Arc::clone(&relay))),
                 shelf: Arc::clone(shelf),
                 guard: Arc::clone(&gateway.guard),
                 log: gateway.log.clone(),
                 stop: stopping.clone(),
                 most: gateway.options.max_result,
             };
-            match server.place.clone() {
-                _ if server.shared => {
-                    let shared = gateway.shared.get(server, shelf);
-                    managers.spawn(SharedManager::new(upstream, shared, queue, around).run())
-                }
-                ServerPlace::Command(command) => {
-                    managers.spawn(Manager::new(upstream, command, queue, around).run())
-                }
-                ServerPlace::Remote(remote) => {
-                    managers.spawn(RemoteManager::new(upstream, remote, queue, around).run())
-                }
-            };
+            if server.shared {
+                let shared = gateway.shared.get(server, shelf);
+                managers.spawn(pool::run_shared(upstream, shared, queue, context));
+            } else {
+                managers.spawn(pool::run_server(server.place.clone(), upstream, queue, context));
+            }
         }
         Ok(Self { relay, managers: Mutex::new(managers), stop: Arc::new(stop) })
     }
@@ -109,15 +104,11 @@ impl GatewaySession {
         from_client::line(&self.relay, line).await;
     }
 
-    pub(crate) fn stop(&self) -> Arc<watch::Sender<bool>> {
-        Arc::clone(&self.stop)
-    }
-
     pub(crate) async fn survey(gateway: &Gateway, shelf: &Arc<LazyShelf>) -> io::Result<Survey> {
         let (sender, mut queue) = queue::queue();
         let session = Self::begin(gateway, shelf, sender, None)?;
-        // Nobody reads what is for a client.
-        let unread = tokio::spawn(async move { while queue.next().await.is_some() {} });
+        // There is no client to read the messages.
+        let unread = tokio::spawn(async move { while queue.recv().await.is_some() {} });
         let survey = survey::survey(&session.relay).await;
         session.end().await;
         unread.abort();

@@ -20,8 +20,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::json_rpc;
-use crate::json_rpc::{INTERNAL_ERROR, cancelled};
+use crate::json_rpc::{self, INTERNAL_ERROR, cancelled};
 use crate::line_reader::InputLine;
 use crate::message::Message;
 use crate::pending::SharedRequest;
@@ -32,8 +31,8 @@ const EVENTS: usize = 1024;
 const BYTES: usize = 4 << 20;
 const LEAST: usize = 256;
 
-/// A server that several sessions use. The requests of `upstream` are those of all sessions, and
-/// have no deadlines: those are in the upstreams of the sessions.
+/// A server that several sessions use. The requests of `upstream` are the requests of all sessions,
+/// and have no deadlines; the upstreams of the sessions do.
 pub(crate) struct SharedServer {
     upstream: Arc<Upstream>,
     state: Mutex<SharedState>,
@@ -114,7 +113,7 @@ impl SharedServer {
     fn lose(&self, session: u64, number: u64, why: &str) {
         let lost = SharedEvent::Lost { number, why: why.to_owned() };
         if let Some(events) = self.state.lock().sessions.get(&session) {
-            // If there is no room, its time passes.
+            // Without room, the request times out.
             events.send(lost);
         }
     }
@@ -127,6 +126,8 @@ impl SharedServer {
     }
 }
 
+/// An event for one session of a shared server. `Line` carries the session's own ids, and its room
+/// in the queue until it is handled.
 pub(crate) enum SharedEvent {
     Line(InputLine, OwnedSemaphorePermit),
     Lost { number: u64, why: String },
@@ -135,12 +136,12 @@ pub(crate) enum SharedEvent {
 
 pub(crate) type SharedEvents = mpsc::Receiver<SharedEvent>;
 
-pub(crate) struct EventSender {
+struct EventSender {
     events: mpsc::Sender<SharedEvent>,
     room: Arc<Semaphore>,
 }
 
-pub(crate) fn event_queue() -> (EventSender, SharedEvents) {
+fn event_queue() -> (EventSender, SharedEvents) {
     let (events, received) = mpsc::channel(EVENTS);
     (EventSender { events, room: Arc::new(Semaphore::new(BYTES)) }, received)
 }
@@ -169,17 +170,19 @@ impl EventSender {
 
 impl Upstream {
     pub(crate) fn count_of_session(&self, session: u64) -> usize {
-        self.requests(|all| all.shared().filter(|(_, request)| request.session == session).count())
+        self.with_requests(|all| {
+            all.shared().filter(|(_, request)| request.session == session).count()
+        })
     }
 
     pub(crate) fn number_of(&self, session: u64, number: u64) -> Option<u64> {
         let is_it =
             |request: &SharedRequest| (request.session, request.number) == (session, number);
-        self.requests(|all| all.shared().find(|(_, request)| is_it(request)).map(|(id, _)| id))
+        self.with_requests(|all| all.shared().find(|(_, request)| is_it(request)).map(|(id, _)| id))
     }
 
     pub(crate) fn callers(&self) -> BTreeSet<u64> {
-        self.requests(|all| {
+        self.with_requests(|all| {
             let calls = all.shared().filter(|(_, request)| request.is_call);
             calls.map(|(_, request)| request.session).collect()
         })
@@ -187,14 +190,14 @@ impl Upstream {
 
     pub(crate) fn shared_request(&self, id: &str) -> Option<(SharedRequest, Option<String>)> {
         let id = id.parse().ok()?;
-        self.requests(|all| {
+        self.with_requests(|all| {
             let (_, request) = all.shared().find(|(other, _)| *other == id)?;
             Some((request, all.token(id).map(str::to_owned)))
         })
     }
 
-    pub(crate) fn take_of_session(&self, session: u64) -> Vec<u64> {
-        let ids: Vec<u64> = self.requests(|all| {
+    fn take_of_session(&self, session: u64) -> Vec<u64> {
+        let ids: Vec<u64> = self.with_requests(|all| {
             let of_it = all.shared().filter(|(_, request)| request.session == session);
             of_it.map(|(id, _)| id).collect()
         });

@@ -17,7 +17,7 @@ use ctxfs_store::{Conversation, Draft};
 use ctxfs_view::Form;
 
 // How long counts wait for the store to be opened by something else.
-const UNCOUNTED: Duration = Duration::from_secs(5);
+const COUNT_DELAY: Duration = Duration::from_secs(5);
 const MOST_COUNTED: usize = 500;
 // The disk is checked for room at steps of this size.
 const STEP: u64 = 1 << 20;
@@ -63,11 +63,14 @@ pub struct OpenShelf {
 /// A shelf whose store is opened when it is first needed, so that a gateway that stores nothing
 /// touches no disk. Counts are kept in memory until then.
 pub(crate) struct LazyShelf {
-    shelf: Arc<dyn Shelf>,
+    /// The limits and the conversation, which are known without the store.
+    pub(crate) source: Arc<dyn Shelf>,
     open: Mutex<Option<OpenShelf>>,
     uncounted: Mutex<UnsavedCounts>,
 }
 
+/// Counts by tool from before the store was open. At most `MOST_COUNTED` tools are named; others
+/// count together.
 #[derive(Default)]
 struct UnsavedCounts {
     counts: HashMap<String, Counts>,
@@ -75,16 +78,8 @@ struct UnsavedCounts {
 }
 
 impl LazyShelf {
-    pub(crate) fn new(shelf: Arc<dyn Shelf>) -> Self {
-        Self { shelf, open: Mutex::new(None), uncounted: Mutex::default() }
-    }
-
-    pub(crate) fn limits(&self, tool: &str) -> Limits {
-        self.shelf.limits(tool)
-    }
-
-    pub(crate) fn conversation(&self) -> &Component {
-        self.shelf.conversation()
+    pub(crate) fn new(source: Arc<dyn Shelf>) -> Self {
+        Self { source, open: Mutex::new(None), uncounted: Mutex::default() }
     }
 
     pub(crate) fn open(&self) -> Result<OpenShelf, String> {
@@ -92,7 +87,7 @@ impl LazyShelf {
         if let Some(open) = &*open {
             return Ok(open.clone());
         }
-        let opened = self.shelf.open()?;
+        let opened = self.source.open()?;
         // Long messages of gateways that were killed.
         if let Err(error) = opened.engine.store().cache(0).remove_abandoned() {
             tracing::warn!("abandoned files stay in the store: {error}");
@@ -123,7 +118,7 @@ impl LazyShelf {
         if !std::mem::replace(&mut uncounted.is_due, true) {
             let shelf = Arc::clone(self);
             tokio::spawn(async move {
-                sleep(UNCOUNTED).await;
+                sleep(COUNT_DELAY).await;
                 spawn_blocking(move || shelf.count_waiting()).await.ok();
             });
         }

@@ -1,15 +1,14 @@
 //! Serves one client at standard input and output.
 
-use std::io::{BufWriter, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::sync::{Arc, mpsc};
-use std::{io, thread};
+use std::thread;
 
 use tokio::sync::watch;
 
 use crate::line_reader::LineReader;
 use crate::manager::stopped;
-use crate::queue;
-use crate::queue::Receiver;
+use crate::queue::{self, Receiver};
 use crate::session::{Gateway, GatewaySession, Signals};
 use crate::shelf::LazyShelf;
 
@@ -23,7 +22,7 @@ pub(crate) async fn serve(
 ) -> io::Result<mpsc::Receiver<()>> {
     let (sender, receiver) = queue::queue();
     let session = GatewaySession::begin(gateway, shelf, sender, None)?;
-    let written = start_writer(receiver, session.stop())?;
+    let written = start_writer(receiver, Arc::clone(&session.stop))?;
     let ended = until_end(&session, shelf).await;
     session.end().await;
     ended.map(|()| written)
@@ -31,7 +30,7 @@ pub(crate) async fn serve(
 
 async fn until_end(session: &GatewaySession, shelf: &Arc<LazyShelf>) -> io::Result<()> {
     let mut signals = Signals::listen()?;
-    let mut stopping = session.stop().subscribe();
+    let mut stopping = session.stop.subscribe();
     let mut lines = LineReader::new(tokio::io::stdin(), Arc::clone(shelf), MOST_FROM_CLIENT);
     let serving = async {
         while let Some(line) = lines.next(&()).await? {
@@ -61,12 +60,12 @@ fn start_writer(queue: Receiver, stop: Arc<watch::Sender<bool>>) -> io::Result<m
 
 fn write(mut queue: Receiver) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
-    while let Some(first) = queue.wait() {
+    while let Some(first) = queue.blocking_recv() {
         let mut next = Some(first);
         while let Some(queued) = next {
             queued.message.write_to(&mut out)?;
             out.write_all(b"\n")?;
-            next = queue.at_hand();
+            next = queue.try_recv().ok();
         }
         out.flush()?;
     }

@@ -28,8 +28,8 @@ impl fmt::Display for TrueName {
     }
 }
 
-/// How the tools of a server are named. Names that not every client accepts, or that two tools
-/// would get, are replaced by shortened names with a hash.
+/// The rule for the names of a server's tools. A name that not every client accepts, or that two
+/// tools would get, is replaced by a shortened name with a hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Naming {
     /// The server's own names, whatever they hold. For the only server.

@@ -1,11 +1,12 @@
 //! Decodes JSON strings that arrive in pieces.
 
-use std::io;
-use std::io::Write;
+use std::io::{self, Write};
 
 // Replaces half of a surrogate pair.
-const LOST: &str = "\u{fffd}";
+const REPLACEMENT: &str = "\u{fffd}";
 
+/// Decodes a valid JSON string with its quotes, in pieces of any size. Half of a surrogate pair
+/// becomes U+FFFD.
 #[derive(Debug, Default)]
 pub(crate) struct Unescaper {
     state: EscapeState,
@@ -95,7 +96,7 @@ impl Unescaper {
     }
 
     fn end_pair(&mut self, out: &mut Vec<u8>) {
-        out.extend(self.high.take().into_iter().flat_map(|_| LOST.as_bytes()));
+        out.extend(self.high.take().into_iter().flat_map(|_| REPLACEMENT.as_bytes()));
     }
 }
 

@@ -1,23 +1,23 @@
-//! One server as the gateway sees it: its queue, pending requests and handshake.
+//! A server as the gateway sees it: its queue, pending requests and handshake.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::json_rpc;
 use crate::line_reader::{BrokenKind, BrokenLine, LongLines};
 use crate::message::Outgoing;
 use crate::pending::{PendingRequest, PendingRequests};
 use crate::queue::{Receiver, Refused, Sender};
-use crate::raw_object::RawObject;
+use crate::raw_object::{self, RawObject};
 use crate::revision::{Era, EraCell};
 use crate::server_log::ServerLog;
-use crate::{json_rpc, raw_object};
 
 // Consecutive torn messages after which a server is restarted.
 const MOST_TORN: u32 = 3;
 
-/// One server of a session: its queue, pending requests and handshake.
+/// A server in one session: its queue, pending requests and handshake.
 ///
 /// Its manager starts it, feeds it from the queue and reads from it. Requests get numbers of their
 /// own, as clients count independently. `timeout` is the time for an answer; progress restarts it.
@@ -28,12 +28,12 @@ pub(crate) struct Upstream {
     log: ServerLog,
     state: Mutex<UpstreamState>,
     busy: Notify,
-    era: EraCell,
+    pub(crate) era: EraCell,
 }
 
-/// What changes while the server runs. `asked` counts questions to the client and `long_lines`
-/// messages on their way: deadlines wait for both. `meta` are the `_meta` members of each request
-/// to a server of 2026-07-28.
+/// The state that changes while the server runs. `asked` counts questions to the client and
+/// `long_lines` messages on their way: deadlines wait for both. `meta` has the `_meta` members of
+/// each request to a server of 2026-07-28.
 #[derive(Default)]
 struct UpstreamState {
     requests: PendingRequests,
@@ -45,8 +45,8 @@ struct UpstreamState {
     meta: Option<String>,
 }
 
-/// What a restarted server is told again: the parameters of `initialize` as the client wrote them,
-/// and the last `logging/setLevel`.
+/// The messages that a restarted server gets again: `initialize` with the parameters as the client
+/// wrote them, and the last `logging/setLevel`.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Handshake {
     pub(crate) initialize: Option<String>,
@@ -65,18 +65,10 @@ impl Upstream {
         Self { name, timeout, queue, log, state, busy, era }
     }
 
-    pub(crate) fn era(&self) -> Option<Era> {
-        self.era.get()
-    }
-
-    pub(crate) fn set_legacy(&self) {
-        self.era.set(Era::Legacy);
-    }
-
     pub(crate) fn set_modern(&self, meta: String) {
         let mut state = self.state.lock();
         state.meta = Some(meta);
-        // It knows no `initialize`, also when it is started again.
+        // The server knows no `initialize`, after a restart either.
         state.handshake.initialize = None;
         self.era.set(Era::Modern);
     }
@@ -103,7 +95,8 @@ impl Upstream {
         format!("{}__{tool}", self.name)
     }
 
-    /// Sends a request under a new id and registers it as pending.
+    /// Sends a request under a new id and registers it as pending. Fails without waiting if the
+    /// queue is full or closed, as waiting would delay other servers.
     pub(crate) fn request(
         &self,
         pending: PendingRequest,
@@ -112,7 +105,7 @@ impl Upstream {
         let mut state = self.state.lock();
         let id = state.requests.next_id();
         self.queue.try_send(compose(id))?;
-        state.requests.insert(id, pending);
+        state.requests.waiting.insert(id, pending);
         self.busy.notify_one();
         Ok(id)
     }
@@ -120,7 +113,7 @@ impl Upstream {
     pub(crate) fn expect(&self, pending: PendingRequest) -> u64 {
         let mut state = self.state.lock();
         let id = state.requests.next_id();
-        state.requests.insert(id, pending);
+        state.requests.waiting.insert(id, pending);
         id
     }
 
@@ -132,7 +125,7 @@ impl Upstream {
     /// or does not read.
     pub(crate) fn notify(&self, message: impl Into<Outgoing>) {
         let state = self.state.lock();
-        let is_told = state.is_running || !state.requests.is_empty();
+        let is_told = state.is_running || !state.requests.waiting.is_empty();
         if is_told && self.queue.try_send(message) == Err(Refused::Full) {
             tracing::warn!("{}: does not read its input; a notification is lost", self.name);
         }
@@ -173,12 +166,12 @@ impl Upstream {
     }
 
     pub(crate) fn waits_for(&self, id: u64) -> bool {
-        self.state.lock().requests.has(id)
+        self.state.lock().requests.waiting.contains_key(&id)
     }
 
     pub(crate) fn take_late(&self) -> Vec<(u64, PendingRequest)> {
         let mut state = self.state.lock();
-        // A person may be thinking about its question, and its answer may be on the way.
+        // The user may be thinking about a question, or the answer may be arriving.
         if (state.asked > 0 || state.long_lines > 0)
             && let Some(time) = self.timeout
         {
@@ -220,10 +213,6 @@ impl Upstream {
         state.torn < MOST_TORN
     }
 
-    pub(crate) fn requests<T>(&self, look: impl FnOnce(&PendingRequests) -> T) -> T {
-        look(&self.state.lock().requests)
-    }
-
     pub(crate) fn is_receiving(&self) -> bool {
         self.state.lock().long_lines > 0
     }
@@ -234,7 +223,7 @@ impl Upstream {
 
     pub(crate) fn ended(&self, queue: &mut Receiver) -> Vec<PendingRequest> {
         let mut state = self.state.lock();
-        while queue.at_hand().is_some() {}
+        while queue.try_recv().is_ok() {}
         state.is_running = false;
         state.long_lines = 0;
         state.torn = 0;
@@ -247,7 +236,7 @@ impl Upstream {
     }
 
     pub(crate) async fn is_busy(&self) {
-        while self.state.lock().requests.is_empty() {
+        while self.state.lock().requests.waiting.is_empty() {
             self.busy.notified().await;
         }
     }
@@ -262,15 +251,7 @@ impl Upstream {
 }
 
 impl LongLines for Upstream {
-    fn begins(&self) {
-        self.state.lock().long_lines = 1;
-    }
-
-    fn is_lost(&self) {
-        self.ends();
-    }
-
-    fn ends(&self) {
-        self.state.lock().long_lines = 0;
+    fn arriving(&self, is_arriving: bool) {
+        self.state.lock().long_lines = usize::from(is_arriving);
     }
 }

@@ -11,17 +11,17 @@ use crate::bridge::{EarlyQuestion, HeldCall, HeldOutcome, HeldQuestion, messages
 use crate::client::Route;
 use crate::delivery::{ServerAnswer, deliver_changed};
 use crate::json_rpc::{
-    Envelope, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MessageKind, RpcError, cancelled,
+    self, Envelope, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MessageKind, RpcError,
+    cancelled,
 };
 use crate::message::Message;
 use crate::pending::{
-    BatchInputs, Carrier, CarryMode, PendingRequests, RequestIdentity, Translation,
+    self, BatchInputs, Carrier, CarryMode, PendingRequests, RequestIdentity, Translation,
 };
 use crate::raw_object::{RawObject, quoted};
 use crate::relay::Relay;
 use crate::revision::{Era, InputKind, InputKinds};
 use crate::upstream::Upstream;
-use crate::{json_rpc, pending};
 
 const MOST_BYTES: usize = 16 << 20;
 const FULL: &str = "too much is asked at once";
@@ -31,11 +31,11 @@ pub(crate) const SETTLE: Duration = Duration::from_millis(25);
 const HELD: Duration = Duration::from_mins(10);
 // How often one call can end with questions.
 const MOST_ROUNDS: u32 = 32;
-pub(crate) const CROWDED: &str = "too many other calls wait for answers";
-const GONE: &str = "the call was answered already, or was held too long: make it anew";
+const CROWDED: &str = "too many other calls wait for answers";
+const GONE: &str = "the call was answered already, or was held too long: make it again";
 
-/// How a question reaches the client. `Held` names a call that is held from now on, and the call
-/// that gave way to it.
+/// The way in which a question reaches the client. `Held` names a call that is held from now on,
+/// and the call that gave way to it.
 enum CarriedBy {
     Batch(BatchInputs),
     Held(u64, Option<Box<HeldCall>>),
@@ -46,28 +46,28 @@ enum CarriedBy {
 
 /// Returns true if requests of a server cannot be sent to the client, which takes none. A lone
 /// server of the same revision talks to the client directly.
-pub(crate) fn takes_requests(relay: &Relay, from: &Upstream) -> bool {
-    relay.bridge.client() == Some(Era::Modern)
-        && (relay.hub.is_some() || from.era() != Some(Era::Modern))
+pub(crate) fn must_carry(relay: &Relay, from: &Upstream) -> bool {
+    relay.bridge.client.get() == Some(Era::Modern)
+        && (relay.hub.is_some() || from.era.get() != Some(Era::Modern))
 }
 
 /// Takes a request of a server for a client that takes none: a batch, a held call or a later call
 /// carries it, or it is refused.
-pub(crate) async fn asked(
+pub(crate) async fn take_request(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,
     head: &Envelope,
     message: Message,
 ) {
     let Some(id) = head.id(&message).map(str::to_owned) else { return };
-    if from.era() == Some(Era::Modern) {
+    if from.era.get() == Some(Era::Modern) {
         let text = "the revision has no requests of servers";
         return from.notify(json_rpc::error(&id, METHOD_NOT_FOUND, text));
     }
     if matches!(&head.kind, MessageKind::Request { method } if method == "ping") {
         return from.notify(json_rpc::answer(&id, "{}"));
     }
-    let Some(place) = relay.bridge.place(message.length()) else {
+    let Some(place) = relay.bridge.questions.place(message.length()) else {
         return from.notify(json_rpc::error(&id, INTERNAL_ERROR, FULL));
     };
     let (ask, request) = match read(head, message) {
@@ -75,7 +75,7 @@ pub(crate) async fn asked(
         Err(refusal) => return from.notify(json_rpc::error(&id, refusal.code, &refusal.text)),
     };
     let (index, question) = (relay.index_of(from), HeldQuestion::new(id, request, Some(place)));
-    match from.with_requests(|requests| carry(relay, index, requests, ask, &question)) {
+    match from.with_requests(|requests| choose_carrier(relay, index, requests, ask, &question)) {
         CarriedBy::Batch(inputs) => {
             tokio::spawn(answer_by_batch(Arc::clone(from), inputs, question));
         }
@@ -109,7 +109,7 @@ fn read(head: &Envelope, message: Message) -> Result<(InputKind, String), RpcErr
 
 /// Chooses the request that carries a question: the one on whose stream it came, else the newest
 /// that is not held, else the newest.
-fn carry(
+fn choose_carrier(
     relay: &Relay,
     index: usize,
     requests: &mut PendingRequests,
@@ -149,9 +149,7 @@ fn carriers(
     ask: InputKind,
 ) -> impl Iterator<Item = (u64, &mut Carrier)> {
     requests.by_age().into_iter().filter_map(move |(number, pending)| {
-        let Some(Translation::Carrier(carrier)) = pending.translation.as_deref_mut() else {
-            return None;
-        };
+        let carrier = pending.carrier_mut()?;
         let can = carrier.abilities.has(ask) && !matches!(carrier.carries, CarryMode::Nothing);
         can.then_some((number, carrier))
     })
@@ -171,7 +169,7 @@ fn wait_for_call(
     ask: InputKind,
     question: HeldQuestion,
 ) {
-    if !relay.bridge.said().abilities().has(ask) {
+    if !relay.bridge.profile().abilities().has(ask) {
         return refuse(from, &question, "the client cannot do that");
     }
     let id = question.id.clone();
@@ -179,9 +177,9 @@ fn wait_for_call(
     if !relay.bridge.held.put_early(early) {
         return refuse(from, &question, FULL);
     }
-    // Its place is free once it is answered.
+    // Releases its memory once it is answered, which `late` below may be.
     drop(question);
-    let (relay, time) = (Arc::downgrade(relay), held_for(from));
+    let (relay, time) = (Arc::downgrade(relay), from.timeout.unwrap_or(HELD));
     tokio::spawn(async move {
         sleep(time).await;
         let Some(relay) = relay.upgrade() else { return };
@@ -222,10 +220,8 @@ pub(crate) fn hold(
         give_up(relay, &oldest, CROWDED);
     }
     let is_held = from.with_requests(|requests| {
-        let pending = requests.get_mut(request)?;
-        let Some(Translation::Carrier(carrier)) = pending.translation.as_deref_mut() else {
-            return None;
-        };
+        let pending = requests.waiting.get_mut(&request)?;
+        let carrier = pending.carrier_mut()?;
         let CarryMode::Held { number: held, .. } = &mut carrier.carries else { return None };
         *held = Some(number);
         Some(())
@@ -248,17 +244,17 @@ pub(crate) async fn tell(relay: &Arc<Relay>, number: u64) {
     let Some((index, request)) = known else { return };
     let from = &relay.upstreams[index];
     let Some((client_id, identity, rounds)) =
-        from.with_requests(|requests| loosened(requests, request))
+        from.with_requests(|requests| release_client(requests, request))
     else {
         return end(relay, number, "the call has ended");
     };
     if rounds > MOST_ROUNDS {
-        return ask_no_more(relay, from, number, request, client_id).await;
+        return end_after_rounds(relay, from, number, request, client_id).await;
     }
     if relay.client.end(&client_id).is_none() {
         return end(relay, number, "the call was cancelled");
     }
-    let time = held_for(from);
+    let time = from.timeout.unwrap_or(HELD);
     let asked = relay.bridge.held.change(number, HeldCall::tell).unwrap_or_default();
     let state = relay.bridge.key.seal(&relay.shelf, identity.call(), number, time);
     let result = format!(
@@ -276,14 +272,12 @@ pub(crate) async fn tell(relay: &Arc<Relay>, number: u64) {
     relay.client.tell(json_rpc::answer(&client_id, &result)).await;
 }
 
-fn loosened(
+fn release_client(
     requests: &mut PendingRequests,
     request: u64,
 ) -> Option<(String, RequestIdentity, u32)> {
-    let pending = requests.get_mut(request)?;
-    let Some(Translation::Carrier(carrier)) = pending.translation.as_deref_mut() else {
-        return None;
-    };
+    let pending = requests.waiting.get_mut(&request)?;
+    let carrier = pending.carrier_mut()?;
     let CarryMode::Held { identity, .. } = &carrier.carries else { return None };
     let identity = identity.clone();
     carrier.rounds += 1;
@@ -292,7 +286,7 @@ fn loosened(
     Some((pending.client_id.take()?, identity, rounds))
 }
 
-async fn ask_no_more(
+async fn end_after_rounds(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,
     number: u64,
@@ -317,7 +311,7 @@ pub(crate) fn end(relay: &Relay, number: u64, why: &str) {
     }
 }
 
-pub(crate) fn give_up(relay: &Relay, call: &HeldCall, why: &str) {
+fn give_up(relay: &Relay, call: &HeldCall, why: &str) {
     let from = &relay.upstreams[call.upstream];
     if call.outcome.is_none() && from.take(call.request).is_some() {
         from.notify(cancelled(call.request));
@@ -325,7 +319,7 @@ pub(crate) fn give_up(relay: &Relay, call: &HeldCall, why: &str) {
     call.questions.iter().for_each(|question| refuse_counted(from, question, why));
 }
 
-pub(crate) fn refuse_counted(from: &Upstream, question: &HeldQuestion, why: &str) {
+fn refuse_counted(from: &Upstream, question: &HeldQuestion, why: &str) {
     if question.is_waited_for() {
         from.count_asked(false);
         refuse(from, question, why);
@@ -334,10 +328,6 @@ pub(crate) fn refuse_counted(from: &Upstream, question: &HeldQuestion, why: &str
 
 pub(crate) fn refuse(from: &Upstream, question: &HeldQuestion, why: &str) {
     from.notify(json_rpc::error(&question.id, INTERNAL_ERROR, why));
-}
-
-pub(crate) fn held_for(from: &Upstream) -> Duration {
-    from.timeout.unwrap_or(HELD)
 }
 
 /// Takes the answer to a request of a new client. The answer to a held call waits for the client to
@@ -353,7 +343,7 @@ pub(crate) async fn carrier_answered(
             let ServerAnswer { mut pending, message, .. } = answer;
             pending.translation = Some(Box::new(Translation::Carrier(carrier)));
             let outcome = HeldOutcome { pending, is_kept, answer: Ok(message) };
-            // Nobody waits for one that was given up.
+            // Does nothing if the call was given up.
             relay.bridge.held.change(number, |call| call.outcome = Some(outcome));
             return;
         }
@@ -382,6 +372,8 @@ async fn complete(relay: &Arc<Relay>, answer: ServerAnswer, is_kept: bool) {
     deliver_changed(relay, answer, edits, messages::modern_members(is_kept)).await;
 }
 
+/// A request of the client that repeats a held call, with the state that names the call and the
+/// client's answers to its questions.
 pub(crate) struct RepeatedCall<'a> {
     pub(crate) id: &'a str,
     pub(crate) identity: &'a RequestIdentity,
@@ -409,14 +401,17 @@ pub(crate) async fn resume(relay: &Arc<Relay>, index: usize, again: RepeatedCall
         refuse_all(from, &open);
         return conclude(relay, from, outcome, again.id).await;
     }
-    if from.with_requests(|requests| tightened(requests, call.request, &again, from)).is_none() {
+    if from
+        .with_requests(|requests| reattach_client(requests, call.request, &again, from))
+        .is_none()
+    {
         refuse_all(from, &open);
         relay.client.end(again.id);
         return relay.client.error(again.id, INTERNAL_ERROR, GONE).await;
     }
     relay.client.sent(again.id, Route::Upstream(index, call.request));
     if !open.is_empty() {
-        // They are counted anew.
+        // `hold` counts them again.
         for _ in &open {
             from.count_asked(false);
         }
@@ -451,18 +446,16 @@ fn answer_server(
     open
 }
 
-fn tightened(
+fn reattach_client(
     requests: &mut PendingRequests,
     request: u64,
     again: &RepeatedCall<'_>,
     from: &Upstream,
 ) -> Option<()> {
-    let pending = requests.get_mut(request)?;
+    let pending = requests.waiting.get_mut(&request)?;
     pending.client_id = Some(again.id.to_owned());
     pending.deadline = from.deadline();
-    let Some(Translation::Carrier(carrier)) = pending.translation.as_deref_mut() else {
-        return None;
-    };
+    let carrier = pending.carrier_mut()?;
     carrier.token.clone_from(&again.token);
     carrier.abilities = again.abilities;
     if let CarryMode::Held { number, .. } = &mut carrier.carries {

@@ -6,10 +6,9 @@ use std::ops::Range;
 use serde_json::value::RawValue;
 
 use crate::json_rpc::{Envelope, error_in, raw};
-use crate::message::{Edit, Message, ObjectMember, Outgoing};
-use crate::raw_object::{RawObject, elements, quoted, text};
+use crate::message::{self, Edit, Message, ObjectMember, Outgoing};
+use crate::raw_object::{self, RawObject, elements, quoted, text};
 use crate::revision::{InputKind, InputKinds, REQUEST_KEYS};
-use crate::{message, raw_object};
 
 // Members that 2026-07-28 adds to every result, and to results that clients may cache.
 const COMPLETE: &str = r#""resultType":"complete","#;
@@ -34,6 +33,8 @@ pub(crate) const LISTS: [(&str, &str); 3] = [
 pub(crate) const MOST_URIS: usize = 1000;
 pub(crate) const LONGEST_URI: usize = 8 << 10;
 
+/// The parameters of a request have no place for `_meta`: they are no object, or they are on disk
+/// because of their length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoPlace;
 
@@ -204,6 +205,8 @@ fn text_block(text: &str) -> String {
     format!(r#"{{"type":"text","text":{}}}"#, quoted(text))
 }
 
+/// A result of a new server that asks for input before the call can go on. `state` goes back to the
+/// server as it was written.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InputRequired {
     pub(crate) requests: Vec<InputRequest>,
@@ -305,7 +308,7 @@ pub(crate) fn with_members(request: &Outgoing, number: u64, members: &str) -> Ou
         Edit { range: at..at, with: format!(",{members}").into_bytes() }
     });
     let mut edits: Vec<Edit> = id.into_iter().chain(more).collect();
-    // The places of the others stay where they are.
+    // From the end, so that earlier positions stay valid.
     edits.sort_by_key(|edit| std::cmp::Reverse(edit.range.start));
     for edit in &edits {
         request.replace(edit);

@@ -3,29 +3,28 @@
 use std::sync::Arc;
 
 use crate::bridge::subscriptions;
-use crate::json_rpc;
-use crate::json_rpc::{Envelope, raw, request_id};
+use crate::json_rpc::{self, Envelope, raw, request_id};
 use crate::message::{Edit, Message};
-use crate::pending::{PendingRequest, Translation};
+use crate::pending::PendingRequest;
 use crate::raw_object::RawObject;
 use crate::relay::Relay;
 use crate::revision::{Era, EraMismatch};
 use crate::upstream::Upstream;
 
 pub(crate) fn changes_notifications(relay: &Relay, from: &Upstream) -> bool {
-    let era = from.era();
+    let era = from.era.get();
     relay.bridge.between(era).is_some() || (relay.hub.is_some() && era == Some(Era::Modern))
 }
 
 pub(crate) fn is_dropped(relay: &Relay, to: &Upstream, method: &str) -> bool {
     const GONE: [&str; 3] =
         ["notifications/initialized", "notifications/roots/list_changed", "notifications/progress"];
-    relay.bridge.between(to.era()) == Some(EraMismatch::OldClient) && GONE.contains(&method)
+    relay.bridge.between(to.era.get()) == Some(EraMismatch::OldClient) && GONE.contains(&method)
 }
 
 /// Sends a notification of a server to the client, in the client's revision. Notifications that are
 /// for the gateway end here.
-pub(crate) async fn noticed(
+pub(crate) async fn relay_notification(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,
     method: &str,
@@ -34,7 +33,7 @@ pub(crate) async fn noticed(
 ) {
     let params = envelope.params.clone().and_then(|range| raw(&message, range));
     let params = params.and_then(RawObject::parse).unwrap_or_default();
-    let is_new_client = relay.bridge.client() == Some(Era::Modern);
+    let is_new_client = relay.bridge.client.get() == Some(Era::Modern);
     match method {
         "notifications/subscriptions/acknowledged" => {
             if let Some(number) = subscription(&params) {
@@ -48,9 +47,8 @@ pub(crate) async fn noticed(
                 let Some(uri) = params.text("uri") else { return };
                 return subscriptions::updated(relay, &uri).await;
             }
-            let told =
-                format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"uri":{uri}}}}}"#);
-            relay.client.tell(told.into_bytes()).await;
+            let params = format!(r#"{{"uri":{uri}}}"#);
+            relay.client.tell(json_rpc::notification(method, &params)).await;
         }
         method if method.ends_with("/list_changed") => {
             if is_new_client {
@@ -68,7 +66,7 @@ pub(crate) async fn noticed(
             }
         }
         "notifications/cancelled" => given_up(relay, from, envelope, &message),
-        "notifications/message" if is_new_client && from.era() == Some(Era::Legacy) => {
+        "notifications/message" if is_new_client && from.era.get() == Some(Era::Legacy) => {
             if logs(from) {
                 relay.client.tell(message.edited(Vec::new())).await;
             }
@@ -106,25 +104,24 @@ fn progress(from: &Upstream, params: &RawObject<'_>, message: &Message) -> Optio
 }
 
 fn now(pending: &PendingRequest) -> Option<String> {
-    match pending.translation.as_deref() {
-        Some(Translation::Carrier(carrier)) => {
-            carrier.token.clone().filter(|_| pending.client_id.is_some())
-        }
-        _ => pending.token.clone(),
+    match pending.carrier() {
+        Some(carrier) => carrier.token.clone().filter(|_| pending.client_id.is_some()),
+        None => pending.token.clone(),
     }
 }
 
 fn logs(from: &Upstream) -> bool {
     from.with_requests(|requests| {
-        requests.by_age().iter().any(|(_, pending)| {
-            matches!(pending.translation.as_deref(), Some(Translation::Carrier(carrier)) if carrier.logs)
-        })
+        requests
+            .waiting
+            .values()
+            .any(|pending| pending.carrier().is_some_and(|carrier| carrier.logs))
     })
 }
 
 fn given_up(relay: &Relay, from: &Arc<Upstream>, envelope: &Envelope, message: &Message) {
     let Some((id, _)) = request_id(envelope, message) else { return };
-    if from.era() == Some(Era::Legacy) {
+    if from.era.get() == Some(Era::Legacy) {
         if relay.bridge.held.forget(relay.index_of(from), &id) {
             from.count_asked(false);
         }
@@ -132,8 +129,8 @@ fn given_up(relay: &Relay, from: &Arc<Upstream>, envelope: &Envelope, message: &
     }
     let pending = id.parse().ok().and_then(|number| from.take(number));
     if let Some(pending) = pending {
-        // It is one of the gateway's own; a server ends no other.
-        drop(pending.of_client("ended the subscription"));
+        // A request of the gateway: servers end no other requests.
+        drop(pending.fail_own("ended the subscription"));
     }
 }
 

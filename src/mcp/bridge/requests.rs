@@ -7,20 +7,19 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use crate::bridge::messages::{SubscriptionFilter, with_members};
-use crate::bridge::{held_calls, meeting, messages, notices, subscriptions};
-use crate::json_rpc::{Envelope, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION};
+use crate::bridge::{handshake, held_calls, messages, notices, subscriptions};
+use crate::json_rpc::{self, Envelope, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION};
 use crate::message::{Edit, Message, ObjectMember, Outgoing};
 use crate::pending::{Carrier, CarryMode, Repeatable, RequestIdentity, Translation};
 use crate::permission::state_token::ArgumentsDigest;
 use crate::raw_object::RawObject;
 use crate::relay::Relay;
 use crate::revision::{ClientProfile, Era, EraMismatch, MODERN, revision_of};
+use crate::server_request;
 use crate::upstream::Upstream;
-use crate::{json_rpc, server_request};
 
 // How long a request waits for the answer to a changed log level.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LEVEL_TIMEOUT: Duration = Duration::from_secs(2);
 const MOST_RESPONSES: usize = 32 << 20;
 // Requests whose results can ask for input.
 const ASKING: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
@@ -41,60 +40,41 @@ struct ClientRequest<'a> {
     message: &'a Message,
 }
 
-pub(crate) fn answers(relay: &Relay, method: &str) -> bool {
-    let is_modern = relay.bridge.client() == Some(Era::Modern);
-    let only = relay.upstreams.first().filter(|_| relay.hub.is_none());
-    let era = only.and_then(|only| only.era());
-    match method {
-        "subscriptions/listen" => is_modern && (relay.hub.is_some() || era == Some(Era::Legacy)),
-        "initialize" => era.is_some() && relay.bridge.introduction.lock().is_some(),
-        "server/discover" => era == Some(Era::Legacy) && relay.bridge.introduction.lock().is_some(),
-        "logging/setLevel" => relay.bridge.between(era) == Some(EraMismatch::OldClient),
-        _ => false,
-    }
-}
-
-pub(crate) async fn answer(
+/// Answers the client's handshake from the profile of the only server.
+pub(crate) async fn shake_hands(
     relay: &Arc<Relay>,
     id: String,
     method: &str,
-    head: &Envelope,
-    message: &Message,
+    params: Option<&RawValue>,
 ) {
-    let params = head.params(message);
-    if method == "subscriptions/listen" {
-        return subscriptions::open_subscription(
-            Arc::clone(relay),
-            id,
-            SubscriptionFilter::of(params),
-        );
-    }
     let Some(only) = relay.upstreams.first() else { return };
-    if method == "logging/setLevel" {
-        let level = params.map_or("{}", |params| params.get()).to_owned();
-        return set_level(relay, only, id, level).await;
-    }
     let asked = params.and_then(RawObject::parse).and_then(|params| params.text("protocolVersion"));
     let version = (method == "initialize").then(|| asked.unwrap_or_default().into_owned());
-    if version.is_some() && only.era() == Some(Era::Modern) {
-        subscriptions::listen(relay, 0);
+    if version.is_some() && only.era.get() == Some(Era::Modern) {
+        let known = relay.bridge.server_profile.lock().clone().unwrap_or_default();
+        subscriptions::listen_to(relay, 0, &known);
     }
-    meeting::introduced(relay, only, id, version.as_deref()).await;
+    handshake::answer_from_profile(relay, only, id, version.as_deref()).await;
 }
 
-async fn set_level(relay: &Relay, only: &Upstream, id: String, params: String) {
+/// Keeps a log level for later requests to the only server.
+pub(crate) async fn set_level(relay: &Relay, id: String, params: Option<&RawValue>) {
+    let Some(only) = relay.upstreams.first() else { return };
+    let level = params.map_or("{}", RawValue::get).to_owned();
     relay.client.end(&id);
     let logs =
-        relay.bridge.introduction.lock().as_ref().is_some_and(|known| known.has("logging", ""));
+        relay.bridge.server_profile.lock().as_ref().is_some_and(|known| known.has("logging", ""));
     if !logs {
         let text = "the server has no `logging/setLevel`";
         return relay.client.error(&id, METHOD_NOT_FOUND, text).await;
     }
-    only.set_handshake(|handshake| handshake.level = Some(params));
+    only.set_handshake(|handshake| handshake.level = Some(level));
     relay.client.tell(json_rpc::answer(&id, "{}")).await;
 }
 
-pub(crate) async fn cross(
+/// Translates a request of the client for the server at `index`. Requests to a server of the same
+/// era stay as they are.
+pub(crate) async fn translate(
     relay: &Arc<Relay>,
     index: usize,
     id: &str,
@@ -102,7 +82,7 @@ pub(crate) async fn cross(
     head: &Envelope,
     message: &Message,
 ) -> Translated {
-    let era = relay.upstreams[index].era();
+    let era = relay.upstreams[index].era.get();
     let request = ClientRequest { relay, index, id, method, head, message };
     match relay.bridge.between(era) {
         Some(EraMismatch::OldClient) => request.to_new_server().await,
@@ -145,7 +125,7 @@ impl ClientRequest<'_> {
             Translation::Repeatable(Repeatable {
                 request: Vec::new().into(),
                 rounds: 0,
-                abilities: self.relay.bridge.said().abilities(),
+                abilities: self.relay.bridge.profile().abilities(),
                 is_call: self.method == "tools/call",
             })
         });
@@ -184,7 +164,7 @@ impl ClientRequest<'_> {
         let identity = if ASKING.contains(&self.method) { self.identity() } else { None };
         let params = self.params();
         if let Some((identity, state)) = identity.as_ref().zip(params.text("requestState")) {
-            let responses = params.get("inputResponses").and_then(|said| self.whole(said));
+            let responses = params.get("inputResponses").and_then(|value| self.whole(value));
             let id = self.id;
             let state = &state;
             let again =
@@ -206,7 +186,7 @@ impl ClientRequest<'_> {
             carries,
             rounds: 0,
         };
-        // They are for a result that asked without a state.
+        // Answers to a result that asked without a state.
         let responses = ObjectMember::of(self.message, &params, "inputResponses");
         let meta = messages::without_meta(self.head, self.message);
         let edits = meta.into_iter().chain(responses.map(|member| member.removed())).collect();
@@ -270,9 +250,9 @@ impl ClientRequest<'_> {
         }
         upstream.set_handshake(|handshake| handshake.level = Some(params.clone()));
         let own = server_request::OwnRequest::new(&upstream, "logging/setLevel", &params);
-        // What asks for it goes after it. A server without logs refuses it.
+        // The request that asks for the level follows it. A server without logs refuses it.
         if let Ok(sent) = server_request::open(&*upstream, own) {
-            timeout(PATIENCE, sent.answer()).await.ok();
+            timeout(LEVEL_TIMEOUT, sent.answer()).await.ok();
         }
     }
 }
@@ -285,13 +265,9 @@ fn digest_of(mut bytes: Outgoing) -> Option<String> {
     Some(hasher.finalize().to_string())
 }
 
-pub(crate) fn numbered(request: &Outgoing, number: u64) -> Outgoing {
-    with_members(request, number, "")
-}
-
 pub(crate) fn sent(relay: &Arc<Relay>, index: usize, number: u64) {
     let able = relay.upstreams[index].with_requests(|requests| {
-        match requests.get_mut(number)?.translation.as_deref()? {
+        match requests.waiting.get_mut(&number)?.translation.as_deref()? {
             Translation::Carrier(Carrier {
                 abilities, carries: CarryMode::Held { .. }, ..
             }) => Some(*abilities),

@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::bridge::TOO_MUCH;
 use crate::bridge::messages::{
-    InputRequest, InputRequired, InputResponse, is_input_required, repeated, with_members,
+    self, InputRequest, InputRequired, InputResponse, is_input_required, repeated, with_members,
 };
-use crate::bridge::{TOO_MUCH, messages};
 use crate::client::Route;
 use crate::delivery::{ServerAnswer, deliver_changed};
 use crate::json_rpc::{Envelope, INTERNAL_ERROR, cancelled, raw};
@@ -65,7 +65,7 @@ async fn go_on(relay: Arc<Relay>, mut again: Repeatable, answer: ServerAnswer) {
     again.rounds += 1;
     let members = tokio::select! {
         members = answers(&relay, &again, message) => members,
-        // Who cancelled it waits for no answer.
+        // A cancelled request gets no answer.
         () = relay.client.until_ended(&client_id) => return,
     };
     match members {
@@ -84,13 +84,13 @@ async fn answers(
     again: &Repeatable,
     message: Message,
 ) -> Result<String, String> {
-    let _place = relay.bridge.place(message.length()).ok_or(TOO_MUCH)?;
+    let _place = relay.bridge.questions.place(message.length()).ok_or(TOO_MUCH)?;
     let message = message.filled(MOST_BYTES)?;
     let range = result_range(&message).ok_or("answered no result")?;
     let result = raw(&message, range).ok_or("answered no JSON")?;
     let asked = InputRequired::of(result, again.abilities)?;
     check_round(again.rounds, asked.requests.is_empty()).await?;
-    let responses = put(relay, asked.requests).await?;
+    let responses = put_to_client(relay, asked.requests).await?;
     Ok(repeated(&responses, asked.state.as_deref()))
 }
 
@@ -124,8 +124,8 @@ fn result_range(message: &Message) -> Option<Range<usize>> {
 }
 
 /// Puts requests to the client, all at once, and collects the answers. Dropping the future cancels
-/// what is not answered. The error is worded to follow the name of a server.
-pub(crate) async fn put(
+/// unanswered requests. The error is worded to follow the name of a server.
+pub(crate) async fn put_to_client(
     relay: &Arc<Relay>,
     requests: Vec<InputRequest>,
 ) -> Result<Vec<InputResponse>, String> {

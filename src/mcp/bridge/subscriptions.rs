@@ -1,5 +1,5 @@
-//! Subscriptions of 2026-07-28 in both directions: those of the gateway to new servers, which it renews
-//! when a stream ends, and those of new clients to the gateway.
+//! Subscriptions of 2026-07-28 in both directions: the gateway subscribes to new servers, again whenever
+//! a stream ends, and new clients subscribe to the gateway.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -9,27 +9,21 @@ use tokio::time::{sleep, timeout};
 use crate::bridge::messages::{LISTS, LONGEST_URI, MOST_URIS, SubscriptionFilter};
 use crate::bridge::{MOST_SUBSCRIPTIONS, Subscription};
 use crate::hub::route;
-use crate::json_rpc::INVALID_REQUEST;
+use crate::json_rpc::{self, INVALID_REQUEST};
 use crate::raw_object::quoted;
 use crate::relay::Relay;
 use crate::revision::{Era, ServerProfile};
-use crate::server_request;
-use crate::server_request::{OpenRequest, OwnRequest};
+use crate::server_request::{self, OpenRequest, OwnRequest};
 use crate::upstream::Upstream;
 
-const ACKNOWLEDGED_IN: Duration = Duration::from_secs(5);
+const ACKNOWLEDGE_TIME: Duration = Duration::from_secs(5);
 // The pause before an ended stream is opened again. It doubles with each consecutive failure.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-pub(crate) fn listen(relay: &Arc<Relay>, index: usize) {
-    let known = relay.bridge.introduction.lock().clone();
-    listen_to(relay, index, &known.unwrap_or_default());
-}
-
 pub(crate) fn listen_to(relay: &Arc<Relay>, index: usize, known: &ServerProfile) {
     {
-        let mut state = relay.bridge.listening[index].state.lock();
+        let mut state = relay.bridge.upstream_subscriptions[index].state.lock();
         state.wanted.lists = LISTS.map(|(list, _)| known.has(list, "listChanged"));
         state.subscribes = known.has("resources", "subscribe");
     }
@@ -44,7 +38,7 @@ pub(crate) async fn watch_at_server(
     uri: &str,
     is_on: bool,
 ) -> bool {
-    let listening = &relay.bridge.listening[index];
+    let listening = &relay.bridge.upstream_subscriptions[index];
     {
         let mut state = listening.state.lock();
         if !state.subscribes {
@@ -66,14 +60,14 @@ pub(crate) async fn watch_at_server(
     }
     let Some(number) = open_stream(relay, index) else { return !is_on };
     let mut acknowledged = listening.acknowledged.subscribe();
-    timeout(ACKNOWLEDGED_IN, acknowledged.wait_for(|last| *last >= number)).await.is_ok()
+    timeout(ACKNOWLEDGE_TIME, acknowledged.wait_for(|last| *last >= number)).await.is_ok()
 }
 
 /// Opens a stream for the wanted notifications, then ends the previous one. Returns the number of
 /// its request.
 fn open_stream(relay: &Arc<Relay>, index: usize) -> Option<u64> {
     let upstream = &relay.upstreams[index];
-    let mut state = relay.bridge.listening[index].state.lock();
+    let mut state = relay.bridge.upstream_subscriptions[index].state.lock();
     let older = state.task.take();
     let opened =
         if state.wanted.is_empty() { None } else { request_stream(upstream, &state.wanted) };
@@ -119,7 +113,7 @@ async fn keep_stream(
 }
 
 pub(crate) fn acknowledged(relay: &Relay, index: usize, number: u64) {
-    let listening = &relay.bridge.listening[index];
+    let listening = &relay.bridge.upstream_subscriptions[index];
     listening.state.lock().failures = 0;
     listening.acknowledged.send_if_modified(|last| {
         let is_newer = number > *last;
@@ -132,25 +126,22 @@ pub(crate) fn acknowledged(relay: &Relay, index: usize, number: u64) {
 /// client cancels it.
 pub(crate) fn open_subscription(relay: Arc<Relay>, id: String, asked: SubscriptionFilter) {
     tokio::spawn(async move {
-        if relay.bridge.listeners.open.lock().len() >= MOST_SUBSCRIPTIONS {
+        if relay.bridge.subscriptions.open.lock().len() >= MOST_SUBSCRIPTIONS {
             relay.client.end(&id);
             let text = format!("{MOST_SUBSCRIPTIONS} subscriptions are open: end one");
             return relay.client.error(&id, INVALID_REQUEST, &text).await;
         }
         let (filter, places) = honored(&relay, asked).await;
-        let told = format!(
-            r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{{},"notifications":{}}}}}"#,
-            meta(&id),
-            filter.json()
-        );
+        let params = format!(r#"{{{},"notifications":{}}}"#, meta(&id), filter.json());
+        let told = json_rpc::notification("notifications/subscriptions/acknowledged", &params);
         let listener = Subscription { filter, early: Some(Vec::new()) };
-        relay.bridge.listeners.open.lock().insert(id.clone(), listener);
-        relay.client.tell(told.into_bytes()).await;
+        relay.bridge.subscriptions.open.lock().insert(id.clone(), listener);
+        relay.client.tell(told).await;
         while let Some(early) = next_early(&relay, &id) {
             relay.client.tell(early).await;
         }
         relay.client.until_ended(&id).await;
-        relay.bridge.listeners.open.lock().remove(&id);
+        relay.bridge.subscriptions.open.lock().remove(&id);
         for (index, uri) in places {
             unwatch(&relay, index, &uri).await;
         }
@@ -160,7 +151,7 @@ pub(crate) fn open_subscription(relay: Arc<Relay>, id: String, asked: Subscripti
 /// Returns the next notification that arrived early. Returns `None` after the last; from then on
 /// notifications are sent directly.
 fn next_early(relay: &Relay, id: &str) -> Option<Vec<u8>> {
-    let mut open = relay.bridge.listeners.open.lock();
+    let mut open = relay.bridge.subscriptions.open.lock();
     let listener = open.get_mut(id)?;
     let early = listener.early.as_mut()?;
     if early.is_empty() {
@@ -197,7 +188,7 @@ fn announces(relay: &Relay, list: &str) -> bool {
     if let Some(hub) = &relay.hub {
         return hub.announces_list(list);
     }
-    let known = relay.bridge.introduction.lock();
+    let known = relay.bridge.server_profile.lock();
     known.as_ref().is_some_and(|known| known.has(list, "listChanged"))
 }
 
@@ -210,7 +201,7 @@ fn server_of(relay: &Relay, uri: &str) -> Option<usize> {
 
 async fn watch(relay: &Arc<Relay>, index: usize, uri: &str) -> bool {
     let is_first = {
-        let mut watched = relay.bridge.listeners.watched.lock();
+        let mut watched = relay.bridge.subscriptions.watched.lock();
         if watched.values().sum::<usize>() >= MOST_URIS {
             return false;
         }
@@ -221,13 +212,13 @@ async fn watch(relay: &Arc<Relay>, index: usize, uri: &str) -> bool {
     if !is_first || subscribe(relay, index, uri, true).await {
         return true;
     }
-    relay.bridge.listeners.watched.lock().remove(&(index, uri.to_owned()));
+    relay.bridge.subscriptions.watched.lock().remove(&(index, uri.to_owned()));
     false
 }
 
 async fn unwatch(relay: &Arc<Relay>, index: usize, uri: &str) {
     let is_last = {
-        let mut watched = relay.bridge.listeners.watched.lock();
+        let mut watched = relay.bridge.subscriptions.watched.lock();
         let key = (index, uri.to_owned());
         let count = watched.get(&key).copied().unwrap_or_default();
         if count > 1 {
@@ -244,7 +235,7 @@ async fn unwatch(relay: &Arc<Relay>, index: usize, uri: &str) {
 
 async fn subscribe(relay: &Arc<Relay>, index: usize, uri: &str, is_on: bool) -> bool {
     let upstream = &relay.upstreams[index];
-    if upstream.era() == Some(Era::Modern) {
+    if upstream.era.get() == Some(Era::Modern) {
         return watch_at_server(relay, index, uri, is_on).await;
     }
     let method = if is_on { "resources/subscribe" } else { "resources/unsubscribe" };
@@ -272,11 +263,10 @@ async fn tell_subscribers(
 ) {
     let mut told = Vec::new();
     {
-        let mut open = relay.bridge.listeners.open.lock();
+        let mut open = relay.bridge.subscriptions.open.lock();
         for (id, listener) in open.iter_mut().filter(|(_, listener)| is_about(&listener.filter)) {
             let params = format!("{{{}{members}}}", meta(id));
-            let message = format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#);
-            told.extend(listener.take(message.into_bytes()));
+            told.extend(listener.take(json_rpc::notification(method, &params)));
         }
     }
     for message in told {

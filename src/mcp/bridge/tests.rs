@@ -96,7 +96,6 @@ mod question_room {
 }
 
 mod subscriptions {
-    use crate::bridge::messages::SubscriptionFilter;
     use crate::bridge::*;
 
     #[test]

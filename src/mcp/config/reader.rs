@@ -29,15 +29,7 @@ impl<'a> ValueReader<'a> {
         self.flaws
     }
 
-    pub(crate) fn error(&mut self, at: usize, keys: &[&str], what: &str) {
-        self.flaw(Severity::Error, at, keys, what);
-    }
-
-    pub(crate) fn warning(&mut self, at: usize, keys: &[&str], what: &str) {
-        self.flaw(Severity::Warning, at, keys, what);
-    }
-
-    fn flaw(&mut self, severity: Severity, at: usize, keys: &[&str], what: &str) {
+    pub(crate) fn flaw(&mut self, severity: Severity, at: usize, keys: &[&str], what: &str) {
         let before = &self.text.as_bytes()[..at.min(self.text.len())];
         let line = 1 + memchr::memchr_iter(b'\n', before).count();
         let (file, key, what) = (self.file.to_owned(), keys.join("."), what.to_owned());
@@ -45,7 +37,7 @@ impl<'a> ValueReader<'a> {
     }
 
     pub(crate) fn wrong(&mut self, value: &Value<'_>, keys: &[&str], what: &str) -> InvalidValue {
-        self.error(value.start(), keys, what);
+        self.flaw(Severity::Error, value.start(), keys, what);
         InvalidValue
     }
 
@@ -59,9 +51,9 @@ impl<'a> ValueReader<'a> {
         };
         let expanded = expand(&literal.value, self.variable);
         if expanded.has_others {
-            // It may be a part of a secret, so it is not shown.
+            // Not shown, as it may be part of a secret.
             let what = "has a `${...}` that is no variable, and stays as it is";
-            self.warning(value.start(), keys, what);
+            self.flaw(Severity::Warning, value.start(), keys, what);
         }
         if let Some(missing) = expanded.missing.first() {
             let what = format!(
@@ -121,15 +113,15 @@ impl<'a> ValueReader<'a> {
 /// A text with variables substituted. `missing` names variables without value and default;
 /// `has_others` is true if something like `${input:key}` looks like a variable, is none, and stays.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Expanded {
+struct Expanded {
     pub(crate) text: String,
     pub(crate) missing: Vec<String>,
-    pub(crate) has_others: bool,
+    has_others: bool,
 }
 
 /// Substitutes `${VAR}` and `${VAR:-default}`. As in a shell, an empty value takes the default.
 /// Values are not expanded again.
-pub(crate) fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Expanded {
+fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Expanded {
     let mut expanded = Expanded::default();
     let mut rest = text;
     while let Some(at) = rest.find("${") {
@@ -178,7 +170,7 @@ fn is_name(name: &str) -> bool {
 /// is wrong``. Values are never shown, as they may be secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
-    /// Whether a server is left out for it.
+    /// Says whether a server is left out.
     pub severity: Severity,
     /// The file, as messages call it.
     pub file: String,

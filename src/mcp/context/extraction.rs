@@ -17,8 +17,8 @@ pub(crate) const NAME: &str = "tool_output";
 const MOST: usize = 32;
 const ARGUMENTS: [&str; 3] = ["handle", "extract", "mode"];
 
-/// How a question in progress is stopped and observed: `stopped` returns true once the request was
-/// cancelled, and `tell` receives each finished call of the language model.
+/// Lets the client stop and observe a question in progress: `stopped` returns true once the request
+/// was cancelled, and `tell` receives each finished call of the language model.
 pub(crate) struct QuestionMonitor<'a> {
     pub(crate) stopped: &'a Stopped<'a>,
     pub(crate) tell: &'a (dyn Fn(&CallRecord) + Sync),

@@ -15,7 +15,7 @@ use crate::http_message::{JsonBody, flatten};
 use crate::queue::Queued;
 
 // After this time without an event, a comment shows that the connection is alive.
-const QUIET: Duration = Duration::from_secs(15);
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const AT_ONCE: usize = 64 * 1024;
 
 pub(crate) enum AnswerBody {
@@ -25,10 +25,6 @@ pub(crate) enum AnswerBody {
 }
 
 impl AnswerBody {
-    pub(crate) fn empty() -> Self {
-        Self::Text(None)
-    }
-
     pub(crate) fn text(text: String) -> Self {
         Self::Text(Some(text.into()))
     }
@@ -72,6 +68,8 @@ impl Body for AnswerBody {
     }
 }
 
+/// A stream of events as a response body. Long messages are read from the disk as the client takes
+/// them; a comment is sent when nothing else was for a while.
 pub(crate) struct EventBody {
     stream: OpenStream,
     current: Option<StreamEvent>,
@@ -80,13 +78,13 @@ pub(crate) struct EventBody {
 
 impl EventBody {
     pub(crate) fn new(stream: OpenStream, first: Option<StreamEvent>) -> Self {
-        let mut quiet = interval(QUIET);
+        let mut quiet = interval(KEEP_ALIVE);
         quiet.set_missed_tick_behavior(MissedTickBehavior::Delay);
         quiet.reset();
         Self { stream, current: first, quiet }
     }
 
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
             if let Some(event) = &mut self.current {
                 let bytes = piece(event)?;
@@ -98,7 +96,7 @@ impl EventBody {
                 }
                 return Poll::Ready(Some(Ok(bytes.into())));
             }
-            match self.stream.poll_event(cx) {
+            match self.stream.events.receiver.poll_recv(cx) {
                 Poll::Ready(Some(event)) => self.current = Some(event),
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending if self.quiet.poll_tick(cx).is_ready() => {

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
@@ -14,22 +13,21 @@ use uuid::Uuid;
 
 use crate::http::gate::{HttpRefusal, Owner};
 use crate::http::streams::{Delivered, StreamEvent, StreamEvents, StreamRequest, Streams};
-use crate::json_rpc::{METHOD_NOT_FOUND, MessageKind, Parsed, cancelled, request_id};
+use crate::json_rpc::{self, METHOD_NOT_FOUND, MessageKind, Parsed, cancelled, request_id};
 use crate::line_reader::InputLine;
 use crate::message::{Edit, Message};
-use crate::queue::Receiver;
+use crate::queue::{self, Receiver};
 use crate::revision::Era;
 use crate::session::{Gateway, GatewaySession};
 use crate::shelf::{LazyShelf, Shelf, Shelves};
-use crate::{json_rpc, queue};
 
 // Sessions at a time. Each has servers of its own.
 const MOST: usize = 64;
 // A client that leaves its stream unread this long is disconnected.
-const STUCK: Duration = Duration::from_mins(2);
+const READ_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// All sessions of an HTTP gateway. `shared` holds those of 2026-07-28, which has no sessions of
-/// its own: one for each token. Sessions of both kinds count against [`MOST`].
+/// All sessions of an HTTP gateway. Revision 2026-07-28 has none of its own, so `shared` has one
+/// for each token. Sessions of both kinds count against [`MOST`].
 pub(crate) struct HttpSessions {
     gateway: Gateway,
     shelves: Arc<dyn Shelves>,
@@ -56,7 +54,10 @@ impl HttpSessions {
         let client = self.client(shelf, owner, false)?;
         // 122 bits of the system's random numbers.
         let id = Uuid::new_v4().to_string();
-        tracing::info!("a session begins; its conversation is {}", client.shelf.conversation());
+        tracing::info!(
+            "a session begins; its conversation is {}",
+            client.shelf.source.conversation()
+        );
         open.sessions.insert(id.clone(), Arc::clone(&client));
         Ok((id, client))
     }
@@ -148,9 +149,11 @@ pub(crate) struct HttpSession {
     is_shared: bool,
 }
 
+/// A stream of events to a client. Dropping it reports that the client closed it, which cancels its
+/// requests in a revision without sessions.
 pub(crate) struct OpenStream {
     client: Arc<HttpSession>,
-    events: StreamEvents,
+    pub(crate) events: StreamEvents,
 }
 
 impl HttpSession {
@@ -227,7 +230,7 @@ impl HttpSession {
     }
 
     async fn route(self: Arc<Self>, mut queue: Receiver) {
-        while let Some(queued) = queue.next().await {
+        while let Some(queued) = queue.recv().await {
             if let Delivered::Refused(id) = self.streams.deliver(queued) {
                 let text = "the client takes no requests";
                 let refusal = json_rpc::error(&id, METHOD_NOT_FOUND, text);
@@ -243,8 +246,8 @@ impl HttpSession {
 
     /// Returns true if no stream is open and no request came for `time`. Also disconnects clients
     /// that do not read.
-    pub(crate) fn is_idle(&self, time: Duration) -> bool {
-        self.streams.end_stuck(STUCK);
+    fn is_idle(&self, time: Duration) -> bool {
+        self.streams.end_stuck(READ_TIMEOUT);
         self.streams.is_empty() && self.used.lock().elapsed() > time
     }
 
@@ -286,10 +289,6 @@ fn asked(parsed: &Parsed) -> StreamRequest {
 impl OpenStream {
     pub(crate) async fn next(&mut self) -> Option<StreamEvent> {
         self.events.receiver.recv().await
-    }
-
-    pub(crate) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
-        self.events.receiver.poll_recv(cx)
     }
 
     pub(crate) fn progressed(&self) {

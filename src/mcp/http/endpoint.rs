@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{HeaderName, HeaderValue};
-use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rmcp::model::ProtocolVersion;
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
@@ -34,7 +34,7 @@ const PATH: &str = "/mcp";
 // Bytes of a request that begins a session.
 const MOST_TO_BEGIN: u64 = 1 << 20;
 // An answer that takes longer than this becomes a stream of events.
-const PATIENCE: Duration = Duration::from_secs(5);
+const FIRST_ANSWER_TIME: Duration = Duration::from_secs(5);
 /// The same for the first answer of a session, whose response has the session id only if it is no
 /// error.
 const HANDSHAKE: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(30);
 const WHOLE_BODY: Duration = Duration::from_mins(10);
 // Code for headers that disagree with the body.
-pub(crate) const HEADER_MISMATCH: i32 = -32020;
+const HEADER_MISMATCH: i32 = -32020;
 
 pub(crate) struct Endpoint {
     pub(crate) gate: HttpGate,
@@ -194,6 +194,8 @@ impl Endpoint {
     }
 }
 
+/// A session that is being begun. It ends on drop unless it is kept, so a failed handshake leaves
+/// nothing behind.
 struct NewSession<'a> {
     clients: &'a HttpSessions,
     session: Option<String>,
@@ -228,9 +230,11 @@ async fn exchange(
     if is_batch {
         return Ok(events(stream, None));
     }
-    Ok(first_answer(stream, PATIENCE).await.into_response(head.is_modern()))
+    Ok(first_answer(stream, FIRST_ANSWER_TIME).await.into_response(head.is_modern()))
 }
 
+/// The first message for a request. If it is the answer, the response is that message alone;
+/// otherwise it begins a stream of events.
 enum FirstAnswer {
     Answer(Box<StreamEvent>),
     Stream(OpenStream, Option<Box<StreamEvent>>),
@@ -281,7 +285,7 @@ fn events(stream: OpenStream, first: Option<StreamEvent>) -> Response<AnswerBody
 }
 
 fn status(status: StatusCode) -> Response<AnswerBody> {
-    let mut response = Response::new(AnswerBody::empty());
+    let mut response = Response::new(AnswerBody::Text(None));
     *response.status_mut() = status;
     response
 }
@@ -304,7 +308,7 @@ fn check_accept(headers: &HeaderMap, types: &[&str]) -> Result<(), HttpRefusal> 
     Err(HttpRefusal::new(StatusCode::NOT_ACCEPTABLE, text))
 }
 
-pub(crate) async fn read_body(
+async fn read_body(
     body: Incoming,
     shelf: Option<&Arc<LazyShelf>>,
     most: u64,
@@ -357,27 +361,25 @@ fn refused(error: &EnvelopeError) -> HttpRefusal {
     HttpRefusal::bad(code, error.to_string())
 }
 
-pub(crate) fn all_parsed(message: Message) -> Result<Vec<Parsed>, HttpRefusal> {
+fn all_parsed(message: Message) -> Result<Vec<Parsed>, HttpRefusal> {
     if !is_batch(&message) {
         return Ok(vec![parsed(message)?]);
     }
     messages(&message).map_err(|error| refused(&error))?.into_iter().map(parsed).collect()
 }
 
-pub(crate) fn revision_of_headers(
-    headers: &HeaderMap,
-) -> Result<Option<ProtocolVersion>, HttpRefusal> {
+fn revision_of_headers(headers: &HeaderMap) -> Result<Option<ProtocolVersion>, HttpRefusal> {
     let Some(asked) = only(headers, &VERSION)? else { return Ok(None) };
     let known = ProtocolVersion::KNOWN_VERSIONS;
     let found = known.iter().find(|version| version.as_str() == asked);
     found.cloned().map(Some).ok_or_else(|| {
-        // Older ones know nothing of this error.
+        // Only 2026-07-28 knows this error, so only it is named.
         let data = json!({"supported": [MODERN], "requested": asked});
         HttpRefusal::bad(UNSUPPORTED_VERSION, "the MCP-Protocol-Version is not known").with(data)
     })
 }
 
-pub(crate) fn check_headers(headers: &HeaderMap, parsed: &Parsed) -> Result<(), HttpRefusal> {
+fn check_headers(headers: &HeaderMap, parsed: &Parsed) -> Result<(), HttpRefusal> {
     let MessageKind::Request { method } = &parsed.envelope.kind else { return Ok(()) };
     let id = parsed.envelope.id(&parsed.message);
     let version = parsed.revision();

@@ -1,4 +1,4 @@
-//! Who may speak to the gateway, and the response to everyone else.
+//! Checks of hosts, origins and tokens, and the response to refused requests.
 //!
 //! A page in a browser can send requests to this machine under a name of its own that it resolves to this
 //! machine. So only known host names and origins are accepted.
@@ -6,9 +6,9 @@
 use std::net::IpAddr;
 
 use blake3::Hash;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::uri::Authority;
-use hyper::{HeaderMap, Response, StatusCode, header};
+use hyper::{HeaderMap, Response, StatusCode};
 use serde_json::json;
 
 use crate::json_rpc::INVALID_REQUEST;
@@ -67,7 +67,7 @@ impl HttpGate {
 
     fn is_known(&self, host: &str) -> bool {
         address(host).is_some()
-            || is_localhost(host)
+            || host.eq_ignore_ascii_case("localhost")
             || self.names.iter().any(|name| name.eq_ignore_ascii_case(host))
     }
 }
@@ -83,7 +83,7 @@ fn is_allowed(origin: &str, host: &Authority) -> bool {
     let authority =
         origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")).unwrap_or("");
     let Ok(from) = authority.parse::<Authority>() else { return false };
-    let is_here = is_localhost(from.host())
+    let is_here = from.host().eq_ignore_ascii_case("localhost")
         || address(from.host()).is_some_and(|address| address.is_loopback());
     is_here || from.as_str().eq_ignore_ascii_case(host.as_str())
 }
@@ -91,10 +91,6 @@ fn is_allowed(origin: &str, host: &Authority) -> bool {
 fn address(host: &str) -> Option<IpAddr> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     bare.unwrap_or(host).parse().ok()
-}
-
-fn is_localhost(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost")
 }
 
 fn bearer(value: &str) -> Option<&str> {
@@ -115,6 +111,8 @@ pub(crate) fn only<'a>(
     })
 }
 
+/// A refused HTTP request: a status, and a JSON-RPC error under the id of the request if the id is
+/// known.
 #[derive(Debug)]
 pub(crate) struct HttpRefusal {
     pub(crate) status: StatusCode,

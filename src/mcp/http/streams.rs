@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
-use crate::json_rpc;
-use crate::json_rpc::{Envelope, MessageKind, error_code, raw};
+use crate::json_rpc::{self, Envelope, MessageKind, error_code, raw};
 use crate::message::{Edit, Message};
 use crate::queue::Queued;
 use crate::raw_object::RawObject;
@@ -48,6 +47,8 @@ struct WaitingRequest {
     token: Option<String>,
 }
 
+/// An open stream of a client. It ends after `answers` more answers; `hang_up` ends its connection
+/// if the client does not read.
 struct StreamState {
     sender: mpsc::UnboundedSender<StreamEvent>,
     answers: usize,
@@ -66,6 +67,8 @@ pub(crate) struct StreamEvents {
     pub(crate) pace: Arc<Mutex<Pace>>,
 }
 
+/// A message on a stream, sent as one event in several parts. `code` is the error code of an answer
+/// that is an error, which decides the status of the response.
 pub(crate) struct StreamEvent {
     pub(crate) queued: Queued,
     pub(crate) is_answer: bool,
@@ -185,7 +188,7 @@ impl Streams {
         let is_only = of_requests.next().is_none();
         let to = if of_call { newest.or(listener) } else { listener.or(newest) };
         match to {
-            // It may be about another client's request.
+            // The message may be about another client's request.
             Some(_) if self.is_shared && !is_only => {}
             Some(to) => state.send(to, StreamEvent::new(queued, false, None)),
             None if self.is_shared => {}
@@ -278,7 +281,7 @@ impl StreamsState {
                 pace.moved = Instant::now();
             }
             pace.unread += 1;
-            // The client may have gone in this moment.
+            // The client may just have closed the stream.
             drop(stream.sender.send(event));
         }
         if is_answer {
@@ -307,6 +310,8 @@ impl StreamsState {
     }
 }
 
+/// The request that a notification names, by its id or by its progress token. `place` is the
+/// position of the name in the text.
 struct NamedRequest {
     number: u64,
     place: Range<usize>,
@@ -323,7 +328,7 @@ impl NamedRequest {
             json_rpc::subscription_id(&params)?
         };
         let number = json_rpc::number_of(named);
-        // A token of no request here is that of one that has ended.
+        // An unknown token belongs to a request that has ended.
         let number = if is_token { number.unwrap_or_default() } else { number? };
         Some(Self { number, place: message.range_of(named), is_token })
     }

@@ -13,11 +13,11 @@ use crate::hub::{BATCH, DETAILS, Hub, index_tools, introduction};
 use crate::json_rpc::{Envelope, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
 use crate::message::Message;
 use crate::pending::ListKind;
-use crate::raw_object::{RawObject, quoted};
+use crate::raw_object::{self, RawObject, quoted};
 use crate::relay::Relay;
-use crate::revision::Era;
+use crate::revision::{self, Era};
 use crate::tool_name::TrueName;
-use crate::{context, delivery, own, raw_object, revision, server_request};
+use crate::{delivery, own, server_request};
 
 // Capabilities that make no sense for several servers at once.
 const NOT_SHARED: [&str; 2] = ["tasks", "experimental"];
@@ -30,19 +30,6 @@ pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, params: Option<&RawValu
     let params = params.map_or("{}", RawValue::get);
     let params: Value = serde_json::from_str(params).unwrap_or_default();
     introduction::begin_by_request(relay, hub, &params).await;
-}
-
-pub(crate) fn begins(method: &str) -> bool {
-    matches!(method, "initialize" | "server/discover")
-}
-
-pub(crate) fn answers(hub: &Hub, method: &str, name: Option<&str>) -> bool {
-    match method {
-        "logging/setLevel" => true,
-        method if begins(method) => true,
-        "tools/call" => hub.index.is_some() && name.is_none_or(|name| !context::is_tool(name)),
-        method => CatalogKind::of_method(method).is_some(),
-    }
 }
 
 /// Answers a request for all servers, as JSON.
@@ -67,8 +54,8 @@ pub(crate) async fn answer(
         }
         "server/discover" => {
             introduction::begin_by_request(relay, hub, &params).await;
-            let said = own::discover(&capabilities(hub), &instructions(relay, hub));
-            Ok(own::for_client(&params, said, true))
+            let result = own::discover(&capabilities(hub), &instructions(relay, hub));
+            Ok(own::for_client(&params, result, true))
         }
         "logging/setLevel" => {
             set_level(relay, hub, raw);
@@ -127,8 +114,8 @@ fn capabilities(hub: &Hub) -> Value {
     let known = (0..hub.servers.len()).filter_map(|server| hub.introduced(server));
     for introduced in known {
         let shared = introduced.capabilities.iter();
-        for (name, said) in shared.filter(|(name, _)| !NOT_SHARED.contains(&name.as_str())) {
-            merge(all.entry(name.clone()).or_insert_with(|| json!({})), said);
+        for (name, declared) in shared.filter(|(name, _)| !NOT_SHARED.contains(&name.as_str())) {
+            merge(all.entry(name.clone()).or_insert_with(|| json!({})), declared);
         }
     }
     for kind in CatalogKind::CHANGING {
@@ -157,10 +144,10 @@ fn merge(into: &mut Value, from: &Value) {
 fn instructions(relay: &Relay, hub: &Hub) -> String {
     let mut parts = Vec::new();
     for (server, upstream) in relay.upstreams.iter().enumerate() {
-        let said = hub.introduced(server).and_then(|known| known.instructions.clone());
-        match said.filter(|said| !said.trim().is_empty()) {
-            Some(said) if relay.upstreams.len() == 1 => parts.push(said),
-            Some(said) => parts.push(format!("# {}\n{said}", upstream.name)),
+        let text = hub.introduced(server).and_then(|known| known.instructions.clone());
+        match text.filter(|text| !text.trim().is_empty()) {
+            Some(text) if relay.upstreams.len() == 1 => parts.push(text),
+            Some(text) => parts.push(format!("# {}\n{text}", upstream.name)),
             None => {}
         }
         if let Some(why) = &*hub.servers[server].failure.lock() {
@@ -182,8 +169,8 @@ fn set_level(relay: &Relay, hub: &Hub, params: &str) {
             hub.introduced(server).is_some_and(|known| known.capabilities.contains_key("logging"));
         if logs {
             upstream.set_handshake(|handshake| handshake.level = Some(params.to_owned()));
-            if upstream.era() == Some(Era::Modern) {
-                // Each request to it has the level.
+            if upstream.era.get() == Some(Era::Modern) {
+                // Each request to such a server has the level.
                 continue;
             }
             let (upstream, params) = (Arc::clone(upstream), params.to_owned());
@@ -197,16 +184,7 @@ fn set_level(relay: &Relay, hub: &Hub, params: &str) {
     }
 }
 
-pub(crate) fn called<'a>(
-    method: &str,
-    envelope: &Envelope,
-    message: &'a Message,
-) -> Option<std::borrow::Cow<'a, str>> {
-    let params = envelope.params(message).filter(|_| method == "tools/call")?;
-    RawObject::parse(params)?.text("name")
-}
-
-pub(crate) fn listed_rows(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<String> {
+fn listed_rows(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<String> {
     if matches!(kind, CatalogKind::Resources | CatalogKind::Templates) {
         let text = |row: &CatalogRow| row.raw.get().to_owned();
         return hub
@@ -225,7 +203,7 @@ pub(crate) fn listed_rows(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<St
                 let is_foreign =
                     |schema| delivery::is_foreign(relay, &relay.upstreams[index], schema);
                 let drops_schema = kind == CatalogKind::Tools
-                    && (relay.shelf.limits(&true_name.to_string()).may_replace()
+                    && (relay.shelf.source.limits(&true_name.to_string()).may_replace()
                         || schema.is_some_and(is_foreign));
                 listed.push(renamed(&row.raw, name, &true_name, drops_schema));
             }

@@ -3,7 +3,7 @@
 //! Calls that only read run side by side, up to a limit. Any other call runs alone: after all calls before
 //! it, and before all calls after it. After a refusal, only later calls that read are made; after an error,
 //! if the batch stops at one, no later call is made. "Later" is by position in the batch, so the outcome
-//! equals that of calls made one by one.
+//! is the same as if the calls were made one by one.
 
 pub(crate) mod call;
 pub(crate) mod plan;
@@ -14,22 +14,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::held::BoundedTable;
-use crate::pending::{BatchInput, ToolCall, new_call_id};
+use crate::pending::{BatchInput, MOST_ARGUMENTS, ToolCall, new_call_id};
 use crate::permission::decision::{CallQuestion, Decision};
 use crate::permission::rules::Risk;
 use crate::results::StoredPart;
 use crate::tool_name::TrueName;
-
-// Batches held at a time. The oldest gives way to a new one.
-const MOST_HELD: usize = 64;
-// Bytes of call arguments that are recorded.
-const MOST_ARGUMENTS: usize = 64 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PlannedCall {
@@ -37,6 +30,8 @@ pub(crate) struct PlannedCall {
     pub(crate) gate: CallGate,
 }
 
+/// The permission to make a call. `Asked` calls wait for [`BatchPlan::answered`]; `Invalid` calls
+/// name no tool or have unfit arguments, which is an error of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallGate {
     Open,
@@ -51,6 +46,8 @@ pub(crate) enum CallOutcome {
     Error,
 }
 
+/// The reason why a call is not made. The numbers are positions of the earlier calls that were
+/// refused or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotMade {
     Refused,
@@ -261,14 +258,6 @@ pub(crate) struct RunningBatch {
     asked: mpsc::UnboundedReceiver<BatchInput>,
 }
 
-pub(crate) struct HeldBatches(Mutex<BoundedTable<RunningBatch>>);
-
-impl Default for HeldBatches {
-    fn default() -> Self {
-        Self(Mutex::new(BoundedTable::new(MOST_HELD)))
-    }
-}
-
 /// A call that can be made. `server` is `None` for a tool of the gateway. `arguments` have
 /// references resolved, while `given` is what the model sent, which is recorded.
 #[derive(Debug)]
@@ -279,11 +268,13 @@ pub(crate) struct ReadyCall {
     pub(crate) given: String,
 }
 
+/// The result of a call. `parts` are stored and shown as stand-ins; `note` is shown beside them, or
+/// alone if there is nothing to store.
 #[derive(Debug)]
 pub(crate) struct MadeCall {
     pub(crate) failed: bool,
     pub(crate) parts: Vec<StoredPart>,
-    pub(crate) said: Option<String>,
+    pub(crate) note: Option<String>,
 }
 
 impl ReadyCall {

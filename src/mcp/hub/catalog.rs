@@ -1,5 +1,5 @@
 //! The lists of a server, fetched at its introduction and after each change. The old list holds until the
-//! new one has arrived, so a slow server delays nobody.
+//! new one has arrived, so a slow server delays no other.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -42,6 +42,8 @@ pub(crate) struct Catalog {
     renewals: Mutex<[Renewal; CatalogKind::ALL.len()]>,
 }
 
+/// The progress of fetching a changed list. `Due` means that it changed again meanwhile, so that
+/// the running fetch may be outdated.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Renewal {
     #[default]
@@ -113,7 +115,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Records a change of a list. Returns true if the caller must fetch it, as nobody else does.
+    /// Records a change of a list. Returns true if the caller must fetch it, and false if a fetch
+    /// is already running.
     pub(crate) fn begin_renewal(&self, kind: CatalogKind) -> bool {
         let renewal = &mut self.renewals.lock()[kind as usize];
         let is_free = *renewal == Renewal::Done;

@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use crate::hub::catalog::CatalogKind;
 use crate::hub::{BATCH, DETAILS, Hub, IndexMode};
 use crate::index::overview::OVERVIEW_BYTES;
-use crate::index::{Index, Tool};
+use crate::index::{self, Index, Tool};
 use crate::json_rpc::failed_call;
+use crate::own;
 use crate::permission::rules::Annotations;
 use crate::relay::Relay;
 use crate::shelf::LazyShelf;
 use crate::tool_name::TrueName;
-use crate::{index, own};
 use ctxfs_core::materialize::token_count;
 use ctxfs_core::model::{Component, Counts, IndexCounts};
 
@@ -64,8 +64,8 @@ pub(crate) fn build(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Index {
             let true_name = TrueName { server, tool: row.key.clone() };
             let Some(name) = names.name_of(&true_name).map(str::to_owned) else { continue };
             let listed: Value = serde_json::from_str(row.raw.get()).unwrap_or_default();
-            let said = trust.then(|| Annotations::of_tool(&listed));
-            let risk = mode.options.risks.risk(&true_name.to_string(), said);
+            let annotations = trust.then(|| Annotations::of_tool(&listed));
+            let risk = mode.options.risks.risk(&true_name.to_string(), annotations);
             tools.push(Tool { name, true_name, risk, listed });
         }
     }
@@ -135,20 +135,25 @@ fn overview(index: &Index, words: &str) -> String {
     format!("{words}{}", index::overview(index, OVERVIEW_BYTES - words.len()))
 }
 
-pub(crate) fn instructions(relay: &Relay, hub: &Hub, mode: &IndexMode, said: &[String]) -> String {
-    instructions_of(&at_start(relay, hub, mode), relay.references, &said.join("\n\n"))
+pub(crate) fn instructions(
+    relay: &Relay,
+    hub: &Hub,
+    mode: &IndexMode,
+    of_servers: &[String],
+) -> String {
+    instructions_of(&at_start(relay, hub, mode), relay.references, &of_servers.join("\n\n"))
 }
 
-/// Returns instructions with the index first, then as much as fits of what the servers said.
-pub(crate) fn instructions_of(index: &Index, references: bool, said: &str) -> String {
+/// Returns instructions with the index first, then as much as fits of what the servers say.
+pub(crate) fn instructions_of(index: &Index, references: bool, of_servers: &str) -> String {
     let about_references = if references { ABOUT_REFERENCES } else { "" };
     let words = format!("{WORDS}{about_references}{HEADING}");
-    let room = OVERVIEW_BYTES - words.len() - said.len().min(LEAST_SAID + 2);
+    let room = OVERVIEW_BYTES - words.len() - of_servers.len().min(LEAST_SAID + 2);
     let mut text = format!("{words}{}", index::overview(index, room));
     let left = OVERVIEW_BYTES.saturating_sub(text.len() + 1);
-    if !said.is_empty() && left >= LEAST_SAID {
+    if !of_servers.is_empty() && left >= LEAST_SAID {
         text.push('\n');
-        text += &cut(said, left);
+        text += &cut(of_servers, left);
     }
     text
 }
@@ -191,7 +196,7 @@ fn names_of(names: &Value) -> Option<Vec<String>> {
 
 /// Writes `catalog/index.json` and `catalog/tools/<name>.json`. Failures are logged, as answers do
 /// not depend on the files.
-pub(crate) fn write_files(shelf: &LazyShelf, index: &Index) {
+fn write_files(shelf: &LazyShelf, index: &Index) {
     let tools = index.tools().filter_map(|tool| {
         let name = Component::new(format!("{}.json", tool.name)).ok()?;
         Some((name, index::tool_json(tool)))
@@ -206,13 +211,13 @@ pub(crate) fn write_files(shelf: &LazyShelf, index: &Index) {
     }
 }
 
-pub(crate) fn whole_index(relay: &Relay, index: &Index) -> String {
+fn whole_index(relay: &Relay, index: &Index) -> String {
     let text = index::index_json(index);
-    let most = relay.shelf.limits("").max_inline_bytes.min(text.len() as u64) as usize;
+    let most = relay.shelf.source.limits("").max_inline_bytes.min(text.len() as u64) as usize;
     if most == text.len() {
         return json!({"content": [{"type": "text", "text": text}]}).to_string();
     }
-    let uri = format!("ctx://{}/catalog/index.json", relay.shelf.conversation());
+    let uri = format!("ctx://{}/catalog/index.json", relay.shelf.source.conversation());
     let end = text[..text.floor_char_boundary(most)].rfind('\n').unwrap_or(0);
     let shown = format!(
         "{}\n[ctxfs] {} of {} bytes; all: {uri} (context_read, context_grep)",

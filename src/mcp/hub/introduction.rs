@@ -6,21 +6,21 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::bridge::{meeting, subscriptions};
+use crate::bridge::{handshake, subscriptions};
 use crate::hub::catalog::CatalogKind;
 use crate::hub::{Hub, ServerFacts};
+use crate::own;
 use crate::relay::Relay;
-use crate::revision::Era;
-use crate::{own, revision};
+use crate::revision::{self, Era};
 
 // How long the client's first answer waits for the servers.
-const PATIENCE: Duration = Duration::from_secs(5);
+const INTRODUCTION_TIME: Duration = Duration::from_secs(5);
 // The pause after a failed introduction. It doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Introduces the client to all servers with the parameters of `initialize`, once, and waits for
-/// them up to [`PATIENCE`].
+/// them up to [`INTRODUCTION_TIME`].
 pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce() -> String) {
     let is_first = {
         let mut session = hub.session.lock();
@@ -41,14 +41,15 @@ pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce
             known.wait_for(is_known).await.ok();
         }
     };
-    timeout(PATIENCE, all).await.ok();
+    timeout(INTRODUCTION_TIME, all).await.ok();
     hub.session.lock().is_told = true;
 }
 
 pub(crate) async fn begin_by_request(relay: &Arc<Relay>, hub: &Hub, params: &Value) {
-    begin(relay, hub, || relay.bridge.said().initialize(revision::negotiated("").as_str())).await;
+    begin(relay, hub, || relay.bridge.profile().initialize(revision::negotiated("").as_str()))
+        .await;
     if own::is_modern(params) {
-        hub.set_ready();
+        hub.ready.send_replace(true);
     }
 }
 
@@ -62,7 +63,7 @@ async fn meet(relay: Weak<Relay>, server: usize) {
             Err(why) => {
                 tracing::warn!("{}: {why}", relay.upstreams[server].name);
                 *known.failure.lock() = Some(why);
-                // Whoever waits looks at the failure.
+                // Wakes waiters, which look at the failure.
                 known.introduced.send_modify(|_| {});
             }
         }
@@ -77,18 +78,18 @@ pub(crate) async fn introduce(
     hub: &Hub,
     server: usize,
 ) -> Result<ServerFacts, String> {
-    let (said, parameters) = (relay.bridge.said(), hub.session.lock().parameters.clone());
+    let (profile, parameters) = (relay.bridge.profile(), hub.session.lock().parameters.clone());
     let parameters =
-        parameters.unwrap_or_else(|| said.initialize(revision::negotiated("").as_str()));
+        parameters.unwrap_or_else(|| profile.initialize(revision::negotiated("").as_str()));
     let upstream = &relay.upstreams[server];
-    let first = relay.bridge.client().unwrap_or(Era::Legacy);
-    let said = meeting::introduce(upstream, &said, &parameters, first).await?;
-    if upstream.era() == Some(Era::Modern) {
-        subscriptions::listen_to(relay, server, &said);
+    let first = relay.bridge.client.get().unwrap_or(Era::Legacy);
+    let described = handshake::introduce(upstream, &profile, &parameters, first).await?;
+    if upstream.era.get() == Some(Era::Modern) {
+        subscriptions::listen_to(relay, server, &described);
     }
     let mut introduced = ServerFacts {
-        capabilities: serde_json::from_str(&said.capabilities).unwrap_or_default(),
-        instructions: said.instructions(),
+        capabilities: serde_json::from_str(&described.capabilities).unwrap_or_default(),
+        instructions: described.instructions(),
         unlisted: Vec::new(),
     };
     for kind in CatalogKind::ALL {
@@ -143,7 +144,7 @@ async fn renew(relay: Weak<Relay>, server: usize, kind: CatalogKind) {
 
 async fn announce(relay: &Relay, hub: &Hub, kind: CatalogKind) {
     if hub.announces(kind) {
-        if relay.bridge.client() == Some(Era::Modern) {
+        if relay.bridge.client.get() == Some(Era::Modern) {
             return subscriptions::changed(relay, &kind.notification()).await;
         }
         let told = json!({"jsonrpc": "2.0", "method": kind.notification()});

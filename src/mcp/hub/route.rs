@@ -9,8 +9,7 @@ use crate::hub::Hub;
 use crate::hub::catalog::CatalogKind;
 use crate::json_rpc::{Envelope, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError};
 use crate::message::{Edit, Message};
-use crate::raw_object;
-use crate::raw_object::{RawObject, quoted};
+use crate::raw_object::{self, RawObject, quoted};
 use crate::relay::Relay;
 use crate::upstream::Upstream;
 
@@ -27,23 +26,27 @@ pub(crate) fn destination(
 ) -> Result<Destination, RpcError> {
     let params = envelope.params(message).and_then(RawObject::parse).unwrap_or_default();
     match method {
-        "tools/call" => named(relay, hub, CatalogKind::Tools, params.get("name"), message),
-        "prompts/get" => named(relay, hub, CatalogKind::Prompts, params.get("name"), message),
+        "tools/call" => server_of_name(relay, hub, CatalogKind::Tools, params.get("name"), message),
+        "prompts/get" => {
+            server_of_name(relay, hub, CatalogKind::Prompts, params.get("name"), message)
+        }
         "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
-            of_uri(relay, hub, &params.text("uri").unwrap_or_default())
+            server_of_uri(relay, hub, &params.text("uri").unwrap_or_default())
         }
         "completion/complete" => {
             let about = params.get("ref").and_then(RawObject::parse).unwrap_or_default();
             match about.text("uri") {
-                Some(uri) => of_uri(relay, hub, &uri),
-                None => named(relay, hub, CatalogKind::Prompts, about.get("name"), message),
+                Some(uri) => server_of_uri(relay, hub, &uri),
+                None => {
+                    server_of_name(relay, hub, CatalogKind::Prompts, about.get("name"), message)
+                }
             }
         }
         _ => Err(RpcError::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
     }
 }
 
-fn named(
+fn server_of_name(
     relay: &Relay,
     hub: &Hub,
     kind: CatalogKind,
@@ -67,7 +70,7 @@ fn named(
     Ok(Destination { index, edit, tool })
 }
 
-fn of_uri(relay: &Relay, hub: &Hub, uri: &str) -> Result<Destination, RpcError> {
+fn server_of_uri(relay: &Relay, hub: &Hub, uri: &str) -> Result<Destination, RpcError> {
     let to = |index| Destination { index, edit: None, tool: None };
     for (server, rows) in hub.lists(CatalogKind::Resources) {
         if rows.iter().any(|row| row.key == uri) {
@@ -84,7 +87,7 @@ fn of_uri(relay: &Relay, hub: &Hub, uri: &str) -> Result<Destination, RpcError> 
 }
 
 pub(crate) fn server_of(relay: &Relay, hub: &Hub, uri: &str) -> Option<usize> {
-    of_uri(relay, hub, uri).ok().map(|to| to.index)
+    server_of_uri(relay, hub, uri).ok().map(|to| to.index)
 }
 
 pub(crate) fn failures(relay: &Relay, hub: &Hub) -> String {
@@ -95,7 +98,7 @@ pub(crate) fn failures(relay: &Relay, hub: &Hub) -> String {
     missing.collect()
 }
 
-pub(crate) fn template_fits(template: &str, uri: &str) -> bool {
+fn template_fits(template: &str, uri: &str) -> bool {
     expression(template).is_some_and(|expression| expression.is_match(uri))
 }
 
@@ -109,7 +112,7 @@ fn expression(template: &str) -> Option<Regex> {
         let (variables, after) = after.split_once('}')?;
         text += &regex::escape(before);
         text += match variables.chars().next()? {
-            // Optional parts, and those that may hold a slash.
+            // Optional parts, and parts that may contain a slash.
             '?' | '&' | '/' | '.' | ';' => ".*",
             '+' | '#' => ".+",
             _ if variables.ends_with('*') => ".+",

@@ -8,61 +8,51 @@ use tokio::time::timeout;
 
 use crate::hub::catalog::CatalogKind;
 use crate::hub::{Hub, index_tools, introduction};
-use crate::index;
 use crate::index::overview::OVERVIEW_BYTES;
-use crate::index::{Index, Tool};
+use crate::index::{self, Index, Tool};
 use crate::permission::rules::Risk;
 use crate::relay::Relay;
 
-/// What a set of servers offers, and the tokens that it takes in the context of a model, once as
-/// plain schemas and once behind the light index.
+/// The offers of a set of servers in the given order, and the tokens that they take in the context
+/// of a model: `schema_tokens` as plain schemas, `index_tokens` behind the light index with its two
+/// tools and instructions.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Survey {
-    /// In the order in which they were given.
     pub servers: Vec<SurveyedServer>,
-    /// Tokens of all tools as clients show them to models.
     pub schema_tokens: u64,
-    /// Tokens of the light index: its two tools and its instructions.
     pub index_tokens: u64,
 }
 
-/// One surveyed server. A server that lists only a part of what it declares has both an offer and
-/// flaws.
+/// A surveyed server, without an `offer` if it cannot be used. If it lists only a part of what it
+/// declares, it has both an offer and flaws.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct SurveyedServer {
-    /// Configured name.
     pub name: String,
-    /// `None` if the server cannot be used.
     pub offer: Option<SurveyedOffer>,
-    /// Why it cannot be used, or which lists are missing and why.
     pub flaws: Vec<String>,
 }
 
-/// What a server offers, as counts and as tokens. Tools that a filter hides are not counted.
+/// The offer of a server, with tools sorted by offered name and other things as counts. Tools that
+/// a filter hides are left out. `index_tokens` are those of an index of this server alone.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct SurveyedOffer {
-    /// Sorted by offered name.
     pub tools: Vec<SurveyedTool>,
-    /// Number of prompts.
     pub prompts: usize,
-    /// Number of resources.
     pub resources: usize,
-    /// Number of resource templates.
     pub templates: usize,
-    /// Tokens of its tools as clients show them to models.
     pub schema_tokens: u64,
-    /// Tokens of its tools in an index of this server alone.
     pub index_tokens: u64,
 }
 
-/// A tool and its risk.
+/// A tool under its offered `name`. `tool` is the server's own name, as rules and limits use it.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct SurveyedTool {
-    /// Offered name.
     pub name: String,
-    /// The server's own name.
     pub tool: String,
-    /// Risk of a call.
     pub risk: Risk,
 }
 

@@ -21,38 +21,18 @@ pub struct Call<'i> {
 }
 
 /// Why a call cannot be made, worded for the model together with what would fit. Names and values
-/// in it are safe to show.
+/// in it are safe to show. An ambiguous name is an unknown one, with the candidates in `alike`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum CallError {
-    /// Not an object, or without a name.
     #[error("a call must be {{\"name\": ..., \"arguments\": {{...}}}}")]
     NoCall,
-    /// No tool has the name, or several match it.
     #[error("there is no tool `{name}`{}", did_you_mean(.alike))]
-    UnknownTool {
-        /// Name, safe to show.
-        name: String,
-        /// Names that may be meant.
-        alike: Vec<String>,
-    },
-    /// The arguments are no object in any accepted form.
+    UnknownTool { name: String, alike: Vec<String> },
     #[error("`arguments` of `{name}` must be an object; it takes: {takes}")]
-    NoArguments {
-        /// Name, safe to show.
-        name: String,
-        /// Signature of the tool.
-        takes: String,
-    },
-    /// The arguments do not fit the schema.
+    NoArguments { name: String, takes: String },
     #[error("the call of `{name}` was not made: {}; it takes: {takes}", .problems.join("; "))]
-    Unfit {
-        /// Name, safe to show.
-        name: String,
-        /// First few mismatches.
-        problems: Vec<String>,
-        /// Signature of the tool.
-        takes: String,
-    },
+    Unfit { name: String, problems: Vec<String>, takes: String },
 }
 
 fn did_you_mean(alike: &[String]) -> String {
@@ -123,16 +103,16 @@ fn unquoted(value: &Value) -> Option<Map<String, Value>> {
 /// `arguments` does not.
 fn arguments_of(tool: &Tool, call: Map<String, Value>) -> Option<Map<String, Value>> {
     let takes = |key: &str| tool.schema()["properties"].get(key).is_some();
-    let said = call.get(ARGUMENTS).filter(|_| !call_is_flat(&call, &takes));
-    let is_said = said.is_some();
-    let mut arguments = match said {
+    let given = call.get(ARGUMENTS).filter(|_| !call_is_flat(&call, &takes));
+    let is_given = given.is_some();
+    let mut arguments = match given {
         None | Some(Value::Null) => Map::new(),
         Some(Value::String(text)) if text.trim().is_empty() => Map::new(),
-        Some(said) => unquoted(said)?,
+        Some(given) => unquoted(given)?,
     };
     for (key, value) in call {
-        let is_of_call = key == NAME || is_said && key == ARGUMENTS;
-        if !is_of_call && (!is_said || takes(&key)) && !arguments.contains_key(&key) {
+        let is_of_call = key == NAME || is_given && key == ARGUMENTS;
+        if !is_of_call && (!is_given || takes(&key)) && !arguments.contains_key(&key) {
             arguments.insert(key, value);
         }
     }
@@ -140,7 +120,7 @@ fn arguments_of(tool: &Tool, call: Map<String, Value>) -> Option<Map<String, Val
 }
 
 fn call_is_flat(call: &Map<String, Value>, takes: &dyn Fn(&str) -> bool) -> bool {
-    takes(ARGUMENTS) && call.get(ARGUMENTS).is_some_and(|said| unquoted(said).is_none())
+    takes(ARGUMENTS) && call.get(ARGUMENTS).is_some_and(|given| unquoted(given).is_none())
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 //! Names come before descriptions, and every server gets a fair share of the room. The last line counts
 //! the tools that are left out.
 
-use crate::budget;
-use crate::budget::Wanted;
+use crate::budget::{self, Wanted};
 use crate::index::{Index, Tool};
 use ctxfs_core::model::visible;
 
@@ -133,7 +132,7 @@ fn names_alone(servers: &[ServerTools<'_>], bytes: usize) -> String {
     }
     let (mut text, mut named, mut unused) = (String::new(), 0, 0);
     for (server, share) in servers.iter().zip(budget::shares(&wanted[..fitting], room)) {
-        // What the names of one leave of its share, the next one may use.
+        // The next server may use the unused part of a share.
         let (line, shown) = server.line(share + unused);
         unused = (share + unused).saturating_sub(line.len());
         text += &line;

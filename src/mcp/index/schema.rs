@@ -22,14 +22,14 @@ const REGEX_BYTES: usize = 256 << 10;
 const MOST_REGEXES: usize = 50;
 const SEARCHED_BYTES: usize = 64;
 const MOST_PROBLEMS: usize = 5;
-pub(crate) const SHOWN_BYTES: usize = 80;
+const SHOWN_BYTES: usize = 80;
 const ENUM_BYTES: usize = 300;
 // Bounds of a schema: its values, and their depth.
 const MOST_VALUES: usize = 20_000;
 const DEEPEST_SCHEMA: usize = 64;
 
-/// Whether arguments fit a schema. `Unfit` has the first few problems; `Unknown` means that the
-/// schema is too large, too deep, or not fully understood.
+/// The outcome of a check. `Unfit` has the first few problems; `Unknown` means that the schema is
+/// too large, too deep, or not fully understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fitness {
     Fits,
@@ -47,10 +47,10 @@ pub(crate) fn fitness(schema: &Value, arguments: &Value) -> Fitness {
     }
 }
 
-/// Whether a value fits. `Unsure` means that a keyword is not understood, or that no steps are
+/// The fit of one value. `Unsure` means that a keyword is not understood, or that no steps are
 /// left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SchemaFit {
+enum SchemaFit {
     Yes,
     No,
     Unsure,
@@ -69,7 +69,7 @@ impl SchemaFit {
         }
     }
 
-    pub(crate) fn negated(self) -> Self {
+    fn negated(self) -> Self {
         match self {
             Self::Yes => Self::No,
             Self::No => Self::Yes,
@@ -81,7 +81,7 @@ impl SchemaFit {
 /// A comparison in progress. Problems are not collected while `quiet` is above 0, that is while
 /// alternatives are tried.
 #[derive(Debug)]
-pub(crate) struct SchemaCheck<'s> {
+struct SchemaCheck<'s> {
     root: &'s Value,
     facts: SchemaFacts,
     steps: u32,
@@ -98,7 +98,7 @@ impl<'s> SchemaCheck<'s> {
         Self { root, facts, steps: MOST_STEPS, depth: 0, place, problems, quiet: 0, regexes }
     }
 
-    pub(crate) fn into_problems(self) -> Vec<String> {
+    fn into_problems(self) -> Vec<String> {
         self.problems
     }
 
@@ -138,7 +138,7 @@ impl<'s> SchemaCheck<'s> {
         left.is_some()
     }
 
-    pub(crate) fn quietly(&mut self, compare: impl FnOnce(&mut Self) -> SchemaFit) -> SchemaFit {
+    fn quietly(&mut self, compare: impl FnOnce(&mut Self) -> SchemaFit) -> SchemaFit {
         self.quiet += 1;
         let fit = compare(self);
         self.quiet -= 1;
@@ -152,7 +152,7 @@ impl<'s> SchemaCheck<'s> {
         fit
     }
 
-    pub(crate) fn problem(&mut self, what: &str) -> SchemaFit {
+    fn problem(&mut self, what: &str) -> SchemaFit {
         if self.quiet == 0 && self.problems.len() < MOST_PROBLEMS {
             let problem = format!("{} {what}", self.shown_place());
             self.problems.push(problem);
@@ -171,7 +171,7 @@ impl<'s> SchemaCheck<'s> {
         if shown.is_empty() { "the call".to_owned() } else { format!("`{shown}`") }
     }
 
-    pub(crate) fn referenced(&self, reference: &str) -> Option<&'s Value> {
+    fn referenced(&self, reference: &str) -> Option<&'s Value> {
         let pointer = reference.strip_prefix('#').filter(|_| !self.facts.has_parts_with_ids)?;
         if pointer.contains('%') { None } else { self.root.pointer(pointer) }
     }
@@ -195,12 +195,7 @@ fn compile(expression: &str) -> Option<Regex> {
 
 impl<'s> SchemaCheck<'s> {
     /// Compares `value` with a keyword about the value itself. Returns `None` for other keywords.
-    pub(crate) fn asserted(
-        &mut self,
-        keyword: &str,
-        argument: &'s Value,
-        value: &Value,
-    ) -> Option<SchemaFit> {
+    fn asserted(&mut self, keyword: &str, argument: &'s Value, value: &Value) -> Option<SchemaFit> {
         Some(match keyword {
             "type" => self.is_of_type(argument, value),
             "enum" => self.is_one_of(argument, value),
@@ -342,7 +337,7 @@ fn is_of_type(name: &str, value: &Value) -> bool {
         "string" => value.is_string(),
         "number" => value.is_number(),
         "integer" => value.as_number().is_some_and(is_integer),
-        // What is no type of the specification: nothing is known.
+        // Not a type of the specification, so nothing can be said.
         _ => true,
     }
 }
@@ -607,15 +602,15 @@ fn equal_numbers(a: &Number, b: &Number) -> bool {
     a == b || !both_integers && a.as_f64().is_some() && a.as_f64() == b.as_f64()
 }
 
-pub(crate) fn is_integer(number: &Number) -> bool {
+fn is_integer(number: &Number) -> bool {
     number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|n| n.fract() == 0.0)
 }
 
 /// If a part of the schema has an `$id`, references are not followed, as they may mean another
 /// schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SchemaFacts {
-    pub(crate) has_parts_with_ids: bool,
+struct SchemaFacts {
+    has_parts_with_ids: bool,
 }
 
 impl SchemaFacts {

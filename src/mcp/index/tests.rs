@@ -87,7 +87,7 @@ mod signature {
     #[test]
     fn required_arguments_come_first() {
         let index = fixture::index();
-        let schema = index.get("github__create_issue").unwrap().schema();
+        let schema = index.tools.get("github__create_issue").unwrap().schema();
         assert_eq!(
             signature(schema),
             "owner: string, repo: string, title: string, labels?: array of string, \
@@ -184,7 +184,7 @@ mod catalog {
     #[test]
     fn a_tool_has_all_that_its_server_says() {
         let index = fixture::index();
-        let text = tool_json(index.get("github__create_issue").unwrap());
+        let text = tool_json(index.tools.get("github__create_issue").unwrap());
         let value: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
             (&value["name"], &value["tool"]),

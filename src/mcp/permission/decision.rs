@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::budget;
-use crate::budget::Wanted;
+use crate::budget::{self, Wanted};
 use crate::permission::rule_file::pattern_of;
 use crate::permission::rules::{Risk, RuleSource, Rules, Verdict};
 use crate::permission::state_token::ArgumentsDigest;
@@ -19,8 +18,8 @@ const ARGUMENTS_BYTES: usize = 2000;
 const LEAST_BYTES: usize = 40;
 const MOST_ARGUMENTS: usize = 30;
 
-/// What happens to a call: it is made, the user is asked first, or it is refused. The first and the
-/// last say who decided.
+/// The decision about a call: it is made, the user is asked first, or it is refused. The first and
+/// the last name the decider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     Allowed(Decider),
@@ -28,7 +27,7 @@ pub(crate) enum Decision {
     Refused(Decider),
 }
 
-/// Who decided about a call: rules, the user now or earlier in this conversation, or nobody, as the
+/// The source of a decision: rules, the user now or earlier in this conversation, or none, as the
 /// client cannot ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decider {
@@ -109,7 +108,7 @@ impl Decider {
 
 /// Returns the command that allows `tool`, safe to paste into a shell. A name with hidden
 /// characters has none, as the user could not see what they paste.
-pub(crate) fn allow_line(tool: &TrueName) -> Option<String> {
+fn allow_line(tool: &TrueName) -> Option<String> {
     let pattern = pattern_of(tool);
     if pattern.chars().any(visible::is_hidden) || pattern.starts_with('-') {
         return None;
@@ -146,8 +145,8 @@ impl UserAnswer {
         if result["action"].as_str() != Some("accept") {
             return Self::No;
         }
-        let said = result["content"][ANSWER].as_str();
-        Self::ALL.into_iter().find(|answer| said == Some(answer.as_str())).unwrap_or(Self::No)
+        let given = result["content"][ANSWER].as_str();
+        Self::ALL.into_iter().find(|answer| given == Some(answer.as_str())).unwrap_or(Self::No)
     }
 }
 

@@ -16,15 +16,16 @@ use ctxfs_store::{Store, StoreError};
 const TABLE: &str = "permissions";
 const HEADING: &str = "# Which tools of MCP servers may be called; see `ctxfs mcp --help`.\n";
 
+/// The rules of `permissions.toml` in order, each with its line, and the flaws of the file.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct FileRules {
+struct FileRules {
     pub(crate) rules: Vec<(String, Verdict, usize)>,
     pub(crate) flaws: Vec<RuleFlaw>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("permissions.toml:{line}: {what}")]
-pub(crate) struct RuleFlaw {
+struct RuleFlaw {
     line: usize,
     what: String,
 }
@@ -90,7 +91,7 @@ impl FileRules {
 
 /// Returns `text` with a rule added, or replaced if the key exists. Everything else stays, comments
 /// too. An empty text becomes a new file.
-pub(crate) fn with_rule(text: &str, key: &str, verdict: Verdict) -> Result<String, RuleFileError> {
+fn with_rule(text: &str, key: &str, verdict: Verdict) -> Result<String, RuleFileError> {
     let mut document = parse(if text.trim().is_empty() { HEADING } else { text })?;
     if !document.contains_key(TABLE) {
         // Put in as text, it comes after the comments that a file ends with.
@@ -126,19 +127,17 @@ fn line_of(text: &str, at: usize) -> usize {
 
 /// Why a rule could not be kept.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum KeepRuleError {
-    /// The key is no glob.
     #[error(transparent)]
     Glob(#[from] InvalidGlob),
-    /// The file cannot be changed.
     #[error(transparent)]
     File(#[from] RuleFileError),
-    /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Adds the rules of `store` to `rules`. Returns what is wrong, worded for the user; then nothing
+/// Adds the rules of `store` to `rules`. Returns flaws, worded for the user; with any flaw, nothing
 /// is allowed without asking.
 pub(crate) fn add_stored(rules: &mut Rules, store: &Store) -> Vec<String> {
     match store.permissions() {

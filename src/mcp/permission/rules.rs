@@ -5,7 +5,7 @@ use std::fmt;
 use globset::{Glob, GlobMatcher};
 use serde_json::Value;
 
-/// What a rule says of calls. Of rules of equal length, the greatest verdict decides, so that
+/// The verdict of a rule on a call. Of rules of equal length, the greatest verdict decides, so that
 /// `Deny` wins over `Ask` and `Ask` over `Allow`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
@@ -42,16 +42,20 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// The verdict on a call and the rule behind it, which the model is told if the call is refused and
+/// which the log of the conversation has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ruling {
-    pub(crate) verdict: Verdict,
-    pub(crate) source: RuleSource,
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Ruling {
+    pub verdict: Verdict,
+    pub source: RuleSource,
 }
 
-/// What decided about a call: a pattern, the default of a risk, or unreadable rules, which allow
+/// The source of a verdict: a pattern, the default of a risk, or unreadable rules, which allow
 /// nothing without the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum RuleSource {
+#[expect(missing_docs, reason = "the names say it")]
+pub enum RuleSource {
     Rule(String),
     Default(Risk),
     Unreadable,
@@ -93,7 +97,9 @@ impl Rules {
         self.unreadable = true;
     }
 
-    pub(crate) fn rule(&self, tool: &str, risk: Risk) -> Ruling {
+    /// Returns the ruling on a call of `tool`, a `server/tool`. The longest matching pattern decides,
+    /// else the default of the risk. With unreadable rules, an allowed call is asked about.
+    pub fn rule(&self, tool: &str, risk: Risk) -> Ruling {
         let (verdict, source) = match self.globs.find(tool) {
             Some((pattern, verdict)) => (verdict, RuleSource::Rule(pattern.to_owned())),
             None => (self.default_for(risk), RuleSource::Default(risk)),
@@ -104,18 +110,15 @@ impl Rules {
         Ruling { verdict, source }
     }
 
-    pub(crate) fn default_for(&self, risk: Risk) -> Verdict {
+    /// Returns the verdict on calls of a risk that no pattern matches.
+    pub fn default_for(&self, risk: Risk) -> Verdict {
         let usual = if risk == Risk::Read { Verdict::Allow } else { Verdict::Ask };
         self.defaults[risk as usize].unwrap_or(usual)
     }
-
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, Verdict)> {
-        self.globs.all()
-    }
 }
 
-/// What a call may do, in the order of the care that it needs. It comes from the user's globs, else
-/// from the annotations of a trusted server.
+/// The effect that a call may have, in the order of the care that it needs. It comes from the
+/// user's globs, else from the annotations of a trusted server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Risk {
     /// Only reads.
@@ -154,9 +157,12 @@ impl fmt::Display for Risk {
     }
 }
 
+/// The annotations of a tool that decide about its risk. `destructiveHint` does not: adding something
+/// is a change too, so only a tool that claims to read is trusted with less care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Annotations {
-    pub(crate) read_only: bool,
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Annotations {
+    pub read_only: bool,
 }
 
 impl Annotations {
@@ -165,8 +171,6 @@ impl Annotations {
         Self { read_only: hint.as_bool().unwrap_or(false) }
     }
 
-    /// A tool that does not claim to only read may write, whatever its `destructiveHint`: adding
-    /// something is a change too.
     fn risk(self) -> Risk {
         if self.read_only { Risk::Read } else { Risk::Write }
     }
@@ -185,13 +189,13 @@ impl RiskRules {
 
     /// Returns the risk of `tool`, a `server/tool`. `trusted` are its annotations if its server is
     /// trusted.
-    pub(crate) fn risk(&self, tool: &str, trusted: Option<Annotations>) -> Risk {
-        let said = self.0.find(tool).map(|(_, risk)| risk);
-        said.or_else(|| trusted.map(Annotations::risk)).unwrap_or(Risk::Unknown)
+    pub fn risk(&self, tool: &str, trusted: Option<Annotations>) -> Risk {
+        let configured = self.0.find(tool).map(|(_, risk)| risk);
+        configured.or_else(|| trusted.map(Annotations::risk)).unwrap_or(Risk::Unknown)
     }
 }
 
-/// A pattern that is no glob. The message names the pattern and what is wrong with it.
+/// A pattern that is no glob. The message names the pattern and the error in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is not a pattern of tools: {why}")]
 pub struct InvalidGlob {
@@ -199,8 +203,9 @@ pub struct InvalidGlob {
     why: String,
 }
 
+/// Values by globs of `server/tool`. `*` also matches `/`, as in `[tool."..."]` of the settings.
 #[derive(Debug, Clone)]
-pub(crate) struct GlobRules<T>(Vec<GlobRule<T>>);
+struct GlobRules<T>(Vec<GlobRule<T>>);
 
 impl<T> Default for GlobRules<T> {
     fn default() -> Self {
@@ -232,10 +237,6 @@ impl<T: Copy + Ord> GlobRules<T> {
         let matching = self.0.iter().filter(|rule| rule.matcher.is_match(tool));
         let longest = matching.max_by_key(|rule| (rule.pattern.chars().count(), rule.value))?;
         Some((&longest.pattern, longest.value))
-    }
-
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, T)> {
-        self.0.iter().map(|rule| (rule.pattern.as_str(), rule.value))
     }
 }
 

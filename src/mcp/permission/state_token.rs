@@ -13,6 +13,8 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 pub(crate) struct StateKey([u8; 32]);
 
+/// The call that a token belongs to. A repeated call must equal it in all of this, arguments
+/// included.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BoundCall<'a> {
     pub(crate) conversation: &'a str,

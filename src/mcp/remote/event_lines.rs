@@ -15,14 +15,16 @@ const BLOCK: usize = 16 * 1024;
 const LONGEST_NAME: usize = 5;
 const LONGEST_VALUE: usize = 1024;
 
-/// Where a broken stream can be resumed: the id of the last event, and the pause that the server
-/// demands before.
+/// The position at which a broken stream can be resumed: the id of the last event, and the pause
+/// that the server demands before.
 #[derive(Default)]
 pub(crate) struct StreamPosition {
     pub(crate) last_id: Option<String>,
     pub(crate) retry: Option<Duration>,
 }
 
+/// Reads the data of server-sent events as lines. Newlines within data become spaces, events of
+/// other types are skipped.
 pub(crate) struct EventLines<R> {
     input: R,
     block: Box<[u8]>,

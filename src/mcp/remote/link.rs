@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::HeaderValue;
-use hyper::{HeaderMap, Method, Response, StatusCode, header};
+use hyper::header::{self, HeaderValue};
+use hyper::{HeaderMap, Method, Response, StatusCode};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -15,31 +15,31 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::http_message::{
-    BodyReader, EVENTS, JSON, LAST_EVENT, OneLine, SESSION, VERSION, ValueLines,
+    self, BodyReader, EVENTS, JSON, LAST_EVENT, OneLine, SESSION, VERSION, ValueLines,
 };
-use crate::json_rpc::{INTERNAL_ERROR, request};
+use crate::json_rpc::{self, INTERNAL_ERROR, request};
 use crate::line_reader::{InputLine, LineReader, LongLines};
 use crate::manager::{HANDSHAKE, Inbox, ManagerContext};
 use crate::message::Outgoing;
+use crate::pending;
 use crate::queue::Queued;
 use crate::remote::event_lines::{EventLines, StreamPosition};
 use crate::remote::wire::{RequestHead, Wire};
 use crate::server_request::own_request;
 use crate::upstream::Upstream;
-use crate::{http_message, json_rpc, pending};
 use ctxfs_models::http_client::causes;
 
 // Requests at a time.
 const AT_A_TIME: usize = 256;
 // How long a message without an answer may take.
-const TELLING: Duration = Duration::from_secs(30);
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 // How often a request is checked for being still pending.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 // The pause before a broken stream is resumed, unless the server names one.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 // How often a stream is resumed without a new event.
-const TRIES: u32 = 3;
+const MOST_RESUMES: u32 = 3;
 const MOST_ERROR: u64 = 64 * 1024;
 const SHOWN: usize = 300;
 /// The pause before the listener stream is opened again, unless the server names a longer one. It
@@ -52,7 +52,7 @@ const LONGEST_LISTENER_PAUSE: Duration = Duration::from_mins(1);
 /// meanwhile.
 pub(crate) struct Link<I> {
     upstream: Arc<Upstream>,
-    around: ManagerContext<I>,
+    context: ManagerContext<I>,
     wire: Wire,
     session: Mutex<LinkSession>,
     renewing: tokio::sync::Mutex<()>,
@@ -76,15 +76,17 @@ impl LinkSession {
     }
 }
 
+/// True while a line is handled. A request that is given up meanwhile is ended after that, as half
+/// a line cannot be handled.
 #[derive(Default)]
 struct BusyFlag(AtomicBool);
 
 impl<I: Inbox> Link<I> {
-    pub(crate) fn new(upstream: Arc<Upstream>, wire: Wire, around: ManagerContext<I>) -> Self {
+    pub(crate) fn new(upstream: Arc<Upstream>, wire: Wire, context: ManagerContext<I>) -> Self {
         upstream.began();
         Self {
             upstream,
-            around,
+            context,
             wire,
             session: Mutex::default(),
             renewing: tokio::sync::Mutex::new(()),
@@ -102,14 +104,14 @@ impl<I: Inbox> Link<I> {
             () = self.given_up(number, &handling) => return,
         };
         if let Some(pending) = self.upstream.take(number) {
-            self.around.log.say(&self.upstream.name, &why);
-            self.around.inbox.lost(&self.upstream, pending, &why).await;
+            self.context.log.say(&self.upstream.name, &why);
+            self.context.inbox.lost(&self.upstream, pending, &why).await;
         }
     }
 
     async fn given_up(&self, number: u64, handling: &BusyFlag) {
         loop {
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
             if !handling.0.load(Ordering::Relaxed) && !self.upstream.waits_for(number) {
                 return;
             }
@@ -122,12 +124,12 @@ impl<I: Inbox> Link<I> {
         if is_cancel && self.session.lock().version.is_none() {
             return;
         }
-        let told = timeout(TELLING, self.exchange(message, head, &BusyFlag::default())).await;
+        let told = timeout(SEND_TIMEOUT, self.exchange(message, head, &BusyFlag::default())).await;
         let told = told.unwrap_or_else(|_| Err("did not take a message in time".to_owned()));
         match told {
             Ok(()) if head.is("notifications/initialized") => self.listen(),
             Ok(()) => {}
-            Err(why) => self.around.log.say(&self.upstream.name, &why),
+            Err(why) => self.context.log.say(&self.upstream.name, &why),
         }
     }
 
@@ -214,7 +216,7 @@ impl<I: Inbox> Link<I> {
             self.events(response, head, handling).await?;
         } else if is_type(&response, JSON) {
             let reader = ValueLines::new(BodyReader::new(response.into_body()));
-            let lines = LineReader::new(reader, Arc::clone(&self.around.shelf), self.around.most);
+            let lines = LineReader::new(reader, Arc::clone(&self.context.shelf), self.context.most);
             self.hand_over(lines, head, handling).await.map_err(broke)?;
         } else if head.number.is_some() {
             return Err(format!("answered {} with no message", response.status()));
@@ -233,7 +235,7 @@ impl<I: Inbox> Link<I> {
         let mut tries = 0;
         while let Some(number) = head.number
             && self.upstream.waits_for(number)
-            && tries < TRIES
+            && tries < MOST_RESUMES
         {
             let Some(last) = marks.lock().last_id.clone() else { break };
             let pause = marks.lock().retry.unwrap_or(PAUSE).min(LONGEST_PAUSE);
@@ -264,7 +266,7 @@ impl<I: Inbox> Link<I> {
         handling: &BusyFlag,
     ) -> Result<(), String> {
         let reader = EventLines::new(BodyReader::new(response.into_body()), Arc::clone(marks));
-        let lines = LineReader::new(reader, Arc::clone(&self.around.shelf), self.around.most);
+        let lines = LineReader::new(reader, Arc::clone(&self.context.shelf), self.context.most);
         self.hand_over(lines, head, handling).await.map_err(broke)
     }
 
@@ -280,7 +282,7 @@ impl<I: Inbox> Link<I> {
                 self.learn(&line);
             }
             handling.0.store(true, Ordering::Relaxed);
-            let goes_on = self.around.inbox.line(&self.upstream, line).await;
+            let goes_on = self.context.inbox.line(&self.upstream, line).await;
             handling.0.store(false, Ordering::Relaxed);
             if !goes_on {
                 return Err(std::io::Error::other("it sent too many messages that are not JSON"));
@@ -309,21 +311,25 @@ impl<I: Inbox> Link<I> {
         let is_json = is_type(&response, JSON);
         let mut text = Vec::new();
         let reader = OneLine(BodyReader::new(response.into_body()));
-        timeout(TELLING, reader.take(MOST_ERROR).read_to_end(&mut text)).await.ok();
+        timeout(SEND_TIMEOUT, reader.take(MOST_ERROR).read_to_end(&mut text)).await.ok();
         let error: Value = serde_json::from_slice(&text).unwrap_or_default();
         if is_json && head.number.is_some() && error["id"].as_u64() == head.number {
-            let lines = LineReader::new(&*text, Arc::clone(&self.around.shelf), MOST_ERROR);
+            let lines = LineReader::new(&*text, Arc::clone(&self.context.shelf), MOST_ERROR);
             self.hand_over(lines, head, handling).await.map_err(broke)?;
             return Ok(Exchanged::Done);
         }
-        let said = error["error"]["message"].as_str().map(str::to_owned);
-        let said = said.unwrap_or_else(|| String::from_utf8_lossy(&text).into_owned());
-        let shown: String =
-            said.trim().chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let reason = error["error"]["message"].as_str().map(str::to_owned);
+        let reason = reason.unwrap_or_else(|| String::from_utf8_lossy(&text).into_owned());
+        let shown: String = reason
+            .trim()
+            .chars()
+            .take(SHOWN)
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
         let colon = if shown.is_empty() { "" } else { ": " };
         let why = format!("answered {status}{colon}{shown}");
-        // Some servers say so with another status.
-        let names_session = said.to_ascii_lowercase().contains("session");
+        // Some servers report a lost session with another status.
+        let names_session = reason.to_ascii_lowercase().contains("session");
         let is_lost =
             status == StatusCode::NOT_FOUND || (status == StatusCode::BAD_REQUEST && names_session);
         if is_lost && !head.is("initialize") && self.session.lock().id.is_some() {
@@ -334,7 +340,7 @@ impl<I: Inbox> Link<I> {
             let text = format!("the server `{}` {why}", self.upstream.name);
             let code = code.unwrap_or(INTERNAL_ERROR);
             let line = json_rpc::error(&number.to_string(), code, &text);
-            let lines = LineReader::new(&*line, Arc::clone(&self.around.shelf), MOST_ERROR);
+            let lines = LineReader::new(&*line, Arc::clone(&self.context.shelf), MOST_ERROR);
             self.hand_over(lines, head, handling).await.map_err(broke)?;
             return Ok(Exchanged::Done);
         }
@@ -349,7 +355,7 @@ impl<I: Inbox> Link<I> {
         if self.session.lock().id.is_some() {
             let headers = self.headers(true);
             if let Err(why) = self.wire.send(Method::DELETE, &headers, &Vec::new().into()).await {
-                self.around.log.say(&self.upstream.name, &why);
+                self.context.log.say(&self.upstream.name, &why);
             }
         }
     }
@@ -391,10 +397,10 @@ impl<I: Inbox> Link<I> {
         }
         let handshake = self.upstream.handshake();
         let parameters = handshake.initialize.ok_or("there is nothing to begin it again with")?;
-        self.around.log.say(&self.upstream.name, "ended the session; it is begun again");
+        self.context.log.say(&self.upstream.name, "ended the session; it is begun again");
         self.forget();
-        // What it asked in the lost session, it does not wait for.
-        self.around.inbox.failed(&self.upstream, Vec::new(), "ended the session").await;
+        // The server waits for no answer from the lost session.
+        self.context.inbox.failed(&self.upstream, Vec::new(), "ended the session").await;
         self.upstream.forget_asked();
         let begun = timeout(HANDSHAKE, self.initialize(&parameters)).await;
         begun.map_err(|_| "the new session did not begin in time".to_owned())??;
@@ -452,7 +458,9 @@ impl<I: Inbox> Link<I> {
                 Exchanged::NoSession(why) => Err(why),
             }
         };
-        timeout(TELLING, sent).await.map_err(|_| "did not take a message in time".to_owned())?
+        timeout(SEND_TIMEOUT, sent)
+            .await
+            .map_err(|_| "did not take a message in time".to_owned())?
     }
 }
 
@@ -516,7 +524,7 @@ fn is_final(status: StatusCode) -> bool {
             && status != StatusCode::CONFLICT)
 }
 
-pub(crate) struct LongMessage<'a> {
+struct LongMessage<'a> {
     upstream: &'a Upstream,
     is_coming: AtomicBool,
 }
@@ -525,30 +533,18 @@ impl<'a> LongMessage<'a> {
     pub(crate) fn new(upstream: &'a Upstream) -> Self {
         Self { upstream, is_coming: AtomicBool::new(false) }
     }
-
-    fn set(&self, comes: bool) {
-        if self.is_coming.swap(comes, Ordering::Relaxed) != comes {
-            self.upstream.count_long_line(comes);
-        }
-    }
 }
 
 impl LongLines for LongMessage<'_> {
-    fn begins(&self) {
-        self.set(true);
-    }
-
-    fn is_lost(&self) {
-        self.set(false);
-    }
-
-    fn ends(&self) {
-        self.set(false);
+    fn arriving(&self, is_arriving: bool) {
+        if self.is_coming.swap(is_arriving, Ordering::Relaxed) != is_arriving {
+            self.upstream.count_long_line(is_arriving);
+        }
     }
 }
 
 impl Drop for LongMessage<'_> {
     fn drop(&mut self) {
-        self.set(false);
+        self.arriving(false);
     }
 }

@@ -1,8 +1,8 @@
 //! HTTP requests to one server.
 
 use hyper::body::Incoming;
-use hyper::header::{HeaderName, HeaderValue};
-use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
@@ -105,8 +105,8 @@ fn headers(given: &[(String, String)]) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-/// What HTTP headers repeat of a message. `number` is set for requests, `revision` if the message
-/// names it as those since 2026-07-28 do.
+/// The parts of a message that HTTP headers repeat. `number` is set for requests, `revision` if the
+/// message names it as messages since 2026-07-28 do.
 #[derive(Default)]
 pub(crate) struct RequestHead {
     pub(crate) method: Option<String>,

@@ -1,8 +1,7 @@
 //! The parts of a result: texts, binary contents and structured content.
 
 use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _};
-use std::io;
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::Range;
 
 use base64::Engine as _;
@@ -124,7 +123,7 @@ impl<'a> ResultPart<'a> {
         let Some(mut span) = self.hole.clone() else {
             return out.write_all(self.value.get().as_bytes());
         };
-        let scratch = self.message.scratch().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let scratch = self.message.scratch.as_ref().ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut block = vec![0; BLOCK];
         loop {
             match scratch.read(&mut span, &mut block)? {
@@ -217,6 +216,7 @@ impl Write for DecodingWriter<'_> {
     }
 }
 
+/// Hashes JSON without the white space between tokens, to compare values that do not fit in memory.
 struct Digest {
     hasher: DefaultHasher,
     length: u64,

@@ -1,7 +1,6 @@
 //! Stores a part of a result and makes the text in its place.
 
-use std::io;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use crate::pending::ToolCall;
 use crate::results::parts::{PartKind, ResultPart};
@@ -14,8 +13,10 @@ use ctxfs_view::{Audience, Form, StandIn, View};
 
 // Longer texts are no stand-ins.
 const STAND_IN: u64 = 64 * 1024;
-const HOW: &str = "tools:  context_read reads these names, context_grep searches them\n";
+const READING_HINT: &str = "tools:  context_read reads these names, context_grep searches them\n";
 
+/// The text that takes the place of a part, and the condition: its name alone, or a stand-in with
+/// an excerpt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InPlace {
     Name(Replace),
@@ -163,12 +164,12 @@ impl<'a> PartStore<'a> {
 }
 
 fn with_how(text: &str) -> String {
-    if text.len() + HOW.len() > Limits::STAND_IN_BYTES {
+    if text.len() + READING_HINT.len() > Limits::STAND_IN_BYTES {
         return text.to_owned();
     }
     match text.find("\n--- ") {
-        Some(at) => format!("{}{HOW}{}", &text[..=at], &text[at + 1..]),
-        None => format!("{}\n{HOW}", text.trim_end()),
+        Some(at) => format!("{}{READING_HINT}{}", &text[..=at], &text[at + 1..]),
+        None => format!("{}\n{READING_HINT}", text.trim_end()),
     }
 }
 

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::bridge::messages::LONGEST_URI;
-use crate::json_rpc;
 use crate::json_rpc::{
-    Envelope, INITIALIZED, INTERNAL_ERROR, MessageKind, Parsed, SUBSCRIPTION_KEY, cancelled,
+    self, Envelope, INITIALIZED, INTERNAL_ERROR, MessageKind, Parsed, SUBSCRIPTION_KEY, cancelled,
     is_batch, messages_of_server, request_id,
 };
 use crate::line_reader::{BrokenLine, InputLine, broken};
@@ -31,7 +30,7 @@ impl SharedServer {
             MessageKind::Request { method } => {
                 self.request(session, method, &parsed, message).await
             }
-            // The server is told once, when it is introduced.
+            // The server gets this once, at its introduction.
             MessageKind::Notification { method } if method == "notifications/initialized" => {}
             MessageKind::Notification { method } if method == "notifications/cancelled" => {
                 self.cancel(session, &parsed);
@@ -76,7 +75,7 @@ impl SharedServer {
         let number = self.upstream.expect(pending);
         let token = parsed.token().map(|token| parsed.message.range_of(token));
         let mut places: Vec<_> = parsed.envelope.id.clone().into_iter().chain(token).collect();
-        // From the end, so that the places before stay.
+        // From the end, so that earlier positions stay valid.
         places.sort_by_key(|range| std::cmp::Reverse(range.start));
         for range in places {
             message.replace(&Edit { range, with: number.to_string().into_bytes() });

@@ -14,9 +14,8 @@ use crate::line_reader::LongLines as _;
 use crate::manager::{Inbox, Manager, ManagerContext, end_late, until_stopped};
 use crate::options::{ServerOptions, ServerPlace};
 use crate::process::Guard;
-use crate::queue;
-use crate::queue::Receiver;
-use crate::remote::RemoteManager;
+use crate::queue::{self, Receiver};
+use crate::remote;
 use crate::server_log::ServerLog;
 use crate::shared::{SharedEvent, SharedEvents, SharedServer};
 use crate::shelf::LazyShelf;
@@ -55,7 +54,7 @@ impl SharedServers {
         // Each session has its own deadlines.
         let upstream = Arc::new(Upstream::new(server.name.clone(), None, sender, self.log.clone()));
         let shared = Arc::new(SharedServer::new(Arc::clone(&upstream)));
-        let around = ManagerContext {
+        let context = ManagerContext {
             inbox: Arc::clone(&shared),
             shelf,
             guard: Arc::clone(&self.guard),
@@ -64,14 +63,7 @@ impl SharedServers {
             most: self.most,
         };
         let mut managers = self.managers.lock();
-        match server.place.clone() {
-            ServerPlace::Command(command) => {
-                managers.spawn(Manager::new(upstream, command, queue, around).run())
-            }
-            ServerPlace::Remote(remote) => {
-                managers.spawn(RemoteManager::new(upstream, remote, queue, around).run())
-            }
-        };
+        managers.spawn(run_server(server.place.clone(), upstream, queue, context));
         shared
     }
 
@@ -83,49 +75,47 @@ impl SharedServers {
     }
 }
 
-pub(crate) struct SharedManager<I> {
+/// Starts a server, or connects to it, and serves its upstream until the gateway stops.
+pub(crate) async fn run_server<I: Inbox>(
+    place: ServerPlace,
     upstream: Arc<Upstream>,
-    server: Arc<SharedServer>,
     queue: Receiver,
-    around: ManagerContext<I>,
+    context: ManagerContext<I>,
+) {
+    match place {
+        ServerPlace::Command(command) => {
+            Manager::new(upstream, command, queue, context).run().await;
+        }
+        ServerPlace::Remote(server) => remote::run(upstream, server, queue, context).await,
+    }
 }
 
-impl<I: Inbox> SharedManager<I> {
-    pub(crate) fn new(
-        upstream: Arc<Upstream>,
-        server: Arc<SharedServer>,
-        queue: Receiver,
-        around: ManagerContext<I>,
-    ) -> Self {
-        Self { upstream, server, queue, around }
-    }
-
-    pub(crate) async fn run(self) {
-        let Self { upstream, server, mut queue, around } = self;
-        let mut stop = around.stop.clone();
-        let (session, events) = server.join();
-        upstream.began();
-        let reading = hand_over(Arc::clone(&upstream), events, Arc::clone(&around.inbox));
-        let reading = tokio::spawn(reading);
-        let look = || look(&upstream, &server, &*around.inbox);
-        let sending = send_all(&server, session, &mut queue);
-        until_stopped(&upstream, &mut stop, sending, look).await;
-        reading.abort();
-        server.leave(session);
-    }
+/// Connects the upstream of a session to a shared server until the session ends.
+pub(crate) async fn run_shared<I: Inbox>(
+    upstream: Arc<Upstream>,
+    server: Arc<SharedServer>,
+    mut queue: Receiver,
+    context: ManagerContext<I>,
+) {
+    let mut stop = context.stop.clone();
+    let (session, events) = server.join();
+    upstream.began();
+    let reading = hand_over(Arc::clone(&upstream), events, Arc::clone(&context.inbox));
+    let reading = tokio::spawn(reading);
+    let look = || look(&upstream, &server, &*context.inbox);
+    let sending = send_all(&server, session, &mut queue);
+    until_stopped(&upstream, &mut stop, sending, look).await;
+    reading.abort();
+    server.leave(session);
 }
 
 fn look<I: Inbox>(upstream: &Arc<Upstream>, server: &SharedServer, inbox: &I) {
-    if server.upstream.is_receiving() {
-        upstream.begins();
-    } else {
-        upstream.ends();
-    }
+    upstream.arriving(server.upstream.is_receiving());
     end_late(upstream, inbox);
 }
 
 async fn send_all(server: &SharedServer, session: u64, queue: &mut Receiver) {
-    while let Some(queued) = queue.next().await {
+    while let Some(queued) = queue.recv().await {
         server.forward(session, queued.message).await;
     }
 }

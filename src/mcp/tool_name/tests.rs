@@ -1,5 +1,6 @@
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 const OURS: &[&str] = &["context_read", "get_tool_details"];
 

@@ -22,7 +22,7 @@ impl Fixture {
 
     fn deliver(&mut self, text: &str) -> Delivered {
         self.sender.try_send(text.as_bytes().to_vec()).unwrap();
-        self.streams.deliver(self.receiver.at_hand().unwrap())
+        self.streams.deliver(self.receiver.try_recv().unwrap())
     }
 }
 

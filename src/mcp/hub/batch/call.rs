@@ -6,10 +6,9 @@ use std::sync::Arc;
 use serde_json::{Value, to_value};
 use tokio::task::spawn_blocking;
 
-use crate::bridge::messages::{InputRequest, InputResponse};
-use crate::bridge::{messages, rounds};
-use crate::context::extraction;
-use crate::context::extraction::QuestionMonitor;
+use crate::bridge::messages::{self, InputRequest, InputResponse};
+use crate::bridge::{self, rounds};
+use crate::context::extraction::{self, QuestionMonitor};
 use crate::hub::batch::{MadeCall, ReadyCall};
 use crate::index::{Index, Tool};
 use crate::json_rpc::Envelope;
@@ -18,15 +17,14 @@ use crate::pending::{BatchInputs, ToolCall, Translation};
 use crate::permission::rules::Risk;
 use crate::raw_object::quoted;
 use crate::relay::Relay;
-use crate::results::StoredPart;
+use crate::results::{self, StoredPart};
 use crate::revision::ClientProfile;
-use crate::server_request::OwnRequest;
+use crate::server_request::{self, OwnRequest};
 use crate::upstream::Upstream;
-use crate::{bridge, results, server_request};
 
 impl MadeCall {
-    pub(crate) fn failed(said: String) -> Self {
-        Self { failed: true, parts: Vec::new(), said: Some(said) }
+    pub(crate) fn failed(note: String) -> Self {
+        Self { failed: true, parts: Vec::new(), note: Some(note) }
     }
 
     pub(crate) fn stored(
@@ -36,14 +34,16 @@ impl MadeCall {
         range: &Range<usize>,
     ) -> Self {
         match results::store_all(&relay.shelf, call, message, range) {
-            Ok(stored) => Self { failed: stored.failed, parts: stored.parts, said: None },
+            Ok(stored) => Self { failed: stored.failed, parts: stored.parts, note: None },
             Err(why) => not_stored(message, range, &why),
         }
     }
 }
 
+/// Carries input that a server needs at a call into the reply of the batch, for a client that takes
+/// no requests.
 pub(crate) struct CallInputs {
-    pub(crate) said: ClientProfile,
+    pub(crate) profile: ClientProfile,
     pub(crate) inputs: BatchInputs,
 }
 
@@ -54,7 +54,7 @@ impl CallInputs {
         requests: Vec<InputRequest>,
     ) -> Result<Vec<InputResponse>, String> {
         let bytes = requests.iter().map(|request| request.members().len() as u64).sum();
-        let _place = relay.bridge.place(bytes).ok_or(bridge::TOO_MUCH)?;
+        let _place = relay.bridge.questions.place(bytes).ok_or(bridge::TOO_MUCH)?;
         let asked = requests.into_iter().map(|request| {
             let waiting = self.inputs.ask(request.members());
             (request.key, waiting)
@@ -109,19 +109,19 @@ async fn asked(
         let mut own = OwnRequest::new(upstream, "tools/call", &parameters);
         if let Some(inputs) = inputs {
             let translation =
-                || Translation::of_batch(inputs.said.abilities(), inputs.inputs.clone());
+                || Translation::of_batch(inputs.profile.abilities(), inputs.inputs.clone());
             own.translation = Some(translation());
-            own.meta = own.meta.map(|_| inputs.said.meta());
+            own.meta = own.meta.map(|_| inputs.profile.meta());
         }
         let message = server_request::open(upstream, own)?.answer().await?;
-        let client = inputs.map_or_else(|| relay.bridge.said(), |inputs| inputs.said.clone());
+        let client = inputs.map_or_else(|| relay.bridge.profile(), |inputs| inputs.profile.clone());
         let Some(required) = rounds::input_required(&message, client.abilities())? else {
             return Ok(message);
         };
         rounds::check_round(round, required.requests.is_empty()).await?;
         let responses = match inputs {
             Some(inputs) => inputs.answers(relay, required.requests).await?,
-            None => rounds::put(relay, required.requests).await?,
+            None => rounds::put_to_client(relay, required.requests).await?,
         };
         more = format!(",{}", messages::repeated(&responses, required.state.as_deref()));
     }
@@ -136,7 +136,7 @@ fn store(relay: &Relay, call: &ToolCall, message: &Message) -> MadeCall {
             Some(result) => MadeCall::stored(relay, call, message, &result),
         },
     };
-    // What the client gets of it is counted with the reply.
+    // Bytes given to the client are counted with the reply.
     relay.count(call, made.failed, message.length(), 0);
     made
 }
@@ -149,7 +149,7 @@ fn not_stored(message: &Message, result: &Range<usize>, why: &str) -> MadeCall {
     let summary = format!("{hint}\n{text}");
     let whole = format!("{why}\n{text}");
     let part = StoredPart { reference: None, text: Some(whole), summary, hint };
-    MadeCall { failed: false, parts: vec![part], said: None }
+    MadeCall { failed: false, parts: vec![part], note: None }
 }
 
 pub(crate) fn own_index() -> Index {

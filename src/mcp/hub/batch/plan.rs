@@ -16,8 +16,7 @@ use crate::permission::decision::{Decision, DecisionRecord, UserAnswer, decide};
 use crate::permission::rule_file::{add_stored, keep, pattern_of};
 use crate::permission::rules::{Risk, Rules, Verdict};
 use crate::permission::state_token::ArgumentsDigest;
-use crate::references;
-use crate::references::Resolver;
+use crate::references::{self, Resolver};
 use crate::relay::Relay;
 use crate::revision::{InputKind, InputKinds};
 use crate::tool_name::TrueName;
@@ -91,10 +90,10 @@ fn decided(
     resolver: &mut Option<Resolver>,
     decision: &dyn Fn(&TrueName, Risk) -> Decision,
 ) -> DecidedCall {
-    let said = || visible::escaped(call["name"].as_str().unwrap_or_default(), NAME_BYTES);
+    let shown_name = || visible::escaped(call["name"].as_str().unwrap_or_default(), NAME_BYTES);
     let read = match Call::read(index, call) {
         Ok(read) => read,
-        Err(error) => return DecidedCall { name: said(), call: Err(error.to_string()) },
+        Err(error) => return DecidedCall { name: shown_name(), call: Err(error.to_string()) },
     };
     let (name, tool, risk) = (read.tool.name.clone(), &read.tool.true_name, read.tool.risk);
     let server = relay.upstreams.iter().position(|upstream| upstream.name == tool.server);
@@ -187,8 +186,8 @@ fn append(relay: &Relay, lines: &str) {
     }
 }
 
-/// How a client can put a question to the user: by a request `elicitation/create`, by a result
-/// `input_required` after which the call is repeated, or not at all.
+/// The way in which a client can put a question to the user: by a request `elicitation/create`, by
+/// a result `input_required` after which the call is repeated, or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AskChannel {
     Elicitation,

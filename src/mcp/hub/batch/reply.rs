@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::budget;
-use crate::budget::Wanted;
+use crate::budget::{self, Wanted};
 use crate::hub::batch::{MadeCall, NotMade, RunningBatch};
 use crate::permission::decision::Decision;
 use crate::results::StoredPart;
@@ -28,11 +27,13 @@ impl ReplyStatus {
     }
 }
 
+/// A result before its share of the reply is known. The share decides whether parts are shown
+/// whole, cut, or as one line.
 struct ReplyEntry<'b> {
     name: &'b str,
     status: ReplyStatus,
     parts: &'b [StoredPart],
-    said: Option<String>,
+    note: Option<String>,
 }
 
 /// Returns the result of `run_tool_batch` in about `bytes` bytes, and the bytes of each call in it.
@@ -62,25 +63,25 @@ fn summary(entries: &[ReplyEntry<'_>]) -> String {
 fn entry(batch: &RunningBatch, place: usize) -> ReplyEntry<'_> {
     let decided = &batch.planned.calls[place];
     let name = decided.name.as_str();
-    if let Some(MadeCall { failed, parts, said }) = &batch.made[place] {
+    if let Some(MadeCall { failed, parts, note }) = &batch.made[place] {
         let status = if *failed { ReplyStatus::Error } else { ReplyStatus::Ok };
-        return ReplyEntry { name, status, parts, said: said.clone() };
+        return ReplyEntry { name, status, parts, note: note.clone() };
     }
-    let (status, said) = match batch.plan.not_made(place) {
+    let (status, note) = match batch.plan.not_made(place) {
         Some(NotMade::Invalid) => {
             (ReplyStatus::Error, decided.call.as_ref().err().cloned().unwrap_or_default())
         }
         Some(NotMade::Refused) => (ReplyStatus::Permission, refusal(batch, place)),
         Some(NotMade::AfterRefusal(before)) => {
-            let said = format!("not made, as call {} of the batch was refused", before + 1);
-            (ReplyStatus::Permission, said)
+            let note = format!("not made, as call {} of the batch was refused", before + 1);
+            (ReplyStatus::Permission, note)
         }
         Some(NotMade::AfterError(before)) => {
             (ReplyStatus::Error, format!("not made, as call {} of the batch failed", before + 1))
         }
         Some(NotMade::Cancelled) | None => (ReplyStatus::Error, "not made: cancelled".to_owned()),
     };
-    ReplyEntry { name, status, parts: &[], said: Some(said) }
+    ReplyEntry { name, status, parts: &[], note: Some(note) }
 }
 
 fn refusal(batch: &RunningBatch, place: usize) -> String {
@@ -95,12 +96,12 @@ fn refusal(batch: &RunningBatch, place: usize) -> String {
 
 impl ReplyEntry<'_> {
     fn wanted(&self) -> Wanted {
-        let said = self.said.as_deref().map_or(0, written);
+        let note = self.note.as_deref().map_or(0, written);
         let whole = |part: &StoredPart| written(part.text.as_deref().unwrap_or(&part.summary));
         let least = |part: &StoredPart| written(&part.hint) + 2;
         let references: usize =
             self.parts.iter().map(|part| part.reference.as_deref().map_or(0, written)).sum();
-        let fixed = said + references;
+        let fixed = note + references;
         Wanted {
             size: fixed + self.parts.iter().map(whole).sum::<usize>(),
             least: fixed + self.parts.iter().map(least).sum::<usize>(),
@@ -136,7 +137,7 @@ impl ReplyEntry<'_> {
             _ if whole => part.summary.clone(),
             _ => part.shortened(room + written(&part.hint)),
         });
-        let all: Vec<String> = self.said.iter().cloned().chain(parts).collect();
+        let all: Vec<String> = self.note.iter().cloned().chain(parts).collect();
         all.join("\n")
     }
 }

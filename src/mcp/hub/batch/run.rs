@@ -14,14 +14,13 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::bridge::held_calls::SETTLE;
-use crate::hub::batch::call::CallInputs;
-use crate::hub::batch::plan;
-use crate::hub::batch::plan::AskChannel;
+use crate::hub::batch::call::{self, CallInputs};
+use crate::hub::batch::plan::{self, AskChannel};
 use crate::hub::batch::{
-    BatchPlan, CallOutcome, DecidedCall, MadeCall, PlannedBatch, RunningBatch, call, reply,
+    BatchPlan, CallOutcome, DecidedCall, MadeCall, PlannedBatch, RunningBatch, reply,
 };
 use crate::hub::{BATCH, Hub, IndexMode};
-use crate::json_rpc::failed_call;
+use crate::json_rpc::{failed_call, notification};
 use crate::own;
 use crate::pending::{BatchInput, BatchInputs};
 use crate::permission::decision::{Decision, UserAnswer};
@@ -37,7 +36,7 @@ struct BatchClient<'a> {
     channel: AskChannel,
     id: &'a str,
     progress: Value,
-    said: Option<ClientProfile>,
+    profile: Option<ClientProfile>,
 }
 
 /// Why a batch stopped. After `Asks`, only calls are left that need an answer of the user or of the
@@ -55,9 +54,9 @@ pub(crate) async fn run(
     params: &Value,
 ) -> String {
     let is_modern = own::is_modern(params);
-    let said =
-        if is_modern { ClientProfile::of_meta(&params["_meta"]) } else { relay.bridge.said() };
-    let channel = AskChannel::of(is_modern, said.abilities());
+    let profile =
+        if is_modern { ClientProfile::of_meta(&params["_meta"]) } else { relay.bridge.profile() };
+    let channel = AskChannel::of(is_modern, profile.abilities());
     let begun = match params["requestState"].as_str() {
         Some(state) => resumed(relay, mode, params, state).await,
         None => plan::plan(relay, hub, mode, params, channel).await.map(RunningBatch::new),
@@ -70,7 +69,7 @@ pub(crate) async fn run(
         channel,
         id,
         progress: params["_meta"]["progressToken"].clone(),
-        said: is_modern.then_some(said),
+        profile: is_modern.then_some(profile),
     };
     match batch.drive(relay, mode, &client).await {
         DriveEnd::Done => {
@@ -95,9 +94,9 @@ impl RunningBatch {
     fn start(&mut self, relay: &Arc<Relay>, client: &BatchClient<'_>) {
         for place in self.plan.start_next() {
             let Some(call) = self.planned.ready(place) else { continue };
-            let inputs = client.said.clone().map(|said| {
+            let inputs = client.profile.clone().map(|profile| {
                 let sender = self.asking.clone();
-                CallInputs { said, inputs: BatchInputs { place, sender } }
+                CallInputs { profile, inputs: BatchInputs { place, sender } }
             });
             let relay = Arc::clone(relay);
             self.running.spawn(async move {
@@ -153,7 +152,7 @@ impl RunningBatch {
                     }
                 }
                 () = relay.client.until_ended(client.id) => {
-                    // What runs is dropped, and its servers are told.
+                    // Dropping running calls cancels them at their servers.
                     self.plan.cancel();
                     return DriveEnd::Done;
                 }
@@ -201,8 +200,7 @@ impl RunningBatch {
         }
         let ended = self.made.iter().filter(|made| made.is_some()).count();
         let params = json!({"progressToken": token, "progress": ended, "total": self.made.len()});
-        let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-        relay.client.tell(told.to_string().into_bytes()).await;
+        relay.client.tell(notification("notifications/progress", &params.to_string())).await;
     }
 }
 
@@ -225,8 +223,8 @@ pub(crate) fn hold(
             format!("{}:{{{}}}", quoted(&key(asked, number)), asked.request)
         }),
     );
-    // One that gives way is dropped, and its servers are told.
-    let (number, oldest) = mode.held.0.lock().put(batch);
+    // Dropping the oldest batch cancels its calls at their servers.
+    let (number, oldest) = mode.held.lock().put(batch);
     drop(oldest);
     give_up_later(relay, number);
     let state = mode.key.seal(&relay.shelf, (BATCH, &params["arguments"]), number, ANSWER_TIME);
@@ -247,7 +245,7 @@ fn give_up_later(relay: &Arc<Relay>, number: u64) {
         sleep(ANSWER_TIME).await;
         let Some(relay) = relay.upgrade() else { return };
         let mode = relay.hub.as_ref().and_then(|hub| hub.index.as_ref());
-        drop(mode.and_then(|mode| mode.held.0.lock().take(number)));
+        drop(mode.and_then(|mode| mode.held.lock().entries.remove(&number)));
     });
 }
 
@@ -258,7 +256,7 @@ pub(crate) async fn resumed(
     state: &str,
 ) -> Result<RunningBatch, String> {
     let number = mode.key.open(&relay.shelf, (BATCH, &params["arguments"]), state)?;
-    let held = mode.held.0.lock().take(number);
+    let held = mode.held.lock().entries.remove(&number);
     let mut batch =
         held.ok_or("the batch was answered already, or is too old: make the call anew")?;
     for place in batch.plan.asked() {
@@ -268,7 +266,7 @@ pub(crate) async fn resumed(
     let questions = std::mem::take(&mut batch.questions);
     for (number, asked) in questions.into_iter().enumerate() {
         match &params["inputResponses"][key(&asked, number)] {
-            // It is asked again.
+            // Without an answer, the question is asked again.
             Value::Null => batch.questions.push(asked),
             // The call may have ended meanwhile.
             result => drop(asked.answer.send(result.to_string())),
@@ -278,7 +276,7 @@ pub(crate) async fn resumed(
 }
 
 /// Asks the user through the client. Dropping the future cancels the question.
-pub(crate) async fn ask_person(relay: Arc<Relay>, parameters: Value) -> UserAnswer {
+async fn ask_person(relay: Arc<Relay>, parameters: Value) -> UserAnswer {
     let compose = |id: u64| {
         let request = serde_json::json!({
             "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": parameters,

@@ -1,5 +1,6 @@
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 const READ: PlannedCall = PlannedCall { reads: true, gate: CallGate::Open };
 

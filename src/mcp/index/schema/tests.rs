@@ -1,6 +1,7 @@
-use super::*;
 use proptest::prelude::*;
 use serde_json::json;
+
+use super::*;
 
 fn problems(schema: &Value, arguments: &Value) -> Vec<String> {
     match fitness(schema, arguments) {

@@ -9,14 +9,13 @@ use tokio::time::timeout;
 use crate::bridge::{held_calls, rounds, subscriptions};
 use crate::client::Declared;
 use crate::delivery::{ClientAnswer, ServerAnswer, deliver, deliver_changed};
-use crate::json_rpc::{Envelope, INITIALIZED};
+use crate::json_rpc::{self, Envelope, INITIALIZED};
 use crate::message::Message;
 use crate::pending::{PendingKind, PendingRequest, Translation};
 use crate::relay::Relay;
-use crate::revision::{ClientProfile, Era, EraMismatch, ServerProfile};
-use crate::server_request::{OwnRequest, result_of};
+use crate::revision::{self, ClientProfile, Era, EraMismatch, ServerProfile};
+use crate::server_request::{self, OwnRequest, result_of};
 use crate::upstream::Upstream;
-use crate::{json_rpc, revision, server_request};
 
 /// After this time without an answer to `server/discover`, a server is taken for an old one: some
 /// are silent before `initialize`.
@@ -39,11 +38,12 @@ impl HandshakeError {
     }
 }
 
-/// Introduces the client to a server of unknown revision, in the way of `first` and then in the
-/// other. `initialize` holds the parameters of that request. The error is that of the `first` way.
+/// Introduces the client to a server of unknown revision: by the handshake of the era `first`, and
+/// if the server refuses that, by the other. `initialize` holds the parameters of that request. The
+/// error is that of the first handshake.
 pub(crate) async fn introduce(
     upstream: &Arc<Upstream>,
-    said: &ClientProfile,
+    profile: &ClientProfile,
     initialize: &str,
     first: Era,
 ) -> Result<ServerProfile, String> {
@@ -51,7 +51,7 @@ pub(crate) async fn introduce(
     let tried = if is_legacy_first {
         by_initialize(upstream, initialize).await
     } else {
-        by_discover(upstream, said, Some(PROBE)).await
+        by_discover(upstream, profile, Some(PROBE)).await
     };
     let why = match tried {
         Ok(introduction) => return Ok(introduction),
@@ -59,13 +59,13 @@ pub(crate) async fn introduce(
         Err(HandshakeError::Other(why)) => why,
     };
     if is_legacy_first {
-        return by_discover(upstream, said, None).await.map_err(|_| why);
+        return by_discover(upstream, profile, None).await.map_err(|_| why);
     }
     match by_initialize(upstream, initialize).await {
         Ok(introduction) => Ok(introduction),
-        // It may have been slow to start.
+        // The server may have been slow to start.
         Err(HandshakeError::Other(_)) => {
-            by_discover(upstream, said, None).await.map_err(HandshakeError::why)
+            by_discover(upstream, profile, None).await.map_err(HandshakeError::why)
         }
         Err(HandshakeError::Failed(why)) => Err(why),
     }
@@ -80,7 +80,7 @@ async fn by_initialize(
         .map_err(HandshakeError::Other)?;
     let introduction = ServerProfile::of_initialize(&result)
         .ok_or_else(|| HandshakeError::Other("answered `initialize` wrongly".to_owned()))?;
-    upstream.set_legacy();
+    upstream.era.set(Era::Legacy);
     upstream.set_handshake(|handshake| {
         handshake.initialize = Some(parameters.to_owned());
         handshake.is_done = true;
@@ -91,10 +91,10 @@ async fn by_initialize(
 
 async fn by_discover(
     upstream: &Arc<Upstream>,
-    said: &ClientProfile,
+    profile: &ClientProfile,
     limit: Option<Duration>,
 ) -> Result<ServerProfile, HandshakeError> {
-    let parameters = format!("{{\"_meta\":{{{}}}}}", said.meta());
+    let parameters = format!("{{\"_meta\":{{{}}}}}", profile.meta());
     let mut own = OwnRequest::new(upstream, "server/discover", &parameters);
     if limit.is_some() {
         own.deadline = None;
@@ -114,36 +114,37 @@ async fn by_discover(
         result.map_err(if is_modern { HandshakeError::Failed } else { HandshakeError::Other })?;
     let introduction = ServerProfile::of_discover(&result)
         .ok_or_else(|| HandshakeError::Other("answered `server/discover` wrongly".to_owned()))?;
-    upstream.set_modern(said.meta());
+    upstream.set_modern(profile.meta());
     Ok(introduction)
 }
 
-pub(crate) fn is_to_meet(relay: &Relay) -> bool {
+pub(crate) fn needs_handshake(relay: &Relay) -> bool {
     let only = relay.upstreams.first().filter(|_| relay.hub.is_none());
-    relay.bridge.client() == Some(Era::Modern) && only.is_some_and(|only| only.era().is_none())
+    relay.bridge.client.get() == Some(Era::Modern)
+        && only.is_some_and(|only| only.era.get().is_none())
 }
 
 /// Makes the handshake with the only server for a new client. Requests that arrive meanwhile share
 /// the outcome; if it fails, the server answers them itself.
-pub(crate) async fn meet(relay: &Arc<Relay>) {
-    let meetings = &relay.bridge.meetings;
+pub(crate) async fn shake_hands(relay: &Arc<Relay>) {
+    let meetings = &relay.bridge.handshakes;
     let before = meetings.done.load(Ordering::Relaxed);
     let _turn = meetings.turn.lock().await;
-    if meetings.done.load(Ordering::Relaxed) != before || !is_to_meet(relay) {
+    if meetings.done.load(Ordering::Relaxed) != before || !needs_handshake(relay) {
         return;
     }
     let Some(upstream) = relay.upstreams.first() else { return };
-    let said = relay.bridge.said();
-    let initialize = said.initialize(revision::negotiated("").as_str());
-    match introduce(upstream, &said, &initialize, Era::Modern).await {
+    let profile = relay.bridge.profile();
+    let initialize = profile.initialize(revision::negotiated("").as_str());
+    match introduce(upstream, &profile, &initialize, Era::Modern).await {
         Ok(introduction) => {
-            // The client may never ask what the server has.
+            // The client may never ask for the capabilities of the server.
             relay.client.set_declared(Declared {
                 tools: introduction.has("tools", ""),
                 resources: introduction.has("resources", ""),
             });
-            if upstream.era() == Some(Era::Legacy) {
-                *relay.bridge.introduction.lock() = Some(introduction);
+            if upstream.era.get() == Some(Era::Legacy) {
+                *relay.bridge.server_profile.lock() = Some(introduction);
             }
         }
         Err(why) => tracing::warn!("{}: {why}", upstream.name),
@@ -153,23 +154,23 @@ pub(crate) async fn meet(relay: &Arc<Relay>) {
 
 /// Takes the answer to the client's own `initialize`. A server that refuses it may speak the newer
 /// revision alone.
-pub(crate) async fn opened(relay: &Arc<Relay>, version: String, answer: ServerAnswer) {
+async fn client_handshake_answered(relay: &Arc<Relay>, version: String, answer: ServerAnswer) {
     let ServerAnswer { from, pending, envelope, message } = answer;
     let PendingRequest { client_id: Some(client_id), kind, .. } = pending else { return };
     let answer = ClientAnswer { client_id, kind, envelope, message, first: "" };
     if answer.envelope.result().is_some() {
-        from.set_legacy();
+        from.era.set(Era::Legacy);
         return deliver(relay, &from, answer).await;
     }
     let relay = Arc::clone(relay);
     tokio::spawn(async move {
-        match by_discover(&from, &relay.bridge.said(), None).await {
+        match by_discover(&from, &relay.bridge.profile(), None).await {
             Ok(introduction) => {
-                *relay.bridge.introduction.lock() = Some(introduction);
-                subscriptions::listen(&relay, relay.index_of(&from));
-                introduced(&relay, &from, answer.client_id, Some(&version)).await;
+                subscriptions::listen_to(&relay, relay.index_of(&from), &introduction);
+                *relay.bridge.server_profile.lock() = Some(introduction);
+                answer_from_profile(&relay, &from, answer.client_id, Some(&version)).await;
             }
-            // What it said first holds.
+            // The server's first answer stands.
             Err(_) => deliver(&relay, &from, answer).await,
         }
     });
@@ -177,13 +178,13 @@ pub(crate) async fn opened(relay: &Arc<Relay>, version: String, answer: ServerAn
 
 /// Answers the client's handshake from the server's profile: `initialize` for revision `version`,
 /// else `server/discover`.
-pub(crate) async fn introduced(
+pub(crate) async fn answer_from_profile(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,
     client_id: String,
     version: Option<&str>,
 ) {
-    let known = relay.bridge.introduction.lock().clone().unwrap_or_default();
+    let known = relay.bridge.server_profile.lock().clone().unwrap_or_default();
     let result = match version {
         Some(asked) => known.initialize_result(revision::negotiated(asked).as_str(), &from.name),
         None => known.discover_result(),
@@ -195,16 +196,20 @@ pub(crate) async fn introduced(
     deliver(relay, from, ClientAnswer { client_id, kind, envelope, message, first: "" }).await;
 }
 
-pub(crate) async fn answered(relay: &Arc<Relay>, translation: Translation, answer: ServerAnswer) {
+pub(crate) async fn deliver_translated(
+    relay: &Arc<Relay>,
+    translation: Translation,
+    answer: ServerAnswer,
+) {
     match translation {
-        Translation::Opening { version } => opened(relay, version, answer).await,
+        Translation::Opening { version } => client_handshake_answered(relay, version, answer).await,
         Translation::Repeatable(again) => rounds::modern_answered(relay, again, answer).await,
         Translation::Carrier(carrier) => held_calls::carrier_answered(relay, carrier, answer).await,
     }
 }
 
-pub(crate) async fn passed(relay: &Arc<Relay>, answer: ServerAnswer) {
-    let is_newer = relay.bridge.between(answer.from.era()) == Some(EraMismatch::OldClient);
+pub(crate) async fn deliver_untranslated(relay: &Arc<Relay>, answer: ServerAnswer) {
+    let is_newer = relay.bridge.between(answer.from.era.get()) == Some(EraMismatch::OldClient);
     let answer = if is_newer { rounds::without_new(answer) } else { answer };
     deliver_changed(relay, answer, Vec::new(), "").await;
 }
