@@ -20,7 +20,8 @@ use ctxfs_core::model::visible;
 const SERVERS: &str = "mcpServers";
 /// The timeout of a call to a server that configures none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
-/// JSON with comments and trailing commas, which clients accept in their settings.
+/// JSON with comments and trailing commas, which clients accept in their settings. Everything else
+/// is as strict as JSON.
 pub const AS_CLIENTS_HAVE_IT: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
@@ -42,10 +43,9 @@ const LONGEST: Duration = Duration::from_hours(7 * 24);
 /// file. A wrong server is missing from `servers` and has an error in `flaws`; unknown keys are
 /// warnings.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Servers {
-    /// Usable servers, in file order.
     pub servers: Vec<Server>,
-    /// Faults and unknown keys, in file order.
     pub flaws: Vec<Flaw>,
 }
 

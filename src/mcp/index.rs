@@ -62,17 +62,15 @@ impl Index {
     }
 }
 
-/// A tool of a server, as the index describes it. `listed` comes from a server that is not trusted;
-/// texts from it are shortened and stripped of hidden characters before they are shown.
+/// A tool of a server, as the index describes it. `name` is the offered name. `listed` is the tool
+/// as the server lists it, which is not trusted: texts from it are shortened and stripped of hidden
+/// characters before they are shown.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Tool {
-    /// Offered name.
     pub name: String,
-    /// Server, and the server's own name of the tool.
     pub true_name: TrueName,
-    /// Risk of a call.
     pub risk: Risk,
-    /// The tool as `tools/list` of its server has it.
     pub listed: Value,
 }
 
@@ -113,13 +111,12 @@ impl Tool {
     }
 }
 
-/// The tool that a name refers to. An ambiguous name is as unresolved as an unknown one, as a wrong
-/// guess would call the wrong tool.
+/// The tool that a name refers to, or names that may be meant. An ambiguous name is as unresolved
+/// as an unknown one, as a wrong guess would call the wrong tool.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Resolved<'i> {
-    /// Exactly one tool.
     Tool(&'i Tool),
-    /// No tool or several: names that may be meant.
     Missing(Vec<String>),
 }
 

@@ -41,19 +41,19 @@ pub struct GatewayOptions {
     pub guard_command: Vec<OsString>,
 }
 
-/// The mode in which servers are offered to clients. In the last two, the gateway answers the
-/// client itself, and asks the servers for lists and results.
+/// The mode in which servers are offered to clients. With `Through`, the client talks to the only
+/// server, if there is one. With `Direct`, all tools are listed under offered names, and with
+/// `Index`, a light index stands for them; then the gateway answers the client itself.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum OfferMode {
-    /// The client talks to the only server, if there is one.
     Through,
-    /// The tools of all servers are listed under offered names.
     Direct,
-    /// A light index stands for all tools.
     Index(Box<IndexOptions>),
 }
 
-/// A server behind the gateway. With [`OfferMode::Through`], `offer` is not used.
+/// A server behind the gateway. With [`OfferMode::Through`], `offer` is not used, as the client
+/// sees the server's own tools.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// Name in records, limits and rules.
@@ -71,10 +71,9 @@ pub struct ServerOptions {
 /// The process or the address of a server. Either way its messages are read as lines, and long ones
 /// go to the disk.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum ServerPlace {
-    /// A process that speaks at its standard input and output.
     Command(ServerCommand),
-    /// A server that speaks streamable HTTP.
     Remote(RemoteServer),
 }
 
@@ -93,13 +92,13 @@ pub struct HttpOptions {
     pub max_body: u64,
 }
 
-/// A server over HTTP. `Debug` shows neither the URL nor header values, as they may be secret.
-/// Proxies of the environment are not used.
+/// A server over HTTP, with an address that begins with `http://` or `https://` and the headers of
+/// every request. `Debug` shows neither the URL nor header values, as they may be secret. Proxies
+/// of the environment are not used.
 #[derive(Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct RemoteServer {
-    /// Begins with `http://` or `https://`.
     pub url: String,
-    /// Headers of every request.
     pub headers: Vec<(String, String)>,
 }
 
@@ -111,15 +110,13 @@ impl fmt::Debug for RemoteServer {
     }
 }
 
-/// The offer of a server's tools: their names, a selection, and whether the server is believed
-/// about their risk.
+/// The offer of a server's tools: the rule for their names, a selection, and `trust`, which says
+/// whether the server's annotations about their risk are believed.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Offer {
-    /// Rule for offered names.
     pub naming: Naming,
-    /// Which tools are offered.
     pub tools: ToolFilter,
-    /// True if its annotations are believed.
     pub trust: bool,
 }
 

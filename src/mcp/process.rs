@@ -122,6 +122,7 @@ impl Guard {
 }
 
 /// Ends the process groups that `told` leaves when it ends. Its lines are `+GROUP` and `-GROUP`.
+/// This is the guard process, which outlives a killed gateway by a few seconds.
 pub fn end_servers(told: &mut dyn BufRead) {
     let mut groups = BTreeSet::new();
     for line in told.lines().map_while(Result::ok) {

@@ -47,16 +47,14 @@ pub trait Shelves: Send + Sync {
     fn of_token(&self, token: Option<&str>) -> Arc<dyn Shelf>;
 }
 
-/// A conversation, and the engine over its store. It is cheap to clone, and keeps the store open.
+/// A conversation, and the engine over its store. If the store is `mounted`, stand-ins name paths
+/// that can be read as files. It is cheap to clone, and keeps the store open.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct OpenShelf {
-    /// Engine over the store.
     pub engine: Arc<Engine>,
-    /// Conversation that outputs go to.
     pub conversation: Arc<Conversation>,
-    /// True if paths in stand-ins can be read as files.
     pub mounted: bool,
-    /// Form of stand-ins.
     pub form: Form,
 }
 

@@ -13,12 +13,11 @@ pub const MOST_BYTES: usize = 64;
 const HASH_DIGITS: [usize; 2] = [8, 16];
 
 /// A tool by its server and the server's own name, displayed as `server/tool` as in rules and
-/// limits. The server holds no `/`, so the display is unambiguous.
+/// limits. The configured name of a server holds no `/`, so the display is unambiguous.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct TrueName {
-    /// Configured name of the server, without `/`.
     pub server: String,
-    /// The server's own name of the tool.
     pub tool: String,
 }
 
@@ -41,7 +40,8 @@ pub enum Naming {
 }
 
 impl Naming {
-    /// Returns the naming of a server among others. An empty prefix means none.
+    /// Returns the naming of a server among others, whose tools get this prefix. An empty prefix
+    /// means none, as in the file of servers.
     pub fn with_prefix(prefix: &str) -> Self {
         if prefix.is_empty() { Self::Bare } else { Self::Prefixed(prefix.to_owned()) }
     }
@@ -71,7 +71,8 @@ pub struct ToolNames {
 }
 
 impl ToolNames {
-    /// Names `tools`. None gets one of the names `ours`, in any case.
+    /// Names `tools`. None gets one of the names `ours`, in any case, as those are tools of the
+    /// gateway.
     pub fn new(tools: impl IntoIterator<Item = (TrueName, Naming)>, ours: &[&str]) -> Self {
         let tools: BTreeMap<TrueName, Naming> = tools.into_iter().collect();
         let mut left: Vec<(TrueName, Naming)> = tools.into_iter().collect();

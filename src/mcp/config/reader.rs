@@ -166,28 +166,25 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// A fault in the file, or an unknown key, displayed as ``mcp.json:7: `mcpServers.github.env.TOKEN`
-/// is wrong``. Values are never shown, as they may be secrets.
+/// A fault in the file, or an unknown key, with its line from 1 and the path of keys. It is
+/// displayed as ``mcp.json:7: `mcpServers.github.env.TOKEN` is wrong``. Values are never shown, as
+/// they may be secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Flaw {
-    /// Says whether a server is left out.
     pub severity: Severity,
-    /// The file, as messages call it.
     pub file: String,
-    /// Line, from 1.
     pub line: usize,
-    /// Path of keys, such as `mcpServers.github.env.TOKEN`.
     pub key: String,
-    /// The fault and its remedy, worded to follow the key.
     pub what: String,
 }
 
-/// The effect of a flaw.
+/// The effect of a flaw. After an `Error`, a server or all of them are left out; after a `Warning`,
+/// a key is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Severity {
-    /// A server, or all of them, cannot be served.
     Error,
-    /// The key is ignored.
     Warning,
 }
 
@@ -212,7 +209,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// Returns the text.
+    /// Returns the text, for the code that starts or contacts the server. Do not log it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

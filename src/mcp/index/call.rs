@@ -13,10 +13,9 @@ const NAME_BYTES: usize = 200;
 /// A call of a known tool, with arguments that are an object. The arguments are not necessarily
 /// valid; see [`Call::check`].
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Call<'i> {
-    /// The tool.
     pub tool: &'i Tool,
-    /// An object.
     pub arguments: Map<String, Value>,
 }
 
@@ -43,7 +42,8 @@ fn did_you_mean(alike: &[String]) -> String {
     }
 }
 
-/// Returns the calls of a batch, given as a list, as a single call, or as either in a JSON text.
+/// Returns the calls of a batch. Models write them as a list, as a single call, or as either in a
+/// JSON text.
 pub fn calls_of(calls: &Value) -> Option<Vec<Value>> {
     match calls {
         Value::Array(calls) => Some(calls.clone()),
@@ -77,7 +77,8 @@ impl<'i> Call<'i> {
         Ok(Self { tool, arguments })
     }
 
-    /// Compares the arguments with the schema. What cannot be decided passes.
+    /// Compares the arguments with the schema of the tool. Whatever cannot be decided passes, as
+    /// the server checks its arguments itself.
     pub fn check(&self) -> Result<(), CallError> {
         let arguments = Value::Object(self.arguments.clone());
         match fitness(self.tool.schema(), &arguments) {

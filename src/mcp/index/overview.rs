@@ -11,7 +11,8 @@ use ctxfs_core::model::visible;
 pub const OVERVIEW_BYTES: usize = 2048;
 const LAST_LINE_BYTES: usize = 100;
 
-/// Lists the tools of `index` in at most `bytes` bytes. Needs about 100 bytes to say anything.
+/// Lists the tools of `index` in at most `bytes` bytes, for a model. Needs about 100 bytes to say
+/// anything, and counts the tools that do not fit.
 pub fn overview(index: &Index, bytes: usize) -> String {
     let servers: Vec<ServerTools<'_>> =
         index.by_server().into_values().map(|tools| ServerTools::new(&tools)).collect();

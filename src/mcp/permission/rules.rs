@@ -5,15 +5,14 @@ use std::fmt;
 use globset::{Glob, GlobMatcher};
 use serde_json::Value;
 
-/// The verdict of a rule on a call. Of rules of equal length, the greatest verdict decides, so that
-/// `Deny` wins over `Ask` and `Ask` over `Allow`.
+/// The verdict of a rule on a call. `Ask` puts the question to the user; `Deny` refuses without
+/// asking. Of rules of equal length, the greatest verdict decides, so that `Deny` wins over `Ask`
+/// and `Ask` over `Allow`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Verdict {
-    /// The call is made.
     Allow,
-    /// The user is asked.
     Ask,
-    /// The call is not made, and the user is not asked.
     Deny,
 }
 
@@ -71,12 +70,14 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Adds a rule for tools that match `pattern`, a glob of `server/tool`.
+    /// Adds a rule for tools that match `pattern`, a glob of `server/tool` in which `*` also
+    /// matches `/`.
     pub fn add(&mut self, pattern: &str, verdict: Verdict) -> Result<(), InvalidGlob> {
         self.globs.add(pattern, verdict)
     }
 
-    /// Sets the default for calls of a risk. The stricter of two defaults holds.
+    /// Sets the default for calls of a risk that no pattern matches. The stricter of two defaults
+    /// holds.
     pub fn add_default(&mut self, risk: Risk, verdict: Verdict) {
         let default = &mut self.defaults[risk as usize];
         *default = Some(verdict).max(*default);
@@ -117,17 +118,15 @@ impl Rules {
     }
 }
 
-/// The effect that a call may have, in the order of the care that it needs. It comes from the
-/// user's globs, else from the annotations of a trusted server.
+/// The effect that a call may have, in the order of the care that it needs. `Execute` runs what the
+/// arguments say; `Unknown` means that no trusted source says. It comes from the user's globs, else
+/// from the annotations of a trusted server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Risk {
-    /// Only reads.
     Read,
-    /// Changes something.
     Write,
-    /// Runs what its arguments say.
     Execute,
-    /// No trusted source says.
     Unknown,
 }
 
