@@ -35,20 +35,20 @@ use crate::revision::{
 };
 
 // Requests of clients that 2026-07-28 has removed.
-const REMOVED: [&str; 5] =
+const REMOVED_METHODS: [&str; 5] =
     ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 // Calls held at a time. The oldest gives way to a new one.
-const MOST_HELD: usize = 64;
+const MAX_HELD: usize = 64;
 // Questions of one held call, and questions of one server that wait for a call.
-pub(crate) const MOST_QUESTIONS: usize = 16;
+pub(crate) const MAX_QUESTIONS: usize = 16;
 /// Memory for what servers ask, until the client has answered. Each question counts at least
-/// `LEAST_QUESTION`, so their number is bounded too.
+/// `MIN_QUESTION_COST`, so their number is bounded too.
 const QUESTION_BYTES: usize = 16 << 20;
-const LEAST_QUESTION: usize = 64 << 10;
+const MIN_QUESTION_COST: usize = 64 << 10;
 pub(crate) const TOO_MUCH: &str = "asks for too much at once";
-const MOST_SUBSCRIPTIONS: usize = 256;
+const MAX_SUBSCRIPTIONS: usize = 256;
 // Notifications kept until the client has been told that its subscription is open.
-const MOST_EARLY_NOTICES: usize = 256;
+const MAX_EARLY_NOTICES: usize = 256;
 
 /// State for translating between a client and servers of different revisions.
 ///
@@ -108,7 +108,7 @@ impl Bridge {
     /// Returns true for a request that the client's revision has removed. A client whose era is not
     /// fixed by the transport may return to `initialize`.
     pub(crate) fn is_removed(&self, method: &str) -> bool {
-        self.is_given && REMOVED.contains(&method)
+        self.is_given && REMOVED_METHODS.contains(&method)
     }
 
     pub(crate) fn profile(&self) -> ClientProfile {
@@ -142,7 +142,7 @@ struct HeldState {
 
 impl Default for HeldCalls {
     fn default() -> Self {
-        Self(Mutex::new(HeldState { calls: BoundedTable::new(MOST_HELD), early: Vec::new() }))
+        Self(Mutex::new(HeldState { calls: BoundedTable::new(MAX_HELD), early: Vec::new() }))
     }
 }
 
@@ -155,7 +155,7 @@ pub(crate) struct HeldCall {
     pub(crate) upstream: usize,
     pub(crate) request: u64,
     pub(crate) questions: Vec<HeldQuestion>,
-    pub(crate) is_told: bool,
+    pub(crate) is_sent: bool,
     pub(crate) outcome: Option<HeldOutcome>,
     next_key: u64,
 }
@@ -174,7 +174,7 @@ pub(crate) struct HeldQuestion {
     pub(crate) key: String,
     pub(crate) id: String,
     pub(crate) request: String,
-    pub(crate) is_told: bool,
+    pub(crate) is_sent: bool,
     _place: Option<Arc<QuestionPlace>>,
 }
 
@@ -189,35 +189,35 @@ pub(crate) struct EarlyQuestion {
 impl HeldCall {
     pub(crate) fn new(upstream: usize, request: u64) -> Self {
         let questions = Vec::new();
-        Self { upstream, request, questions, is_told: false, outcome: None, next_key: 0 }
+        Self { upstream, request, questions, is_sent: false, outcome: None, next_key: 0 }
     }
 
-    /// Adds a question under a new key. Returns false if the call has [`MOST_QUESTIONS`].
+    /// Adds a question under a new key. Returns false if the call has [`MAX_QUESTIONS`].
     pub(crate) fn add(&mut self, mut question: HeldQuestion) -> bool {
-        if self.questions.len() == MOST_QUESTIONS {
+        if self.questions.len() == MAX_QUESTIONS {
             return false;
         }
         self.next_key += 1;
         question.key = format!("q{}", self.next_key);
-        question.is_told = false;
+        question.is_sent = false;
         self.questions.push(question);
         true
     }
 
-    /// Marks all questions as told and returns them as the `inputRequests` object.
-    pub(crate) fn tell(&mut self) -> String {
-        self.is_told = true;
-        let told = self.questions.iter_mut().map(|question| {
-            question.is_told = true;
+    /// Marks all questions as sent and returns them as the `inputRequests` object.
+    pub(crate) fn input_requests(&mut self) -> String {
+        self.is_sent = true;
+        let requests = self.questions.iter_mut().map(|question| {
+            question.is_sent = true;
             format!("\"{}\":{{{}}}", question.key, question.request)
         });
-        format!("{{{}}}", told.collect::<Vec<_>>().join(","))
+        format!("{{{}}}", requests.collect::<Vec<_>>().join(","))
     }
 }
 
 impl HeldQuestion {
     pub(crate) fn new(id: String, request: String, place: Option<QuestionPlace>) -> Self {
-        Self { key: String::new(), id, request, is_told: false, _place: place.map(Arc::new) }
+        Self { key: String::new(), id, request, is_sent: false, _place: place.map(Arc::new) }
     }
 
     pub(crate) fn is_waited_for(&self) -> bool {
@@ -259,7 +259,7 @@ impl HeldCalls {
     pub(crate) fn put_early(&self, question: EarlyQuestion) -> bool {
         let mut held = self.0.lock();
         let of_it = held.early.iter().filter(|early| early.upstream == question.upstream);
-        if of_it.count() >= MOST_QUESTIONS {
+        if of_it.count() >= MAX_QUESTIONS {
             return false;
         }
         held.early.push(question);
@@ -303,7 +303,7 @@ impl QuestionRoom {
     /// Reserves memory without waiting: the answer that would release some may be behind this
     /// message.
     pub(crate) fn place(&self, bytes: u64) -> Option<QuestionPlace> {
-        let bytes = usize::try_from(bytes).ok()?.max(LEAST_QUESTION);
+        let bytes = usize::try_from(bytes).ok()?.max(MIN_QUESTION_COST);
         Arc::clone(&self.0).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
     }
 }
@@ -365,7 +365,7 @@ impl Subscription {
         if early.contains(&notification) {
             return None;
         }
-        if early.len() < MOST_EARLY_NOTICES {
+        if early.len() < MAX_EARLY_NOTICES {
             early.push(notification);
         } else {
             tracing::debug!("the client does not read, and a notification is lost");

@@ -12,12 +12,12 @@ use crate::queue::Sender;
 use crate::upstream::Upstream;
 
 // Requests that the gateway answers at a time.
-const AT_A_TIME: usize = 64;
+const MAX_CONCURRENT: usize = 64;
 /// Bounds of the requests that wait for the gateway: their number and their bytes. A request of any
 /// length is admitted if no other waits.
 const REQUESTS: usize = 4096;
 const BYTES: usize = 64 << 20;
-const LEAST: usize = 1024;
+const MIN_COST: usize = 1024;
 // The revision that introduced `resource_link`.
 const LINKS_SINCE: &str = "2025-06-18";
 
@@ -80,12 +80,12 @@ impl ClientSession {
 
     /// Sends a message, waiting for room in the queue, which has room once the client reads. Does
     /// nothing once the client is gone.
-    pub(crate) async fn tell(&self, message: impl Into<Outgoing>) {
+    pub(crate) async fn send(&self, message: impl Into<Outgoing>) {
         self.queue.send(message).await;
     }
 
     pub(crate) async fn error(&self, id: &str, code: i32, text: &str) {
-        self.tell(json_rpc::error(id, code, text)).await;
+        self.send(json_rpc::error(id, code, text)).await;
     }
 
     /// Registers a request that the gateway has. Returns false if a request with this id is open,
@@ -201,7 +201,7 @@ impl ClientSession {
         let (sender, answer) = oneshot::channel();
         let id = self.ask(QuestionSource::Gateway(sender));
         let mut open = OpenQuestion { client: self, id, is_open: true };
-        self.tell(compose(id)).await;
+        self.send(compose(id)).await;
         let answer = answer.await;
         open.is_open = false;
         answer.ok()
@@ -248,12 +248,12 @@ impl Drop for OpenQuestion<'_> {
         self.client.answered(&self.id.to_string());
         let cancel = cancelled_because(self.id, "the answer is no longer needed");
         let client = Arc::clone(self.client);
-        tokio::spawn(async move { client.tell(cancel).await });
+        tokio::spawn(async move { client.send(cancel).await });
     }
 }
 
-/// Bounds the requests that the gateway answers itself: places and bytes for those that wait, and
-/// turns for those that are answered.
+/// Bounds the requests that the gateway answers itself: `places` and bytes (`room`) of waiting
+/// requests, and `turns` of running ones.
 struct Backlog {
     places: Arc<Semaphore>,
     room: Arc<Semaphore>,
@@ -268,13 +268,17 @@ pub(crate) struct BacklogPlace {
 impl Backlog {
     fn new() -> Self {
         let semaphore = |places| Arc::new(Semaphore::new(places));
-        Self { places: semaphore(REQUESTS), room: semaphore(BYTES), turns: semaphore(AT_A_TIME) }
+        Self {
+            places: semaphore(REQUESTS),
+            room: semaphore(BYTES),
+            turns: semaphore(MAX_CONCURRENT),
+        }
     }
 
     /// Reserves a place without waiting: the message that would free one may be behind this
     /// request.
     fn place(&self, bytes: u64) -> Option<BacklogPlace> {
-        let bytes = usize::try_from(bytes).unwrap_or(BYTES).clamp(LEAST, BYTES);
+        let bytes = usize::try_from(bytes).unwrap_or(BYTES).clamp(MIN_COST, BYTES);
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         let room = Arc::clone(&self.room).try_acquire_many_owned(bytes as u32).ok()?;
         Some(BacklogPlace { turns: Arc::clone(&self.turns), _held: [place, room] })
@@ -314,7 +318,7 @@ mod tests {
         let backlog = Backlog::new();
         let place = backlog.place(1).unwrap();
         let mut turns = Vec::new();
-        for _ in 0..AT_A_TIME {
+        for _ in 0..MAX_CONCURRENT {
             turns.push(place.turn().await);
         }
         assert!(timeout(SOON, place.turn()).await.is_err());

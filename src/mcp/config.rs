@@ -37,7 +37,7 @@ pub const AS_CLIENTS_HAVE_IT: ParseOptions = ParseOptions {
 const KNOWN: &str = "command, args, env, cwd, type, url, headers, trust, timeout, tools, prefix, \
                      shared, disabled";
 // A week. Longer timeouts are mistakes, such as milliseconds.
-const LONGEST: Duration = Duration::from_hours(7 * 24);
+const MAX_TIMEOUT: Duration = Duration::from_hours(7 * 24);
 
 /// A parsed file: the servers that can be started, and everything that is wrong or unknown in the
 /// file. A wrong server is missing from `servers` and has an error in `flaws`; unknown keys are
@@ -316,7 +316,7 @@ fn timeout(
 ) -> Result<Duration, InvalidValue> {
     let seconds = reader.number(value, place)?;
     let timeout = Duration::try_from_secs_f64(seconds).ok();
-    let timeout = timeout.filter(|timeout| !timeout.is_zero() && *timeout <= LONGEST);
+    let timeout = timeout.filter(|timeout| !timeout.is_zero() && *timeout <= MAX_TIMEOUT);
     timeout.ok_or_else(|| {
         reader.wrong(value, place, "must be seconds, more than 0 and at most a week")
     })

@@ -19,9 +19,9 @@ use ctxfs_core::model::{Content, ContextRef};
 use ctxfs_view::context_ref;
 
 // Newest artifacts that are listed as resources.
-const MOST_RESOURCES: usize = 100;
+const MAX_RESOURCES: usize = 100;
 // Bytes of a resource that are read at once.
-const MOST_READ: u64 = 4 << 20;
+const MAX_READ: u64 = 4 << 20;
 pub(crate) const NAMES: [&str; 6] = [
     "context_list",
     "context_read",
@@ -33,9 +33,9 @@ pub(crate) const NAMES: [&str; 6] = [
 const REF: &str = "Reference of a stored output: its ctx:// id, call id, handle or path.";
 // Rows of a listing by default, and at most.
 const ROWS: u64 = 50;
-const MOST_ROWS: u64 = 200;
+const MAX_ROWS: u64 = 200;
 // Bytes of an answer if the limits allow more.
-const MOST_TEXT: u64 = 1 << 20;
+const MAX_TEXT: u64 = 1 << 20;
 
 pub(crate) fn tools() -> Vec<Tool> {
     let reference = json!({"type": "string", "description": REF});
@@ -145,7 +145,7 @@ fn read(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
     let file = place.open()?;
     let limit = number(arguments, "limit")?.unwrap_or(u64::MAX).min(most_bytes(open));
     let offset = number(arguments, "offset")?.unwrap_or(0);
-    let slice = Slice::read(&file, offset, limit).map_err(|error| error.to_string())?;
+    let slice = TextRange::read(&file, offset, limit).map_err(|error| error.to_string())?;
     if slice.is_binary {
         return Err(format!(
             "`{}` is binary; context_view with `meta.json` describes it",
@@ -205,7 +205,7 @@ fn number(arguments: &Value, name: &str) -> Result<Option<u64>, String> {
 }
 
 pub(crate) fn resources(open: &OpenShelf) -> Result<Vec<Resource>, String> {
-    let newest = artifacts(open)?.into_iter().take(MOST_RESOURCES);
+    let newest = artifacts(open)?.into_iter().take(MAX_RESOURCES);
     Ok(newest
         .map(|found| {
             let name = Path::new(&found.id).file_name().unwrap_or_default().to_string_lossy();
@@ -225,14 +225,14 @@ pub(crate) fn resources(open: &OpenShelf) -> Result<Vec<Resource>, String> {
 pub(crate) fn resource(open: &OpenShelf, uri: &str) -> Result<Value, String> {
     let place = Location::find(open, uri)?;
     let file = place.open()?;
-    if file.len() > MOST_READ {
+    if file.len() > MAX_READ {
         return Err(format!(
-            "`{uri}` has {} bytes, and at most {MOST_READ} are read at once: \
+            "`{uri}` has {} bytes, and at most {MAX_READ} are read at once: \
              read `{uri}.pages/0001` and so on, or use context_read",
             file.len()
         ));
     }
-    let bytes = file.bytes(0, MOST_READ as usize).map_err(|error| error.to_string())?;
+    let bytes = file.bytes(0, MAX_READ as usize).map_err(|error| error.to_string())?;
     Ok(match String::from_utf8(bytes) {
         Ok(text) => json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}),
         Err(error) => {
@@ -260,7 +260,7 @@ pub(crate) fn artifacts(open: &OpenShelf) -> Result<Vec<ContextRef>, String> {
 
 pub(crate) fn listed(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
     let since = number(arguments, "since")?.unwrap_or(0);
-    let limit = number(arguments, "limit")?.unwrap_or(ROWS).clamp(1, MOST_ROWS) as usize;
+    let limit = number(arguments, "limit")?.unwrap_or(ROWS).clamp(1, MAX_ROWS) as usize;
     let kind = arguments["kind"].as_str();
     let after = arguments["cursor"].as_str().map(cursor).transpose()?;
     let mut rows = artifacts(open)?;
@@ -304,19 +304,19 @@ pub(crate) fn query(arguments: &Value) -> Result<String, String> {
 }
 
 fn most_bytes(open: &OpenShelf) -> u64 {
-    open.engine.limits(None).max_inline_bytes.clamp(4, MOST_TEXT)
+    open.engine.limits(None).max_inline_bytes.clamp(4, MAX_TEXT)
 }
 
 /// A part of a file that begins and ends between characters. `next` is the offset to continue at,
 /// if the file goes on.
-struct Slice {
+struct TextRange {
     pub(crate) offset: u64,
     pub(crate) next: Option<u64>,
     pub(crate) text: String,
     is_binary: bool,
 }
 
-impl Slice {
+impl TextRange {
     pub(crate) fn read(file: &dyn Content, offset: u64, limit: u64) -> io::Result<Self> {
         // A character has at most four bytes.
         let mut bytes = file.bytes(offset, limit.max(4) as usize)?;
@@ -352,7 +352,7 @@ fn end_of_last(bytes: &[u8]) -> usize {
 
 /// Returns the text of a view, cut to `most` bytes. A cut text ends with a line that says so.
 pub(crate) fn shown(file: &dyn Content, most: u64) -> io::Result<String> {
-    let slice = Slice::read(file, 0, most)?;
+    let slice = TextRange::read(file, 0, most)?;
     let Some(next) = slice.next else { return Ok(slice.text) };
     let total = file.len();
     Ok(format!("{}\n# cut: the first {next} of {total} bytes are shown\n", slice.text.trim_end()))

@@ -60,11 +60,11 @@ pub(crate) async fn deliver(relay: &Arc<Relay>, from: &Arc<Upstream>, answer: Cl
             let id = Edit { range: id, with: client_id.into_bytes() };
             let mut edits: Vec<Edit> = edits.into_iter().chain([id]).collect();
             edits.sort_by_key(|edit| edit.range.start);
-            relay.client.tell(message.edited(edits)).await;
+            relay.client.send(message.edited(edits)).await;
         }
         (_, result) => {
             relay.client.end(&client_id);
-            relay.client.tell(passed(message, id, client_id, result, first)).await;
+            relay.client.send(passed(message, id, client_id, result, first)).await;
         }
     }
 }
@@ -91,7 +91,7 @@ async fn deliver_call(relay: &Arc<Relay>, answered: results::Answered) {
         relay.client.end(&answered.client_id);
         relay.count(&answered.call, answered.is_error(), received, received);
         let results::Answered { client_id, id, result, message, first, .. } = answered;
-        return relay.client.tell(passed(message, id, client_id, Some(result), first)).await;
+        return relay.client.send(passed(message, id, client_id, Some(result), first)).await;
     }
     let relay = Arc::clone(relay);
     let Ok(turn) = Arc::clone(&relay.work).acquire_owned().await else { return };
@@ -112,7 +112,7 @@ async fn deliver_call(relay: &Arc<Relay>, answered: results::Answered) {
             return;
         }
         match treated {
-            Ok((message, _)) => relay.client.tell(message).await,
+            Ok((message, _)) => relay.client.send(message).await,
             Err(_) => {
                 relay.client.error(&client_id, INTERNAL_ERROR, "a fault of the gateway").await
             }
@@ -214,10 +214,10 @@ fn handshake(
     }
     let instructions = object.text("instructions").unwrap_or_default();
     let separator = if instructions.is_empty() { "" } else { "\n\n" };
-    let told = quoted(&format!("{instructions}{separator}{}", own::INSTRUCTIONS));
-    match place.replace(object, "instructions", told.clone()) {
+    let extended = quoted(&format!("{instructions}{separator}{}", own::INSTRUCTIONS));
+    match place.replace(object, "instructions", extended.clone()) {
         Some(edit) => edits.push(edit),
-        None => more.push(format!(",\"instructions\":{told}")),
+        None => more.push(format!(",\"instructions\":{extended}")),
     }
     if !more.is_empty() {
         edits.push(place.add(object, more.concat()));

@@ -19,9 +19,7 @@ use crate::json_rpc::{
 };
 use crate::line_reader::{BrokenLine, InputLine, broken};
 use crate::message::{Edit, Message, with_id};
-use crate::pending::{
-    ListKind, MOST_ARGUMENTS, PendingKind, PendingRequest, ToolCall, new_call_id,
-};
+use crate::pending::{ListKind, MAX_ARGUMENTS, PendingKind, PendingRequest, ToolCall, new_call_id};
 use crate::queue::Refused;
 use crate::raw_object::{RawObject, quoted};
 use crate::references::{self, Resolver};
@@ -31,7 +29,7 @@ use crate::upstream::Upstream;
 use crate::{context, own};
 
 // Bytes of a request that the gateway answers for its servers.
-const MOST_IN_MEMORY: usize = 32 << 20;
+const MAX_IN_MEMORY: usize = 32 << 20;
 // Suffixes of the `_meta` keys in which clients send their call ids, in lower case.
 const CALL_KEYS: [&str; 2] = ["tooluseid", "toolcallid"];
 
@@ -105,7 +103,7 @@ async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message
         return relay.client.error(&id, METHOD_NOT_FOUND, &text).await;
     }
     if method == "ping" {
-        return relay.client.tell(answer(&id, "{}")).await;
+        return relay.client.send(answer(&id, "{}")).await;
     }
     if !relay.client.begin(&id) {
         let text = format!("a request with the id {id} waits for its answer");
@@ -243,7 +241,7 @@ async fn answer_by_hub(relay: Arc<Relay>, id: String, method: String, message: M
         let (Some(hub), Some(_turn)) = (&relay.hub, relay.client.turn(&place, &id).await) else {
             return;
         };
-        let answered = match message.filled(MOST_IN_MEMORY).map(Parsed::of) {
+        let answered = match message.filled(MAX_IN_MEMORY).map(Parsed::of) {
             Ok(Ok(Parsed { envelope, message })) => {
                 answer::answer(&relay, hub, (&id, &method), &envelope, &message).await
             }
@@ -255,7 +253,7 @@ async fn answer_by_hub(relay: Arc<Relay>, id: String, method: String, message: M
             return;
         }
         match answered {
-            Ok(result) => relay.client.tell(answer(&id, &result)).await,
+            Ok(result) => relay.client.send(answer(&id, &result)).await,
             Err(refusal) => relay.client.error(&id, refusal.code, &refusal.text).await,
         }
     });
@@ -334,7 +332,7 @@ async fn resolve_and_send(relay: Arc<Relay>, id: String, envelope: Envelope, mes
             Err(_) => "a fault of the gateway".to_owned(),
         };
         if relay.client.end(&id).is_some() {
-            relay.client.tell(answer(&id, &relay.bridge.own_result(failed_call(&why)))).await;
+            relay.client.send(answer(&id, &relay.bridge.own_result(failed_call(&why)))).await;
         }
     });
 }
@@ -483,7 +481,7 @@ fn call(
     params: &RawObject<'_>,
 ) -> ToolCall {
     let arguments = params.get("arguments").map(RawValue::get);
-    let arguments = arguments.filter(|arguments| arguments.len() <= MOST_ARGUMENTS);
+    let arguments = arguments.filter(|arguments| arguments.len() <= MAX_ARGUMENTS);
     ToolCall {
         id: call_id(params.get("_meta")).unwrap_or_else(new_call_id),
         server: upstream.name.clone(),

@@ -54,7 +54,7 @@ impl Inbox for SessionInbox {
         let relay = &self.0;
         relay.bridge.held.forget_all(relay.index_of(of));
         for id in relay.client.drop_questions(of) {
-            relay.client.tell(cancelled_because(id, "the server ended")).await;
+            relay.client.send(cancelled_because(id, "the server ended")).await;
         }
         let text = format!("the server `{}` {why}; it is started again at the next call", of.name);
         for pending in pending.into_iter().filter_map(|pending| pending.fail_own(why)) {
@@ -124,7 +124,7 @@ impl SessionInbox {
         let number = relay.client.ask(QuestionSource::Server(question));
         let request = with_id(message, range, &number.to_string());
         if relay.hub.as_ref().is_none_or(Hub::is_ready) {
-            return relay.client.tell(request).await;
+            return relay.client.send(request).await;
         }
         let (relay, from) = (Arc::clone(relay), Arc::clone(from));
         tokio::spawn(async move { ask_when_ready(&relay, &from, number, request).await });
@@ -162,7 +162,7 @@ impl SessionInbox {
             }
             _ => edits.extend(subscription(from, envelope, &message)),
         }
-        relay.client.tell(message.edited(edits)).await;
+        relay.client.send(message.edited(edits)).await;
     }
 
     /// Fails the request that a broken message was to answer, if that is known. Returns false if
@@ -202,7 +202,7 @@ impl SessionInbox {
 async fn ask_when_ready(relay: &Relay, from: &Upstream, number: u64, request: Outgoing) {
     let Some(hub) = &relay.hub else { return };
     if hub.until_ready().await {
-        return relay.client.tell(request).await;
+        return relay.client.send(request).await;
     }
     if let Some(QuestionSource::Server(question)) = relay.client.answered(&number.to_string()) {
         let text = "too much is asked before the client is ready";

@@ -33,10 +33,10 @@ use crate::permission::decision::SessionAllowances;
 use crate::tool_name::{ToolNames, TrueName};
 
 // Batches held at a time. The oldest gives way to a new one.
-const MOST_HELD_BATCHES: usize = 64;
+const MAX_HELD_BATCHES: usize = 64;
 
 // Questions of servers that wait until the client is ready.
-const MOST_EARLY: usize = 16;
+const MAX_EARLY: usize = 16;
 // The tools of index mode: one describes tools, the other calls them.
 pub(crate) const DETAILS: &str = "get_tool_details";
 pub(crate) const BATCH: &str = "run_tool_batch";
@@ -69,7 +69,7 @@ struct KnownServer {
 #[derive(Default)]
 struct HubSession {
     parameters: Option<String>,
-    is_told: bool,
+    is_introduced: bool,
 }
 
 impl Hub {
@@ -86,13 +86,13 @@ impl Hub {
             index,
             session: Mutex::default(),
             ready: watch::Sender::new(false),
-            early: Semaphore::new(MOST_EARLY),
+            early: Semaphore::new(MAX_EARLY),
             names: Mutex::default(),
         }
     }
 
     pub(crate) fn has_begun(&self) -> bool {
-        self.session.lock().is_told
+        self.session.lock().is_introduced
     }
 
     /// Waits until the client is ready. Returns false if too many wait.
@@ -200,7 +200,7 @@ impl IndexMode {
             start: OnceLock::new(),
             remembered: Mutex::default(),
             key: HeldKey::new(random),
-            held: Mutex::new(BoundedTable::new(MOST_HELD_BATCHES)),
+            held: Mutex::new(BoundedTable::new(MAX_HELD_BATCHES)),
         }
     }
 }

@@ -24,18 +24,18 @@ use crate::manager::Inbox as _;
 use crate::message::Message;
 use crate::options::{GatewayOptions, Offer, OfferMode};
 use crate::pending::{ListKind, PendingKind, PendingRequest, ToolCall};
+use crate::process::ServerLog;
 use crate::queue::{self, Queued, Receiver};
 use crate::raw_object::RawObject;
 use crate::relay::Relay;
 use crate::remote::event_lines::{EventLines, StreamPosition};
-use crate::server_log::ServerLog;
 use crate::shelf::{LazyShelf, Shelf};
 use crate::tool_name::Naming;
 use crate::upstream::Upstream;
 
 /// The name of the only server.
 pub const SERVER: &str = "srv";
-const MOST: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 // A request without an answer after this time fails the fuzz run.
 const ANSWER_TIME: Duration = Duration::from_mins(1);
 
@@ -116,7 +116,7 @@ impl InMemoryGateway {
         let work = async move {
             let inbox = SessionInbox(Arc::clone(&relay));
             let input = PieceReader::new(pieces);
-            let mut lines = LineReader::new(input, Arc::clone(&relay.shelf), MOST);
+            let mut lines = LineReader::new(input, Arc::clone(&relay.shelf), MAX_BYTES);
             while let Some(line) = lines.next(&*upstream).await.expect("memory can be read") {
                 inbox.line(&upstream, line).await;
             }
@@ -131,7 +131,7 @@ impl InMemoryGateway {
         let (relay, turns) = (Arc::clone(&self.relay), self.turns);
         let work = async move {
             let mut lines =
-                LineReader::new(PieceReader::new(pieces), Arc::clone(&relay.shelf), MOST);
+                LineReader::new(PieceReader::new(pieces), Arc::clone(&relay.shelf), MAX_BYTES);
             let mut asked = Vec::new();
             while let Some(line) = lines.next(&()).await.expect("memory can be read") {
                 if let InputLine::Message(message) = &line {
@@ -157,17 +157,17 @@ impl InMemoryGateway {
                 tokio::select! {
                     biased;
                     Some(queued) = to_client.recv() => {
-                        let told = bytes(queued);
-                        let refusal = refusal(&told);
-                        sent.to_client.push(told);
+                        let text = bytes(queued);
+                        let refusal = refusal(&text);
+                        sent.to_client.push(text);
                         if let Some(refusal) = refusal {
                             from_client::line(relay, input_line(refusal)).await;
                         }
                     }
                     Some(queued) = to_server.recv() => {
-                        let told = bytes(queued);
-                        let answer = scripted_answer(&told);
-                        sent.to_server.push(told);
+                        let text = bytes(queued);
+                        let answer = scripted_answer(&text);
+                        sent.to_server.push(text);
                         if let Some(answer) = answer {
                             inbox.line(upstream, input_line(answer)).await;
                         }
@@ -222,8 +222,8 @@ fn requests(message: &Message) -> Vec<String> {
     messages(message).unwrap_or_default().iter().filter_map(of).collect()
 }
 
-fn refusal(told: &[u8]) -> Option<String> {
-    let message = Message::whole(String::from_utf8(told.to_vec()).ok()?);
+fn refusal(text: &[u8]) -> Option<String> {
+    let message = Message::whole(String::from_utf8(text.to_vec()).ok()?);
     let envelope = Envelope::of(&message).ok()?;
     let is_request = matches!(envelope.kind, MessageKind::Request { .. });
     let id = envelope.id(&message).filter(|_| is_request)?;
@@ -247,7 +247,7 @@ fn options() -> GatewayOptions {
         context_tools: true,
         references: true,
         max_binary: 1 << 20,
-        max_result: MOST,
+        max_result: MAX_BYTES,
         guard_command: Vec::new(),
     }
 }

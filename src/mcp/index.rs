@@ -16,21 +16,21 @@ use crate::permission::rules::Risk;
 use crate::tool_name::TrueName;
 use ctxfs_core::model::visible;
 
-const MOST_SUGGESTED: usize = 3;
+const MAX_SUGGESTED: usize = 3;
 // Names at least this similar are suggested, from 0 to 1.
 const ALIKE: f64 = 0.7;
 // Bounds of the names that are compared.
-const MOST_COMPARED: usize = 10_000;
-const MOST_NAME_BYTES: usize = 200;
+const MAX_COMPARED: usize = 10_000;
+const MAX_NAME_BYTES: usize = 200;
 // Bounds of a short description, and of the text it is taken from.
-const MOST_CHARS: usize = 80;
+const MAX_CHARS: usize = 80;
 const READ_BYTES: usize = 4096;
 // Words whose full stop ends no sentence.
 const ABBREVIATIONS: &[&str] = &["e.g.", "i.e.", "etc.", "vs.", "approx."];
 // Bounds of a signature, and of one argument in it.
-const MOST_BYTES: usize = 1000;
+const MAX_BYTES: usize = 1000;
 const ONE_BYTES: usize = 120;
-const MOST_VALUES: usize = 8;
+const MAX_VALUES: usize = 8;
 /// Names that one call of `get_tool_details` can ask about.
 pub const MOST_NAMES: usize = 20;
 
@@ -136,7 +136,7 @@ impl Index {
             [tool] => Resolved::Tool(tool),
             [] => {
                 let names = self.tools().map(|tool| tool.name.as_str());
-                Resolved::Missing(nearest(name, names, MOST_SUGGESTED))
+                Resolved::Missing(nearest(name, names, MAX_SUGGESTED))
             }
             _ => Resolved::Missing(meant.iter().map(|tool| tool.name.clone()).take(20).collect()),
         }
@@ -148,11 +148,11 @@ pub(crate) fn nearest<'n>(
     known: impl Iterator<Item = &'n str>,
     count: usize,
 ) -> Vec<String> {
-    if name.len() > MOST_NAME_BYTES {
+    if name.len() > MAX_NAME_BYTES {
         return Vec::new();
     }
     let name = name.to_lowercase();
-    let known = known.filter(|known| known.len() <= MOST_NAME_BYTES).take(MOST_COMPARED);
+    let known = known.filter(|known| known.len() <= MAX_NAME_BYTES).take(MAX_COMPARED);
     let alike = known.map(|known| (likeness(&name, known), known));
     let mut alike: Vec<_> = alike.filter(|(alike, _)| *alike >= ALIKE).collect();
     alike.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
@@ -192,10 +192,10 @@ fn first_sentence(line: &str) -> &str {
 
 fn cut(sentence: &str) -> String {
     let sentence = sentence.strip_suffix('.').unwrap_or(sentence);
-    let Some((end, _)) = sentence.char_indices().nth(MOST_CHARS) else {
+    let Some((end, _)) = sentence.char_indices().nth(MAX_CHARS) else {
         return sentence.to_owned();
     };
-    let (room, _) = sentence[..end].char_indices().nth(MOST_CHARS - 3).unwrap_or((end, ' '));
+    let (room, _) = sentence[..end].char_indices().nth(MAX_CHARS - 3).unwrap_or((end, ' '));
     let kept = &sentence[..room];
     let kept = kept.rfind(' ').filter(|at| *at > room / 2).map_or(kept, |at| &kept[..at]);
     format!("{kept}...")
@@ -220,12 +220,12 @@ pub(crate) fn signature(schema: &Value) -> String {
         visible::escaped(&format!("{name}{mark}: {}", kind(schema)), ONE_BYTES)
     };
     let all: Vec<String> = properties.iter().map(one).collect();
-    visible::escaped(&all.join(", "), MOST_BYTES)
+    visible::escaped(&all.join(", "), MAX_BYTES)
 }
 
 fn kind(schema: &Value) -> String {
     if let Some(values) = schema["enum"].as_array() {
-        let values = values.iter().take(MOST_VALUES).map(Value::to_string);
+        let values = values.iter().take(MAX_VALUES).map(Value::to_string);
         return values.collect::<Vec<_>>().join(" | ");
     }
     match &schema["type"] {

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::message::{Edit, Message};
 use crate::raw_object::{RawObject, elements};
 
-const MOST_BATCH_BYTES: usize = 32 << 20;
+const MAX_BATCH_BYTES: usize = 32 << 20;
 // `_meta` keys by which a request describes its client since 2026-07-28.
 pub(crate) const REVISION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 pub(crate) const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
@@ -213,7 +213,7 @@ pub(crate) fn messages_of_server(batch: &Message) -> Result<Vec<Message>, Envelo
 }
 
 pub(crate) fn messages(batch: &Message) -> Result<Vec<Message>, EnvelopeError> {
-    let batch = batch.clone().filled(MOST_BATCH_BYTES);
+    let batch = batch.clone().filled(MAX_BATCH_BYTES);
     let batch = batch.map_err(|_| EnvelopeError::Shape("a batch has at most 32 MiB"))?;
     let raw: &RawValue = serde_json::from_str(batch.text())
         .map_err(|error| EnvelopeError::Json(error.to_string()))?;
@@ -238,8 +238,6 @@ pub(crate) fn number_of(id: &RawValue) -> Option<u64> {
 pub(crate) fn error_code(message: &Message) -> Option<i64> {
     error_in(message)?.get("code")?.get().parse().ok()
 }
-
-/// Returns a notification. `params` is JSON.
 pub(crate) fn notification(method: &str, params: &str) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into_bytes()
 }

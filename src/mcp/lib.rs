@@ -51,13 +51,11 @@ mod relay;
 mod remote;
 mod results;
 mod revision;
-mod server_log;
 mod server_request;
 mod session;
 mod shared;
 mod shelf;
 mod stdio;
-mod unescape;
 mod upstream;
 
 use std::io;

@@ -16,16 +16,16 @@ use crate::message::{HOLE_BYTES, Hole, Message};
 use crate::shelf::{LazyShelf, Scratch};
 use ctxfs_core::materialize::json::{Events, ScanOutcome, Scanner};
 
-const LONGEST_IN_MEMORY: usize = 1 << 20;
+const MAX_IN_MEMORY: usize = 1 << 20;
 const BLOCK: usize = 64 * 1024;
-const AT_ONCE: usize = 512 * 1024;
+const BATCH_BYTES: usize = 512 * 1024;
 const SHOWN: usize = 2048;
 // The byte order mark that some servers write first.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 // Longer values become holes.
 const LONG_VALUE: usize = 64 * 1024;
 // Bounds the text of a skeleton. If it grows longer, whole values are left out.
-const MOST_SKELETON: usize = 1 << 20;
+const MAX_SKELETON: usize = 1 << 20;
 
 pub(crate) enum InputLine {
     Message(Message),
@@ -99,7 +99,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if ended {
                 return Ok(LineEnd::Newline);
             }
-            if self.line.len() > LONGEST_IN_MEMORY {
+            if self.line.len() > MAX_IN_MEMORY {
                 return Ok(LineEnd::Long);
             }
         }
@@ -133,7 +133,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 is_lost = true;
                 long.arriving(false);
             }
-            while !ended && self.line.len() < AT_ONCE {
+            while !ended && self.line.len() < BATCH_BYTES {
                 ended = (self.unused.is_empty() && !self.read().await?) || self.take_to_newline();
             }
         }
@@ -340,7 +340,7 @@ impl Skeleton {
             return;
         }
         self.text.extend_from_slice(bytes);
-        if self.text.len() > MOST_SKELETON {
+        if self.text.len() > MAX_SKELETON {
             self.leave_out();
         }
     }

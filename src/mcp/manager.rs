@@ -17,9 +17,8 @@ use crate::line_reader::{InputLine, LineReader};
 use crate::message::Outgoing;
 use crate::options::ServerCommand;
 use crate::pending::PendingRequest;
-use crate::process::{Guard, ServerPipes, ServerProcess};
+use crate::process::{Guard, ServerLog, ServerPipes, ServerProcess};
 use crate::queue::{Queued, Receiver};
-use crate::server_log::ServerLog;
 use crate::server_request::own_request;
 use crate::shelf::LazyShelf;
 use crate::upstream::{Handshake, Upstream};
@@ -27,8 +26,8 @@ use crate::upstream::{Handshake, Upstream};
 // How often deadlines are checked.
 const TICK: Duration = Duration::from_millis(200);
 // The pause after a failed start. It doubles each time.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_mins(1);
 // How long a restarted server may take to answer `initialize`.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(30);
 // How long a server is given to read that its calls are cancelled.
@@ -137,13 +136,13 @@ impl<I: Inbox> Manager<I> {
     }
 
     fn failed_to_start(&mut self) {
-        let pause = FIRST_PAUSE * 2u32.saturating_pow(self.failures.min(10));
+        let pause = MIN_BACKOFF * 2u32.saturating_pow(self.failures.min(10));
         self.failures += 1;
-        self.not_before = Some(Instant::now() + pause.min(LONGEST_PAUSE));
+        self.not_before = Some(Instant::now() + pause.min(MAX_BACKOFF));
     }
 
     async fn fail(&mut self, why: &str) {
-        self.context.log.say(&self.upstream.name, why);
+        self.context.log.write(&self.upstream.name, why);
         let pending = self.upstream.ended(&mut self.queue);
         if *self.context.stop.borrow() {
             return;

@@ -55,7 +55,7 @@ pub(crate) async fn answer(
             return;
         }
         match done {
-            Ok(Ok(result)) => relay.client.tell(json_rpc::answer(&id, &result)).await,
+            Ok(Ok(result)) => relay.client.send(json_rpc::answer(&id, &result)).await,
             Ok(Err(refusal)) => relay.client.error(&id, refusal.code, &refusal.text).await,
             Err(_) => relay.client.error(&id, INTERNAL_ERROR, "a fault of the gateway").await,
         }
@@ -167,7 +167,7 @@ fn call(relay: &Relay, id: &str, params: &Value) -> Result<String, RpcError> {
         stopped: &|| !relay.client.is_open(id),
         tell: &|call| {
             if let Some(progress) = &progress {
-                progress.tell(call);
+                progress.report(call);
             }
         },
     };
@@ -210,11 +210,11 @@ impl<'a> ProgressReporter<'a> {
         is_one.then(|| Self { relay, token, runtime: Handle::current(), tally: Mutex::default() })
     }
 
-    fn tell(&self, call: &CallRecord) {
+    fn report(&self, call: &CallRecord) {
         let (calls, message) = self.tally.lock().add(call);
         let params = json!({"progressToken": self.token, "progress": calls, "message": message});
-        let told = json_rpc::notification("notifications/progress", &params.to_string());
-        self.runtime.block_on(self.relay.client.tell(told));
+        let message = json_rpc::notification("notifications/progress", &params.to_string());
+        self.runtime.block_on(self.relay.client.send(message));
     }
 }
 

@@ -14,7 +14,7 @@ use crate::message::{Message, Outgoing};
 use crate::revision::InputKinds;
 
 // Bytes of call arguments that are recorded.
-pub(crate) const MOST_ARGUMENTS: usize = 64 * 1024;
+pub(crate) const MAX_ARGUMENTS: usize = 64 * 1024;
 
 const NUMBERS: u64 = 36_u64.pow(4);
 
@@ -352,7 +352,6 @@ impl ListKind {
 }
 
 impl Translation {
-    /// Keeps the request as sent, for repetition.
     pub(crate) fn note(&mut self, request: &Outgoing) {
         if let Self::Repeatable(again) = self {
             again.request = request.clone();

@@ -1,4 +1,5 @@
-//! The processes of servers, each in a process group of its own, and their end.
+//! The processes of servers, each in a process group of its own, their end, and the log of what they
+//! write to standard error.
 //!
 //! A guard process ends the servers if the gateway is killed. The gateway reports each process group that
 //! begins or ends through a pipe; when the pipe closes, the guard ends the groups that are left. It runs
@@ -10,10 +11,13 @@ use std::io::{self, BufRead, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
@@ -21,7 +25,10 @@ use crate::options::ServerCommand;
 
 // The time between closed input, SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+// Bounds of the log of standard error: bytes of a line, and lines in the queue.
+const MAX_LOG_LINE: usize = 2048;
+const LOG_QUEUE: usize = 256;
 
 pub(crate) struct ServerProcess {
     child: Child,
@@ -50,7 +57,7 @@ impl ServerProcess {
         let mut child = start.spawn()?;
         let group = child.id().and_then(|id| Pid::from_raw(id as i32));
         if let Some(group) = group {
-            guard.tell('+', group);
+            guard.report('+', group);
         }
         let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
         let pipes = ServerPipes {
@@ -70,7 +77,7 @@ impl ServerProcess {
             }
         }
         if let Some(group) = self.group {
-            self.guard.tell('-', group);
+            self.guard.report('-', group);
         }
         ended.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
@@ -79,6 +86,61 @@ impl ServerProcess {
         if let Some(group) = self.group {
             // The group may have ended.
             kill_process_group(group, signal).ok();
+        }
+    }
+}
+
+/// Logs what servers write to standard error, one line at a time, under the name of the server. A
+/// thread writes the log, so a log that is not read slows only the servers that fill it.
+#[derive(Clone)]
+pub(crate) struct ServerLog(SyncSender<String>);
+
+impl ServerLog {
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let (lines, waiting) = sync_channel::<String>(LOG_QUEUE);
+        thread::Builder::new().name("ctxfs-mcp-log".to_owned()).spawn(move || {
+            for line in waiting {
+                tracing::info!("{line}");
+            }
+        })?;
+        Ok(Self(lines))
+    }
+
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn unread() -> Self {
+        Self(sync_channel(0).0)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        drop(self.0.try_send(format!("{name}: {text}")));
+    }
+
+    pub(crate) async fn copy(self, name: String, mut input: impl AsyncRead + Unpin) {
+        let (mut block, mut line) = (vec![0; MAX_LOG_LINE], Vec::new());
+        while let Ok(count @ 1..) = input.read(&mut block).await {
+            for byte in &block[..count] {
+                if *byte != b'\n' {
+                    line.push(*byte);
+                }
+                if (*byte == b'\n' && !line.is_empty()) || line.len() >= MAX_LOG_LINE {
+                    self.send(&name, &std::mem::take(&mut line)).await;
+                }
+            }
+        }
+        if !line.is_empty() {
+            self.send(&name, &line).await;
+        }
+    }
+
+    async fn send(&self, name: &str, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        let text = format!("{name}: {}", text.trim_end().replace(char::is_control, " "));
+        let mut waiting = Some(text);
+        while let Some(text) = waiting.take() {
+            if let Err(TrySendError::Full(text)) = self.0.try_send(text) {
+                waiting = Some(text);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
         }
     }
 }
@@ -95,12 +157,12 @@ impl Guard {
         Self { command, pipe: Mutex::new(None) }
     }
 
-    fn tell(&self, what: char, group: Pid) {
+    fn report(&self, sign: char, group: Pid) {
         let mut pipe = self.pipe.lock();
         if pipe.is_none() {
             *pipe = self.start();
         }
-        let line = format!("{what}{}\n", group.as_raw_nonzero());
+        let line = format!("{sign}{}\n", group.as_raw_nonzero());
         if let Some(Err(error)) = pipe.as_mut().map(|pipe| pipe.write_all(line.as_bytes())) {
             tracing::warn!("the process that ends servers is gone: {error}");
         }
@@ -121,14 +183,14 @@ impl Guard {
     }
 }
 
-/// Ends the process groups that `told` leaves when it ends. Its lines are `+GROUP` and `-GROUP`.
-/// This is the guard process, which outlives a killed gateway by a few seconds.
-pub fn end_servers(told: &mut dyn BufRead) {
+/// Reads `+GROUP` and `-GROUP` lines until `reports` ends, then ends the process groups that are
+/// left. This is the guard process, which outlives a killed gateway by a few seconds.
+pub fn end_servers(reports: &mut dyn BufRead) {
     let mut groups = BTreeSet::new();
-    for line in told.lines().map_while(Result::ok) {
-        let Some((what, number)) = line.split_at_checked(1) else { continue };
+    for line in reports.lines().map_while(Result::ok) {
+        let Some((sign, number)) = line.split_at_checked(1) else { continue };
         let Some(group) = number.parse().ok().and_then(Pid::from_raw) else { continue };
-        match what {
+        match sign {
             "+" => groups.insert(group.as_raw_nonzero()),
             _ => groups.remove(&group.as_raw_nonzero()),
         };
@@ -142,8 +204,8 @@ pub fn end_servers(told: &mut dyn BufRead) {
         }
         let mut waited = Duration::ZERO;
         while waited < GRACE && groups.iter().any(is_there) {
-            std::thread::sleep(BETWEEN_LOOKS);
-            waited += BETWEEN_LOOKS;
+            thread::sleep(POLL_INTERVAL);
+            waited += POLL_INTERVAL;
         }
     }
 }

@@ -10,7 +10,7 @@ const MESSAGES: usize = 1024;
 // Bytes in memory. One message always fits, however long.
 const BYTES: usize = 8 << 20;
 // Least size of a message, which covers its memory besides the bytes.
-const LEAST: usize = 256;
+const MIN_COST: usize = 256;
 
 /// The sending end of the queue. All clones share its room; a sender that finds none waits or is
 /// refused, and nothing is dropped.
@@ -62,7 +62,7 @@ impl Sender {
 }
 
 fn room(message: &Outgoing) -> u32 {
-    message.held().clamp(LEAST, BYTES) as u32
+    message.held().clamp(MIN_COST, BYTES) as u32
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use ctxfs_core::model::Content;
 
 pub(crate) const MEMBER: &str = "$ctx";
 // Bytes that all references of a call resolve to.
-const MOST: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 // References are found in arguments up to this depth.
-const DEPTH: usize = 100;
+const MAX_DEPTH: usize = 100;
 const BLOCK: usize = 64 * 1024;
 
 /// Resolves the references in the arguments of a call. The calls of a batch share one, and with it
@@ -40,7 +40,7 @@ enum ReferencePart {
 
 impl Resolver {
     pub(crate) fn new(open: OpenShelf) -> Self {
-        Self { open, left: MOST }
+        Self { open, left: MAX_BYTES }
     }
 
     /// Returns the arguments with references resolved. The error is worded for the model.
@@ -52,7 +52,7 @@ impl Resolver {
 
     fn value(&mut self, value: &RawValue, depth: usize, out: &mut String) -> Result<(), String> {
         let written = value.get();
-        if depth > DEPTH || !written.contains(MEMBER) {
+        if depth > MAX_DEPTH || !written.contains(MEMBER) {
             out.push_str(written);
         } else if written.starts_with('[') {
             out.push('[');
@@ -154,7 +154,7 @@ fn read(file: &dyn Content, most: u64, takes: &mut dyn FnMut(u64) -> bool) -> io
             line += u64::from(part.ends_with(b"\n"));
         }
         if kept.len() as u64 > most {
-            let text = format!("the references of a call stand for more than {MOST} bytes");
+            let text = format!("the references of a call stand for more than {MAX_BYTES} bytes");
             return Err(io::Error::other(text));
         }
     }

@@ -16,7 +16,7 @@ use crate::upstream::Upstream;
 use ctxfs_core::model::{CallCounts, Counts};
 
 // Results that are stored, and calls of the gateway's own tools, at a time.
-const AT_A_TIME: usize = 4;
+const MAX_CONCURRENT: usize = 4;
 
 /// A session: one client, its servers, and the state between them.
 ///
@@ -54,8 +54,8 @@ impl Relay {
             context_tools: options.context_tools,
             references: options.references,
             max_binary: options.max_binary,
-            work: Arc::new(Semaphore::new(AT_A_TIME)),
-            questions: Arc::new(Semaphore::new(AT_A_TIME)),
+            work: Arc::new(Semaphore::new(MAX_CONCURRENT)),
+            questions: Arc::new(Semaphore::new(MAX_CONCURRENT)),
         }
     }
 
@@ -82,7 +82,7 @@ impl Relay {
             }
             _ => json_rpc::error(&id, code, text),
         };
-        self.client.tell(message).await;
+        self.client.send(message).await;
     }
 
     pub(crate) fn index_of(&self, upstream: &Arc<Upstream>) -> usize {

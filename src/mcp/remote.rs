@@ -31,9 +31,7 @@ use crate::upstream::Upstream;
 // How long the end of the session may take.
 const SESSION_END_TIME: Duration = Duration::from_secs(2);
 
-type Running = Mutex<JoinSet<()>>;
-
-/// Sends queued messages to a server over HTTP, and ends its session when the gateway stops.
+type RunningRequests = Mutex<JoinSet<()>>;
 pub(crate) async fn run<I: Inbox>(
     upstream: Arc<Upstream>,
     server: RemoteServer,
@@ -52,7 +50,7 @@ async fn refuse_all<I: Inbox>(
     mut context: ManagerContext<I>,
     why: &str,
 ) {
-    context.log.say(&upstream.name, why);
+    context.log.write(&upstream.name, why);
     loop {
         tokio::select! {
             biased;
@@ -77,7 +75,7 @@ async fn serve<I: Inbox>(
     let mut stop = context.stop.clone();
     let inbox = Arc::clone(&context.inbox);
     let link = Arc::new(Link::new(Arc::clone(&upstream), wire, context));
-    let running = Running::default();
+    let running = RunningRequests::default();
     let look = || {
         end_late(&upstream, &*inbox);
         let mut running = running.lock();
@@ -89,7 +87,7 @@ async fn serve<I: Inbox>(
     timeout(SESSION_END_TIME, link.end()).await.ok();
 }
 
-async fn send_all<I: Inbox>(link: &Arc<Link<I>>, queue: &mut Receiver, running: &Running) {
+async fn send_all<I: Inbox>(link: &Arc<Link<I>>, queue: &mut Receiver, running: &RunningRequests) {
     while let Some(queued) = queue.recv().await {
         let Some(head) = RequestHead::of(&queued.message) else { continue };
         match head.number {
@@ -99,9 +97,9 @@ async fn send_all<I: Inbox>(link: &Arc<Link<I>>, queue: &mut Receiver, running: 
             }
             None if head.is("notifications/cancelled") => {
                 let link = Arc::clone(link);
-                running.lock().spawn(async move { link.tell(&queued.message, &head).await });
+                running.lock().spawn(async move { link.notify(&queued.message, &head).await });
             }
-            None => link.tell(&queued.message, &head).await,
+            None => link.notify(&queued.message, &head).await,
         }
     }
 }
@@ -110,7 +108,7 @@ async fn cancel_all<I: Inbox>(link: &Arc<Link<I>>, upstream: &Upstream) {
     for number in upstream.waiting() {
         let message = cancelled(number).into();
         if let Some(head) = RequestHead::of(&message) {
-            link.tell(&message, &head).await;
+            link.notify(&message, &head).await;
         }
     }
 }

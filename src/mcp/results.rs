@@ -20,11 +20,11 @@ use ctxfs_core::model::Limits;
 use ctxfs_engine::Replace;
 
 // Stand-ins of one result that show an excerpt. Others only name the artifact.
-const MOST_SUMMARIES: usize = 2;
+const MAX_SUMMARIES: usize = 2;
 // Longer texts are not kept in memory to be shown whole.
 const SHOWN: u64 = 64 * 1024;
 // A result with more parts is stored as one.
-const MOST_PARTS: usize = 16;
+const MAX_PARTS: usize = 16;
 // Longest result that passes although it cannot be stored.
 const PASSES: usize = 1 << 20;
 
@@ -146,7 +146,7 @@ fn edits(
     }
     let (mut edits, mut staying) = (Vec::new(), Vec::new());
     for (number, part) in plan.stored.iter().enumerate() {
-        let is_named = number >= MOST_SUMMARIES || limits.are_kept_by(part.bytes, part.chars);
+        let is_named = number >= MAX_SUMMARIES || limits.are_kept_by(part.bytes, part.chars);
         let in_place = if is_named { InPlace::Name } else { InPlace::StandIn };
         let in_place = in_place(Replace::TooLong);
         match keeper.keep_unless_stand_in(part, limits, in_place)? {
@@ -292,7 +292,7 @@ pub(crate) struct StoredPart {
     pub(crate) hint: String,
 }
 
-/// Stores all parts of a result, however short. One of more than [`MOST_PARTS`] is stored as a
+/// Stores all parts of a result, however short. One of more than [`MAX_PARTS`] is stored as a
 /// whole. Waits for the disk.
 pub(crate) fn store_all(
     shelf: &LazyShelf,
@@ -305,17 +305,17 @@ pub(crate) fn store_all(
     let failed = object.get("isError").is_some_and(|failed| failed.get() == "true");
     let keeper = PartStore::new(shelf, call, failed)?;
     let blocks = object.get("content").and_then(elements).unwrap_or_default();
-    if blocks.len() > MOST_PARTS || message.hole(result).is_some() {
+    if blocks.len() > MAX_PARTS || message.hole(result).is_some() {
         let part = kept(shelf, call, &keeper, &ResultPart::json(message, result))?;
         return Ok(StoredResult { failed, parts: vec![part] });
     }
     let all = all_parts(message, &object, &blocks).map_err(|error| error.to_string())?;
     let texts: Vec<&ResultPart<'_>> =
         all.iter().filter(|part| part.kind == PartKind::Text).collect();
-    let told = |part: &&ResultPart<'_>| {
+    let is_named = |part: &&ResultPart<'_>| {
         part.kind != PartKind::Structured || !texts.iter().any(|text| text.says_same(part))
     };
-    let parts = all.iter().filter(told).map(|part| kept(shelf, call, &keeper, part));
+    let parts = all.iter().filter(is_named).map(|part| kept(shelf, call, &keeper, part));
     Ok(StoredResult { failed, parts: parts.collect::<Result<_, _>>()? })
 }
 

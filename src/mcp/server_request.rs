@@ -13,7 +13,7 @@ use crate::queue::Refused;
 use crate::raw_object::RawObject;
 use crate::upstream::Upstream;
 
-const MOST_BYTES: usize = 32 << 20;
+const MAX_BYTES: usize = 32 << 20;
 
 /// A request of the gateway to a server. `parameters` is a JSON object; `meta` has the members of
 /// its `_meta`, which servers of 2026-07-28 demand.
@@ -100,7 +100,7 @@ pub(crate) async fn result(
 /// Returns the result in an answer, as JSON. The error is worded to follow the name of the server,
 /// as in "the server `x` refused ...".
 pub(crate) fn result_of(message: Message, method: &str) -> Result<Box<RawValue>, String> {
-    let message = message.filled(MOST_BYTES)?;
+    let message = message.filled(MAX_BYTES)?;
     let envelope = Envelope::of(&message).map_err(|_| format!("answered `{method}` wrongly"))?;
     let result = envelope.result().ok_or_else(|| refusal(&message, method))?;
     raw(&message, result).map(ToOwned::to_owned).ok_or_else(|| "answered no JSON".to_owned())

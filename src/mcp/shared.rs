@@ -29,7 +29,7 @@ use crate::upstream::Upstream;
 const EVENTS: usize = 1024;
 // Bytes of events in memory, for each session.
 const BYTES: usize = 4 << 20;
-const LEAST: usize = 256;
+const MIN_COST: usize = 256;
 
 /// A server that several sessions use. The requests of `upstream` are the requests of all sessions,
 /// and have no deadlines; the upstreams of the sessions do.
@@ -159,7 +159,8 @@ impl EventSender {
             InputLine::Message(message) => message.text().len(),
             InputLine::Broken(line) => line.shown.len(),
         };
-        let room = Arc::clone(&self.room).try_acquire_many_owned(held.clamp(LEAST, BYTES) as u32);
+        let room =
+            Arc::clone(&self.room).try_acquire_many_owned(held.clamp(MIN_COST, BYTES) as u32);
         room.is_ok_and(|room| self.send(SharedEvent::Line(line, room)))
     }
 

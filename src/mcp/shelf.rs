@@ -18,9 +18,9 @@ use ctxfs_view::Form;
 
 // How long counts wait for the store to be opened by something else.
 const COUNT_DELAY: Duration = Duration::from_secs(5);
-const MOST_COUNTED: usize = 500;
+const MAX_COUNTED: usize = 500;
 // The disk is checked for room at steps of this size.
-const STEP: u64 = 1 << 20;
+const DISK_CHECK_STEP: u64 = 1 << 20;
 
 /// The settings and the store of one conversation. Implementations may wait for the disk in `open`
 /// alone.
@@ -67,7 +67,7 @@ pub(crate) struct LazyShelf {
     uncounted: Mutex<UnsavedCounts>,
 }
 
-/// Counts by tool from before the store was open. At most `MOST_COUNTED` tools are named; others
+/// Counts by tool from before the store was open. At most `MAX_COUNTED` tools are named; others
 /// count together.
 #[derive(Default)]
 struct UnsavedCounts {
@@ -109,8 +109,7 @@ impl LazyShelf {
             return open.engine.count(open.conversation.id(), tool, counts);
         }
         let mut uncounted = self.uncounted.lock();
-        let has_room =
-            uncounted.counts.len() < MOST_COUNTED || uncounted.counts.contains_key(&tool);
+        let has_room = uncounted.counts.len() < MAX_COUNTED || uncounted.counts.contains_key(&tool);
         let tool = if has_room { tool } else { OTHER_TOOLS.to_owned() };
         *uncounted.counts.entry(tool).or_default() += counts;
         if !std::mem::replace(&mut uncounted.is_due, true) {
@@ -160,8 +159,8 @@ impl Scratch {
     pub(crate) fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
         let end = self.length + bytes.len() as u64;
         if end > self.checked {
-            self.engine.check_disk(end - self.length + STEP)?;
-            self.checked = end + STEP;
+            self.engine.check_disk(end - self.length + DISK_CHECK_STEP)?;
+            self.checked = end + DISK_CHECK_STEP;
         }
         self.draft.file().write_all_at(bytes, self.length)?;
         self.length = end;

@@ -12,7 +12,7 @@ use crate::queue::{self, Receiver};
 use crate::session::{Gateway, GatewaySession, Signals};
 use crate::shelf::LazyShelf;
 
-const MOST_FROM_CLIENT: u64 = 64 << 20;
+const MAX_FROM_CLIENT: u64 = 64 << 20;
 
 /// Serves the client until its input ends or a signal asks to stop. The returned channel closes
 /// when everything is written.
@@ -31,7 +31,7 @@ pub(crate) async fn serve(
 async fn until_end(session: &GatewaySession, shelf: &Arc<LazyShelf>) -> io::Result<()> {
     let mut signals = Signals::listen()?;
     let mut stopping = session.stop.subscribe();
-    let mut lines = LineReader::new(tokio::io::stdin(), Arc::clone(shelf), MOST_FROM_CLIENT);
+    let mut lines = LineReader::new(tokio::io::stdin(), Arc::clone(shelf), MAX_FROM_CLIENT);
     let serving = async {
         while let Some(line) = lines.next(&()).await? {
             session.line(line).await;

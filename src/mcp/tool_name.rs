@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Longest name that every client accepts.
-pub const MOST_BYTES: usize = 64;
+pub const MAX_BYTES: usize = 64;
 // Hexadecimal digits of a hash, and of a second one if the first one is taken.
 const HASH_DIGITS: [usize; 2] = [8, 16];
 
@@ -54,7 +54,7 @@ impl Naming {
     }
 
     fn takes(&self, wish: &str) -> bool {
-        matches!(self, Self::AsIs) || fits(wish) && !looks_hashed(wish)
+        matches!(self, Self::AsIs) || fits(wish) && !is_hashed(wish)
     }
 
     fn key(&self, name: &str) -> String {
@@ -153,20 +153,20 @@ fn hashed(wish: &str, tool: &TrueName, round: usize) -> String {
     }
     let hash = hasher.finalize().to_hex();
     let fitting = wish.chars().map(|c| if is_plain(c) { c } else { '_' });
-    let stem: String = fitting.take(MOST_BYTES - 1 - digits).collect();
+    let stem: String = fitting.take(MAX_BYTES - 1 - digits).collect();
     format!("{stem}_{}", &hash[..digits])
 }
 
 /// Returns true if every client accepts `name`.
 pub fn fits(name: &str) -> bool {
-    (1..=MOST_BYTES).contains(&name.len()) && name.chars().all(is_plain)
+    (1..=MAX_BYTES).contains(&name.len()) && name.chars().all(is_plain)
 }
 
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
-fn looks_hashed(name: &str) -> bool {
+fn is_hashed(name: &str) -> bool {
     HASH_DIGITS.iter().any(|digits| {
         let end = name.len().checked_sub(digits + 1).and_then(|at| name.get(at..));
         let hash = end.and_then(|end| end.strip_prefix('_'));

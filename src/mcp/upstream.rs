@@ -9,13 +9,13 @@ use crate::json_rpc;
 use crate::line_reader::{BrokenKind, BrokenLine, LongLines};
 use crate::message::Outgoing;
 use crate::pending::{PendingRequest, PendingRequests};
+use crate::process::ServerLog;
 use crate::queue::{Receiver, Refused, Sender};
 use crate::raw_object::{self, RawObject};
 use crate::revision::{Era, EraCell};
-use crate::server_log::ServerLog;
 
 // Consecutive torn messages after which a server is restarted.
-const MOST_TORN: u32 = 3;
+const MAX_TORN: u32 = 3;
 
 /// A server in one session: its queue, pending requests and handshake.
 ///
@@ -125,8 +125,8 @@ impl Upstream {
     /// or does not read.
     pub(crate) fn notify(&self, message: impl Into<Outgoing>) {
         let state = self.state.lock();
-        let is_told = state.is_running || !state.requests.waiting.is_empty();
-        if is_told && self.queue.try_send(message) == Err(Refused::Full) {
+        let is_wanted = state.is_running || !state.requests.waiting.is_empty();
+        if is_wanted && self.queue.try_send(message) == Err(Refused::Full) {
             tracing::warn!("{}: does not read its input; a notification is lost", self.name);
         }
     }
@@ -156,9 +156,10 @@ impl Upstream {
     pub(crate) fn log_broken(&self, line: &BrokenLine) {
         let shown = line.shown.trim().replace(char::is_control, " ");
         if line.kind == BrokenKind::Log {
-            return self.log.say(&self.name, &shown);
+            return self.log.write(&self.name, &shown);
         }
-        self.log.say(&self.name, &format!("a message that cannot be read: {}: {shown}", line.why));
+        self.log
+            .write(&self.name, &format!("a message that cannot be read: {}: {shown}", line.why));
     }
 
     pub(crate) fn take(&self, id: u64) -> Option<PendingRequest> {
@@ -210,7 +211,7 @@ impl Upstream {
     pub(crate) fn goes_on_after(&self, kind: BrokenKind) -> bool {
         let mut state = self.state.lock();
         state.torn += u32::from(kind == BrokenKind::Torn);
-        state.torn < MOST_TORN
+        state.torn < MAX_TORN
     }
 
     pub(crate) fn is_receiving(&self) -> bool {

@@ -39,8 +39,8 @@ impl HandshakeError {
 }
 
 /// Introduces the client to a server of unknown revision: by the handshake of the era `first`, and
-/// if the server refuses that, by the other. `initialize` holds the parameters of that request. The
-/// error is that of the first handshake.
+/// if the server refuses that one, by the other. `initialize` holds the parameters of `initialize`.
+/// If both fail, returns the error of the first handshake.
 pub(crate) async fn introduce(
     upstream: &Arc<Upstream>,
     profile: &ClientProfile,

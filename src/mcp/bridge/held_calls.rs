@@ -23,14 +23,14 @@ use crate::relay::Relay;
 use crate::revision::{Era, InputKind, InputKinds};
 use crate::upstream::Upstream;
 
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 const FULL: &str = "too much is asked at once";
 // Questions that arrive within this time are asked together.
-pub(crate) const SETTLE: Duration = Duration::from_millis(25);
+pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(25);
 // How long a call is held if its server has no timeout.
 const HELD: Duration = Duration::from_mins(10);
 // How often one call can end with questions.
-const MOST_ROUNDS: u32 = 32;
+const MAX_ROUNDS: u32 = 32;
 const CROWDED: &str = "too many other calls wait for answers";
 const GONE: &str = "the call was answered already, or was held too long: make it again";
 
@@ -98,7 +98,7 @@ fn read(head: &Envelope, message: Message) -> Result<(InputKind, String), RpcErr
         _ => "",
     };
     let no = || RpcError::new(METHOD_NOT_FOUND, format!("the client takes no `{method}`"));
-    let message = message.filled(MOST_BYTES);
+    let message = message.filled(MAX_BYTES);
     let message = message.map_err(|why| RpcError::new(INVALID_PARAMS, why))?;
     let head = Envelope::of(&message).map_err(|_| no())?;
     let params = head.params(&message);
@@ -233,13 +233,13 @@ pub(crate) fn hold(
 }
 
 pub(crate) async fn settle(relay: Weak<Relay>, number: u64) {
-    sleep(SETTLE).await;
+    sleep(SETTLE_TIME).await;
     if let Some(relay) = relay.upgrade() {
-        tell(&relay, number).await;
+        request_input(&relay, number).await;
     }
 }
 
-pub(crate) async fn tell(relay: &Arc<Relay>, number: u64) {
+pub(crate) async fn request_input(relay: &Arc<Relay>, number: u64) {
     let known = relay.bridge.held.change(number, |call| (call.upstream, call.request));
     let Some((index, request)) = known else { return };
     let from = &relay.upstreams[index];
@@ -248,17 +248,17 @@ pub(crate) async fn tell(relay: &Arc<Relay>, number: u64) {
     else {
         return end(relay, number, "the call has ended");
     };
-    if rounds > MOST_ROUNDS {
+    if rounds > MAX_ROUNDS {
         return end_after_rounds(relay, from, number, request, client_id).await;
     }
     if relay.client.end(&client_id).is_none() {
         return end(relay, number, "the call was cancelled");
     }
     let time = from.timeout.unwrap_or(HELD);
-    let asked = relay.bridge.held.change(number, HeldCall::tell).unwrap_or_default();
+    let requests = relay.bridge.held.change(number, HeldCall::input_requests).unwrap_or_default();
     let state = relay.bridge.key.seal(&relay.shelf, identity.call(), number, time);
     let result = format!(
-        r#"{{"resultType":"input_required","inputRequests":{asked},"requestState":{}}}"#,
+        r#"{{"resultType":"input_required","inputRequests":{requests},"requestState":{}}}"#,
         quoted(&state)
     );
     let weak = Arc::downgrade(relay);
@@ -269,7 +269,7 @@ pub(crate) async fn tell(relay: &Arc<Relay>, number: u64) {
             give_up(&relay, &call, "the client did not answer in time");
         }
     });
-    relay.client.tell(json_rpc::answer(&client_id, &result)).await;
+    relay.client.send(json_rpc::answer(&client_id, &result)).await;
 }
 
 fn release_client(
@@ -298,7 +298,7 @@ async fn end_after_rounds(
     from.notify(cancelled(request));
     pending.client_id = Some(client_id);
     let text = format!(
-        "the server `{}` asked for input more than {MOST_ROUNDS} times at one call",
+        "the server `{}` asked for input more than {MAX_ROUNDS} times at one call",
         from.name
     );
     relay.fail(pending, INTERNAL_ERROR, &text).await;
@@ -359,7 +359,7 @@ pub(crate) async fn carrier_answered(
     {
         let Some(client_id) = answer.pending.client_id.take() else { return };
         relay.client.end(&client_id);
-        return relay.client.tell(json_rpc::answer(&client_id, &asks)).await;
+        return relay.client.send(json_rpc::answer(&client_id, &asks)).await;
     }
     complete(relay, answer, is_kept).await;
 }
@@ -416,7 +416,7 @@ pub(crate) async fn resume(relay: &Arc<Relay>, index: usize, again: RepeatedCall
             from.count_asked(false);
         }
         if let Some(number) = hold(relay, index, call.request, open) {
-            tell(relay, number).await;
+            request_input(relay, number).await;
         }
     }
 }
@@ -435,7 +435,7 @@ fn answer_server(
     let responses = responses.and_then(RawObject::parse).unwrap_or_default();
     let mut open = Vec::new();
     for question in call.questions.drain(..).filter(HeldQuestion::is_waited_for) {
-        match responses.get(&question.key).filter(|_| question.is_told) {
+        match responses.get(&question.key).filter(|_| question.is_sent) {
             Some(result) => {
                 from.count_asked(false);
                 from.notify(json_rpc::answer(&question.id, result.get()));

@@ -21,7 +21,7 @@ const OLD_NOT_FOUND: &str = "-32002";
 const NOT_FOUND: &str = "-32602";
 // Code of 2025-11-25 for a call that needs the user to visit pages.
 const URL_REQUIRED: &str = "-32042";
-const MOST_INPUTS: usize = 32;
+const MAX_INPUTS: usize = 32;
 // Lists that can change, by their names in capabilities and in subscription filters.
 pub(crate) const LISTS: [(&str, &str); 3] = [
     ("tools", "toolsListChanged"),
@@ -30,8 +30,8 @@ pub(crate) const LISTS: [(&str, &str); 3] = [
 ];
 /// Bounds of a subscription: resources, and bytes of one URI. The client is told which ones are
 /// honored.
-pub(crate) const MOST_URIS: usize = 1000;
-pub(crate) const LONGEST_URI: usize = 8 << 10;
+pub(crate) const MAX_URIS: usize = 1000;
+pub(crate) const MAX_URI_BYTES: usize = 8 << 10;
 
 /// The parameters of a request have no place for `_meta`: they are no object, or they are on disk
 /// because of their length.
@@ -238,8 +238,8 @@ impl InputRequired {
             }
             None => RawObject::default(),
         };
-        if requests.0.len() > MOST_INPUTS {
-            return Err(format!("asks for more than {MOST_INPUTS} things at once"));
+        if requests.0.len() > MAX_INPUTS {
+            return Err(format!("asks for more than {MAX_INPUTS} things at once"));
         }
         if requests.0.is_empty() && state.is_none() {
             return Err("asks for input, but not for which".to_owned());
@@ -331,9 +331,9 @@ impl SubscriptionFilter {
         let is_asked =
             |(_, name): (&str, &str)| asked.get(name).is_some_and(|value| value.get() == "true");
         let uris = asked.get("resourceSubscriptions").and_then(elements).unwrap_or_default();
-        let uris = uris.into_iter().filter_map(text).filter(|uri| uri.len() <= LONGEST_URI);
+        let uris = uris.into_iter().filter_map(text).filter(|uri| uri.len() <= MAX_URI_BYTES);
         let uris = uris.map(std::borrow::Cow::into_owned);
-        Self { lists: LISTS.map(is_asked), uris: uris.take(MOST_URIS).collect() }
+        Self { lists: LISTS.map(is_asked), uris: uris.take(MAX_URIS).collect() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

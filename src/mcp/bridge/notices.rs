@@ -48,7 +48,7 @@ pub(crate) async fn relay_notification(
                 return subscriptions::updated(relay, &uri).await;
             }
             let params = format!(r#"{{"uri":{uri}}}"#);
-            relay.client.tell(json_rpc::notification(method, &params)).await;
+            relay.client.send(json_rpc::notification(method, &params)).await;
         }
         method if method.ends_with("/list_changed") => {
             if is_new_client {
@@ -56,22 +56,22 @@ pub(crate) async fn relay_notification(
             }
             relay
                 .client
-                .tell(format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#).into_bytes())
+                .send(format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#).into_bytes())
                 .await;
         }
         "notifications/progress" => {
             let edits = progress(from, &params, &message);
             if let Some(edits) = edits {
-                relay.client.tell(message.edited(edits)).await;
+                relay.client.send(message.edited(edits)).await;
             }
         }
         "notifications/cancelled" => given_up(relay, from, envelope, &message),
         "notifications/message" if is_new_client && from.era.get() == Some(Era::Legacy) => {
             if logs(from) {
-                relay.client.tell(message.edited(Vec::new())).await;
+                relay.client.send(message.edited(Vec::new())).await;
             }
         }
-        _ => relay.client.tell(message.edited(Vec::new())).await,
+        _ => relay.client.send(message.edited(Vec::new())).await,
     }
 }
 

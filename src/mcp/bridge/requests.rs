@@ -20,7 +20,7 @@ use crate::upstream::Upstream;
 
 // How long a request waits for the answer to a changed log level.
 const LEVEL_TIMEOUT: Duration = Duration::from_secs(2);
-const MOST_RESPONSES: usize = 32 << 20;
+const MAX_RESPONSES: usize = 32 << 20;
 // Requests whose results can ask for input.
 const ASKING: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
 
@@ -39,8 +39,6 @@ struct ClientRequest<'a> {
     head: &'a Envelope,
     message: &'a Message,
 }
-
-/// Answers the client's handshake from the profile of the only server.
 pub(crate) async fn shake_hands(
     relay: &Arc<Relay>,
     id: String,
@@ -69,7 +67,7 @@ pub(crate) async fn set_level(relay: &Relay, id: String, params: Option<&RawValu
         return relay.client.error(&id, METHOD_NOT_FOUND, text).await;
     }
     only.set_handshake(|handshake| handshake.level = Some(level));
-    relay.client.tell(json_rpc::answer(&id, "{}")).await;
+    relay.client.send(json_rpc::answer(&id, "{}")).await;
 }
 
 /// Translates a request of the client for the server at `index`. Requests to a server of the same
@@ -142,7 +140,7 @@ impl ClientRequest<'_> {
                 return;
             }
             if is_done {
-                return relay.client.tell(json_rpc::answer(&id, "{}")).await;
+                return relay.client.send(json_rpc::answer(&id, "{}")).await;
             }
             let text = format!(
                 "the server `{}` does not tell of changes, or too many resources are watched",
@@ -194,13 +192,13 @@ impl ClientRequest<'_> {
     }
 
     /// Returns a part of the parameters with values that are not in memory, up to
-    /// [`MOST_RESPONSES`].
+    /// [`MAX_RESPONSES`].
     fn whole(&self, part: &RawValue) -> Option<Box<RawValue>> {
         let mut bytes = self.message.part(self.message.range_of(part), Vec::new());
         let mut text = Vec::new();
         while let Some(block) = bytes.next().ok()? {
             text.extend_from_slice(&block);
-            if text.len() > MOST_RESPONSES {
+            if text.len() > MAX_RESPONSES {
                 return None;
             }
         }
@@ -214,7 +212,7 @@ impl ClientRequest<'_> {
             "data": {"supported": [MODERN], "requested": asked},
         });
         let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, self.id);
-        self.relay.client.tell(answer.into_bytes()).await;
+        self.relay.client.send(answer.into_bytes()).await;
         Translated::Taken
     }
 

@@ -23,10 +23,10 @@ use crate::server_request::result_of;
 use crate::upstream::Upstream;
 
 // How often a server can ask for input at one call, as in the reference implementations.
-const MOST_ROUNDS: u32 = 10;
-const MOST_BYTES: usize = 16 << 20;
+const MAX_ROUNDS: u32 = 10;
+const MAX_BYTES: usize = 16 << 20;
 // The pause before a call that needs no input is repeated. It doubles each time.
-const PAUSE: Duration = Duration::from_millis(50);
+const MIN_BACKOFF: Duration = Duration::from_millis(50);
 
 pub(crate) async fn modern_answered(relay: &Arc<Relay>, again: Repeatable, answer: ServerAnswer) {
     let ServerAnswer { envelope, message, .. } = &answer;
@@ -85,7 +85,7 @@ async fn answers(
     message: Message,
 ) -> Result<String, String> {
     let _place = relay.bridge.questions.place(message.length()).ok_or(TOO_MUCH)?;
-    let message = message.filled(MOST_BYTES)?;
+    let message = message.filled(MAX_BYTES)?;
     let range = result_range(&message).ok_or("answered no result")?;
     let result = raw(&message, range).ok_or("answered no JSON")?;
     let asked = InputRequired::of(result, again.abilities)?;
@@ -97,11 +97,11 @@ async fn answers(
 /// Refuses a call after too many rounds, and pauses if no answer of the client is needed. The error
 /// is worded to follow the name of the server.
 pub(crate) async fn check_round(round: u32, is_alone: bool) -> Result<(), String> {
-    if round > MOST_ROUNDS {
-        return Err(format!("asked for input more than {MOST_ROUNDS} times at one call"));
+    if round > MAX_ROUNDS {
+        return Err(format!("asked for input more than {MAX_ROUNDS} times at one call"));
     }
     if is_alone {
-        sleep(PAUSE * 2u32.saturating_pow(round.min(8))).await;
+        sleep(MIN_BACKOFF * 2u32.saturating_pow(round.min(8))).await;
     }
     Ok(())
 }

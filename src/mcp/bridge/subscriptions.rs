@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use crate::bridge::messages::{LISTS, LONGEST_URI, MOST_URIS, SubscriptionFilter};
-use crate::bridge::{MOST_SUBSCRIPTIONS, Subscription};
+use crate::bridge::messages::{LISTS, MAX_URI_BYTES, MAX_URIS, SubscriptionFilter};
+use crate::bridge::{MAX_SUBSCRIPTIONS, Subscription};
 use crate::hub::route;
 use crate::json_rpc::{self, INVALID_REQUEST};
 use crate::raw_object::quoted;
@@ -18,8 +18,8 @@ use crate::upstream::Upstream;
 
 const ACKNOWLEDGE_TIME: Duration = Duration::from_secs(5);
 // The pause before an ended stream is opened again. It doubles with each consecutive failure.
-const PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
 pub(crate) fn listen_to(relay: &Arc<Relay>, index: usize, known: &ServerProfile) {
     {
@@ -48,7 +48,7 @@ pub(crate) async fn watch_at_server(
         if uris.contains(uri) == is_on {
             return true;
         }
-        let has_room = uris.len() < MOST_URIS && uri.len() <= LONGEST_URI;
+        let has_room = uris.len() < MAX_URIS && uri.len() <= MAX_URI_BYTES;
         if is_on && !has_room {
             return false;
         }
@@ -73,9 +73,9 @@ fn open_stream(relay: &Arc<Relay>, index: usize) -> Option<u64> {
         if state.wanted.is_empty() { None } else { request_stream(upstream, &state.wanted) };
     let number = opened.as_ref().map(|opened| opened.number);
     if let Some(opened) = opened {
-        let pause = PAUSE * 2u32.saturating_pow(state.failures.min(6));
+        let pause = MIN_BACKOFF * 2u32.saturating_pow(state.failures.min(6));
         state.failures += 1;
-        let kept = keep_stream(Arc::downgrade(relay), index, opened, pause.min(LONGEST_PAUSE));
+        let kept = keep_stream(Arc::downgrade(relay), index, opened, pause.min(MAX_BACKOFF));
         state.task = Some(tokio::spawn(kept).abort_handle());
     }
     if let Some(older) = older {
@@ -126,19 +126,20 @@ pub(crate) fn acknowledged(relay: &Relay, index: usize, number: u64) {
 /// client cancels it.
 pub(crate) fn open_subscription(relay: Arc<Relay>, id: String, asked: SubscriptionFilter) {
     tokio::spawn(async move {
-        if relay.bridge.subscriptions.open.lock().len() >= MOST_SUBSCRIPTIONS {
+        if relay.bridge.subscriptions.open.lock().len() >= MAX_SUBSCRIPTIONS {
             relay.client.end(&id);
-            let text = format!("{MOST_SUBSCRIPTIONS} subscriptions are open: end one");
+            let text = format!("{MAX_SUBSCRIPTIONS} subscriptions are open: end one");
             return relay.client.error(&id, INVALID_REQUEST, &text).await;
         }
         let (filter, places) = honored(&relay, asked).await;
         let params = format!(r#"{{{},"notifications":{}}}"#, meta(&id), filter.json());
-        let told = json_rpc::notification("notifications/subscriptions/acknowledged", &params);
+        let acknowledgement =
+            json_rpc::notification("notifications/subscriptions/acknowledged", &params);
         let listener = Subscription { filter, early: Some(Vec::new()) };
         relay.bridge.subscriptions.open.lock().insert(id.clone(), listener);
-        relay.client.tell(told).await;
+        relay.client.send(acknowledgement).await;
         while let Some(early) = next_early(&relay, &id) {
-            relay.client.tell(early).await;
+            relay.client.send(early).await;
         }
         relay.client.until_ended(&id).await;
         relay.bridge.subscriptions.open.lock().remove(&id);
@@ -202,7 +203,7 @@ fn server_of(relay: &Relay, uri: &str) -> Option<usize> {
 async fn watch(relay: &Arc<Relay>, index: usize, uri: &str) -> bool {
     let is_first = {
         let mut watched = relay.bridge.subscriptions.watched.lock();
-        if watched.values().sum::<usize>() >= MOST_URIS {
+        if watched.values().sum::<usize>() >= MAX_URIS {
             return false;
         }
         let count = watched.entry((index, uri.to_owned())).or_default();
@@ -261,15 +262,15 @@ async fn tell_subscribers(
     members: &str,
     is_about: impl Fn(&SubscriptionFilter) -> bool,
 ) {
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     {
         let mut open = relay.bridge.subscriptions.open.lock();
         for (id, listener) in open.iter_mut().filter(|(_, listener)| is_about(&listener.filter)) {
             let params = format!("{{{}{members}}}", meta(id));
-            told.extend(listener.take(json_rpc::notification(method, &params)));
+            messages.extend(listener.take(json_rpc::notification(method, &params)));
         }
     }
-    for message in told {
-        relay.client.tell(message).await;
+    for message in messages {
+        relay.client.send(message).await;
     }
 }

@@ -9,9 +9,9 @@ mod held {
     fn questions_have_keys_and_are_told_once_more_until_answered() {
         let mut call = HeldCall::new(0, 7);
         assert!(call.add(question("1")) && call.add(question("2")));
-        assert_eq!(call.tell(), r#"{"q1":{"method":"m1"},"q2":{"method":"m2"}}"#);
-        assert!(call.is_told && call.questions.iter().all(|question| question.is_told));
-        for n in 2..MOST_QUESTIONS {
+        assert_eq!(call.input_requests(), r#"{"q1":{"method":"m1"},"q2":{"method":"m2"}}"#);
+        assert!(call.is_sent && call.questions.iter().all(|question| question.is_sent));
+        for n in 2..MAX_QUESTIONS {
             assert!(call.add(question(&n.to_string())), "{n}");
         }
         assert!(!call.add(question("x")));
@@ -20,7 +20,7 @@ mod held {
     #[test]
     fn a_call_is_taken_once_and_the_oldest_goes_first() {
         let held = HeldCalls::default();
-        for n in 0..MOST_HELD as u64 {
+        for n in 0..MAX_HELD as u64 {
             assert!(held.put(HeldCall::new(0, n)).1.is_none());
         }
         let (number, oldest) = held.put(HeldCall::new(0, 999));
@@ -72,7 +72,7 @@ mod held {
         let held = HeldCalls::default();
         let early =
             |upstream| EarlyQuestion { upstream, ask: InputKind::Roots, question: question("1") };
-        for _ in 0..MOST_QUESTIONS {
+        for _ in 0..MAX_QUESTIONS {
             assert!(held.put_early(early(1)));
         }
         assert!(!held.put_early(early(1)));
@@ -91,7 +91,7 @@ mod question_room {
         assert!(whole.is_some() && room.place(1).is_none());
         drop(whole);
         let many: Vec<_> = std::iter::from_fn(|| room.place(1)).collect();
-        assert_eq!(many.len(), QUESTION_BYTES / LEAST_QUESTION);
+        assert_eq!(many.len(), QUESTION_BYTES / MIN_QUESTION_COST);
     }
 }
 
@@ -102,12 +102,12 @@ mod subscriptions {
     fn notifications_wait_once_each_and_in_a_bounded_number() {
         let mut listener =
             Subscription { filter: SubscriptionFilter::default(), early: Some(Vec::new()) };
-        for number in 0..2 * MOST_EARLY_NOTICES {
+        for number in 0..2 * MAX_EARLY_NOTICES {
             for _ in 0..3 {
                 assert_eq!(listener.take(number.to_string().into_bytes()), None);
             }
         }
-        assert_eq!(listener.early.as_ref().map(Vec::len), Some(MOST_EARLY_NOTICES));
+        assert_eq!(listener.early.as_ref().map(Vec::len), Some(MAX_EARLY_NOTICES));
         listener.early = None;
         assert_eq!(listener.take(b"x".to_vec()), Some(b"x".to_vec()));
     }

@@ -17,8 +17,6 @@ mod config {
     fn errors(text: &str) -> Vec<String> {
         parse(text).flaws.iter().map(ToString::to_string).collect()
     }
-
-    /// Returns the flaws of one server with these keys.
     fn errors_of(keys: &str) -> Vec<String> {
         errors(&format!("{{\"mcpServers\": {{\"s\": {{{keys}}}}}}}"))
     }

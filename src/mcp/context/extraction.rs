@@ -14,7 +14,7 @@ use ctxfs_models::extract::{CallRecord, Mode, Stopped};
 
 pub(crate) const NAME: &str = "tool_output";
 // Outputs that one question can be about.
-const MOST: usize = 32;
+const MAX_HANDLES: usize = 32;
 const ARGUMENTS: [&str; 3] = ["handle", "extract", "mode"];
 
 /// Lets the client stop and observe a question in progress: `stopped` returns true once the request
@@ -35,7 +35,7 @@ pub(crate) fn tool() -> Tool {
         "type": "object",
         "properties": {
             "handle": {
-                "anyOf": [text, {"type": "array", "items": text, "minItems": 1, "maxItems": MOST}],
+                "anyOf": [text, {"type": "array", "items": text, "minItems": 1, "maxItems": MAX_HANDLES}],
                 "description": "Handle or reference of a stored output, or several.",
             },
             "extract": {
@@ -101,9 +101,9 @@ fn paths(open: &OpenShelf, handle: &Value) -> Result<Vec<PathBuf>, String> {
     let missing = || "`handle` is missing: context_list names the stored outputs".to_owned();
     let handles = match handle {
         Value::String(_) => vec![handle],
-        Value::Array(handles) if handles.len() <= MOST => handles.iter().collect(),
+        Value::Array(handles) if handles.len() <= MAX_HANDLES => handles.iter().collect(),
         Value::Array(handles) => {
-            return Err(format!("{} handles are too many: at most {MOST}", handles.len()));
+            return Err(format!("{} handles are too many: at most {MAX_HANDLES}", handles.len()));
         }
         _ => Vec::new(),
     };

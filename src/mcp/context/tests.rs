@@ -23,7 +23,7 @@ mod text {
         for limit in 4..20 {
             let (mut at, mut all) = (0, String::new());
             loop {
-                let slice = Slice::read(&file, at, limit).unwrap();
+                let slice = TextRange::read(&file, at, limit).unwrap();
                 assert!(slice.text.len() as u64 <= limit && !slice.text.contains('\u{fffd}'));
                 all += &slice.text;
                 match slice.next {
@@ -33,10 +33,10 @@ mod text {
             }
             assert_eq!(all, text);
         }
-        assert_eq!(Slice::read(&file, 2, 100).unwrap().offset, 3);
-        assert_eq!(Slice::read(&file, 1 << 40, 100).unwrap().next, None);
+        assert_eq!(TextRange::read(&file, 2, 100).unwrap().offset, 3);
+        assert_eq!(TextRange::read(&file, 1 << 40, 100).unwrap().next, None);
         let broken: &[u8] = b"\x80\x80\x80\x80\x80\x80\x80\x80";
-        assert_eq!(Slice::read(&broken, 0, 4).unwrap().next, Some(4));
+        assert_eq!(TextRange::read(&broken, 0, 4).unwrap().next, Some(4));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::queue::Queued;
 
 // After this time without an event, a comment shows that the connection is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-const AT_ONCE: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 pub(crate) enum AnswerBody {
     Text(Option<Bytes>),
@@ -110,7 +110,7 @@ impl EventBody {
 
 fn piece(event: &mut StreamEvent) -> io::Result<Vec<u8>> {
     let mut bytes = event.prefix();
-    while bytes.len() < AT_ONCE {
+    while bytes.len() < CHUNK_BYTES {
         let Some(mut more) = event.queued.message.next()? else {
             event.finish();
             bytes.extend_from_slice(b"\n\n");

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use uuid::Uuid;
 
-use crate::http::gate::{HttpRefusal, Owner};
+use crate::http::gate::{HttpRefusal, TokenIndex};
 use crate::http::streams::{Delivered, StreamEvent, StreamEvents, StreamRequest, Streams};
 use crate::json_rpc::{self, METHOD_NOT_FOUND, MessageKind, Parsed, cancelled, request_id};
 use crate::line_reader::InputLine;
@@ -22,12 +22,12 @@ use crate::session::{Gateway, GatewaySession};
 use crate::shelf::{LazyShelf, Shelf, Shelves};
 
 // Sessions at a time. Each has servers of its own.
-const MOST: usize = 64;
+const MAX_SESSIONS: usize = 64;
 // A client that leaves its stream unread this long is disconnected.
 const READ_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// All sessions of an HTTP gateway. Revision 2026-07-28 has none of its own, so `shared` has one
-/// for each token. Sessions of both kinds count against [`MOST`].
+/// for each token. Sessions of both kinds count against [`MAX_SESSIONS`].
 pub(crate) struct HttpSessions {
     gateway: Gateway,
     shelves: Arc<dyn Shelves>,
@@ -38,7 +38,7 @@ pub(crate) struct HttpSessions {
 #[derive(Default)]
 struct OpenSessions {
     sessions: HashMap<String, Arc<HttpSession>>,
-    shared: HashMap<Owner, Arc<HttpSession>>,
+    shared: HashMap<TokenIndex, Arc<HttpSession>>,
     is_closed: bool,
 }
 
@@ -47,7 +47,10 @@ impl HttpSessions {
         Self { gateway, shelves, idle, open: Mutex::default() }
     }
 
-    pub(crate) fn begin(&self, owner: Owner) -> Result<(String, Arc<HttpSession>), HttpRefusal> {
+    pub(crate) fn begin(
+        &self,
+        owner: TokenIndex,
+    ) -> Result<(String, Arc<HttpSession>), HttpRefusal> {
         let mut open = self.open.lock();
         open.check_room()?;
         let shelf = self.shelves.of_session();
@@ -62,7 +65,11 @@ impl HttpSessions {
         Ok((id, client))
     }
 
-    pub(crate) fn find(&self, id: &str, owner: Owner) -> Result<Arc<HttpSession>, HttpRefusal> {
+    pub(crate) fn find(
+        &self,
+        id: &str,
+        owner: TokenIndex,
+    ) -> Result<Arc<HttpSession>, HttpRefusal> {
         let open = self.open.lock();
         let found = open.sessions.get(id).filter(|client| client.owner == owner);
         found.cloned().ok_or_else(|| {
@@ -72,7 +79,7 @@ impl HttpSessions {
 
     pub(crate) fn shared(
         &self,
-        owner: Owner,
+        owner: TokenIndex,
         token: Option<&str>,
     ) -> Result<Arc<HttpSession>, HttpRefusal> {
         let mut open = self.open.lock();
@@ -112,7 +119,7 @@ impl HttpSessions {
     fn client(
         &self,
         shelf: Arc<dyn Shelf>,
-        owner: Owner,
+        owner: TokenIndex,
         is_shared: bool,
     ) -> Result<Arc<HttpSession>, HttpRefusal> {
         let shelf = Arc::new(LazyShelf::new(shelf));
@@ -129,10 +136,11 @@ impl OpenSessions {
             let text = "the gateway is being stopped";
             return Err(HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, text));
         }
-        if self.sessions.len() + self.shared.len() < MOST {
+        if self.sessions.len() + self.shared.len() < MAX_SESSIONS {
             return Ok(());
         }
-        let text = format!("{MOST} sessions are open: end one by DELETE, or try again later");
+        let text =
+            format!("{MAX_SESSIONS} sessions are open: end one by DELETE, or try again later");
         Err(HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, text))
     }
 }
@@ -142,7 +150,7 @@ impl OpenSessions {
 pub(crate) struct HttpSession {
     session: GatewaySession,
     streams: Streams,
-    pub(crate) owner: Owner,
+    pub(crate) owner: TokenIndex,
     pub(crate) shelf: Arc<LazyShelf>,
     used: Mutex<Instant>,
     router: Mutex<Option<JoinHandle<()>>>,
@@ -160,7 +168,7 @@ impl HttpSession {
     pub(crate) fn begin(
         gateway: &Gateway,
         shelf: Arc<LazyShelf>,
-        owner: Owner,
+        owner: TokenIndex,
         is_shared: bool,
     ) -> io::Result<Arc<Self>> {
         let (sender, queue) = queue::queue();
@@ -292,12 +300,12 @@ impl OpenStream {
     }
 
     pub(crate) fn progressed(&self) {
-        self.events.pace.lock().moved = Instant::now();
+        self.events.progress.lock().moved = Instant::now();
     }
 
     pub(crate) fn sent(&self) {
-        let mut pace = self.events.pace.lock();
-        pace.unread = pace.unread.saturating_sub(1);
+        let mut progress = self.events.progress.lock();
+        progress.unread = progress.unread.saturating_sub(1);
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 use crate::http::body::{AnswerBody, EventBody};
 use crate::http::clients::{HttpSession, HttpSessions, OpenStream};
-use crate::http::gate::{HttpGate, HttpRefusal, Owner, only};
+use crate::http::gate::{HttpGate, HttpRefusal, TokenIndex, only};
 use crate::http::streams::StreamEvent;
 use crate::http_message::{
     BodyReader, EVENTS, JSON, METHOD, NAME, OneLine, SESSION, VERSION, decoded, is_type,
@@ -32,15 +32,14 @@ use ctxfs_models::http_server::Connection;
 
 const PATH: &str = "/mcp";
 // Bytes of a request that begins a session.
-const MOST_TO_BEGIN: u64 = 1 << 20;
+const MAX_TO_BEGIN: u64 = 1 << 20;
 // An answer that takes longer than this becomes a stream of events.
 const FIRST_ANSWER_TIME: Duration = Duration::from_secs(5);
-/// The same for the first answer of a session, whose response has the session id only if it is no
-/// error.
+// The first answer of a session gets longer: the response carries the session id only with a result.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 // Bounds of the time for a body: between two parts, and as a whole.
-const PAUSE: Duration = Duration::from_secs(30);
-const WHOLE_BODY: Duration = Duration::from_mins(10);
+const BODY_IDLE_TIME: Duration = Duration::from_secs(30);
+const BODY_TIME: Duration = Duration::from_mins(10);
 // Code for headers that disagree with the body.
 const HEADER_MISMATCH: i32 = -32020;
 
@@ -52,7 +51,7 @@ pub(crate) struct Endpoint {
 
 struct HttpHead {
     headers: HeaderMap,
-    owner: Owner,
+    owner: TokenIndex,
     version: Option<ProtocolVersion>,
     hang_up: Arc<Notify>,
 }
@@ -102,7 +101,7 @@ impl Endpoint {
     }
 
     async fn with_id(&self, refusal: HttpRefusal, body: Incoming) -> HttpRefusal {
-        let message = read_body(body, None, self.max_body.min(MOST_TO_BEGIN)).await;
+        let message = read_body(body, None, self.max_body.min(MAX_TO_BEGIN)).await;
         let parsed = message.and_then(parsed).ok();
         refusal.of_request(parsed.as_ref().and_then(|one| one.envelope.id(&one.message)))
     }
@@ -141,7 +140,7 @@ impl Endpoint {
         head: HttpHead,
         body: Incoming,
     ) -> Result<Response<AnswerBody>, HttpRefusal> {
-        let message = read_body(body, None, self.max_body.min(MOST_TO_BEGIN)).await?;
+        let message = read_body(body, None, self.max_body.min(MAX_TO_BEGIN)).await?;
         let parsed = parsed(message)?;
         let id = parsed.envelope.id(&parsed.message).map(str::to_owned);
         if !matches!(&parsed.envelope.kind, MessageKind::Request { method } if method == "initialize")
@@ -313,7 +312,7 @@ async fn read_body(
     shelf: Option<&Arc<LazyShelf>>,
     most: u64,
 ) -> Result<Message, HttpRefusal> {
-    let reader = OneLine(BodyReader::bounded(body, most, PAUSE, WHOLE_BODY));
+    let reader = OneLine(BodyReader::bounded(body, most, BODY_IDLE_TIME, BODY_TIME));
     let line = match shelf {
         Some(shelf) => LineReader::new(reader, Arc::clone(shelf), most).next(&()).await,
         None => in_memory(reader).await,

@@ -20,7 +20,8 @@ pub(crate) struct HttpGate {
     tokens: Vec<(String, Hash)>,
 }
 
-pub(crate) type Owner = Option<usize>;
+// Position of the bearer token of a client in the list of tokens, or `None` without tokens.
+pub(crate) type TokenIndex = Option<usize>;
 
 impl HttpGate {
     pub(crate) fn new(names: Vec<String>, tokens: &[String]) -> Self {
@@ -28,7 +29,7 @@ impl HttpGate {
         Self { names, tokens: tokens.iter().map(known).collect() }
     }
 
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<Owner, HttpRefusal> {
+    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<TokenIndex, HttpRefusal> {
         let host = only(headers, &header::HOST)?;
         let host = host.and_then(|host| host.parse::<Authority>().ok());
         let host = host.filter(|host| self.is_known(host.host())).ok_or_else(|| {
@@ -47,11 +48,11 @@ impl HttpGate {
         self.owner(headers)
     }
 
-    pub(crate) fn token_name(&self, owner: Owner) -> Option<&str> {
+    pub(crate) fn token_name(&self, owner: TokenIndex) -> Option<&str> {
         Some(&self.tokens.get(owner?)?.0)
     }
 
-    fn owner(&self, headers: &HeaderMap) -> Result<Owner, HttpRefusal> {
+    fn owner(&self, headers: &HeaderMap) -> Result<TokenIndex, HttpRefusal> {
         if self.tokens.is_empty() {
             return Ok(None);
         }
@@ -174,7 +175,7 @@ impl HttpRefusal {
 mod tests {
     use super::*;
 
-    fn check(gate: &HttpGate, headers: &[(HeaderName, &str)]) -> Result<Owner, u16> {
+    fn check(gate: &HttpGate, headers: &[(HeaderName, &str)]) -> Result<TokenIndex, u16> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(name, value.parse().unwrap());

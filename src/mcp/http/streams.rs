@@ -18,8 +18,8 @@ use crate::queue::Queued;
 use crate::raw_object::RawObject;
 
 // Messages that wait for a stream to be opened, and their bytes.
-const MOST_HELD: usize = 256;
-const MOST_HELD_BYTES: usize = 1 << 20;
+const MAX_HELD: usize = 256;
+const MAX_HELD_BYTES: usize = 1 << 20;
 
 /// The streams of a session, and the requests that wait on them. If `is_shared`, several clients of
 /// a revision without sessions use it, so messages that name no request cannot be assigned and are
@@ -34,14 +34,14 @@ pub(crate) struct Streams {
 #[derive(Default)]
 struct StreamsState {
     next: u64,
-    requests: HashMap<u64, WaitingRequest>,
+    requests: HashMap<u64, StreamedRequest>,
     streams: BTreeMap<u64, StreamState>,
     listener: Option<u64>,
     held: VecDeque<Queued>,
     is_closed: bool,
 }
 
-struct WaitingRequest {
+struct StreamedRequest {
     stream: u64,
     id: String,
     token: Option<String>,
@@ -52,11 +52,11 @@ struct WaitingRequest {
 struct StreamState {
     sender: mpsc::UnboundedSender<StreamEvent>,
     answers: usize,
-    pace: Arc<Mutex<Pace>>,
+    progress: Arc<Mutex<ReadProgress>>,
     hang_up: Arc<Notify>,
 }
 
-pub(crate) struct Pace {
+pub(crate) struct ReadProgress {
     pub(crate) unread: usize,
     pub(crate) moved: Instant,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Pace {
 pub(crate) struct StreamEvents {
     pub(crate) number: u64,
     pub(crate) receiver: mpsc::UnboundedReceiver<StreamEvent>,
-    pub(crate) pace: Arc<Mutex<Pace>>,
+    pub(crate) progress: Arc<Mutex<ReadProgress>>,
 }
 
 /// A message on a stream, sent as one event in several parts. `code` is the error code of an answer
@@ -139,7 +139,7 @@ impl Streams {
             state.next += 1;
             let number = state.next;
             numbers.push(number);
-            state.requests.insert(number, WaitingRequest { stream: events.number, id, token });
+            state.requests.insert(number, StreamedRequest { stream: events.number, id, token });
         }
         Ok((events, numbers))
     }
@@ -167,7 +167,7 @@ impl Streams {
             }
             MessageKind::Notification { method } => {
                 match NamedRequest::of(method, &envelope, &outline) {
-                    Some(about) => state.tell(queued, about),
+                    Some(about) => state.relate(queued, about),
                     None => self.unrelated(&mut state, queued, method == "notifications/message"),
                 }
             }
@@ -221,8 +221,8 @@ impl Streams {
 
     pub(crate) fn end_stuck(&self, time: Duration) {
         for stream in self.state.lock().streams.values() {
-            let pace = stream.pace.lock();
-            if pace.unread > 0 && pace.moved.elapsed() > time {
+            let progress = stream.progress.lock();
+            if progress.unread > 0 && progress.moved.elapsed() > time {
                 stream.hang_up.notify_one();
             }
         }
@@ -239,13 +239,13 @@ impl StreamsState {
         self.next += 1;
         let number = self.next;
         let (sender, receiver) = mpsc::unbounded_channel();
-        let pace = Arc::new(Mutex::new(Pace { unread: 0, moved: Instant::now() }));
-        let events = StreamEvents { number, receiver, pace: Arc::clone(&pace) };
+        let progress = Arc::new(Mutex::new(ReadProgress { unread: 0, moved: Instant::now() }));
+        let events = StreamEvents { number, receiver, progress: Arc::clone(&progress) };
         // The stream of a session that has ended ends at once.
         if !self.is_closed {
             self.streams.insert(
                 number,
-                StreamState { sender, answers, pace, hang_up: Arc::clone(hang_up) },
+                StreamState { sender, answers, progress, hang_up: Arc::clone(hang_up) },
             );
         }
         events
@@ -265,7 +265,7 @@ impl StreamsState {
         self.send(waiting.stream, StreamEvent::new(queued, true, code));
     }
 
-    fn tell(&mut self, mut queued: Queued, about: NamedRequest) {
+    fn relate(&mut self, mut queued: Queued, about: NamedRequest) {
         let Some(waiting) = self.requests.get(&about.number) else { return };
         let own = if about.is_token { waiting.token.clone() } else { Some(waiting.id.clone()) };
         let (Some(own), stream) = (own, waiting.stream) else { return };
@@ -276,11 +276,11 @@ impl StreamsState {
     fn send(&mut self, to: u64, event: StreamEvent) {
         let is_answer = event.is_answer;
         if let Some(stream) = self.streams.get(&to) {
-            let mut pace = stream.pace.lock();
-            if pace.unread == 0 {
-                pace.moved = Instant::now();
+            let mut progress = stream.progress.lock();
+            if progress.unread == 0 {
+                progress.moved = Instant::now();
             }
-            pace.unread += 1;
+            progress.unread += 1;
             // The client may just have closed the stream.
             drop(stream.sender.send(event));
         }
@@ -303,7 +303,7 @@ impl StreamsState {
         let bytes = |held: &VecDeque<Queued>| -> usize {
             held.iter().map(|queued| queued.message.held()).sum()
         };
-        while self.held.len() > MOST_HELD || bytes(&self.held) > MOST_HELD_BYTES {
+        while self.held.len() > MAX_HELD || bytes(&self.held) > MAX_HELD_BYTES {
             tracing::debug!("a message is lost: the client opened no stream for it");
             self.held.pop_front();
         }

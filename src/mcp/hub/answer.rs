@@ -31,8 +31,6 @@ pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, params: Option<&RawValu
     let params: Value = serde_json::from_str(params).unwrap_or_default();
     introduction::begin_by_request(relay, hub, &params).await;
 }
-
-/// Answers a request for all servers, as JSON.
 pub(crate) async fn answer(
     relay: &Arc<Relay>,
     hub: &Hub,
@@ -175,8 +173,8 @@ fn set_level(relay: &Relay, hub: &Hub, params: &str) {
             }
             let (upstream, params) = (Arc::clone(upstream), params.to_owned());
             tokio::spawn(async move {
-                let told = server_request::result(&upstream, "logging/setLevel", &params).await;
-                if let Err(why) = told {
+                let result = server_request::result(&upstream, "logging/setLevel", &params).await;
+                if let Err(why) = result {
                     tracing::warn!("{}: {why}", upstream.name);
                 }
             });

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::pending::{BatchInput, MOST_ARGUMENTS, ToolCall, new_call_id};
+use crate::pending::{BatchInput, MAX_ARGUMENTS, ToolCall, new_call_id};
 use crate::permission::decision::{CallQuestion, Decision};
 use crate::permission::rules::Risk;
 use crate::results::StoredPart;
@@ -49,7 +49,7 @@ pub(crate) enum CallOutcome {
 /// The reason why a call is not made. The numbers are positions of the earlier calls that were
 /// refused or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotMade {
+pub(crate) enum SkippedCall {
     Refused,
     Invalid,
     AfterRefusal(usize),
@@ -74,12 +74,12 @@ enum CallState {
     Waiting,
     Running,
     Ended(CallOutcome),
-    NotMade(NotMade),
+    Skipped(SkippedCall),
 }
 
 impl CallState {
     fn is_settled(self) -> bool {
-        matches!(self, Self::Ended(_) | Self::NotMade(_))
+        matches!(self, Self::Ended(_) | Self::Skipped(_))
     }
 }
 
@@ -90,8 +90,8 @@ impl BatchPlan {
         for (call, state) in &mut plan.calls {
             match call.gate {
                 CallGate::Open | CallGate::Asked => {}
-                CallGate::Refused => *state = CallState::NotMade(NotMade::Refused),
-                CallGate::Invalid => *state = CallState::NotMade(NotMade::Invalid),
+                CallGate::Refused => *state = CallState::Skipped(SkippedCall::Refused),
+                CallGate::Invalid => *state = CallState::Skipped(SkippedCall::Invalid),
             }
         }
         (0..plan.calls.len()).for_each(|place| plan.stop_later(place));
@@ -137,14 +137,14 @@ impl BatchPlan {
         } else if allowed {
             self.calls[place].0.gate = CallGate::Open;
         } else {
-            self.settle(place, CallState::NotMade(NotMade::Refused));
+            self.settle(place, CallState::Skipped(SkippedCall::Refused));
         }
     }
 
     pub(crate) fn cancel(&mut self) {
         for (_, state) in &mut self.calls {
             if *state == CallState::Waiting {
-                *state = CallState::NotMade(NotMade::Cancelled);
+                *state = CallState::Skipped(SkippedCall::Cancelled);
             }
         }
     }
@@ -164,9 +164,9 @@ impl BatchPlan {
         self.calls.iter().all(|(_, state)| state.is_settled())
     }
 
-    pub(crate) fn not_made(&self, place: usize) -> Option<NotMade> {
+    pub(crate) fn skipped(&self, place: usize) -> Option<SkippedCall> {
         match self.calls.get(place)?.1 {
-            CallState::NotMade(why) => Some(why),
+            CallState::Skipped(why) => Some(why),
             _ => None,
         }
     }
@@ -178,16 +178,16 @@ impl BatchPlan {
 
     fn stop_later(&mut self, place: usize) {
         let state = self.calls[place].1;
-        let refused = state == CallState::NotMade(NotMade::Refused);
+        let refused = state == CallState::Skipped(SkippedCall::Refused);
         let failed = state == CallState::Ended(CallOutcome::Error)
-            || state == CallState::NotMade(NotMade::Invalid)
+            || state == CallState::Skipped(SkippedCall::Invalid)
             || refused;
         for (call, later) in &mut self.calls[place + 1..] {
             if *later != CallState::Waiting {
             } else if refused && !call.reads {
-                *later = CallState::NotMade(NotMade::AfterRefusal(place));
+                *later = CallState::Skipped(SkippedCall::AfterRefusal(place));
             } else if failed && self.stop_on_error {
-                *later = CallState::NotMade(NotMade::AfterError(place));
+                *later = CallState::Skipped(SkippedCall::AfterError(place));
             }
         }
     }
@@ -250,8 +250,8 @@ impl PlannedBatch {
 pub(crate) struct RunningBatch {
     pub(crate) planned: PlannedBatch,
     pub(crate) plan: BatchPlan,
-    pub(crate) made: Vec<Option<MadeCall>>,
-    running: JoinSet<(usize, MadeCall)>,
+    pub(crate) made: Vec<Option<FinishedCall>>,
+    running: JoinSet<(usize, FinishedCall)>,
     places: BTreeSet<usize>,
     pub(crate) questions: Vec<BatchInput>,
     asking: mpsc::UnboundedSender<BatchInput>,
@@ -271,7 +271,7 @@ pub(crate) struct ReadyCall {
 /// The result of a call. `parts` are stored and shown as stand-ins; `note` is shown beside them, or
 /// alone if there is nothing to store.
 #[derive(Debug)]
-pub(crate) struct MadeCall {
+pub(crate) struct FinishedCall {
     pub(crate) failed: bool,
     pub(crate) parts: Vec<StoredPart>,
     pub(crate) note: Option<String>,
@@ -283,7 +283,7 @@ impl ReadyCall {
             id: new_call_id(),
             server: self.tool.server.clone(),
             tool: self.tool.tool.clone(),
-            arguments: Some(&self.given).filter(|given| given.len() <= MOST_ARGUMENTS).cloned(),
+            arguments: Some(&self.given).filter(|given| given.len() <= MAX_ARGUMENTS).cloned(),
             started: Instant::now(),
             links: false,
         }

@@ -12,11 +12,11 @@ use crate::server_request;
 use crate::upstream::Upstream;
 
 // Bounds of a list. A server that lists more is cut short, and the log says so.
-const MOST_PAGES: usize = 1000;
-const MOST_ROWS: usize = 20_000;
+const MAX_PAGES: usize = 1000;
+const MAX_ROWS: usize = 20_000;
 // Templates are fewer, as a URI is compared with each.
-const MOST_TEMPLATES: usize = 1000;
-const MOST_BYTES: usize = 64 << 20;
+const MAX_TEMPLATES: usize = 1000;
+const MAX_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CatalogKind {
@@ -92,7 +92,7 @@ impl CatalogKind {
     }
 
     fn most_rows(self) -> usize {
-        if self == Self::Templates { MOST_TEMPLATES } else { MOST_ROWS }
+        if self == Self::Templates { MAX_TEMPLATES } else { MAX_ROWS }
     }
 
     fn key(self) -> &'static str {
@@ -139,7 +139,7 @@ impl Catalog {
 async fn all(upstream: &Upstream, kind: CatalogKind) -> Result<Vec<CatalogRow>, String> {
     let (mut rows, mut bytes, mut cursor) = (Vec::new(), 0, None::<String>);
     let (mut keys, mut cursors) = (HashSet::new(), HashSet::new());
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         let parameters = match &cursor {
             Some(cursor) => format!("{{\"cursor\":{}}}", quoted(cursor)),
             None => "{}".to_owned(),
@@ -156,7 +156,7 @@ async fn all(upstream: &Upstream, kind: CatalogKind) -> Result<Vec<CatalogRow>, 
                 continue;
             }
             bytes += raw.get().len();
-            if rows.len() == kind.most_rows() || bytes > MOST_BYTES {
+            if rows.len() == kind.most_rows() || bytes > MAX_BYTES {
                 return Ok(cut(upstream, kind, rows));
             }
             rows.push(CatalogRow { key: key.into_owned(), raw: raw.to_owned() });

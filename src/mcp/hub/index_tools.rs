@@ -34,7 +34,7 @@ const ABOUT_BATCH: &str = "Call tools of the servers, one or several at once (to
     calls; long ones are stand-ins with a reference.";
 const ABOUT_ARGUMENTS: &str = " `{\"$ctx\": REF}` in arguments stands for a stored text.";
 // Bytes of the servers' own instructions below which none are shown.
-const LEAST_SAID: usize = 200;
+const MIN_INSTRUCTIONS: usize = 200;
 // Members of a tool that clients show to models.
 const TOLD: [&str; 3] = ["name", "description", "inputSchema"];
 
@@ -148,10 +148,10 @@ pub(crate) fn instructions(
 pub(crate) fn instructions_of(index: &Index, references: bool, of_servers: &str) -> String {
     let about_references = if references { ABOUT_REFERENCES } else { "" };
     let words = format!("{WORDS}{about_references}{HEADING}");
-    let room = OVERVIEW_BYTES - words.len() - of_servers.len().min(LEAST_SAID + 2);
+    let room = OVERVIEW_BYTES - words.len() - of_servers.len().min(MIN_INSTRUCTIONS + 2);
     let mut text = format!("{words}{}", index::overview(index, room));
     let left = OVERVIEW_BYTES.saturating_sub(text.len() + 1);
-    if !of_servers.is_empty() && left >= LEAST_SAID {
+    if !of_servers.is_empty() && left >= MIN_INSTRUCTIONS {
         text.push('\n');
         text += &cut(of_servers, left);
     }
@@ -240,8 +240,8 @@ pub(crate) fn text_tokens(text: &str) -> u64 {
 
 pub(crate) fn tool_tokens(listed: &Value) -> u64 {
     let [name, description, schema] = TOLD.map(|key| listed.get(key).unwrap_or(&Value::Null));
-    let told = json!({"name": name, "description": description, "inputSchema": schema});
-    text_tokens(&told.to_string())
+    let details = json!({"name": name, "description": description, "inputSchema": schema});
+    text_tokens(&details.to_string())
 }
 
 pub(crate) fn index_tokens(rows: &[String], instructions: &str) -> u64 {

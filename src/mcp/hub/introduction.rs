@@ -16,8 +16,8 @@ use crate::revision::{self, Era};
 // How long the client's first answer waits for the servers.
 const INTRODUCTION_TIME: Duration = Duration::from_secs(5);
 // The pause after a failed introduction. It doubles each time.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
 /// Introduces the client to all servers with the parameters of `initialize`, once, and waits for
 /// them up to [`INTRODUCTION_TIME`].
@@ -42,7 +42,7 @@ pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce
         }
     };
     timeout(INTRODUCTION_TIME, all).await.ok();
-    hub.session.lock().is_told = true;
+    hub.session.lock().is_introduced = true;
 }
 
 pub(crate) async fn begin_by_request(relay: &Arc<Relay>, hub: &Hub, params: &Value) {
@@ -54,7 +54,7 @@ pub(crate) async fn begin_by_request(relay: &Arc<Relay>, hub: &Hub, params: &Val
 }
 
 async fn meet(relay: Weak<Relay>, server: usize) {
-    let mut pause = FIRST_PAUSE;
+    let mut pause = MIN_BACKOFF;
     while let Some(relay) = relay.upgrade() {
         let Some(hub) = &relay.hub else { return };
         let known = &hub.servers[server];
@@ -69,7 +69,7 @@ async fn meet(relay: Weak<Relay>, server: usize) {
         }
         drop(relay);
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_BACKOFF);
     }
 }
 
@@ -104,7 +104,7 @@ pub(crate) async fn introduce(
 }
 
 pub(crate) async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced: ServerFacts) {
-    let is_late = hub.session.lock().is_told;
+    let is_late = hub.session.lock().is_introduced;
     let lists = CatalogKind::CHANGING.into_iter().filter(|kind| introduced.lists(*kind));
     let lists: Vec<CatalogKind> = lists.collect();
     *hub.servers[server].failure.lock() = None;
@@ -147,7 +147,7 @@ async fn announce(relay: &Relay, hub: &Hub, kind: CatalogKind) {
         if relay.bridge.client.get() == Some(Era::Modern) {
             return subscriptions::changed(relay, &kind.notification()).await;
         }
-        let told = json!({"jsonrpc": "2.0", "method": kind.notification()});
-        relay.client.tell(told.to_string().into_bytes()).await;
+        let message = json!({"jsonrpc": "2.0", "method": kind.notification()});
+        relay.client.send(message.to_string().into_bytes()).await;
     }
 }

@@ -14,7 +14,7 @@ use crate::relay::Relay;
 use crate::upstream::Upstream;
 
 // Bounds of a template and of the regular expression made from it.
-const MOST_BYTES: usize = 2048;
+const MAX_BYTES: usize = 2048;
 const PROGRAM_BYTES: usize = 1 << 20;
 
 pub(crate) fn destination(
@@ -103,7 +103,7 @@ fn template_fits(template: &str, uri: &str) -> bool {
 }
 
 fn expression(template: &str) -> Option<Regex> {
-    if template.len() > MOST_BYTES {
+    if template.len() > MAX_BYTES {
         return None;
     }
     let mut text = String::from("^");

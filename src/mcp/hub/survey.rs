@@ -35,7 +35,7 @@ pub struct SurveyedServer {
 }
 
 /// The offer of a server, with tools sorted by offered name and other things as counts. Tools that
-/// a filter hides are left out. `index_tokens` are those of an index of this server alone.
+/// a filter hides are left out. `index_tokens` counts the tokens of an index of this server alone.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct SurveyedOffer {
@@ -63,8 +63,8 @@ pub(crate) async fn survey(relay: &Arc<Relay>) -> Survey {
         asked.spawn(async move { (server, ask_in_time(&relay, server).await) });
     }
     let mut flaws = vec![Vec::new(); relay.upstreams.len()];
-    while let Some(told) = asked.join_next().await {
-        if let Ok((server, found)) = told {
+    while let Some(surveyed) = asked.join_next().await {
+        if let Ok((server, found)) = surveyed {
             flaws[server] = found;
         }
     }

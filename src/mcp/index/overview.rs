@@ -3,7 +3,7 @@
 //! Names come before descriptions, and every server gets a fair share of the room. The last line counts
 //! the tools that are left out.
 
-use crate::budget::{self, Wanted};
+use crate::budget::{self, SizeRequest};
 use crate::index::{Index, Tool};
 use ctxfs_core::model::visible;
 
@@ -120,15 +120,15 @@ fn description(tool: &Tool) -> String {
 fn names_alone(servers: &[ServerTools<'_>], bytes: usize) -> String {
     let total: usize = servers.iter().map(|server| server.tools.len()).sum();
     let room = bytes.saturating_sub(LAST_LINE_BYTES);
-    let wanted = |server: &ServerTools<'_>| Wanted {
+    let wanted = |server: &ServerTools<'_>| SizeRequest {
         size: server.line(usize::MAX).0.len() + 1,
-        least: server.line(0).0.len(),
+        min: server.line(0).0.len(),
     };
-    let wanted: Vec<Wanted> = servers.iter().map(wanted).collect();
+    let wanted: Vec<SizeRequest> = servers.iter().map(wanted).collect();
     let mut fitting = 0;
-    let mut least = 0;
-    while fitting < wanted.len() && least + wanted[fitting].least <= room {
-        least += wanted[fitting].least;
+    let mut min = 0;
+    while fitting < wanted.len() && min + wanted[fitting].min <= room {
+        min += wanted[fitting].min;
         fitting += 1;
     }
     let (mut text, mut named, mut unused) = (String::new(), 0, 0);

@@ -15,18 +15,18 @@ use crate::index::nearest;
 use ctxfs_core::model::visible;
 
 // A step is a keyword, a compared value, or 64 searched bytes.
-const MOST_STEPS: u32 = 100_000;
+const MAX_STEPS: u32 = 100_000;
 // How deep schemas may be applied within each other.
-const DEEPEST: u32 = 100;
+const MAX_DEPTH: u32 = 100;
 const REGEX_BYTES: usize = 256 << 10;
-const MOST_REGEXES: usize = 50;
+const MAX_REGEXES: usize = 50;
 const SEARCHED_BYTES: usize = 64;
-const MOST_PROBLEMS: usize = 5;
+const MAX_PROBLEMS: usize = 5;
 const SHOWN_BYTES: usize = 80;
 const ENUM_BYTES: usize = 300;
 // Bounds of a schema: its values, and their depth.
-const MOST_VALUES: usize = 20_000;
-const DEEPEST_SCHEMA: usize = 64;
+const MAX_VALUES: usize = 20_000;
+const MAX_SCHEMA_DEPTH: usize = 64;
 
 /// The outcome of a check. `Unfit` has the first few problems; `Unknown` means that the schema is
 /// too large, too deep, or not fully understood.
@@ -95,7 +95,7 @@ struct SchemaCheck<'s> {
 impl<'s> SchemaCheck<'s> {
     pub(crate) fn new(root: &'s Value, facts: SchemaFacts) -> Self {
         let (place, problems, regexes) = (Vec::new(), Vec::new(), HashMap::new());
-        Self { root, facts, steps: MOST_STEPS, depth: 0, place, problems, quiet: 0, regexes }
+        Self { root, facts, steps: MAX_STEPS, depth: 0, place, problems, quiet: 0, regexes }
     }
 
     fn into_problems(self) -> Vec<String> {
@@ -109,7 +109,7 @@ impl<'s> SchemaCheck<'s> {
             Value::Object(keywords) => keywords,
             _ => return SchemaFit::Unsure,
         };
-        if self.depth == DEEPEST {
+        if self.depth == MAX_DEPTH {
             return SchemaFit::Unsure;
         }
         self.depth += 1;
@@ -153,7 +153,7 @@ impl<'s> SchemaCheck<'s> {
     }
 
     fn problem(&mut self, what: &str) -> SchemaFit {
-        if self.quiet == 0 && self.problems.len() < MOST_PROBLEMS {
+        if self.quiet == 0 && self.problems.len() < MAX_PROBLEMS {
             let problem = format!("{} {what}", self.shown_place());
             self.problems.push(problem);
         }
@@ -181,7 +181,7 @@ impl<'s> SchemaCheck<'s> {
             return SchemaFit::Unsure;
         }
         if !self.regexes.contains_key(expression) {
-            let compiled = (self.regexes.len() < MOST_REGEXES).then(|| compile(expression));
+            let compiled = (self.regexes.len() < MAX_REGEXES).then(|| compile(expression));
             self.regexes.insert(expression, compiled.flatten());
         }
         let regex = self.regexes.get(expression).and_then(Option::as_ref);
@@ -619,7 +619,7 @@ impl SchemaFacts {
         let (mut seen, mut has_parts_with_ids) = (0, false);
         while let Some((value, depth)) = left.pop() {
             seen += 1;
-            if seen > MOST_VALUES || depth > DEEPEST_SCHEMA {
+            if seen > MAX_VALUES || depth > MAX_SCHEMA_DEPTH {
                 return None;
             }
             has_parts_with_ids |= depth > 0 && value.get("$id").is_some_and(Value::is_string);

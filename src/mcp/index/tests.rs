@@ -73,7 +73,7 @@ mod description {
         #[test]
         fn it_is_short_and_plain(text in any::<String>()) {
             let short = short(&text);
-            prop_assert!(short.chars().count() <= MOST_CHARS);
+            prop_assert!(short.chars().count() <= MAX_CHARS);
             prop_assert!(!short.chars().any(visible::is_hidden));
         }
     }
@@ -104,7 +104,7 @@ mod signature {
         assert_eq!(signature(&odd), "a\\n?: string | null, b?: any, c?: any");
         let many: serde_json::Map<_, _> =
             (0..1000).map(|n| (format!("p{n}"), json!({"type": "x".repeat(500)}))).collect();
-        assert!(signature(&json!({"properties": many})).len() < MOST_BYTES + 60);
+        assert!(signature(&json!({"properties": many})).len() < MAX_BYTES + 60);
     }
 }
 

@@ -2,8 +2,6 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-
-/// The skeleton of `json`, which is scanned in pieces that end at `cuts`.
 fn skeleton(json: &[u8], cuts: &[usize]) -> Skeleton {
     let (mut scanner, mut skeleton) = (Scanner::default(), Skeleton::default());
     let mut at = 0;
@@ -18,8 +16,6 @@ fn skeleton(json: &[u8], cuts: &[usize]) -> Skeleton {
     }
     skeleton
 }
-
-/// The message that a skeleton stands for.
 fn filled(skeleton: &Skeleton, json: &[u8]) -> Vec<u8> {
     let (mut out, mut at) = (Vec::new(), 0);
     for hole in &skeleton.holes {
@@ -34,7 +30,7 @@ fn filled(skeleton: &Skeleton, json: &[u8]) -> Vec<u8> {
 fn check(message: &Value, cuts: &[usize]) -> Skeleton {
     let json = message.to_string().into_bytes();
     let skeleton = skeleton(&json, cuts);
-    assert!(!skeleton.is_too_long && skeleton.text.len() <= MOST_SKELETON);
+    assert!(!skeleton.is_too_long && skeleton.text.len() <= MAX_SKELETON);
     assert_eq!(String::from_utf8(filled(&skeleton, &json)).unwrap(), message.to_string());
     serde_json::from_slice::<Value>(&skeleton.text).unwrap();
     skeleton
@@ -80,9 +76,9 @@ fn a_long_text_in_one_piece_is_a_hole() {
 
 #[test]
 fn endless_keys_are_too_long() {
-    let json = format!("{{\"{}\":1}}", "k".repeat(2 * MOST_SKELETON));
+    let json = format!("{{\"{}\":1}}", "k".repeat(2 * MAX_SKELETON));
     assert!(skeleton(json.as_bytes(), &[]).is_too_long);
-    let json = format!("{{\"a\":{}}}", "1".repeat(2 * MOST_SKELETON));
+    let json = format!("{{\"a\":{}}}", "1".repeat(2 * MAX_SKELETON));
     let skeleton = skeleton(json.as_bytes(), &[77]);
     assert_eq!((skeleton.holes.len(), skeleton.text.len()), (1, 8));
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::budget::{self, Wanted};
+use crate::budget::{self, SizeRequest};
 use crate::permission::rule_file::pattern_of;
 use crate::permission::rules::{Risk, RuleSource, Rules, Verdict};
 use crate::permission::state_token::ArgumentsDigest;
@@ -15,8 +15,8 @@ const NAME_BYTES: usize = 200;
 const ANSWER: &str = "answer";
 // Bytes of all shown arguments together, and of each at least.
 const ARGUMENTS_BYTES: usize = 2000;
-const LEAST_BYTES: usize = 40;
-const MOST_ARGUMENTS: usize = 30;
+const MIN_BYTES: usize = 40;
+const MAX_ARGUMENTS: usize = 30;
 
 /// The decision about a call: it is made, the user is asked first, or it is refused. The first and
 /// the last name the decider.
@@ -204,11 +204,11 @@ impl CallQuestion<'_> {
 }
 
 fn push_members(text: &mut String, members: &[(&str, &Value)]) {
-    let shown = &members[..members.len().min(MOST_ARGUMENTS)];
+    let shown = &members[..members.len().min(MAX_ARGUMENTS)];
     let values: Vec<String> = shown.iter().map(|(_, value)| value.to_string()).collect();
     let size = |value: &String| visible::escaped(value, ARGUMENTS_BYTES).len();
-    let wanted = |value| Wanted { size: size(value), least: LEAST_BYTES };
-    let wanted: Vec<Wanted> = values.iter().map(wanted).collect();
+    let wanted = |value| SizeRequest { size: size(value), min: MIN_BYTES };
+    let wanted: Vec<SizeRequest> = values.iter().map(wanted).collect();
     let shares = budget::shares(&wanted, ARGUMENTS_BYTES);
     for (((name, _), value), share) in shown.iter().zip(&values).zip(shares) {
         let (name, value) = (visible::escaped(name, NAME_BYTES), visible::escaped(value, share));

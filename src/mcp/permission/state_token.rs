@@ -8,7 +8,7 @@ use std::fmt;
 use serde_json::Value;
 
 const VERSION: &str = "1";
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 pub(crate) struct StateKey([u8; 32]);
@@ -83,7 +83,7 @@ impl fmt::Debug for StateKey {
 }
 
 fn parts(token: &str) -> Option<(u64, blake3::Hash, Vec<u8>)> {
-    if token.len() > MOST_BYTES {
+    if token.len() > MAX_BYTES {
         return None;
     }
     let mut parts = token.split('.');

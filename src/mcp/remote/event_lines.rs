@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, ReadBuf};
 use ctxfs_models::http_client::LineEnds;
 
 const BLOCK: usize = 16 * 1024;
-const LONGEST_NAME: usize = 5;
-const LONGEST_VALUE: usize = 1024;
+const MAX_NAME: usize = 5;
+const MAX_VALUE: usize = 1024;
 
 /// The position at which a broken stream can be resumed: the id of the last event, and the pause
 /// that the server demands before.
@@ -121,7 +121,7 @@ impl EventParser {
         if self.place == FieldState::Name && !part.is_empty() {
             let colon = memchr::memchr(b':', part);
             let name = &part[..colon.unwrap_or(part.len())];
-            let room = (LONGEST_NAME + 1).saturating_sub(self.name.len());
+            let room = (MAX_NAME + 1).saturating_sub(self.name.len());
             self.name.extend_from_slice(&name[..name.len().min(room)]);
             let Some(colon) = colon else { return };
             self.begin_value(lines);
@@ -134,7 +134,7 @@ impl EventParser {
         match self.place {
             FieldState::Data if !self.is_other => lines.extend_from_slice(part),
             FieldState::Value => {
-                let room = (LONGEST_VALUE + 1).saturating_sub(self.value.len());
+                let room = (MAX_VALUE + 1).saturating_sub(self.value.len());
                 self.value.extend_from_slice(&part[..part.len().min(room)]);
             }
             _ => {}
@@ -162,7 +162,7 @@ impl EventParser {
             return;
         }
         let value = String::from_utf8_lossy(&self.value);
-        let is_whole = self.value.len() <= LONGEST_VALUE;
+        let is_whole = self.value.len() <= MAX_VALUE;
         match &*self.name {
             b"id" if is_whole && !value.contains('\0') => self.id = Some(value.into_owned()),
             b"event" => self.is_other = !matches!(&*value, "" | "message"),
@@ -194,8 +194,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use tokio::io::AsyncReadExt as _;
-
-    /// Returns the lines, the last id, and the pause.
     fn read(stream: &[u8], step: usize) -> (String, Option<String>, Option<Duration>) {
         let (mut parser, mut lines, mut marks) =
             (EventParser::default(), Vec::new(), StreamPosition::default());
@@ -239,7 +237,7 @@ mod tests {
             for _ in 0..100 {
                 parser.push(&[b'x'; 4096], &mut lines, &mut marks);
             }
-            assert!(parser.value.len() <= LONGEST_VALUE + 1 && parser.name.len() <= 6);
+            assert!(parser.value.len() <= MAX_VALUE + 1 && parser.name.len() <= 6);
         }
         assert!(lines.is_empty() && marks.last_id.is_none());
     }

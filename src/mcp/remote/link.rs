@@ -30,22 +30,22 @@ use crate::upstream::Upstream;
 use ctxfs_models::http_client::causes;
 
 // Requests at a time.
-const AT_A_TIME: usize = 256;
+const MAX_CONCURRENT: usize = 256;
 // How long a message without an answer may take.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 // How often a request is checked for being still pending.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 // The pause before a broken stream is resumed, unless the server names one.
-const PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 // How often a stream is resumed without a new event.
-const MOST_RESUMES: u32 = 3;
-const MOST_ERROR: u64 = 64 * 1024;
+const MAX_RESUMES: u32 = 3;
+const MAX_ERROR: u64 = 64 * 1024;
 const SHOWN: usize = 300;
 /// The pause before the listener stream is opened again, unless the server names a longer one. It
 /// doubles with each failure.
-const LISTENER_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_LISTENER_PAUSE: Duration = Duration::from_mins(1);
+const LISTENER_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_LISTENER_BACKOFF: Duration = Duration::from_mins(1);
 
 /// The connection to a server over HTTP, which may be a session. A session that the server has lost
 /// is renewed once per message, with `initialize` and the log level; `renewing` is locked
@@ -90,7 +90,7 @@ impl<I: Inbox> Link<I> {
             wire,
             session: Mutex::default(),
             renewing: tokio::sync::Mutex::new(()),
-            turns: Semaphore::new(AT_A_TIME),
+            turns: Semaphore::new(MAX_CONCURRENT),
         }
     }
 
@@ -104,7 +104,7 @@ impl<I: Inbox> Link<I> {
             () = self.given_up(number, &handling) => return,
         };
         if let Some(pending) = self.upstream.take(number) {
-            self.context.log.say(&self.upstream.name, &why);
+            self.context.log.write(&self.upstream.name, &why);
             self.context.inbox.lost(&self.upstream, pending, &why).await;
         }
     }
@@ -118,18 +118,18 @@ impl<I: Inbox> Link<I> {
         }
     }
 
-    pub(crate) async fn tell(self: &Arc<Self>, message: &Outgoing, head: &RequestHead) {
+    pub(crate) async fn notify(self: &Arc<Self>, message: &Outgoing, head: &RequestHead) {
         let is_cancel = head.is("notifications/cancelled");
         // Since 2026-07-28, the end of its stream cancels a request.
         if is_cancel && self.session.lock().version.is_none() {
             return;
         }
-        let told = timeout(SEND_TIMEOUT, self.exchange(message, head, &BusyFlag::default())).await;
-        let told = told.unwrap_or_else(|_| Err("did not take a message in time".to_owned()));
-        match told {
+        let sent = timeout(SEND_TIMEOUT, self.exchange(message, head, &BusyFlag::default())).await;
+        let sent = sent.unwrap_or_else(|_| Err("did not take a message in time".to_owned()));
+        match sent {
             Ok(()) if head.is("notifications/initialized") => self.listen(),
             Ok(()) => {}
-            Err(why) => self.context.log.say(&self.upstream.name, &why),
+            Err(why) => self.context.log.write(&self.upstream.name, &why),
         }
     }
 
@@ -235,10 +235,10 @@ impl<I: Inbox> Link<I> {
         let mut tries = 0;
         while let Some(number) = head.number
             && self.upstream.waits_for(number)
-            && tries < MOST_RESUMES
+            && tries < MAX_RESUMES
         {
             let Some(last) = marks.lock().last_id.clone() else { break };
-            let pause = marks.lock().retry.unwrap_or(PAUSE).min(LONGEST_PAUSE);
+            let pause = marks.lock().retry.unwrap_or(MIN_BACKOFF).min(MAX_BACKOFF);
             sleep(pause).await;
             tries += 1;
             match self.get(Some(&last)).await {
@@ -311,10 +311,10 @@ impl<I: Inbox> Link<I> {
         let is_json = is_type(&response, JSON);
         let mut text = Vec::new();
         let reader = OneLine(BodyReader::new(response.into_body()));
-        timeout(SEND_TIMEOUT, reader.take(MOST_ERROR).read_to_end(&mut text)).await.ok();
+        timeout(SEND_TIMEOUT, reader.take(MAX_ERROR).read_to_end(&mut text)).await.ok();
         let error: Value = serde_json::from_slice(&text).unwrap_or_default();
         if is_json && head.number.is_some() && error["id"].as_u64() == head.number {
-            let lines = LineReader::new(&*text, Arc::clone(&self.context.shelf), MOST_ERROR);
+            let lines = LineReader::new(&*text, Arc::clone(&self.context.shelf), MAX_ERROR);
             self.hand_over(lines, head, handling).await.map_err(broke)?;
             return Ok(Exchanged::Done);
         }
@@ -340,7 +340,7 @@ impl<I: Inbox> Link<I> {
             let text = format!("the server `{}` {why}", self.upstream.name);
             let code = code.unwrap_or(INTERNAL_ERROR);
             let line = json_rpc::error(&number.to_string(), code, &text);
-            let lines = LineReader::new(&*line, Arc::clone(&self.context.shelf), MOST_ERROR);
+            let lines = LineReader::new(&*line, Arc::clone(&self.context.shelf), MAX_ERROR);
             self.hand_over(lines, head, handling).await.map_err(broke)?;
             return Ok(Exchanged::Done);
         }
@@ -355,7 +355,7 @@ impl<I: Inbox> Link<I> {
         if self.session.lock().id.is_some() {
             let headers = self.headers(true);
             if let Err(why) = self.wire.send(Method::DELETE, &headers, &Vec::new().into()).await {
-                self.context.log.say(&self.upstream.name, &why);
+                self.context.log.write(&self.upstream.name, &why);
             }
         }
     }
@@ -397,16 +397,16 @@ impl<I: Inbox> Link<I> {
         }
         let handshake = self.upstream.handshake();
         let parameters = handshake.initialize.ok_or("there is nothing to begin it again with")?;
-        self.context.log.say(&self.upstream.name, "ended the session; it is begun again");
+        self.context.log.write(&self.upstream.name, "ended the session; it is begun again");
         self.forget();
         // The server waits for no answer from the lost session.
         self.context.inbox.failed(&self.upstream, Vec::new(), "ended the session").await;
         self.upstream.forget_asked();
         let begun = timeout(HANDSHAKE, self.initialize(&parameters)).await;
         begun.map_err(|_| "the new session did not begin in time".to_owned())??;
-        self.say("notifications/initialized", None).await?;
+        self.send_method("notifications/initialized", None).await?;
         if let Some(level) = &handshake.level {
-            self.say("logging/setLevel", Some(level)).await?;
+            self.send_method("logging/setLevel", Some(level)).await?;
         }
         self.listen();
         Ok(())
@@ -438,7 +438,7 @@ impl<I: Inbox> Link<I> {
         Err(format!("the new session was refused: {}", answer["error"]["message"]))
     }
 
-    async fn say(&self, method: &str, parameters: Option<&str>) -> Result<(), String> {
+    async fn send_method(&self, method: &str, parameters: Option<&str>) -> Result<(), String> {
         let Some(parameters) = parameters else {
             let text = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
             return self.send_own(&text.into_bytes().into()).await;
@@ -485,13 +485,13 @@ impl<I: Inbox> Link<I> {
 /// offers none or the session is over.
 async fn listen<I: Inbox>(link: Weak<Link<I>>) {
     let marks = Arc::new(Mutex::new(StreamPosition::default()));
-    let mut pause = LISTENER_PAUSE;
+    let mut pause = LISTENER_BACKOFF;
     loop {
         let Some(link) = link.upgrade() else { return };
         let last = marks.lock().last_id.clone();
         match link.get(last.as_deref()).await {
             Ok(response) if response.status().is_success() && is_type(&response, EVENTS) => {
-                pause = LISTENER_PAUSE;
+                pause = LISTENER_BACKOFF;
                 let ended = link.listened(response, &marks).await;
                 tracing::debug!("{}: its stream ended: {ended:?}", link.upstream.name);
             }
@@ -501,16 +501,16 @@ async fn listen<I: Inbox>(link: Weak<Link<I>>) {
             }
             Ok(response) => {
                 tracing::debug!("{}: no stream: {}", link.upstream.name, response.status());
-                pause = (pause * 2).min(LONGEST_LISTENER_PAUSE);
+                pause = (pause * 2).min(MAX_LISTENER_BACKOFF);
             }
             Err(why) => {
                 tracing::debug!("{}: no stream: {why}", link.upstream.name);
-                pause = (pause * 2).min(LONGEST_LISTENER_PAUSE);
+                pause = (pause * 2).min(MAX_LISTENER_BACKOFF);
             }
         }
         drop(link);
         let named = marks.lock().retry.unwrap_or_default();
-        sleep(pause.max(named).min(LONGEST_LISTENER_PAUSE)).await;
+        sleep(pause.max(named).min(MAX_LISTENER_BACKOFF)).await;
     }
 }
 

@@ -10,8 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::message::Message;
-use crate::raw_object::{RawObject, elements, text};
-use crate::unescape::UnescapingWriter;
+use crate::raw_object::{RawObject, UnescapingWriter, elements, text};
 
 const BLOCK: usize = 64 * 1024;
 // Longer texts on disk are not decoded to be counted; their length as written is an upper bound.

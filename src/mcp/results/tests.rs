@@ -39,8 +39,6 @@ impl Shelf for TestShelf {
         Ok(OpenShelf { engine, conversation, mounted: false, form: Form::Summary })
     }
 }
-
-/// What becomes of the text of a result, and the names of what was stored.
 fn treated_text(result: &str, limits: Limits) -> (String, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("store/context/c7/artifacts/tool");
@@ -232,7 +230,7 @@ fn a_stand_in_is_not_stored_again() {
     assert_eq!(of(&longer, "b"), longer);
 }
 
-/// A stand-in that saves little is none: the result is as the server sent it.
+/// A result passes unchanged if a stand-in would save little.
 #[test]
 fn a_text_whose_stand_in_would_not_pay_stays() {
     let line = |n: usize| format!("{n} {}\n", "lorem ipsum dolor sit amet ".repeat(n % 7));
@@ -258,8 +256,6 @@ fn a_text_whose_stand_in_would_not_pay_stays() {
     let is_whole = result["content"][0]["text"].as_str() == Some(&*data.to_string());
     assert_eq!(result.get("structuredContent").is_some(), is_whole, "{result}");
 }
-
-/// A block of content: its JSON, and its text.
 fn any_block() -> impl Strategy<Value = (Value, Option<String>)> {
     // So long that any stand-in pays.
     let long = "[a-z\u{e9}\n\"]{60,200}".prop_map(|text| text.repeat(200));

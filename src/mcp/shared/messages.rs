@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::bridge::messages::LONGEST_URI;
+use crate::bridge::messages::MAX_URI_BYTES;
 use crate::json_rpc::{
     self, Envelope, INITIALIZED, INTERNAL_ERROR, MessageKind, Parsed, SUBSCRIPTION_KEY, cancelled,
     is_batch, messages_of_server, request_id,
@@ -17,11 +17,11 @@ use crate::shared::{HandshakeAnswer, SharedEvent, SharedHandshake, SharedServer}
 use crate::upstream::Upstream;
 
 // Pending requests of one session.
-const MOST_REQUESTS: usize = 256;
+const MAX_REQUESTS: usize = 256;
 // Resources whose subscribers are tracked.
-const MOST_SUBSCRIBED: usize = 10_000;
-const MOST_QUESTIONS: usize = 256;
-const MOST_INTRODUCTION: usize = 8 << 20;
+const MAX_SUBSCRIBED: usize = 10_000;
+const MAX_QUESTIONS: usize = 256;
+const MAX_INTRODUCTION: usize = 8 << 20;
 
 impl SharedServer {
     pub(crate) async fn forward(&self, session: u64, message: Outgoing) {
@@ -60,7 +60,7 @@ impl SharedServer {
             let answer = String::from_utf8(answer).unwrap_or_default();
             return self.answer(session, number, Message::whole(answer));
         }
-        if self.upstream.count_of_session(session) >= MOST_REQUESTS {
+        if self.upstream.count_of_session(session) >= MAX_REQUESTS {
             let why = "is shared, and too many requests of this session wait for it";
             return self.lose(session, number, why);
         }
@@ -134,7 +134,7 @@ impl SharedServer {
         let Some(uri) = params.as_ref().and_then(|params| params.text("uri")) else { return false };
         let mut state = self.state.lock();
         if subscribes {
-            if state.subscribers.len() < MOST_SUBSCRIBED && uri.len() <= LONGEST_URI {
+            if state.subscribers.len() < MAX_SUBSCRIBED && uri.len() <= MAX_URI_BYTES {
                 state.subscribers.entry(uri.into_owned()).or_default().insert(session);
             }
             return false;
@@ -236,7 +236,7 @@ impl SharedServer {
 
     fn introduced(&self, envelope: &Envelope, message: Message) {
         let is_result = envelope.result().is_some();
-        let answer = message.filled(MOST_INTRODUCTION).and_then(|message| {
+        let answer = message.filled(MAX_INTRODUCTION).and_then(|message| {
             let envelope = Envelope::of(&message).map_err(|_| "answered wrongly".to_owned())?;
             let id = envelope.id.ok_or_else(|| "answered wrongly".to_owned())?;
             Ok(HandshakeAnswer { text: message.text().to_owned(), id })
@@ -300,7 +300,7 @@ impl SharedServer {
 
     fn ask(&self, session: u64, id: &str, message: Message) -> bool {
         let mut state = self.state.lock();
-        if state.questions.len() >= MOST_QUESTIONS {
+        if state.questions.len() >= MAX_QUESTIONS {
             return false;
         }
         let events = state.sessions.get(&session);

@@ -13,10 +13,9 @@ use tokio::time::timeout;
 use crate::line_reader::LongLines as _;
 use crate::manager::{Inbox, Manager, ManagerContext, end_late, until_stopped};
 use crate::options::{ServerOptions, ServerPlace};
-use crate::process::Guard;
+use crate::process::{Guard, ServerLog};
 use crate::queue::{self, Receiver};
 use crate::remote;
-use crate::server_log::ServerLog;
 use crate::shared::{SharedEvent, SharedEvents, SharedServer};
 use crate::shelf::LazyShelf;
 use crate::upstream::Upstream;
@@ -74,8 +73,6 @@ impl SharedServers {
         timeout(ENDING, all).await.ok();
     }
 }
-
-/// Starts a server, or connects to it, and serves its upstream until the gateway stops.
 pub(crate) async fn run_server<I: Inbox>(
     place: ServerPlace,
     upstream: Arc<Upstream>,
@@ -89,8 +86,6 @@ pub(crate) async fn run_server<I: Inbox>(
         ServerPlace::Remote(server) => remote::run(upstream, server, queue, context).await,
     }
 }
-
-/// Connects the upstream of a session to a shared server until the session ends.
 pub(crate) async fn run_shared<I: Inbox>(
     upstream: Arc<Upstream>,
     server: Arc<SharedServer>,

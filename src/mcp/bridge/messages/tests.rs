@@ -185,8 +185,6 @@ mod result {
             assert_eq!(done, expected, "{result}");
         }
     }
-
-    /// Any JSON value, as it may be written.
     fn json() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             Just("null".to_owned()),

@@ -122,11 +122,11 @@ fn a_cancelled_request_ends_its_stream() {
 #[test]
 fn what_waits_for_a_listener_is_bounded() {
     let mut fixture = Fixture::new(false);
-    for number in 0..2 * MOST_HELD {
+    for number in 0..2 * MAX_HELD {
         fixture.deliver(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/{number}"}}"#));
     }
     let mut listener = fixture.streams.listen(&fixture.hang_up);
-    assert!(next(&mut listener).unwrap().contains(&format!("/{MOST_HELD}\"")));
+    assert!(next(&mut listener).unwrap().contains(&format!("/{MAX_HELD}\"")));
     fixture.streams.close();
     assert!(ended(&mut fixture.streams.listen(&fixture.hang_up)));
 }

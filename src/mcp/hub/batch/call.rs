@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 use crate::bridge::messages::{self, InputRequest, InputResponse};
 use crate::bridge::{self, rounds};
 use crate::context::extraction::{self, QuestionMonitor};
-use crate::hub::batch::{MadeCall, ReadyCall};
+use crate::hub::batch::{FinishedCall, ReadyCall};
 use crate::index::{Index, Tool};
 use crate::json_rpc::Envelope;
 use crate::message::Message;
@@ -22,7 +22,7 @@ use crate::revision::ClientProfile;
 use crate::server_request::{self, OwnRequest};
 use crate::upstream::Upstream;
 
-impl MadeCall {
+impl FinishedCall {
     pub(crate) fn failed(note: String) -> Self {
         Self { failed: true, parts: Vec::new(), note: Some(note) }
     }
@@ -72,25 +72,25 @@ pub(crate) async fn make(
     relay: Arc<Relay>,
     call: Arc<ReadyCall>,
     inputs: Option<CallInputs>,
-) -> MadeCall {
+) -> FinishedCall {
     let Some(upstream) = call.server.and_then(|server| relay.upstreams.get(server)) else {
-        return MadeCall::failed("its server is gone".to_owned());
+        return FinishedCall::failed("its server is gone".to_owned());
     };
     let record = call.record();
     let message = match asked(&relay, upstream, &call, inputs.as_ref()).await {
         Ok(message) => message,
         Err(why) => {
             relay.count(&record, true, 0, 0);
-            return MadeCall::failed(format!("the server `{}` {why}", upstream.name));
+            return FinishedCall::failed(format!("the server `{}` {why}", upstream.name));
         }
     };
     let Ok(turn) = Arc::clone(&relay.work).acquire_owned().await else {
-        return MadeCall::failed("the gateway ends".to_owned());
+        return FinishedCall::failed("the gateway ends".to_owned());
     };
     let shared = Arc::clone(&relay);
     let stored = spawn_blocking(move || store(&shared, &record, &message)).await;
     drop(turn);
-    stored.unwrap_or_else(|_| MadeCall::failed("a fault of the gateway".to_owned()))
+    stored.unwrap_or_else(|_| FinishedCall::failed("a fault of the gateway".to_owned()))
 }
 
 /// Calls a server, repeatedly if it asks for input. The error is worded to follow the name of the
@@ -128,12 +128,12 @@ async fn asked(
     Err("asked without end".to_owned())
 }
 
-fn store(relay: &Relay, call: &ToolCall, message: &Message) -> MadeCall {
+fn store(relay: &Relay, call: &ToolCall, message: &Message) -> FinishedCall {
     let made = match Envelope::of(message) {
-        Err(_) => MadeCall::failed("the answer is no message".to_owned()),
+        Err(_) => FinishedCall::failed("the answer is no message".to_owned()),
         Ok(envelope) => match envelope.result() {
-            None => MadeCall::failed(server_request::refusal(message, "tools/call")),
-            Some(result) => MadeCall::stored(relay, call, message, &result),
+            None => FinishedCall::failed(server_request::refusal(message, "tools/call")),
+            Some(result) => FinishedCall::stored(relay, call, message, &result),
         },
     };
     // Bytes given to the client are counted with the reply.
@@ -141,15 +141,15 @@ fn store(relay: &Relay, call: &ToolCall, message: &Message) -> MadeCall {
     made
 }
 
-fn not_stored(message: &Message, result: &Range<usize>, why: &str) -> MadeCall {
+fn not_stored(message: &Message, result: &Range<usize>, why: &str) -> FinishedCall {
     let why = format!("[ctxfs] The result is not stored: {why}");
     let texts = if message.has_holes() { None } else { results::texts(message, result) };
-    let Some(text) = texts else { return MadeCall::failed(why) };
+    let Some(text) = texts else { return FinishedCall::failed(why) };
     let hint = format!("{why}; what is missing of its {} bytes is lost", text.len());
     let summary = format!("{hint}\n{text}");
     let whole = format!("{why}\n{text}");
     let part = StoredPart { reference: None, text: Some(whole), summary, hint };
-    MadeCall { failed: false, parts: vec![part], note: None }
+    FinishedCall { failed: false, parts: vec![part], note: None }
 }
 
 pub(crate) fn own_index() -> Index {
@@ -168,10 +168,10 @@ pub(crate) fn is_own(call: &Value) -> bool {
 
 /// Answers a question about a stored output. Dropping the future stops the calls of the language
 /// model.
-pub(crate) async fn make_own(relay: Arc<Relay>, call: Arc<ReadyCall>) -> MadeCall {
+pub(crate) async fn make_own(relay: Arc<Relay>, call: Arc<ReadyCall>) -> FinishedCall {
     let record = call.record();
     let Ok(turn) = Arc::clone(&relay.questions).acquire_owned().await else {
-        return MadeCall::failed("the gateway ends".to_owned());
+        return FinishedCall::failed("the gateway ends".to_owned());
     };
     let waiting = Arc::new(());
     let waits = Arc::downgrade(&waiting);
@@ -183,7 +183,7 @@ pub(crate) async fn make_own(relay: Arc<Relay>, call: Arc<ReadyCall>) -> MadeCal
     });
     let made = answered.await;
     drop(waiting);
-    made.unwrap_or_else(|_| MadeCall::failed("a fault of the gateway".to_owned()))
+    made.unwrap_or_else(|_| FinishedCall::failed("a fault of the gateway".to_owned()))
 }
 
 fn answer_question(
@@ -191,16 +191,16 @@ fn answer_question(
     arguments: &Value,
     record: &ToolCall,
     stopped: &(dyn Fn() -> bool + Sync),
-) -> MadeCall {
+) -> FinishedCall {
     let waiter = QuestionMonitor { stopped, tell: &|_| () };
     let answered =
         relay.shelf.open().and_then(|open| extraction::answer(&open, arguments, &waiter));
     let made = match answered {
-        Err(why) => MadeCall::failed(why),
+        Err(why) => FinishedCall::failed(why),
         Ok(result) => {
             let message = Message::whole(result.to_string());
             let range = 0..message.text().len();
-            MadeCall::stored(relay, record, &message, &range)
+            FinishedCall::stored(relay, record, &message, &range)
         }
     };
     relay.count(record, made.failed, 0, 0);

@@ -24,9 +24,9 @@ use ctxfs_core::model::visible;
 
 // Calls that run at a time by default, and at most.
 const PARALLEL: usize = 4;
-const MOST_PARALLEL: u64 = 16;
+const MAX_PARALLEL: u64 = 16;
 
-const MOST_CALLS: usize = 200;
+const MAX_CALLS: usize = 200;
 const NAME_BYTES: usize = 200;
 
 /// Plans a batch. The error is worded for the model.
@@ -39,10 +39,10 @@ pub(crate) async fn plan(
 ) -> Result<PlannedBatch, String> {
     let arguments = &params["arguments"];
     let calls = calls_of(&arguments["calls"]).ok_or("`calls` must be a list of calls")?;
-    if calls.len() > MOST_CALLS {
-        return Err(format!("at most {MOST_CALLS} calls in a batch, not {}", calls.len()));
+    if calls.len() > MAX_CALLS {
+        return Err(format!("at most {MAX_CALLS} calls in a batch, not {}", calls.len()));
     }
-    let parallel = arguments["parallelLimit"].as_u64().map(|limit| limit.clamp(1, MOST_PARALLEL));
+    let parallel = arguments["parallelLimit"].as_u64().map(|limit| limit.clamp(1, MAX_PARALLEL));
     let index = index_tools::index(relay, hub, mode);
     let (rules, remembered) = (mode.options.rules.clone(), mode.remembered.lock().clone());
     let can_ask = channel != AskChannel::Nobody;

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::budget::{self, Wanted};
-use crate::hub::batch::{MadeCall, NotMade, RunningBatch};
+use crate::budget::{self, SizeRequest};
+use crate::hub::batch::{FinishedCall, RunningBatch, SkippedCall};
 use crate::permission::decision::Decision;
 use crate::results::StoredPart;
 
@@ -41,7 +41,7 @@ pub(crate) fn result(batch: &RunningBatch, bytes: usize) -> (String, Vec<usize>)
     let entries: Vec<ReplyEntry<'_>> =
         (0..batch.made.len()).map(|place| entry(batch, place)).collect();
     let frames = entries.iter().map(|entry| FRAME_BYTES + entry.name.len()).sum();
-    let wanted: Vec<Wanted> = entries.iter().map(ReplyEntry::wanted).collect();
+    let wanted: Vec<SizeRequest> = entries.iter().map(ReplyEntry::wanted).collect();
     let shares = budget::shares(&wanted, bytes.saturating_sub(frames));
     let results: Vec<Value> =
         entries.iter().zip(shares).map(|(entry, share)| entry.shown(share)).collect();
@@ -54,32 +54,34 @@ fn summary(entries: &[ReplyEntry<'_>]) -> String {
     let count = |status| entries.iter().filter(|entry| entry.status == status).count();
     let all = [ReplyStatus::Ok, ReplyStatus::Error, ReplyStatus::Permission];
     let counts = all.map(|status| (count(status), status.as_str()));
-    let told = counts.iter().filter(|(count, _)| *count > 0);
-    let told: Vec<String> = told.map(|(count, status)| format!("{count} {status}")).collect();
+    let totals = counts.iter().filter(|(count, _)| *count > 0);
+    let totals: Vec<String> = totals.map(|(count, status)| format!("{count} {status}")).collect();
     let all = format!("{} calls", entries.len());
-    if told.is_empty() { all } else { format!("{all}: {}", told.join(", ")) }
+    if totals.is_empty() { all } else { format!("{all}: {}", totals.join(", ")) }
 }
 
 fn entry(batch: &RunningBatch, place: usize) -> ReplyEntry<'_> {
     let decided = &batch.planned.calls[place];
     let name = decided.name.as_str();
-    if let Some(MadeCall { failed, parts, note }) = &batch.made[place] {
+    if let Some(FinishedCall { failed, parts, note }) = &batch.made[place] {
         let status = if *failed { ReplyStatus::Error } else { ReplyStatus::Ok };
         return ReplyEntry { name, status, parts, note: note.clone() };
     }
-    let (status, note) = match batch.plan.not_made(place) {
-        Some(NotMade::Invalid) => {
+    let (status, note) = match batch.plan.skipped(place) {
+        Some(SkippedCall::Invalid) => {
             (ReplyStatus::Error, decided.call.as_ref().err().cloned().unwrap_or_default())
         }
-        Some(NotMade::Refused) => (ReplyStatus::Permission, refusal(batch, place)),
-        Some(NotMade::AfterRefusal(before)) => {
+        Some(SkippedCall::Refused) => (ReplyStatus::Permission, refusal(batch, place)),
+        Some(SkippedCall::AfterRefusal(before)) => {
             let note = format!("not made, as call {} of the batch was refused", before + 1);
             (ReplyStatus::Permission, note)
         }
-        Some(NotMade::AfterError(before)) => {
+        Some(SkippedCall::AfterError(before)) => {
             (ReplyStatus::Error, format!("not made, as call {} of the batch failed", before + 1))
         }
-        Some(NotMade::Cancelled) | None => (ReplyStatus::Error, "not made: cancelled".to_owned()),
+        Some(SkippedCall::Cancelled) | None => {
+            (ReplyStatus::Error, "not made: cancelled".to_owned())
+        }
     };
     ReplyEntry { name, status, parts: &[], note: Some(note) }
 }
@@ -95,16 +97,16 @@ fn refusal(batch: &RunningBatch, place: usize) -> String {
 }
 
 impl ReplyEntry<'_> {
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> SizeRequest {
         let note = self.note.as_deref().map_or(0, written);
         let whole = |part: &StoredPart| written(part.text.as_deref().unwrap_or(&part.summary));
-        let least = |part: &StoredPart| written(&part.hint) + 2;
+        let min = |part: &StoredPart| written(&part.hint) + 2;
         let references: usize =
             self.parts.iter().map(|part| part.reference.as_deref().map_or(0, written)).sum();
         let fixed = note + references;
-        Wanted {
+        SizeRequest {
             size: fixed + self.parts.iter().map(whole).sum::<usize>(),
-            least: fixed + self.parts.iter().map(least).sum::<usize>(),
+            min: fixed + self.parts.iter().map(min).sum::<usize>(),
         }
     }
 
@@ -131,7 +133,7 @@ impl ReplyEntry<'_> {
     fn text(&self, share: usize) -> String {
         let wanted = self.wanted();
         let whole = share >= wanted.size;
-        let room = (share.saturating_sub(wanted.least) / self.parts.len().max(1)).max(1);
+        let room = (share.saturating_sub(wanted.min) / self.parts.len().max(1)).max(1);
         let parts = self.parts.iter().map(|part| match &part.text {
             Some(text) if whole => text.clone(),
             _ if whole => part.summary.clone(),

@@ -13,11 +13,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::bridge::held_calls::SETTLE;
+use crate::bridge::held_calls::SETTLE_TIME;
 use crate::hub::batch::call::{self, CallInputs};
 use crate::hub::batch::plan::{self, AskChannel};
 use crate::hub::batch::{
-    BatchPlan, CallOutcome, DecidedCall, MadeCall, PlannedBatch, RunningBatch, reply,
+    BatchPlan, CallOutcome, DecidedCall, FinishedCall, PlannedBatch, RunningBatch, reply,
 };
 use crate::hub::{BATCH, Hub, IndexMode};
 use crate::json_rpc::{failed_call, notification};
@@ -145,7 +145,7 @@ impl RunningBatch {
                     }
                 }
                 Some(question) = self.asked.recv() => self.questions.push(question),
-                () = sleep(SETTLE), if only_asks => return DriveEnd::Asks,
+                () = sleep(SETTLE_TIME), if only_asks => return DriveEnd::Asks,
                 Some(answered) = asking.join_next() => {
                     if let Ok((place, answer)) = answered {
                         self.answered(relay, mode, place, answer).await;
@@ -160,7 +160,7 @@ impl RunningBatch {
         }
     }
 
-    fn ended(&mut self, place: usize, made: MadeCall) {
+    fn ended(&mut self, place: usize, made: FinishedCall) {
         let outcome = if made.failed { CallOutcome::Error } else { CallOutcome::Ok };
         self.made[place] = Some(made);
         self.places.remove(&place);
@@ -200,7 +200,7 @@ impl RunningBatch {
         }
         let ended = self.made.iter().filter(|made| made.is_some()).count();
         let params = json!({"progressToken": token, "progress": ended, "total": self.made.len()});
-        relay.client.tell(notification("notifications/progress", &params.to_string())).await;
+        relay.client.send(notification("notifications/progress", &params.to_string())).await;
     }
 }
 

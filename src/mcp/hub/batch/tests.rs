@@ -55,7 +55,7 @@ fn what_comes_before_the_first_unanswered_barrier_goes_on() {
     plan.finished(3, CallOutcome::Ok);
     plan.answered(4, false);
     assert!(plan.is_done());
-    assert_eq!(plan.not_made(4), Some(NotMade::Refused));
+    assert_eq!(plan.skipped(4), Some(SkippedCall::Refused));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_read_that_waits_for_an_answer_holds_up_no_other_read() {
     plan.finished(1, CallOutcome::Ok);
     assert!(plan.start_next().is_empty());
     plan.answered(0, false);
-    assert_eq!(plan.not_made(2), Some(NotMade::AfterRefusal(0)));
+    assert_eq!(plan.skipped(2), Some(SkippedCall::AfterRefusal(0)));
     assert!(plan.is_done());
 }
 
@@ -78,9 +78,9 @@ fn after_a_refusal_only_reads_are_made() {
     assert_eq!(plan.start_next(), [2]);
     plan.finished(2, CallOutcome::Ok);
     assert!(plan.is_done() && plan.asked().is_empty());
-    assert_eq!(plan.not_made(1), Some(NotMade::Refused));
-    assert_eq!(plan.not_made(3), Some(NotMade::AfterRefusal(1)));
-    assert_eq!(plan.not_made(4), Some(NotMade::AfterRefusal(1)));
+    assert_eq!(plan.skipped(1), Some(SkippedCall::Refused));
+    assert_eq!(plan.skipped(3), Some(SkippedCall::AfterRefusal(1)));
+    assert_eq!(plan.skipped(4), Some(SkippedCall::AfterRefusal(1)));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn an_error_stops_later_calls_where_it_is_to() {
     assert_eq!(plan.start_next(), [0]);
     plan.finished(0, CallOutcome::Ok);
     assert!(plan.is_done());
-    assert_eq!(plan.not_made(3), Some(NotMade::AfterError(1)));
+    assert_eq!(plan.skipped(3), Some(SkippedCall::AfterError(1)));
 
     let mut plan = BatchPlan::new(&[READ, READ, READ], 2, true);
     assert_eq!(plan.start_next(), [0, 1]);
@@ -97,7 +97,7 @@ fn an_error_stops_later_calls_where_it_is_to() {
     assert!(plan.start_next().is_empty() && !plan.is_done());
     plan.finished(1, CallOutcome::Ok);
     assert!(plan.is_done());
-    assert_eq!(plan.not_made(2), Some(NotMade::AfterError(0)));
+    assert_eq!(plan.skipped(2), Some(SkippedCall::AfterError(0)));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_cancelled_batch_waits_for_what_runs_alone() {
     assert!(plan.start_next().is_empty() && plan.asked().is_empty() && !plan.is_done());
     plan.finished(0, CallOutcome::Error);
     assert!(plan.is_done());
-    assert_eq!(plan.not_made(2), Some(NotMade::Cancelled));
+    assert_eq!(plan.skipped(2), Some(SkippedCall::Cancelled));
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn what_does_not_fit_the_state_changes_nothing() {
     assert!(BatchPlan::new(&[], 0, false).is_done());
 }
 
-/// What becomes of each call if all are made one by one, in their order.
-fn one_by_one(calls: &[Case], stop_on_error: bool) -> Vec<Result<CallOutcome, NotMade>> {
+/// The model: outcomes of the calls if they run one by one, in order.
+fn one_by_one(calls: &[Case], stop_on_error: bool) -> Vec<Result<CallOutcome, SkippedCall>> {
     let (mut refused, mut failed) = (None, None);
     let mut ends = Vec::new();
     for (place, case) in calls.iter().enumerate() {
@@ -143,25 +143,25 @@ fn one_by_one(calls: &[Case], stop_on_error: bool) -> Vec<Result<CallOutcome, No
             CallGate::Refused | CallGate::Invalid => false,
         };
         // The first of the earlier calls that stops this one is the reason.
-        let stopped: Vec<(usize, NotMade)> = [
-            refused.filter(|_| !case.call.reads).map(|at| (at, NotMade::AfterRefusal(at))),
-            failed.filter(|_| stop_on_error).map(|at| (at, NotMade::AfterError(at))),
+        let stopped: Vec<(usize, SkippedCall)> = [
+            refused.filter(|_| !case.call.reads).map(|at| (at, SkippedCall::AfterRefusal(at))),
+            failed.filter(|_| stop_on_error).map(|at| (at, SkippedCall::AfterError(at))),
         ]
         .into_iter()
         .flatten()
         .collect();
         let end = if case.call.gate == CallGate::Invalid {
-            Err(NotMade::Invalid)
+            Err(SkippedCall::Invalid)
         } else if let Some((_, why)) = stopped.into_iter().min_by_key(|(at, _)| *at) {
             Err(why)
         } else if allowed {
             Ok(if case.fails { CallOutcome::Error } else { CallOutcome::Ok })
         } else {
-            Err(NotMade::Refused)
+            Err(SkippedCall::Refused)
         };
-        let is_refusal = end == Err(NotMade::Refused);
+        let is_refusal = end == Err(SkippedCall::Refused);
         let is_failure =
-            matches!(end, Ok(CallOutcome::Error) | Err(NotMade::Invalid)) || is_refusal;
+            matches!(end, Ok(CallOutcome::Error) | Err(SkippedCall::Invalid)) || is_refusal;
         refused = refused.or(is_refusal.then_some(place));
         failed = failed.or(is_failure.then_some(place));
         ends.push(end);
@@ -189,14 +189,12 @@ fn any_case() -> impl Strategy<Value = Case> {
         |(reads, gate, allowed, fails)| Case { call: PlannedCall { reads, gate }, allowed, fails },
     )
 }
-
-/// Runs a batch. `turns` choose what happens next: an end or an answer.
 fn run(
     cases: &[Case],
     limit: usize,
     stop: bool,
     turns: &[usize],
-) -> Vec<Result<CallOutcome, NotMade>> {
+) -> Vec<Result<CallOutcome, SkippedCall>> {
     let calls: Vec<PlannedCall> = cases.iter().map(|case| case.call).collect();
     let mut plan = BatchPlan::new(&calls, limit, stop);
     let mut running: Vec<usize> = Vec::new();
@@ -205,7 +203,7 @@ fn run(
     loop {
         for place in plan.start_next() {
             let others_before = |other: &usize| *other < place && ended[*other].is_none();
-            let settled = |other: &usize| plan.not_made(*other).is_some();
+            let settled = |other: &usize| plan.skipped(*other).is_some();
             if !cases[place].call.reads {
                 let open = (0..place).filter(others_before).filter(|other| !settled(other));
                 assert_eq!(open.count(), 0, "{place} did not wait");
@@ -233,14 +231,14 @@ fn run(
         }
     }
     (0..cases.len())
-        .map(|place| plan.not_made(place).map_or_else(|| Ok(ended[place].unwrap()), Err))
+        .map(|place| plan.skipped(place).map_or_else(|| Ok(ended[place].unwrap()), Err))
         .collect()
 }
 
-/// Returns the end without which refusal is the reason: that depends on which answer came first.
-fn without_place(end: Result<CallOutcome, NotMade>) -> Result<CallOutcome, NotMade> {
+/// Drops the position of the refusal, which depends on the order of answers.
+fn without_place(end: Result<CallOutcome, SkippedCall>) -> Result<CallOutcome, SkippedCall> {
     match end {
-        Err(NotMade::AfterRefusal(_)) => Err(NotMade::Refused),
+        Err(SkippedCall::AfterRefusal(_)) => Err(SkippedCall::Refused),
         other => other,
     }
 }
@@ -249,11 +247,11 @@ fn without_place(end: Result<CallOutcome, NotMade>) -> Result<CallOutcome, NotMa
 /// stops it: it ran side by side with the one that failed.
 fn agree(
     case: Case,
-    end: Result<CallOutcome, NotMade>,
-    model: Result<CallOutcome, NotMade>,
+    end: Result<CallOutcome, SkippedCall>,
+    model: Result<CallOutcome, SkippedCall>,
 ) -> bool {
     match (end, model) {
-        (Ok(_), Err(NotMade::AfterError(_))) => case.call.reads,
+        (Ok(_), Err(SkippedCall::AfterError(_))) => case.call.reads,
         (Ok(end), Ok(model)) => end == model,
         (Err(_), Err(_)) => true,
         _ => false,
@@ -274,7 +272,7 @@ proptest! {
         prop_assert_eq!(ends.collect::<Vec<_>>(), model.collect::<Vec<_>>());
     }
 
-    /// With it, only calls that read may run although an earlier one fails.
+    /// With `stop_on_error`, only reads may run after an earlier call failed.
     #[test]
     fn stopping_stops_all_but_reads_that_already_run(
         cases in prop::collection::vec(any_case(), 0..12),

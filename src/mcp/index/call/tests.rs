@@ -3,8 +3,6 @@ use serde_json::json;
 
 use super::*;
 use crate::index::tests::fixture;
-
-/// Reads a call and returns its tool and arguments, or the message of its error.
 fn read(call: &Value) -> Result<(String, Value), String> {
     let index = fixture::index();
     let call = Call::read(&index, call).map_err(|error| error.to_string())?;

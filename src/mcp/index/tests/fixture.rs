@@ -5,14 +5,10 @@ use serde_json::{Value, json};
 use crate::index::{Index, Tool};
 use crate::permission::rules::Risk;
 use crate::tool_name::TrueName;
-
-/// Returns a tool that is named after its server.
 pub(crate) fn tool(server: &str, tool: &str, risk: Risk, listed: Value) -> Tool {
     let true_name = TrueName { server: server.to_owned(), tool: tool.to_owned() };
     Tool { name: format!("{server}__{tool}"), true_name, risk, listed }
 }
-
-/// Returns an index of two servers.
 pub(crate) fn index() -> Index {
     let text = json!({"type": "string"});
     let object = |properties: Value, required: Value| {

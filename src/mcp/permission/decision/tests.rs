@@ -1,7 +1,5 @@
 mod decision {
     use crate::permission::decision::*;
-
-    /// How a client can put a question to a person.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     enum Client {
         Elicitation,
@@ -42,8 +40,6 @@ mod decision {
             }
         }
     }
-
-    /// Every client, every risk, every verdict as a default and as a rule, every answer.
     #[test]
     fn every_row_of_the_table() {
         let clients = [Client::Elicitation, Client::InputRequired, Client::Neither];
