@@ -1,154 +1,378 @@
-//! Between revisions: where a client and a server speak different ones, what one says becomes what
-//! the other understands. Where they speak the same, nothing here is asked but whether they do.
+//! The state of a session whose client and servers speak different revisions.
 //!
 //! | module | content |
 //! |---|---|
-//! | `era` | the two ways in which revisions work |
-//! | `client_said`, `introduction` | what each side says of itself |
-//! | `request_meta`, `result`, `inputs`, `filter` | what one message becomes |
-//! | `meeting` | which revisions a server speaks |
-//! | `crossing` | what is noted of a request on its way |
-//! | `rounds` | old clients: what a new server needs is put to them, and the call is made again |
-//! | `asking`, `held`, `holding` | new clients: a call ends with what an old server asks, and is held |
-//! | `question_room` | the memory for what servers ask |
-//! | `going_on` | it goes on when the client makes it again |
-//! | `listening` | notifications of new servers |
-//! | `listeners` | notifications for new clients |
-//! | `requests`, `answered`, `notices` | what else changes on the way |
+//! | `messages` | one message in the other revision |
+//! | `handshake` | finds out which revision a server speaks |
+//! | `requests`, `notices` | requests and notifications on their way |
+//! | `rounds` | old clients: the input that a new server needs is requested, and the call repeated |
+//! | `held_calls` | new clients: a call ends with the request of an old server, and is held |
+//! | `subscriptions` | notifications of new servers, and for new clients |
 
-mod answered;
-mod asking;
-pub(super) mod client_said;
-pub(super) mod crossing;
-pub(super) mod era;
-pub(super) mod filter;
-mod going_on;
-mod held;
-mod holding;
-mod inputs;
-mod introduction;
-mod listeners;
-mod listening;
-mod meeting;
-mod notices;
-mod question_room;
-pub(super) mod request_meta;
-mod requests;
-mod result;
-mod rounds;
+pub(crate) mod handshake;
+pub(crate) mod held_calls;
+pub(crate) mod messages;
+pub(crate) mod notices;
+pub(crate) mod requests;
+pub(crate) mod rounds;
+pub(crate) mod subscriptions;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::AbortHandle;
 
-use crate::held_state::HeldKey;
+use crate::bridge::messages::{SubscriptionFilter, modern_members, with_first};
+use crate::held::{BoundedTable, HeldKey};
+use crate::message::Message;
+use crate::pending::{Carrier, PendingRequest};
+use crate::revision::{
+    ClientProfile, Era, EraCell, EraMismatch, InputKind, ServerProfile, revision_of,
+};
 
-pub(super) use answered::{answered, passed};
-pub(super) use asking::{asked, takes_requests};
-pub(super) use holding::SETTLE;
-pub(super) use inputs::{InputRequest, InputResponse, repeated};
-pub(super) use introduction::Introduction;
-pub(super) use listeners::changed;
-pub(super) use listening::listen_to;
-pub(super) use meeting::{introduce, is_to_meet, meet};
-pub(super) use notices::{changes_notifications, is_dropped, noticed};
-pub(super) use question_room::TOO_MUCH;
-pub(super) use requests::{Crossed, answer, answers, cross, numbered, sent};
-pub(super) use result::{first, with_first};
-pub(super) use rounds::{check_round, input_required, put};
-
-use client_said::{ClientSaid, revision_of};
-use era::{Between, Era, KnownEra};
-use held::HeldCalls;
-use listeners::Listeners;
-use listening::Listening;
-use question_room::{QuestionPlace, QuestionRoom};
-
-/// The requests of clients that 2026-07-28 has taken out.
-const TAKEN_OUT: [&str; 5] =
+// Requests of clients that 2026-07-28 has removed.
+const REMOVED_METHODS: [&str; 5] =
     ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+// Calls held at a time. The oldest gives way to a new one.
+const MAX_HELD: usize = 64;
+// Questions of one held call, and questions of one server that wait for a call.
+pub(crate) const MAX_QUESTIONS: usize = 16;
+/// Memory for what servers ask, until the client has answered. Each question counts at least
+/// `MIN_QUESTION_COST`, so their number is bounded too.
+const QUESTION_BYTES: usize = 16 << 20;
+const MIN_QUESTION_COST: usize = 64 << 10;
+pub(crate) const TOO_MUCH: &str = "asks for too much at once";
+const MAX_SUBSCRIPTIONS: usize = 256;
+// Notifications kept until the client has been told that its subscription is open.
+const MAX_EARLY_NOTICES: usize = 256;
 
-/// The state of a session between revisions.
-pub(super) struct Bridge {
-    client: KnownEra,
-    /// True if the transport tells the era of the client, whatever it sends.
+/// State for translating between a client and servers of different revisions.
+///
+/// It has the era and profile of the client, held calls, questions of servers, and subscriptions in
+/// both directions. While client and server share an era, only the comparison of eras is used. The
+/// requests of a server are locked before held calls, never after.
+pub(crate) struct Bridge {
+    pub(crate) client: EraCell,
     is_given: bool,
-    /// The words of the client about itself, once it has said any.
-    said: Mutex<Option<ClientSaid>>,
-    /// The words of the only server, if the gateway asked it.
-    introduction: Mutex<Option<Introduction>>,
-    meetings: meeting::Meetings,
+    profile: Mutex<Option<ClientProfile>>,
+    pub(crate) server_profile: Mutex<Option<ServerProfile>>,
+    handshakes: Handshakes,
     key: HeldKey,
-    held: HeldCalls,
-    questions: QuestionRoom,
-    listening: Vec<Listening>,
-    listeners: Listeners,
+    pub(crate) held: HeldCalls,
+    pub(crate) questions: QuestionRoom,
+    upstream_subscriptions: Vec<UpstreamSubscription>,
+    subscriptions: Subscriptions,
 }
 
 impl Bridge {
-    /// Returns the bridge of a session with some number of servers. `client` is the era of its
-    /// clients, where the transport tells it.
-    pub(super) fn new(random: [u8; 32], servers: usize, client: Option<Era>) -> Self {
-        let era = KnownEra::default();
+    pub(crate) fn new(random: [u8; 32], servers: usize, client: Option<Era>) -> Self {
+        let era = EraCell::default();
         if let Some(client) = client {
             era.set(client);
         }
         Self {
             client: era,
             is_given: client.is_some(),
-            said: Mutex::default(),
-            introduction: Mutex::default(),
-            meetings: meeting::Meetings::default(),
+            profile: Mutex::default(),
+            server_profile: Mutex::default(),
+            handshakes: Handshakes::default(),
             key: HeldKey::new(random),
             held: HeldCalls::default(),
             questions: QuestionRoom::default(),
-            listening: (0..servers).map(|_| Listening::default()).collect(),
-            listeners: Listeners::default(),
+            upstream_subscriptions: (0..servers).map(|_| UpstreamSubscription::default()).collect(),
+            subscriptions: Subscriptions::default(),
         }
     }
 
-    /// Notes what a request says of the client, as long as that is not known.
-    pub(super) fn hear(&self, method: &str, params: Option<&RawValue>) {
-        let mut said = self.said.lock();
+    /// Learns the era and the profile of the client from its first requests. `initialize` always
+    /// counts, as a client may fall back from `server/discover`.
+    pub(crate) fn learn(&self, method: &str, params: Option<&RawValue>) {
+        let mut profile = self.profile.lock();
         if self.is_given {
-            said.get_or_insert_with(|| ClientSaid::of_request(params));
+            profile.get_or_insert_with(|| ClientProfile::of_request(params));
         } else if method == "initialize" {
-            *said = Some(ClientSaid::of_initialize(params));
+            *profile = Some(ClientProfile::of_initialize(params));
             self.client.set(Era::Legacy);
-        } else if said.is_none() && (method == "server/discover" || revision_of(params).is_some()) {
-            *said = Some(ClientSaid::of_request(params));
+        } else if profile.is_none()
+            && (method == "server/discover" || revision_of(params).is_some())
+        {
+            *profile = Some(ClientProfile::of_request(params));
             self.client.set(Era::Modern);
         }
     }
 
-    /// Returns true for a request that the revision of the client has taken out. A client that is
-    /// not bound to a revision may go back to `initialize`.
-    pub(super) fn is_taken_out(&self, method: &str) -> bool {
-        self.is_given && TAKEN_OUT.contains(&method)
+    /// Returns true for a request that the client's revision has removed. A client whose era is not
+    /// fixed by the transport may return to `initialize`.
+    pub(crate) fn is_removed(&self, method: &str) -> bool {
+        self.is_given && REMOVED_METHODS.contains(&method)
     }
 
-    /// Returns a place for questions of so many bytes, if there is one.
-    pub(super) fn place(&self, bytes: u64) -> Option<QuestionPlace> {
-        self.questions.place(bytes)
+    pub(crate) fn profile(&self) -> ClientProfile {
+        self.profile.lock().clone().unwrap_or_default()
     }
 
-    /// Returns the revisions that the client speaks, once that is known.
-    pub(super) fn client(&self) -> Option<Era> {
-        self.client.get()
+    pub(crate) fn between(&self, server: Option<Era>) -> Option<EraMismatch> {
+        EraMismatch::of(self.client.get(), server)
     }
 
-    /// Returns what the client said of itself first.
-    pub(super) fn said(&self) -> ClientSaid {
-        self.said.lock().clone().unwrap_or_default()
+    pub(crate) fn own_result(&self, result: String) -> String {
+        let is_modern = self.client.get() == Some(Era::Modern);
+        if is_modern { with_first(modern_members(false), &result) } else { result }
     }
 
-    /// Returns how the client and a server of an era differ, if they do.
-    pub(super) fn between(&self, server: Option<Era>) -> Option<Between> {
-        Between::of(self.client(), server)
-    }
-
-    /// Returns a result of the gateway's own as the client has it.
-    pub(super) fn own_result(&self, result: String) -> String {
-        let is_modern = self.client() == Some(Era::Modern);
-        if is_modern { with_first(first(false), &result) } else { result }
+    /// Keeps the failure of a held call for the client that repeats it.
+    pub(crate) fn failed(&self, pending: PendingRequest, code: i32, text: &str) {
+        let Some(number) = pending.carrier().and_then(Carrier::held) else { return };
+        let answer = Err((code, text.to_owned()));
+        let outcome = HeldOutcome { pending, is_kept: false, answer };
+        self.held.change(number, |call| call.outcome = Some(outcome));
     }
 }
+
+pub(crate) struct HeldCalls(Mutex<HeldState>);
+
+struct HeldState {
+    calls: BoundedTable<HeldCall>,
+    early: Vec<EarlyQuestion>,
+}
+
+impl Default for HeldCalls {
+    fn default() -> Self {
+        Self(Mutex::new(HeldState { calls: BoundedTable::new(MAX_HELD), early: Vec::new() }))
+    }
+}
+
+/// A call of a new client at an old server that waits for the client to repeat it.
+///
+/// `request` is its number at the server `upstream`. `outcome` holds the answer if it arrives
+/// before the client repeats the call; a repeated call that finds no entry was answered or given
+/// up.
+pub(crate) struct HeldCall {
+    pub(crate) upstream: usize,
+    pub(crate) request: u64,
+    pub(crate) questions: Vec<HeldQuestion>,
+    pub(crate) is_sent: bool,
+    pub(crate) outcome: Option<HeldOutcome>,
+    next_key: u64,
+}
+
+pub(crate) struct HeldOutcome {
+    pub(crate) pending: PendingRequest,
+    pub(crate) is_kept: bool,
+    pub(crate) answer: Result<Message, (i32, String)>,
+}
+
+/// A request of a server that a held call carries to the client, under `key`. The server's `id` is
+/// emptied once the server no longer waits for an answer. The memory that the question takes is
+/// released when it is answered or dropped.
+#[derive(Debug, Clone)]
+pub(crate) struct HeldQuestion {
+    pub(crate) key: String,
+    pub(crate) id: String,
+    pub(crate) request: String,
+    pub(crate) is_sent: bool,
+    _place: Option<Arc<QuestionPlace>>,
+}
+
+/// A question of a server that came while no call could carry it. The next call of the client that
+/// can provide this kind of input gets it.
+pub(crate) struct EarlyQuestion {
+    pub(crate) upstream: usize,
+    pub(crate) ask: InputKind,
+    pub(crate) question: HeldQuestion,
+}
+
+impl HeldCall {
+    pub(crate) fn new(upstream: usize, request: u64) -> Self {
+        let questions = Vec::new();
+        Self { upstream, request, questions, is_sent: false, outcome: None, next_key: 0 }
+    }
+
+    /// Adds a question under a new key. Returns false if the call has [`MAX_QUESTIONS`].
+    pub(crate) fn add(&mut self, mut question: HeldQuestion) -> bool {
+        if self.questions.len() == MAX_QUESTIONS {
+            return false;
+        }
+        self.next_key += 1;
+        question.key = format!("q{}", self.next_key);
+        question.is_sent = false;
+        self.questions.push(question);
+        true
+    }
+
+    /// Marks all questions as sent and returns them as the `inputRequests` object.
+    pub(crate) fn input_requests(&mut self) -> String {
+        self.is_sent = true;
+        let requests = self.questions.iter_mut().map(|question| {
+            question.is_sent = true;
+            format!("\"{}\":{{{}}}", question.key, question.request)
+        });
+        format!("{{{}}}", requests.collect::<Vec<_>>().join(","))
+    }
+}
+
+impl HeldQuestion {
+    pub(crate) fn new(id: String, request: String, place: Option<QuestionPlace>) -> Self {
+        Self { key: String::new(), id, request, is_sent: false, _place: place.map(Arc::new) }
+    }
+
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.id.is_empty()
+    }
+}
+
+impl HeldCalls {
+    pub(crate) fn put(&self, call: HeldCall) -> (u64, Option<HeldCall>) {
+        self.0.lock().calls.put(call)
+    }
+
+    pub(crate) fn take(&self, number: u64) -> Option<HeldCall> {
+        self.0.lock().calls.entries.remove(&number)
+    }
+
+    pub(crate) fn change<R>(
+        &self,
+        number: u64,
+        change: impl FnOnce(&mut HeldCall) -> R,
+    ) -> Option<R> {
+        self.0.lock().calls.entries.get_mut(&number).map(change)
+    }
+
+    pub(crate) fn forget(&self, upstream: usize, id: &str) -> bool {
+        let mut held = self.0.lock();
+        held.early.retain(|early| early.upstream != upstream || early.question.id != id);
+        let of_it = held.calls.entries.values_mut().filter(|call| call.upstream == upstream);
+        let forgotten = of_it.map(|call| {
+            let before = call.questions.len();
+            call.questions.retain(|question| question.id != id);
+            before - call.questions.len()
+        });
+        forgotten.sum::<usize>() > 0
+    }
+
+    /// Keeps a question until a request of the client can carry it. Returns false if too many of
+    /// this server wait.
+    pub(crate) fn put_early(&self, question: EarlyQuestion) -> bool {
+        let mut held = self.0.lock();
+        let of_it = held.early.iter().filter(|early| early.upstream == question.upstream);
+        if of_it.count() >= MAX_QUESTIONS {
+            return false;
+        }
+        held.early.push(question);
+        true
+    }
+
+    pub(crate) fn take_early(
+        &self,
+        upstream: usize,
+        mut is_taken: impl FnMut(&EarlyQuestion) -> bool,
+    ) -> Vec<EarlyQuestion> {
+        let mut held = self.0.lock();
+        let is_it = |early: &mut EarlyQuestion| early.upstream == upstream && is_taken(early);
+        held.early.extract_if(.., is_it).collect()
+    }
+
+    /// Forgets the questions of a server that has ended. Held calls stay, without questions to
+    /// answer.
+    pub(crate) fn forget_all(&self, upstream: usize) {
+        let mut held = self.0.lock();
+        for call in held.calls.entries.values_mut().filter(|call| call.upstream == upstream) {
+            call.questions.iter_mut().for_each(|question| question.id.clear());
+        }
+        held.early.retain(|early| early.upstream != upstream);
+    }
+}
+
+pub(crate) struct QuestionRoom(Arc<Semaphore>);
+
+/// Memory reserved for a question, released on drop. A question without room is refused, as servers
+/// are not slowed by their own questions.
+type QuestionPlace = OwnedSemaphorePermit;
+
+impl Default for QuestionRoom {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(QUESTION_BYTES)))
+    }
+}
+
+impl QuestionRoom {
+    /// Reserves memory without waiting: the answer that would release some may be behind this
+    /// message.
+    pub(crate) fn place(&self, bytes: u64) -> Option<QuestionPlace> {
+        let bytes = usize::try_from(bytes).ok()?.max(MIN_QUESTION_COST);
+        Arc::clone(&self.0).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
+    }
+}
+
+/// Handshakes with the only server. `done` counts them, so that requests that waited for one do not
+/// begin another.
+#[derive(Default)]
+struct Handshakes {
+    turn: tokio::sync::Mutex<()>,
+    done: AtomicU64,
+}
+
+/// The gateway's subscription at one new server. Each change opens a new stream and then ends the
+/// old one; `acknowledged` is the number of the newest stream that the server confirmed.
+struct UpstreamSubscription {
+    state: Mutex<UpstreamSubscriptionState>,
+    acknowledged: watch::Sender<u64>,
+}
+
+/// The wanted notifications and the task that reads the stream. `failures` counts consecutive
+/// streams that ended without confirmation, which lengthen the pause before the next.
+#[derive(Default)]
+struct UpstreamSubscriptionState {
+    wanted: SubscriptionFilter,
+    subscribes: bool,
+    task: Option<AbortHandle>,
+    /// Consecutive streams that ended without confirmation, which lengthen the pause before the
+    /// next.
+    failures: u32,
+}
+
+impl Default for UpstreamSubscription {
+    fn default() -> Self {
+        Self { state: Mutex::default(), acknowledged: watch::Sender::new(0) }
+    }
+}
+
+/// Subscriptions of a new client, by request id. `watched` counts the subscriptions per server and
+/// resource, so that a server is subscribed to each resource once, and unsubscribed with the last.
+#[derive(Default)]
+pub(crate) struct Subscriptions {
+    open: Mutex<BTreeMap<String, Subscription>>,
+    watched: Mutex<HashMap<(usize, String), usize>>,
+}
+
+/// A subscription of a new client. `early` has notifications that came before the client was told
+/// that the subscription is open, which the protocol demands first.
+struct Subscription {
+    filter: SubscriptionFilter,
+    early: Option<Vec<Vec<u8>>>,
+}
+
+impl Subscription {
+    /// Returns a notification that can be sent now. Before the client was told that the
+    /// subscription is open, keeps each distinct notification once: it says that something changed,
+    /// not how often.
+    fn take(&mut self, notification: Vec<u8>) -> Option<Vec<u8>> {
+        let Some(early) = &mut self.early else { return Some(notification) };
+        if early.contains(&notification) {
+            return None;
+        }
+        if early.len() < MAX_EARLY_NOTICES {
+            early.push(notification);
+        } else {
+            tracing::debug!("the client does not read, and a notification is lost");
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,32 +1,29 @@
-//! The fair budget of a reply that holds several results.
+//! Divides the bytes of a reply fairly among its results.
 
-/// A result that wants room in a reply.
+/// A result that needs `size` bytes of a reply. `min` is its shortest stand-in: its reference and
+/// one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    /// Bytes of the whole result.
-    pub size: usize,
-    /// Bytes of the shortest stand-in: its reference and one line.
-    pub least: usize,
+pub(crate) struct SizeRequest {
+    pub(crate) size: usize,
+    pub(crate) min: usize,
 }
 
-impl Wanted {
-    /// Returns the bytes it gets where `level` bytes are the share of each result.
+impl SizeRequest {
     fn at(self, level: usize) -> usize {
-        self.size.min(level.max(self.least))
+        self.size.min(level.max(self.min))
     }
 }
 
 /// Returns the bytes that each result may take of a reply of `budget` bytes.
 ///
-/// A small result gets its whole size, and the others share equally what is left. None gets less
-/// than its least, so the sum exceeds `budget` only where each has just that.
-pub fn shares(wanted: &[Wanted], budget: usize) -> Vec<usize> {
+/// A small result gets its whole size; the others share the rest equally. None gets less than its
+/// `min`, so the sum exceeds `budget` only if every result has just that.
+pub(crate) fn shares(wanted: &[SizeRequest], budget: usize) -> Vec<usize> {
     let level = highest_level(wanted, budget);
     wanted.iter().map(|one| one.at(level)).collect()
 }
 
-/// Returns the largest share of each with which all fit, or 0.
-fn highest_level(wanted: &[Wanted], budget: usize) -> usize {
+fn highest_level(wanted: &[SizeRequest], budget: usize) -> usize {
     let fits = |level: usize| {
         let all = wanted.iter().try_fold(0_usize, |sum, one| sum.checked_add(one.at(level)));
         all.is_some_and(|all| all <= budget)
@@ -46,12 +43,11 @@ fn highest_level(wanted: &[Wanted], budget: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use proptest::prelude::*;
 
-    use super::*;
-
-    fn wanted(pairs: &[(usize, usize)]) -> Vec<Wanted> {
-        pairs.iter().map(|&(size, least)| Wanted { size, least }).collect()
+    fn wanted(pairs: &[(usize, usize)]) -> Vec<SizeRequest> {
+        pairs.iter().map(|&(size, min)| SizeRequest { size, min }).collect()
     }
 
     #[test]
@@ -74,17 +70,17 @@ mod tests {
         }
     }
 
-    fn any_wanted() -> impl Strategy<Value = Vec<Wanted>> {
+    fn any_wanted() -> impl Strategy<Value = Vec<SizeRequest>> {
         let one = (0..3000_usize, 0..300_usize);
-        prop::collection::vec(one.prop_map(|(size, least)| Wanted { size, least }), 0..12)
+        prop::collection::vec(one.prop_map(|(size, min)| SizeRequest { size, min }), 0..12)
     }
 
     proptest! {
         #[test]
         fn the_sum_is_within_the_budget_where_it_can_be(all in any_wanted(), budget in 0..9000_usize) {
             let shares = shares(&all, budget);
-            let least: usize = all.iter().map(|one| one.least.min(one.size)).sum();
-            prop_assert!(shares.iter().sum::<usize>() <= budget.max(least));
+            let min: usize = all.iter().map(|one| one.min.min(one.size)).sum();
+            prop_assert!(shares.iter().sum::<usize>() <= budget.max(min));
         }
 
         #[test]
@@ -100,7 +96,7 @@ mod tests {
             all in any_wanted(), budget in 0..9000_usize,
         ) {
             for (one, share) in all.iter().zip(shares(&all, budget)) {
-                prop_assert!(one.least.min(one.size) <= share && share <= one.size);
+                prop_assert!(one.min.min(one.size) <= share && share <= one.size);
             }
         }
 
@@ -109,7 +105,7 @@ mod tests {
             let shares = shares(&all, budget);
             for (a, share) in all.iter().zip(&shares) {
                 for (b, other) in all.iter().zip(&shares) {
-                    prop_assert!(a.size > b.size || a.least > b.least || share <= other);
+                    prop_assert!(a.size > b.size || a.min > b.min || share <= other);
                 }
             }
         }

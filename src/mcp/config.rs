@@ -1,31 +1,27 @@
 //! The servers behind the gateway, from a file with an `mcpServers` object as clients have it.
 //!
-//! A server that is wrong is left out and named; the others are kept. Values of `env` and `headers`
-//! and what variables hold are secrets: no error and no `Debug` shows them.
+//! A wrong server is left out and reported; the others are kept. Values of `env`, `headers` and variables
+//! are secrets: no error and no `Debug` output shows them.
 
-mod expand;
-mod flaw;
-mod reader;
-mod secret;
-mod server;
-mod tool_filter;
+pub(crate) mod reader;
 
+pub use reader::{Flaw, Secret, Severity};
+
+use std::fmt;
 use std::time::Duration;
 
-use jsonc_parser::{CollectOptions, ParseOptions, ast, parse_to_ast};
+use globset::{Glob, GlobMatcher};
+use jsonc_parser::ast::{self, ObjectProp, Value};
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
-use reader::Reader;
+use crate::config::reader::{InvalidValue, ValueReader};
+use ctxfs_core::model::visible;
 
-pub use flaw::{Flaw, Severity};
-pub use secret::Secret;
-pub use tool_filter::ToolFilter;
-
-/// The object of all servers.
 const SERVERS: &str = "mcpServers";
-/// The timeout of a call whose server has none.
+/// The timeout of a call to a server that configures none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
-
-/// JSON with comments and trailing commas, which clients read in their settings.
+/// JSON with comments and trailing commas, which clients accept in their settings. Everything else
+/// is as strict as JSON.
 pub const AS_CLIENTS_HAVE_IT: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
@@ -38,87 +34,81 @@ pub const AS_CLIENTS_HAVE_IT: ParseOptions = ParseOptions {
     allow_non_finite_numbers: false,
     allow_extended_string_escapes: false,
 };
+const KNOWN: &str = "command, args, env, cwd, type, url, headers, trust, timeout, tools, prefix, \
+                     shared, disabled";
+// A week. Longer timeouts are mistakes, such as milliseconds.
+const MAX_TIMEOUT: Duration = Duration::from_hours(7 * 24);
 
-/// The content of a file.
+/// A parsed file: the servers that can be started, and everything that is wrong or unknown in the
+/// file. A wrong server is missing from `servers` and has an error in `flaws`; unknown keys are
+/// warnings.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Servers {
-    /// The servers that can be started, in the order of the file.
     pub servers: Vec<Server>,
-    /// The faults and unknown keys, in the order of the file.
     pub flaws: Vec<Flaw>,
 }
 
-/// A server behind the gateway.
+/// A server behind the gateway, as its entry of the file configures it, with variables substituted
+/// and all values checked. `name` holds no `/`. `timeout` is the time for a call without progress.
+/// An empty `prefix` means none; without one, the server's name is the prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as in the file")]
 pub struct Server {
-    /// Its name, which holds no `/`.
     pub name: String,
-    /// The way to reach it.
     pub transport: Transport,
-    /// True if it is believed about its tools.
     pub trust: bool,
-    /// The time that a call may take without progress.
     pub timeout: Duration,
-    /// Which of its tools are offered.
     pub tools: ToolFilter,
-    /// What stands before its tools' names instead of its own; empty for nothing.
     pub prefix: Option<String>,
-    /// True if all sessions share it.
     pub shared: bool,
 }
 
-/// The way to reach a server.
+/// The process or the address of a server. An entry has either `command` or `url`, which begins
+/// with `http://` or `https://`. Values that may hold secrets are [`Secret`]s; `env` adds to the
+/// few variables that every server gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as in the file")]
 pub enum Transport {
-    /// A process that is started.
-    Stdio {
-        /// The program.
-        command: String,
-        /// Its arguments.
-        args: Vec<Secret>,
-        /// Variables of its environment.
-        env: Vec<(String, Secret)>,
-        /// Its working directory.
-        cwd: Option<String>,
-    },
-    /// Streamable HTTP.
-    Http {
-        /// The address, which begins with `http://` or `https://`.
-        url: Secret,
-        /// Headers of each request.
-        headers: Vec<(String, Secret)>,
-    },
+    Stdio { command: String, args: Vec<Secret>, env: Vec<(String, Secret)>, cwd: Option<String> },
+    Http { url: Secret, headers: Vec<(String, Secret)> },
 }
 
 impl Server {
-    /// Returns a server with a name and transport, as one behind `--` is.
+    /// Returns a server with default options, as one behind `--` has.
     pub fn new(name: String, transport: Transport) -> Self {
         let (trust, shared, timeout) = (false, false, DEFAULT_TIMEOUT);
         Self { name, transport, trust, timeout, tools: ToolFilter::default(), prefix: None, shared }
     }
 
-    /// Returns what stands before its tools' names.
+    /// Returns the prefix of its tools' names: the configured one, or the server's name.
     pub fn prefix(&self) -> &str {
         self.prefix.as_deref().unwrap_or(&self.name)
     }
 }
 
 impl Servers {
-    /// Reads `text`, the content of the file that messages call `file`. `variable` looks up a
-    /// variable of the environment.
+    /// Parses `text`, the content of the file that messages call `file`. `variable` looks up
+    /// variables of the environment. Never fails as a whole: a wrong server is left out and
+    /// reported in `flaws`.
     pub fn parse(file: &str, text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Self {
-        let mut reader = Reader::new(file, text, variable);
+        let mut reader = ValueReader::new(file, text, variable);
         let servers = read(&mut reader, text);
         Self { servers, flaws: reader.into_flaws() }
     }
 }
 
-fn read(reader: &mut Reader<'_>, text: &str) -> Vec<Server> {
+fn read(reader: &mut ValueReader<'_>, text: &str) -> Vec<Server> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let parsed = match parse_to_ast(text, &CollectOptions::default(), &AS_CLIENTS_HAVE_IT) {
         Ok(parsed) => parsed,
         Err(error) => {
-            reader.error(error.range().start, &[], &format!("is not JSON: {}", error.kind()));
+            reader.flaw(
+                Severity::Error,
+                error.range().start,
+                &[],
+                &format!("is not JSON: {}", error.kind()),
+            );
             return Vec::new();
         }
     };
@@ -127,11 +117,12 @@ fn read(reader: &mut Reader<'_>, text: &str) -> Vec<Server> {
     match all.map(|property| (&property.value, property.range.start)) {
         Some((ast::Value::Object(all), _)) => read_all(reader, all),
         Some((_, at)) => {
-            reader.error(at, &[SERVERS], "must be an object");
+            reader.flaw(Severity::Error, at, &[SERVERS], "must be an object");
             Vec::new()
         }
         None => {
-            reader.error(
+            reader.flaw(
+                Severity::Error,
                 0,
                 &[SERVERS],
                 "is missing: the file must be {\"mcpServers\": {NAME: {...}}}",
@@ -141,22 +132,267 @@ fn read(reader: &mut Reader<'_>, text: &str) -> Vec<Server> {
     }
 }
 
-fn read_all(reader: &mut Reader<'_>, all: &ast::Object<'_>) -> Vec<Server> {
+fn read_all(reader: &mut ValueReader<'_>, all: &ast::Object<'_>) -> Vec<Server> {
     let mut servers: Vec<Server> = Vec::new();
     for property in &all.properties {
         let name = property.name.as_str();
         if servers.iter().any(|server| server.name == name) {
-            reader.error(
+            reader.flaw(
+                Severity::Error,
                 property.range.start,
                 &[SERVERS, name],
                 "is there twice: this one is not used",
             );
             continue;
         }
-        servers.extend(server::read(reader, name, property));
+        servers.extend(read_server(reader, name, property));
     }
     servers
 }
+
+#[derive(Default)]
+struct ServerKeys {
+    kind: Option<TransportKind>,
+    command: Option<String>,
+    args: Vec<Secret>,
+    env: Vec<(String, Secret)>,
+    cwd: Option<String>,
+    url: Option<String>,
+    headers: Vec<(String, Secret)>,
+    trust: bool,
+    timeout: Option<Duration>,
+    tools: ToolFilter,
+    prefix: Option<String>,
+    shared: bool,
+    disabled: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TransportKind {
+    Stdio,
+    Http,
+}
+
+/// Reads one entry. Returns `None` if it is wrong, which is reported, or disabled.
+fn read_server(
+    reader: &mut ValueReader<'_>,
+    name: &str,
+    property: &ObjectProp<'_>,
+) -> Option<Server> {
+    let (at, place) = (property.range.start, [SERVERS, name]);
+    if name.is_empty() || name.contains('/') || name.chars().any(visible::is_hidden) {
+        let what = "cannot be a name: it is empty, or holds `/` or hidden characters";
+        reader.flaw(Severity::Error, at, &[SERVERS, &visible::escaped(name, 100)], what);
+        return None;
+    }
+    let Some(object) = property.value.as_object() else {
+        reader.flaw(Severity::Error, at, &place, "must be an object");
+        return None;
+    };
+    let mut keys = ServerKeys::default();
+    let mut all_right = true;
+    for property in &object.properties {
+        all_right &= keys.read(reader, name, property).is_ok();
+    }
+    if keys.disabled {
+        reader.flaw(Severity::Warning, at, &place, "is disabled, so it is not started");
+        return None;
+    }
+    let server = all_right.then(|| keys.into_server(name))?;
+    server.map_err(|what| reader.flaw(Severity::Error, at, &place, what)).ok()
+}
+
+impl ServerKeys {
+    fn read(
+        &mut self,
+        reader: &mut ValueReader<'_>,
+        server: &str,
+        property: &ObjectProp<'_>,
+    ) -> Result<(), InvalidValue> {
+        let (key, value) = (property.name.as_str(), &property.value);
+        let place = [SERVERS, server, key];
+        match key {
+            "type" => self.kind = Some(kind(reader, value, &place)?),
+            "command" => self.command = Some(reader.text(value, &place)?),
+            "args" => {
+                self.args = reader.texts(value, &place)?.into_iter().map(Secret::new).collect();
+            }
+            "env" => self.env = reader.secrets(value, &place, &is_variable)?,
+            "cwd" => self.cwd = Some(reader.text(value, &place)?),
+            "url" => self.url = Some(url(reader, value, &place)?),
+            "headers" => self.headers = headers(reader, value, &place)?,
+            "trust" => self.trust = reader.truth(value, &place)?,
+            "timeout" => self.timeout = Some(timeout(reader, value, &place)?),
+            "tools" => self.tools = tools(reader, value, &place)?,
+            "prefix" => self.prefix = Some(reader.text(value, &place)?),
+            "shared" => self.shared = reader.truth(value, &place)?,
+            "disabled" => self.disabled = reader.truth(value, &place)?,
+            _ => {
+                let place = [SERVERS, server, &visible::escaped(key, 100)];
+                let what = format!("is not known, so it is passed over: known are {KNOWN}");
+                reader.flaw(Severity::Warning, property.range.start, &place, &what);
+            }
+        }
+        Ok(())
+    }
+
+    fn into_server(self, name: &str) -> Result<Server, &'static str> {
+        let transport = match (self.kind, self.command, self.url) {
+            (_, Some(_), Some(_)) => {
+                return Err("has both `command` and `url`: remove one of them");
+            }
+            (Some(TransportKind::Http), Some(_), _) => {
+                return Err("has `command`, which `type` denies");
+            }
+            (Some(TransportKind::Stdio), _, Some(_)) => {
+                return Err("has `url`, which `type` denies");
+            }
+            (_, Some(command), None) if command.is_empty() => return Err("has an empty `command`"),
+            (_, Some(command), None) => {
+                Transport::Stdio { command, args: self.args, env: self.env, cwd: self.cwd }
+            }
+            (_, None, Some(url)) => {
+                Transport::Http { url: Secret::new(url), headers: self.headers }
+            }
+            (_, None, None) => return Err("needs `command` or `url`"),
+        };
+        let mut server = Server::new(name.to_owned(), transport);
+        server.timeout = self.timeout.unwrap_or(server.timeout);
+        (server.trust, server.shared) = (self.trust, self.shared);
+        (server.tools, server.prefix) = (self.tools, self.prefix);
+        Ok(server)
+    }
+}
+
+fn kind(
+    reader: &mut ValueReader<'_>,
+    value: &Value<'_>,
+    place: &[&str],
+) -> Result<TransportKind, InvalidValue> {
+    match reader.text(value, place)?.as_str() {
+        "stdio" | "local" => Ok(TransportKind::Stdio),
+        "http" | "streamable-http" | "streamableHttp" => Ok(TransportKind::Http),
+        "sse" => Err(reader.wrong(
+            value,
+            place,
+            "cannot be `sse`, which servers are leaving: use their address for `http`",
+        )),
+        _ => Err(reader.wrong(value, place, "must be `stdio`, `http` or `streamable-http`")),
+    }
+}
+
+fn url(
+    reader: &mut ValueReader<'_>,
+    value: &Value<'_>,
+    place: &[&str],
+) -> Result<String, InvalidValue> {
+    let url = reader.text(value, place)?;
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    if rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(|c: char| c <= ' ')) {
+        Ok(url)
+    } else {
+        Err(reader.wrong(value, place, "must begin with `http://` or `https://`, without spaces"))
+    }
+}
+
+fn headers(
+    reader: &mut ValueReader<'_>,
+    value: &Value<'_>,
+    place: &[&str],
+) -> Result<Vec<(String, Secret)>, InvalidValue> {
+    let headers = reader.secrets(value, place, &is_header)?;
+    let torn = headers.iter().find(|(_, text)| text.reveal().contains(['\r', '\n']));
+    if let Some((name, _)) = torn {
+        let place = [place, &[name]].concat();
+        return Err(reader.wrong(value, &place, "holds the end of a line"));
+    }
+    Ok(headers)
+}
+
+fn timeout(
+    reader: &mut ValueReader<'_>,
+    value: &Value<'_>,
+    place: &[&str],
+) -> Result<Duration, InvalidValue> {
+    let seconds = reader.number(value, place)?;
+    let timeout = Duration::try_from_secs_f64(seconds).ok();
+    let timeout = timeout.filter(|timeout| !timeout.is_zero() && *timeout <= MAX_TIMEOUT);
+    timeout.ok_or_else(|| {
+        reader.wrong(value, place, "must be seconds, more than 0 and at most a week")
+    })
+}
+
+fn tools(
+    reader: &mut ValueReader<'_>,
+    value: &Value<'_>,
+    place: &[&str],
+) -> Result<ToolFilter, InvalidValue> {
+    let patterns = reader.texts(value, place)?;
+    ToolFilter::new(patterns.iter().map(String::as_str)).map_err(|what| {
+        reader.wrong(value, place, &format!("has a pattern that is no glob: {what}"))
+    })
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+fn is_header(name: &str) -> bool {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    !name.is_empty() && name.chars().all(is_token)
+}
+
+/// Globs of offered and hidden tools, matched against the server's own names. Without any glob that
+/// offers, all tools that are not hidden are offered.
+#[derive(Clone, Default)]
+pub struct ToolFilter(Vec<FilterPattern>);
+
+#[derive(Clone)]
+struct FilterPattern {
+    hides: bool,
+    matcher: GlobMatcher,
+}
+
+impl ToolFilter {
+    /// Parses patterns; a pattern that begins with `!` hides. The error names the first pattern
+    /// that is no glob.
+    pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let read = |pattern: &str| {
+            let glob = pattern.strip_prefix('!').unwrap_or(pattern);
+            let hides = glob.len() < pattern.len();
+            let glob = Glob::new(glob).map_err(|error| format!("`{pattern}`: {}", error.kind()))?;
+            Ok(FilterPattern { hides, matcher: glob.compile_matcher() })
+        };
+        patterns.into_iter().map(read).collect::<Result<_, String>>().map(Self)
+    }
+
+    /// Returns true if `tool`, by its server's own name, is offered: a pattern offers it or none
+    /// offers any, and no pattern hides it.
+    pub fn offers(&self, tool: &str) -> bool {
+        let matches = |hides| self.0.iter().any(|p| p.hides == hides && p.matcher.is_match(tool));
+        let offered = self.0.iter().all(|pattern| pattern.hides) || matches(false);
+        offered && !matches(true)
+    }
+}
+
+impl fmt::Debug for ToolFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown =
+            |p: &FilterPattern| format!("{}{}", if p.hides { "!" } else { "" }, p.matcher.glob());
+        f.debug_list().entries(self.0.iter().map(shown)).finish()
+    }
+}
+
+impl PartialEq for ToolFilter {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |(a, b): (&FilterPattern, &FilterPattern)| {
+            a.hides == b.hides && a.matcher.glob() == b.matcher.glob()
+        };
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(same)
+    }
+}
+
+impl Eq for ToolFilter {}
 
 #[cfg(test)]
 mod tests;

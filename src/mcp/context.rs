@@ -1,13 +1,10 @@
-//! The context tools: reading what is stored, for clients without file tools.
-//!
-//! No name leads out of the conversation.
+//! The context tools: they read stored outputs for clients without file tools, within one conversation.
 
-mod artifacts;
 pub(crate) mod extraction;
-mod locate;
-mod search;
-mod text;
+pub(crate) mod location;
 
+use std::cmp::Reverse;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,19 +12,17 @@ use base64::Engine as _;
 use rmcp::model::{Resource, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use crate::context::artifacts::{artifacts, listed};
-use crate::context::extraction::AnswerWaiter;
-pub(super) use crate::context::locate::Location;
-use crate::context::text::{Slice, most_bytes, shown};
+use crate::context::extraction::QuestionMonitor;
+use crate::context::location::Location;
 use crate::shelf::OpenShelf;
-use ctxfs_core::model::Content as _;
+use ctxfs_core::model::{Content, ContextRef};
+use ctxfs_view::context_ref;
 
-/// The most artifacts that are listed as resources.
-const MOST_RESOURCES: usize = 100;
-/// The most bytes of a resource that is read at once.
-const MOST_READ: u64 = 4 << 20;
-/// The names of the tools.
-pub(super) const NAMES: [&str; 6] = [
+// Newest artifacts that are listed as resources.
+const MAX_RESOURCES: usize = 100;
+// Bytes of a resource that are read at once.
+const MAX_READ: u64 = 4 << 20;
+pub(crate) const NAMES: [&str; 6] = [
     "context_list",
     "context_read",
     "context_tail",
@@ -36,14 +31,13 @@ pub(super) const NAMES: [&str; 6] = [
     extraction::NAME,
 ];
 const REF: &str = "Reference of a stored output: its ctx:// id, call id, handle or path.";
+// Rows of a listing by default, and at most.
+const ROWS: u64 = 50;
+const MAX_ROWS: u64 = 200;
+// Bytes of an answer if the limits allow more.
+const MAX_TEXT: u64 = 1 << 20;
 
-/// Returns true if a tool of this name is the gateway's own.
-pub(super) fn is_tool(name: &str) -> bool {
-    NAMES.contains(&name)
-}
-
-/// Returns the tools.
-pub(super) fn tools() -> Vec<Tool> {
+pub(crate) fn tools() -> Vec<Tool> {
     let reference = json!({"type": "string", "description": REF});
     let whole = |about: &str| json!({"type": "integer", "minimum": 0, "description": about});
     let text = |about: &str| json!({"type": "string", "description": about});
@@ -117,11 +111,12 @@ fn tool(name: &'static str, about: &'static str, properties: Value, required: &[
     Tool::new(name, about, Arc::new(schema)).with_annotations(annotations)
 }
 
-/// Returns the result of a call. The error is for the model.
-pub(super) fn call(
+/// Runs a context tool and returns its result. The error is worded for the model. Waits for the
+/// disk, and for `tool_output` for a language model.
+pub(crate) fn call(
     open: &OpenShelf,
     (name, arguments): (&str, &Value),
-    waiter: &AnswerWaiter<'_>,
+    waiter: &QuestionMonitor<'_>,
 ) -> Result<Value, String> {
     match name {
         extraction::NAME => extraction::answer(open, arguments, waiter),
@@ -150,7 +145,7 @@ fn read(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
     let file = place.open()?;
     let limit = number(arguments, "limit")?.unwrap_or(u64::MAX).min(most_bytes(open));
     let offset = number(arguments, "offset")?.unwrap_or(0);
-    let slice = Slice::read(&file, offset, limit).map_err(|error| error.to_string())?;
+    let slice = TextRange::read(&file, offset, limit).map_err(|error| error.to_string())?;
     if slice.is_binary {
         return Err(format!(
             "`{}` is binary; context_view with `meta.json` describes it",
@@ -173,7 +168,7 @@ fn tail(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
 }
 
 fn grep(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
-    let query = search::query(arguments)?;
+    let query = query(arguments)?;
     let place = match arguments["ref"].as_str() {
         Some(reference) => Location::find(open, reference)?.view(&format!("grep/{query}")),
         None => Location::at(open, &format!(".grep/{query}")),
@@ -200,7 +195,6 @@ fn reference(arguments: &Value) -> Result<&str, String> {
     arguments["ref"].as_str().ok_or_else(|| "`ref` is missing".to_owned())
 }
 
-/// Returns a whole number, which a model may have written as a string.
 fn number(arguments: &Value, name: &str) -> Result<Option<u64>, String> {
     let wrong = || format!("`{name}` is no whole number");
     match &arguments[name] {
@@ -210,9 +204,8 @@ fn number(arguments: &Value, name: &str) -> Result<Option<u64>, String> {
     }
 }
 
-/// Returns the newest artifacts as resources.
-pub(super) fn resources(open: &OpenShelf) -> Result<Vec<Resource>, String> {
-    let newest = artifacts(open)?.into_iter().take(MOST_RESOURCES);
+pub(crate) fn resources(open: &OpenShelf) -> Result<Vec<Resource>, String> {
+    let newest = artifacts(open)?.into_iter().take(MAX_RESOURCES);
     Ok(newest
         .map(|found| {
             let name = Path::new(&found.id).file_name().unwrap_or_default().to_string_lossy();
@@ -229,18 +222,17 @@ pub(super) fn resources(open: &OpenShelf) -> Result<Vec<Resource>, String> {
         .collect())
 }
 
-/// Returns the contents of the resource `uri`.
-pub(super) fn resource(open: &OpenShelf, uri: &str) -> Result<Value, String> {
+pub(crate) fn resource(open: &OpenShelf, uri: &str) -> Result<Value, String> {
     let place = Location::find(open, uri)?;
     let file = place.open()?;
-    if file.len() > MOST_READ {
+    if file.len() > MAX_READ {
         return Err(format!(
-            "`{uri}` has {} bytes, and at most {MOST_READ} are read at once: \
+            "`{uri}` has {} bytes, and at most {MAX_READ} are read at once: \
              read `{uri}.pages/0001` and so on, or use context_read",
             file.len()
         ));
     }
-    let bytes = file.bytes(0, MOST_READ as usize).map_err(|error| error.to_string())?;
+    let bytes = file.bytes(0, MAX_READ as usize).map_err(|error| error.to_string())?;
     Ok(match String::from_utf8(bytes) {
         Ok(text) => json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}),
         Err(error) => {
@@ -250,3 +242,121 @@ pub(super) fn resource(open: &OpenShelf, uri: &str) -> Result<Value, String> {
         }
     })
 }
+
+pub(crate) fn artifacts(open: &OpenShelf) -> Result<Vec<ContextRef>, String> {
+    let (engine, id) = (&open.engine, open.conversation.id());
+    let listing = engine.list_artifacts(id, |artifact| {
+        let place = engine.place(id, &artifact.path);
+        let analysis = artifact.record.analysis.as_ref();
+        context_ref(&artifact.record, &place, artifact.stat.size, analysis)
+    });
+    let mut rows = listing.map_err(|error| error.to_string())?.rows;
+    rows.sort_by(|one, other| {
+        let key = |row: &ContextRef| (Reverse(row.created_at), row.id.clone());
+        key(one).cmp(&key(other))
+    });
+    Ok(rows)
+}
+
+pub(crate) fn listed(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
+    let since = number(arguments, "since")?.unwrap_or(0);
+    let limit = number(arguments, "limit")?.unwrap_or(ROWS).clamp(1, MAX_ROWS) as usize;
+    let kind = arguments["kind"].as_str();
+    let after = arguments["cursor"].as_str().map(cursor).transpose()?;
+    let mut rows = artifacts(open)?;
+    rows.retain(|row| {
+        let is_after = after
+            .is_none_or(|(time, id)| (Reverse(row.created_at), &*row.id) > (Reverse(time), id));
+        is_after && row.created_at >= since as i64 && kind.is_none_or(|kind| row.kind == kind)
+    });
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let last = rows.last().filter(|_| more);
+    let next = last.map(|last| format!("{} {}", last.created_at, last.id));
+    let mut page = json!({"artifacts": rows});
+    if let Some(next) = next {
+        page["next"] = next.into();
+    }
+    Ok(page)
+}
+
+fn cursor(text: &str) -> Result<(i64, &str), String> {
+    let parts = text.split_once(' ').and_then(|(time, id)| Some((time.parse().ok()?, id)));
+    parts.ok_or_else(|| format!("`{text}` is no cursor of an earlier answer"))
+}
+
+pub(crate) fn query(arguments: &Value) -> Result<String, String> {
+    let pattern = arguments["pattern"].as_str().filter(|pattern| !pattern.is_empty());
+    let pattern = pattern.ok_or("`pattern` is missing")?;
+    let mut words = Vec::new();
+    for (name, option) in [("ignore_case", "-i"), ("fixed", "-F")] {
+        if arguments[name].as_bool() == Some(true) {
+            words.push(option.to_owned());
+        }
+    }
+    for (name, option) in [("context", "-C"), ("max", "-m")] {
+        if let Some(number) = number(arguments, name)? {
+            words.push(format!("{option}{number}"));
+        }
+    }
+    words.extend(["--".to_owned(), pattern.replace('%', "%25").replace('/', "%2F")]);
+    Ok(words.join(" "))
+}
+
+fn most_bytes(open: &OpenShelf) -> u64 {
+    open.engine.limits(None).max_inline_bytes.clamp(4, MAX_TEXT)
+}
+
+/// A part of a file that begins and ends between characters. `next` is the offset to continue at,
+/// if the file goes on.
+struct TextRange {
+    pub(crate) offset: u64,
+    pub(crate) next: Option<u64>,
+    pub(crate) text: String,
+    is_binary: bool,
+}
+
+impl TextRange {
+    pub(crate) fn read(file: &dyn Content, offset: u64, limit: u64) -> io::Result<Self> {
+        // A character has at most four bytes.
+        let mut bytes = file.bytes(offset, limit.max(4) as usize)?;
+        let begins = |byte: &u8| byte & 0xC0 != 0x80;
+        let skipped = bytes.iter().take(3).take_while(|byte| offset > 0 && !begins(byte)).count();
+        bytes.drain(..skipped);
+        let offset = offset + skipped as u64;
+        let whole = offset + bytes.len() as u64 >= file.len();
+        if !whole {
+            bytes.truncate(end_of_last(&bytes));
+        }
+        let end = offset + bytes.len() as u64;
+        let is_binary = memchr::memchr(0, &bytes).is_some();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Self { offset, next: (end < file.len()).then_some(end), text, is_binary })
+    }
+}
+
+fn end_of_last(bytes: &[u8]) -> usize {
+    let tail = bytes.len().saturating_sub(3)..bytes.len();
+    for at in tail.rev() {
+        let needs = match bytes[at] {
+            0xC0..=0xDF => 2,
+            0xE0..=0xEF => 3,
+            0xF0..=0xF7 => 4,
+            0x80..=0xBF => continue,
+            _ => 1,
+        };
+        return if at + needs > bytes.len() { at } else { bytes.len() };
+    }
+    bytes.len()
+}
+
+/// Returns the text of a view, cut to `most` bytes. A cut text ends with a line that says so.
+pub(crate) fn shown(file: &dyn Content, most: u64) -> io::Result<String> {
+    let slice = TextRange::read(file, 0, most)?;
+    let Some(next) = slice.next else { return Ok(slice.text) };
+    let total = file.len();
+    Ok(format!("{}\n# cut: the first {next} of {total} bytes are shown\n", slice.text.trim_end()))
+}
+
+#[cfg(test)]
+mod tests;

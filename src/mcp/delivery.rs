@@ -1,37 +1,46 @@
-//! The answers of servers on their way to the client.
+//! Hands the answers of servers to the client, with what the gateway adds to or takes out of lists and
+//! capabilities.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::envelope::Envelope;
+use serde_json::value::RawValue;
+
+use crate::client::Declared;
+use crate::json_rpc::{Envelope, INTERNAL_ERROR, raw};
 use crate::message::{Edit, Message, Outgoing};
-use crate::pending::{Pending, PendingKind};
-use crate::relay::{INTERNAL_ERROR, Relay};
+use crate::pending::{ListKind, PendingKind, PendingRequest};
+use crate::raw_object::{self, RawObject, elements, quoted};
+use crate::relay::Relay;
+use crate::revision::EraMismatch;
 use crate::upstream::Upstream;
-use crate::{listing, own, results};
+use crate::{context, own, results};
 
-/// An answer.
-pub(super) struct Answer {
-    /// The id that the client gave the request, as written.
-    pub(super) client_id: String,
-    pub(super) kind: PendingKind,
-    pub(super) envelope: Envelope,
-    pub(super) message: Message,
-    /// The members, each with a comma, that a result gets in front which is not in memory.
-    pub(super) first: &'static str,
+/// An answer on its way to the client. `first` holds members, each with a comma, to put in front of
+/// a result that is not in memory.
+pub(crate) struct ClientAnswer {
+    pub(crate) client_id: String,
+    pub(crate) kind: PendingKind,
+    pub(crate) envelope: Envelope,
+    pub(crate) message: Message,
+    pub(crate) first: &'static str,
 }
 
-/// An answer as it came from its server.
-pub(super) struct ServerAnswer {
-    pub(super) from: Arc<Upstream>,
-    pub(super) pending: Pending,
-    pub(super) envelope: Envelope,
-    pub(super) message: Message,
+/// An answer as it came from its server, with the request that it answers. The envelope describes
+/// the message and must follow its edits.
+pub(crate) struct ServerAnswer {
+    pub(crate) from: Arc<Upstream>,
+    pub(crate) pending: PendingRequest,
+    pub(crate) envelope: Envelope,
+    pub(crate) message: Message,
 }
 
-/// Hands an answer to the client.
-pub(super) async fn deliver(relay: &Arc<Relay>, from: &Arc<Upstream>, answer: Answer) {
-    let Answer { client_id, kind, envelope, message, first } = answer;
+/// Sends an answer to the client: results of calls through the store if they are long, handshakes
+/// and lists with the gateway's additions, and anything else under the client's id alone. A request
+/// that was cancelled meanwhile gets no answer.
+pub(crate) async fn deliver(relay: &Arc<Relay>, from: &Arc<Upstream>, answer: ClientAnswer) {
+    let ClientAnswer { client_id, kind, envelope, message, first } = answer;
     let Some(id) = envelope.id.clone() else { return };
     let result = envelope.result();
     if let (PendingKind::Call(call), None) = (&kind, &result) {
@@ -42,49 +51,47 @@ pub(super) async fn deliver(relay: &Arc<Relay>, from: &Arc<Upstream>, answer: An
             let (call, max_binary) = (*call, relay.max_binary);
             let answered =
                 results::Answered { call, client_id, id, result, message, max_binary, first };
-            of_call(relay, answered).await;
+            deliver_call(relay, answered).await;
         }
         (kind @ (PendingKind::Handshake | PendingKind::Listing(_)), Some(result)) => {
             let rows = own_rows(relay, &kind).await;
-            relay.end(&client_id);
-            let edits = listing::edits(relay, from, &kind, rows, &message, result);
+            relay.client.end(&client_id);
+            let edits = edits(relay, from, &kind, rows, &message, result);
             let id = Edit { range: id, with: client_id.into_bytes() };
             let mut edits: Vec<Edit> = edits.into_iter().chain([id]).collect();
             edits.sort_by_key(|edit| edit.range.start);
-            relay.tell(message.edited(edits)).await;
+            relay.client.send(message.edited(edits)).await;
         }
         (_, result) => {
-            relay.end(&client_id);
-            relay.tell(passed(message, id, client_id, result, first)).await;
+            relay.client.end(&client_id);
+            relay.client.send(passed(message, id, client_id, result, first)).await;
         }
     }
 }
 
-/// Hands an answer with `edits` to the client.
-pub(super) async fn deliver_changed(
+pub(crate) async fn deliver_changed(
     relay: &Arc<Relay>,
     answer: ServerAnswer,
     edits: Vec<Edit>,
     first: &'static str,
 ) {
     let ServerAnswer { from, pending, mut envelope, mut message } = answer;
-    let Pending { client_id: Some(client_id), kind, .. } = pending else { return };
+    let PendingRequest { client_id: Some(client_id), kind, .. } = pending else { return };
     if !edits.is_empty() {
         message = message.rewritten(edits);
         let Ok(changed) = Envelope::of(&message) else { return };
         envelope = changed;
     }
-    deliver(relay, &from, Answer { client_id, kind, envelope, message, first }).await;
+    deliver(relay, &from, ClientAnswer { client_id, kind, envelope, message, first }).await;
 }
 
-/// Hands the result of a tool to the client: at once if it is short.
-async fn of_call(relay: &Arc<Relay>, answered: results::Answered) {
+async fn deliver_call(relay: &Arc<Relay>, answered: results::Answered) {
     let received = answered.message.length();
     if !results::may_be_long(&relay.shelf, &answered) {
-        relay.end(&answered.client_id);
+        relay.client.end(&answered.client_id);
         relay.count(&answered.call, answered.is_error(), received, received);
         let results::Answered { client_id, id, result, message, first, .. } = answered;
-        return relay.tell(passed(message, id, client_id, Some(result), first)).await;
+        return relay.client.send(passed(message, id, client_id, Some(result), first)).await;
     }
     let relay = Arc::clone(relay);
     let Ok(turn) = Arc::clone(&relay.work).acquire_owned().await else { return };
@@ -101,17 +108,18 @@ async fn of_call(relay: &Arc<Relay>, answered: results::Answered) {
             relay.count(&call, *failed, received, message.length());
         }
         // A call that was cancelled meanwhile has no answer.
-        if relay.end(&client_id).is_none() {
+        if relay.client.end(&client_id).is_none() {
             return;
         }
         match treated {
-            Ok((message, _)) => relay.tell(message).await,
-            Err(_) => relay.error(&client_id, INTERNAL_ERROR, "a fault of the gateway").await,
+            Ok((message, _)) => relay.client.send(message).await,
+            Err(_) => {
+                relay.client.error(&client_id, INTERNAL_ERROR, "a fault of the gateway").await
+            }
         }
     });
 }
 
-/// Returns an answer with the id of the client.
 fn passed(
     message: Message,
     id: Range<usize>,
@@ -126,7 +134,6 @@ fn passed(
     }
 }
 
-/// Returns what the gateway adds to a listing.
 async fn own_rows(relay: &Arc<Relay>, kind: &PendingKind) -> Vec<String> {
     let PendingKind::Listing(kind) = *kind else { return Vec::new() };
     if !relay.context_tools {
@@ -134,4 +141,139 @@ async fn own_rows(relay: &Arc<Relay>, kind: &PendingKind) -> Vec<String> {
     }
     let relay = Arc::clone(relay);
     tokio::task::spawn_blocking(move || own::rows(&relay.shelf, kind)).await.unwrap_or_default()
+}
+
+pub(crate) fn edits(
+    relay: &Relay,
+    from: &Upstream,
+    kind: &PendingKind,
+    own_rows: Vec<String>,
+    message: &Message,
+    result: Range<usize>,
+) -> Vec<Edit> {
+    let Some(object) = raw(message, result.clone()).and_then(RawObject::parse) else {
+        return Vec::new();
+    };
+    if raw(message, result.clone()).is_some_and(|result| message.hole(result).is_some()) {
+        return Vec::new();
+    }
+    let place = PlacedResult { message, result };
+    match kind {
+        PendingKind::Handshake => handshake(relay, from, &object, &place),
+        PendingKind::Listing(kind) => {
+            let own = own_rows.into_iter();
+            listed(relay, from, *kind, &object, &place, own)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A result that is in memory, and the message that holds it, to make edits of its members.
+struct PlacedResult<'a> {
+    message: &'a Message,
+    result: Range<usize>,
+}
+
+impl PlacedResult<'_> {
+    fn replace(&self, object: &RawObject<'_>, name: &str, with: String) -> Option<Edit> {
+        let range = self.message.range_of(object.get(name)?);
+        Some(Edit { range, with: with.into_bytes() })
+    }
+
+    fn add(&self, object: &RawObject<'_>, members: String) -> Edit {
+        let members = if object.0.is_empty() { members[1..].to_owned() } else { members };
+        let at = self.result.end - 1;
+        Edit { range: at..at, with: members.into_bytes() }
+    }
+}
+
+fn handshake(
+    relay: &Relay,
+    from: &Upstream,
+    object: &RawObject<'_>,
+    place: &PlacedResult<'_>,
+) -> Vec<Edit> {
+    from.set_handshake(|handshake| handshake.is_done = handshake.initialize.is_some());
+    if let Some(revision) = object.text("protocolVersion") {
+        relay.client.set_revision(&revision);
+    }
+    let capabilities = object.get("capabilities").and_then(RawObject::parse).unwrap_or_default();
+    let has = |name: &str| capabilities.get(name).is_some();
+    relay.client.set_declared(Declared { tools: has("tools"), resources: has("resources") });
+    if !relay.context_tools {
+        return Vec::new();
+    }
+    let mut more = Vec::new();
+    let mut edits = Vec::new();
+    let missing = ["tools", "resources"].into_iter().filter(|name| !has(name));
+    let members = capabilities.0.iter().map(|(name, value)| raw_object::member(name, value));
+    let all = raw_object::object(members.chain(missing.map(|name| raw_object::member(name, "{}"))));
+    match place.replace(object, "capabilities", all.clone()) {
+        Some(edit) => edits.push(edit),
+        None => more.push(format!(",\"capabilities\":{all}")),
+    }
+    let instructions = object.text("instructions").unwrap_or_default();
+    let separator = if instructions.is_empty() { "" } else { "\n\n" };
+    let extended = quoted(&format!("{instructions}{separator}{}", own::INSTRUCTIONS));
+    match place.replace(object, "instructions", extended.clone()) {
+        Some(edit) => edits.push(edit),
+        None => more.push(format!(",\"instructions\":{extended}")),
+    }
+    if !more.is_empty() {
+        edits.push(place.add(object, more.concat()));
+    }
+    edits
+}
+
+fn listed(
+    relay: &Relay,
+    from: &Upstream,
+    kind: ListKind,
+    object: &RawObject<'_>,
+    place: &PlacedResult<'_>,
+    own: impl Iterator<Item = String>,
+) -> Vec<Edit> {
+    let name = kind.member();
+    let Some(rows) = object.get(name) else { return Vec::new() };
+    if place.message.has_holes_in(&place.message.range_of(rows)) {
+        return Vec::new();
+    }
+    let Some(listed) = elements(rows) else { return Vec::new() };
+    let row = |row: &&RawValue| match kind {
+        ListKind::Tools => tool(relay, from, row).unwrap_or_else(|| row.get().to_owned()),
+        _ => row.get().to_owned(),
+    };
+    let mut all: Vec<String> = listed.iter().map(row).collect();
+    if object.next_cursor().is_none() {
+        all.extend(own);
+    }
+    let all = format!("[{}]", all.join(","));
+    place.replace(object, name, all).into_iter().collect()
+}
+
+/// Returns a listed tool without its `outputSchema` if stand-ins would not fit it, and renamed if
+/// the gateway has a tool of its name. Returns `None` for a tool that is listed unchanged.
+fn tool(relay: &Relay, from: &Upstream, row: &RawValue) -> Option<String> {
+    let tool = RawObject::parse(row)?;
+    let name = tool.text("name")?;
+    let limits = relay.shelf.source.limits(&format!("{}/{name}", from.name));
+    let schema = tool.get("outputSchema");
+    let goes = schema.is_some_and(|schema| limits.may_replace() || is_foreign(relay, from, schema));
+    let is_taken = relay.context_tools && context::NAMES.contains(&&*name);
+    if !goes && !is_taken {
+        return None;
+    }
+    let other = quoted(&from.other_name(&name));
+    let member = |(key, value): &(Cow<'_, str>, &RawValue)| match &**key {
+        "outputSchema" if goes => None,
+        key @ "name" if is_taken => Some(raw_object::member(key, &other)),
+        key => Some(raw_object::member(key, value)),
+    };
+    Some(raw_object::object(tool.0.iter().filter_map(member)))
+}
+
+pub(crate) fn is_foreign(relay: &Relay, from: &Upstream, schema: &RawValue) -> bool {
+    relay.bridge.between(from.era.get()) == Some(EraMismatch::OldClient)
+        && RawObject::parse(schema).and_then(|schema| schema.text("type")).as_deref()
+            != Some("object")
 }

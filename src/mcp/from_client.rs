@@ -1,42 +1,42 @@
-//! What the client sends, and where it goes.
+//! Messages of the client: parsed, and handed to the part that answers.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
-use crate::bridge::Crossed;
-use crate::call_id::new_call;
-use crate::envelope::{Envelope, EnvelopeError, Kind, answer};
-use crate::line_reader::{BrokenLine, Line, broken};
-use crate::message::{Edit, Message};
-use crate::message_batch::{is_batch, messages};
-use crate::parsed::Parsed;
-use crate::pending::{Call, ListKind, PendingKind};
+use crate::bridge::messages::{SubscriptionFilter, with_members};
+use crate::bridge::requests::{self, Translated};
+use crate::bridge::{handshake, notices, subscriptions};
+use crate::client::{QuestionSource, Route};
+use crate::hub::answer;
+use crate::hub::route::{self, Destination};
+use crate::json_rpc::{
+    Envelope, EnvelopeError, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND,
+    MessageKind, PARSE_ERROR, Parsed, RpcError, answer, failed_call, is_batch, messages,
+    request_id,
+};
+use crate::line_reader::{BrokenLine, InputLine, broken};
+use crate::message::{Edit, Message, with_id};
+use crate::pending::{ListKind, MAX_ARGUMENTS, PendingKind, PendingRequest, ToolCall, new_call_id};
 use crate::queue::Refused;
 use crate::raw_object::{RawObject, quoted};
-use crate::references::Resolver;
-use crate::relay::{
-    Asker, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Refusal,
-    Relay, Route, failure, pending,
-};
-use crate::upstream::{Upstream, with_id};
-use crate::{bridge, context, hub, own, references};
+use crate::references::{self, Resolver};
+use crate::relay::Relay;
+use crate::revision::{Era, EraMismatch};
+use crate::upstream::Upstream;
+use crate::{context, own};
 
-/// The most bytes of the arguments of a call that are recorded.
-const MOST_ARGUMENTS: usize = 64 * 1024;
-/// The most bytes of a request that the gateway answers for its servers.
-const MOST_IN_MEMORY: usize = 32 << 20;
-/// The endings of the keys in `_meta` under which clients tell the id of a call.
+// Bytes of a request that the gateway answers for its servers.
+const MAX_IN_MEMORY: usize = 32 << 20;
+// Suffixes of the `_meta` keys in which clients send their call ids, in lower case.
 const CALL_KEYS: [&str; 2] = ["tooluseid", "toolcallid"];
 
-/// Takes a line of the client.
-pub(super) async fn line(relay: &Arc<Relay>, line: Line) {
+pub(crate) async fn line(relay: &Arc<Relay>, line: InputLine) {
     match line {
-        Line::Message(message) => take(relay, message).await,
-        Line::Broken(line) => refuse(relay, &line).await,
+        InputLine::Message(message) => take(relay, message).await,
+        InputLine::Broken(line) => refuse(relay, &line).await,
     }
 }
 
@@ -52,16 +52,15 @@ async fn take(relay: &Arc<Relay>, message: Message) {
         }
     };
     match &envelope.kind {
-        Kind::Request { method } => request(relay, method.clone(), envelope, message).await,
-        Kind::Notification { method } => {
+        MessageKind::Request { method } => request(relay, method.clone(), envelope, message).await,
+        MessageKind::Notification { method } => {
             let method = method.clone();
             notification(relay, &method, &envelope, message);
         }
-        Kind::Response { .. } => response(relay, &envelope, message),
+        MessageKind::Response { .. } => response(relay, &envelope, message),
     }
 }
 
-/// Takes the messages of a batch one by one.
 async fn batch(relay: &Arc<Relay>, message: &Message) {
     let messages = match messages(message) {
         Ok(messages) => messages,
@@ -69,26 +68,28 @@ async fn batch(relay: &Arc<Relay>, message: &Message) {
     };
     for message in messages {
         if is_batch(&message) {
-            relay.error("null", INVALID_REQUEST, "a batch has no batches").await;
+            relay.client.error("null", INVALID_REQUEST, "a batch has no batches").await;
         } else {
             Box::pin(take(relay, message)).await;
         }
     }
 }
 
-/// Refuses what is no message. JSON that is none may have an id all the same.
 async fn refuse_message(relay: &Relay, id: Option<&str>, error: EnvelopeError) {
     match error {
-        EnvelopeError::Json(why) => relay.error("null", PARSE_ERROR, &why).await,
+        EnvelopeError::Json(why) => relay.client.error("null", PARSE_ERROR, &why).await,
         EnvelopeError::Shape(why) => {
-            relay.error(id.unwrap_or("null"), INVALID_REQUEST, why).await;
+            relay.client.error(id.unwrap_or("null"), INVALID_REQUEST, why).await;
         }
     }
 }
 
 async fn refuse(relay: &Relay, line: &BrokenLine) {
     let id = line.id.as_deref().filter(|id| is_id(id)).unwrap_or("null");
-    relay.error(id, INVALID_REQUEST, &format!("the message cannot be taken: {}", line.why)).await;
+    relay
+        .client
+        .error(id, INVALID_REQUEST, &format!("the message cannot be taken: {}", line.why))
+        .await;
 }
 
 fn is_id(id: &str) -> bool {
@@ -97,96 +98,169 @@ fn is_id(id: &str) -> bool {
 
 async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message: Message) {
     let Some(id) = envelope.id(&message).map(str::to_owned) else { return };
-    if relay.bridge.is_taken_out(&method) {
+    if relay.bridge.is_removed(&method) {
         let text = format!("there is no `{method}` since 2026-07-28");
-        return relay.error(&id, METHOD_NOT_FOUND, &text).await;
+        return relay.client.error(&id, METHOD_NOT_FOUND, &text).await;
     }
     if method == "ping" {
-        return relay.tell(answer(&id, "{}")).await;
+        return relay.client.send(answer(&id, "{}")).await;
     }
-    if !relay.begin(&id, Route::Own) {
+    if !relay.client.begin(&id) {
         let text = format!("a request with the id {id} waits for its answer");
-        return relay.error(&id, INVALID_REQUEST, &text).await;
+        return relay.client.error(&id, INVALID_REQUEST, &text).await;
     }
-    relay.bridge.hear(&method, envelope.params(&message));
-    let is_early = relay.hub.as_ref().is_some_and(|hub| !hub.has_begun() && !hub::begins(&method));
-    if !is_early && !bridge::is_to_meet(relay) {
-        return hand_on(relay, id, method, envelope, message).await;
+    relay.bridge.learn(&method, envelope.params(&message));
+    let is_early = relay.hub.as_ref().is_some_and(|hub| !hub.has_begun() && !begins(&method));
+    if !is_early && !handshake::needs_handshake(relay) {
+        return dispatch(relay, id, method, envelope, message).await;
     }
-    let Some(place) = relay.place(&id, message.length()).await else { return };
+    let Some(place) = relay.client.place(&id, message.length()).await else { return };
     let relay = Arc::clone(relay);
     tokio::spawn(async move {
         match &relay.hub {
-            Some(hub) => hub::begin(&relay, hub, envelope.params(&message)).await,
-            None => bridge::meet(&relay).await,
+            Some(hub) => answer::begin(&relay, hub, envelope.params(&message)).await,
+            None => handshake::shake_hands(&relay).await,
         }
         drop(place);
-        // It may have been cancelled meanwhile.
-        if relay.is_open(&id) {
-            hand_on(&relay, id, method, envelope, message).await;
+        // The request may have been cancelled meanwhile.
+        if relay.client.is_open(&id) {
+            dispatch(&relay, id, method, envelope, message).await;
         }
     });
 }
 
-/// Hands a request to what answers it.
-async fn hand_on(
+fn begins(method: &str) -> bool {
+    matches!(method, "initialize" | "server/discover")
+}
+
+/// The part of the gateway that answers a request.
+enum Responder {
+    /// The bridge, for a client of 2026-07-28 whose servers cannot: `subscriptions/listen`.
+    Subscription,
+    /// The bridge, from the profile of a server that made its handshake with the gateway.
+    Handshake,
+    /// The bridge, for a server of 2026-07-28, which gets the level with each request.
+    LogLevel,
+    /// The hub, for all servers together.
+    Hub,
+    /// The gateway's own tools and resources.
+    Own,
+    /// The server, after references in the arguments are resolved.
+    ServerByReference,
+    Server,
+}
+
+/// Decides which part of the gateway answers a request. Everything that depends on the method of a
+/// request before it is sent is decided here.
+fn responder(relay: &Relay, method: &str, envelope: &Envelope, message: &Message) -> Responder {
+    let params = envelope.params(message);
+    let text = |name: &str| params.and_then(RawObject::parse).and_then(|params| params.text(name));
+    let hub = relay.hub.as_ref();
+    let era = relay.upstreams.first().filter(|_| hub.is_none()).and_then(|only| only.era.get());
+    let is_alone = relay.upstreams.is_empty();
+    let declared = relay.client.declared();
+    let is_own = |is_named: bool| is_alone || (relay.context_tools && is_named);
+    let is_introduced = || relay.bridge.server_profile.lock().is_some();
+    match method {
+        "subscriptions/listen"
+            if relay.bridge.client.get() == Some(Era::Modern)
+                && (hub.is_some() || era == Some(Era::Legacy)) =>
+        {
+            Responder::Subscription
+        }
+        "initialize" if era.is_some() && is_introduced() => Responder::Handshake,
+        "server/discover" if era == Some(Era::Legacy) && is_introduced() => Responder::Handshake,
+        "logging/setLevel" if relay.bridge.between(era) == Some(EraMismatch::OldClient) => {
+            Responder::LogLevel
+        }
+        "initialize"
+        | "server/discover"
+        | "logging/setLevel"
+        | "tools/list"
+        | "prompts/list"
+        | "resources/list"
+        | "resources/templates/list"
+            if hub.is_some() =>
+        {
+            Responder::Hub
+        }
+        "initialize" | "server/discover" if is_alone => Responder::Own,
+        "tools/list" if is_own(!declared.tools) => Responder::Own,
+        "resources/list" | "resources/templates/list" if is_own(!declared.resources) => {
+            Responder::Own
+        }
+        "resources/read" | "resources/subscribe" | "resources/unsubscribe"
+            if is_own(text("uri").is_some_and(|uri| uri.starts_with("ctx://"))) =>
+        {
+            Responder::Own
+        }
+        "tools/call" => {
+            let is_context_tool = text("name").is_some_and(|name| context::NAMES.contains(&&*name));
+            if hub.is_some_and(|hub| hub.index.is_some()) && !is_context_tool {
+                Responder::Hub
+            } else if is_own(is_context_tool) {
+                Responder::Own
+            } else if relay.references && has_references(envelope, message) {
+                Responder::ServerByReference
+            } else {
+                Responder::Server
+            }
+        }
+        _ => Responder::Server,
+    }
+}
+
+async fn dispatch(
     relay: &Arc<Relay>,
     id: String,
     method: String,
     envelope: Envelope,
     message: Message,
 ) {
-    if bridge::answers(relay, &method) {
-        return bridge::answer(relay, id, &method, &envelope, &message).await;
-    }
-    if let Some(hub) = &relay.hub {
-        let called = hub::called(&method, &envelope, &message);
-        if hub::answers(hub, &method, called.as_deref()) {
-            return of_hub(Arc::clone(relay), id, method, message).await;
+    match responder(relay, &method, &envelope, &message) {
+        Responder::Subscription => {
+            let filter = SubscriptionFilter::of(envelope.params(&message));
+            subscriptions::open_subscription(Arc::clone(relay), id, filter);
         }
+        Responder::Handshake => {
+            requests::shake_hands(relay, id, &method, envelope.params(&message)).await;
+        }
+        Responder::LogLevel => requests::set_level(relay, id, envelope.params(&message)).await,
+        Responder::Hub => answer_by_hub(Arc::clone(relay), id, method, message).await,
+        Responder::Own => own::answer(Arc::clone(relay), id, method, &envelope, &message).await,
+        Responder::ServerByReference => {
+            resolve_and_send(Arc::clone(relay), id, envelope, message).await;
+        }
+        Responder::Server => route(relay, id, &method, &envelope, message, None).await,
     }
-    if own::answers(relay, &method, envelope.params(&message)) {
-        return own::answer(Arc::clone(relay), id, method, &envelope, &message).await;
-    }
-    if method == "tools/call" && relay.references && has_references(&envelope, &message) {
-        return by_reference(Arc::clone(relay), id, envelope, message).await;
-    }
-    route(relay, id, &method, &envelope, message, None).await;
 }
 
-/// Answers for all servers, while other requests go on.
-async fn of_hub(relay: Arc<Relay>, id: String, method: String, message: Message) {
-    let Some(place) = relay.place(&id, message.length()).await else { return };
+async fn answer_by_hub(relay: Arc<Relay>, id: String, method: String, message: Message) {
+    let Some(place) = relay.client.place(&id, message.length()).await else { return };
     tokio::spawn(async move {
-        let (Some(hub), Some(_turn)) = (&relay.hub, relay.turn(&place, &id).await) else { return };
-        let answered = match message.filled(MOST_IN_MEMORY).map(Parsed::of) {
+        let (Some(hub), Some(_turn)) = (&relay.hub, relay.client.turn(&place, &id).await) else {
+            return;
+        };
+        let answered = match message.filled(MAX_IN_MEMORY).map(Parsed::of) {
             Ok(Ok(Parsed { envelope, message })) => {
-                hub::answer(&relay, hub, (&id, &method), &envelope, &message).await
+                answer::answer(&relay, hub, (&id, &method), &envelope, &message).await
             }
-            Ok(Err(_)) => Err(Refusal::new(INTERNAL_ERROR, "the message cannot be read")),
-            Err(why) => Err(Refusal::new(INVALID_PARAMS, why)),
+            Ok(Err(_)) => Err(RpcError::new(INTERNAL_ERROR, "the message cannot be read")),
+            Err(why) => Err(RpcError::new(INVALID_PARAMS, why)),
         };
         // A request that was cancelled has no answer.
-        if relay.end(&id).is_none() {
+        if relay.client.end(&id).is_none() {
             return;
         }
         match answered {
-            Ok(result) => relay.tell(answer(&id, &result)).await,
-            Err(refusal) => relay.error(&id, refusal.code, &refusal.text).await,
+            Ok(result) => relay.client.send(answer(&id, &result)).await,
+            Err(refusal) => relay.client.error(&id, refusal.code, &refusal.text).await,
         }
     });
 }
 
-/// The server that a request goes to, and its change on the way.
-pub(super) struct Destination {
-    pub(super) index: usize,
-    pub(super) edit: Option<Edit>,
-    /// The name that the server gave the tool that is called.
-    pub(super) tool: Option<String>,
-}
-
-/// Sends a request to its server. The `arguments` of a call are what is recorded of it, if they are
-/// not its own.
+/// Sends a request to its server. `arguments` replaces the recorded arguments of a call whose
+/// references were resolved.
 async fn route(
     relay: &Arc<Relay>,
     id: String,
@@ -196,28 +270,29 @@ async fn route(
     arguments: Option<String>,
 ) {
     let found = match &relay.hub {
-        Some(hub) => hub::destination(relay, hub, method, envelope, &message),
+        Some(hub) => route::destination(relay, hub, method, envelope, &message),
         None => only_server(relay, method, envelope, &message),
     };
     match found {
         Ok(destination) => send(relay, destination, method, envelope, message, arguments).await,
         Err(refusal) => {
-            if relay.end(&id).is_some() {
-                relay.error(&id, refusal.code, &refusal.text).await;
+            if relay.client.end(&id).is_some() {
+                relay.client.error(&id, refusal.code, &refusal.text).await;
             }
         }
     }
 }
 
-/// Returns the only server. Its tool gets its own name back, if the gateway has one of that name.
+/// Returns the only server as the destination. A tool that was renamed in favor of one of the
+/// gateway's gets its own name back.
 fn only_server(
     relay: &Relay,
     method: &str,
     envelope: &Envelope,
     message: &Message,
-) -> Result<Destination, Refusal> {
+) -> Result<Destination, RpcError> {
     let Some(upstream) = relay.upstreams.first() else {
-        return Err(Refusal::new(METHOD_NOT_FOUND, format!("there is no `{method}` here")));
+        return Err(RpcError::new(METHOD_NOT_FOUND, format!("there is no `{method}` here")));
     };
     let called =
         (method == "tools/call").then(|| member(envelope.params(message), "name")).flatten();
@@ -236,12 +311,12 @@ fn has_references(envelope: &Envelope, message: &Message) -> bool {
     params.is_some_and(|params| params.get().contains(references::MEMBER)) && !message.has_holes()
 }
 
-/// Sends a call to its server with what the references in its arguments stand for, while others go
-/// on.
-async fn by_reference(relay: Arc<Relay>, id: String, envelope: Envelope, message: Message) {
-    let Some(place) = relay.place(&id, message.length()).await else { return };
+/// Sends a call to its server after resolving the references in its arguments, while other requests
+/// go on.
+async fn resolve_and_send(relay: Arc<Relay>, id: String, envelope: Envelope, message: Message) {
+    let Some(place) = relay.client.place(&id, message.length()).await else { return };
     tokio::spawn(async move {
-        let Some(_turn) = relay.turn(&place, &id).await else { return };
+        let Some(_turn) = relay.client.turn(&place, &id).await else { return };
         let turn = Arc::clone(&relay.work).acquire_owned().await;
         let shared = Arc::clone(&relay);
         let resolved = spawn_blocking(move || resolved(&shared, &envelope, &message)).await;
@@ -256,13 +331,12 @@ async fn by_reference(relay: Arc<Relay>, id: String, envelope: Envelope, message
             Ok(Err(why)) => why,
             Err(_) => "a fault of the gateway".to_owned(),
         };
-        if relay.end(&id).is_some() {
-            relay.tell(answer(&id, &relay.bridge.own_result(failure(&why)))).await;
+        if relay.client.end(&id).is_some() {
+            relay.client.send(answer(&id, &relay.bridge.own_result(failed_call(&why)))).await;
         }
     });
 }
 
-/// Returns a call without references, and its arguments as they were.
 fn resolved(
     relay: &Relay,
     envelope: &Envelope,
@@ -275,7 +349,6 @@ fn resolved(
     Ok((Message::whole(text), Some(arguments.get().to_owned())))
 }
 
-/// Sends a request to a server.
 async fn send(
     relay: &Arc<Relay>,
     destination: Destination,
@@ -288,18 +361,22 @@ async fn send(
     let id = id.to_owned();
     let Destination { index, edit, tool } = destination;
     let upstream = &*relay.upstreams[index];
-    let (more, mut crossing) =
-        match bridge::cross(relay, index, &id, method, envelope, &message).await {
-            Crossed::Taken => return,
-            Crossed::With(more, crossing) => (more, crossing),
+    let (more, mut translation) =
+        match requests::translate(relay, index, &id, method, envelope, &message).await {
+            Translated::Taken => return,
+            Translated::With(more, translation) => (more, translation),
         };
     let params = envelope.params(&message).and_then(RawObject::parse).unwrap_or_default();
     let kind = kind(relay, upstream, method, tool, &params);
-    let mut waiting = pending(&id, kind, upstream);
+    let mut waiting = PendingRequest {
+        client_id: Some(id.clone()),
+        deadline: upstream.deadline(),
+        ..PendingRequest::new(kind)
+    };
     if let PendingKind::Call(call) = &mut waiting.kind
         && message.has_holes()
     {
-        // They are longer than what is recorded.
+        // Arguments with holes are too long to be recorded.
         call.arguments = None;
     }
     if let (Some(arguments), PendingKind::Call(call)) = (arguments, &mut waiting.kind) {
@@ -307,7 +384,7 @@ async fn send(
     }
     waiting.token =
         member(params.get("_meta"), "progressToken").map(|token| token.get().to_owned());
-    note(relay, upstream, method, envelope, &message);
+    remember_handshake(relay, upstream, method, envelope, &message);
     if method == "subscriptions/listen" {
         waiting.deadline = None;
     }
@@ -317,43 +394,48 @@ async fn send(
         edits.sort_by_key(|edit| edit.range.start);
         message.edited(edits)
     };
-    let is_between = crossing.is_some();
-    let sent = match &mut crossing {
+    let is_between = translation.is_some();
+    let sent = match &mut translation {
         None => upstream.request(waiting, compose),
         Some(noted) => {
             let request = compose(0);
             noted.note(&request);
-            waiting.crossing = crossing.map(Box::new);
-            upstream.request(waiting, |number| bridge::numbered(&request, number))
+            waiting.translation = translation.map(Box::new);
+            upstream.request(waiting, |number| with_members(&request, number, ""))
         }
     };
     match sent {
         Ok(number) => {
-            relay.sent(&id, Route::Upstream(index, number));
+            relay.client.sent(&id, Route::Upstream(index, number));
             if is_between {
-                bridge::sent(relay, index, number);
+                requests::sent(relay, index, number);
             }
         }
         Err(refused) => {
-            relay.end(&id);
+            relay.client.end(&id);
             let why = match refused {
                 Refused::Full => "does not read its input, and too much waits for it",
                 Refused::Closed => "is being stopped",
             };
             relay
+                .client
                 .error(&id, INTERNAL_ERROR, &format!("the server `{}` {why}", upstream.name))
                 .await;
         }
     }
 }
 
-/// Returns the name that a server gave the tool which is called otherwise.
 fn own_name(upstream: &Upstream, called: &str) -> Option<&'static str> {
     context::NAMES.into_iter().find(|name| called == upstream.other_name(name))
 }
 
-/// Notes what a request says of the session.
-fn note(relay: &Relay, upstream: &Upstream, method: &str, envelope: &Envelope, message: &Message) {
+fn remember_handshake(
+    relay: &Relay,
+    upstream: &Upstream,
+    method: &str,
+    envelope: &Envelope,
+    message: &Message,
+) {
     let Some(params) = envelope.params(message) else { return };
     match method {
         "initialize" => {
@@ -365,7 +447,7 @@ fn note(relay: &Relay, upstream: &Upstream, method: &str, envelope: &Envelope, m
             if let Some(revision) =
                 RawObject::parse(params).and_then(|params| params.text("protocolVersion"))
             {
-                relay.set_revision(&revision);
+                relay.client.set_revision(&revision);
             }
         }
         "logging/setLevel" => {
@@ -392,20 +474,24 @@ fn kind(
     }
 }
 
-fn call(relay: &Relay, upstream: &Upstream, tool: Option<String>, params: &RawObject<'_>) -> Call {
+fn call(
+    relay: &Relay,
+    upstream: &Upstream,
+    tool: Option<String>,
+    params: &RawObject<'_>,
+) -> ToolCall {
     let arguments = params.get("arguments").map(RawValue::get);
-    let arguments = arguments.filter(|arguments| arguments.len() <= MOST_ARGUMENTS);
-    Call {
-        id: call_id(params.get("_meta")).unwrap_or_else(new_call),
+    let arguments = arguments.filter(|arguments| arguments.len() <= MAX_ARGUMENTS);
+    ToolCall {
+        id: call_id(params.get("_meta")).unwrap_or_else(new_call_id),
         server: upstream.name.clone(),
         tool: tool.unwrap_or_default(),
         arguments: arguments.map(str::to_owned),
         started: Instant::now(),
-        links: relay.knows_links(),
+        links: relay.client.knows_links(),
     }
 }
 
-/// Returns the client's own id of a call.
 fn call_id(meta: Option<&RawValue>) -> Option<String> {
     let meta = RawObject::parse(meta?)?;
     let is_call = |key: &str| {
@@ -417,7 +503,6 @@ fn call_id(meta: Option<&RawValue>) -> Option<String> {
     (!id.is_empty()).then(|| id.into_owned())
 }
 
-/// Returns a member of an object.
 fn member<'a>(object: Option<&'a RawValue>, name: &str) -> Option<&'a RawValue> {
     RawObject::parse(object?)?.get(name)
 }
@@ -429,10 +514,11 @@ fn notification(relay: &Relay, method: &str, envelope: &Envelope, message: Messa
     if let Some(hub) = &relay.hub
         && method == "notifications/initialized"
     {
-        // Each server has been told when it was ready itself.
-        return hub.set_ready();
+        // Each server got the notification at its introduction.
+        hub.ready.send_replace(true);
+        return;
     }
-    let takes = |upstream: &&Arc<Upstream>| !bridge::is_dropped(relay, upstream, method);
+    let takes = |upstream: &&Arc<Upstream>| !notices::is_dropped(relay, upstream, method);
     for upstream in relay.upstreams.iter().skip(1).filter(takes) {
         upstream.notify(message.text().as_bytes().to_vec());
     }
@@ -443,7 +529,7 @@ fn notification(relay: &Relay, method: &str, envelope: &Envelope, message: Messa
 
 fn cancelled(relay: &Relay, envelope: &Envelope, message: Message) {
     let Some((id, range)) = request_id(envelope, &message) else { return };
-    if let Some(Route::Upstream(index, number)) = relay.end(&id) {
+    if let Some(Route::Upstream(index, number)) = relay.client.end(&id) {
         let upstream = &relay.upstreams[index];
         if upstream.take(number).is_some() {
             let edit = Edit { range, with: number.to_string().into_bytes() };
@@ -452,20 +538,14 @@ fn cancelled(relay: &Relay, envelope: &Envelope, message: Message) {
     }
 }
 
-/// Returns the `requestId` that a cancellation names, as written.
-pub(super) fn request_id(envelope: &Envelope, message: &Message) -> Option<(String, Range<usize>)> {
-    let id = member(envelope.params(message), "requestId")?;
-    Some((id.get().to_owned(), message.range_of(id)))
-}
-
 fn response(relay: &Relay, envelope: &Envelope, message: Message) {
     let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
-    match relay.answered(id) {
-        Some(Asker::Server(question)) => {
-            relay.upstreams[question.upstream].notify(with_id(message, range, &question.id));
+    match relay.client.answered(id) {
+        Some(QuestionSource::Server(question)) => {
+            question.from.notify(with_id(message, range, &question.id));
         }
-        // Who asked may be gone.
-        Some(Asker::Own(waiting)) => drop(waiting.send(message)),
+        // The asker may be gone.
+        Some(QuestionSource::Gateway(waiting)) => drop(waiting.send(message)),
         None => {}
     }
 }

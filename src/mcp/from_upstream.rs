@@ -1,66 +1,69 @@
-//! What servers send, and what the client gets of it.
+//! Messages of servers on their way to the client.
 
 use std::sync::Arc;
 
+use crate::bridge::{handshake, held_calls, notices};
+use crate::client::{QuestionSource, ServerQuestion};
 use crate::delivery::ServerAnswer;
-use crate::envelope::{Envelope, Kind};
-use crate::from_client::request_id;
-use crate::hub::Hub;
-use crate::line_reader::{BrokenLine, Line, broken};
-use crate::manager::{Inbox, cancelled_because};
-use crate::message::{Edit, Message, Outgoing};
-use crate::message_batch::{is_batch, messages_of_server};
-use crate::meta::SUBSCRIPTION;
-use crate::pending::{Pending, PendingKind};
+use crate::hub::{Hub, introduction};
+use crate::json_rpc::{
+    self, Envelope, INTERNAL_ERROR, MessageKind, SUBSCRIPTION_KEY, TIMED_OUT, cancelled_because,
+    is_batch, messages_of_server, request_id,
+};
+use crate::line_reader::{BrokenLine, InputLine, broken};
+use crate::manager::Inbox;
+use crate::message::{Edit, Message, Outgoing, with_id};
+use crate::pending::{PendingKind, PendingRequest};
 use crate::raw_object::RawObject;
-use crate::relay::{Asker, INTERNAL_ERROR, Question, Relay, TIMED_OUT};
-use crate::upstream::{Upstream, with_id};
-use crate::{bridge, envelope, hub, meta, results};
+use crate::relay::Relay;
+use crate::results::stored;
+use crate::upstream::Upstream;
 
-/// The receiver of what servers send.
-pub(super) struct FromUpstreams(pub(super) Arc<Relay>);
+/// The inbox of a session: takes the messages of all its servers, in the order of each. It waits
+/// for the client's queue, so a client that does not read slows the servers through their pipes.
+pub(crate) struct SessionInbox(pub(crate) Arc<Relay>);
 
-impl Inbox for FromUpstreams {
-    async fn line(&self, from: &Arc<Upstream>, line: Line) -> bool {
+impl Inbox for SessionInbox {
+    async fn line(&self, from: &Arc<Upstream>, line: InputLine) -> bool {
         match line {
-            Line::Message(message) => self.take(from, message).await,
-            Line::Broken(line) => self.broken(from, line).await,
+            InputLine::Message(message) => self.take(from, message).await,
+            InputLine::Broken(line) => self.broken(from, line).await,
         }
     }
 
-    fn late(&self, of: &Arc<Upstream>, late: Vec<(u64, Pending)>) {
+    fn late(&self, of: &Arc<Upstream>, late: Vec<(u64, PendingRequest)>) {
         let seconds = of.timeout.unwrap_or_default().as_secs();
         let why = format!("did not answer within {seconds} s");
         let text = format!("the server `{}` {why}", of.name);
         for (number, pending) in late {
             of.notify(cancelled_because(number, "the time is over"));
-            let Some(pending) = pending.of_client(&why) else { continue };
-            // The client may not be reading, and the server's time goes on.
+            let Some(pending) = pending.fail_own(&why) else { continue };
+            // Not awaited: the client may not be reading, while deadlines of the server go on.
             let (relay, text) = (Arc::clone(&self.0), text.clone());
             tokio::spawn(async move { relay.fail(pending, TIMED_OUT, &text).await });
         }
     }
 
-    async fn lost(&self, of: &Arc<Upstream>, pending: Pending, why: &str) {
-        let Some(pending) = pending.of_client(why) else { return };
+    async fn lost(&self, of: &Arc<Upstream>, pending: PendingRequest, why: &str) {
+        let Some(pending) = pending.fail_own(why) else { return };
         let text = format!("the server `{}` {why}", of.name);
         self.0.fail(pending, INTERNAL_ERROR, &text).await;
     }
 
-    async fn failed(&self, of: &Arc<Upstream>, pending: Vec<Pending>, why: &str) {
+    async fn failed(&self, of: &Arc<Upstream>, pending: Vec<PendingRequest>, why: &str) {
         let relay = &self.0;
-        relay.bridge.server_ended(relay.index_of(of));
-        for id in relay.drop_questions(relay.index_of(of)) {
-            relay.tell(cancelled_because(id, "the server ended")).await;
+        relay.bridge.held.forget_all(relay.index_of(of));
+        for id in relay.client.drop_questions(of) {
+            relay.client.send(cancelled_because(id, "the server ended")).await;
         }
         let text = format!("the server `{}` {why}; it is started again at the next call", of.name);
-        for pending in pending.into_iter().filter_map(|pending| pending.of_client(why)) {
+        for pending in pending.into_iter().filter_map(|pending| pending.fail_own(why)) {
             relay.fail(pending, INTERNAL_ERROR, &text).await;
         }
     }
 }
 
-impl FromUpstreams {
+impl SessionInbox {
     async fn take(&self, from: &Arc<Upstream>, message: Message) -> bool {
         if is_batch(&message) {
             return self.batch(from, &message).await;
@@ -70,9 +73,9 @@ impl FromUpstreams {
             Err(error) => return self.broken(from, broken(message.text(), &error)).await,
         };
         match &envelope.kind {
-            Kind::Response { .. } => self.response(from, envelope, message).await,
-            Kind::Request { .. } => self.request(from, &envelope, message).await,
-            Kind::Notification { method } => {
+            MessageKind::Response { .. } => self.response(from, envelope, message).await,
+            MessageKind::Request { .. } => self.request(from, &envelope, message).await,
+            MessageKind::Notification { method } => {
                 let method = method.clone();
                 self.notification(from, &method, &envelope, message).await;
             }
@@ -96,33 +99,32 @@ impl FromUpstreams {
     async fn response(&self, from: &Arc<Upstream>, envelope: Envelope, message: Message) {
         let pending = envelope.id(&message).and_then(|id| from.take_answered(id));
         let Some(mut pending) = pending else {
-            tracing::debug!("{}: an answer that nobody waits for", from.name);
+            tracing::debug!("{}: an answer to no pending request", from.name);
             return;
         };
         if let PendingKind::Own(waiting) = pending.kind {
             drop(waiting.send(Ok(message)));
             return;
         }
-        let crossing = pending.crossing.take();
+        let translation = pending.translation.take();
         let answer = ServerAnswer { from: Arc::clone(from), pending, envelope, message };
-        match crossing {
-            Some(crossing) => bridge::answered(&self.0, *crossing, answer).await,
-            None => bridge::passed(&self.0, answer).await,
+        match translation {
+            Some(translation) => handshake::deliver_translated(&self.0, *translation, answer).await,
+            None => handshake::deliver_untranslated(&self.0, answer).await,
         }
     }
 
-    /// Hands a request of a server to the client.
     async fn request(&self, from: &Arc<Upstream>, envelope: &Envelope, message: Message) {
         let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
         let relay = &self.0;
-        if bridge::takes_requests(relay, from) {
-            return bridge::asked(relay, from, envelope, message).await;
+        if held_calls::must_carry(relay, from) {
+            return held_calls::take_request(relay, from, envelope, message).await;
         }
-        let question = Question { upstream: relay.index_of(from), id: id.to_owned() };
-        let number = relay.ask(Asker::Server(question));
+        let question = ServerQuestion { from: Arc::clone(from), id: id.to_owned() };
+        let number = relay.client.ask(QuestionSource::Server(question));
         let request = with_id(message, range, &number.to_string());
         if relay.hub.as_ref().is_none_or(Hub::is_ready) {
-            return relay.tell(request).await;
+            return relay.client.send(request).await;
         }
         let (relay, from) = (Arc::clone(relay), Arc::clone(from));
         tokio::spawn(async move { ask_when_ready(&relay, &from, number, request).await });
@@ -137,10 +139,10 @@ impl FromUpstreams {
     ) {
         let relay = &self.0;
         if relay.hub.is_some() && method.ends_with("/list_changed") {
-            return hub::changed(relay, relay.index_of(from), method);
+            return introduction::changed(relay, relay.index_of(from), method);
         }
-        if bridge::changes_notifications(relay, from) {
-            return bridge::noticed(relay, from, method, envelope, message).await;
+        if notices::changes_notifications(relay, from) {
+            return notices::relay_notification(relay, from, method, envelope, message).await;
         }
         let mut edits = Vec::new();
         match method {
@@ -153,29 +155,29 @@ impl FromUpstreams {
             }
             "notifications/cancelled" => {
                 let Some((id, range)) = request_id(envelope, &message) else { return };
-                let number = relay.question(relay.index_of(from), &id);
+                let number = relay.client.question(from, &id);
                 let Some(number) = number else { return };
-                relay.answered(&number.to_string());
+                relay.client.answered(&number.to_string());
                 edits.push(Edit { range, with: number.to_string().into_bytes() });
             }
             _ => edits.extend(subscription(from, envelope, &message)),
         }
-        relay.tell(message.edited(edits)).await;
+        relay.client.send(message.edited(edits)).await;
     }
 
-    /// Ends the request that a broken message was to answer, if that can be told. Returns false if
-    /// the server is to be started again.
+    /// Fails the request that a broken message was to answer, if that is known. Returns false if
+    /// the server must be restarted.
     async fn broken(&self, from: &Arc<Upstream>, line: BrokenLine) -> bool {
         let kind = line.kind;
         from.log_broken(&line);
         let pending = from.take_broken(&line);
-        if let Some(pending) = pending.and_then(|pending| pending.of_client(&line.why)) {
+        if let Some(pending) = pending.and_then(|pending| pending.fail_own(&line.why)) {
             self.end_broken(from, pending, line).await;
         }
         from.goes_on_after(kind)
     }
 
-    async fn end_broken(&self, from: &Upstream, pending: Pending, line: BrokenLine) {
+    async fn end_broken(&self, from: &Upstream, pending: PendingRequest, line: BrokenLine) {
         let relay = &self.0;
         let text = format!("the answer of the server `{}` cannot be read: {}", from.name, line.why);
         let PendingKind::Call(call) = &pending.kind else {
@@ -185,7 +187,7 @@ impl FromUpstreams {
         let stored = match line.kept {
             Some(kept) => {
                 let why = line.why;
-                let store = move || results::keep_broken(&shelf, &call, &kept, &why);
+                let store = move || stored::keep_broken(&shelf, &call, &kept, &why);
                 tokio::task::spawn_blocking(store).await.ok().flatten()
             }
             None => None,
@@ -195,23 +197,23 @@ impl FromUpstreams {
     }
 }
 
-/// Hands a request of a server to the client once that is ready. The server may have been told of the
-/// client before.
+/// Sends a request of a server to the client once the client is ready. A server may know of the
+/// client before that.
 async fn ask_when_ready(relay: &Relay, from: &Upstream, number: u64, request: Outgoing) {
     let Some(hub) = &relay.hub else { return };
     if hub.until_ready().await {
-        return relay.tell(request).await;
+        return relay.client.send(request).await;
     }
-    if let Some(Asker::Server(question)) = relay.answered(&number.to_string()) {
+    if let Some(QuestionSource::Server(question)) = relay.client.answered(&number.to_string()) {
         let text = "too much is asked before the client is ready";
-        from.notify(envelope::error(&question.id, INTERNAL_ERROR, text));
+        from.notify(json_rpc::error(&question.id, INTERNAL_ERROR, text));
     }
 }
 
-/// Returns the edit of a notification that names the request of its subscription.
 fn subscription(from: &Upstream, envelope: &Envelope, message: &Message) -> Option<Edit> {
-    let params = envelope.params(message).filter(|params| params.get().contains(SUBSCRIPTION))?;
-    let id = meta::subscription(&RawObject::parse(params)?)?;
-    let with = from.client_id(meta::number(id)?)?.into_bytes();
+    let params =
+        envelope.params(message).filter(|params| params.get().contains(SUBSCRIPTION_KEY))?;
+    let id = json_rpc::subscription_id(&RawObject::parse(params)?)?;
+    let with = from.client_id(json_rpc::number_of(id)?)?.into_bytes();
     Some(Edit { range: message.range_of(id), with })
 }

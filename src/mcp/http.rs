@@ -1,26 +1,18 @@
-//! Clients over HTTP: the streamable transport of MCP, on one path.
+//! Serves clients over streamable HTTP, on one path.
 //!
 //! | module | content |
 //! |---|---|
-//! | `gate` | who may speak: hosts, origins, tokens |
+//! | `gate` | checks of hosts, origins and tokens, and refusals |
 //! | `endpoint` | what each request gets |
-//! | `clients` | the sessions, by their ids |
-//! | `client` | one of them: its session with the servers, its streams |
+//! | `clients` | sessions by id, each with its streams |
 //! | `streams` | which message goes to which stream |
-//! | `request_body` | the messages in requests |
-//! | `modern` | headers of 2026-07-28 |
-//! | `refusal`, `answer_body`, `event_body` | answers |
+//! | `body` | response bodies |
 
-mod answer_body;
-mod client;
-mod clients;
-mod endpoint;
-mod event_body;
-mod gate;
-mod modern;
-mod refusal;
-mod request_body;
-mod streams;
+pub(crate) mod body;
+pub(crate) mod clients;
+pub(crate) mod endpoint;
+pub(crate) mod gate;
+pub(crate) mod streams;
 
 use std::io;
 use std::sync::Arc;
@@ -30,21 +22,18 @@ use hyper::service::service_fn;
 use tokio::net::TcpListener;
 use tokio::time::interval;
 
-use crate::http::clients::Clients;
+use crate::http::clients::HttpSessions;
 use crate::http::endpoint::Endpoint;
-use crate::http::gate::Gate;
+use crate::http::gate::HttpGate;
 use crate::options::HttpOptions;
-use crate::session::Gateway;
+use crate::session::{Gateway, Signals};
 use crate::shelf::Shelves;
-use crate::signals::Signals;
-use ctxfs_models::http_server;
-use ctxfs_models::http_server::Connection;
+use ctxfs_models::http_server::{self, Connection};
 
-/// The time between looks for sessions that nobody uses.
+// How often idle sessions are looked for.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Serves clients until a signal asks to stop.
-pub(super) async fn serve(
+pub(crate) async fn serve(
     gateway: Gateway,
     options: HttpOptions,
     shelves: Arc<dyn Shelves>,
@@ -53,8 +42,8 @@ pub(super) async fn serve(
     let mut signals = Signals::listen()?;
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
-    let clients = Clients::new(gateway, shelves, session_idle);
-    let endpoint = Arc::new(Endpoint { gate: Gate::new(names, &tokens), clients, max_body });
+    let clients = HttpSessions::new(gateway, shelves, session_idle);
+    let endpoint = Arc::new(Endpoint { gate: HttpGate::new(names, &tokens), clients, max_body });
     let answers = |connection: Connection| {
         let endpoint = Arc::clone(&endpoint);
         service_fn(move |request| Arc::clone(&endpoint).answer(request, connection.clone()))
@@ -69,13 +58,12 @@ pub(super) async fn serve(
     Ok(())
 }
 
-/// Ends sessions that nobody uses.
-async fn end_idle(clients: &Clients) {
+async fn end_idle(clients: &HttpSessions) {
     let mut tick = interval(TICK);
     loop {
         tick.tick().await;
         for client in clients.take_idle() {
-            tracing::info!("a session ends: nobody used it");
+            tracing::info!("a session ends: it was idle");
             tokio::spawn(async move { client.end().await });
         }
     }

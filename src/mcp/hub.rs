@@ -1,121 +1,102 @@
-//! The gateway as a server of its own, in front of several servers or with a light index: it answers
-//! the client itself, and asks the servers for what it needs.
+//! Several servers, or one with a light index, behind a gateway that answers the client itself.
 //!
-//! `introduction` makes the servers known, `catalog` asks for what they list, `names` gives their
-//! tools and prompts names, `route` finds the server of a request, `answer` makes the answers.
+//! | module | content |
+//! |---|---|
+//! | `introduction` | introduces the client to the servers |
+//! | `catalog` | the lists of a server |
+//! | `route` | finds the server of a request |
+//! | `answer` | answers for all servers |
+//! | `index_tools`, `batch` | the light index and its batches |
+//! | `survey` | what servers offer, without a client |
 
-mod answer;
-mod asking;
-mod batch;
-mod batch_call;
-mod catalog;
-mod index_file;
-mod index_tools;
-mod introduction;
-mod listing;
-mod names;
-mod own_call;
-mod route;
-mod survey;
-mod template;
-mod weight;
+pub(crate) mod answer;
+pub(crate) mod batch;
+pub(crate) mod catalog;
+pub(crate) mod index_tools;
+pub(crate) mod introduction;
+pub(crate) mod route;
+pub(crate) mod survey;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, watch};
 
-use crate::config::ToolFilter;
-use crate::tool_name::Naming;
+use crate::context;
+use crate::held::{BoundedTable, HeldKey};
+use crate::hub::batch::RunningBatch;
+use crate::hub::catalog::{Catalog, CatalogKind, Rows};
+use crate::index::Index;
+use crate::options::{IndexOptions, Offer};
+use crate::permission::decision::SessionAllowances;
+use crate::tool_name::{ToolNames, TrueName};
 
-pub(super) use answer::{answer, answers, begin, begins, called};
-pub(super) use index_tools::IndexMode;
-pub use index_tools::IndexOptions;
-pub(super) use introduction::changed;
-pub(super) use route::{destination, server_of};
-pub(super) use survey::survey;
-pub use survey::{Survey, SurveyedOffer, SurveyedServer, SurveyedTool};
+// Batches held at a time. The oldest gives way to a new one.
+const MAX_HELD_BATCHES: usize = 64;
 
-use catalog::{Catalog, CatalogKind};
-use introduction::Introduced;
-use names::Names;
+// Questions of servers that wait until the client is ready.
+const MAX_EARLY: usize = 16;
+// The tools of index mode: one describes tools, the other calls them.
+pub(crate) const DETAILS: &str = "get_tool_details";
+pub(crate) const BATCH: &str = "run_tool_batch";
+const INDEX_TOOLS: [&str; 2] = [DETAILS, BATCH];
 
-/// The most questions of servers that wait until the client is ready.
-const MOST_EARLY: usize = 16;
-
-/// The part of a server's options that is about its tools.
-#[derive(Debug, Clone)]
-pub struct Offer {
-    /// The naming of its tools.
-    pub naming: Naming,
-    /// Which of them are offered.
-    pub tools: ToolFilter,
-    /// True if its annotations are believed.
-    pub trust: bool,
-}
-
-/// The knowledge of several servers.
-pub(super) struct Hub {
+/// The servers behind a gateway that answers the client itself: what each server said of itself,
+/// its lists, and the offered names of tools and prompts.
+///
+/// Servers are introduced to the client at its first request and may become known at any time
+/// after. `ready` is true once servers may ask the client.
+pub(crate) struct Hub {
     servers: Vec<KnownServer>,
-    /// Present in index mode.
-    index: Option<IndexMode>,
+    pub(crate) index: Option<IndexMode>,
     session: Mutex<HubSession>,
-    /// True once the client has said that it is ready.
-    ready: watch::Sender<bool>,
-    /// Places for what servers ask before that.
+    pub(crate) ready: watch::Sender<bool>,
     early: Semaphore,
-    names: Mutex<Names>,
+    names: Mutex<NameCache>,
 }
 
-/// The knowledge of one server.
 struct KnownServer {
+    name: String,
     offer: Offer,
-    /// What it said of itself, once it has.
-    introduced: watch::Sender<Option<Arc<Introduced>>>,
-    /// Why it has not, if that was tried.
+    introduced: watch::Sender<Option<Arc<ServerFacts>>>,
     failure: Mutex<Option<String>>,
     catalog: Catalog,
 }
 
+/// The parameters of `initialize` for the servers, and whether the client was told what the servers
+/// are. A server that comes later is announced.
 #[derive(Default)]
 struct HubSession {
-    /// The parameters of `initialize` for the servers; `None` before the client's first message.
     parameters: Option<String>,
-    /// True once the client was told what the servers are; who comes later is announced.
-    is_told: bool,
+    is_introduced: bool,
 }
 
 impl Hub {
-    /// Returns the hub of servers, in the order of the gateway's.
-    pub(super) fn new(offers: Vec<Offer>, index: Option<IndexMode>) -> Self {
-        let server = |offer| KnownServer {
+    pub(crate) fn new(servers: Vec<(String, Offer)>, index: Option<IndexMode>) -> Self {
+        let server = |(name, offer)| KnownServer {
+            name,
             offer,
             introduced: watch::Sender::new(None),
             failure: Mutex::default(),
             catalog: Catalog::default(),
         };
         Self {
-            servers: offers.into_iter().map(server).collect(),
+            servers: servers.into_iter().map(server).collect(),
             index,
             session: Mutex::default(),
             ready: watch::Sender::new(false),
-            early: Semaphore::new(MOST_EARLY),
+            early: Semaphore::new(MAX_EARLY),
             names: Mutex::default(),
         }
     }
 
-    /// Returns true once the client was told what the servers are.
-    pub(super) fn has_begun(&self) -> bool {
-        self.session.lock().is_told
+    pub(crate) fn has_begun(&self) -> bool {
+        self.session.lock().is_introduced
     }
 
-    /// Notes that the client is ready: servers may ask it from here on.
-    pub(super) fn set_ready(&self) {
-        self.ready.send_replace(true);
-    }
-
-    /// Waits until the client is ready. Not for too many at once: then it returns false.
-    pub(super) async fn until_ready(&self) -> bool {
+    /// Waits until the client is ready. Returns false if too many wait.
+    pub(crate) async fn until_ready(&self) -> bool {
         if *self.ready.borrow() {
             return true;
         }
@@ -123,23 +104,116 @@ impl Hub {
         self.ready.subscribe().wait_for(|ready| *ready).await.is_ok()
     }
 
-    /// Returns true if the client is ready.
-    pub(super) fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         *self.ready.borrow()
     }
 
-    /// Returns true if the client is told of changes of a list: in index mode that of the tools is
+    /// Returns true if the client is told of changes of a list. In index mode the list of tools is
     /// fixed.
     fn announces(&self, kind: CatalogKind) -> bool {
         self.index.is_none() || kind != CatalogKind::Tools
     }
 
-    /// The same by the name of a list.
-    pub(super) fn announces_list(&self, list: &str) -> bool {
+    pub(crate) fn announces_list(&self, list: &str) -> bool {
         self.index.is_none() || list != CatalogKind::Tools.capability()
     }
 
-    fn introduced(&self, server: usize) -> Option<Arc<Introduced>> {
+    fn introduced(&self, server: usize) -> Option<Arc<ServerFacts>> {
         self.servers[server].introduced.borrow().clone()
+    }
+}
+
+/// Offered names of tools and of prompts, kept until a list changes. `version` counts the changes,
+/// so that names made from an old list are not kept.
+#[derive(Default)]
+struct NameCache {
+    tools: Option<Arc<ToolNames>>,
+    prompts: Option<Arc<ToolNames>>,
+    version: u64,
+}
+
+impl NameCache {
+    pub(crate) fn forget(&mut self) {
+        *self = Self { version: self.version + 1, ..Self::default() };
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn of(&mut self, kind: CatalogKind) -> &mut Option<Arc<ToolNames>> {
+        if kind == CatalogKind::Tools { &mut self.tools } else { &mut self.prompts }
+    }
+}
+
+impl Hub {
+    fn lists(&self, kind: CatalogKind) -> impl Iterator<Item = (usize, Rows)> {
+        let known = self.servers.iter().enumerate();
+        let known = known.filter(|(_, server)| server.introduced.borrow().is_some());
+        known.map(move |(index, server)| (index, server.catalog.rows(kind)))
+    }
+
+    fn offered_names(&self, kind: CatalogKind) -> Arc<ToolNames> {
+        let version = {
+            let mut names = self.names.lock();
+            if let Some(known) = names.of(kind) {
+                return Arc::clone(known);
+            }
+            names.version
+        };
+        let is_tool = kind == CatalogKind::Tools;
+        let mut named = Vec::new();
+        for (server, rows) in self.lists(kind) {
+            let KnownServer { name, offer, .. } = &self.servers[server];
+            for row in rows.iter().filter(|row| !is_tool || offer.tools.offers(&row.key)) {
+                let true_name = TrueName { server: name.clone(), tool: row.key.clone() };
+                named.push((true_name, offer.naming.clone()));
+            }
+        }
+        let reserved =
+            if is_tool { [&context::NAMES[..], &INDEX_TOOLS].concat() } else { Vec::new() };
+        let made = Arc::new(ToolNames::new(named, &reserved));
+        let mut names = self.names.lock();
+        if names.version == version {
+            *names.of(kind) = Some(Arc::clone(&made));
+        }
+        made
+    }
+}
+
+/// The state of index mode in a session: the current index by the version of the names, the index
+/// of the start, which the client was told, allowances of the user, and held batches.
+pub(crate) struct IndexMode {
+    pub(crate) options: IndexOptions,
+    built: Mutex<Option<(u64, Arc<Index>)>>,
+    start: OnceLock<Arc<Index>>,
+    pub(crate) remembered: Mutex<SessionAllowances>,
+    pub(crate) key: HeldKey,
+    pub(crate) held: Mutex<BoundedTable<RunningBatch>>,
+}
+
+impl IndexMode {
+    pub(crate) fn new(options: IndexOptions, random: [u8; 32]) -> Self {
+        Self {
+            options,
+            built: Mutex::default(),
+            start: OnceLock::new(),
+            remembered: Mutex::default(),
+            key: HeldKey::new(random),
+            held: Mutex::new(BoundedTable::new(MAX_HELD_BATCHES)),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ServerFacts {
+    pub(crate) capabilities: Map<String, Value>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) unlisted: Vec<String>,
+}
+
+impl ServerFacts {
+    pub(crate) fn lists(&self, kind: CatalogKind) -> bool {
+        self.capabilities.contains_key(kind.capability())
     }
 }

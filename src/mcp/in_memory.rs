@@ -1,48 +1,47 @@
-//! A gateway whose client and server are bytes in memory, for the fuzzers.
+//! A gateway between a client and a server in memory, for fuzzers.
 
-mod pieces;
-mod scripted_server;
-
-use std::fmt;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use parking_lot::Mutex;
-use tokio::io::AsyncReadExt as _;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::bridge::Bridge;
 use crate::config::ToolFilter;
-use crate::envelope::{Envelope, Kind};
-use crate::from_upstream::FromUpstreams;
-use crate::hub::{Hub, IndexMode, Offer};
-use crate::in_memory::pieces::PieceReader;
-use crate::line_reader::{Line, LineReader};
+use crate::from_client;
+use crate::from_upstream::SessionInbox;
+use crate::hub::{Hub, IndexMode};
+use crate::json_rpc::{self, Envelope, MessageKind, is_batch, messages};
+use crate::line_reader::{InputLine, LineReader};
 use crate::manager::Inbox as _;
 use crate::message::Message;
-use crate::message_batch::{is_batch, messages};
-use crate::options::{GatewayOptions, OfferMode};
-use crate::pending::{Call, ListKind, Pending, PendingKind};
-use crate::queue::{Queued, Receiver};
-use crate::relay::{Relay, Route};
-use crate::remote::event_lines::{EventLines, Marks};
-use crate::server_log::ServerLog;
+use crate::options::{GatewayOptions, Offer, OfferMode};
+use crate::pending::{ListKind, PendingKind, PendingRequest, ToolCall};
+use crate::process::ServerLog;
+use crate::queue::{self, Queued, Receiver};
+use crate::raw_object::RawObject;
+use crate::relay::Relay;
+use crate::remote::event_lines::{EventLines, StreamPosition};
 use crate::shelf::{LazyShelf, Shelf};
 use crate::tool_name::Naming;
 use crate::upstream::Upstream;
-use crate::{from_client, queue};
 
-/// The name of the server.
+/// The name of the only server.
 pub const SERVER: &str = "srv";
-/// The most bytes of a message.
-const MOST: u64 = 64 << 20;
-/// The time for an answer. A request that takes longer is lost.
-const PATIENCE: Duration = Duration::from_mins(1);
+const MAX_BYTES: u64 = 64 << 20;
+// A request without an answer after this time fails the fuzz run.
+const ANSWER_TIME: Duration = Duration::from_mins(1);
 
-/// A gateway between one client and one server.
+/// A gateway between one client and one server, whose messages are bytes in memory. Requests of the
+/// client are answered by a scripted server; requests to the client are declined. A current-thread
+/// runtime makes runs reproducible.
 pub struct InMemoryGateway {
     runtime: Runtime,
     relay: Arc<Relay>,
@@ -52,30 +51,27 @@ pub struct InMemoryGateway {
     turns: u32,
 }
 
-/// A request of the client that waits for the server's answer.
+/// A kind of request that [`InMemoryGateway::expect`] registers, which decides how the answer is
+/// treated.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Waiting<'a> {
-    /// The call of a tool, with the id of the call.
     Call(&'a str),
-    /// The list of tools.
     Tools,
-    /// `initialize`.
     Handshake,
-    /// Any other.
     Other,
 }
 
-/// The messages that left the gateway.
+/// The messages that left the gateway during one call, in order, each without its newline.
 #[derive(Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Sent {
-    /// To the client.
     pub to_client: Vec<Vec<u8>>,
-    /// To the server.
     pub to_server: Vec<Vec<u8>>,
 }
 
 impl InMemoryGateway {
-    /// Returns a gateway that stores in a conversation.
+    /// Returns a gateway that stores in the conversation of `shelf`.
     pub fn new(shelf: Arc<dyn Shelf>, mode: OfferMode) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let (client, to_client) = queue::queue();
@@ -85,10 +81,11 @@ impl InMemoryGateway {
         upstream.began();
         let hub = match mode {
             OfferMode::Through => None,
-            OfferMode::Direct => Some(Hub::new(vec![offer()], None)),
-            OfferMode::Index(index) => {
-                Some(Hub::new(vec![offer()], Some(IndexMode::new(*index, [7; 32]))))
-            }
+            OfferMode::Direct => Some(Hub::new(vec![(SERVER.to_owned(), offer())], None)),
+            OfferMode::Index(index) => Some(Hub::new(
+                vec![(SERVER.to_owned(), offer())],
+                Some(IndexMode::new(*index, [7; 32])),
+            )),
         };
         let shelf = Arc::new(LazyShelf::new(shelf));
         let (options, bridge) = (options(), Bridge::new([7; 32], 1, None));
@@ -98,9 +95,10 @@ impl InMemoryGateway {
         Self { runtime, relay, upstream, to_client, to_server, turns }
     }
 
-    /// Notes a request of the client, with its id as written. Returns the id that the answer has.
+    /// Registers a request of the client under its id as written. Returns the id that the server's
+    /// answer must have.
     pub fn expect(&self, waiting: Waiting<'_>, client_id: &str) -> u64 {
-        self.relay.begin(client_id, Route::Own);
+        self.relay.client.begin(client_id);
         let kind = match waiting {
             Waiting::Call(id) => PendingKind::Call(Box::new(call(id))),
             Waiting::Tools => PendingKind::Listing(ListKind::Tools),
@@ -108,23 +106,17 @@ impl InMemoryGateway {
             Waiting::Other => PendingKind::Relay,
         };
         let client_id = Some(client_id.to_owned());
-        self.upstream.expect(Pending {
-            client_id,
-            kind,
-            token: None,
-            deadline: None,
-            crossing: None,
-        })
+        self.upstream.expect(PendingRequest { client_id, ..PendingRequest::new(kind) })
     }
 
-    /// Takes what the server says, in pieces.
+    /// Takes bytes of the server, read in the given pieces.
     pub fn server_says(&mut self, pieces: &[&[u8]]) -> Sent {
         let relay = Arc::clone(&self.relay);
         let (upstream, turns) = (Arc::clone(&self.upstream), self.turns);
         let work = async move {
-            let inbox = FromUpstreams(Arc::clone(&relay));
+            let inbox = SessionInbox(Arc::clone(&relay));
             let input = PieceReader::new(pieces);
-            let mut lines = LineReader::new(input, Arc::clone(&relay.shelf), MOST);
+            let mut lines = LineReader::new(input, Arc::clone(&relay.shelf), MAX_BYTES);
             while let Some(line) = lines.next(&*upstream).await.expect("memory can be read") {
                 inbox.line(&upstream, line).await;
             }
@@ -133,22 +125,22 @@ impl InMemoryGateway {
         self.drive(work)
     }
 
-    /// Takes what the client says, in pieces. The server answers each request, and the client
-    /// refuses what it is asked. Returns when each request has its answer.
+    /// Takes bytes of the client, read in the given pieces. Returns once every request has its
+    /// answer.
     pub fn client_says(&mut self, pieces: &[&[u8]]) -> Sent {
         let (relay, turns) = (Arc::clone(&self.relay), self.turns);
         let work = async move {
             let mut lines =
-                LineReader::new(PieceReader::new(pieces), Arc::clone(&relay.shelf), MOST);
+                LineReader::new(PieceReader::new(pieces), Arc::clone(&relay.shelf), MAX_BYTES);
             let mut asked = Vec::new();
             while let Some(line) = lines.next(&()).await.expect("memory can be read") {
-                if let Line::Message(message) = &line {
+                if let InputLine::Message(message) = &line {
                     asked.extend(requests(message));
                 }
                 from_client::line(&relay, line).await;
             }
             for id in asked {
-                let ended = timeout(PATIENCE, relay.until_ended(&id)).await;
+                let ended = timeout(ANSWER_TIME, relay.client.until_ended(&id)).await;
                 ended.unwrap_or_else(|_| panic!("the request {id} has no answer"));
             }
             settle(&relay, turns).await;
@@ -156,38 +148,37 @@ impl InMemoryGateway {
         self.drive(work)
     }
 
-    /// Does `work`, and hands over what leaves the gateway meanwhile.
     fn drive(&mut self, work: impl Future<Output = ()>) -> Sent {
         let Self { runtime, relay, upstream, to_client, to_server, .. } = self;
-        let inbox = FromUpstreams(Arc::clone(relay));
+        let inbox = SessionInbox(Arc::clone(relay));
         runtime.block_on(async {
             let (mut sent, mut work) = (Sent::default(), pin!(work));
             loop {
                 tokio::select! {
                     biased;
-                    Some(queued) = to_client.next() => {
-                        let told = bytes(queued);
-                        let refusal = refusal(&told);
-                        sent.to_client.push(told);
+                    Some(queued) = to_client.recv() => {
+                        let text = bytes(queued);
+                        let refusal = refusal(&text);
+                        sent.to_client.push(text);
                         if let Some(refusal) = refusal {
-                            from_client::line(relay, line(refusal)).await;
+                            from_client::line(relay, input_line(refusal)).await;
                         }
                     }
-                    Some(queued) = to_server.next() => {
-                        let told = bytes(queued);
-                        let answer = scripted_server::answer(&told);
-                        sent.to_server.push(told);
+                    Some(queued) = to_server.recv() => {
+                        let text = bytes(queued);
+                        let answer = scripted_answer(&text);
+                        sent.to_server.push(text);
                         if let Some(answer) = answer {
-                            inbox.line(upstream, line(answer)).await;
+                            inbox.line(upstream, input_line(answer)).await;
                         }
                     }
                     () = &mut work => break,
                 }
             }
-            while let Some(queued) = to_client.at_hand() {
+            while let Ok(queued) = to_client.try_recv() {
                 sent.to_client.push(bytes(queued));
             }
-            while let Some(queued) = to_server.at_hand() {
+            while let Ok(queued) = to_server.try_recv() {
                 sent.to_server.push(bytes(queued));
             }
             sent
@@ -201,30 +192,28 @@ impl fmt::Debug for InMemoryGateway {
     }
 }
 
-/// Returns the lines that a stream of events has, which comes in pieces.
+/// Returns the lines in a stream of events that is read in the given pieces.
 pub fn event_lines(pieces: &[&[u8]]) -> Vec<u8> {
     let runtime = Builder::new_current_thread().build().expect("a runtime");
-    let marks = Arc::new(Mutex::new(Marks::default()));
+    let marks = Arc::new(Mutex::new(StreamPosition::default()));
     let mut lines = Vec::new();
     let mut reader = EventLines::new(PieceReader::new(pieces), marks);
     runtime.block_on(reader.read_to_end(&mut lines)).expect("memory can be read");
     lines
 }
 
-/// Waits until all results are treated.
 async fn settle(relay: &Relay, turns: u32) {
     drop(relay.work.acquire_many(turns).await);
-    // Whoever had a turn sends what came of it.
+    // Tasks that had a turn still send their messages.
     for _ in 0..8 {
         yield_now().await;
     }
 }
 
-/// Returns the ids of the requests in a message of the client, which may be a batch.
 fn requests(message: &Message) -> Vec<String> {
     let of = |message: &Message| {
         let envelope = Envelope::of(message).ok()?;
-        let is_request = matches!(envelope.kind, Kind::Request { .. });
+        let is_request = matches!(envelope.kind, MessageKind::Request { .. });
         envelope.id(message).filter(|_| is_request).map(str::to_owned)
     };
     if !is_batch(message) {
@@ -233,17 +222,16 @@ fn requests(message: &Message) -> Vec<String> {
     messages(message).unwrap_or_default().iter().filter_map(of).collect()
 }
 
-/// Returns the client's answer to a question.
-fn refusal(told: &[u8]) -> Option<String> {
-    let message = Message::whole(String::from_utf8(told.to_vec()).ok()?);
+fn refusal(text: &[u8]) -> Option<String> {
+    let message = Message::whole(String::from_utf8(text.to_vec()).ok()?);
     let envelope = Envelope::of(&message).ok()?;
-    let is_request = matches!(envelope.kind, Kind::Request { .. });
+    let is_request = matches!(envelope.kind, MessageKind::Request { .. });
     let id = envelope.id(&message).filter(|_| is_request)?;
     Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"action":"decline"}}}}"#))
 }
 
-fn line(text: String) -> Line {
-    Line::Message(Message::whole(text))
+fn input_line(text: String) -> InputLine {
+    InputLine::Message(Message::whole(text))
 }
 
 fn bytes(queued: Queued) -> Vec<u8> {
@@ -252,7 +240,6 @@ fn bytes(queued: Queued) -> Vec<u8> {
     bytes
 }
 
-/// Returns the options of the gateway, as far as they matter in memory.
 fn options() -> GatewayOptions {
     GatewayOptions {
         servers: Vec::new(),
@@ -260,7 +247,7 @@ fn options() -> GatewayOptions {
         context_tools: true,
         references: true,
         max_binary: 1 << 20,
-        max_result: MOST,
+        max_result: MAX_BYTES,
         guard_command: Vec::new(),
     }
 }
@@ -270,8 +257,8 @@ fn offer() -> Offer {
     Offer { naming, tools: ToolFilter::default(), trust: true }
 }
 
-fn call(id: &str) -> Call {
-    Call {
+fn call(id: &str) -> ToolCall {
+    ToolCall {
         id: id.to_owned(),
         server: SERVER.to_owned(),
         tool: "tool".to_owned(),
@@ -279,4 +266,75 @@ fn call(id: &str) -> Call {
         started: Instant::now(),
         links: true,
     }
+}
+
+struct PieceReader<'a> {
+    piece: &'a [u8],
+    next: std::slice::Iter<'a, &'a [u8]>,
+}
+
+impl<'a> PieceReader<'a> {
+    pub(crate) fn new(pieces: &'a [&'a [u8]]) -> Self {
+        Self { piece: &[], next: pieces.iter() }
+    }
+}
+
+impl AsyncRead for PieceReader<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        while self.piece.is_empty() {
+            let Some(piece) = self.next.next() else { return Poll::Ready(Ok(())) };
+            self.piece = piece;
+        }
+        let (now, later) = self.piece.split_at(self.piece.len().min(into.remaining()));
+        into.put_slice(now);
+        self.piece = later;
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn scripted_answer(message: &[u8]) -> Option<String> {
+    let message = Message::whole(String::from_utf8(message.to_vec()).ok()?);
+    let envelope = Envelope::of(&message).ok()?;
+    let MessageKind::Request { method } = &envelope.kind else { return None };
+    let params = envelope.params(&message).and_then(RawObject::parse).unwrap_or_default();
+    let result = match &**method {
+        "initialize" => initialized(),
+        "tools/list" => tools(),
+        "prompts/list" => json!({"prompts": [{"name": "ask"}]}),
+        "resources/list" => json!({"resources": [{"uri": "test://one", "name": "one"}]}),
+        "resources/templates/list" => {
+            json!({"resourceTemplates": [{"uriTemplate": "test://{id}", "name": "any"}]})
+        }
+        "tools/call" => {
+            let arguments = params.get("arguments").map_or("", |arguments| arguments.get());
+            json!({"content": [{"type": "text", "text": arguments}]})
+        }
+        _ => json!({}),
+    };
+    let answer = json_rpc::answer(envelope.id(&message)?, &result.to_string());
+    String::from_utf8(answer).ok()
+}
+
+fn initialized() -> Value {
+    json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {"listChanged": true}, "prompts": {}, "resources": {}},
+        "serverInfo": {"name": "scripted", "version": "1"},
+        "instructions": "Be kind.",
+    })
+}
+
+fn tools() -> Value {
+    let text = json!({"type": "string"});
+    json!({"tools": [
+        {"name": "echo", "annotations": {"readOnlyHint": true}, "inputSchema": {"type": "object"}},
+        {"name": "write", "inputSchema": {
+            "type": "object", "properties": {"path": text, "text": text}, "required": ["path"],
+        }},
+        {"name": "context_tail", "inputSchema": {"type": "object"}},
+    ]})
 }

@@ -1,58 +1,47 @@
-//! The MCP gateway: it stands between a client and its servers. Long results of tools are stored,
-//! and the client gets stand-ins; all else passes.
+//! The MCP gateway: it stands between a client and its servers. Long results of tools are stored, and the
+//! client gets stand-ins; everything else passes.
 //!
-//! What passes is never parsed into values: a message is its bytes, of which ids are replaced
-//! (`message`, `envelope`). A message that is too long for memory is a file and a skeleton
-//! (`line_reader`, `skeleton`), and the texts in it go from the file to the store.
+//! Messages that pass are not parsed into values: a message is its bytes, in which ids are replaced
+//! ([`message`], [`json_rpc`]). A message that is too long for memory is a file and a skeleton
+//! ([`line_reader`]), and the texts in it go from the file to the store ([`results`]).
 //!
-//! Each server has a task that starts it, writes to it and ends it (`manager`), and one that reads
-//! (`from_upstream`). All queues are bounded: who is too fast waits, and nobody else.
+//! A session ([`relay`]) has two halves that do not know each other: the client ([`client`]), and its
+//! servers ([`upstream`]). Requests of the client enter at [`from_client`], which decides by their method
+//! which part answers; messages of servers enter at [`from_upstream`]. Where the two speak different
+//! revisions, [`bridge`] translates; where there are several servers or a light index, [`hub`] answers for
+//! them.
 //!
-//! A client speaks at standard input and output (`stdio`) or over HTTP (`http`), and so does a server
-//! (`process`, `remote`). Each client has a session of its own, with servers of its own (`session`).
+//! Each server has a task that starts it, writes to it and ends it ([`manager`], [`remote`], [`shared`]),
+//! and one that reads. All queues are bounded: a fast peer waits, and delays no other. Clients connect at
+//! standard input and output ([`stdio`]) or over HTTP ([`http`]).
 //!
-//! The public modules decide about several servers behind one gateway: their configuration, names of
-//! tools, the light index, permissions, batches. They take and return values alone, without sockets,
-//! processes or a clock.
+//! The public modules are free of sockets, processes and clocks: configuration, names of tools, the light
+//! index, and permissions.
 
-pub mod batch_plan;
-pub mod budget;
 pub mod config;
 pub mod index;
 pub mod permission;
 pub mod tool_name;
 
-mod backlog;
-mod body_reader;
 mod bridge;
-mod call_id;
-mod client_question;
+mod budget;
+mod client;
 mod context;
 mod delivery;
-mod envelope;
 mod from_client;
 mod from_upstream;
-mod guard;
-mod headers;
-mod held_state;
+mod held;
 mod http;
+mod http_message;
 mod hub;
 #[cfg(any(test, feature = "testing"))]
 pub mod in_memory;
-mod json_body;
+mod json_rpc;
 mod line_reader;
-mod listing;
 mod manager;
-mod member;
 mod message;
-mod message_batch;
-mod meta;
-mod numbered;
-mod one_line;
 mod options;
-mod origin;
 mod own;
-mod parsed;
 mod pending;
 mod process;
 mod queue;
@@ -61,37 +50,34 @@ mod references;
 mod relay;
 mod remote;
 mod results;
-mod scratch;
-mod server_log;
+mod revision;
 mod server_request;
 mod session;
 mod shared;
 mod shelf;
-mod signals;
-mod skeleton;
 mod stdio;
-mod unescape;
 mod upstream;
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use guard::end_servers;
-pub use hub::{IndexOptions, Offer, Survey, SurveyedOffer, SurveyedServer, SurveyedTool};
-pub use options::{GatewayOptions, HttpOptions, OfferMode, ServerOptions, ServerPlace};
-pub use process::ServerCommand;
-pub use remote::RemoteServer;
+pub use hub::survey::{Survey, SurveyedOffer, SurveyedServer, SurveyedTool};
+pub use options::{
+    GatewayOptions, HttpOptions, IndexOptions, Offer, OfferMode, RemoteServer, ServerCommand,
+    ServerOptions, ServerPlace,
+};
+pub use process::end_servers;
 pub use shelf::{OpenShelf, Shelf, Shelves};
 
-use session::{Gateway, Session};
+use session::{Gateway, GatewaySession};
 use shelf::LazyShelf;
 
-/// The time that the client has to read what was sent last.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+// How long the client may take to read what was sent last.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 
-/// Serves the client at standard input and output until that ends, or a signal asks to stop. No
-/// process of a server is left.
+/// Serves the client at standard input and output until its input ends or a signal asks to stop.
+/// All processes of servers have ended on return.
 pub fn serve(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let gateway = Gateway::new(options)?;
@@ -100,13 +86,14 @@ pub fn serve(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<()> {
     // Reading standard input cannot be interrupted.
     runtime.shutdown_background();
     let served = written.map(|written| {
-        written.recv_timeout(LAST_WORDS).ok();
+        written.recv_timeout(DRAIN_TIME).ok();
     });
     shelf.finish();
     served
 }
 
-/// Serves clients over HTTP until a signal asks to stop. No process of a server is left.
+/// Serves clients over HTTP until a signal asks to stop. All processes of servers have ended on
+/// return.
 pub fn serve_http(
     options: GatewayOptions,
     http: HttpOptions,
@@ -119,13 +106,13 @@ pub fn serve_http(
     served
 }
 
-/// Starts the servers, asks what they offer, and ends them. No process of a server is left. The
-/// options have a light index.
+/// Starts the servers, asks them for what they offer, and ends them. The options must have
+/// [`OfferMode::Index`].
 pub fn survey(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<Survey> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let gateway = Gateway::new(options)?;
     let shelf = Arc::new(LazyShelf::new(shelf));
-    let surveyed = runtime.block_on(Session::survey(&gateway, &shelf));
+    let surveyed = runtime.block_on(GatewaySession::survey(&gateway, &shelf));
     runtime.shutdown_background();
     shelf.finish();
     surveyed

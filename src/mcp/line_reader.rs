@@ -1,4 +1,9 @@
-//! Messages from a stream of lines, in bounded memory.
+//! Reads messages from a stream of lines in bounded memory.
+//!
+//! A line of up to 1 MiB is held whole. A longer one goes to a scratch file while a [`Skeleton`] of it is
+//! built in memory: its structure and short values, without white space. Long values become holes, that
+//! is spans of the file. So the id, the method and the position of every text are known when the line
+//! ends.
 
 use std::io;
 use std::sync::Arc;
@@ -6,81 +11,72 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::task::spawn_blocking;
 
-use crate::envelope::EnvelopeError;
-use crate::message::Message;
-use crate::scratch::Scratch;
-use crate::shelf::LazyShelf;
-use crate::skeleton::Skeleton;
-use ctxfs_core::materialize::json::{ScanOutcome, Scanner};
+use crate::json_rpc::EnvelopeError;
+use crate::message::{HOLE_BYTES, Hole, Message};
+use crate::shelf::{LazyShelf, Scratch};
+use ctxfs_core::materialize::json::{Events, ScanOutcome, Scanner};
 
-/// The longest line that is held in memory.
-const WHOLE: usize = 1 << 20;
-/// Bytes that are read at once.
+const MAX_IN_MEMORY: usize = 1 << 20;
 const BLOCK: usize = 64 * 1024;
-/// Bytes of a long line that are written at once.
-const AT_ONCE: usize = 512 * 1024;
-/// Bytes of a broken line that are shown.
+const BATCH_BYTES: usize = 512 * 1024;
 const SHOWN: usize = 2048;
-/// The byte order mark that some servers write first.
-const MARK: &[u8] = "\u{feff}".as_bytes();
+// The byte order mark that some servers write first.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+// Longer values become holes.
+const LONG_VALUE: usize = 64 * 1024;
+// Bounds the text of a skeleton. If it grows longer, whole values are left out.
+const MAX_SKELETON: usize = 1 << 20;
 
-/// A line.
-pub(super) enum Line {
+pub(crate) enum InputLine {
     Message(Message),
     Broken(BrokenLine),
 }
 
-/// A line that is no message.
-pub(super) struct BrokenLine {
-    pub(super) kind: BrokenKind,
-    /// The reason.
-    pub(super) why: String,
-    /// The id as written, if it can be told.
-    pub(super) id: Option<String>,
-    /// True if it looks like the answer to a request.
-    pub(super) is_response: bool,
-    /// Its beginning.
-    pub(super) shown: String,
-    /// The bytes of a long one, as far as they were kept.
-    pub(super) kept: Option<Scratch>,
+/// A line that is no message. `id` and `is_response` are what could be told of it, to fail the
+/// request that it was to answer; `kept` has the bytes of a long line.
+pub(crate) struct BrokenLine {
+    pub(crate) kind: BrokenKind,
+    pub(crate) why: String,
+    pub(crate) id: Option<String>,
+    pub(crate) is_response: bool,
+    pub(crate) shown: String,
+    pub(crate) kept: Option<Scratch>,
 }
 
-/// The fault of a line. Only a torn message is counted against its sender.
+/// The fault of a broken line. `Log` is text, or JSON without `jsonrpc`; `Torn` is a message that
+/// is not JSON; `Unused` is a message with wrong members, or one over the limit. Only torn messages
+/// count against their sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BrokenKind {
-    /// A log line: text, or JSON without the member `jsonrpc`.
+pub(crate) enum BrokenKind {
     Log,
-    /// A message that is not JSON.
     Torn,
-    /// A message with the wrong members, or longer than this side keeps.
     Unused,
 }
 
-/// A reader of lines.
-pub(super) struct LineReader<R> {
+/// Reads lines of up to `most` bytes, in bounded memory. Longer lines are read to their end and
+/// reported as broken, so that the next line is found.
+pub(crate) struct LineReader<R> {
     input: R,
     shelf: Arc<LazyShelf>,
-    /// The most bytes of a line that are kept.
     most: u64,
     block: Box<[u8]>,
-    /// The part of `block` that was not used.
     unused: std::ops::Range<usize>,
     line: Vec<u8>,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    pub(super) fn new(input: R, shelf: Arc<LazyShelf>, most: u64) -> Self {
+    pub(crate) fn new(input: R, shelf: Arc<LazyShelf>, most: u64) -> Self {
         let block = vec![0; BLOCK].into_boxed_slice();
         Self { input, shelf, most, block, unused: 0..0, line: Vec::new() }
     }
 
-    /// Returns the next line that is not empty; `None` at the end. `long` is told when a long line
-    /// begins and when it is too long to be kept.
-    pub(super) async fn next(&mut self, long: &dyn LongLines) -> io::Result<Option<Line>> {
+    /// Returns the next line that is not blank, or `None` at the end. `long` observes lines that do
+    /// not fit in memory.
+    pub(crate) async fn next(&mut self, long: &dyn LongLines) -> io::Result<Option<InputLine>> {
         loop {
             let ended = self.fill().await?;
-            if self.line.starts_with(MARK) {
-                self.line.drain(..MARK.len());
+            if self.line.starts_with(BYTE_ORDER_MARK) {
+                self.line.drain(..BYTE_ORDER_MARK.len());
             }
             let blank = self.line.iter().all(u8::is_ascii_whitespace);
             match ended {
@@ -94,7 +90,6 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Reads on until the line ends, or is too long for memory.
     async fn fill(&mut self) -> io::Result<LineEnd> {
         loop {
             if self.unused.is_empty() && !self.read().await? {
@@ -104,7 +99,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if ended {
                 return Ok(LineEnd::Newline);
             }
-            if self.line.len() > WHOLE {
+            if self.line.len() > MAX_IN_MEMORY {
                 return Ok(LineEnd::Long);
             }
         }
@@ -116,7 +111,6 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Ok(count > 0)
     }
 
-    /// Moves bytes to the line, up to a newline. Returns true if there was one.
     fn take_to_newline(&mut self) -> bool {
         let unused = &self.block[self.unused.clone()];
         let newline = memchr::memchr(b'\n', unused);
@@ -126,8 +120,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         newline.is_some()
     }
 
-    async fn long_line(&mut self, long: &dyn LongLines) -> io::Result<Line> {
-        long.begins();
+    async fn long_line(&mut self, long: &dyn LongLines) -> io::Result<InputLine> {
+        long.arriving(true);
         let shelf = Arc::clone(&self.shelf);
         let most = self.most;
         let mut line = blocking(move || LongLine::begin(&shelf, most)).await?;
@@ -137,30 +131,25 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             line = blocking(move || line.push(&bytes)).await?;
             if line.is_hopeless() && !is_lost {
                 is_lost = true;
-                long.is_lost();
+                long.arriving(false);
             }
-            while !ended && self.line.len() < AT_ONCE {
+            while !ended && self.line.len() < BATCH_BYTES {
                 ended = (self.unused.is_empty() && !self.read().await?) || self.take_to_newline();
             }
         }
         let bytes = std::mem::take(&mut self.line);
         let line = blocking(move || line.push(&bytes).finish()).await?;
-        long.ends();
+        long.arriving(false);
         Ok(line)
     }
 }
 
-/// A listener to the lines that are too long for memory.
-pub(super) trait LongLines: Sync {
-    /// A long line began.
-    fn begins(&self) {}
-    /// No message comes of it.
-    fn is_lost(&self) {}
-    /// It ended.
-    fn ends(&self) {}
+/// Observes lines that do not fit in memory, so that deadlines can wait for a message that is
+/// arriving. After `is_lost`, no message comes of the line.
+pub(crate) trait LongLines: Sync {
+    fn arriving(&self, _is_arriving: bool) {}
 }
 
-/// Nobody listens.
 impl LongLines for () {}
 
 enum LineEnd {
@@ -173,18 +162,16 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     spawn_blocking(work).await.map_err(io::Error::other)
 }
 
-/// Returns the message in a line that is held in memory.
-fn line(bytes: Vec<u8>) -> Line {
+fn line(bytes: Vec<u8>) -> InputLine {
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,
-        // As most clients do.
+        // Most clients read invalid UTF-8 this way.
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
     };
-    Line::Message(Message::whole(text))
+    InputLine::Message(Message::whole(text))
 }
 
-/// Returns what can be told of a line that is no message.
-pub(super) fn broken(text: &str, error: &EnvelopeError) -> BrokenLine {
+pub(crate) fn broken(text: &str, error: &EnvelopeError) -> BrokenLine {
     let mut skeleton = Skeleton::default();
     Scanner::default().push(text.as_bytes(), &mut skeleton);
     let kind = match error {
@@ -197,18 +184,17 @@ pub(super) fn broken(text: &str, error: &EnvelopeError) -> BrokenLine {
     BrokenLine { kind, why, id, is_response: skeleton.is_response, shown, kept: None }
 }
 
-/// A line that is too long for memory: its bytes are in a file, its skeleton is in memory.
+/// A line that is too long for memory: its bytes go to a scratch file, its skeleton to memory.
+/// `lost` says why bytes are no longer kept, `wrong` is the offset at which it stops being JSON.
 struct LongLine {
     scratch: Option<Scratch>,
     most: u64,
-    /// The reason why no more bytes are kept.
     lost: Option<String>,
     scanner: Scanner,
     skeleton: Skeleton,
     offset: u64,
     start: Vec<u8>,
     ended: bool,
-    /// The byte at which it is not JSON.
     wrong: Option<u64>,
 }
 
@@ -233,7 +219,6 @@ impl LongLine {
         self
     }
 
-    /// Returns true if it is no message, whatever comes.
     fn is_hopeless(&self) -> bool {
         self.lost.is_some() || self.wrong.is_some()
     }
@@ -277,7 +262,7 @@ impl LongLine {
         }
     }
 
-    fn finish(self) -> Line {
+    fn finish(self) -> InputLine {
         let why = match (&self.lost, self.wrong) {
             (Some(lost), _) => Some(lost.clone()),
             (None, Some(at)) => Some(format!("it is not JSON from byte {at} on")),
@@ -288,9 +273,9 @@ impl LongLine {
         match (why, self.scratch) {
             (None, Some(scratch)) => {
                 let text = readable(self.skeleton.text);
-                Line::Message(Message::with_holes(text, self.skeleton.holes, scratch))
+                InputLine::Message(Message::with_holes(text, self.skeleton.holes, scratch))
             }
-            (why, kept) => Line::Broken(BrokenLine {
+            (why, kept) => InputLine::Broken(BrokenLine {
                 kind: match &self.lost {
                     _ if !self.skeleton.has_version => BrokenKind::Log,
                     None if self.wrong.is_some() || !self.ended => BrokenKind::Torn,
@@ -306,7 +291,6 @@ impl LongLine {
     }
 }
 
-/// Replaces bytes that are not UTF-8 one by one, so that positions stay.
 fn readable(text: Vec<u8>) -> String {
     String::from_utf8(text).unwrap_or_else(|error| {
         let mut text = error.into_bytes();
@@ -317,3 +301,167 @@ fn readable(text: Vec<u8>) -> String {
         String::from_utf8_lossy(&text).into_owned()
     })
 }
+
+/// The structure and short values of a message, built while the message is scanned. `open` are the
+/// values that may be left out as a whole, outermost first; `skipped` is the depth of the value
+/// being left out.
+#[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "what was seen of a message, each by itself")]
+struct Skeleton {
+    pub(crate) text: Vec<u8>,
+    pub(crate) holes: Vec<Hole>,
+    pub(crate) id: Option<Vec<u8>>,
+    has_version: bool,
+    pub(crate) is_response: bool,
+    is_too_long: bool,
+    base: u64,
+    depth: usize,
+    keys: [Vec<u8>; 2],
+    scalar: Option<Start>,
+    is_long: bool,
+    open: Vec<Start>,
+    skipped: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    depth: usize,
+    at: usize,
+    from: u64,
+}
+
+impl Skeleton {
+    pub(crate) fn at(&mut self, offset: u64) {
+        self.base = offset;
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        if self.skipped.is_some() || self.is_too_long {
+            return;
+        }
+        self.text.extend_from_slice(bytes);
+        if self.text.len() > MAX_SKELETON {
+            self.leave_out();
+        }
+    }
+
+    fn leave_out(&mut self) {
+        match self.open.last() {
+            Some(start) => {
+                let start = *start;
+                self.cut(start.at);
+                self.scalar = None;
+                self.is_long = false;
+                self.skipped = Some(start.depth);
+            }
+            None => self.is_too_long = true,
+        }
+    }
+
+    fn cut(&mut self, at: usize) {
+        self.text.truncate(at);
+        self.holes.retain(|hole| hole.at < at);
+    }
+
+    fn hole(&mut self, start: Start, to: u64, stands: [u8; HOLE_BYTES]) {
+        self.cut(start.at);
+        self.holes.push(Hole { at: start.at, span: start.from..to });
+        self.text.extend_from_slice(&stands);
+    }
+
+    fn is_under(&self, path: &[&[u8]]) -> bool {
+        path.iter().zip(&self.keys).all(|(name, key)| *name == key.as_slice())
+    }
+}
+
+impl Events for Skeleton {
+    const KEY_BYTES: usize = 32;
+
+    fn begins(&mut self, at: usize) {
+        if self.skipped.is_some() {
+            return;
+        }
+        let start = Start { depth: self.depth, at: self.text.len(), from: self.base + at as u64 };
+        self.scalar = Some(start);
+        let may_go = match self.depth {
+            1 => true,
+            2 => self.is_under(&[b"result", b"structuredContent"]) || self.is_under(&[b"params"]),
+            _ => false,
+        };
+        if may_go {
+            self.open.push(start);
+        }
+    }
+
+    fn piece(&mut self, bytes: &[u8]) {
+        if self.is_long || self.skipped.is_some() {
+            return;
+        }
+        match self.scalar {
+            Some(start) if self.text.len() - start.at + bytes.len() > LONG_VALUE => {
+                self.cut(start.at);
+                self.is_long = true;
+            }
+            _ => self.add(bytes),
+        }
+    }
+
+    fn bracket(&mut self, byte: u8) {
+        self.scalar = None;
+        self.add(&[byte]);
+        match byte {
+            b'{' | b'[' => self.depth += 1,
+            _ => self.depth -= 1,
+        }
+    }
+
+    fn comma(&mut self) {
+        self.add(b",");
+    }
+
+    fn colon(&mut self) {
+        self.add(b":");
+    }
+
+    fn key(&mut self, key: &[u8]) {
+        self.has_version |= self.depth == 1 && key == b"jsonrpc";
+        if let Some(kept) = self.depth.checked_sub(1).and_then(|depth| self.keys.get_mut(depth)) {
+            key.clone_into(kept);
+        }
+    }
+
+    fn ends(&mut self, at: usize) {
+        let to = self.base + at as u64;
+        let scalar = self.scalar.take();
+        if self.skipped == Some(self.depth) {
+            self.skipped = None;
+            if let Some(start) = self.open.pop() {
+                self.hole(start, to, *b"{}");
+            }
+        } else if self.skipped.is_none() {
+            if std::mem::take(&mut self.is_long)
+                && let Some(start) = scalar
+            {
+                self.hole(start, to, *b"\"\"");
+            }
+            if let Some(start) = self.open.pop_if(|start| start.depth == self.depth)
+                && start.depth == 2
+                && self.text.len() - start.at > LONG_VALUE
+            {
+                self.hole(start, to, *b"{}");
+            }
+        }
+        if self.depth == 1 {
+            self.is_response |= matches!(&*self.keys[0], b"result" | b"error");
+            if self.is_under(&[b"id"])
+                && let Some(start) = scalar
+                && self.id.is_none()
+            {
+                self.id = self.text.get(start.at..).map(<[u8]>::to_vec);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,113 +1,112 @@
-//! The life of a server: started at the first message for it, ended with the gateway, started again
-//! at the next message after it died.
+//! The life of a server process: started for the first message, ended with the gateway, and restarted for
+//! the next message after it died.
 
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::guard::Guard;
-use crate::line_reader::{Line, LineReader};
-use crate::message::{Message, Outgoing};
-use crate::pending::{Pending, PendingKind};
-use crate::process::{ServerCommand, ServerPipes, ServerProcess};
+use crate::json_rpc::{INITIALIZED, cancelled, request};
+use crate::line_reader::{InputLine, LineReader};
+use crate::message::Outgoing;
+use crate::options::ServerCommand;
+use crate::pending::PendingRequest;
+use crate::process::{Guard, ServerLog, ServerPipes, ServerProcess};
 use crate::queue::{Queued, Receiver};
-use crate::server_log::ServerLog;
+use crate::server_request::own_request;
 use crate::shelf::LazyShelf;
 use crate::upstream::{Handshake, Upstream};
 
-/// The time between looks for requests whose time is over.
+// How often deadlines are checked.
 const TICK: Duration = Duration::from_millis(200);
-/// The pause after a start that failed. It doubles with each.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// The time for the answer to `initialize` when a server is started again.
-pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
-/// The time in which a server is told that its calls are cancelled.
-pub(super) const FAREWELL: Duration = Duration::from_millis(200);
-/// The time for what a server has said last.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+// The pause after a failed start. It doubles each time.
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_mins(1);
+// How long a restarted server may take to answer `initialize`.
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(30);
+// How long a server is given to read that its calls are cancelled.
+pub(crate) const CANCEL_TIME: Duration = Duration::from_millis(200);
+// How long the rest of the output is read after the input broke.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 
-/// The receiver of what servers say.
-pub(super) trait Inbox: Send + Sync + 'static {
-    /// Takes a line. Returns false if the server should be started again.
-    fn line(&self, from: &Arc<Upstream>, line: Line) -> impl Future<Output = bool> + Send;
+/// Receives what servers say, and what becomes of requests that get no answer. One implementation
+/// serves a session, another a server that sessions share. Methods may wait; the server is then
+/// slowed.
+pub(crate) trait Inbox: Send + Sync + 'static {
+    fn line(&self, from: &Arc<Upstream>, line: InputLine) -> impl Future<Output = bool> + Send;
 
-    /// Ends requests whose time is over.
-    fn late(&self, of: &Arc<Upstream>, late: Vec<(u64, Pending)>);
+    fn late(&self, of: &Arc<Upstream>, late: Vec<(u64, PendingRequest)>);
 
-    /// Ends a request that nobody answers any more, while others go on.
     fn lost(
         &self,
         of: &Arc<Upstream>,
-        pending: Pending,
+        pending: PendingRequest,
         why: &str,
     ) -> impl Future<Output = ()> + Send;
 
-    /// Ends requests that nobody answers any more.
     fn failed(
         &self,
         of: &Arc<Upstream>,
-        pending: Vec<Pending>,
+        pending: Vec<PendingRequest>,
         why: &str,
     ) -> impl Future<Output = ()> + Send;
 }
 
-/// The parts that all managers share.
-pub(super) struct Surroundings<I> {
-    pub(super) inbox: Arc<I>,
-    pub(super) shelf: Arc<LazyShelf>,
-    pub(super) guard: Arc<Guard>,
-    pub(super) log: ServerLog,
-    pub(super) stop: watch::Receiver<bool>,
-    /// The most bytes of a message.
-    pub(super) most: u64,
+/// The parts that all managers of a session share. `most` is the longest message of a server in
+/// bytes; longer ones fail their request.
+pub(crate) struct ManagerContext<I> {
+    pub(crate) inbox: Arc<I>,
+    pub(crate) shelf: Arc<LazyShelf>,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) log: ServerLog,
+    pub(crate) stop: watch::Receiver<bool>,
+    pub(crate) most: u64,
 }
 
-/// The manager of a server.
-pub(super) struct Manager<I> {
+/// Starts, feeds and ends the process of one server. The process starts with the first message for
+/// it, and again with the next message after it ended; a start that fails is followed by growing
+/// pauses, in which requests fail at once.
+pub(crate) struct Manager<I> {
     upstream: Arc<Upstream>,
     command: ServerCommand,
     queue: Receiver,
-    around: Surroundings<I>,
+    context: ManagerContext<I>,
     failures: u32,
     not_before: Option<Instant>,
 }
 
-/// The reason why a server is no longer talked to.
-enum Ending {
+/// The reason why a conversation with a process ended. `Output` says why reading stopped early, or
+/// is empty at the end of the output.
+enum TalkEnd {
     Stop,
-    /// Its output ended, or it said too much that is no message.
     Output(&'static str),
     Input,
 }
 
 impl<I: Inbox> Manager<I> {
-    pub(super) fn new(
+    pub(crate) fn new(
         upstream: Arc<Upstream>,
         command: ServerCommand,
         queue: Receiver,
-        around: Surroundings<I>,
+        context: ManagerContext<I>,
     ) -> Self {
-        Self { upstream, command, queue, around, failures: 0, not_before: None }
+        Self { upstream, command, queue, context, failures: 0, not_before: None }
     }
 
-    /// Manages the server until the gateway stops.
-    pub(super) async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         while let Some(first) = self.first().await {
             if let Some(pause) = self.pause() {
                 let why = format!("failed to start; the next try is in {} s", pause.as_secs() + 1);
                 self.fail(&why).await;
                 continue;
             }
-            let started = ServerProcess::start(&self.command, &self.around.guard);
+            let started = ServerProcess::start(&self.command, &self.context.guard);
             match started {
                 Ok((process, pipes)) => {
                     self.not_before = None;
@@ -123,12 +122,11 @@ impl<I: Inbox> Manager<I> {
         }
     }
 
-    /// Waits for a message for the server; `None` if the gateway stops.
     async fn first(&mut self) -> Option<Queued> {
         tokio::select! {
             biased;
-            () = stopped(&mut self.around.stop) => None,
-            first = self.queue.next() => first,
+            () = stopped(&mut self.context.stop) => None,
+            first = self.queue.recv() => first,
         }
     }
 
@@ -138,82 +136,81 @@ impl<I: Inbox> Manager<I> {
     }
 
     fn failed_to_start(&mut self) {
-        let pause = FIRST_PAUSE * 2u32.saturating_pow(self.failures.min(10));
+        let pause = MIN_BACKOFF * 2u32.saturating_pow(self.failures.min(10));
         self.failures += 1;
-        self.not_before = Some(Instant::now() + pause.min(LONGEST_PAUSE));
+        self.not_before = Some(Instant::now() + pause.min(MAX_BACKOFF));
     }
 
     async fn fail(&mut self, why: &str) {
-        self.around.log.say(&self.upstream.name, why);
+        self.context.log.write(&self.upstream.name, why);
         let pending = self.upstream.ended(&mut self.queue);
-        if *self.around.stop.borrow() {
+        if *self.context.stop.borrow() {
             return;
         }
-        self.around.inbox.failed(&self.upstream, pending, why).await;
+        self.context.inbox.failed(&self.upstream, pending, why).await;
     }
 
     async fn serve(&mut self, process: ServerProcess, pipes: ServerPipes, first: Queued) {
         let ServerPipes { mut input, output, errors } = pipes;
         self.upstream.began();
-        let log = self.around.log.clone();
+        let log = self.context.log.clone();
         tokio::spawn(log.copy(self.upstream.name.clone(), errors));
-        let shelf = Arc::clone(&self.around.shelf);
-        let lines = LineReader::new(output, shelf, self.around.most);
-        let inbox = Arc::clone(&self.around.inbox);
-        let said = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let shelf = Arc::clone(&self.context.shelf);
+        let lines = LineReader::new(output, shelf, self.context.most);
+        let inbox = Arc::clone(&self.context.inbox);
+        let has_spoken = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let mut reader =
-            tokio::spawn(read(Arc::clone(&self.upstream), lines, inbox, Arc::clone(&said)));
+            tokio::spawn(read(Arc::clone(&self.upstream), lines, inbox, Arc::clone(&has_spoken)));
         let ending = self.talk(&mut input, &mut reader, first).await;
-        let stop = matches!(ending, Ending::Stop);
+        let stop = matches!(ending, TalkEnd::Stop);
         if stop {
-            timeout(FAREWELL, cancel_all(&self.upstream, &mut input)).await.ok();
+            timeout(CANCEL_TIME, cancel_all(&self.upstream, &mut input)).await.ok();
         }
         drop(input);
-        let output_ended = matches!(ending, Ending::Output(_));
+        let output_ended = matches!(ending, TalkEnd::Output(_));
         if !stop && !output_ended {
-            timeout(LAST_WORDS, &mut reader).await.ok();
+            timeout(DRAIN_TIME, &mut reader).await.ok();
         }
         let status = process.end().await;
         reader.abort();
-        if said.load(std::sync::atomic::Ordering::Relaxed) {
+        if has_spoken.load(std::sync::atomic::Ordering::Relaxed) {
             self.failures = 0;
         } else if !stop {
             self.failed_to_start();
         }
         let how = match (ending, status) {
-            (Ending::Output(why), _) if !why.is_empty() => why.to_owned(),
+            (TalkEnd::Output(why), _) if !why.is_empty() => why.to_owned(),
             (_, Ok(status)) => format!("ended ({status})"),
             (_, Err(error)) => format!("ended ({error})"),
         };
         self.fail(&how).await;
     }
 
-    /// Sends what is queued until the server or the gateway ends.
     async fn talk(
         &mut self,
         input: &mut ChildStdin,
         reader: &mut JoinHandle<&'static str>,
         first: Queued,
-    ) -> Ending {
+    ) -> TalkEnd {
         let handshake = self.upstream.handshake();
         let writing = write(&self.upstream, handshake, &mut self.queue, input, first);
         let talk = async {
             tokio::select! {
                 biased;
-                why = reader => Ending::Output(why.unwrap_or("failed")),
-                _ = writing => Ending::Input,
+                why = reader => TalkEnd::Output(why.unwrap_or("failed")),
+                _ = writing => TalkEnd::Input,
             }
         };
-        let look = || end_late(&self.upstream, &*self.around.inbox);
-        until_stopped(&self.upstream, &mut self.around.stop, talk, look)
+        let look = || end_late(&self.upstream, &*self.context.inbox);
+        until_stopped(&self.upstream, &mut self.context.stop, talk, look)
             .await
-            .unwrap_or(Ending::Stop)
+            .unwrap_or(TalkEnd::Stop)
     }
 }
 
-/// Does `work`, and looks from time to time while requests wait for an answer. Returns its outcome;
-/// `None` if the gateway stops before.
-pub(super) async fn until_stopped<T>(
+/// Runs `work` and calls `look` regularly while requests are pending. Returns `None` if the gateway
+/// stops first.
+pub(crate) async fn until_stopped<T>(
     upstream: &Upstream,
     stop: &mut watch::Receiver<bool>,
     work: impl Future<Output = T>,
@@ -232,15 +229,13 @@ pub(super) async fn until_stopped<T>(
     }
 }
 
-/// Ends the requests whose time is over.
-pub(super) fn end_late<I: Inbox>(upstream: &Arc<Upstream>, inbox: &I) {
+pub(crate) fn end_late<I: Inbox>(upstream: &Arc<Upstream>, inbox: &I) {
     let late = upstream.take_late();
     if !late.is_empty() {
         inbox.late(upstream, late);
     }
 }
 
-/// Tells a server that nobody waits for it any more.
 async fn cancel_all(upstream: &Upstream, input: &mut ChildStdin) -> io::Result<()> {
     for id in upstream.waiting() {
         line(cancelled(id).into(), input).await?;
@@ -248,58 +243,35 @@ async fn cancel_all(upstream: &Upstream, input: &mut ChildStdin) -> io::Result<(
     Ok(())
 }
 
-/// The notification that a session begins.
-pub(super) const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-
-/// Returns the notification that nobody waits for a request.
-pub(super) fn cancelled(id: u64) -> Vec<u8> {
-    format!(
-        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
-    )
-    .into_bytes()
-}
-
-/// Returns the same with the reason.
-pub(super) fn cancelled_because(id: u64, reason: &str) -> Vec<u8> {
-    let params = json!({"requestId": id, "reason": reason});
-    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
-        .to_string()
-        .into_bytes()
-}
-
-/// Waits until the gateway is to stop.
-pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // A sender that is gone stops too.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A dropped sender stops too.
     stop.wait_for(|stop| *stop).await.ok();
 }
 
-/// Waits until it is time to look for requests whose time is over, if there are any requests.
 async fn look_due(upstream: &Upstream, tick: &mut tokio::time::Interval) {
     upstream.is_busy().await;
     tick.tick().await;
 }
 
-/// Hands over the lines of a server. Returns why it stopped before their end, if it did.
 async fn read<I: Inbox>(
     upstream: Arc<Upstream>,
     mut lines: LineReader<tokio::process::ChildStdout>,
     inbox: Arc<I>,
-    said: Arc<std::sync::atomic::AtomicBool>,
+    has_spoken: Arc<std::sync::atomic::AtomicBool>,
 ) -> &'static str {
     while let Ok(Some(line)) = lines.next(&*upstream).await {
-        if matches!(line, Line::Message(_)) {
-            said.store(true, std::sync::atomic::Ordering::Relaxed);
+        if matches!(line, InputLine::Message(_)) {
+            has_spoken.store(true, std::sync::atomic::Ordering::Relaxed);
         }
         if !inbox.line(&upstream, line).await {
             return "sent too many messages that are not JSON";
         }
-        // A line that is no message waits for nothing.
+        // Yields, as lines that are no messages wait for nothing.
         tokio::task::consume_budget().await;
     }
     ""
 }
 
-/// Writes to a server what is queued, for as long as it takes it.
 async fn write(
     upstream: &Upstream,
     handshake: Handshake,
@@ -318,13 +290,12 @@ async fn write(
         }
     }
     write_queued(first, input).await?;
-    while let Some(next) = queue.next().await {
+    while let Some(next) = queue.recv().await {
         write_queued(next, input).await?;
     }
     Ok(())
 }
 
-/// Writes a message, whose room in the queue is free again then.
 async fn write_queued(queued: Queued, input: &mut ChildStdin) -> io::Result<()> {
     line(queued.message, input).await
 }
@@ -341,26 +312,6 @@ async fn initialize_again(
         return Err(io::ErrorKind::TimedOut.into());
     }
     line(INITIALIZED.to_vec().into(), input).await
-}
-
-/// The answer to a request of the gateway's own, or why there is none.
-pub(super) type OwnAnswer = oneshot::Receiver<Result<Message, String>>;
-
-pub(super) fn own_request(upstream: &Upstream) -> (u64, OwnAnswer) {
-    let (sender, answer) = oneshot::channel();
-    let pending = Pending {
-        client_id: None,
-        kind: PendingKind::Own(sender),
-        token: None,
-        deadline: None,
-        crossing: None,
-    };
-    (upstream.expect(pending), answer)
-}
-
-/// Returns a request of the gateway's own.
-pub(super) fn request(id: u64, method: &str, parameters: &str) -> Vec<u8> {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{parameters}}}"#).into()
 }
 
 async fn line(mut message: Outgoing, input: &mut ChildStdin) -> io::Result<()> {

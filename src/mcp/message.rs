@@ -1,96 +1,91 @@
-//! A JSON-RPC message as it came, and the bytes that leave in its place.
+//! A JSON-RPC message as received, and the bytes sent in its place.
 //!
-//! Nothing that passes is parsed into values: numbers keep their digits, members their order, and
-//! unknown members stay. What has to be another, such as an id, is an [`Edit`].
+//! Messages are relayed as text: numbers keep their digits, members their order, and unknown members
+//! stay. Only the parts that must differ, such as ids, are replaced, each by an [`Edit`].
 
-use std::io;
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::scratch::Scratch;
+use crate::raw_object::RawObject;
+use crate::shelf::Scratch;
 
-/// Bytes that are read at once.
 const BLOCK: usize = 64 * 1024;
-/// The text that stands for a hole: `""` for a string, `{}` for another value.
-pub(super) const HOLE_BYTES: usize = 2;
-/// The text that stands for a value on disk in an outline.
-const STANDS: &[u8] = b"\"\"";
+// Length of a placeholder: `""` for a string, `{}` for another value.
+pub(crate) const HOLE_BYTES: usize = 2;
+// Stands for a value on disk in an outline.
+const PLACEHOLDER: &[u8] = b"\"\"";
 
-/// A message. The long values of one that is longer than memory should hold are in a file, and its
-/// text has holes there.
+/// A message. In one that is too long for memory, long values are holes: spans of a scratch file,
+/// at positions where [`HOLE_BYTES`] bytes stand for them in the text. Parts are found by borrowing
+/// from the text; see [`Self::range_of`].
 #[derive(Clone)]
-pub(super) struct Message {
+pub(crate) struct Message {
     text: String,
     holes: Vec<Hole>,
-    scratch: Option<Arc<Scratch>>,
+    pub(crate) scratch: Option<Arc<Scratch>>,
 }
 
-/// A value that is not in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Hole {
-    /// The position in the text, where [`HOLE_BYTES`] bytes stand for it.
-    pub(super) at: usize,
-    /// The value as written, in the file.
-    pub(super) span: Range<u64>,
+pub(crate) struct Hole {
+    pub(crate) at: usize,
+    pub(crate) span: Range<u64>,
 }
 
-/// A replacement of a part of the text.
-pub(super) struct Edit {
-    pub(super) range: Range<usize>,
-    pub(super) with: Vec<u8>,
+/// A replacement of a byte range in the text of a message. Ranges refer to the text before any
+/// edit.
+pub(crate) struct Edit {
+    pub(crate) range: Range<usize>,
+    pub(crate) with: Vec<u8>,
 }
 
-/// Bytes that are about to be sent, without the newline.
+/// Bytes to be sent, without the newline. Values on disk stay there until they are sent, so a queue
+/// of long messages takes little memory.
 #[derive(Clone)]
-pub(super) struct Outgoing {
-    pieces: Vec<Piece>,
+pub(crate) struct Outgoing {
+    pieces: Vec<OutgoingPiece>,
     scratch: Option<Arc<Scratch>>,
 }
 
 #[derive(Clone)]
-enum Piece {
+enum OutgoingPiece {
     Bytes(Vec<u8>),
     Span(Range<u64>),
 }
 
 impl Message {
-    pub(super) fn whole(text: String) -> Self {
+    pub(crate) fn whole(text: String) -> Self {
         Self { text, holes: Vec::new(), scratch: None }
     }
 
-    pub(super) fn with_holes(text: String, holes: Vec<Hole>, scratch: Scratch) -> Self {
+    pub(crate) fn with_holes(text: String, holes: Vec<Hole>, scratch: Scratch) -> Self {
         Self { text, holes, scratch: Some(Arc::new(scratch)) }
     }
 
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the bytes that it has, those on disk too.
-    pub(super) fn length(&self) -> u64 {
+    /// Returns the length in bytes, including values on disk.
+    pub(crate) fn length(&self) -> u64 {
         let holes = self.holes.iter().map(|hole| hole.span.end.saturating_sub(hole.span.start));
         self.text.len() as u64 + holes.sum::<u64>()
     }
 
-    pub(super) fn has_holes(&self) -> bool {
+    pub(crate) fn has_holes(&self) -> bool {
         !self.holes.is_empty()
     }
 
-    pub(super) fn scratch(&self) -> Option<&Scratch> {
-        self.scratch.as_deref()
-    }
-
-    /// Returns where `part`, which was borrowed from the text, stands in it.
-    pub(super) fn range_of(&self, part: &RawValue) -> Range<usize> {
+    /// Returns the position of `part` in the text. `part` must be borrowed from this text, as its
+    /// address tells the position.
+    pub(crate) fn range_of(&self, part: &RawValue) -> Range<usize> {
         let start = part.get().as_ptr().addr() - self.text.as_ptr().addr();
         start..start + part.get().len()
     }
 
-    /// Returns the span of `part`, which was borrowed from the text, if it is a hole.
-    pub(super) fn hole(&self, part: &RawValue) -> Option<Range<u64>> {
+    pub(crate) fn hole(&self, part: &RawValue) -> Option<Range<u64>> {
         if self.holes.is_empty() {
             return None;
         }
@@ -98,18 +93,17 @@ impl Message {
         self.holes.iter().find(|hole| hole.at == at).map(|hole| hole.span.clone())
     }
 
-    /// Returns true if a value in `range` is a hole.
-    pub(super) fn has_holes_in(&self, range: &Range<usize>) -> bool {
+    pub(crate) fn has_holes_in(&self, range: &Range<usize>) -> bool {
         self.holes.iter().any(|hole| range.contains(&hole.at))
     }
 
-    /// Returns the text of a message without holes, with `edits` as for [`Self::edited`].
-    pub(super) fn with(&self, edits: Vec<Edit>) -> String {
+    pub(crate) fn with(&self, edits: Vec<Edit>) -> String {
         String::from_utf8_lossy(&spliced(&self.text, edits)).into_owned()
     }
 
-    /// Returns the message with `edits`, which are in the order of their ranges and apart.
-    pub(super) fn edited(self, edits: Vec<Edit>) -> Outgoing {
+    /// Returns the message with `edits`, which must be in the order of their ranges and must not
+    /// overlap. An edit that covers a hole replaces it.
+    pub(crate) fn edited(self, edits: Vec<Edit>) -> Outgoing {
         if self.holes.is_empty() {
             return Outgoing::from(spliced(&self.text, edits));
         }
@@ -117,9 +111,9 @@ impl Message {
         self.part(range, edits)
     }
 
-    /// As [`Self::edited`], with `members`, each with a comma, in front of those of the object at `at`,
-    /// if that is on disk.
-    pub(super) fn edited_on_disk(mut self, edit: Edit, at: usize, members: &str) -> Outgoing {
+    /// Like [`Self::edited`], and puts `members`, each with a comma, in front of the members of the
+    /// object at `at` if it is on disk.
+    pub(crate) fn edited_on_disk(mut self, edit: Edit, at: usize, members: &str) -> Outgoing {
         let mut edits = vec![edit];
         let scratch = self.scratch.clone();
         let begins = |span: &Range<u64>| {
@@ -137,8 +131,9 @@ impl Message {
         self.edited(edits)
     }
 
-    /// Returns the message with all values in its text, if that has at most `most` bytes.
-    pub(super) fn filled(self, most: usize) -> Result<Self, String> {
+    /// Returns the message with all values in memory, for code that parses it into values. Fails if
+    /// it has more than `most` bytes.
+    pub(crate) fn filled(self, most: usize) -> Result<Self, String> {
         if self.holes.is_empty() {
             return Ok(self);
         }
@@ -154,8 +149,8 @@ impl Message {
         Ok(Self::whole(text))
     }
 
-    /// Returns the message with `edits` in its text, which are in order and replace no holes.
-    pub(super) fn rewritten(mut self, edits: Vec<Edit>) -> Self {
+    /// Returns the message with `edits` in its text. They must be in order and replace no hole.
+    pub(crate) fn rewritten(mut self, edits: Vec<Edit>) -> Self {
         for hole in &mut self.holes {
             let before = edits.iter().filter(|edit| edit.range.end <= hole.at);
             let (gone, added) = before.fold((0, 0), |(gone, added), edit| {
@@ -169,27 +164,27 @@ impl Message {
         self
     }
 
-    /// Returns a part of the message, with `edits` in it.
-    pub(super) fn part(&self, range: Range<usize>, edits: Vec<Edit>) -> Outgoing {
+    pub(crate) fn part(&self, range: Range<usize>, edits: Vec<Edit>) -> Outgoing {
         let mut outgoing = Outgoing { pieces: Vec::new(), scratch: self.scratch.clone() };
         let holes = self
             .holes
             .iter()
-            .map(|hole| (hole.at..hole.at + HOLE_BYTES, Piece::Span(hole.span.clone())));
-        let edits = edits.into_iter().map(|edit| (edit.range, Piece::Bytes(edit.with)));
+            .map(|hole| (hole.at..hole.at + HOLE_BYTES, OutgoingPiece::Span(hole.span.clone())));
+        let edits = edits.into_iter().map(|edit| (edit.range, OutgoingPiece::Bytes(edit.with)));
         let mut changes: Vec<_> = edits.chain(holes).collect();
         // Of an edit that replaces a hole, the edit wins.
-        changes.sort_by_key(|(range, piece)| (range.start, matches!(piece, Piece::Span(_))));
+        changes
+            .sort_by_key(|(range, piece)| (range.start, matches!(piece, OutgoingPiece::Span(_))));
         let mut at = range.start;
         for (place, piece) in changes {
             if place.start < at || place.end > range.end {
                 continue;
             }
-            outgoing.add(Piece::Bytes(self.text.as_bytes()[at..place.start].to_vec()));
+            outgoing.add(OutgoingPiece::Bytes(self.text.as_bytes()[at..place.start].to_vec()));
             outgoing.add(piece);
             at = place.end;
         }
-        outgoing.add(Piece::Bytes(self.text.as_bytes()[at..range.end].to_vec()));
+        outgoing.add(OutgoingPiece::Bytes(self.text.as_bytes()[at..range.end].to_vec()));
         outgoing
     }
 }
@@ -207,49 +202,50 @@ fn spliced(text: &str, edits: Vec<Edit>) -> Vec<u8> {
 }
 
 impl Outgoing {
-    /// Returns the bytes that it holds in memory.
-    pub(super) fn held(&self) -> usize {
-        let held = |piece: &Piece| match piece {
-            Piece::Bytes(bytes) => bytes.len(),
-            Piece::Span(_) => BLOCK,
+    /// Returns the memory that the message takes, in bytes.
+    pub(crate) fn held(&self) -> usize {
+        let held = |piece: &OutgoingPiece| match piece {
+            OutgoingPiece::Bytes(bytes) => bytes.len(),
+            OutgoingPiece::Span(_) => BLOCK,
         };
         self.pieces.iter().map(held).sum()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Returns the bytes that it has, those on disk too.
-    pub(super) fn length(&self) -> u64 {
-        let length = |piece: &Piece| match piece {
-            Piece::Bytes(bytes) => bytes.len() as u64,
-            Piece::Span(span) => span.end.saturating_sub(span.start),
+    pub(crate) fn length(&self) -> u64 {
+        let length = |piece: &OutgoingPiece| match piece {
+            OutgoingPiece::Bytes(bytes) => bytes.len() as u64,
+            OutgoingPiece::Span(span) => span.end.saturating_sub(span.start),
         };
         self.pieces.iter().map(length).sum()
     }
 
-    /// Returns the message with [`STANDS`] for each value on disk.
-    pub(super) fn outline(&self) -> Message {
+    /// Returns the message with a placeholder for each value on disk, to find positions for
+    /// [`Self::replace`].
+    pub(crate) fn outline(&self) -> Message {
         let mut text = Vec::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Bytes(bytes) => text.extend_from_slice(bytes),
-                Piece::Span(_) => text.extend_from_slice(STANDS),
+                OutgoingPiece::Bytes(bytes) => text.extend_from_slice(bytes),
+                OutgoingPiece::Span(_) => text.extend_from_slice(PLACEHOLDER),
             }
         }
         Message::whole(String::from_utf8(text).unwrap_or_default())
     }
 
-    /// Replaces a part that has the place `edit.range` in the outline, and is not on disk.
-    pub(super) fn replace(&mut self, edit: &Edit) {
+    /// Replaces a part by its position in the outline. Several edits must be applied from the end,
+    /// and parts on disk stay.
+    pub(crate) fn replace(&mut self, edit: &Edit) {
         let mut at = 0;
         for piece in &mut self.pieces {
             let length = match piece {
-                Piece::Bytes(bytes) => bytes.len(),
-                Piece::Span(_) => STANDS.len(),
+                OutgoingPiece::Bytes(bytes) => bytes.len(),
+                OutgoingPiece::Span(_) => PLACEHOLDER.len(),
             };
-            if let Piece::Bytes(bytes) = piece
+            if let OutgoingPiece::Bytes(bytes) = piece
                 && edit.range.start >= at
                 && edit.range.end <= at + length
             {
@@ -261,16 +257,16 @@ impl Outgoing {
         }
     }
 
-    /// Takes the next bytes, at most a block of those on disk. `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+    /// Takes the next bytes, at most one block of those on disk. Returns `None` at the end.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         let Some(piece) = self.pieces.first_mut() else { return Ok(None) };
         match piece {
-            Piece::Bytes(bytes) => {
+            OutgoingPiece::Bytes(bytes) => {
                 let bytes = std::mem::take(bytes);
                 self.pieces.remove(0);
                 Ok(Some(bytes))
             }
-            Piece::Span(span) => {
+            OutgoingPiece::Span(span) => {
                 let scratch = self.scratch.as_ref().ok_or(io::ErrorKind::UnexpectedEof)?;
                 let mut block = vec![0; BLOCK];
                 let count = scratch.read(span, &mut block)?;
@@ -283,17 +279,18 @@ impl Outgoing {
         }
     }
 
-    /// Writes all of it.
-    pub(super) fn write_to(mut self, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn write_to(mut self, out: &mut dyn Write) -> io::Result<()> {
         while let Some(bytes) = self.next()? {
             out.write_all(&bytes)?;
         }
         Ok(())
     }
 
-    fn add(&mut self, piece: Piece) {
+    fn add(&mut self, piece: OutgoingPiece) {
         match (self.pieces.last_mut(), piece) {
-            (Some(Piece::Bytes(last)), Piece::Bytes(more)) => last.extend_from_slice(&more),
+            (Some(OutgoingPiece::Bytes(last)), OutgoingPiece::Bytes(more)) => {
+                last.extend_from_slice(&more)
+            }
             (_, piece) => self.pieces.push(piece),
         }
     }
@@ -301,54 +298,80 @@ impl Outgoing {
 
 impl From<Vec<u8>> for Outgoing {
     fn from(bytes: Vec<u8>) -> Self {
-        Self { pieces: vec![Piece::Bytes(bytes)], scratch: None }
+        Self { pieces: vec![OutgoingPiece::Bytes(bytes)], scratch: None }
     }
+}
+
+/// The last member of some name in an object, with the comma that must go if the member is removed.
+pub(crate) struct ObjectMember {
+    range: Range<usize>,
+    is_first: bool,
+    comma: Option<usize>,
+}
+
+impl ObjectMember {
+    pub(crate) fn of(message: &Message, object: &RawObject<'_>, name: &str) -> Option<Self> {
+        let index = object.0.iter().rposition(|(key, _)| key == name)?;
+        let value = message.range_of(object.0[index].1);
+        let text = message.text();
+        let start = match index.checked_sub(1) {
+            Some(before) => message.range_of(object.0[before].1).end,
+            // Between the brace and the value there is only its name.
+            None => text[..value.start].rfind('{')? + 1,
+        };
+        let has_next = index + 1 < object.0.len();
+        let comma =
+            if has_next { Some(value.end + text[value.end..].find(',')? + 1) } else { None };
+        Some(Self { range: start..value.end, is_first: index == 0, comma })
+    }
+
+    pub(crate) fn removed(&self) -> Edit {
+        let end = self.comma.filter(|_| self.is_first).unwrap_or(self.range.end);
+        Edit { range: self.range.start..end, with: Vec::new() }
+    }
+
+    pub(crate) fn replaced(&self, with: &str) -> Edit {
+        let comma = if self.is_first { "" } else { "," };
+        Edit { range: self.range.clone(), with: format!("{comma}{with}").into_bytes() }
+    }
+}
+
+pub(crate) fn without_members(
+    message: &Message,
+    object: &RawObject<'_>,
+    start: usize,
+    names: &[&str],
+) -> Vec<Edit> {
+    let goes: Vec<bool> = object.0.iter().map(|(key, _)| names.contains(&&**key)).collect();
+    let ends: Vec<usize> = object.0.iter().map(|(_, value)| message.range_of(value).end).collect();
+    // Where a member begins: after the brace, or after the comma.
+    let begin = |index: usize| match index.checked_sub(1) {
+        None => start + 1,
+        Some(before) => {
+            let comma = message.text()[ends[before]..].find(',').unwrap_or_default();
+            ends[before] + comma + 1
+        }
+    };
+    let mut edits = Vec::new();
+    let mut index = 0;
+    while index < goes.len() {
+        let run = goes[index..].iter().take_while(|goes| **goes).count();
+        if run > 0 {
+            let range = match (ends.get(index + run), index.checked_sub(1)) {
+                (Some(_), _) => begin(index)..begin(index + run),
+                (None, Some(before)) => ends[before]..ends[index + run - 1],
+                (None, None) => start + 1..ends[index + run - 1],
+            };
+            edits.push(Edit { range, with: Vec::new() });
+        }
+        index += run + 1;
+    }
+    edits
+}
+
+pub(crate) fn with_id(message: Message, range: std::ops::Range<usize>, id: &str) -> Outgoing {
+    message.edited(vec![Edit { range, with: id.as_bytes().to_vec() }])
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn bytes(mut outgoing: Outgoing) -> Vec<u8> {
-        let mut all = Vec::new();
-        while let Some(bytes) = outgoing.next().unwrap() {
-            all.extend(bytes);
-        }
-        all
-    }
-
-    #[test]
-    fn an_outline_has_the_places_of_what_is_in_memory() {
-        let pieces = vec![
-            Piece::Bytes(br#"{"a":"#.to_vec()),
-            Piece::Span(0..1000),
-            Piece::Bytes(br#","id":1}"#.to_vec()),
-        ];
-        let mut outgoing = Outgoing { pieces, scratch: None };
-        assert_eq!(outgoing.length(), 1013);
-        let outline = outgoing.outline();
-        assert_eq!(outline.text(), r#"{"a":"","id":1}"#);
-        let at = outline.text().find('1').unwrap();
-        outgoing.replace(&Edit { range: at..at + 1, with: b"\"x-1\"".to_vec() });
-        assert_eq!(outgoing.outline().text(), r#"{"a":"","id":"x-1"}"#);
-        // What is on disk stays.
-        outgoing.replace(&Edit { range: 5..7, with: b"0".to_vec() });
-        assert_eq!(outgoing.outline().text(), r#"{"a":"","id":"x-1"}"#);
-    }
-
-    #[test]
-    fn holes_move_with_the_text_before_them() {
-        let text = r#"{"id":7,"a":"","b":{}}"#.to_owned();
-        let holes = vec![Hole { at: 12, span: 0..5 }, Hole { at: 19, span: 5..9 }];
-        let message = Message { text, holes, scratch: None };
-        let message = message.rewritten(vec![
-            Edit { range: 6..7, with: b"1234".to_vec() },
-            Edit { range: 16..17, with: Vec::new() },
-        ]);
-        assert_eq!(message.text(), r#"{"id":1234,"a":"","":{}}"#);
-        assert_eq!((message.holes[0].at, message.holes[1].at), (15, 21));
-        let plain = Message::whole(r#"{"id":7}"#.to_owned());
-        let plain = plain.rewritten(vec![Edit { range: 6..7, with: b"8".to_vec() }]);
-        assert_eq!(bytes(plain.edited(Vec::new())), br#"{"id":8}"#);
-    }
-}
+mod tests;

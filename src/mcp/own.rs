@@ -1,4 +1,4 @@
-//! What the gateway answers itself: its tools and resources, and everything if there is no server.
+//! Requests that the gateway answers itself: its tools and resources, or everything without a server.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,46 +12,26 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use crate::bridge::{first, with_first};
-use crate::call_id::new_call;
-use crate::context::extraction;
-use crate::context::extraction::AnswerWaiter;
-use crate::envelope::Envelope;
+use crate::bridge::messages::{modern_members, with_first};
+use crate::context;
+use crate::context::extraction::{self, QuestionMonitor};
+use crate::json_rpc::{self, Envelope, INTERNAL_ERROR, INVALID_PARAMS, RpcError, failed_call};
 use crate::message::Message;
-use crate::pending::{Call, ListKind};
+use crate::pending::{ListKind, ToolCall, new_call_id};
 use crate::raw_object::RawObject;
-use crate::relay::{INTERNAL_ERROR, INVALID_PARAMS, Refusal, Relay, failure};
+use crate::relay::Relay;
+use crate::results;
+use crate::revision::negotiated;
 use crate::shelf::LazyShelf;
 use crate::tool_name::TrueName;
-use crate::{context, envelope, meta, results};
 use ctxfs_models::extract::{CallRecord, CallTally};
 
-/// The words about the gateway that a model is told.
-pub(super) const INSTRUCTIONS: &str = "Long results of tools are stored whole, and a summary with \
+// What models are told about the gateway.
+pub(crate) const INSTRUCTIONS: &str = "Long results of tools are stored whole, and a summary with \
     a reference (ctx://...) stands in for each. Do not call the tool again for the rest: read on \
     with context_read, context_grep, context_tail and context_view, or list all with context_list.";
 
-/// Returns true if the gateway itself answers a request.
-pub(super) fn answers(relay: &Relay, method: &str, params: Option<&RawValue>) -> bool {
-    let alone = relay.upstreams.is_empty();
-    let ours = relay.context_tools;
-    let text = |name: &str| params.and_then(RawObject::parse).and_then(|params| params.text(name));
-    match method {
-        "initialize" | "server/discover" => alone,
-        "tools/list" => alone || (ours && !relay.declared().tools),
-        "resources/list" | "resources/templates/list" => {
-            alone || (ours && !relay.declared().resources)
-        }
-        "tools/call" => alone || (ours && text("name").is_some_and(|name| context::is_tool(&name))),
-        "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
-            alone || (ours && text("uri").is_some_and(|uri| uri.starts_with("ctx://")))
-        }
-        _ => false,
-    }
-}
-
-/// Answers a request, while others go on.
-pub(super) async fn answer(
+pub(crate) async fn answer(
     relay: Arc<Relay>,
     id: String,
     method: String,
@@ -60,9 +40,9 @@ pub(super) async fn answer(
 ) {
     let params = envelope.params(message).filter(|_| !message.has_holes());
     let params = params.map(|params| params.get().to_owned()).unwrap_or_default();
-    let Some(place) = relay.place(&id, params.len() as u64).await else { return };
+    let Some(place) = relay.client.place(&id, params.len() as u64).await else { return };
     tokio::spawn(async move {
-        let Some(_turn) = relay.turn(&place, &id).await else { return };
+        let Some(_turn) = relay.client.turn(&place, &id).await else { return };
         let work = if is_question(&method, &params) { &relay.questions } else { &relay.work };
         let turn = Arc::clone(work).acquire_owned().await;
         let shared = Arc::clone(&relay);
@@ -71,18 +51,17 @@ pub(super) async fn answer(
         let done = tokio::task::spawn_blocking(work).await;
         drop(turn);
         // A request that was cancelled has no answer.
-        if relay.end(&id).is_none() {
+        if relay.client.end(&id).is_none() {
             return;
         }
         match done {
-            Ok(Ok(result)) => relay.tell(envelope::answer(&id, &result)).await,
-            Ok(Err(refusal)) => relay.error(&id, refusal.code, &refusal.text).await,
-            Err(_) => relay.error(&id, INTERNAL_ERROR, "a fault of the gateway").await,
+            Ok(Ok(result)) => relay.client.send(json_rpc::answer(&id, &result)).await,
+            Ok(Err(refusal)) => relay.client.error(&id, refusal.code, &refusal.text).await,
+            Err(_) => relay.client.error(&id, INTERNAL_ERROR, "a fault of the gateway").await,
         }
     });
 }
 
-/// Returns true for a request that a language model answers, which may take minutes.
 fn is_question(method: &str, params: &str) -> bool {
     let name = || serde_json::from_str::<&RawValue>(params).ok().and_then(RawObject::parse);
     method == "tools/call"
@@ -91,7 +70,7 @@ fn is_question(method: &str, params: &str) -> bool {
             .is_some_and(|name| name == extraction::NAME)
 }
 
-fn result(relay: &Relay, (id, method): (&str, &str), params: &str) -> Result<String, Refusal> {
+fn result(relay: &Relay, (id, method): (&str, &str), params: &str) -> Result<String, RpcError> {
     let params: Value = serde_json::from_str(params).unwrap_or_default();
     let shelf = &*relay.shelf;
     let result = match method {
@@ -109,56 +88,46 @@ fn result(relay: &Relay, (id, method): (&str, &str), params: &str) -> Result<Str
     Ok(for_client(&params, result, method != "tools/call"))
 }
 
-/// Returns true if a request is of a client that speaks 2026-07-28 or later, by its parameters.
-pub(super) fn is_modern(params: &Value) -> bool {
-    params["_meta"][meta::REVISION].is_string()
+pub(crate) fn is_modern(params: &Value) -> bool {
+    params["_meta"][json_rpc::REVISION_KEY].is_string()
 }
 
-/// Returns a result as the client that sent `params` has it. True for `is_kept` if the client may
-/// keep it for later.
-pub(super) fn for_client(params: &Value, result: String, is_kept: bool) -> String {
-    if is_modern(params) { with_first(first(is_kept), &result) } else { result }
+/// Returns a result in the revision of the client that sent `params`. `is_kept` says that clients
+/// may cache it.
+pub(crate) fn for_client(params: &Value, result: String, is_kept: bool) -> String {
+    if is_modern(params) { with_first(modern_members(is_kept), &result) } else { result }
 }
 
 fn initialize(relay: &Relay, params: &Value) -> String {
     let asked = params["protocolVersion"].as_str().unwrap_or_default();
-    relay.set_revision(asked);
+    relay.client.set_revision(asked);
     let result = InitializeResult::new(capabilities())
-        .with_protocol_version(version(asked))
+        .with_protocol_version(negotiated(asked))
         .with_server_info(info())
         .with_instructions(INSTRUCTIONS);
     text_of(&result)
 }
 
-/// Returns the revision for a client that asks for one: that, or else the latest that begins with
-/// `initialize`.
-pub(super) fn version(asked: &str) -> ProtocolVersion {
-    let known = ProtocolVersion::KNOWN_VERSIONS.iter().find(|version| version.as_str() == asked);
-    let version = known.filter(|version| version.has_initialize());
-    version.unwrap_or(&ProtocolVersion::LATEST_WITH_INITIALIZE).clone()
-}
-
-/// Returns the result of `server/discover`.
-pub(super) fn discover(capabilities: &Value, instructions: &str) -> String {
+pub(crate) fn discover(capabilities: &Value, instructions: &str) -> String {
     let versions = ProtocolVersion::KNOWN_VERSIONS.to_vec();
     let info = serde_json::to_value(info()).unwrap_or_default();
     json!({
         "supportedVersions": versions,
         "capabilities": capabilities,
         "instructions": instructions,
-        "_meta": {meta::SERVER: info},
+        "_meta": {json_rpc::SERVER_KEY: info},
     })
     .to_string()
 }
 
-pub(super) fn capabilities() -> ServerCapabilities {
+pub(crate) fn capabilities() -> ServerCapabilities {
     let mut capabilities = ServerCapabilities::default();
     capabilities.tools = Some(ToolsCapability::default());
     capabilities.resources = Some(ResourcesCapability::default());
     capabilities
 }
 
-pub(super) fn info() -> Implementation {
+pub(crate) fn info() -> Implementation {
     Implementation::new("ctxfs", env!("CARGO_PKG_VERSION"))
 }
 
@@ -166,8 +135,7 @@ fn listing(shelf: &LazyShelf, kind: ListKind) -> String {
     format!("{{\"{}\":[{}]}}", kind.member(), rows(shelf, kind).join(","))
 }
 
-/// Returns the rows of the gateway's own in a listing.
-pub(super) fn rows(shelf: &LazyShelf, kind: ListKind) -> Vec<String> {
+pub(crate) fn rows(shelf: &LazyShelf, kind: ListKind) -> Vec<String> {
     match kind {
         ListKind::Tools => context::tools().iter().map(text_of).collect(),
         ListKind::Resources => {
@@ -181,7 +149,7 @@ pub(super) fn rows(shelf: &LazyShelf, kind: ListKind) -> Vec<String> {
             )
         }
         ListKind::Templates => {
-            let uri = format!("ctx://{}/{{+path}}", shelf.conversation());
+            let uri = format!("ctx://{}/{{+path}}", shelf.source.conversation());
             let about = "An output of this conversation, or a view of one: \
                          artifacts/tool/ID.txt, artifacts/tool/ID.txt.grep/PATTERN";
             vec![text_of(&ResourceTemplate::new(uri, "output").with_description(about))]
@@ -189,17 +157,17 @@ pub(super) fn rows(shelf: &LazyShelf, kind: ListKind) -> Vec<String> {
     }
 }
 
-fn call(relay: &Relay, id: &str, params: &Value) -> Result<String, Refusal> {
+fn call(relay: &Relay, id: &str, params: &Value) -> Result<String, RpcError> {
     let name = params["name"].as_str().unwrap_or_default();
-    if !context::is_tool(name) {
-        return Err(Refusal::new(INVALID_PARAMS, format!("there is no tool `{name}`")));
+    if !context::NAMES.contains(&name) {
+        return Err(RpcError::new(INVALID_PARAMS, format!("there is no tool `{name}`")));
     }
-    let progress = QuestionProgress::of(relay, &params["_meta"]["progressToken"]);
-    let waiter = AnswerWaiter {
-        stopped: &|| !relay.is_open(id),
+    let progress = ProgressReporter::of(relay, &params["_meta"]["progressToken"]);
+    let waiter = QuestionMonitor {
+        stopped: &|| !relay.client.is_open(id),
         tell: &|call| {
             if let Some(progress) = &progress {
-                progress.tell(call);
+                progress.report(call);
             }
         },
     };
@@ -211,50 +179,49 @@ fn call(relay: &Relay, id: &str, params: &Value) -> Result<String, Refusal> {
             results::treat_own(&relay.shelf, &call, result.to_string())
         }
         Ok(result) => result.to_string(),
-        Err(why) => failure(&why),
+        Err(why) => failed_call(&why),
     })
 }
 
-fn question_call(relay: &Relay, arguments: &Value) -> Call {
+fn question_call(relay: &Relay, arguments: &Value) -> ToolCall {
     let TrueName { server, tool } = extraction::true_name();
-    Call {
-        id: new_call(),
+    ToolCall {
+        id: new_call_id(),
         server,
         tool,
         arguments: Some(arguments.to_string()),
         started: Instant::now(),
-        links: relay.knows_links(),
+        links: relay.client.knows_links(),
     }
 }
 
-/// Tells the client what a question has cost so far.
-struct QuestionProgress<'a> {
+/// Reports the calls of a language model as progress of the request, from the thread that waits for
+/// the model.
+struct ProgressReporter<'a> {
     relay: &'a Relay,
     token: &'a Value,
     runtime: Handle,
     tally: Mutex<CallTally>,
 }
 
-impl<'a> QuestionProgress<'a> {
-    /// `None` if the client gave no token for progress.
+impl<'a> ProgressReporter<'a> {
     fn of(relay: &'a Relay, token: &'a Value) -> Option<Self> {
         let is_one = token.is_string() || token.is_number();
         is_one.then(|| Self { relay, token, runtime: Handle::current(), tally: Mutex::default() })
     }
 
-    /// Waits until the client has taken it.
-    fn tell(&self, call: &CallRecord) {
+    fn report(&self, call: &CallRecord) {
         let (calls, message) = self.tally.lock().add(call);
         let params = json!({"progressToken": self.token, "progress": calls, "message": message});
-        let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-        self.runtime.block_on(self.relay.tell(told.to_string().into_bytes()));
+        let message = json_rpc::notification("notifications/progress", &params.to_string());
+        self.runtime.block_on(self.relay.client.send(message));
     }
 }
 
-fn read(shelf: &LazyShelf, params: &Value) -> Result<String, Refusal> {
+fn read(shelf: &LazyShelf, params: &Value) -> Result<String, RpcError> {
     let uri = params["uri"].as_str().unwrap_or_default();
     let read = shelf.open().and_then(|open| context::resource(&open, uri));
-    read.map(|result| result.to_string()).map_err(|why| Refusal::new(INVALID_PARAMS, why))
+    read.map(|result| result.to_string()).map_err(|why| RpcError::new(INVALID_PARAMS, why))
 }
 
 fn text_of(value: &impl serde::Serialize) -> String {

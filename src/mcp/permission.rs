@@ -1,23 +1,9 @@
-//! Whether a call may be made: its risk, the rules, and the person who is asked.
+//! Decisions about calls: the risk of a tool, the rules, and the question to the user.
 
-mod arguments_digest;
-mod decision;
-mod glob_rules;
-mod log_line;
-mod question;
-mod risk;
-mod rule_file;
-mod rules;
-mod state_token;
-mod stored;
+pub(crate) mod decision;
+pub(crate) mod rule_file;
+pub(crate) mod rules;
+pub(crate) mod state_token;
 
-pub use arguments_digest::ArgumentsDigest;
-pub use decision::{Decider, Decision, Remembered, allow_line, decide};
-pub use glob_rules::InvalidGlob;
-pub use log_line::LogLine;
-pub use question::{Answer, Question};
-pub use risk::{Annotations, Risk, RiskRules};
-pub use rule_file::{FileRules, NotToml, RuleFlaw, pattern_of, with_rule};
-pub use rules::{RuleSource, Rules, Ruling, Verdict};
-pub use state_token::{BoundCall, StateError, StateKey};
-pub use stored::{NotKept, add_stored, keep};
+pub use rule_file::{KeepRuleError, keep};
+pub use rules::{Annotations, InvalidGlob, Risk, RiskRules, RuleSource, Rules, Ruling, Verdict};

@@ -1,50 +1,49 @@
-//! The process of a server, in a group of its own, and its end.
+//! The processes of servers, each in a process group of its own, their end, and the log of what they
+//! write to standard error.
+//!
+//! A guard process ends the servers if the gateway is killed. The gateway reports each process group that
+//! begins or ends through a pipe; when the pipe closes, the guard ends the groups that are left. It runs
+//! in a group of its own, so signals sent to the gateway do not reach it.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io;
-use std::path::PathBuf;
+use std::io::{self, BufRead, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use crate::guard::Guard;
+use crate::options::ServerCommand;
 
-/// The time between the end of its input, SIGTERM and SIGKILL.
+// The time between closed input, SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+// Bounds of the log of standard error: bytes of a line, and lines in the queue.
+const MAX_LOG_LINE: usize = 2048;
+const LOG_QUEUE: usize = 256;
 
-/// The command of a server.
-#[derive(Debug, Clone)]
-pub struct ServerCommand {
-    /// The program.
-    pub program: OsString,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
-    /// Its whole environment.
-    pub environment: Vec<(OsString, OsString)>,
-    /// The directory that it starts in.
-    pub directory: Option<PathBuf>,
-}
-
-/// A running server.
-pub(super) struct ServerProcess {
+pub(crate) struct ServerProcess {
     child: Child,
     group: Option<Pid>,
     guard: Arc<Guard>,
 }
 
-/// The pipes of a server.
-pub(super) struct ServerPipes {
-    pub(super) input: ChildStdin,
-    pub(super) output: ChildStdout,
-    pub(super) errors: ChildStderr,
+pub(crate) struct ServerPipes {
+    pub(crate) input: ChildStdin,
+    pub(crate) output: ChildStdout,
+    pub(crate) errors: ChildStderr,
 }
 
 impl ServerProcess {
-    pub(super) fn start(
+    pub(crate) fn start(
         command: &ServerCommand,
         guard: &Arc<Guard>,
     ) -> io::Result<(Self, ServerPipes)> {
@@ -58,7 +57,7 @@ impl ServerProcess {
         let mut child = start.spawn()?;
         let group = child.id().and_then(|id| Pid::from_raw(id as i32));
         if let Some(group) = group {
-            guard.began(group);
+            guard.report('+', group);
         }
         let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
         let pipes = ServerPipes {
@@ -69,9 +68,7 @@ impl ServerProcess {
         Ok((Self { child, group, guard: Arc::clone(guard) }, pipes))
     }
 
-    /// Waits until the server has ended, whose input was closed. Ends it if it does not, and
-    /// whatever is left of its group.
-    pub(super) async fn end(mut self) -> io::Result<ExitStatus> {
+    pub(crate) async fn end(mut self) -> io::Result<ExitStatus> {
         let mut ended = timeout(GRACE, self.child.wait()).await.ok();
         for signal in [Signal::TERM, Signal::KILL] {
             self.signal(signal);
@@ -80,15 +77,135 @@ impl ServerProcess {
             }
         }
         if let Some(group) = self.group {
-            self.guard.ended(group);
+            self.guard.report('-', group);
         }
         ended.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // Nothing may be left of it.
+            // The group may have ended.
             kill_process_group(group, signal).ok();
+        }
+    }
+}
+
+/// Logs what servers write to standard error, one line at a time, under the name of the server. A
+/// thread writes the log, so a log that is not read slows only the servers that fill it.
+#[derive(Clone)]
+pub(crate) struct ServerLog(SyncSender<String>);
+
+impl ServerLog {
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let (lines, waiting) = sync_channel::<String>(LOG_QUEUE);
+        thread::Builder::new().name("ctxfs-mcp-log".to_owned()).spawn(move || {
+            for line in waiting {
+                tracing::info!("{line}");
+            }
+        })?;
+        Ok(Self(lines))
+    }
+
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn unread() -> Self {
+        Self(sync_channel(0).0)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        drop(self.0.try_send(format!("{name}: {text}")));
+    }
+
+    pub(crate) async fn copy(self, name: String, mut input: impl AsyncRead + Unpin) {
+        let (mut block, mut line) = (vec![0; MAX_LOG_LINE], Vec::new());
+        while let Ok(count @ 1..) = input.read(&mut block).await {
+            for byte in &block[..count] {
+                if *byte != b'\n' {
+                    line.push(*byte);
+                }
+                if (*byte == b'\n' && !line.is_empty()) || line.len() >= MAX_LOG_LINE {
+                    self.send(&name, &std::mem::take(&mut line)).await;
+                }
+            }
+        }
+        if !line.is_empty() {
+            self.send(&name, &line).await;
+        }
+    }
+
+    async fn send(&self, name: &str, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        let text = format!("{name}: {}", text.trim_end().replace(char::is_control, " "));
+        let mut waiting = Some(text);
+        while let Some(text) = waiting.take() {
+            if let Err(TrySendError::Full(text)) = self.0.try_send(text) {
+                waiting = Some(text);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+}
+
+/// The gateway's end of the pipe to the guard process. The process starts with the first server, so
+/// a gateway without servers has none.
+pub(crate) struct Guard {
+    command: Vec<OsString>,
+    pipe: Mutex<Option<std::process::ChildStdin>>,
+}
+
+impl Guard {
+    pub(crate) fn new(command: Vec<OsString>) -> Self {
+        Self { command, pipe: Mutex::new(None) }
+    }
+
+    fn report(&self, sign: char, group: Pid) {
+        let mut pipe = self.pipe.lock();
+        if pipe.is_none() {
+            *pipe = self.start();
+        }
+        let line = format!("{sign}{}\n", group.as_raw_nonzero());
+        if let Some(Err(error)) = pipe.as_mut().map(|pipe| pipe.write_all(line.as_bytes())) {
+            tracing::warn!("the process that ends servers is gone: {error}");
+        }
+    }
+
+    fn start(&self) -> Option<std::process::ChildStdin> {
+        let (program, arguments) = self.command.split_first()?;
+        let mut command = std::process::Command::new(program);
+        command.args(arguments).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        match command.spawn() {
+            Ok(mut started) => started.stdin.take(),
+            Err(error) => {
+                tracing::warn!("servers may outlive a killed gateway: {error}");
+                None
+            }
+        }
+    }
+}
+
+/// Reads `+GROUP` and `-GROUP` lines until `reports` ends, then ends the process groups that are
+/// left. This is the guard process, which outlives a killed gateway by a few seconds.
+pub fn end_servers(reports: &mut dyn BufRead) {
+    let mut groups = BTreeSet::new();
+    for line in reports.lines().map_while(Result::ok) {
+        let Some((sign, number)) = line.split_at_checked(1) else { continue };
+        let Some(group) = number.parse().ok().and_then(Pid::from_raw) else { continue };
+        match sign {
+            "+" => groups.insert(group.as_raw_nonzero()),
+            _ => groups.remove(&group.as_raw_nonzero()),
+        };
+    }
+    let groups: Vec<Pid> = groups.iter().filter_map(|group| Pid::from_raw(group.get())).collect();
+    let is_there = |group: &Pid| test_kill_process_group(*group).is_ok();
+    for signal in [Signal::TERM, Signal::KILL] {
+        for group in &groups {
+            // The group may have ended.
+            kill_process_group(*group, signal).ok();
+        }
+        let mut waited = Duration::ZERO;
+        while waited < GRACE && groups.iter().any(is_there) {
+            thread::sleep(POLL_INTERVAL);
+            waited += POLL_INTERVAL;
         }
     }
 }

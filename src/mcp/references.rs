@@ -1,51 +1,50 @@
-//! Arguments by reference: `{"$ctx": REF}` in the arguments of a call stands for stored text, so
-//! that a result goes from tool to tool without the model writing it again.
+//! Arguments by reference: `{"$ctx": REF}` in the arguments of a call stands for stored text, so a result
+//! can go from tool to tool without the model repeating it.
 
 use std::io;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::context::Location;
+use crate::context::location::Location;
 use crate::raw_object::{RawObject, elements, quoted, text};
 use crate::shelf::OpenShelf;
 use ctxfs_core::model::Content;
 
-/// The member that makes an object a reference.
-pub(super) const MEMBER: &str = "$ctx";
-/// The most bytes that all references of a call stand for.
-const MOST: u64 = 16 << 20;
-/// The deepest arguments in which references are looked for.
-const DEPTH: usize = 100;
-/// Bytes that are read at once.
+pub(crate) const MEMBER: &str = "$ctx";
+// Bytes that all references of a call resolve to.
+const MAX_BYTES: u64 = 16 << 20;
+// References are found in arguments up to this depth.
+const MAX_DEPTH: usize = 100;
 const BLOCK: usize = 64 * 1024;
 
-/// Puts in what the references in the arguments of a call stand for. Those of a batch are one call's.
-pub(super) struct Resolver {
+/// Resolves the references in the arguments of a call. The calls of a batch share one, and with it
+/// the limit.
+pub(crate) struct Resolver {
     open: OpenShelf,
-    /// Bytes that references may still stand for.
     left: u64,
 }
 
-/// A reference.
+/// A reference in arguments: `to` names a stored output, and `part` selects all of it, some lines,
+/// or a value.
 struct Reference<'a> {
     to: std::borrow::Cow<'a, str>,
-    part: Part,
+    part: ReferencePart,
 }
 
-enum Part {
+enum ReferencePart {
     Whole,
     Filter(String),
     Lines(u64, u64),
 }
 
 impl Resolver {
-    pub(super) fn new(open: OpenShelf) -> Self {
-        Self { open, left: MOST }
+    pub(crate) fn new(open: OpenShelf) -> Self {
+        Self { open, left: MAX_BYTES }
     }
 
-    /// Returns arguments with what their references stand for. The error is for the model.
-    pub(super) fn resolved(&mut self, arguments: &RawValue) -> Result<String, String> {
+    /// Returns the arguments with references resolved. The error is worded for the model.
+    pub(crate) fn resolved(&mut self, arguments: &RawValue) -> Result<String, String> {
         let mut out = String::new();
         self.value(arguments, 0, &mut out)?;
         Ok(out)
@@ -53,7 +52,7 @@ impl Resolver {
 
     fn value(&mut self, value: &RawValue, depth: usize, out: &mut String) -> Result<(), String> {
         let written = value.get();
-        if depth > DEPTH || !written.contains(MEMBER) {
+        if depth > MAX_DEPTH || !written.contains(MEMBER) {
             out.push_str(written);
         } else if written.starts_with('[') {
             out.push('[');
@@ -90,15 +89,14 @@ impl Resolver {
         Ok(())
     }
 
-    /// Returns the JSON that a reference stands for.
     fn text(&mut self, reference: &Reference<'_>) -> Result<String, String> {
         let place = Location::find(&self.open, &reference.to)?;
         let bytes = match &reference.part {
-            Part::Whole => read(&place.open()?, self.left, &mut |_| true),
-            Part::Lines(first, last) => {
+            ReferencePart::Whole => read(&place.open()?, self.left, &mut |_| true),
+            ReferencePart::Lines(first, last) => {
                 read(&place.open()?, self.left, &mut |line| (*first..=*last).contains(&line))
             }
-            Part::Filter(filter) => {
+            ReferencePart::Filter(filter) => {
                 let view =
                     format!("jq/-c -m0 -- {}", filter.replace('%', "%25").replace('/', "%2F"));
                 read(&place.view(&view).open()?, self.left, &mut |_| true)
@@ -108,7 +106,7 @@ impl Resolver {
         self.left -= bytes.len() as u64;
         let text = String::from_utf8(bytes)
             .map_err(|_| format!("`{}` is not text, and cannot be an argument", place.name()))?;
-        let is_filter = matches!(reference.part, Part::Filter(_));
+        let is_filter = matches!(reference.part, ReferencePart::Filter(_));
         Ok(match serde_json::from_str::<&RawValue>(text.trim()) {
             // Outside of strings, a newline is white space; a message is one line.
             Ok(value) if is_filter => value.get().replace(['\n', '\r'], " "),
@@ -119,7 +117,6 @@ impl Resolver {
 }
 
 impl<'a> Reference<'a> {
-    /// Returns the reference that an object is, if it is one.
     fn of(object: &RawObject<'a>) -> Result<Option<Self>, String> {
         let Some(to) = object.get(MEMBER) else { return Ok(None) };
         if object.0.iter().any(|(name, _)| ![MEMBER, "jq", "lines"].contains(&&**name)) {
@@ -127,14 +124,14 @@ impl<'a> Reference<'a> {
         }
         let to = text(to).ok_or("`$ctx` is a string: the reference of a stored output")?;
         let part = match (object.text("jq"), object.text("lines")) {
-            (None, None) => Part::Whole,
-            (Some(filter), None) => Part::Filter(filter.into_owned()),
+            (None, None) => ReferencePart::Whole,
+            (Some(filter), None) => ReferencePart::Filter(filter.into_owned()),
             (None, Some(lines)) => {
                 let range = lines
                     .split_once('-')
                     .and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
                 let (first, last) = range.ok_or_else(|| format!("`{lines}` are no lines `A-B`"))?;
-                Part::Lines(first, last)
+                ReferencePart::Lines(first, last)
             }
             (Some(_), Some(_)) => return Err("`jq` and `lines` exclude each other".to_owned()),
         };
@@ -142,7 +139,6 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// Returns the bytes of the lines that `takes` takes, which are counted from 1.
 fn read(file: &dyn Content, most: u64, takes: &mut dyn FnMut(u64) -> bool) -> io::Result<Vec<u8>> {
     let (mut kept, mut line, mut offset) = (Vec::new(), 1, 0);
     loop {
@@ -158,7 +154,7 @@ fn read(file: &dyn Content, most: u64, takes: &mut dyn FnMut(u64) -> bool) -> io
             line += u64::from(part.ends_with(b"\n"));
         }
         if kept.len() as u64 > most {
-            let text = format!("the references of a call stand for more than {MOST} bytes");
+            let text = format!("the references of a call stand for more than {MAX_BYTES} bytes");
             return Err(io::Error::other(text));
         }
     }

@@ -1,56 +1,56 @@
-//! Results of tools: what is long goes to the store, and a stand-in takes its place.
+//! Results of tools: long parts go to the store, and stand-ins take their place.
 
-mod parts;
-mod stored;
-mod whole;
+pub(crate) mod parts;
+pub(crate) mod stored;
 
+use std::io;
 use std::ops::Range;
 
-use crate::bridge::with_first;
-use crate::envelope;
-use crate::envelope::raw;
-use crate::member::Member;
-use crate::message::{Edit, Message, Outgoing};
-use crate::pending::Call;
+use serde_json::value::RawValue;
+
+use crate::bridge::messages::with_first;
+use crate::json_rpc::{self, failed_call, raw};
+use crate::message::{Edit, Message, ObjectMember, Outgoing};
+use crate::pending::ToolCall;
 use crate::raw_object::{RawObject, elements, quoted};
-use crate::relay::failure;
-use crate::results::parts::{Part, PartKind, parts};
-pub(super) use crate::results::stored::keep_broken;
-use crate::results::stored::{InPlace, Keeper, Kept};
-pub(super) use crate::results::whole::{StoredPart, store_all, texts};
+use crate::results::parts::{PartKind, ResultPart, part, parts};
+use crate::results::stored::{InPlace, PartStore, StoredStandIn};
 use crate::shelf::LazyShelf;
 use ctxfs_core::model::Limits;
 use ctxfs_engine::Replace;
 
-/// The most stand-ins of a result that show something of what they stand for. Others name it.
-const MOST_SUMMARIES: usize = 2;
+// Stand-ins of one result that show an excerpt. Others only name the artifact.
+const MAX_SUMMARIES: usize = 2;
+// Longer texts are not kept in memory to be shown whole.
+const SHOWN: u64 = 64 * 1024;
+// A result with more parts is stored as one.
+const MAX_PARTS: usize = 16;
+// Longest result that passes although it cannot be stored.
+const PASSES: usize = 1 << 20;
 
-/// The result of a call, which has come.
-pub(super) struct Answered {
-    pub(super) call: Call,
-    pub(super) client_id: String,
-    /// The places of id and result in the message.
-    pub(super) id: Range<usize>,
-    pub(super) result: Range<usize>,
-    pub(super) message: Message,
-    /// The most bytes of binary content that passes.
-    pub(super) max_binary: u64,
-    /// The members, each with a comma, that a result gets in front which is not in memory or is
-    /// made here.
-    pub(super) first: &'static str,
+/// The answer to a call, with the positions of id and result in the message. `first` holds members,
+/// each with a comma, for the front of a result that is made here or is not in memory.
+pub(crate) struct Answered {
+    pub(crate) call: ToolCall,
+    pub(crate) client_id: String,
+    pub(crate) id: Range<usize>,
+    pub(crate) result: Range<usize>,
+    pub(crate) message: Message,
+    pub(crate) max_binary: u64,
+    pub(crate) first: &'static str,
 }
 
 impl Answered {
-    /// Returns true if the tool says that it failed.
-    pub(super) fn is_error(&self) -> bool {
+    pub(crate) fn is_error(&self) -> bool {
         let result = raw(&self.message, self.result.clone()).and_then(RawObject::parse);
-        result.and_then(|result| result.get("isError")).is_some_and(|said| said.get() == "true")
+        result.and_then(|result| result.get("isError")).is_some_and(|failed| failed.get() == "true")
     }
 }
 
-/// Returns false if a result is surely within the limits. Asks neither the disk nor the store.
-pub(super) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
-    let limits = shelf.limits(&answered.call.tool_name());
+/// Returns false if a result is surely within the limits. Most results are, so this does not wait
+/// for the disk.
+pub(crate) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
+    let limits = shelf.source.limits(&answered.call.tool_name());
     if limits.mirror {
         return true;
     }
@@ -59,17 +59,18 @@ pub(super) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
         && (answered.message.has_holes() || answered.message.text().len() as u64 > most)
 }
 
-/// Returns what the client gets of a result. Waits for the disk.
-pub(super) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
+/// Returns the result that the client gets, with long parts stored and replaced. Waits for the
+/// disk; call it from a blocking thread.
+pub(crate) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
     let Answered { call, client_id, id, result, message, max_binary, first } = answered;
-    let limits = shelf.limits(&call.tool_name());
-    let rules = Rules { limits, max_binary, first };
+    let limits = shelf.source.limits(&call.tool_name());
+    let rules = ResultRules { limits, max_binary, first };
     let edits = match edits(shelf, &call, &message, &result, &rules) {
         Ok(edits) => edits,
         Err(why) if message.has_holes() => {
             let text = format!("The result is too long, and it cannot be stored: {why}");
-            let failed = with_first(first, &failure(&text));
-            return envelope::answer(&client_id, &failed).into();
+            let failed = with_first(first, &failed_call(&text));
+            return json_rpc::answer(&client_id, &failed).into();
         }
         Err(why) => note(&message, &result, &why).into_iter().collect(),
     };
@@ -79,12 +80,12 @@ pub(super) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
     message.edited(edits)
 }
 
-/// Returns a result of the gateway's own. One over `max_inline_bytes` is stored like that of any tool.
-/// Characters do not count: the end of an answer of no model is as long as a stand-in. Waits for the
-/// disk.
-pub(super) fn treat_own(shelf: &LazyShelf, call: &Call, result: String) -> String {
-    let limits = Limits { max_inline_chars: Limits::NEVER, ..shelf.limits(&call.tool_name()) };
-    let rules = Rules { limits, max_binary: u64::MAX, first: "" };
+/// Like [`treat`] for a result of the gateway. Only `max_inline_bytes` counts, as the end of an
+/// answer without a model is as long as a stand-in.
+pub(crate) fn treat_own(shelf: &LazyShelf, call: &ToolCall, result: String) -> String {
+    let limits =
+        Limits { max_inline_chars: Limits::NEVER, ..shelf.source.limits(&call.tool_name()) };
+    let rules = ResultRules { limits, max_binary: u64::MAX, first: "" };
     let whole = 0..result.len();
     let message = Message::whole(result);
     let edits = match edits(shelf, call, &message, &whole, &rules) {
@@ -94,7 +95,6 @@ pub(super) fn treat_own(shelf: &LazyShelf, call: &Call, result: String) -> Strin
     message.with(edits)
 }
 
-/// Returns the edit that puts a note before a result that passes although it is long.
 fn note(message: &Message, result: &Range<usize>, why: &str) -> Option<Edit> {
     let content = RawObject::parse(raw(message, result.clone())?)?.get("content")?;
     let range = message.range_of(content);
@@ -104,27 +104,25 @@ fn note(message: &Message, result: &Range<usize>, why: &str) -> Option<Edit> {
     Some(Edit { range: range.start + 1..range.start + 1, with: block.into_bytes() })
 }
 
-/// What may stay in a result.
-struct Rules {
+struct ResultRules {
     limits: Limits,
     max_binary: u64,
-    /// See [`Answered::first`].
     first: &'static str,
 }
 
-/// Stores what is long. Returns the edits that replace it, in the order of their places.
 fn edits(
     shelf: &LazyShelf,
-    call: &Call,
+    call: &ToolCall,
     message: &Message,
     range: &Range<usize>,
-    rules: &Rules,
+    rules: &ResultRules,
 ) -> Result<Vec<Edit>, String> {
     let Some(result) = raw(message, range.clone()) else { return Ok(Vec::new()) };
-    let Rules { limits, max_binary, first } = rules;
+    let ResultRules { limits, max_binary, first } = rules;
     if message.hole(result).is_some() {
-        let keeper = Keeper::new(shelf, call, false)?;
-        let kept = keeper.keep(&Part::json(message, result), InPlace::StandIn(Replace::Always))?;
+        let keeper = PartStore::new(shelf, call, false)?;
+        let kept =
+            keeper.keep(&ResultPart::json(message, result), InPlace::StandIn(Replace::Always))?;
         let edit = kept.map(|kept| {
             let content = format!("{}{}", text_block(&kept.text), link(call, &kept));
             let with = with_first(first, &format!("{{\"content\":[{content}]}}"));
@@ -135,11 +133,11 @@ fn edits(
     let Some(object) = RawObject::parse(result) else { return Ok(Vec::new()) };
     let failed = object.get("isError").is_some_and(|failed| failed.get() == "true");
     let parts = parts(message, &object).map_err(|error| error.to_string())?;
-    let plan = Plan::new(&parts, limits, *max_binary);
+    let plan = ReplacementPlan::new(&parts, limits, *max_binary);
     if plan.is_empty() && !limits.mirror {
         return Ok(Vec::new());
     }
-    let keeper = Keeper::new(shelf, call, failed)?;
+    let keeper = PartStore::new(shelf, call, failed)?;
     if limits.mirror {
         for part in parts.iter().filter(|part| part.kind == PartKind::Text) {
             keeper.keep(part, InPlace::Name(Replace::Always))?;
@@ -148,7 +146,7 @@ fn edits(
     }
     let (mut edits, mut staying) = (Vec::new(), Vec::new());
     for (number, part) in plan.stored.iter().enumerate() {
-        let is_named = number >= MOST_SUMMARIES || limits.are_kept_by(part.bytes, part.chars);
+        let is_named = number >= MAX_SUMMARIES || limits.are_kept_by(part.bytes, part.chars);
         let in_place = if is_named { InPlace::Name } else { InPlace::StandIn };
         let in_place = in_place(Replace::TooLong);
         match keeper.keep_unless_stand_in(part, limits, in_place)? {
@@ -156,7 +154,7 @@ fn edits(
             None => staying.push(part),
         }
     }
-    let stays = |part: &Part<'_>| {
+    let stays = |part: &ResultPart<'_>| {
         edits.is_empty() && limits.are_kept_by(part.bytes, part.chars)
             || staying.iter().any(|text| text.says_same(part))
     };
@@ -167,19 +165,19 @@ fn edits(
     Ok(edits)
 }
 
-/// The parts of a result that do not stay in it.
-struct Plan<'a> {
-    stored: Vec<&'a Part<'a>>,
-    structured: Option<&'a Part<'a>>,
-    /// True if the result has no text beside its structured content.
+/// The parts of a result that are replaced: the largest texts until the rest is within the limits,
+/// binary content over its limit, and structured content that repeats a replaced text or is long
+/// itself.
+struct ReplacementPlan<'a> {
+    stored: Vec<&'a ResultPart<'a>>,
+    structured: Option<&'a ResultPart<'a>>,
     is_alone: bool,
 }
 
-impl<'a> Plan<'a> {
-    /// The largest texts go first, until the rest is within the limits.
-    fn new(parts: &'a [Part<'a>], limits: &Limits, max_binary: u64) -> Self {
-        let is = |kind: PartKind| move |part: &&Part<'_>| part.kind == kind;
-        let mut texts: Vec<&Part<'_>> = parts.iter().filter(is(PartKind::Text)).collect();
+impl<'a> ReplacementPlan<'a> {
+    fn new(parts: &'a [ResultPart<'a>], limits: &Limits, max_binary: u64) -> Self {
+        let is = |kind: PartKind| move |part: &&ResultPart<'_>| part.kind == kind;
+        let mut texts: Vec<&ResultPart<'_>> = parts.iter().filter(is(PartKind::Text)).collect();
         let is_alone = texts.is_empty();
         texts.sort_by_key(|part| part.bytes);
         let (mut bytes, mut chars) = (0u64, 0u64);
@@ -198,7 +196,8 @@ impl<'a> Plan<'a> {
         let structured = parts.iter().find(is(PartKind::Structured));
         let structured = structured
             .filter(|part| !stored.is_empty() || !limits.are_kept_by(part.bytes, part.chars));
-        let large = |part: &&Part<'_>| part.kind == PartKind::Binary && part.bytes > max_binary;
+        let large =
+            |part: &&ResultPart<'_>| part.kind == PartKind::Binary && part.bytes > max_binary;
         stored.extend(parts.iter().filter(large));
         Self { stored, structured, is_alone }
     }
@@ -208,8 +207,12 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Returns the edits that put a stand-in where a part of `content` is.
-fn replaced(message: &Message, part: &Part<'_>, call: &Call, kept: &Kept) -> Vec<Edit> {
+fn replaced(
+    message: &Message,
+    part: &ResultPart<'_>,
+    call: &ToolCall,
+    kept: &StoredStandIn,
+) -> Vec<Edit> {
     let link = link(call, kept);
     let block = message.range_of(part.block);
     if part.is_plain_text {
@@ -221,16 +224,15 @@ fn replaced(message: &Message, part: &Part<'_>, call: &Call, kept: &Kept) -> Vec
     vec![Edit { range: block, with: with.into_bytes() }]
 }
 
-/// Returns the edits that take the structured content out, and link to it.
 fn structured_edits(
     message: &Message,
     object: &RawObject<'_>,
-    structured: &Part<'_>,
-    plan: &Plan<'_>,
-    call: &Call,
-    keeper: &Keeper<'_>,
+    structured: &ResultPart<'_>,
+    plan: &ReplacementPlan<'_>,
+    call: &ToolCall,
+    keeper: &PartStore<'_>,
 ) -> Result<Vec<Edit>, String> {
-    let Some(member) = Member::of(message, object, "structuredContent") else {
+    let Some(member) = ObjectMember::of(message, object, "structuredContent") else {
         return Ok(Vec::new());
     };
     if plan.stored.iter().any(|part| part.says_same(structured)) {
@@ -263,8 +265,7 @@ fn text_block(text: &str) -> String {
     serde_json::to_string(&block).unwrap_or_default()
 }
 
-/// Returns the block that links to an artifact, after a comma.
-fn link(call: &Call, kept: &Kept) -> String {
+fn link(call: &ToolCall, kept: &StoredStandIn) -> String {
     if !call.links {
         return String::new();
     }
@@ -274,6 +275,88 @@ fn link(call: &Call, kept: &Kept) -> String {
         .with_description(kept.hint.clone());
     let block = rmcp::model::ContentBlock::resource_link(resource);
     serde_json::to_string(&block).map(|block| format!(",{block}")).unwrap_or_default()
+}
+
+pub(crate) struct StoredResult {
+    pub(crate) failed: bool,
+    pub(crate) parts: Vec<StoredPart>,
+}
+
+/// A stored part of a result. `reference` is `None` for a text that is itself a stand-in; `text` is
+/// set if it is short enough to be shown whole; `hint` is one line.
+#[derive(Debug)]
+pub(crate) struct StoredPart {
+    pub(crate) reference: Option<String>,
+    pub(crate) text: Option<String>,
+    pub(crate) summary: String,
+    pub(crate) hint: String,
+}
+
+/// Stores all parts of a result, however short. One of more than [`MAX_PARTS`] is stored as a
+/// whole. Waits for the disk.
+pub(crate) fn store_all(
+    shelf: &LazyShelf,
+    call: &ToolCall,
+    message: &Message,
+    range: &Range<usize>,
+) -> Result<StoredResult, String> {
+    let result = raw(message, range.clone()).ok_or("it is no JSON")?;
+    let object = RawObject::parse(result).unwrap_or_default();
+    let failed = object.get("isError").is_some_and(|failed| failed.get() == "true");
+    let keeper = PartStore::new(shelf, call, failed)?;
+    let blocks = object.get("content").and_then(elements).unwrap_or_default();
+    if blocks.len() > MAX_PARTS || message.hole(result).is_some() {
+        let part = kept(shelf, call, &keeper, &ResultPart::json(message, result))?;
+        return Ok(StoredResult { failed, parts: vec![part] });
+    }
+    let all = all_parts(message, &object, &blocks).map_err(|error| error.to_string())?;
+    let texts: Vec<&ResultPart<'_>> =
+        all.iter().filter(|part| part.kind == PartKind::Text).collect();
+    let is_named = |part: &&ResultPart<'_>| {
+        part.kind != PartKind::Structured || !texts.iter().any(|text| text.says_same(part))
+    };
+    let parts = all.iter().filter(is_named).map(|part| kept(shelf, call, &keeper, part));
+    Ok(StoredResult { failed, parts: parts.collect::<Result<_, _>>()? })
+}
+
+fn all_parts<'a>(
+    message: &'a Message,
+    result: &RawObject<'a>,
+    blocks: &[&'a RawValue],
+) -> io::Result<Vec<ResultPart<'a>>> {
+    let known =
+        |block| Ok(part(message, block)?.unwrap_or_else(|| ResultPart::json(message, block)));
+    let mut parts: Vec<ResultPart<'a>> =
+        blocks.iter().copied().map(known).collect::<io::Result<_>>()?;
+    parts.extend(result.get("structuredContent").map(|value| ResultPart::json(message, value)));
+    Ok(parts)
+}
+
+fn kept(
+    shelf: &LazyShelf,
+    call: &ToolCall,
+    keeper: &PartStore<'_>,
+    part: &ResultPart<'_>,
+) -> Result<StoredPart, String> {
+    let text = part.json_or_text().filter(|_| part.bytes <= SHOWN);
+    let limits = shelf.source.limits(&call.tool_name());
+    let in_place = InPlace::StandIn(Replace::Always);
+    let Some(kept) = keeper.keep_unless_stand_in(part, &limits, in_place)? else {
+        let summary = text.clone().unwrap_or_default();
+        return Ok(StoredPart { reference: None, text, summary, hint: String::new() });
+    };
+    let StoredStandIn { text: summary, uri, hint, .. } = kept;
+    Ok(StoredPart { reference: Some(uri), text, summary, hint })
+}
+
+pub(crate) fn texts(message: &Message, range: &Range<usize>) -> Option<String> {
+    if range.len() > PASSES {
+        return None;
+    }
+    let object = RawObject::parse(raw(message, range.clone())?)?;
+    let all = parts(message, &object).ok()?;
+    let texts: Vec<String> = all.iter().filter_map(ResultPart::json_or_text).collect();
+    Some(texts.join("\n"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Requests of the gateway's own to a server.
+//! Requests that the gateway itself sends to a server.
 
 use std::ops::Deref;
 use std::time::Instant;
@@ -6,57 +6,51 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use crate::bridge::crossing::Crossing;
-use crate::bridge::request_meta::parameters_with;
-use crate::envelope::{Envelope, error_in, raw};
-use crate::manager::{cancelled, request};
+use crate::json_rpc::{Envelope, cancelled, error_in, raw, request};
 use crate::message::Message;
-use crate::pending::{Pending, PendingKind};
+use crate::pending::{PendingKind, PendingRequest, Translation};
 use crate::queue::Refused;
+use crate::raw_object::RawObject;
 use crate::upstream::Upstream;
 
-/// The most bytes of an answer that is read.
-const MOST_BYTES: usize = 32 << 20;
+const MAX_BYTES: usize = 32 << 20;
 
-/// A request.
-pub(super) struct OwnRequest<'a> {
-    pub(super) method: &'a str,
-    /// Its parameters, a JSON object.
-    pub(super) parameters: &'a str,
-    /// The members of its `_meta`.
-    pub(super) meta: Option<String>,
-    pub(super) crossing: Option<Crossing>,
-    pub(super) deadline: Option<Instant>,
+/// A request of the gateway to a server. `parameters` is a JSON object; `meta` has the members of
+/// its `_meta`, which servers of 2026-07-28 demand.
+pub(crate) struct OwnRequest<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) parameters: &'a str,
+    pub(crate) meta: Option<String>,
+    pub(crate) translation: Option<Translation>,
+    pub(crate) deadline: Option<Instant>,
 }
 
 impl<'a> OwnRequest<'a> {
-    /// Returns a request as the server needs it.
-    pub(super) fn new(upstream: &Upstream, method: &'a str, parameters: &'a str) -> Self {
+    pub(crate) fn new(upstream: &Upstream, method: &'a str, parameters: &'a str) -> Self {
         let (meta, deadline) = (upstream.meta(), upstream.deadline());
-        Self { method, parameters, meta, crossing: None, deadline }
+        Self { method, parameters, meta, translation: None, deadline }
     }
 }
 
-/// A request that waits for its answer. If nobody waits for it any more, the server is told so.
-pub(super) struct OpenRequest<U: Deref<Target = Upstream>> {
+/// A request of the gateway that was sent. Dropping it before the answer cancels it at the server.
+pub(crate) struct OpenRequest<U: Deref<Target = Upstream>> {
     upstream: U,
-    pub(super) number: u64,
+    pub(crate) number: u64,
     method: String,
     answer: oneshot::Receiver<Result<Message, String>>,
 }
 
-/// Sends a request. The error says why it cannot be sent.
-pub(super) fn open<U: Deref<Target = Upstream>>(
+/// Sends a request of the gateway. The error says why it cannot be sent, worded to follow the name
+/// of the server.
+pub(crate) fn open<U: Deref<Target = Upstream>>(
     upstream: U,
     own: OwnRequest<'_>,
 ) -> Result<OpenRequest<U>, String> {
     let (sender, answer) = oneshot::channel();
-    let pending = Pending {
-        client_id: None,
-        kind: PendingKind::Own(sender),
-        token: None,
+    let pending = PendingRequest {
         deadline: own.deadline,
-        crossing: own.crossing.map(Box::new),
+        translation: own.translation.map(Box::new),
+        ..PendingRequest::new(PendingKind::Own(sender))
     };
     let parameters = match &own.meta {
         Some(meta) => parameters_with(own.parameters, meta),
@@ -71,8 +65,7 @@ pub(super) fn open<U: Deref<Target = Upstream>>(
 }
 
 impl<U: Deref<Target = Upstream>> OpenRequest<U> {
-    /// Waits for the answer, or to hear why there is none.
-    pub(super) async fn answer(mut self) -> Result<Message, String> {
+    pub(crate) async fn answer(mut self) -> Result<Message, String> {
         let answered = (&mut self.answer).await;
         answered.unwrap_or_else(|_| Err(format!("did not answer `{}`", self.method)))
     }
@@ -80,15 +73,14 @@ impl<U: Deref<Target = Upstream>> OpenRequest<U> {
 
 impl<U: Deref<Target = Upstream>> Drop for OpenRequest<U> {
     fn drop(&mut self) {
-        // It is there as long as it is not answered and has not failed.
+        // Present as long as the request is not answered and has not failed.
         if self.upstream.take(self.number).is_some() {
             self.upstream.notify(cancelled(self.number));
         }
     }
 }
 
-/// Asks a server. Returns its answer, or why there is none.
-pub(super) async fn ask(
+pub(crate) async fn ask(
     upstream: &Upstream,
     method: &str,
     parameters: &str,
@@ -96,8 +88,7 @@ pub(super) async fn ask(
     open(upstream, OwnRequest::new(upstream, method, parameters))?.answer().await
 }
 
-/// Asks a server, and returns the result as JSON.
-pub(super) async fn result(
+pub(crate) async fn result(
     upstream: &Upstream,
     method: &str,
     parameters: &str,
@@ -106,22 +97,31 @@ pub(super) async fn result(
     result_of(message, method)
 }
 
-/// Returns the result in an answer, as JSON.
-pub(super) fn result_of(message: Message, method: &str) -> Result<Box<RawValue>, String> {
-    let message = message.filled(MOST_BYTES)?;
+/// Returns the result in an answer, as JSON. The error is worded to follow the name of the server,
+/// as in "the server `x` refused ...".
+pub(crate) fn result_of(message: Message, method: &str) -> Result<Box<RawValue>, String> {
+    let message = message.filled(MAX_BYTES)?;
     let envelope = Envelope::of(&message).map_err(|_| format!("answered `{method}` wrongly"))?;
     let result = envelope.result().ok_or_else(|| refusal(&message, method))?;
     raw(&message, result).map(ToOwned::to_owned).ok_or_else(|| "answered no JSON".to_owned())
 }
 
-/// Returns what an answer says that is an error.
-pub(super) fn refusal(message: &Message, method: &str) -> String {
+pub(crate) fn refusal(message: &Message, method: &str) -> String {
     let error = error_in(message);
-    let said = error.and_then(|error| error.text("message").map(std::borrow::Cow::into_owned));
-    format!("refused `{method}`: {}", said.unwrap_or_default())
+    let reason = error.and_then(|error| error.text("message").map(std::borrow::Cow::into_owned));
+    format!("refused `{method}`: {}", reason.unwrap_or_default())
 }
 
-/// Returns the code of an answer that is an error.
-pub(super) fn error_code(message: &Message) -> Option<i64> {
-    error_in(message)?.get("code")?.get().parse().ok()
+type OwnAnswer = oneshot::Receiver<Result<Message, String>>;
+
+pub(crate) fn own_request(upstream: &Upstream) -> (u64, OwnAnswer) {
+    let (sender, answer) = oneshot::channel();
+    (upstream.expect(PendingRequest::new(PendingKind::Own(sender))), answer)
+}
+
+pub(crate) fn parameters_with(parameters: &str, members: &str) -> String {
+    let is_empty = |object: RawObject<'_>| object.0.is_empty();
+    let comma = if RawObject::of(parameters).is_none_or(is_empty) { "" } else { "," };
+    let rest = parameters.trim_start().strip_prefix('{').unwrap_or("}");
+    format!(r#"{{"_meta":{{{members}}}{comma}{rest}"#)
 }

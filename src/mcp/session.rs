@@ -1,66 +1,65 @@
-//! The session of a client: what it is connected to, from its first message to its end.
+//! Gateways and the sessions of their clients.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::bridge::Bridge;
-use crate::bridge::era::Era;
-use crate::from_upstream::FromUpstreams;
-use crate::guard::Guard;
-use crate::hub::{Hub, IndexMode, Survey};
-use crate::line_reader::Line;
-use crate::manager::{Manager, Surroundings};
-use crate::options::{GatewayOptions, OfferMode, ServerPlace};
+use crate::from_upstream::SessionInbox;
+use crate::hub::survey::{self, Survey};
+use crate::hub::{Hub, IndexMode};
+use crate::line_reader::InputLine;
+use crate::manager::ManagerContext;
+use crate::options::{GatewayOptions, OfferMode};
+use crate::process::{Guard, ServerLog};
 use crate::relay::Relay;
-use crate::remote::RemoteManager;
-use crate::server_log::ServerLog;
-use crate::shared::{SharedManager, SharedServers};
+use crate::revision::Era;
+use crate::shared::pool::{self, SharedServers};
 use crate::shelf::LazyShelf;
 use crate::upstream::Upstream;
-use crate::{from_client, hub, queue};
+use crate::{from_client, queue};
 
-/// The time in which all servers end, which is more than each of them has.
+// More than each server takes to end.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// The parts that the sessions of a gateway share.
-pub(super) struct Gateway {
+pub(crate) struct Gateway {
     options: GatewayOptions,
     guard: Arc<Guard>,
     log: ServerLog,
     shared: SharedServers,
 }
 
-/// A session.
-pub(super) struct Session {
+/// A session with the managers of its servers. [`GatewaySession::end`] must be called, as dropping
+/// a session leaves its processes to the guard.
+pub(crate) struct GatewaySession {
     relay: Arc<Relay>,
     managers: Mutex<JoinSet<()>>,
-    stop: Arc<watch::Sender<bool>>,
+    pub(crate) stop: Arc<watch::Sender<bool>>,
 }
 
 impl Gateway {
-    pub(super) fn new(options: GatewayOptions) -> io::Result<Self> {
+    pub(crate) fn new(options: GatewayOptions) -> io::Result<Self> {
         let guard = Arc::new(Guard::new(options.guard_command.clone()));
         let log = ServerLog::start()?;
         let shared = SharedServers::new(Arc::clone(&guard), log.clone(), options.max_result);
         Ok(Self { options, guard, log, shared })
     }
 
-    /// Ends what the sessions shared. They have ended.
-    pub(super) async fn end(&self) {
+    pub(crate) async fn end(&self) {
         self.shared.end().await;
     }
 }
 
-impl Session {
-    /// Begins a session. What the client is to get goes to `client`, whose era is `era` if the
-    /// transport tells it.
-    pub(super) fn begin(
+impl GatewaySession {
+    /// Begins a session. Messages for the client go to `client`; `era` is set if the transport
+    /// fixes the era of the client.
+    pub(crate) fn begin(
         gateway: &Gateway,
         shelf: &Arc<LazyShelf>,
         client: queue::Sender,
@@ -82,65 +81,51 @@ impl Session {
         let relay = Arc::new(relay);
         let mut managers = JoinSet::new();
         for (upstream, (server, queue)) in upstreams.into_iter().zip(places) {
-            let around = Surroundings {
-                inbox: Arc::new(FromUpstreams(Arc::clone(&relay))),
+            let context = ManagerContext {
+                inbox: Arc::new(SessionInbox(Arc::clone(&relay))),
                 shelf: Arc::clone(shelf),
                 guard: Arc::clone(&gateway.guard),
                 log: gateway.log.clone(),
                 stop: stopping.clone(),
                 most: gateway.options.max_result,
             };
-            match server.place.clone() {
-                _ if server.shared => {
-                    let shared = gateway.shared.get(server, shelf);
-                    managers.spawn(SharedManager::new(upstream, shared, queue, around).run())
-                }
-                ServerPlace::Command(command) => {
-                    managers.spawn(Manager::new(upstream, command, queue, around).run())
-                }
-                ServerPlace::Remote(remote) => {
-                    managers.spawn(RemoteManager::new(upstream, remote, queue, around).run())
-                }
-            };
+            if server.shared {
+                let shared = gateway.shared.get(server, shelf);
+                managers.spawn(pool::run_shared(upstream, shared, queue, context));
+            } else {
+                managers.spawn(pool::run_server(server.place.clone(), upstream, queue, context));
+            }
         }
         Ok(Self { relay, managers: Mutex::new(managers), stop: Arc::new(stop) })
     }
 
-    /// Takes a line of the client.
-    pub(super) async fn line(&self, line: Line) {
+    pub(crate) async fn line(&self, line: InputLine) {
         from_client::line(&self.relay, line).await;
     }
 
-    /// Returns what ends the session when it is set.
-    pub(super) fn stop(&self) -> Arc<watch::Sender<bool>> {
-        Arc::clone(&self.stop)
-    }
-
-    /// Asks all servers what they offer, without a client.
-    pub(super) async fn survey(gateway: &Gateway, shelf: &Arc<LazyShelf>) -> io::Result<Survey> {
+    pub(crate) async fn survey(gateway: &Gateway, shelf: &Arc<LazyShelf>) -> io::Result<Survey> {
         let (sender, mut queue) = queue::queue();
         let session = Self::begin(gateway, shelf, sender, None)?;
-        // Nobody reads what is for a client.
-        let unread = tokio::spawn(async move { while queue.next().await.is_some() {} });
-        let survey = hub::survey(&session.relay).await;
+        // There is no client to read the messages.
+        let unread = tokio::spawn(async move { while queue.recv().await.is_some() {} });
+        let survey = survey::survey(&session.relay).await;
         session.end().await;
         unread.abort();
         Ok(survey)
     }
 
-    /// Ends the session. No process of a server is left.
-    pub(super) async fn end(&self) {
+    pub(crate) async fn end(&self) {
         self.stop.send_replace(true);
         let mut managers = std::mem::take(&mut *self.managers.lock());
         let all = async { while managers.join_next().await.is_some() {} };
         timeout(ENDING, all).await.ok();
-        self.relay.close();
+        self.relay.client.close();
     }
 }
 
-/// Returns what answers for the servers, if the client does not talk to the only one itself.
 fn hub_of(options: &GatewayOptions) -> io::Result<Option<Hub>> {
-    let offers = options.servers.iter().map(|server| server.offer.clone()).collect();
+    let offers =
+        options.servers.iter().map(|server| (server.name.clone(), server.offer.clone())).collect();
     let index = match &options.offer {
         OfferMode::Through => return Ok(None),
         OfferMode::Direct => None,
@@ -149,9 +134,27 @@ fn hub_of(options: &GatewayOptions) -> io::Result<Option<Hub>> {
     Ok(Some(Hub::new(offers, index)))
 }
 
-/// Returns random bytes of the kernel.
 fn random() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     if count == bytes.len() { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+pub(crate) struct Signals([Signal; 3]);
+
+impl Signals {
+    pub(crate) fn listen() -> io::Result<Self> {
+        let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+        let [terminate, interrupt, hang_up] = kinds.map(signal);
+        Ok(Self([terminate?, interrupt?, hang_up?]))
+    }
+
+    pub(crate) async fn any(&mut self) {
+        let [terminate, interrupt, hang_up] = &mut self.0;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hang_up.recv() => {}
+        }
+    }
 }

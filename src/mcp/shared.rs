@@ -1,79 +1,71 @@
-//! A server that the sessions of a gateway share: one process, or one session over HTTP, for all.
+//! A server that all sessions of a gateway share: one process, or one session over HTTP.
 //!
-//! Each session has an upstream of its own, as for any server, and so its own ids, deadlines and
-//! conversation. In place of a process, that talks to the shared server (`manager`), which gives each
-//! request a number that is unique among all sessions, and the answer its own one back. Nothing here
-//! waits for a session: one that does not read loses what does not fit its queue, and is told so.
+//! Each session keeps an upstream of its own, with its own ids, deadlines and conversation. In place of a
+//! process, the upstream talks to the shared server, which gives each request a number that is unique
+//! among all sessions, and restores the session's own number in the answer. Nothing here waits for a
+//! session: a session that does not read loses messages that do not fit its queue.
 //!
 //! | module | content |
 //! |---|---|
-//! | `pool` | the shared servers of a gateway |
-//! | `manager` | the end of a session |
-//! | `from_sessions` | what sessions send |
-//! | `inbox` | what the server sends |
-//! | `events` | the queue to a session |
+//! | `pool` | the shared servers of a gateway, and the session side of one |
+//! | `messages` | messages from sessions and from the server |
 
-mod events;
-mod from_sessions;
-mod inbox;
-mod manager;
-mod pool;
-mod requests;
+pub(crate) mod messages;
+pub(crate) mod pool;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-pub(super) use manager::SharedManager;
-pub(super) use pool::SharedServers;
-
-use crate::envelope;
-use crate::line_reader::Line;
-use crate::manager::cancelled;
+use crate::json_rpc::{self, INTERNAL_ERROR, cancelled};
+use crate::line_reader::InputLine;
 use crate::message::Message;
-use crate::relay::INTERNAL_ERROR;
-use crate::shared::events::{Event, EventSender, Events};
+use crate::pending::SharedRequest;
 use crate::upstream::Upstream;
 
-/// A server that several sessions use.
-pub(super) struct SharedServer {
-    /// The server itself; its requests are those of all sessions.
+const EVENTS: usize = 1024;
+// Bytes of events in memory, for each session.
+const BYTES: usize = 4 << 20;
+const MIN_COST: usize = 256;
+
+/// A server that several sessions use. The requests of `upstream` are the requests of all sessions,
+/// and have no deadlines; the upstreams of the sessions do.
+pub(crate) struct SharedServer {
     upstream: Arc<Upstream>,
     state: Mutex<SharedState>,
 }
 
+/// The sessions, the handshake, the sessions that the server asked by request id, and the
+/// subscribers of each resource.
 #[derive(Default)]
 struct SharedState {
     next: u64,
     sessions: HashMap<u64, EventSender>,
-    introduction: SharedIntroduction,
-    /// The sessions that the server asks, by the ids of its requests as written.
+    introduction: SharedHandshake,
     questions: HashMap<String, u64>,
-    /// The sessions that subscribed to a resource.
     subscribers: HashMap<String, BTreeSet<u64>>,
 }
 
-/// The answer to `initialize`, which the server gets once.
+/// The answer to `initialize`, which the server gets once. `Asked` has the sessions that wait for
+/// it, with the numbers of their requests.
 #[derive(Default)]
-enum SharedIntroduction {
+enum SharedHandshake {
     #[default]
     Unknown,
-    /// These sessions wait for it, with the numbers of their requests.
     Asked(Vec<(u64, u64)>),
-    Known(KnownAnswer),
+    Known(HandshakeAnswer),
 }
 
-/// An answer, and the place of the id in it.
 #[derive(Clone)]
-struct KnownAnswer {
+struct HandshakeAnswer {
     text: String,
     id: Range<usize>,
 }
 
-impl KnownAnswer {
-    /// Returns the answer to the request with this number.
+impl HandshakeAnswer {
     fn to(&self, number: u64) -> Message {
         let mut text = self.text.clone();
         text.replace_range(self.id.clone(), &number.to_string());
@@ -86,9 +78,8 @@ impl SharedServer {
         Self { upstream, state: Mutex::default() }
     }
 
-    /// Adds a session. Returns its number, and what comes for it.
-    fn join(&self) -> (u64, Events) {
-        let (sender, events) = events::queue();
+    fn join(&self) -> (u64, SharedEvents) {
+        let (sender, events) = event_queue();
         let mut state = self.state.lock();
         state.next += 1;
         let session = state.next;
@@ -96,7 +87,6 @@ impl SharedServer {
         (session, events)
     }
 
-    /// Removes a session. Its requests are cancelled, and its questions are answered with an error.
     fn leave(&self, session: u64) {
         let mut state = self.state.lock();
         state.sessions.remove(&session);
@@ -109,32 +99,130 @@ impl SharedServer {
         drop(state);
         for id in asked {
             let text = "the session that was asked has ended";
-            self.upstream.notify(envelope::error(&id, INTERNAL_ERROR, text));
+            self.upstream.notify(json_rpc::error(&id, INTERNAL_ERROR, text));
         }
         for number in self.upstream.take_of_session(session) {
             self.upstream.notify(cancelled(number));
         }
     }
 
-    /// Hands a line to a session. Returns false if its queue is full, or it has ended.
-    fn hand(&self, session: u64, line: Line) -> bool {
+    fn hand(&self, session: u64, line: InputLine) -> bool {
         self.state.lock().sessions.get(&session).is_some_and(|events| events.send_line(line))
     }
 
-    /// Tells a session that a request of its has no answer.
     fn lose(&self, session: u64, number: u64, why: &str) {
-        let lost = Event::Lost { number, why: why.to_owned() };
+        let lost = SharedEvent::Lost { number, why: why.to_owned() };
         if let Some(events) = self.state.lock().sessions.get(&session) {
-            // If there is no room, its time passes.
+            // Without room, the request times out.
             events.send(lost);
         }
     }
 
-    /// Hands the answer to a request to its session.
     fn answer(&self, session: u64, number: u64, message: Message) {
-        if !self.hand(session, Line::Message(message)) {
+        if !self.hand(session, InputLine::Message(message)) {
             let why = "has answered, but the client does not read, and too much waits for it";
             self.lose(session, number, why);
+        }
+    }
+}
+
+/// An event for one session of a shared server. `Line` carries the session's own ids, and its room
+/// in the queue until it is handled.
+pub(crate) enum SharedEvent {
+    Line(InputLine, OwnedSemaphorePermit),
+    Lost { number: u64, why: String },
+    Failed { numbers: Vec<u64>, why: String },
+}
+
+pub(crate) type SharedEvents = mpsc::Receiver<SharedEvent>;
+
+struct EventSender {
+    events: mpsc::Sender<SharedEvent>,
+    room: Arc<Semaphore>,
+}
+
+fn event_queue() -> (EventSender, SharedEvents) {
+    let (events, received) = mpsc::channel(EVENTS);
+    (EventSender { events, room: Arc::new(Semaphore::new(BYTES)) }, received)
+}
+
+impl EventSender {
+    /// Queues a line that answers no request, unless it would take the half of the room kept for
+    /// answers.
+    pub(crate) fn send_notice(&self, line: InputLine) -> bool {
+        let has_room = self.room.available_permits() > BYTES / 2;
+        has_room && self.events.capacity() > EVENTS / 2 && self.send_line(line)
+    }
+
+    pub(crate) fn send_line(&self, line: InputLine) -> bool {
+        let held = match &line {
+            InputLine::Message(message) => message.text().len(),
+            InputLine::Broken(line) => line.shown.len(),
+        };
+        let room =
+            Arc::clone(&self.room).try_acquire_many_owned(held.clamp(MIN_COST, BYTES) as u32);
+        room.is_ok_and(|room| self.send(SharedEvent::Line(line, room)))
+    }
+
+    pub(crate) fn send(&self, event: SharedEvent) -> bool {
+        self.events.try_send(event).is_ok()
+    }
+}
+
+impl Upstream {
+    pub(crate) fn count_of_session(&self, session: u64) -> usize {
+        self.with_requests(|all| {
+            all.shared().filter(|(_, request)| request.session == session).count()
+        })
+    }
+
+    pub(crate) fn number_of(&self, session: u64, number: u64) -> Option<u64> {
+        let is_it =
+            |request: &SharedRequest| (request.session, request.number) == (session, number);
+        self.with_requests(|all| all.shared().find(|(_, request)| is_it(request)).map(|(id, _)| id))
+    }
+
+    pub(crate) fn callers(&self) -> BTreeSet<u64> {
+        self.with_requests(|all| {
+            let calls = all.shared().filter(|(_, request)| request.is_call);
+            calls.map(|(_, request)| request.session).collect()
+        })
+    }
+
+    pub(crate) fn shared_request(&self, id: &str) -> Option<(SharedRequest, Option<String>)> {
+        let id = id.parse().ok()?;
+        self.with_requests(|all| {
+            let (_, request) = all.shared().find(|(other, _)| *other == id)?;
+            Some((request, all.token(id).map(str::to_owned)))
+        })
+    }
+
+    fn take_of_session(&self, session: u64) -> Vec<u64> {
+        let ids: Vec<u64> = self.with_requests(|all| {
+            let of_it = all.shared().filter(|(_, request)| request.session == session);
+            of_it.map(|(id, _)| id).collect()
+        });
+        ids.into_iter().filter(|id| self.take(*id).is_some()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(bytes: usize) -> InputLine {
+        InputLine::Message(Message::whole("x".repeat(bytes)))
+    }
+
+    #[test]
+    fn notices_leave_room_for_answers() {
+        for bytes in [1, 100_000] {
+            let (sender, events) = event_queue();
+            let notices = (0..EVENTS).take_while(|_| sender.send_notice(line(bytes))).count();
+            assert!(notices >= BYTES / 2 / 100_000, "{notices}");
+            let answers = (0..EVENTS).take_while(|_| sender.send_line(line(bytes))).count();
+            assert!(answers + 1 >= notices, "{answers} after {notices}");
+            drop(events);
         }
     }
 }

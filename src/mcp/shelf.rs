@@ -1,7 +1,9 @@
-//! The store behind the gateway, opened when it is first needed.
+//! The store behind the gateway, opened on first use.
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,87 +11,81 @@ use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::scratch::Scratch;
 use ctxfs_core::model::{Component, Counts, Limits, OTHER_TOOLS};
 use ctxfs_engine::Engine;
-use ctxfs_store::Conversation;
+use ctxfs_store::{Conversation, Draft};
 use ctxfs_view::Form;
 
-/// The settings and the store.
+// How long counts wait for the store to be opened by something else.
+const COUNT_DELAY: Duration = Duration::from_secs(5);
+const MAX_COUNTED: usize = 500;
+// The disk is checked for room at steps of this size.
+const DISK_CHECK_STEP: u64 = 1 << 20;
+
+/// The settings and the store of one conversation. Implementations may wait for the disk in `open`
+/// alone.
 pub trait Shelf: Send + Sync {
-    /// Returns the limits for the outputs of `server/tool`.
+    /// Returns the limits for outputs of `tool`, a `server/tool`.
     fn limits(&self, tool: &str) -> Limits;
 
     /// Returns the conversation that outputs go to.
     fn conversation(&self) -> &Component;
 
-    /// Opens the conversation, which is created if it is missing. The error says why it cannot.
+    /// Opens the conversation, creating it if it is missing. The error is worded for the model and
+    /// the log.
     fn open(&self) -> Result<OpenShelf, String>;
 }
 
-/// The shelves of a gateway with several clients.
+/// The shelves of a gateway with several clients. Sessions may share a conversation or have one
+/// each.
 pub trait Shelves: Send + Sync {
     /// Returns the shelf of a new session.
     fn of_session(&self) -> Arc<dyn Shelf>;
 
-    /// Returns the shelf of requests without a session. If the gateway asks for tokens, `token` is a
-    /// name for theirs, which is the same each time and tells nothing of it.
+    /// Returns the shelf of requests without a session. `token` is a stable name of the bearer
+    /// token that does not reveal it, if tokens are required.
     fn of_token(&self, token: Option<&str>) -> Arc<dyn Shelf>;
 }
 
-/// A conversation, and the engine over its store.
+/// A conversation, and the engine over its store. If the store is `mounted`, stand-ins name paths
+/// that can be read as files. It is cheap to clone, and keeps the store open.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct OpenShelf {
-    /// The engine.
     pub engine: Arc<Engine>,
-    /// The conversation.
     pub conversation: Arc<Conversation>,
-    /// True if the store is mounted, so that the paths in texts can be read as files.
     pub mounted: bool,
-    /// The form of the texts that stand for long results.
     pub form: Form,
 }
 
-/// The time for which counts wait for a store that nobody has opened.
-const UNCOUNTED: Duration = Duration::from_secs(5);
-/// The most tools that are counted by name before the shelf is open.
-const MOST_COUNTED: usize = 500;
-
-/// A shelf that is opened once.
-pub(super) struct LazyShelf {
-    shelf: Arc<dyn Shelf>,
+/// A shelf whose store is opened when it is first needed, so that a gateway that stores nothing
+/// touches no disk. Counts are kept in memory until then.
+pub(crate) struct LazyShelf {
+    /// The limits and the conversation, which are known without the store.
+    pub(crate) source: Arc<dyn Shelf>,
     open: Mutex<Option<OpenShelf>>,
-    uncounted: Mutex<Uncounted>,
+    uncounted: Mutex<UnsavedCounts>,
 }
 
-/// What happened before the shelf was open, by tools.
+/// Counts by tool from before the store was open. At most `MAX_COUNTED` tools are named; others
+/// count together.
 #[derive(Default)]
-struct Uncounted {
+struct UnsavedCounts {
     counts: HashMap<String, Counts>,
-    /// True if they will be counted.
     is_due: bool,
 }
 
 impl LazyShelf {
-    pub(super) fn new(shelf: Arc<dyn Shelf>) -> Self {
-        Self { shelf, open: Mutex::new(None), uncounted: Mutex::default() }
+    pub(crate) fn new(source: Arc<dyn Shelf>) -> Self {
+        Self { source, open: Mutex::new(None), uncounted: Mutex::default() }
     }
 
-    pub(super) fn limits(&self, tool: &str) -> Limits {
-        self.shelf.limits(tool)
-    }
-
-    pub(super) fn conversation(&self) -> &Component {
-        self.shelf.conversation()
-    }
-
-    /// Opens the store, unless that was done. Waits for the disk.
-    pub(super) fn open(&self) -> Result<OpenShelf, String> {
+    pub(crate) fn open(&self) -> Result<OpenShelf, String> {
         let mut open = self.open.lock();
         if let Some(open) = &*open {
             return Ok(open.clone());
         }
-        let opened = self.shelf.open()?;
+        let opened = self.source.open()?;
         // Long messages of gateways that were killed.
         if let Err(error) = opened.engine.store().cache(0).remove_abandoned() {
             tracing::warn!("abandoned files stay in the store: {error}");
@@ -100,34 +96,31 @@ impl LazyShelf {
         Ok(open.insert(opened).clone())
     }
 
-    /// Begins a file for a long message. Waits for the disk.
-    pub(super) fn scratch(&self) -> io::Result<Scratch> {
+    pub(crate) fn scratch(&self) -> io::Result<Scratch> {
         let open = self.open().map_err(io::Error::other)?;
         Scratch::begin(open.engine)
     }
 
-    /// Counts what happened with a tool. Waits for nothing: a store that nobody has opened is opened
-    /// a little later, on another thread.
-    pub(super) fn count(self: &Arc<Self>, tool: String, counts: &Counts) {
+    /// Counts what happened with a tool. Does not wait: if the store is not open, it is opened
+    /// later on another thread.
+    pub(crate) fn count(self: &Arc<Self>, tool: String, counts: &Counts) {
         let open = self.open.try_lock().and_then(|open| open.clone());
         if let Some(open) = open {
             return open.engine.count(open.conversation.id(), tool, counts);
         }
         let mut uncounted = self.uncounted.lock();
-        let has_room =
-            uncounted.counts.len() < MOST_COUNTED || uncounted.counts.contains_key(&tool);
+        let has_room = uncounted.counts.len() < MAX_COUNTED || uncounted.counts.contains_key(&tool);
         let tool = if has_room { tool } else { OTHER_TOOLS.to_owned() };
         *uncounted.counts.entry(tool).or_default() += counts;
         if !std::mem::replace(&mut uncounted.is_due, true) {
             let shelf = Arc::clone(self);
             tokio::spawn(async move {
-                sleep(UNCOUNTED).await;
+                sleep(COUNT_DELAY).await;
                 spawn_blocking(move || shelf.count_waiting()).await.ok();
             });
         }
     }
 
-    /// Counts what happened before the store was open. Waits for the disk.
     fn count_waiting(&self) {
         let is_needed = !self.uncounted.lock().counts.is_empty();
         let open = is_needed.then(|| self.open().ok()).flatten();
@@ -139,11 +132,54 @@ impl LazyShelf {
         }
     }
 
-    /// Saves the counts. Nothing is counted afterwards.
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.count_waiting();
         if let Some(open) = self.open.lock().take() {
             open.engine.finish();
         }
+    }
+}
+
+/// A file in the store's cache for a message that is too long for memory. It is removed on drop,
+/// and by the next gateway if this one is killed.
+pub(crate) struct Scratch {
+    engine: Arc<Engine>,
+    draft: Draft,
+    length: u64,
+    checked: u64,
+}
+
+impl Scratch {
+    pub(crate) fn begin(engine: Arc<Engine>) -> io::Result<Self> {
+        // Drafts do not count for the bound of a cache.
+        let draft = engine.store().cache(0).draft()?;
+        Ok(Self { engine, draft, length: 0, checked: 0 })
+    }
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let end = self.length + bytes.len() as u64;
+        if end > self.checked {
+            self.engine.check_disk(end - self.length + DISK_CHECK_STEP)?;
+            self.checked = end + DISK_CHECK_STEP;
+        }
+        self.draft.file().write_all_at(bytes, self.length)?;
+        self.length = end;
+        Ok(())
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Reads from the start of `span`, which it shortens. Returns the number of bytes; 0 at the
+    /// end.
+    pub(crate) fn read(&self, span: &mut Range<u64>, block: &mut [u8]) -> io::Result<usize> {
+        let left = span.end.saturating_sub(span.start).min(block.len() as u64);
+        let count = self.draft.file().read_at(&mut block[..left as usize], span.start)?;
+        if count == 0 && left > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        span.start += count as u64;
+        Ok(count)
     }
 }

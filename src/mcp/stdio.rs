@@ -1,41 +1,37 @@
-//! A client at standard input and output.
+//! Serves one client at standard input and output.
 
-use std::io::{BufWriter, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::sync::{Arc, mpsc};
-use std::{io, thread};
+use std::thread;
 
 use tokio::sync::watch;
 
 use crate::line_reader::LineReader;
 use crate::manager::stopped;
-use crate::queue;
-use crate::queue::Receiver;
-use crate::session::{Gateway, Session};
+use crate::queue::{self, Receiver};
+use crate::session::{Gateway, GatewaySession, Signals};
 use crate::shelf::LazyShelf;
-use crate::signals::Signals;
 
-/// The most bytes of a message of the client.
-const MOST_FROM_CLIENT: u64 = 64 << 20;
+const MAX_FROM_CLIENT: u64 = 64 << 20;
 
-/// Serves the client until its input ends or a signal asks to stop. Returns what hears when all is
-/// written.
-pub(super) async fn serve(
+/// Serves the client until its input ends or a signal asks to stop. The returned channel closes
+/// when everything is written.
+pub(crate) async fn serve(
     gateway: &Gateway,
     shelf: &Arc<LazyShelf>,
 ) -> io::Result<mpsc::Receiver<()>> {
     let (sender, receiver) = queue::queue();
-    let session = Session::begin(gateway, shelf, sender, None)?;
-    let written = start_writer(receiver, session.stop())?;
+    let session = GatewaySession::begin(gateway, shelf, sender, None)?;
+    let written = start_writer(receiver, Arc::clone(&session.stop))?;
     let ended = until_end(&session, shelf).await;
     session.end().await;
     ended.map(|()| written)
 }
 
-/// Takes what the client sends, until it ends or a signal asks to stop.
-async fn until_end(session: &Session, shelf: &Arc<LazyShelf>) -> io::Result<()> {
+async fn until_end(session: &GatewaySession, shelf: &Arc<LazyShelf>) -> io::Result<()> {
     let mut signals = Signals::listen()?;
-    let mut stopping = session.stop().subscribe();
-    let mut lines = LineReader::new(tokio::io::stdin(), Arc::clone(shelf), MOST_FROM_CLIENT);
+    let mut stopping = session.stop.subscribe();
+    let mut lines = LineReader::new(tokio::io::stdin(), Arc::clone(shelf), MAX_FROM_CLIENT);
     let serving = async {
         while let Some(line) = lines.next(&()).await? {
             session.line(line).await;
@@ -49,7 +45,6 @@ async fn until_end(session: &Session, shelf: &Arc<LazyShelf>) -> io::Result<()> 
     }
 }
 
-/// Starts the thread that writes to the client. The receiver hears when it has ended.
 fn start_writer(queue: Receiver, stop: Arc<watch::Sender<bool>>) -> io::Result<mpsc::Receiver<()>> {
     let (done, written) = mpsc::channel();
     let work = move || {
@@ -65,12 +60,12 @@ fn start_writer(queue: Receiver, stop: Arc<watch::Sender<bool>>) -> io::Result<m
 
 fn write(mut queue: Receiver) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
-    while let Some(first) = queue.wait() {
+    while let Some(first) = queue.blocking_recv() {
         let mut next = Some(first);
         while let Some(queued) = next {
             queued.message.write_to(&mut out)?;
             out.write_all(b"\n")?;
-            next = queue.at_hand();
+            next = queue.try_recv().ok();
         }
         out.flush()?;
     }

@@ -1,48 +1,47 @@
-//! The names under which the tools of all upstreams are offered.
+//! The names under which the tools of all servers are offered.
 //!
-//! A name is a function of the set of tools alone: the order of the servers and of their lists does
-//! not matter, and a restart changes nothing. Where two tools would get one name, or names that
-//! differ only in case, both get a hash, so that a name never comes to mean another tool. Our own
-//! names are never given away.
+//! A name depends on the set of tools alone, not on the order of servers or of their lists, so a restart
+//! changes nothing. If two tools would get one name, or names that differ only in case, both get a hash;
+//! a name never comes to mean another tool. The gateway's own names are reserved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The most bytes of a name that every client takes.
-pub const MOST_BYTES: usize = 64;
-
-/// Hexadecimal digits of a hash, and of one that is needed because a first one was no use.
+/// Longest name that every client accepts.
+pub const MAX_BYTES: usize = 64;
+// Hexadecimal digits of a hash, and of a second one if the first one is taken.
 const HASH_DIGITS: [usize; 2] = [8, 16];
 
-/// The name of a tool that its server knows, and the server.
+/// A tool by its server and the server's own name, displayed as `server/tool` as in rules and
+/// limits. The configured name of a server holds no `/`, so the display is unambiguous.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct TrueName {
-    /// The name of the server in the configuration, which holds no `/`.
     pub server: String,
-    /// The name that the server gave the tool.
     pub tool: String,
 }
 
-/// `server/tool`, as rules and limits name it.
 impl fmt::Display for TrueName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.server, self.tool)
     }
 }
 
-/// The names of the tools of a server.
+/// The rule for the names of a server's tools. A name that not every client accepts, or that two
+/// tools would get, is replaced by a shortened name with a hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Naming {
-    /// As the server has them, whatever they hold: it is the only one.
+    /// The server's own names, whatever they hold. For the only server.
     AsIs,
-    /// As the server has them, if every client takes that.
+    /// The server's own names, if every client accepts them.
     Bare,
-    /// `<prefix>__<tool>`, if every client takes that.
+    /// `<prefix>__<tool>`, if every client accepts it.
     Prefixed(String),
 }
 
 impl Naming {
-    /// Returns the naming of a server among others, from its prefix. An empty prefix is none.
+    /// Returns the naming of a server among others, whose tools get this prefix. An empty prefix
+    /// means none, as in the file of servers.
     pub fn with_prefix(prefix: &str) -> Self {
         if prefix.is_empty() { Self::Bare } else { Self::Prefixed(prefix.to_owned()) }
     }
@@ -54,18 +53,17 @@ impl Naming {
         }
     }
 
-    /// Returns true if a tool can have the name that it wishes, as far as no other one has it.
     fn takes(&self, wish: &str) -> bool {
-        matches!(self, Self::AsIs) || fits(wish) && !looks_hashed(wish)
+        matches!(self, Self::AsIs) || fits(wish) && !is_hashed(wish)
     }
 
-    /// Returns what two names have in common that must not both be given.
     fn key(&self, name: &str) -> String {
         if matches!(self, Self::AsIs) { name.to_owned() } else { name.to_lowercase() }
     }
 }
 
-/// The names of all tools, both ways.
+/// The offered names of all tools, in both directions. Names are unique even if case is ignored,
+/// and depend on the set of tools alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolNames {
     by_name: BTreeMap<String, TrueName>,
@@ -73,7 +71,8 @@ pub struct ToolNames {
 }
 
 impl ToolNames {
-    /// Names `tools`. None gets one of `ours`, in whatever case.
+    /// Names `tools`. None gets one of the names `ours`, in any case, as those are tools of the
+    /// gateway.
     pub fn new(tools: impl IntoIterator<Item = (TrueName, Naming)>, ours: &[&str]) -> Self {
         let tools: BTreeMap<TrueName, Naming> = tools.into_iter().collect();
         let mut left: Vec<(TrueName, Naming)> = tools.into_iter().collect();
@@ -89,22 +88,21 @@ impl ToolNames {
         names
     }
 
-    /// Returns the name of a tool.
+    /// Returns the offered name of a tool.
     pub fn name_of(&self, tool: &TrueName) -> Option<&str> {
         self.by_true_name.get(tool).map(String::as_str)
     }
 
-    /// Returns the tool of a name.
+    /// Returns the tool with an offered name.
     pub fn tool_of(&self, name: &str) -> Option<&TrueName> {
         self.by_name.get(name)
     }
 
-    /// Returns all names with their tools, sorted by name.
+    /// Returns all offered names in order, with their tools.
     pub fn all(&self) -> impl Iterator<Item = (&str, &TrueName)> {
         self.by_name.iter().map(|(name, tool)| (name.as_str(), tool))
     }
 
-    /// Gives the names of a round to the tools that can have them, and returns the other tools.
     fn give(
         &mut self,
         tools: Vec<(TrueName, Naming)>,
@@ -136,7 +134,6 @@ impl ToolNames {
     }
 }
 
-/// Returns the name that a tool can have in a round, if any: its own first, then one with a hash.
 fn offer(tool: &TrueName, naming: &Naming, round: usize) -> Option<String> {
     let wish = naming.wish(&tool.tool);
     match round {
@@ -145,7 +142,6 @@ fn offer(tool: &TrueName, naming: &Naming, round: usize) -> Option<String> {
     }
 }
 
-/// Returns `wish` made to fit, with the hash of `tool` at its end.
 fn hashed(wish: &str, tool: &TrueName, round: usize) -> String {
     let digits = HASH_DIGITS[usize::from(round > 1)];
     let mut hasher = blake3::Hasher::new();
@@ -157,21 +153,20 @@ fn hashed(wish: &str, tool: &TrueName, round: usize) -> String {
     }
     let hash = hasher.finalize().to_hex();
     let fitting = wish.chars().map(|c| if is_plain(c) { c } else { '_' });
-    let stem: String = fitting.take(MOST_BYTES - 1 - digits).collect();
+    let stem: String = fitting.take(MAX_BYTES - 1 - digits).collect();
     format!("{stem}_{}", &hash[..digits])
 }
 
-/// Returns true if every client takes `name`.
+/// Returns true if every client accepts `name`.
 pub fn fits(name: &str) -> bool {
-    (1..=MOST_BYTES).contains(&name.len()) && name.chars().all(is_plain)
+    (1..=MAX_BYTES).contains(&name.len()) && name.chars().all(is_plain)
 }
 
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
-/// Returns true if `name` ends as names with a hash do, so that it could be made to equal one.
-fn looks_hashed(name: &str) -> bool {
+fn is_hashed(name: &str) -> bool {
     HASH_DIGITS.iter().any(|digits| {
         let end = name.len().checked_sub(digits + 1).and_then(|at| name.get(at..));
         let hash = end.and_then(|end| end.strip_prefix('_'));

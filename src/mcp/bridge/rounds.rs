@@ -1,5 +1,5 @@
-//! Old clients, new servers: what a server needs for a call is put to the client as requests, and
-//! the call is made again with the answers.
+//! Old clients, new servers: the input that a server needs for a call is requested from the client, and
+//! the call is repeated with the answers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,32 +8,27 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::bridge::client_said::Abilities;
-use crate::bridge::crossing::{Crossing, Repeatable};
-use crate::bridge::inputs::{
-    InputRequest, InputRequired, InputResponse, is_input_required, repeated, with_members,
+use crate::bridge::TOO_MUCH;
+use crate::bridge::messages::{
+    self, InputRequest, InputRequired, InputResponse, is_input_required, repeated, with_members,
 };
-use crate::bridge::question_room::TOO_MUCH;
-use crate::bridge::result;
-use crate::client_question;
+use crate::client::Route;
 use crate::delivery::{ServerAnswer, deliver_changed};
-use crate::envelope::{Envelope, raw};
-use crate::manager::cancelled;
+use crate::json_rpc::{Envelope, INTERNAL_ERROR, cancelled, raw};
 use crate::message::Message;
-use crate::pending::Pending;
-use crate::relay::{INTERNAL_ERROR, Relay, Route};
+use crate::pending::{PendingRequest, Repeatable, Translation};
+use crate::relay::Relay;
+use crate::revision::InputKinds;
 use crate::server_request::result_of;
 use crate::upstream::Upstream;
 
-/// The most times that a server asks for input at one call, as in the reference implementations.
-const MOST_ROUNDS: u32 = 10;
-/// The most bytes of a result that asks.
-const MOST_BYTES: usize = 16 << 20;
-/// The pause before a call that needs no input is made again. It doubles with each.
-const PAUSE: Duration = Duration::from_millis(50);
+// How often a server can ask for input at one call, as in the reference implementations.
+const MAX_ROUNDS: u32 = 10;
+const MAX_BYTES: usize = 16 << 20;
+// The pause before a call that needs no input is repeated. It doubles each time.
+const MIN_BACKOFF: Duration = Duration::from_millis(50);
 
-/// Takes the answer of a new server.
-pub(super) async fn of_new_server(relay: &Arc<Relay>, again: Repeatable, answer: ServerAnswer) {
+pub(crate) async fn modern_answered(relay: &Arc<Relay>, again: Repeatable, answer: ServerAnswer) {
     let ServerAnswer { envelope, message, .. } = &answer;
     let result = envelope.result();
     let of = |range: &Range<usize>| raw(message, range.clone());
@@ -43,15 +38,17 @@ pub(super) async fn of_new_server(relay: &Arc<Relay>, again: Repeatable, answer:
     }
     let answer = without_new(answer);
     let edits = match answer.envelope.result() {
-        Some(range) if again.is_call => result::older(&answer.message, &range, relay.knows_links()),
+        Some(range) if again.is_call => {
+            messages::older(&answer.message, &range, relay.client.knows_links())
+        }
         _ => Vec::new(),
     };
     deliver_changed(relay, answer, edits, "").await;
 }
 
-/// Returns the answer of a new server without what no old client knows.
-pub(super) fn without_new(mut answer: ServerAnswer) -> ServerAnswer {
-    let edits = answer.envelope.result().map(|range| result::without_new(&answer.message, &range));
+pub(crate) fn without_new(mut answer: ServerAnswer) -> ServerAnswer {
+    let edits =
+        answer.envelope.result().map(|range| messages::without_new(&answer.message, &range));
     if let Some(edits) = edits.filter(|edits| !edits.is_empty()) {
         let message = answer.message.rewritten(edits);
         if let Ok(envelope) = Envelope::of(&message) {
@@ -62,15 +59,14 @@ pub(super) fn without_new(mut answer: ServerAnswer) -> ServerAnswer {
     answer
 }
 
-/// Puts what a server needs to the client, and makes the call again.
 async fn go_on(relay: Arc<Relay>, mut again: Repeatable, answer: ServerAnswer) {
     let ServerAnswer { from, pending, message, .. } = answer;
     let Some(client_id) = pending.client_id.clone() else { return };
     again.rounds += 1;
     let members = tokio::select! {
         members = answers(&relay, &again, message) => members,
-        // Who cancelled it waits for no answer.
-        () = relay.until_ended(&client_id) => return,
+        // A cancelled request gets no answer.
+        () = relay.client.until_ended(&client_id) => return,
     };
     match members {
         Ok(members) => make_again(&relay, &from, again, pending, &members).await,
@@ -81,38 +77,39 @@ async fn go_on(relay: Arc<Relay>, mut again: Repeatable, answer: ServerAnswer) {
     }
 }
 
-/// Returns the members of the call made again. The error follows the name of the server.
+/// Returns the members that the repeated call adds. The error is worded to follow the name of the
+/// server.
 async fn answers(
     relay: &Arc<Relay>,
     again: &Repeatable,
     message: Message,
 ) -> Result<String, String> {
-    let _place = relay.bridge.place(message.length()).ok_or(TOO_MUCH)?;
-    let message = message.filled(MOST_BYTES)?;
+    let _place = relay.bridge.questions.place(message.length()).ok_or(TOO_MUCH)?;
+    let message = message.filled(MAX_BYTES)?;
     let range = result_range(&message).ok_or("answered no result")?;
     let result = raw(&message, range).ok_or("answered no JSON")?;
     let asked = InputRequired::of(result, again.abilities)?;
     check_round(again.rounds, asked.requests.is_empty()).await?;
-    let responses = put(relay, asked.requests).await?;
+    let responses = put_to_client(relay, asked.requests).await?;
     Ok(repeated(&responses, asked.state.as_deref()))
 }
 
-/// Refuses to go on with a call after too many rounds, and waits if no client is to answer. The error
-/// follows the name of the server.
+/// Refuses a call after too many rounds, and pauses if no answer of the client is needed. The error
+/// is worded to follow the name of the server.
 pub(crate) async fn check_round(round: u32, is_alone: bool) -> Result<(), String> {
-    if round > MOST_ROUNDS {
-        return Err(format!("asked for input more than {MOST_ROUNDS} times at one call"));
+    if round > MAX_ROUNDS {
+        return Err(format!("asked for input more than {MAX_ROUNDS} times at one call"));
     }
     if is_alone {
-        sleep(PAUSE * 2u32.saturating_pow(round.min(8))).await;
+        sleep(MIN_BACKOFF * 2u32.saturating_pow(round.min(8))).await;
     }
     Ok(())
 }
 
-/// Returns what the answer to a call asks for, if it does. The error follows the name of the server.
+/// Returns the input that an answer asks for. The error is worded to follow the name of the server.
 pub(crate) fn input_required(
     message: &Message,
-    client: Abilities,
+    client: InputKinds,
 ) -> Result<Option<InputRequired>, String> {
     let result = result_range(message).and_then(|range| raw(message, range));
     match result.filter(|result| is_input_required(result)) {
@@ -126,9 +123,9 @@ fn result_range(message: &Message) -> Option<Range<usize>> {
     Envelope::of(message).ok()?.result()
 }
 
-/// Puts requests to the client, all at once, and waits for the answers. What is not answered when
-/// this is dropped is taken back. The error follows the name of a server.
-pub(crate) async fn put(
+/// Puts requests to the client, all at once, and collects the answers. Dropping the future cancels
+/// unanswered requests. The error is worded to follow the name of a server.
+pub(crate) async fn put_to_client(
     relay: &Arc<Relay>,
     requests: Vec<InputRequest>,
 ) -> Result<Vec<InputResponse>, String> {
@@ -136,7 +133,7 @@ pub(crate) async fn put(
     for request in requests {
         let relay = Arc::clone(relay);
         asking.spawn(async move {
-            let answer = client_question::ask(&relay, |id| request.request(id)).await;
+            let answer = relay.client.put_question(|id| request.request(id)).await;
             let method = &request.method;
             let answer = answer.ok_or_else(|| "asked, and the client is gone".to_owned())?;
             match result_of(answer, method) {
@@ -159,20 +156,20 @@ async fn make_again(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,
     again: Repeatable,
-    mut pending: Pending,
+    mut pending: PendingRequest,
     members: &str,
 ) {
     let Some(client_id) = pending.client_id.clone() else { return };
     let request = again.request.clone();
     pending.deadline = from.deadline();
-    pending.crossing = Some(Box::new(Crossing::Repeatable(again)));
+    pending.translation = Some(Box::new(Translation::Repeatable(again)));
     if let Ok(number) = from.request(pending, |number| with_members(&request, number, members)) {
         let route = Route::Upstream(relay.index_of(from), number);
-        if !relay.sent(&client_id, route) && from.take(number).is_some() {
+        if !relay.client.sent(&client_id, route) && from.take(number).is_some() {
             from.notify(cancelled(number));
         }
-    } else if relay.end(&client_id).is_some() {
+    } else if relay.client.end(&client_id).is_some() {
         let text = format!("the server `{}` does not take the call again", from.name);
-        relay.error(&client_id, INTERNAL_ERROR, &text).await;
+        relay.client.error(&client_id, INTERNAL_ERROR, &text).await;
     }
 }

@@ -1,4 +1,4 @@
-//! `tool_output`: a language model reads a stored output, so that the conversation's model need not.
+//! The tool `tool_output`: a language model reads a stored output and answers a question about it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,39 +6,36 @@ use std::sync::Arc;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use crate::context::locate::Location;
+use crate::context::location::Location;
 use crate::shelf::OpenShelf;
 use crate::tool_name::TrueName;
 use ctxfs_engine::{Question, Tree};
 use ctxfs_models::extract::{CallRecord, Mode, Stopped};
 
-/// The name of the tool.
 pub(crate) const NAME: &str = "tool_output";
-/// The most outputs that one question is about.
-const MOST: usize = 32;
+// Outputs that one question can be about.
+const MAX_HANDLES: usize = 32;
 const ARGUMENTS: [&str; 3] = ["handle", "extract", "mode"];
 
-/// The client that waits for an answer.
-pub(crate) struct AnswerWaiter<'a> {
-    /// True once the request was cancelled.
+/// Lets the client stop and observe a question in progress: `stopped` returns true once the request
+/// was cancelled, and `tell` receives each finished call of the language model.
+pub(crate) struct QuestionMonitor<'a> {
     pub(crate) stopped: &'a Stopped<'a>,
-    /// Told of each call of a model that has ended.
     pub(crate) tell: &'a (dyn Fn(&CallRecord) + Sync),
 }
 
-/// Returns its name as that of a tool of the server `ctxfs`, as limits and permissions name it.
+/// Names the tool in limits and permissions, as a tool of the server `ctxfs`.
 pub(crate) fn true_name() -> TrueName {
     TrueName { server: "ctxfs".to_owned(), tool: NAME.to_owned() }
 }
 
-/// Returns the tool.
 pub(crate) fn tool() -> Tool {
     let text = json!({"type": "string", "minLength": 1});
     let schema = json!({
         "type": "object",
         "properties": {
             "handle": {
-                "anyOf": [text, {"type": "array", "items": text, "minItems": 1, "maxItems": MOST}],
+                "anyOf": [text, {"type": "array", "items": text, "minItems": 1, "maxItems": MAX_HANDLES}],
                 "description": "Handle or reference of a stored output, or several.",
             },
             "extract": {
@@ -61,11 +58,12 @@ pub(crate) fn tool() -> Tool {
     Tool::new(NAME, about, Arc::new(schema)).with_annotations(annotations)
 }
 
-/// Returns the result of a call. The error is for the model.
+/// Answers a question about stored outputs. The error is worded for the model. Waits for the
+/// language model, which can take minutes.
 pub(crate) fn answer(
     open: &OpenShelf,
     arguments: &Value,
-    waiter: &AnswerWaiter<'_>,
+    waiter: &QuestionMonitor<'_>,
 ) -> Result<Value, String> {
     let known = |name: &String| ARGUMENTS.contains(&name.as_str());
     let object = arguments.as_object().ok_or("the arguments are no object")?;
@@ -103,9 +101,9 @@ fn paths(open: &OpenShelf, handle: &Value) -> Result<Vec<PathBuf>, String> {
     let missing = || "`handle` is missing: context_list names the stored outputs".to_owned();
     let handles = match handle {
         Value::String(_) => vec![handle],
-        Value::Array(handles) if handles.len() <= MOST => handles.iter().collect(),
+        Value::Array(handles) if handles.len() <= MAX_HANDLES => handles.iter().collect(),
         Value::Array(handles) => {
-            return Err(format!("{} handles are too many: at most {MOST}", handles.len()));
+            return Err(format!("{} handles are too many: at most {MAX_HANDLES}", handles.len()));
         }
         _ => Vec::new(),
     };

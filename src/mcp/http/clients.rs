@@ -1,68 +1,87 @@
-//! All clients over HTTP, by the ids of their sessions.
+//! The clients over HTTP: their sessions with the servers, and their open streams.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use parking_lot::Mutex;
-use tokio::task::JoinSet;
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use uuid::Uuid;
 
-use crate::http::client::Client;
-use crate::http::gate::Owner;
-use crate::http::refusal::Refusal;
-use crate::session::Gateway;
+use crate::http::gate::{HttpRefusal, TokenIndex};
+use crate::http::streams::{Delivered, StreamEvent, StreamEvents, StreamRequest, Streams};
+use crate::json_rpc::{self, METHOD_NOT_FOUND, MessageKind, Parsed, cancelled, request_id};
+use crate::line_reader::InputLine;
+use crate::message::{Edit, Message};
+use crate::queue::{self, Receiver};
+use crate::revision::Era;
+use crate::session::{Gateway, GatewaySession};
 use crate::shelf::{LazyShelf, Shelf, Shelves};
 
-/// The most sessions. Each has servers of its own.
-const MOST: usize = 64;
+// Sessions at a time. Each has servers of its own.
+const MAX_SESSIONS: usize = 64;
+// A client that leaves its stream unread this long is disconnected.
+const READ_TIMEOUT: Duration = Duration::from_mins(2);
 
-pub(super) struct Clients {
+/// All sessions of an HTTP gateway. Revision 2026-07-28 has none of its own, so `shared` has one
+/// for each token. Sessions of both kinds count against [`MAX_SESSIONS`].
+pub(crate) struct HttpSessions {
     gateway: Gateway,
     shelves: Arc<dyn Shelves>,
     idle: Duration,
-    open: Mutex<Open>,
+    open: Mutex<OpenSessions>,
 }
 
 #[derive(Default)]
-struct Open {
-    sessions: HashMap<String, Arc<Client>>,
-    /// Those of the revision without sessions.
-    shared: HashMap<Owner, Arc<Client>>,
-    /// True once all are to end.
+struct OpenSessions {
+    sessions: HashMap<String, Arc<HttpSession>>,
+    shared: HashMap<TokenIndex, Arc<HttpSession>>,
     is_closed: bool,
 }
 
-impl Clients {
-    pub(super) fn new(gateway: Gateway, shelves: Arc<dyn Shelves>, idle: Duration) -> Self {
+impl HttpSessions {
+    pub(crate) fn new(gateway: Gateway, shelves: Arc<dyn Shelves>, idle: Duration) -> Self {
         Self { gateway, shelves, idle, open: Mutex::default() }
     }
 
-    /// Begins a session. Returns its id too.
-    pub(super) fn begin(&self, owner: Owner) -> Result<(String, Arc<Client>), Refusal> {
+    pub(crate) fn begin(
+        &self,
+        owner: TokenIndex,
+    ) -> Result<(String, Arc<HttpSession>), HttpRefusal> {
         let mut open = self.open.lock();
         open.check_room()?;
         let shelf = self.shelves.of_session();
         let client = self.client(shelf, owner, false)?;
         // 122 bits of the system's random numbers.
         let id = Uuid::new_v4().to_string();
-        tracing::info!("a session begins; its conversation is {}", client.shelf.conversation());
+        tracing::info!(
+            "a session begins; its conversation is {}",
+            client.shelf.source.conversation()
+        );
         open.sessions.insert(id.clone(), Arc::clone(&client));
         Ok((id, client))
     }
 
-    /// Returns the session with an id, if it is of this owner.
-    pub(super) fn find(&self, id: &str, owner: Owner) -> Result<Arc<Client>, Refusal> {
+    pub(crate) fn find(
+        &self,
+        id: &str,
+        owner: TokenIndex,
+    ) -> Result<Arc<HttpSession>, HttpRefusal> {
         let open = self.open.lock();
         let found = open.sessions.get(id).filter(|client| client.owner == owner);
         found.cloned().ok_or_else(|| {
-            Refusal::new(StatusCode::NOT_FOUND, "the session has ended: initialize again")
+            HttpRefusal::new(StatusCode::NOT_FOUND, "the session has ended: initialize again")
         })
     }
 
-    /// Returns what serves the requests of this owner that have no session.
-    pub(super) fn shared(&self, owner: Owner, token: Option<&str>) -> Result<Arc<Client>, Refusal> {
+    pub(crate) fn shared(
+        &self,
+        owner: TokenIndex,
+        token: Option<&str>,
+    ) -> Result<Arc<HttpSession>, HttpRefusal> {
         let mut open = self.open.lock();
         if let Some(client) = open.shared.get(&owner) {
             return Ok(Arc::clone(client));
@@ -73,13 +92,11 @@ impl Clients {
         Ok(client)
     }
 
-    /// Takes the session with an id, so that it can be ended.
-    pub(super) fn take(&self, id: &str) -> Option<Arc<Client>> {
+    pub(crate) fn take(&self, id: &str) -> Option<Arc<HttpSession>> {
         self.open.lock().sessions.remove(id)
     }
 
-    /// Takes the sessions that nobody used for a while.
-    pub(super) fn take_idle(&self) -> Vec<Arc<Client>> {
+    pub(crate) fn take_idle(&self) -> Vec<Arc<HttpSession>> {
         let mut open = self.open.lock();
         let sessions = open.sessions.extract_if(|_, client| client.is_idle(self.idle));
         let mut idle: Vec<_> = sessions.map(|(_, client)| client).collect();
@@ -88,9 +105,8 @@ impl Clients {
         idle
     }
 
-    /// Ends all sessions.
-    pub(super) async fn end(&self) {
-        let none = Open { is_closed: true, ..Open::default() };
+    pub(crate) async fn end(&self) {
+        let none = OpenSessions { is_closed: true, ..OpenSessions::default() };
         let open = std::mem::replace(&mut *self.open.lock(), none);
         let mut ending = JoinSet::new();
         for client in open.sessions.into_values().chain(open.shared.into_values()) {
@@ -103,27 +119,198 @@ impl Clients {
     fn client(
         &self,
         shelf: Arc<dyn Shelf>,
-        owner: Owner,
+        owner: TokenIndex,
         is_shared: bool,
-    ) -> Result<Arc<Client>, Refusal> {
+    ) -> Result<Arc<HttpSession>, HttpRefusal> {
         let shelf = Arc::new(LazyShelf::new(shelf));
-        Client::begin(&self.gateway, shelf, owner, is_shared).map_err(|error| {
+        HttpSession::begin(&self.gateway, shelf, owner, is_shared).map_err(|error| {
             let text = format!("the session cannot begin: {error}");
-            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, text)
+            HttpRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, text)
         })
     }
 }
 
-impl Open {
-    fn check_room(&self) -> Result<(), Refusal> {
+impl OpenSessions {
+    fn check_room(&self) -> Result<(), HttpRefusal> {
         if self.is_closed {
             let text = "the gateway is being stopped";
-            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text));
+            return Err(HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, text));
         }
-        if self.sessions.len() + self.shared.len() < MOST {
+        if self.sessions.len() + self.shared.len() < MAX_SESSIONS {
             return Ok(());
         }
-        let text = format!("{MOST} sessions are open: end one by DELETE, or try again later");
-        Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text))
+        let text =
+            format!("{MAX_SESSIONS} sessions are open: end one by DELETE, or try again later");
+        Err(HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, text))
+    }
+}
+
+/// A client over HTTP, or all clients of 2026-07-28 with one token. A task routes the messages for
+/// the client to its streams. If `is_shared`, closing the stream of a request cancels the request.
+pub(crate) struct HttpSession {
+    session: GatewaySession,
+    streams: Streams,
+    pub(crate) owner: TokenIndex,
+    pub(crate) shelf: Arc<LazyShelf>,
+    used: Mutex<Instant>,
+    router: Mutex<Option<JoinHandle<()>>>,
+    is_shared: bool,
+}
+
+/// A stream of events to a client. Dropping it reports that the client closed it, which cancels its
+/// requests in a revision without sessions.
+pub(crate) struct OpenStream {
+    client: Arc<HttpSession>,
+    pub(crate) events: StreamEvents,
+}
+
+impl HttpSession {
+    pub(crate) fn begin(
+        gateway: &Gateway,
+        shelf: Arc<LazyShelf>,
+        owner: TokenIndex,
+        is_shared: bool,
+    ) -> io::Result<Arc<Self>> {
+        let (sender, queue) = queue::queue();
+        let era = is_shared.then_some(Era::Modern);
+        let session = GatewaySession::begin(gateway, &shelf, sender, era)?;
+        let client = Arc::new(Self {
+            session,
+            streams: Streams::new(is_shared),
+            owner,
+            shelf,
+            used: Mutex::new(Instant::now()),
+            router: Mutex::new(None),
+            is_shared,
+        });
+        let router = tokio::spawn(Arc::clone(&client).route(queue));
+        *client.router.lock() = Some(router);
+        Ok(client)
+    }
+
+    /// Takes the messages of one HTTP request. Returns the stream of answers, or `None` if the
+    /// messages have none. Fails if a request id is in use.
+    pub(crate) async fn take(
+        self: &Arc<Self>,
+        mut messages: Vec<Parsed>,
+        hang_up: &Arc<Notify>,
+    ) -> Result<Option<OpenStream>, String> {
+        self.touch();
+        let is_request =
+            |parsed: &Parsed| matches!(parsed.envelope.kind, MessageKind::Request { .. });
+        let asked: Vec<StreamRequest> =
+            messages.iter().filter(|parsed| is_request(parsed)).map(asked).collect();
+        let stream = if asked.is_empty() {
+            None
+        } else {
+            let (events, numbers) = self.streams.open(asked, hang_up)?;
+            let requests = messages.iter_mut().filter(|parsed| is_request(parsed));
+            for (parsed, number) in requests.zip(numbers) {
+                parsed.renumber(number);
+            }
+            Some(OpenStream { client: Arc::clone(self), events })
+        };
+        for parsed in messages {
+            if let Some(message) = self.named(parsed) {
+                self.session.line(InputLine::Message(message)).await;
+            }
+        }
+        Ok(stream)
+    }
+
+    pub(crate) fn listen(self: &Arc<Self>, hang_up: &Arc<Notify>) -> OpenStream {
+        self.touch();
+        OpenStream { client: Arc::clone(self), events: self.streams.listen(hang_up) }
+    }
+
+    /// Returns a message; in a cancellation, the request id is replaced by the number of the
+    /// request.
+    fn named(&self, parsed: Parsed) -> Option<Message> {
+        let Parsed { envelope, message } = parsed;
+        let is_cancel = matches!(&envelope.kind, MessageKind::Notification { method } if method == "notifications/cancelled");
+        if !is_cancel {
+            return Some(message);
+        }
+        let (id, range) = request_id(&envelope, &message)?;
+        let number = self.streams.cancelled(&id)?;
+        let edit = Edit { range, with: number.to_string().into_bytes() };
+        Some(message.rewritten(vec![edit]))
+    }
+
+    async fn route(self: Arc<Self>, mut queue: Receiver) {
+        while let Some(queued) = queue.recv().await {
+            if let Delivered::Refused(id) = self.streams.deliver(queued) {
+                let text = "the client takes no requests";
+                let refusal = json_rpc::error(&id, METHOD_NOT_FOUND, text);
+                let refusal = String::from_utf8(refusal).unwrap_or_default();
+                self.session.line(InputLine::Message(Message::whole(refusal))).await;
+            }
+        }
+    }
+
+    fn touch(&self) {
+        *self.used.lock() = Instant::now();
+    }
+
+    /// Returns true if no stream is open and no request came for `time`. Also disconnects clients
+    /// that do not read.
+    fn is_idle(&self, time: Duration) -> bool {
+        self.streams.end_stuck(READ_TIMEOUT);
+        self.streams.is_empty() && self.used.lock().elapsed() > time
+    }
+
+    pub(crate) async fn end(&self) {
+        if let Some(router) = self.router.lock().take() {
+            router.abort();
+        }
+        self.streams.close();
+        self.session.end().await;
+        let shelf = Arc::clone(&self.shelf);
+        spawn_blocking(move || shelf.finish()).await.ok();
+    }
+
+    fn closed(self: &Arc<Self>, stream: u64) {
+        self.touch();
+        let left = self.streams.closed(stream);
+        if !self.is_shared || left.is_empty() {
+            return;
+        }
+        let client = Arc::clone(self);
+        let cancel = async move {
+            for number in left {
+                let text = String::from_utf8(cancelled(number)).unwrap_or_default();
+                client.session.line(InputLine::Message(Message::whole(text))).await;
+            }
+        };
+        // Without a runtime, everything ends.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(cancel);
+        }
+    }
+}
+
+fn asked(parsed: &Parsed) -> StreamRequest {
+    let id = parsed.envelope.id(&parsed.message).unwrap_or("null").to_owned();
+    StreamRequest { id, token: parsed.token().map(|token| token.get().to_owned()) }
+}
+
+impl OpenStream {
+    pub(crate) async fn next(&mut self) -> Option<StreamEvent> {
+        self.events.receiver.recv().await
+    }
+
+    pub(crate) fn progressed(&self) {
+        self.events.progress.lock().moved = Instant::now();
+    }
+
+    pub(crate) fn sent(&self) {
+        let mut progress = self.events.progress.lock();
+        progress.unread = progress.unread.saturating_sub(1);
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.client.closed(self.events.number);
     }
 }

@@ -1,63 +1,69 @@
-//! The endpoint `/mcp`: what each request gets.
+//! The endpoint `/mcp`: reads requests, checks their headers, and answers them.
 
 use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{HeaderName, HeaderValue};
-use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rmcp::model::ProtocolVersion;
+use serde_json::json;
+use tokio::io::AsyncReadExt as _;
 use tokio::sync::Notify;
 
-use crate::envelope::Kind;
-use crate::headers::{EVENTS, JSON, SESSION, is_type};
-use crate::http::answer_body::AnswerBody;
-use crate::http::client::{Client, OpenStream};
-use crate::http::clients::Clients;
-use crate::http::event_body::EventBody;
-use crate::http::gate::{Gate, Owner, only};
-use crate::http::modern;
-use crate::http::refusal::Refusal;
-use crate::http::request_body::{all_parsed, parsed, read};
-use crate::http::streams::Event;
-use crate::parsed::Parsed;
-use crate::relay::{INVALID_REQUEST, METHOD_NOT_FOUND};
+use crate::http::body::{AnswerBody, EventBody};
+use crate::http::clients::{HttpSession, HttpSessions, OpenStream};
+use crate::http::gate::{HttpGate, HttpRefusal, TokenIndex, only};
+use crate::http::streams::StreamEvent;
+use crate::http_message::{
+    BodyReader, EVENTS, JSON, METHOD, NAME, OneLine, SESSION, VERSION, decoded, is_type,
+};
+use crate::json_rpc::{
+    EnvelopeError, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MessageKind, PARSE_ERROR,
+    Parsed, UNSUPPORTED_VERSION, is_batch, messages,
+};
+use crate::line_reader::{InputLine, LineReader};
+use crate::message::Message;
+use crate::revision::{MODERN, missing_key};
+use crate::shelf::LazyShelf;
 use ctxfs_models::http_server::Connection;
 
 const PATH: &str = "/mcp";
-
-/// The most bytes of a request that begins a session.
-const MOST_TO_BEGIN: u64 = 1 << 20;
-/// The time for a first message, after which the answer becomes a stream.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The same for the first answer of a session, which tells its id only if it is no error.
+// Bytes of a request that begins a session.
+const MAX_TO_BEGIN: u64 = 1 << 20;
+// An answer that takes longer than this becomes a stream of events.
+const FIRST_ANSWER_TIME: Duration = Duration::from_secs(5);
+// The first answer of a session gets longer: the response carries the session id only with a result.
 const HANDSHAKE: Duration = Duration::from_secs(30);
+// Bounds of the time for a body: between two parts, and as a whole.
+const BODY_IDLE_TIME: Duration = Duration::from_secs(30);
+const BODY_TIME: Duration = Duration::from_mins(10);
+// Code for headers that disagree with the body.
+const HEADER_MISMATCH: i32 = -32020;
 
-pub(super) struct Endpoint {
-    pub(super) gate: Gate,
-    pub(super) clients: Clients,
-    pub(super) max_body: u64,
+pub(crate) struct Endpoint {
+    pub(crate) gate: HttpGate,
+    pub(crate) clients: HttpSessions,
+    pub(crate) max_body: u64,
 }
 
-/// A request that came in, without its body.
-struct Head {
+struct HttpHead {
     headers: HeaderMap,
-    owner: Owner,
+    owner: TokenIndex,
     version: Option<ProtocolVersion>,
     hang_up: Arc<Notify>,
 }
 
-impl Head {
-    /// Returns true if it is of the revision without sessions.
+impl HttpHead {
     fn is_modern(&self) -> bool {
         self.version.as_ref().is_some_and(|version| !version.has_initialize())
     }
 }
 
 impl Endpoint {
-    /// Answers a request on a connection.
-    pub(super) async fn answer(
+    pub(crate) async fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
         connection: Connection,
@@ -70,81 +76,89 @@ impl Endpoint {
         self: Arc<Self>,
         request: Request<Incoming>,
         connection: &Connection,
-    ) -> Result<Response<AnswerBody>, Refusal> {
+    ) -> Result<Response<AnswerBody>, HttpRefusal> {
         let owner = self.gate.check(request.headers())?;
         connection.admit();
         if request.uri().path() != PATH {
             let text = format!("there is nothing here: the endpoint is {PATH}");
-            return Err(Refusal::new(StatusCode::NOT_FOUND, text));
+            return Err(HttpRefusal::new(StatusCode::NOT_FOUND, text));
         }
         let (parts, body) = request.into_parts();
-        let version = match modern::version(&parts.headers) {
+        let version = match revision_of_headers(&parts.headers) {
             Err(refusal) if parts.method == Method::POST => {
                 return Err(self.with_id(refusal, body).await);
             }
             version => version?,
         };
-        let head = Head { headers: parts.headers, owner, version, hang_up: connection.hang_up() };
+        let head =
+            HttpHead { headers: parts.headers, owner, version, hang_up: connection.hang_up() };
         match parts.method {
             Method::POST => self.post(head, body).await,
             Method::GET if !head.is_modern() => self.get(&head),
             Method::DELETE if !head.is_modern() => self.delete(&head),
-            _ => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "the method is not allowed")),
+            _ => Err(HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, "the method is not allowed")),
         }
     }
 
-    /// Returns a refusal with the id of the request in a body, if that can be told.
-    async fn with_id(&self, refusal: Refusal, body: Incoming) -> Refusal {
-        let message = read(body, None, self.max_body.min(MOST_TO_BEGIN)).await;
+    async fn with_id(&self, refusal: HttpRefusal, body: Incoming) -> HttpRefusal {
+        let message = read_body(body, None, self.max_body.min(MAX_TO_BEGIN)).await;
         let parsed = message.and_then(parsed).ok();
         refusal.of_request(parsed.as_ref().and_then(|one| one.envelope.id(&one.message)))
     }
 
-    async fn post(&self, head: Head, body: Incoming) -> Result<Response<AnswerBody>, Refusal> {
+    async fn post(
+        &self,
+        head: HttpHead,
+        body: Incoming,
+    ) -> Result<Response<AnswerBody>, HttpRefusal> {
         let is_json =
             only(&head.headers, &header::CONTENT_TYPE)?.is_some_and(|kind| is_type(kind, JSON));
         if !is_json {
             let text = format!("the Content-Type is not {JSON}");
-            return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+            return Err(HttpRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
         }
         check_accept(&head.headers, &[JSON, EVENTS])?;
         if head.is_modern() {
             let client = self.clients.shared(head.owner, self.gate.token_name(head.owner))?;
-            let message = read(body, Some(&client.shelf), self.max_body).await?;
+            let message = read_body(body, Some(&client.shelf), self.max_body).await?;
             let parsed = parsed(message)?;
-            modern::check(&head.headers, &parsed)?;
+            check_headers(&head.headers, &parsed)?;
             return exchange(&client, vec![parsed], &head).await;
         }
         match only(&head.headers, &SESSION)? {
             Some(id) => {
                 let client = self.clients.find(id, head.owner)?;
-                let message = read(body, Some(&client.shelf), self.max_body).await?;
+                let message = read_body(body, Some(&client.shelf), self.max_body).await?;
                 exchange(&client, all_parsed(message)?, &head).await
             }
             None => self.begin(head, body).await,
         }
     }
 
-    /// Begins a session, which has no id yet.
-    async fn begin(&self, head: Head, body: Incoming) -> Result<Response<AnswerBody>, Refusal> {
-        let message = read(body, None, self.max_body.min(MOST_TO_BEGIN)).await?;
+    async fn begin(
+        &self,
+        head: HttpHead,
+        body: Incoming,
+    ) -> Result<Response<AnswerBody>, HttpRefusal> {
+        let message = read_body(body, None, self.max_body.min(MAX_TO_BEGIN)).await?;
         let parsed = parsed(message)?;
         let id = parsed.envelope.id(&parsed.message).map(str::to_owned);
-        if !matches!(&parsed.envelope.kind, Kind::Request { method } if method == "initialize") {
+        if !matches!(&parsed.envelope.kind, MessageKind::Request { method } if method == "initialize")
+        {
             let refusal = match parsed.revision() {
-                Some(_) => Refusal::bad(
-                    modern::HEADER_MISMATCH,
+                Some(_) => HttpRefusal::bad(
+                    HEADER_MISMATCH,
                     "the header mcp-protocol-version does not say what the body says",
                 ),
-                None => Refusal::bad(INVALID_REQUEST, "the header mcp-session-id is missing"),
+                None => HttpRefusal::bad(INVALID_REQUEST, "the header mcp-session-id is missing"),
             };
             return Err(refusal.of_request(id.as_deref()));
         }
         let (session, client) = self.clients.begin(head.owner)?;
-        let begun = Begun { clients: &self.clients, session: Some(session) };
+        let begun = NewSession { clients: &self.clients, session: Some(session) };
         let first = match client.take(vec![parsed], &head.hang_up).await {
             Ok(Some(stream)) => first_answer(stream, HANDSHAKE).await,
-            _ => return Err(Refusal::bad(INVALID_REQUEST, "the session has ended")),
+            _ => return Err(HttpRefusal::bad(INVALID_REQUEST, "the session has ended")),
         };
         if first.is_error() {
             return Ok(first.into_response(false));
@@ -157,13 +171,13 @@ impl Endpoint {
         Ok(response)
     }
 
-    fn get(&self, head: &Head) -> Result<Response<AnswerBody>, Refusal> {
+    fn get(&self, head: &HttpHead) -> Result<Response<AnswerBody>, HttpRefusal> {
         check_accept(&head.headers, &[EVENTS])?;
         let (_, client) = self.session(head)?;
         Ok(events(client.listen(&head.hang_up), None))
     }
 
-    fn delete(&self, head: &Head) -> Result<Response<AnswerBody>, Refusal> {
+    fn delete(&self, head: &HttpHead) -> Result<Response<AnswerBody>, HttpRefusal> {
         let (id, _) = self.session(head)?;
         if let Some(client) = self.clients.take(id) {
             tokio::spawn(async move { client.end().await });
@@ -171,26 +185,28 @@ impl Endpoint {
         Ok(status(StatusCode::NO_CONTENT))
     }
 
-    fn session<'a>(&self, head: &'a Head) -> Result<(&'a str, Arc<Client>), Refusal> {
-        let id = only(&head.headers, &SESSION)?
-            .ok_or_else(|| Refusal::bad(INVALID_REQUEST, "the header mcp-session-id is missing"))?;
+    fn session<'a>(&self, head: &'a HttpHead) -> Result<(&'a str, Arc<HttpSession>), HttpRefusal> {
+        let id = only(&head.headers, &SESSION)?.ok_or_else(|| {
+            HttpRefusal::bad(INVALID_REQUEST, "the header mcp-session-id is missing")
+        })?;
         Ok((id, self.clients.find(id, head.owner)?))
     }
 }
 
-/// A session that ends if it is not kept.
-struct Begun<'a> {
-    clients: &'a Clients,
+/// A session that is being begun. It ends on drop unless it is kept, so a failed handshake leaves
+/// nothing behind.
+struct NewSession<'a> {
+    clients: &'a HttpSessions,
     session: Option<String>,
 }
 
-impl Begun<'_> {
+impl NewSession<'_> {
     fn keep(mut self) -> String {
         self.session.take().unwrap_or_default()
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for NewSession<'_> {
     fn drop(&mut self) {
         if let Some(client) = self.session.take().and_then(|id| self.clients.take(&id)) {
             tokio::spawn(async move { client.end().await });
@@ -198,42 +214,40 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// Gives messages to a client's session. Returns what the request gets.
 async fn exchange(
-    client: &Arc<Client>,
+    client: &Arc<HttpSession>,
     messages: Vec<Parsed>,
-    head: &Head,
-) -> Result<Response<AnswerBody>, Refusal> {
+    head: &HttpHead,
+) -> Result<Response<AnswerBody>, HttpRefusal> {
     let is_batch = messages.len() > 1;
     let id = messages.first().and_then(|parsed| parsed.envelope.id(&parsed.message));
     let id = id.map(str::to_owned);
     let taken = client.take(messages, &head.hang_up).await;
     let taken =
-        taken.map_err(|why| Refusal::bad(INVALID_REQUEST, why).of_request(id.as_deref()))?;
+        taken.map_err(|why| HttpRefusal::bad(INVALID_REQUEST, why).of_request(id.as_deref()))?;
     let Some(stream) = taken else { return Ok(status(StatusCode::ACCEPTED)) };
     if is_batch {
         return Ok(events(stream, None));
     }
-    Ok(first_answer(stream, PATIENCE).await.into_response(head.is_modern()))
+    Ok(first_answer(stream, FIRST_ANSWER_TIME).await.into_response(head.is_modern()))
 }
 
-/// The beginning of an answer.
-enum First {
-    /// The answer, and nothing else.
-    Answer(Box<Event>),
-    /// All else.
-    Stream(OpenStream, Option<Box<Event>>),
+/// The first message for a request. If it is the answer, the response is that message alone;
+/// otherwise it begins a stream of events.
+enum FirstAnswer {
+    Answer(Box<StreamEvent>),
+    Stream(OpenStream, Option<Box<StreamEvent>>),
 }
 
-async fn first_answer(mut stream: OpenStream, patience: Duration) -> First {
+async fn first_answer(mut stream: OpenStream, patience: Duration) -> FirstAnswer {
     match tokio::time::timeout(patience, stream.next()).await {
-        Ok(Some(event)) if event.is_answer => First::Answer(Box::new(event)),
-        Ok(event) => First::Stream(stream, event.map(Box::new)),
-        Err(_) => First::Stream(stream, None),
+        Ok(Some(event)) if event.is_answer => FirstAnswer::Answer(Box::new(event)),
+        Ok(event) => FirstAnswer::Stream(stream, event.map(Box::new)),
+        Err(_) => FirstAnswer::Stream(stream, None),
     }
 }
 
-impl First {
+impl FirstAnswer {
     fn is_error(&self) -> bool {
         matches!(self, Self::Answer(event) if event.code.is_some())
     }
@@ -252,7 +266,6 @@ impl First {
     }
 }
 
-/// Returns the status that 2026-07-28 gives an error.
 fn status_of(code: i64) -> StatusCode {
     match i32::try_from(code) {
         Ok(METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
@@ -261,7 +274,7 @@ fn status_of(code: i64) -> StatusCode {
     }
 }
 
-fn events(stream: OpenStream, first: Option<Event>) -> Response<AnswerBody> {
+fn events(stream: OpenStream, first: Option<StreamEvent>) -> Response<AnswerBody> {
     let body = EventBody::new(stream, first);
     let mut response = Response::new(AnswerBody::Events(Box::new(body)));
     set(&mut response, header::CONTENT_TYPE, EVENTS);
@@ -271,7 +284,7 @@ fn events(stream: OpenStream, first: Option<Event>) -> Response<AnswerBody> {
 }
 
 fn status(status: StatusCode) -> Response<AnswerBody> {
-    let mut response = Response::new(AnswerBody::empty());
+    let mut response = Response::new(AnswerBody::Text(None));
     *response.status_mut() = status;
     response
 }
@@ -280,8 +293,7 @@ fn set(response: &mut Response<AnswerBody>, name: HeaderName, value: &'static st
     response.headers_mut().insert(name, HeaderValue::from_static(value));
 }
 
-/// Refuses a client that takes none of some types.
-fn check_accept(headers: &HeaderMap, types: &[&str]) -> Result<(), Refusal> {
+fn check_accept(headers: &HeaderMap, types: &[&str]) -> Result<(), HttpRefusal> {
     let given = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let given: Vec<&str> = given.flat_map(|value| value.split(',')).map(str::trim).collect();
     let takes = |kind: &str| {
@@ -292,5 +304,145 @@ fn check_accept(headers: &HeaderMap, types: &[&str]) -> Result<(), Refusal> {
         return Ok(());
     }
     let text = format!("the Accept header does not have {}", types.join(" and "));
-    Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, text))
+    Err(HttpRefusal::new(StatusCode::NOT_ACCEPTABLE, text))
+}
+
+async fn read_body(
+    body: Incoming,
+    shelf: Option<&Arc<LazyShelf>>,
+    most: u64,
+) -> Result<Message, HttpRefusal> {
+    let reader = OneLine(BodyReader::bounded(body, most, BODY_IDLE_TIME, BODY_TIME));
+    let line = match shelf {
+        Some(shelf) => LineReader::new(reader, Arc::clone(shelf), most).next(&()).await,
+        None => in_memory(reader).await,
+    };
+    match line.map_err(|error| unread(&error, most))? {
+        Some(InputLine::Message(message)) => Ok(message),
+        Some(InputLine::Broken(line)) => {
+            let text = format!("the message cannot be taken: {}", line.why);
+            Err(HttpRefusal::bad(PARSE_ERROR, text).of_request(line.id.as_deref()))
+        }
+        None => Err(HttpRefusal::bad(PARSE_ERROR, "there is no message")),
+    }
+}
+
+async fn in_memory(mut reader: OneLine<BodyReader<Incoming>>) -> io::Result<Option<InputLine>> {
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).await?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    Ok(Some(InputLine::Message(Message::whole(text))))
+}
+
+fn unread(error: &io::Error, most: u64) -> HttpRefusal {
+    let (status, text) = match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            let text = format!("the message is longer than {most} bytes");
+            (StatusCode::PAYLOAD_TOO_LARGE, text)
+        }
+        io::ErrorKind::TimedOut => {
+            (StatusCode::REQUEST_TIMEOUT, "the message did not come in time".to_owned())
+        }
+        _ => (StatusCode::BAD_REQUEST, format!("the message did not come: {error}")),
+    };
+    HttpRefusal::new(status, text)
+}
+
+pub(crate) fn parsed(message: Message) -> Result<Parsed, HttpRefusal> {
+    Parsed::of(message).map_err(|error| refused(&error))
+}
+
+fn refused(error: &EnvelopeError) -> HttpRefusal {
+    let code = match error {
+        EnvelopeError::Json(_) => PARSE_ERROR,
+        EnvelopeError::Shape(_) => INVALID_REQUEST,
+    };
+    HttpRefusal::bad(code, error.to_string())
+}
+
+fn all_parsed(message: Message) -> Result<Vec<Parsed>, HttpRefusal> {
+    if !is_batch(&message) {
+        return Ok(vec![parsed(message)?]);
+    }
+    messages(&message).map_err(|error| refused(&error))?.into_iter().map(parsed).collect()
+}
+
+fn revision_of_headers(headers: &HeaderMap) -> Result<Option<ProtocolVersion>, HttpRefusal> {
+    let Some(asked) = only(headers, &VERSION)? else { return Ok(None) };
+    let known = ProtocolVersion::KNOWN_VERSIONS;
+    let found = known.iter().find(|version| version.as_str() == asked);
+    found.cloned().map(Some).ok_or_else(|| {
+        // Only 2026-07-28 knows this error, so only it is named.
+        let data = json!({"supported": [MODERN], "requested": asked});
+        HttpRefusal::bad(UNSUPPORTED_VERSION, "the MCP-Protocol-Version is not known").with(data)
+    })
+}
+
+fn check_headers(headers: &HeaderMap, parsed: &Parsed) -> Result<(), HttpRefusal> {
+    let MessageKind::Request { method } = &parsed.envelope.kind else { return Ok(()) };
+    let id = parsed.envelope.id(&parsed.message);
+    let version = parsed.revision();
+    let name = parsed.named(method);
+    for (header, body) in [(&VERSION, version), (&METHOD, Some(method.clone())), (&NAME, name)] {
+        let Some(body) = body else { continue };
+        let given = only(headers, header)?.map(decoded);
+        if given.as_deref() != Some(&*body) {
+            let text = format!("the header {header} does not say what the body says");
+            return Err(HttpRefusal::bad(HEADER_MISMATCH, text).of_request(id));
+        }
+    }
+    match missing_key(parsed.envelope.params(&parsed.message)) {
+        Some(key) => {
+            let text = format!("the `_meta` of the request has no valid `{key}`");
+            Err(HttpRefusal::bad(INVALID_PARAMS, text).of_request(id))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+    use crate::http_message::encoded;
+
+    fn parsed(text: &str) -> Parsed {
+        Parsed::of(Message::whole(text.to_owned())).unwrap()
+    }
+
+    fn headers(pairs: &[(&HeaderName, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(*name, value.parse().unwrap());
+        }
+        map
+    }
+
+    #[test]
+    fn headers_say_what_the_body_says() {
+        let call = parsed(
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caf\u00e9","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#,
+        );
+        let name = encoded("caf\u{e9}").into_owned();
+        assert_eq!(name, "=?base64?Y2Fmw6k=?=");
+        let good = [(&VERSION, "2026-07-28"), (&METHOD, "tools/call"), (&NAME, &*name)];
+        assert!(check_headers(&headers(&good), &call).is_ok());
+        for bad in [
+            vec![good[0], good[1]],
+            vec![good[0], good[2]],
+            vec![good[1], good[2]],
+            vec![good[0], (&METHOD, "tools/list"), good[2]],
+            vec![good[0], good[1], (&NAME, "cafe")],
+            vec![good[0], good[1], (&NAME, "=?base64?!?=")],
+        ] {
+            assert_eq!(check_headers(&headers(&bad), &call).unwrap_err().status.as_u16(), 400);
+        }
+    }
+
+    #[test]
+    fn unknown_revisions_are_refused() {
+        assert!(revision_of_headers(&headers(&[])).unwrap().is_none());
+        assert!(revision_of_headers(&headers(&[(&VERSION, "2025-06-18")])).unwrap().is_some());
+        assert!(revision_of_headers(&headers(&[(&VERSION, "1999-01-01")])).is_err());
+    }
 }

@@ -1,46 +1,46 @@
-//! The rules of who may speak to the gateway: hosts, origins and tokens.
+//! Checks of hosts, origins and tokens, and the response to refused requests.
 //!
-//! A page in a browser can send requests to this machine, under a name of its own that it lets point
-//! here. So the names that a client may use are known, and so are the origins of pages.
+//! A page in a browser can send requests to this machine under a name of its own that it resolves to this
+//! machine. So only known host names and origins are accepted.
 
 use std::net::IpAddr;
 
 use blake3::Hash;
-use hyper::header::HeaderName;
+use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::uri::Authority;
-use hyper::{HeaderMap, StatusCode, header};
+use hyper::{HeaderMap, Response, StatusCode};
+use serde_json::json;
 
-use crate::http::refusal::Refusal;
+use crate::json_rpc::INVALID_REQUEST;
 
-/// The rules.
-pub(super) struct Gate {
+/// Accepted host names and tokens. Addresses and `localhost` are always accepted as hosts. Tokens
+/// are kept as a name and a hash, which are compared in constant time.
+pub(crate) struct HttpGate {
     names: Vec<String>,
-    /// The names and the hashes of tokens.
     tokens: Vec<(String, Hash)>,
 }
 
-/// The index of the token that a request has, if tokens are asked for.
-pub(super) type Owner = Option<usize>;
+// Position of the bearer token of a client in the list of tokens, or `None` without tokens.
+pub(crate) type TokenIndex = Option<usize>;
 
-impl Gate {
-    pub(super) fn new(names: Vec<String>, tokens: &[String]) -> Self {
+impl HttpGate {
+    pub(crate) fn new(names: Vec<String>, tokens: &[String]) -> Self {
         let known = |token: &String| (name_of(token), blake3::hash(token.as_bytes()));
         Self { names, tokens: tokens.iter().map(known).collect() }
     }
 
-    /// Returns the owner of a request, if it may come in.
-    pub(super) fn check(&self, headers: &HeaderMap) -> Result<Owner, Refusal> {
+    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<TokenIndex, HttpRefusal> {
         let host = only(headers, &header::HOST)?;
         let host = host.and_then(|host| host.parse::<Authority>().ok());
         let host = host.filter(|host| self.is_known(host.host())).ok_or_else(|| {
             let text = "the Host is neither an address nor a name of this machine; a name that \
                         --http is given is";
-            Refusal::new(StatusCode::FORBIDDEN, text)
+            HttpRefusal::new(StatusCode::FORBIDDEN, text)
         })?;
         if let Some(origin) = only(headers, &header::ORIGIN)?
             && !is_allowed(origin, &host)
         {
-            return Err(Refusal::new(
+            return Err(HttpRefusal::new(
                 StatusCode::FORBIDDEN,
                 "pages of this Origin may not do this",
             ));
@@ -48,12 +48,11 @@ impl Gate {
         self.owner(headers)
     }
 
-    /// Returns a name for the token of an owner, which tells nothing of it.
-    pub(super) fn token_name(&self, owner: Owner) -> Option<&str> {
+    pub(crate) fn token_name(&self, owner: TokenIndex) -> Option<&str> {
         Some(&self.tokens.get(owner?)?.0)
     }
 
-    fn owner(&self, headers: &HeaderMap) -> Result<Owner, Refusal> {
+    fn owner(&self, headers: &HeaderMap) -> Result<TokenIndex, HttpRefusal> {
         if self.tokens.is_empty() {
             return Ok(None);
         }
@@ -63,13 +62,13 @@ impl Gate {
         let found = self.tokens.iter().position(|(_, hash)| Some(*hash) == given);
         found.map(Some).ok_or_else(|| {
             let text = "a token is needed: `Authorization: Bearer TOKEN`";
-            Refusal::new(StatusCode::UNAUTHORIZED, text)
+            HttpRefusal::new(StatusCode::UNAUTHORIZED, text)
         })
     }
 
     fn is_known(&self, host: &str) -> bool {
         address(host).is_some()
-            || is_localhost(host)
+            || host.eq_ignore_ascii_case("localhost")
             || self.names.iter().any(|name| name.eq_ignore_ascii_case(host))
     }
 }
@@ -79,13 +78,13 @@ fn name_of(token: &str) -> String {
     Hash::from(key).to_hex()[..16].to_owned()
 }
 
-/// Returns true if pages of `origin` may send requests to `host`: those of this machine, and those
+/// Returns true if pages of `origin` may send requests to `host`: pages of this machine, and pages
 /// that `host` itself served.
 fn is_allowed(origin: &str, host: &Authority) -> bool {
     let authority =
         origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")).unwrap_or("");
     let Ok(from) = authority.parse::<Authority>() else { return false };
-    let is_here = is_localhost(from.host())
+    let is_here = from.host().eq_ignore_ascii_case("localhost")
         || address(from.host()).is_some_and(|address| address.is_loopback());
     is_here || from.as_str().eq_ignore_ascii_case(host.as_str())
 }
@@ -95,34 +94,88 @@ fn address(host: &str) -> Option<IpAddr> {
     bare.unwrap_or(host).parse().ok()
 }
 
-fn is_localhost(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost")
-}
-
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Returns the value of a header that may come once.
-pub(super) fn only<'a>(
+pub(crate) fn only<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
-) -> Result<Option<&'a str>, Refusal> {
+) -> Result<Option<&'a str>, HttpRefusal> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let text = value.to_str().ok().filter(|_| values.next().is_none());
     text.map(Some).ok_or_else(|| {
         let text = format!("the header {name} comes twice, or is not ASCII");
-        Refusal::new(StatusCode::BAD_REQUEST, text)
+        HttpRefusal::new(StatusCode::BAD_REQUEST, text)
     })
+}
+
+/// A refused HTTP request: a status, and a JSON-RPC error under the id of the request if the id is
+/// known.
+#[derive(Debug)]
+pub(crate) struct HttpRefusal {
+    pub(crate) status: StatusCode,
+    id: Option<String>,
+    code: i32,
+    text: String,
+    data: Option<serde_json::Value>,
+}
+
+impl HttpRefusal {
+    pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, id: None, code: INVALID_REQUEST, text: text.into(), data: None }
+    }
+
+    pub(crate) fn bad(code: i32, text: impl Into<String>) -> Self {
+        Self { code, ..Self::new(StatusCode::BAD_REQUEST, text) }
+    }
+
+    pub(crate) fn of_request(self, id: Option<&str>) -> Self {
+        Self { id: id.map(str::to_owned), ..self }
+    }
+
+    pub(crate) fn with(self, data: serde_json::Value) -> Self {
+        Self { data: Some(data), ..self }
+    }
+
+    pub(crate) fn answer(self) -> Response<String> {
+        let mut error = json!({"code": self.code, "message": self.text});
+        if let Some(data) = self.data {
+            error["data"] = data;
+        }
+        let id = self.id.as_deref().unwrap_or("null");
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
+        let mut response = Response::new(text);
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        match self.status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::METHOD_NOT_ALLOWED => {
+                headers.insert(header::ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
+            }
+            StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
+            }
+            // The rest of such a body is not read.
+            StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => {
+                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            _ => {}
+        }
+        response
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(gate: &Gate, headers: &[(HeaderName, &str)]) -> Result<Owner, u16> {
+    fn check(gate: &HttpGate, headers: &[(HeaderName, &str)]) -> Result<TokenIndex, u16> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(name, value.parse().unwrap());
@@ -132,7 +185,7 @@ mod tests {
 
     #[test]
     fn only_addresses_and_known_names_are_hosts() {
-        let gate = Gate::new(vec!["box".to_owned()], &[]);
+        let gate = HttpGate::new(vec!["box".to_owned()], &[]);
         for host in ["127.0.0.1:8080", "localhost", "LOCALHOST:1", "[::1]:80", "10.0.0.7", "BOX:9"]
         {
             assert_eq!(check(&gate, &[(header::HOST, host)]), Ok(None), "{host}");
@@ -148,7 +201,7 @@ mod tests {
 
     #[test]
     fn pages_are_those_of_this_machine_or_of_the_host() {
-        let gate = Gate::new(vec!["box".to_owned()], &[]);
+        let gate = HttpGate::new(vec!["box".to_owned()], &[]);
         let with = |host: &'static str, origin: &'static str| {
             check(&gate, &[(header::HOST, host), (header::ORIGIN, origin)])
         };
@@ -176,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_token_is_one_of_the_known() {
-        let gate = Gate::new(Vec::new(), &["first-token".to_owned(), "second".to_owned()]);
+        let gate = HttpGate::new(Vec::new(), &["first-token".to_owned(), "second".to_owned()]);
         let host = (header::HOST, "localhost");
         let with = |value| check(&gate, &[host.clone(), (header::AUTHORIZATION, value)]);
         assert_eq!(with("Bearer first-token"), Ok(Some(0)));

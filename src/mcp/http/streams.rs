@@ -1,8 +1,8 @@
 //! The streams that are open to a client, and which message goes to which.
 //!
-//! Clients count their requests by themselves, and several may share a session. So each request gets
-//! a number here, which is also the token of its progress, and messages about it get the client's
-//! own id and token back.
+//! Clients number their requests independently, and several may share a session. So each request gets a
+//! number here, which is also its progress token. Messages about the request get the client's own id and
+//! token back.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -12,133 +12,120 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
-use crate::envelope::{Envelope, Kind, error_in, raw};
+use crate::json_rpc::{self, Envelope, MessageKind, error_code, raw};
 use crate::message::{Edit, Message};
-use crate::meta;
 use crate::queue::Queued;
 use crate::raw_object::RawObject;
 
-/// The most messages, and their bytes, that wait for a stream to be opened.
-const MOST_HELD: usize = 256;
-const MOST_HELD_BYTES: usize = 1 << 20;
+// Messages that wait for a stream to be opened, and their bytes.
+const MAX_HELD: usize = 256;
+const MAX_HELD_BYTES: usize = 1 << 20;
 
-/// The streams of a session.
-pub(super) struct Streams {
-    state: Mutex<State>,
-    /// True if several clients share the session, of a revision without streams of their own.
+/// The streams of a session, and the requests that wait on them. If `is_shared`, several clients of
+/// a revision without sessions use it, so messages that name no request cannot be assigned and are
+/// dropped unless only one request is open.
+pub(crate) struct Streams {
+    state: Mutex<StreamsState>,
     is_shared: bool,
 }
 
+/// Requests by their numbers, streams in order of age, and `held` messages that came while no
+/// stream was open. `listener` is the stream that answers no request.
 #[derive(Default)]
-struct State {
+struct StreamsState {
     next: u64,
-    /// The requests that wait for an answer, by their numbers.
-    requests: HashMap<u64, Waiting>,
-    /// The open streams, the newest last.
-    streams: BTreeMap<u64, Stream>,
-    /// The stream that answers no request.
+    requests: HashMap<u64, StreamedRequest>,
+    streams: BTreeMap<u64, StreamState>,
     listener: Option<u64>,
-    /// The messages that came while no stream was open.
     held: VecDeque<Queued>,
     is_closed: bool,
 }
 
-/// A request that waits for its answer.
-struct Waiting {
+struct StreamedRequest {
     stream: u64,
     id: String,
     token: Option<String>,
 }
 
-/// An open stream.
-struct Stream {
-    sender: mpsc::UnboundedSender<Event>,
-    /// The answers that are to come.
+/// An open stream of a client. It ends after `answers` more answers; `hang_up` ends its connection
+/// if the client does not read.
+struct StreamState {
+    sender: mpsc::UnboundedSender<StreamEvent>,
     answers: usize,
-    pace: Arc<Mutex<Pace>>,
-    /// Ends the connection.
+    progress: Arc<Mutex<ReadProgress>>,
     hang_up: Arc<Notify>,
 }
 
-/// The pace at which a client reads a stream.
-pub(super) struct Pace {
-    /// Events that it has not read.
-    pub(super) unread: usize,
-    /// The time when it read last.
-    pub(super) moved: Instant,
+pub(crate) struct ReadProgress {
+    pub(crate) unread: usize,
+    pub(crate) moved: Instant,
 }
 
-/// The end of a stream where events come out.
-pub(super) struct Events {
-    pub(super) number: u64,
-    pub(super) receiver: mpsc::UnboundedReceiver<Event>,
-    pub(super) pace: Arc<Mutex<Pace>>,
+pub(crate) struct StreamEvents {
+    pub(crate) number: u64,
+    pub(crate) receiver: mpsc::UnboundedReceiver<StreamEvent>,
+    pub(crate) progress: Arc<Mutex<ReadProgress>>,
 }
 
-/// A message on a stream.
-pub(super) struct Event {
-    pub(super) queued: Queued,
-    /// True if it answers a request.
-    pub(super) is_answer: bool,
-    /// The code of an answer that is an error.
-    pub(super) code: Option<i64>,
-    progress: Progress,
+/// A message on a stream, sent as one event in several parts. `code` is the error code of an answer
+/// that is an error, which decides the status of the response.
+pub(crate) struct StreamEvent {
+    pub(crate) queued: Queued,
+    pub(crate) is_answer: bool,
+    pub(crate) code: Option<i64>,
+    progress: SendProgress,
 }
 
 #[derive(PartialEq, Eq)]
-enum Progress {
+enum SendProgress {
     Waiting,
     Begun,
     Sent,
 }
 
-/// A request, as the client wrote its id and its token.
-pub(super) struct Asked {
-    pub(super) id: String,
-    pub(super) token: Option<String>,
+pub(crate) struct StreamRequest {
+    pub(crate) id: String,
+    pub(crate) token: Option<String>,
 }
 
-/// The outcome of a delivery.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Delivered {
+pub(crate) enum Delivered {
     Done,
-    /// Nobody answers this request of a server, which has this id.
     Refused(String),
 }
 
-impl Event {
+impl StreamEvent {
     fn new(queued: Queued, is_answer: bool, code: Option<i64>) -> Self {
-        Self { queued, is_answer, code, progress: Progress::Waiting }
+        Self { queued, is_answer, code, progress: SendProgress::Waiting }
     }
 
-    /// Returns what stands before the next bytes.
-    pub(super) fn prefix(&mut self) -> Vec<u8> {
-        let is_first = self.progress == Progress::Waiting;
-        self.progress = Progress::Begun;
+    pub(crate) fn prefix(&mut self) -> Vec<u8> {
+        let is_first = self.progress == SendProgress::Waiting;
+        self.progress = SendProgress::Begun;
         if is_first { b"data: ".to_vec() } else { Vec::new() }
     }
 
-    pub(super) fn finish(&mut self) {
-        self.progress = Progress::Sent;
+    pub(crate) fn finish(&mut self) {
+        self.progress = SendProgress::Sent;
     }
 
-    pub(super) fn is_sent(&self) -> bool {
-        self.progress == Progress::Sent
+    pub(crate) fn is_sent(&self) -> bool {
+        self.progress == SendProgress::Sent
     }
 }
 
 impl Streams {
-    pub(super) fn new(is_shared: bool) -> Self {
+    pub(crate) fn new(is_shared: bool) -> Self {
         Self { state: Mutex::default(), is_shared }
     }
 
-    /// Opens the stream of some requests. Returns it with their numbers; an error if one has the id
-    /// of a request that waits for an answer, or the session has ended.
-    pub(super) fn open(
+    /// Opens a stream for requests. Returns it with the numbers of the requests. Fails if an id is
+    /// in use.
+    pub(crate) fn open(
         &self,
-        asked: Vec<Asked>,
+        asked: Vec<StreamRequest>,
         hang_up: &Arc<Notify>,
-    ) -> Result<(Events, Vec<u64>), String> {
+    ) -> Result<(StreamEvents, Vec<u64>), String> {
         let mut state = self.state.lock();
         if !self.is_shared {
             let is_taken = |id: &str| state.requests.values().any(|waiting| waiting.id == id);
@@ -148,69 +135,68 @@ impl Streams {
         }
         let events = state.add(asked.len(), hang_up);
         let mut numbers = Vec::new();
-        for Asked { id, token } in asked {
+        for StreamRequest { id, token } in asked {
             state.next += 1;
             let number = state.next;
             numbers.push(number);
-            state.requests.insert(number, Waiting { stream: events.number, id, token });
+            state.requests.insert(number, StreamedRequest { stream: events.number, id, token });
         }
         Ok((events, numbers))
     }
 
-    /// Opens the stream that answers no request, in place of an older one.
-    pub(super) fn listen(&self, hang_up: &Arc<Notify>) -> Events {
+    pub(crate) fn listen(&self, hang_up: &Arc<Notify>) -> StreamEvents {
         let mut state = self.state.lock();
         let events = state.add(0, hang_up);
         if let Some(older) = state.listener.replace(events.number) {
             state.streams.remove(&older);
         }
         for queued in std::mem::take(&mut state.held) {
-            state.send(events.number, Event::new(queued, false, None));
+            state.send(events.number, StreamEvent::new(queued, false, None));
         }
         events
     }
 
-    /// Sends a message to the stream that it belongs to.
-    pub(super) fn deliver(&self, queued: Queued) -> Delivered {
+    pub(crate) fn deliver(&self, queued: Queued) -> Delivered {
         let outline = queued.message.outline();
         let Ok(envelope) = Envelope::of(&outline) else { return Delivered::Done };
         let mut state = self.state.lock();
         match &envelope.kind {
-            Kind::Response { result } => {
+            MessageKind::Response { result } => {
                 let code = if result.is_none() { error_code(&outline) } else { None };
                 state.answer(queued, &envelope, &outline, code);
             }
-            Kind::Notification { method } => match About::of(method, &envelope, &outline) {
-                Some(about) => state.tell(queued, about),
-                None => self.unrelated(&mut state, queued, method == "notifications/message"),
-            },
-            Kind::Request { .. } if self.is_shared => {
+            MessageKind::Notification { method } => {
+                match NamedRequest::of(method, &envelope, &outline) {
+                    Some(about) => state.relate(queued, about),
+                    None => self.unrelated(&mut state, queued, method == "notifications/message"),
+                }
+            }
+            MessageKind::Request { .. } if self.is_shared => {
                 return Delivered::Refused(envelope.id(&outline).unwrap_or("null").to_owned());
             }
-            Kind::Request { .. } => self.unrelated(&mut state, queued, true),
+            MessageKind::Request { .. } => self.unrelated(&mut state, queued, true),
         }
         Delivered::Done
     }
 
-    /// Sends a message that names no request. One that likely belongs to a call goes to the newest
-    /// of these. It is held while no stream is open.
-    fn unrelated(&self, state: &mut State, queued: Queued, of_call: bool) {
+    /// Sends a message that names no request. If it likely belongs to a call, it goes to the newest
+    /// request. It is held while no stream is open.
+    fn unrelated(&self, state: &mut StreamsState, queued: Queued, of_call: bool) {
         let listener = state.listener;
         let mut of_requests = state.streams.keys().rev().filter(|key| Some(**key) != listener);
         let newest = of_requests.next().copied();
         let is_only = of_requests.next().is_none();
         let to = if of_call { newest.or(listener) } else { listener.or(newest) };
         match to {
-            // It may be about another client's request.
+            // The message may be about another client's request.
             Some(_) if self.is_shared && !is_only => {}
-            Some(to) => state.send(to, Event::new(queued, false, None)),
+            Some(to) => state.send(to, StreamEvent::new(queued, false, None)),
             None if self.is_shared => {}
             None => state.hold(queued),
         }
     }
 
-    /// Returns the number of the request that has this id, and answers it no more.
-    pub(super) fn cancelled(&self, id: &str) -> Option<u64> {
+    pub(crate) fn cancelled(&self, id: &str) -> Option<u64> {
         let mut state = self.state.lock();
         let found = state.requests.iter().find(|(_, waiting)| waiting.id == id);
         let number = *found?.0;
@@ -219,8 +205,7 @@ impl Streams {
         Some(number)
     }
 
-    /// Notes that a stream is closed. Returns the requests that nobody waits for any more.
-    pub(super) fn closed(&self, stream: u64) -> Vec<u64> {
+    pub(crate) fn closed(&self, stream: u64) -> Vec<u64> {
         let mut state = self.state.lock();
         state.streams.remove(&stream);
         state.listener.take_if(|listener| *listener == stream);
@@ -230,43 +215,42 @@ impl Streams {
         of_it
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.state.lock().streams.is_empty()
     }
 
-    /// Ends the connections of clients that have not read their streams for `time`.
-    pub(super) fn end_stuck(&self, time: Duration) {
+    pub(crate) fn end_stuck(&self, time: Duration) {
         for stream in self.state.lock().streams.values() {
-            let pace = stream.pace.lock();
-            if pace.unread > 0 && pace.moved.elapsed() > time {
+            let progress = stream.progress.lock();
+            if progress.unread > 0 && progress.moved.elapsed() > time {
                 stream.hang_up.notify_one();
             }
         }
     }
 
-    /// Closes all streams, for good.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = self.state.lock();
-        *state = State { is_closed: true, next: state.next, ..State::default() };
+        *state = StreamsState { is_closed: true, next: state.next, ..StreamsState::default() };
     }
 }
 
-impl State {
-    fn add(&mut self, answers: usize, hang_up: &Arc<Notify>) -> Events {
+impl StreamsState {
+    fn add(&mut self, answers: usize, hang_up: &Arc<Notify>) -> StreamEvents {
         self.next += 1;
         let number = self.next;
         let (sender, receiver) = mpsc::unbounded_channel();
-        let pace = Arc::new(Mutex::new(Pace { unread: 0, moved: Instant::now() }));
-        let events = Events { number, receiver, pace: Arc::clone(&pace) };
+        let progress = Arc::new(Mutex::new(ReadProgress { unread: 0, moved: Instant::now() }));
+        let events = StreamEvents { number, receiver, progress: Arc::clone(&progress) };
         // The stream of a session that has ended ends at once.
         if !self.is_closed {
-            self.streams
-                .insert(number, Stream { sender, answers, pace, hang_up: Arc::clone(hang_up) });
+            self.streams.insert(
+                number,
+                StreamState { sender, answers, progress, hang_up: Arc::clone(hang_up) },
+            );
         }
         events
     }
 
-    /// Sends an answer to the stream of its request, with the client's own id.
     fn answer(
         &mut self,
         mut queued: Queued,
@@ -278,27 +262,26 @@ impl State {
         let waiting = number.and_then(|number| self.requests.remove(&number));
         let (Some(waiting), Some(range)) = (waiting, envelope.id.clone()) else { return };
         queued.message.replace(&Edit { range, with: waiting.id.into_bytes() });
-        self.send(waiting.stream, Event::new(queued, true, code));
+        self.send(waiting.stream, StreamEvent::new(queued, true, code));
     }
 
-    /// Sends a notification to the stream of the request that it is about.
-    fn tell(&mut self, mut queued: Queued, about: About) {
+    fn relate(&mut self, mut queued: Queued, about: NamedRequest) {
         let Some(waiting) = self.requests.get(&about.number) else { return };
         let own = if about.is_token { waiting.token.clone() } else { Some(waiting.id.clone()) };
         let (Some(own), stream) = (own, waiting.stream) else { return };
         queued.message.replace(&Edit { range: about.place, with: own.into_bytes() });
-        self.send(stream, Event::new(queued, false, None));
+        self.send(stream, StreamEvent::new(queued, false, None));
     }
 
-    fn send(&mut self, to: u64, event: Event) {
+    fn send(&mut self, to: u64, event: StreamEvent) {
         let is_answer = event.is_answer;
         if let Some(stream) = self.streams.get(&to) {
-            let mut pace = stream.pace.lock();
-            if pace.unread == 0 {
-                pace.moved = Instant::now();
+            let mut progress = stream.progress.lock();
+            if progress.unread == 0 {
+                progress.moved = Instant::now();
             }
-            pace.unread += 1;
-            // The client may have gone in this moment.
+            progress.unread += 1;
+            // The client may just have closed the stream.
             drop(stream.sender.send(event));
         }
         if is_answer {
@@ -306,7 +289,6 @@ impl State {
         }
     }
 
-    /// Notes that one answer less is to come on a stream, which ends with the last.
     fn answered(&mut self, stream: u64) {
         if let Some(open) = self.streams.get_mut(&stream) {
             open.answers = open.answers.saturating_sub(1);
@@ -321,37 +303,35 @@ impl State {
         let bytes = |held: &VecDeque<Queued>| -> usize {
             held.iter().map(|queued| queued.message.held()).sum()
         };
-        while self.held.len() > MOST_HELD || bytes(&self.held) > MOST_HELD_BYTES {
+        while self.held.len() > MAX_HELD || bytes(&self.held) > MAX_HELD_BYTES {
             tracing::debug!("a message is lost: the client opened no stream for it");
             self.held.pop_front();
         }
     }
 }
 
-/// The request that a notification is about.
-struct About {
+/// The request that a notification names, by its id or by its progress token. `place` is the
+/// position of the name in the text.
+struct NamedRequest {
     number: u64,
-    /// The place where the notification names it.
     place: Range<usize>,
-    /// True if it is named by the token of its progress, not by its id.
     is_token: bool,
 }
 
-impl About {
+impl NamedRequest {
     fn of(method: &str, envelope: &Envelope, message: &Message) -> Option<Self> {
         let params = RawObject::parse(raw(message, envelope.params.clone()?)?)?;
         let is_token = method == "notifications/progress";
-        let named =
-            if is_token { params.get("progressToken")? } else { meta::subscription(&params)? };
-        let number = meta::number(named);
-        // A token of no request here is that of one that has ended.
+        let named = if is_token {
+            params.get("progressToken")?
+        } else {
+            json_rpc::subscription_id(&params)?
+        };
+        let number = json_rpc::number_of(named);
+        // An unknown token belongs to a request that has ended.
         let number = if is_token { number.unwrap_or_default() } else { number? };
         Some(Self { number, place: message.range_of(named), is_token })
     }
-}
-
-fn error_code(message: &Message) -> Option<i64> {
-    error_in(message)?.get("code")?.get().parse().ok()
 }
 
 #[cfg(test)]

@@ -1,58 +1,46 @@
-//! The gateway's answers for all servers.
+//! Answers for all servers together.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::model::InitializeResult;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::bridge::era::Era;
-use crate::envelope::Envelope;
-use crate::hub::catalog::CatalogKind;
-use crate::hub::{Hub, batch, index_tools, introduction, listing, names};
+use crate::hub::batch::run;
+use crate::hub::catalog::{CatalogKind, CatalogRow};
+use crate::hub::{BATCH, DETAILS, Hub, index_tools, introduction};
+use crate::json_rpc::{Envelope, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
 use crate::message::Message;
 use crate::pending::ListKind;
-use crate::raw_object::RawObject;
-use crate::relay::{INVALID_PARAMS, METHOD_NOT_FOUND, Refusal, Relay};
-use crate::{context, own, server_request};
+use crate::raw_object::{self, RawObject, quoted};
+use crate::relay::Relay;
+use crate::revision::{self, Era};
+use crate::tool_name::TrueName;
+use crate::{delivery, own, server_request};
 
-/// Capabilities of servers that do not hold for several at once.
+// Capabilities that make no sense for several servers at once.
 const NOT_SHARED: [&str; 2] = ["tasks", "experimental"];
+// The `_meta` key with the server's own name of a tool or prompt.
+const TRUE_NAME: &str = "ctxfs/tool";
 
-/// Begins with a client whose first request is none of those that begin a session. Waits for the
-/// servers, but not long.
+/// Introduces the client to the servers after a first request that does not begin a session, and
+/// waits a bounded time.
 pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, params: Option<&RawValue>) {
     let params = params.map_or("{}", RawValue::get);
     let params: Value = serde_json::from_str(params).unwrap_or_default();
     introduction::begin_by_request(relay, hub, &params).await;
 }
-
-/// Returns true for a request that begins a session.
-pub(crate) fn begins(method: &str) -> bool {
-    matches!(method, "initialize" | "server/discover")
-}
-
-/// Returns true if the gateway answers a request for its servers.
-pub(crate) fn answers(hub: &Hub, method: &str, name: Option<&str>) -> bool {
-    match method {
-        "logging/setLevel" => true,
-        method if begins(method) => true,
-        "tools/call" => hub.index.is_some() && name.is_none_or(|name| !context::is_tool(name)),
-        method => CatalogKind::of_method(method).is_some(),
-    }
-}
-
-/// Answers a request, as JSON.
 pub(crate) async fn answer(
     relay: &Arc<Relay>,
     hub: &Hub,
     (id, method): (&str, &str),
     envelope: &Envelope,
     message: &Message,
-) -> Result<String, Refusal> {
+) -> Result<String, RpcError> {
     let raw = envelope.params(message).map_or("{}", |params| params.get());
     let params: Value = serde_json::from_str(raw)
-        .map_err(|error| Refusal::new(INVALID_PARAMS, format!("`params`: {error}")))?;
+        .map_err(|error| RpcError::new(INVALID_PARAMS, format!("`params`: {error}")))?;
     if let Some(kind) = CatalogKind::of_method(method) {
         let result = listed(relay, hub, kind).await;
         return Ok(own::for_client(&params, result, true));
@@ -64,27 +52,26 @@ pub(crate) async fn answer(
         }
         "server/discover" => {
             introduction::begin_by_request(relay, hub, &params).await;
-            let said = own::discover(&capabilities(hub), &instructions(relay, hub));
-            Ok(own::for_client(&params, said, true))
+            let result = own::discover(&capabilities(hub), &instructions(relay, hub));
+            Ok(own::for_client(&params, result, true))
         }
         "logging/setLevel" => {
             set_level(relay, hub, raw);
             Ok(own::for_client(&params, "{}".to_owned(), false))
         }
         "tools/call" => call(relay, hub, id, &params).await,
-        _ => Err(Refusal::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
+        _ => Err(RpcError::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
     }
 }
 
-/// Answers a call in index mode, where the client sees two tools.
-async fn call(relay: &Arc<Relay>, hub: &Hub, id: &str, params: &Value) -> Result<String, Refusal> {
+async fn call(relay: &Arc<Relay>, hub: &Hub, id: &str, params: &Value) -> Result<String, RpcError> {
     let name = params["name"].as_str().unwrap_or_default();
     match (&hub.index, name) {
-        (Some(mode), names::DETAILS) => Ok(index_tools::details(relay, hub, mode, params)),
-        (Some(mode), names::BATCH) => Ok(batch::run(relay, hub, mode, id, params).await),
+        (Some(mode), DETAILS) => Ok(index_tools::details(relay, hub, mode, params)),
+        (Some(mode), BATCH) => Ok(run::run(relay, hub, mode, id, params).await),
         _ => {
             let how = "call the tools of servers through `run_tool_batch`";
-            Err(Refusal::new(INVALID_PARAMS, format!("there is no tool `{name}`: {how}")))
+            Err(RpcError::new(INVALID_PARAMS, format!("there is no tool `{name}`: {how}")))
         }
     }
 }
@@ -92,7 +79,7 @@ async fn call(relay: &Arc<Relay>, hub: &Hub, id: &str, params: &Value) -> Result
 async fn listed(relay: &Relay, hub: &Hub, kind: CatalogKind) -> String {
     let mut rows = match (kind, &hub.index) {
         (CatalogKind::Tools, Some(mode)) => index_tools::rows(relay, hub, mode),
-        _ => listing::rows(relay, hub, kind),
+        _ => listed_rows(relay, hub, kind),
     };
     let own = match kind {
         CatalogKind::Tools => Some(ListKind::Tools),
@@ -109,8 +96,8 @@ async fn listed(relay: &Relay, hub: &Hub, kind: CatalogKind) -> String {
 }
 
 fn initialize(relay: &Relay, hub: &Hub, params: &Value) -> String {
-    let version = own::version(params["protocolVersion"].as_str().unwrap_or_default());
-    relay.set_revision(version.as_str());
+    let version = revision::negotiated(params["protocolVersion"].as_str().unwrap_or_default());
+    relay.client.set_revision(version.as_str());
     let result = InitializeResult::new(own::capabilities())
         .with_protocol_version(version)
         .with_server_info(own::info())
@@ -120,14 +107,13 @@ fn initialize(relay: &Relay, hub: &Hub, params: &Value) -> String {
     result.to_string()
 }
 
-/// Returns the capabilities of all servers, and the gateway's own.
 fn capabilities(hub: &Hub) -> Value {
     let mut all = Map::new();
     let known = (0..hub.servers.len()).filter_map(|server| hub.introduced(server));
     for introduced in known {
         let shared = introduced.capabilities.iter();
-        for (name, said) in shared.filter(|(name, _)| !NOT_SHARED.contains(&name.as_str())) {
-            merge(all.entry(name.clone()).or_insert_with(|| json!({})), said);
+        for (name, declared) in shared.filter(|(name, _)| !NOT_SHARED.contains(&name.as_str())) {
+            merge(all.entry(name.clone()).or_insert_with(|| json!({})), declared);
         }
     }
     for kind in CatalogKind::CHANGING {
@@ -142,7 +128,6 @@ fn capabilities(hub: &Hub) -> Value {
     Value::Object(all)
 }
 
-/// Adds the members of an object; true stays true.
 fn merge(into: &mut Value, from: &Value) {
     let (Some(into), Some(from)) = (into.as_object_mut(), from.as_object()) else { return };
     for (key, value) in from {
@@ -152,14 +137,15 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-/// Returns what a model is told: what each server says, under its name, and our own words.
+/// Returns the instructions of all servers under their names, the servers that are missing, and the
+/// gateway's own instructions.
 fn instructions(relay: &Relay, hub: &Hub) -> String {
     let mut parts = Vec::new();
     for (server, upstream) in relay.upstreams.iter().enumerate() {
-        let said = hub.introduced(server).and_then(|known| known.instructions.clone());
-        match said.filter(|said| !said.trim().is_empty()) {
-            Some(said) if relay.upstreams.len() == 1 => parts.push(said),
-            Some(said) => parts.push(format!("# {}\n{said}", upstream.name)),
+        let text = hub.introduced(server).and_then(|known| known.instructions.clone());
+        match text.filter(|text| !text.trim().is_empty()) {
+            Some(text) if relay.upstreams.len() == 1 => parts.push(text),
+            Some(text) => parts.push(format!("# {}\n{text}", upstream.name)),
             None => {}
         }
         if let Some(why) = &*hub.servers[server].failure.lock() {
@@ -175,21 +161,20 @@ fn instructions(relay: &Relay, hub: &Hub) -> String {
     parts.join("\n\n")
 }
 
-/// Hands a level of logging to all servers that log.
 fn set_level(relay: &Relay, hub: &Hub, params: &str) {
     for (server, upstream) in relay.upstreams.iter().enumerate() {
         let logs =
             hub.introduced(server).is_some_and(|known| known.capabilities.contains_key("logging"));
         if logs {
             upstream.set_handshake(|handshake| handshake.level = Some(params.to_owned()));
-            if upstream.era() == Some(Era::Modern) {
-                // Each request to it has the level.
+            if upstream.era.get() == Some(Era::Modern) {
+                // Each request to such a server has the level.
                 continue;
             }
             let (upstream, params) = (Arc::clone(upstream), params.to_owned());
             tokio::spawn(async move {
-                let told = server_request::result(&upstream, "logging/setLevel", &params).await;
-                if let Err(why) = told {
+                let result = server_request::result(&upstream, "logging/setLevel", &params).await;
+                if let Err(why) = result {
                     tracing::warn!("{}: {why}", upstream.name);
                 }
             });
@@ -197,12 +182,86 @@ fn set_level(relay: &Relay, hub: &Hub, params: &str) {
     }
 }
 
-/// Returns the name of the tool that a request calls.
-pub(crate) fn called<'a>(
-    method: &str,
-    envelope: &Envelope,
-    message: &'a Message,
-) -> Option<std::borrow::Cow<'a, str>> {
-    let params = envelope.params(message).filter(|_| method == "tools/call")?;
-    RawObject::parse(params)?.text("name")
+fn listed_rows(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<String> {
+    if matches!(kind, CatalogKind::Resources | CatalogKind::Templates) {
+        let text = |row: &CatalogRow| row.raw.get().to_owned();
+        return hub
+            .lists(kind)
+            .flat_map(|(_, rows)| rows.iter().map(text).collect::<Vec<_>>())
+            .collect();
+    }
+    let names = hub.offered_names(kind);
+    let mut listed = Vec::new();
+    for (index, rows) in hub.lists(kind) {
+        let server = &relay.upstreams[index].name;
+        for row in rows.iter() {
+            let true_name = TrueName { server: server.clone(), tool: row.key.clone() };
+            if let Some(name) = names.name_of(&true_name) {
+                let schema = RawObject::parse(&row.raw).and_then(|row| row.get("outputSchema"));
+                let is_foreign =
+                    |schema| delivery::is_foreign(relay, &relay.upstreams[index], schema);
+                let drops_schema = kind == CatalogKind::Tools
+                    && (relay.shelf.source.limits(&true_name.to_string()).may_replace()
+                        || schema.is_some_and(is_foreign));
+                listed.push(renamed(&row.raw, name, &true_name, drops_schema));
+            }
+        }
+    }
+    listed
+}
+
+fn renamed(row: &RawValue, name: &str, true_name: &TrueName, drops_schema: bool) -> String {
+    let Some(object) = RawObject::parse(row) else { return row.get().to_owned() };
+    let is_other = name != true_name.tool;
+    let goes = drops_schema && object.get("outputSchema").is_some();
+    if !is_other && !goes {
+        return row.get().to_owned();
+    }
+    let member = |(key, value): &(Cow<'_, str>, &RawValue)| match &**key {
+        "outputSchema" if goes => None,
+        key @ "name" if is_other => Some(raw_object::member(key, quoted(name))),
+        "_meta" if is_other => None,
+        key => Some(raw_object::member(key, value)),
+    };
+    let meta = is_other.then(|| raw_object::member("_meta", meta(&object, &true_name.tool)));
+    raw_object::object(object.0.iter().filter_map(member).chain(meta))
+}
+
+fn meta(object: &RawObject<'_>, own_name: &str) -> String {
+    let meta = object.get("_meta").and_then(RawObject::parse).unwrap_or_default();
+    let kept = meta.0.iter().filter(|(key, _)| key != TRUE_NAME);
+    let kept = kept.map(|(key, value)| raw_object::member(key, value));
+    raw_object::object(kept.chain([raw_object::member(TRUE_NAME, quoted(own_name))]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(row: &str, name: &str, drops_schema: bool) -> String {
+        let raw: &RawValue = serde_json::from_str(row).unwrap();
+        let true_name = TrueName { server: "s".to_owned(), tool: "t".to_owned() };
+        renamed(raw, name, &true_name, drops_schema)
+    }
+
+    #[test]
+    fn a_row_that_keeps_its_name_is_as_it_was() {
+        let row = r#"{"name": "t", "inputSchema":{"n":1.10}}"#;
+        assert_eq!(shown(row, "t", true), row);
+        let with_schema = r#"{"name":"t","outputSchema":{}}"#;
+        assert_eq!(shown(with_schema, "t", false), with_schema);
+        assert_eq!(shown(with_schema, "t", true), r#"{"name":"t"}"#);
+    }
+
+    #[test]
+    fn another_name_keeps_the_first_one() {
+        assert_eq!(
+            shown(r#"{"name":"t","a":1.10,"_meta":{"x":2,"ctxfs/tool":"lie"}}"#, "s__t", true),
+            r#"{"name":"s__t","a":1.10,"_meta":{"x":2,"ctxfs/tool":"t"}}"#
+        );
+        assert_eq!(
+            shown(r#"{"name":"t"}"#, "s__t", true),
+            r#"{"name":"s__t","_meta":{"ctxfs/tool":"t"}}"#
+        );
+    }
 }

@@ -1,231 +1,294 @@
-//! `run_tool_batch`: the calls of a batch are read, decided about and made, each in its turn.
+//! A batch of calls: its state, and the order in which the calls are made.
+//!
+//! Calls that only read run side by side, up to a limit. Any other call runs alone: after all calls before
+//! it, and before all calls after it. After a refusal, only later calls that read are made; after an error,
+//! if the batch stops at one, no later call is made. "Later" is by position in the batch, so the outcome
+//! is the same as if the calls were made one by one.
 
-mod held;
-mod plan;
-mod reply;
+pub(crate) mod call;
+pub(crate) mod plan;
+pub(crate) mod reply;
+pub(crate) mod run;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
-use crate::batch_plan::{BatchPlan, Outcome};
-use crate::bridge::SETTLE;
-use crate::bridge::client_said::ClientSaid;
-use crate::bridge::crossing::{BatchInput, BatchInputs};
-use crate::hub::asking::Channel;
-use crate::hub::batch_call::{CallInputs, MadeCall};
-use crate::hub::{Hub, IndexMode, asking, batch_call, own_call};
-use crate::own;
-use crate::permission::{Answer, Decision};
-use crate::relay::{Relay, failure};
-use ctxfs_core::model::{CallCounts, Counts};
+use crate::pending::{BatchInput, MAX_ARGUMENTS, ToolCall, new_call_id};
+use crate::permission::decision::{CallQuestion, Decision};
+use crate::permission::rules::Risk;
+use crate::results::StoredPart;
+use crate::tool_name::TrueName;
 
-pub(super) use held::HeldBatches;
-use plan::DecidedCall;
-pub(super) use plan::PlannedBatch;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PlannedCall {
+    pub(crate) reads: bool,
+    pub(crate) gate: CallGate,
+}
 
-/// The calls that run at a time, if the client does not say.
-const PARALLEL: usize = 4;
-const MOST_PARALLEL: u64 = 16;
-/// The time in which a person can answer, where the client carries the question.
-const ANSWER_TIME: Duration = Duration::from_mins(10);
+/// The permission to make a call. `Asked` calls wait for [`BatchPlan::answered`]; `Invalid` calls
+/// name no tool or have unfit arguments, which is an error of the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallGate {
+    Open,
+    Asked,
+    Refused,
+    Invalid,
+}
 
-/// A batch that has begun.
-pub(super) struct Batch {
-    pub(super) planned: PlannedBatch,
-    pub(super) plan: BatchPlan,
-    pub(super) made: Vec<Option<MadeCall>>,
-    /// The calls that are being made, and their places.
-    running: JoinSet<(usize, MadeCall)>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallOutcome {
+    Ok,
+    Error,
+}
+
+/// The reason why a call is not made. The numbers are positions of the earlier calls that were
+/// refused or failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SkippedCall {
+    Refused,
+    Invalid,
+    AfterRefusal(usize),
+    AfterError(usize),
+    Cancelled,
+}
+
+/// Decides which calls of a batch start next, from how the others ended.
+///
+/// It runs at most `parallel_limit` calls that read at a time, and any other call alone. It makes
+/// no call itself: the caller reports starts, ends and answers, so the order can be tested without
+/// servers.
+#[derive(Debug, Clone)]
+pub(crate) struct BatchPlan {
+    calls: Vec<(PlannedCall, CallState)>,
+    parallel_limit: usize,
+    stop_on_error: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CallState {
+    Waiting,
+    Running,
+    Ended(CallOutcome),
+    Skipped(SkippedCall),
+}
+
+impl CallState {
+    fn is_settled(self) -> bool {
+        matches!(self, Self::Ended(_) | Self::Skipped(_))
+    }
+}
+
+impl BatchPlan {
+    pub(crate) fn new(calls: &[PlannedCall], parallel_limit: usize, stop_on_error: bool) -> Self {
+        let calls = calls.iter().map(|call| (*call, CallState::Waiting)).collect();
+        let mut plan = Self { calls, parallel_limit: parallel_limit.max(1), stop_on_error };
+        for (call, state) in &mut plan.calls {
+            match call.gate {
+                CallGate::Open | CallGate::Asked => {}
+                CallGate::Refused => *state = CallState::Skipped(SkippedCall::Refused),
+                CallGate::Invalid => *state = CallState::Skipped(SkippedCall::Invalid),
+            }
+        }
+        (0..plan.calls.len()).for_each(|place| plan.stop_later(place));
+        plan
+    }
+
+    /// Returns the calls to start now, in order. They count as running from here on.
+    pub(crate) fn start_next(&mut self) -> Vec<usize> {
+        let mut started = Vec::new();
+        let mut running = self.running();
+        let mut all_before_settled = true;
+        for place in 0..self.calls.len() {
+            let (call, state) = self.calls[place];
+            if state.is_settled() {
+                continue;
+            }
+            let in_turn =
+                if call.reads { running < self.parallel_limit } else { all_before_settled };
+            if state == CallState::Waiting && call.gate == CallGate::Open && in_turn {
+                self.calls[place].1 = CallState::Running;
+                started.push(place);
+                running += 1;
+            }
+            if !call.reads {
+                break;
+            }
+            all_before_settled = false;
+        }
+        started
+    }
+
+    pub(crate) fn finished(&mut self, place: usize, outcome: CallOutcome) {
+        if self.calls.get(place).is_some_and(|(_, state)| *state == CallState::Running) {
+            self.settle(place, CallState::Ended(outcome));
+        }
+    }
+
+    pub(crate) fn answered(&mut self, place: usize, allowed: bool) {
+        let waits = |(call, state): &(PlannedCall, CallState)| {
+            call.gate == CallGate::Asked && *state == CallState::Waiting
+        };
+        if !self.calls.get(place).is_some_and(waits) {
+        } else if allowed {
+            self.calls[place].0.gate = CallGate::Open;
+        } else {
+            self.settle(place, CallState::Skipped(SkippedCall::Refused));
+        }
+    }
+
+    pub(crate) fn cancel(&mut self) {
+        for (_, state) in &mut self.calls {
+            if *state == CallState::Waiting {
+                *state = CallState::Skipped(SkippedCall::Cancelled);
+            }
+        }
+    }
+
+    pub(crate) fn asked(&self) -> Vec<usize> {
+        let asked = |(place, (call, state)): (usize, &(PlannedCall, CallState))| {
+            (call.gate == CallGate::Asked && *state == CallState::Waiting).then_some(place)
+        };
+        self.calls.iter().enumerate().filter_map(asked).collect()
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.calls.iter().filter(|(_, state)| *state == CallState::Running).count()
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.calls.iter().all(|(_, state)| state.is_settled())
+    }
+
+    pub(crate) fn skipped(&self, place: usize) -> Option<SkippedCall> {
+        match self.calls.get(place)?.1 {
+            CallState::Skipped(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    fn settle(&mut self, place: usize, state: CallState) {
+        self.calls[place].1 = state;
+        self.stop_later(place);
+    }
+
+    fn stop_later(&mut self, place: usize) {
+        let state = self.calls[place].1;
+        let refused = state == CallState::Skipped(SkippedCall::Refused);
+        let failed = state == CallState::Ended(CallOutcome::Error)
+            || state == CallState::Skipped(SkippedCall::Invalid)
+            || refused;
+        for (call, later) in &mut self.calls[place + 1..] {
+            if *later != CallState::Waiting {
+            } else if refused && !call.reads {
+                *later = CallState::Skipped(SkippedCall::AfterRefusal(place));
+            } else if failed && self.stop_on_error {
+                *later = CallState::Skipped(SkippedCall::AfterError(place));
+            }
+        }
+    }
+}
+
+pub(crate) struct PlannedBatch {
+    pub(crate) calls: Vec<DecidedCall>,
+    pub(crate) parallel: usize,
+    pub(crate) stops_on_error: bool,
+}
+
+/// A call and the decision about it. `name` is the offered name if it is known; `call` says why the
+/// call cannot be made.
+pub(crate) struct DecidedCall {
+    pub(crate) name: String,
+    pub(crate) call: Result<CheckedCall, String>,
+}
+
+pub(crate) struct CheckedCall {
+    ready: Arc<ReadyCall>,
+    pub(crate) risk: Risk,
+    pub(crate) decision: Decision,
+}
+
+impl CheckedCall {
+    pub(crate) fn tool(&self) -> &TrueName {
+        &self.ready.tool
+    }
+}
+
+impl DecidedCall {
+    pub(crate) fn planned(&self) -> PlannedCall {
+        let Ok(call) = &self.call else {
+            return PlannedCall { reads: false, gate: CallGate::Invalid };
+        };
+        let gate = match call.decision {
+            Decision::Allowed(_) => CallGate::Open,
+            Decision::Ask => CallGate::Asked,
+            Decision::Refused(_) => CallGate::Refused,
+        };
+        PlannedCall { reads: call.risk == Risk::Read, gate }
+    }
+}
+
+impl PlannedBatch {
+    pub(crate) fn ready(&self, place: usize) -> Option<Arc<ReadyCall>> {
+        Some(Arc::clone(&self.calls.get(place)?.call.as_ref().ok()?.ready))
+    }
+
+    pub(crate) fn question(&self, place: usize) -> Option<Value> {
+        let CheckedCall { ready, risk, .. } = self.calls.get(place)?.call.as_ref().ok()?;
+        let (tool, arguments) = (&ready.tool, &ready.arguments);
+        Some(CallQuestion { tool, risk: *risk, arguments }.request())
+    }
+}
+
+/// A batch in progress. `places` are the positions of `running` calls; `questions` are what servers
+/// ask for at those calls, for a client that is told by the reply. Dropping it cancels the running
+/// calls at their servers.
+pub(crate) struct RunningBatch {
+    pub(crate) planned: PlannedBatch,
+    pub(crate) plan: BatchPlan,
+    pub(crate) made: Vec<Option<FinishedCall>>,
+    running: JoinSet<(usize, FinishedCall)>,
     places: BTreeSet<usize>,
-    /// The questions of servers at them, for a client that is told by the reply.
-    pub(super) questions: Vec<BatchInput>,
+    pub(crate) questions: Vec<BatchInput>,
     asking: mpsc::UnboundedSender<BatchInput>,
     asked: mpsc::UnboundedReceiver<BatchInput>,
 }
 
-/// The client, as far as a batch needs it.
-struct BatchClient<'a> {
-    channel: Channel,
-    /// The id of its request, as written.
-    id: &'a str,
-    progress: Value,
-    /// The words of its request about itself, if it takes no requests.
-    said: Option<ClientSaid>,
+/// A call that can be made. `server` is `None` for a tool of the gateway. `arguments` have
+/// references resolved, while `given` is what the model sent, which is recorded.
+#[derive(Debug)]
+pub(crate) struct ReadyCall {
+    pub(crate) server: Option<usize>,
+    pub(crate) tool: TrueName,
+    pub(crate) arguments: Value,
+    pub(crate) given: String,
 }
 
-/// The way in which a batch stopped.
-enum Stop {
-    Done,
-    /// Only calls are left that a person has to be asked about, or whose servers ask.
-    Asks,
+/// The result of a call. `parts` are stored and shown as stand-ins; `note` is shown beside them, or
+/// alone if there is nothing to store.
+#[derive(Debug)]
+pub(crate) struct FinishedCall {
+    pub(crate) failed: bool,
+    pub(crate) parts: Vec<StoredPart>,
+    pub(crate) note: Option<String>,
 }
 
-/// Runs a batch, and returns the result of the tool.
-pub(super) async fn run(
-    relay: &Arc<Relay>,
-    hub: &Hub,
-    mode: &IndexMode,
-    id: &str,
-    params: &Value,
-) -> String {
-    let is_modern = own::is_modern(params);
-    let said = if is_modern { ClientSaid::of_meta(&params["_meta"]) } else { relay.bridge.said() };
-    let channel = Channel::of(is_modern, said.abilities());
-    let begun = match params["requestState"].as_str() {
-        Some(state) => held::resumed(relay, mode, params, state).await,
-        None => plan::plan(relay, hub, mode, params, channel).await.map(Batch::new),
-    };
-    let mut batch = match begun {
-        Ok(batch) => batch,
-        Err(why) => return own::for_client(params, failure(&why), false),
-    };
-    let client = BatchClient {
-        channel,
-        id,
-        progress: params["_meta"]["progressToken"].clone(),
-        said: is_modern.then_some(said),
-    };
-    match batch.drive(relay, mode, &client).await {
-        Stop::Done => {
-            let (reply, given) = reply::result(&batch, mode.options.batch_budget);
-            batch.count(relay, &given);
-            own::for_client(params, reply, false)
+impl ReadyCall {
+    pub(crate) fn record(&self) -> ToolCall {
+        ToolCall {
+            id: new_call_id(),
+            server: self.tool.server.clone(),
+            tool: self.tool.tool.clone(),
+            arguments: Some(&self.given).filter(|given| given.len() <= MAX_ARGUMENTS).cloned(),
+            started: Instant::now(),
+            links: false,
         }
-        Stop::Asks => held::hold(relay, mode, params, batch),
     }
 }
 
-impl Batch {
-    fn new(planned: PlannedBatch) -> Self {
-        let calls: Vec<_> = planned.calls.iter().map(DecidedCall::planned).collect();
-        let made = calls.iter().map(|_| None).collect();
-        let plan = BatchPlan::new(&calls, planned.parallel, planned.stops_on_error);
-        let (asking, asked) = mpsc::unbounded_channel();
-        let (running, places, questions) = (JoinSet::new(), BTreeSet::new(), Vec::new());
-        Self { planned, plan, made, running, places, questions, asking, asked }
-    }
-
-    /// Starts the calls whose turn it is.
-    fn start(&mut self, relay: &Arc<Relay>, client: &BatchClient<'_>) {
-        for place in self.plan.start_next() {
-            let Some(call) = self.planned.ready(place) else { continue };
-            let inputs = client.said.clone().map(|said| {
-                let sender = self.asking.clone();
-                CallInputs { said, inputs: BatchInputs { place, sender } }
-            });
-            let relay = Arc::clone(relay);
-            self.running.spawn(async move {
-                let made = match call.server {
-                    Some(_) => batch_call::make(relay, call, inputs).await,
-                    None => own_call::make(relay, call).await,
-                };
-                (place, made)
-            });
-            self.places.insert(place);
-        }
-    }
-
-    /// Returns true if no call can end before the client answers.
-    fn only_asks(&self) -> bool {
-        let asks = |place: &usize| self.questions.iter().any(|asked| asked.place == *place);
-        !self.questions.is_empty() && self.places.iter().all(asks)
-    }
-
-    /// Makes the calls that can be made. Returns when all have ended, or only those are left that a
-    /// person is asked about by other means.
-    async fn drive(
-        &mut self,
-        relay: &Arc<Relay>,
-        mode: &IndexMode,
-        client: &BatchClient<'_>,
-    ) -> Stop {
-        let mut asking = JoinSet::new();
-        if client.channel == Channel::Elicitation {
-            for place in self.plan.asked() {
-                let Some(question) = self.planned.question(place) else { continue };
-                let relay = Arc::clone(relay);
-                asking.spawn(async move { (place, asking::ask(relay, question).await) });
-            }
-        }
-        loop {
-            self.start(relay, client);
-            if self.running.is_empty() && (self.plan.is_done() || asking.is_empty()) {
-                return if self.plan.is_done() { Stop::Done } else { Stop::Asks };
-            }
-            let only_asks = asking.is_empty() && self.only_asks();
-            tokio::select! {
-                Some(ended) = self.running.join_next() => {
-                    if let Ok((place, made)) = ended {
-                        self.ended(place, made);
-                        self.report(relay, &client.progress).await;
-                    }
-                }
-                Some(question) = self.asked.recv() => self.questions.push(question),
-                () = sleep(SETTLE), if only_asks => return Stop::Asks,
-                Some(answered) = asking.join_next() => {
-                    if let Ok((place, answer)) = answered {
-                        self.answered(relay, mode, place, answer).await;
-                    }
-                }
-                () = relay.until_ended(client.id) => {
-                    // What runs is dropped, and its servers are told.
-                    self.plan.cancel();
-                    return Stop::Done;
-                }
-            }
-        }
-    }
-
-    fn ended(&mut self, place: usize, made: MadeCall) {
-        let outcome = if made.failed { Outcome::Error } else { Outcome::Ok };
-        self.made[place] = Some(made);
-        self.places.remove(&place);
-        self.questions.retain(|asked| asked.place != place);
-        self.plan.finished(place, outcome);
-    }
-
-    /// Takes a person's answer about a call, and keeps what it says of others.
-    pub(super) async fn answered(
-        &mut self,
-        relay: &Arc<Relay>,
-        mode: &IndexMode,
-        place: usize,
-        answer: Answer,
-    ) {
-        if !self.plan.asked().contains(&place) {
-            return;
-        }
-        let decision = Decision::of_answer(answer);
-        let allowed = matches!(decision, Decision::Allowed(_));
-        plan::remember(relay, mode, &mut self.planned, place, answer, decision).await;
-        self.plan.answered(place, allowed);
-    }
-
-    /// Counts the bytes that the client got of each call that was made.
-    fn count(&self, relay: &Relay, given: &[usize]) {
-        for ((call, made), given) in self.planned.calls.iter().zip(&self.made).zip(given) {
-            if let (Ok(call), Some(_)) = (&call.call, made) {
-                let calls = CallCounts { given: *given as u64, ..CallCounts::default() };
-                let counts = Counts { calls, ..Counts::default() };
-                relay.shelf.count(call.tool().to_string(), &counts);
-            }
-        }
-    }
-
-    /// Tells the client how many calls have ended.
-    async fn report(&self, relay: &Relay, token: &Value) {
-        if token.is_null() {
-            return;
-        }
-        let ended = self.made.iter().filter(|made| made.is_some()).count();
-        let params = json!({"progressToken": token, "progress": ended, "total": self.made.len()});
-        let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-        relay.tell(told.to_string().into_bytes()).await;
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,5 @@
-//! The lists of a server: asked for when it is introduced, and again when they have changed. Until
-//! the new one is there, the old one holds: a server that does not answer keeps nobody waiting.
+//! The lists of a server, fetched at its introduction and after each change. The old list holds until the
+//! new one has arrived, so a slow server delays no other.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,61 +11,54 @@ use crate::raw_object::{RawObject, elements, quoted};
 use crate::server_request;
 use crate::upstream::Upstream;
 
-/// The most pages and rows of a list, and the most bytes of them. A server that says more is cut
-/// short, and the log says so.
-const MOST_PAGES: usize = 1000;
-const MOST_ROWS: usize = 20_000;
-/// The most templates, of which each is compared with a URI.
-const MOST_TEMPLATES: usize = 1000;
-const MOST_BYTES: usize = 64 << 20;
+// Bounds of a list. A server that lists more is cut short, and the log says so.
+const MAX_PAGES: usize = 1000;
+const MAX_ROWS: usize = 20_000;
+// Templates are fewer, as a URI is compared with each.
+const MAX_TEMPLATES: usize = 1000;
+const MAX_BYTES: usize = 64 << 20;
 
-/// A kind of list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CatalogKind {
+pub(crate) enum CatalogKind {
     Tools,
     Prompts,
     Resources,
     Templates,
 }
 
-/// A row of a list.
 #[derive(Debug, Clone)]
-pub(super) struct Row {
-    /// Its name, or its URI or template.
-    pub(super) key: String,
-    /// The row as the server wrote it.
-    pub(super) raw: Box<RawValue>,
+pub(crate) struct CatalogRow {
+    pub(crate) key: String,
+    pub(crate) raw: Box<RawValue>,
 }
 
-/// The rows of a list, in their order.
-pub(super) type Rows = Arc<Vec<Row>>;
+pub(crate) type Rows = Arc<Vec<CatalogRow>>;
 
-/// The lists of a server, as it gave them last.
+/// The lists of a server as last fetched. Fetching does not lock them, so readers see the previous
+/// list until the new one is complete.
 #[derive(Debug, Default)]
-pub(super) struct Catalog {
+pub(crate) struct Catalog {
     lists: Mutex<[Rows; CatalogKind::ALL.len()]>,
     renewals: Mutex<[Renewal; CatalogKind::ALL.len()]>,
 }
 
-/// The state of a list that has changed.
+/// The progress of fetching a changed list. `Due` means that it changed again meanwhile, so that
+/// the running fetch may be outdated.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Renewal {
     #[default]
     Done,
-    /// The server is being asked.
     Running,
-    /// It has changed again since.
     Due,
 }
 
 impl CatalogKind {
-    pub(super) const ALL: [Self; 4] =
+    pub(crate) const ALL: [Self; 4] =
         [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
-    /// The kinds whose changes are announced; that of templates is one of resources.
-    pub(super) const CHANGING: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+    // Kinds whose changes are announced. A change of templates is one of resources.
+    pub(crate) const CHANGING: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
-    /// Returns the kind that a request lists.
-    pub(super) fn of_method(method: &str) -> Option<Self> {
+    pub(crate) fn of_method(method: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.method() == method)
     }
 
@@ -78,8 +71,7 @@ impl CatalogKind {
         }
     }
 
-    /// Returns the member of the result that has the rows.
-    pub(super) fn member(self) -> &'static str {
+    pub(crate) fn member(self) -> &'static str {
         match self {
             Self::Tools => "tools",
             Self::Prompts => "prompts",
@@ -88,21 +80,19 @@ impl CatalogKind {
         }
     }
 
-    /// Returns the capability of servers that have it.
-    pub(super) fn capability(self) -> &'static str {
+    pub(crate) fn capability(self) -> &'static str {
         match self {
             Self::Templates => Self::Resources.member(),
             kind => kind.member(),
         }
     }
 
-    /// Returns the notification that a list of this kind has changed.
-    pub(super) fn notification(self) -> String {
+    pub(crate) fn notification(self) -> String {
         format!("notifications/{}/list_changed", self.capability())
     }
 
     fn most_rows(self) -> usize {
-        if self == Self::Templates { MOST_TEMPLATES } else { MOST_ROWS }
+        if self == Self::Templates { MAX_TEMPLATES } else { MAX_ROWS }
     }
 
     fn key(self) -> &'static str {
@@ -115,29 +105,28 @@ impl CatalogKind {
 }
 
 impl Catalog {
-    /// Returns the rows of a list.
-    pub(super) fn rows(&self, kind: CatalogKind) -> Rows {
+    pub(crate) fn rows(&self, kind: CatalogKind) -> Rows {
         Arc::clone(&self.lists.lock()[kind as usize])
     }
 
-    /// Asks a server for a list.
-    pub(super) async fn fetch(&self, upstream: &Upstream, kind: CatalogKind) -> Result<(), String> {
+    pub(crate) async fn fetch(&self, upstream: &Upstream, kind: CatalogKind) -> Result<(), String> {
         let rows = Arc::new(all(upstream, kind).await?);
         self.lists.lock()[kind as usize] = rows;
         Ok(())
     }
 
-    /// Notes that a list has changed. Returns true if the caller is to ask for it: nobody does.
-    pub(super) fn begin_renewal(&self, kind: CatalogKind) -> bool {
+    /// Records a change of a list. Returns true if the caller must fetch it, and false if a fetch
+    /// is already running.
+    pub(crate) fn begin_renewal(&self, kind: CatalogKind) -> bool {
         let renewal = &mut self.renewals.lock()[kind as usize];
         let is_free = *renewal == Renewal::Done;
         *renewal = if is_free { Renewal::Running } else { Renewal::Due };
         is_free
     }
 
-    /// Notes that a list was asked for. Returns true if it has changed again meanwhile, and the
-    /// caller is to ask once more.
-    pub(super) fn end_renewal(&self, kind: CatalogKind) -> bool {
+    /// Records that a list was fetched. Returns true if it changed meanwhile, and the caller must
+    /// fetch it again.
+    pub(crate) fn end_renewal(&self, kind: CatalogKind) -> bool {
         let renewal = &mut self.renewals.lock()[kind as usize];
         let is_due = *renewal == Renewal::Due;
         *renewal = if is_due { Renewal::Running } else { Renewal::Done };
@@ -145,12 +134,12 @@ impl Catalog {
     }
 }
 
-/// Asks for all pages of a list. Of rows with one key, the first counts. The list ends with a page
-/// that names no other page, or one that was read, or that has rows and none is new.
-async fn all(upstream: &Upstream, kind: CatalogKind) -> Result<Vec<Row>, String> {
+/// Fetches all pages of a list. The first of several rows with one key counts. The list ends with a
+/// page that names no next page or one that was read, or that has rows and none is new.
+async fn all(upstream: &Upstream, kind: CatalogKind) -> Result<Vec<CatalogRow>, String> {
     let (mut rows, mut bytes, mut cursor) = (Vec::new(), 0, None::<String>);
     let (mut keys, mut cursors) = (HashSet::new(), HashSet::new());
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         let parameters = match &cursor {
             Some(cursor) => format!("{{\"cursor\":{}}}", quoted(cursor)),
             None => "{}".to_owned(),
@@ -167,10 +156,10 @@ async fn all(upstream: &Upstream, kind: CatalogKind) -> Result<Vec<Row>, String>
                 continue;
             }
             bytes += raw.get().len();
-            if rows.len() == kind.most_rows() || bytes > MOST_BYTES {
+            if rows.len() == kind.most_rows() || bytes > MAX_BYTES {
                 return Ok(cut(upstream, kind, rows));
             }
-            rows.push(Row { key: key.into_owned(), raw: raw.to_owned() });
+            rows.push(CatalogRow { key: key.into_owned(), raw: raw.to_owned() });
         }
         let is_new = is_empty || rows.len() > before;
         match page.next_cursor() {
@@ -183,7 +172,7 @@ async fn all(upstream: &Upstream, kind: CatalogKind) -> Result<Vec<Row>, String>
     Ok(cut(upstream, kind, rows))
 }
 
-fn cut(upstream: &Upstream, kind: CatalogKind, rows: Vec<Row>) -> Vec<Row> {
+fn cut(upstream: &Upstream, kind: CatalogKind, rows: Vec<CatalogRow>) -> Vec<CatalogRow> {
     let (name, count) = (&upstream.name, rows.len());
     tracing::warn!("{name}: lists too many {}: only {count} are used", kind.member());
     rows

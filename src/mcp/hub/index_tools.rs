@@ -1,28 +1,27 @@
-//! Index mode: two tools stand for all those of the servers. One says what there is, the other makes
-//! calls.
+//! Index mode: two tools stand for all tools of the servers. One describes tools, the other calls them.
 //!
-//! The client keeps what it is told at the start, whatever the servers do later: the list of tools
-//! is fixed. Later changes are in `catalog/index.json` and in the answers of `get_tool_details`.
+//! A client keeps what it is told at the start, so the list of tools is fixed. Later changes are in
+//! `catalog/index.json` and in the answers of `get_tool_details`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rmcp::model::{Tool as ListedTool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use crate::held_state::HeldKey;
-use crate::hub::batch::HeldBatches;
 use crate::hub::catalog::CatalogKind;
-use crate::hub::names::{BATCH, DETAILS};
-use crate::hub::{Hub, index_file, names, weight};
-use crate::index::{Index, OVERVIEW_BYTES, Tool};
-use crate::permission::{Annotations, Remembered, RiskRules, Rules};
-use crate::relay::{Relay, failure};
+use crate::hub::{BATCH, DETAILS, Hub, IndexMode};
+use crate::index::overview::OVERVIEW_BYTES;
+use crate::index::{self, Index, Tool};
+use crate::json_rpc::failed_call;
+use crate::own;
+use crate::permission::rules::Annotations;
+use crate::relay::Relay;
+use crate::shelf::LazyShelf;
 use crate::tool_name::TrueName;
-use crate::{index, own};
-use ctxfs_core::model::{Counts, IndexCounts};
+use ctxfs_core::materialize::token_count;
+use ctxfs_core::model::{Component, Counts, IndexCounts};
 
-/// The words of the instructions, before the index.
+// Instructions before the index.
 const WORDS: &str = "The tools of several servers are called through two: get_tool_details tells \
     what a tool takes, run_tool_batch calls one or several. Results are stored whole; long ones are \
     shown as a stand-in with a reference (ctx://...) that context_read and context_grep take";
@@ -34,47 +33,14 @@ const ABOUT_BATCH: &str = "Call tools of the servers, one or several at once (to
     run side by side, any other alone and in its turn. The reply has the results in the order of the \
     calls; long ones are stand-ins with a reference.";
 const ABOUT_ARGUMENTS: &str = " `{\"$ctx\": REF}` in arguments stands for a stored text.";
-/// Bytes of the servers' own instructions, of those that the index leaves.
-const LEAST_SAID: usize = 200;
+// Bytes of the servers' own instructions below which none are shown.
+const MIN_INSTRUCTIONS: usize = 200;
+// Members of a tool that clients show to models.
+const TOLD: [&str; 3] = ["name", "description", "inputSchema"];
 
-/// Options of the index.
-#[derive(Debug, Clone, Default)]
-pub struct IndexOptions {
-    /// The user's risks of tools.
-    pub risks: RiskRules,
-    /// The user's rules of what may be called, without those in the store.
-    pub rules: Rules,
-    /// The most bytes of the reply to a batch.
-    pub batch_budget: usize,
-}
-
-/// The state of index mode.
-pub(crate) struct IndexMode {
-    pub(super) options: IndexOptions,
-    /// The index as it is, by the version of the names that it was made of.
-    built: Mutex<Option<(u64, Arc<Index>)>>,
-    /// The index of the start.
-    start: OnceLock<Arc<Index>>,
-    pub(super) remembered: Mutex<Remembered>,
-    pub(super) key: HeldKey,
-    pub(super) held: HeldBatches,
-}
-
-impl IndexMode {
-    pub(crate) fn new(options: IndexOptions, random: [u8; 32]) -> Self {
-        Self {
-            options,
-            built: Mutex::default(),
-            start: OnceLock::new(),
-            remembered: Mutex::default(),
-            key: HeldKey::new(random),
-            held: HeldBatches::default(),
-        }
-    }
-}
-
-/// Returns the index of all tools of the servers that are known.
-pub(super) fn index(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
+/// Returns the index of all tools of the introduced servers. Writes it to the conversation if it is
+/// new.
+pub(crate) fn index(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
     let version = hub.names.lock().version();
     if let Some((of, known)) = &*mode.built.lock()
         && *of == version
@@ -84,23 +50,22 @@ pub(super) fn index(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
     let made = Arc::new(build(relay, hub, mode));
     *mode.built.lock() = Some((version, Arc::clone(&made)));
     let (shelf, written) = (Arc::clone(&relay.shelf), Arc::clone(&made));
-    tokio::task::spawn_blocking(move || index_file::write(&shelf, &written));
+    tokio::task::spawn_blocking(move || write_files(&shelf, &written));
     made
 }
 
-/// Makes the index anew.
-pub(super) fn build(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Index {
-    let names = names::names(relay, hub, CatalogKind::Tools);
+pub(crate) fn build(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Index {
+    let names = hub.offered_names(CatalogKind::Tools);
     let mut tools = Vec::new();
-    for (server, rows) in names::lists(hub, CatalogKind::Tools) {
+    for (server, rows) in hub.lists(CatalogKind::Tools) {
         let trust = hub.servers[server].offer.trust;
         for row in rows.iter() {
             let server = relay.upstreams[server].name.clone();
             let true_name = TrueName { server, tool: row.key.clone() };
             let Some(name) = names.name_of(&true_name).map(str::to_owned) else { continue };
             let listed: Value = serde_json::from_str(row.raw.get()).unwrap_or_default();
-            let said = trust.then(|| Annotations::of_tool(&listed));
-            let risk = mode.options.risks.risk(&true_name.to_string(), said);
+            let annotations = trust.then(|| Annotations::of_tool(&listed));
+            let risk = mode.options.risks.risk(&true_name.to_string(), annotations);
             tools.push(Tool { name, true_name, risk, listed });
         }
     }
@@ -116,26 +81,23 @@ fn at_start(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
     Arc::clone(mode.start.get_or_init(begin))
 }
 
-/// Counts an index that a client is told, and the schemas that it stands for.
 fn count(relay: &Relay, index: &Arc<Index>) {
     let (shelf, index, references) =
         (Arc::clone(&relay.shelf), Arc::clone(index), relay.references);
     tokio::task::spawn_blocking(move || {
-        let schemas = index.tools().map(|tool| weight::of_tool(&tool.listed)).sum();
+        let schemas = index.tools().map(|tool| tool_tokens(&tool.listed)).sum();
         let instructions = instructions_of(&index, references, "");
-        let tokens = weight::of_index(&rows_of(&index, references), &instructions);
+        let tokens = index_tokens(&rows_of(&index, references), &instructions);
         let index = IndexCounts { times: 1, tokens, schemas };
         shelf.count(String::new(), &Counts { index, ..Counts::default() });
     });
 }
 
-/// Returns the rows of the two tools, as they were at the start.
-pub(super) fn rows(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Vec<String> {
+pub(crate) fn rows(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Vec<String> {
     rows_of(&at_start(relay, hub, mode), relay.references)
 }
 
-/// Returns the rows of the two tools of an index.
-pub(super) fn rows_of(index: &Index, references: bool) -> Vec<String> {
+pub(crate) fn rows_of(index: &Index, references: bool) -> Vec<String> {
     let overview = overview(index, ABOUT_DETAILS);
     let details = json!({
         "type": "object",
@@ -169,31 +131,33 @@ pub(super) fn rows_of(index: &Index, references: bool) -> Vec<String> {
     ]
 }
 
-/// Returns `words` and the index, as far as clients keep a text.
 fn overview(index: &Index, words: &str) -> String {
     format!("{words}{}", index::overview(index, OVERVIEW_BYTES - words.len()))
 }
 
-/// Returns the instructions of the start.
-pub(super) fn instructions(relay: &Relay, hub: &Hub, mode: &IndexMode, said: &[String]) -> String {
-    instructions_of(&at_start(relay, hub, mode), relay.references, &said.join("\n\n"))
+pub(crate) fn instructions(
+    relay: &Relay,
+    hub: &Hub,
+    mode: &IndexMode,
+    of_servers: &[String],
+) -> String {
+    instructions_of(&at_start(relay, hub, mode), relay.references, &of_servers.join("\n\n"))
 }
 
-/// Returns the instructions: the index first, then what the servers `said`, as far as there is room.
-pub(super) fn instructions_of(index: &Index, references: bool, said: &str) -> String {
+/// Returns instructions with the index first, then as much as fits of what the servers say.
+pub(crate) fn instructions_of(index: &Index, references: bool, of_servers: &str) -> String {
     let about_references = if references { ABOUT_REFERENCES } else { "" };
     let words = format!("{WORDS}{about_references}{HEADING}");
-    let room = OVERVIEW_BYTES - words.len() - said.len().min(LEAST_SAID + 2);
+    let room = OVERVIEW_BYTES - words.len() - of_servers.len().min(MIN_INSTRUCTIONS + 2);
     let mut text = format!("{words}{}", index::overview(index, room));
     let left = OVERVIEW_BYTES.saturating_sub(text.len() + 1);
-    if !said.is_empty() && left >= LEAST_SAID {
+    if !of_servers.is_empty() && left >= MIN_INSTRUCTIONS {
         text.push('\n');
-        text += &cut(said, left);
+        text += &cut(of_servers, left);
     }
     text
 }
 
-/// Returns at most `bytes` of a text, and says so if that is not all.
 fn cut(text: &str, bytes: usize) -> String {
     const MORE: &str = " ... (more is not shown)";
     if text.len() <= bytes {
@@ -203,23 +167,21 @@ fn cut(text: &str, bytes: usize) -> String {
     format!("{}{MORE}", &text[..end])
 }
 
-/// Answers `get_tool_details`.
-pub(super) fn details(relay: &Relay, hub: &Hub, mode: &IndexMode, params: &Value) -> String {
+pub(crate) fn details(relay: &Relay, hub: &Hub, mode: &IndexMode, params: &Value) -> String {
     let index = index(relay, hub, mode);
     let names = names_of(&params["arguments"]["names"]);
     let answer = match names {
-        None => index_file::answer(relay, &index),
+        None => whole_index(relay, &index),
         Some(names) => match index::details(&index, &names) {
             Ok(details) => {
                 json!({"content": [{"type": "text", "text": details.to_string()}]}).to_string()
             }
-            Err(error) => return failure(&error.to_string()),
+            Err(error) => return failed_call(&error.to_string()),
         },
     };
     own::for_client(params, answer, false)
 }
 
-/// Returns the names that are asked about. A model may have written one as a text.
 fn names_of(names: &Value) -> Option<Vec<String>> {
     let names = match names {
         Value::Array(names) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -230,6 +192,61 @@ fn names_of(names: &Value) -> Option<Vec<String>> {
         _ => Vec::new(),
     };
     (!names.is_empty()).then_some(names)
+}
+
+/// Writes `catalog/index.json` and `catalog/tools/<name>.json`. Failures are logged, as answers do
+/// not depend on the files.
+fn write_files(shelf: &LazyShelf, index: &Index) {
+    let tools = index.tools().filter_map(|tool| {
+        let name = Component::new(format!("{}.json", tool.name)).ok()?;
+        Some((name, index::tool_json(tool)))
+    });
+    let text = index::index_json(index);
+    let written = shelf.open().and_then(|open| {
+        let written = open.engine.write_catalog(&open.conversation, &text, tools);
+        written.map_err(|error| error.to_string())
+    });
+    if let Err(why) = written {
+        tracing::warn!("the index of tools is not written: {why}");
+    }
+}
+
+fn whole_index(relay: &Relay, index: &Index) -> String {
+    let text = index::index_json(index);
+    let most = relay.shelf.source.limits("").max_inline_bytes.min(text.len() as u64) as usize;
+    if most == text.len() {
+        return json!({"content": [{"type": "text", "text": text}]}).to_string();
+    }
+    let uri = format!("ctx://{}/catalog/index.json", relay.shelf.source.conversation());
+    let end = text[..text.floor_char_boundary(most)].rfind('\n').unwrap_or(0);
+    let shown = format!(
+        "{}\n[ctxfs] {} of {} bytes; all: {uri} (context_read, context_grep)",
+        &text[..end],
+        end,
+        text.len()
+    );
+    let link = json!({
+        "type": "resource_link", "uri": uri, "name": "index.json", "mimeType": "application/json",
+        "size": text.len(),
+    });
+    let mut content = vec![json!({"type": "text", "text": shown})];
+    content.extend(relay.client.knows_links().then_some(link));
+    json!({"content": content}).to_string()
+}
+
+pub(crate) fn text_tokens(text: &str) -> u64 {
+    token_count(text.as_bytes())
+}
+
+pub(crate) fn tool_tokens(listed: &Value) -> u64 {
+    let [name, description, schema] = TOLD.map(|key| listed.get(key).unwrap_or(&Value::Null));
+    let details = json!({"name": name, "description": description, "inputSchema": schema});
+    text_tokens(&details.to_string())
+}
+
+pub(crate) fn index_tokens(rows: &[String], instructions: &str) -> u64 {
+    let rows = rows.iter().map(|row| tool_tokens(&serde_json::from_str(row).unwrap_or_default()));
+    rows.sum::<u64>() + text_tokens(instructions)
 }
 
 #[cfg(test)]

@@ -1,43 +1,27 @@
-//! The servers are told who the client is, and say what they are: all at once, none waits for
-//! another. One that fails is tried again, with growing pauses.
+//! Introduces the client to all servers at once. A server that fails is tried again with growing pauses.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::bridge::era::Era;
-use crate::hub::Hub;
+use crate::bridge::{handshake, subscriptions};
 use crate::hub::catalog::CatalogKind;
+use crate::hub::{Hub, ServerFacts};
+use crate::own;
 use crate::relay::Relay;
-use crate::{bridge, own};
+use crate::revision::{self, Era};
 
-/// The time that the client's first answer waits for the servers.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The pause after a failure. It doubles with each.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+// How long the client's first answer waits for the servers.
+const INTRODUCTION_TIME: Duration = Duration::from_secs(5);
+// The pause after a failed introduction. It doubles each time.
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
-/// The words of a server about itself.
-#[derive(Debug, Default)]
-pub(super) struct Introduced {
-    pub(super) capabilities: Map<String, Value>,
-    pub(super) instructions: Option<String>,
-    /// Why it did not give lists that it has.
-    pub(super) unlisted: Vec<String>,
-}
-
-impl Introduced {
-    /// Returns true if the server has lists of a kind.
-    pub(super) fn lists(&self, kind: CatalogKind) -> bool {
-        self.capabilities.contains_key(kind.capability())
-    }
-}
-
-/// Tells all servers the parameters of `initialize`, unless that was done. Waits for them, but not
-/// long.
-pub(super) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce() -> String) {
+/// Introduces the client to all servers with the parameters of `initialize`, once, and waits for
+/// them up to [`INTRODUCTION_TIME`].
+pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce() -> String) {
     let is_first = {
         let mut session = hub.session.lock();
         let is_first = session.parameters.is_none();
@@ -57,22 +41,20 @@ pub(super) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce
             known.wait_for(is_known).await.ok();
         }
     };
-    timeout(PATIENCE, all).await.ok();
-    hub.session.lock().is_told = true;
+    timeout(INTRODUCTION_TIME, all).await.ok();
+    hub.session.lock().is_introduced = true;
 }
 
-/// Begins with a client that sends no `initialize`, by what a request says of it. Nothing that a
-/// server asks can be put to it.
-pub(super) async fn begin_by_request(relay: &Arc<Relay>, hub: &Hub, params: &Value) {
-    begin(relay, hub, || relay.bridge.said().initialize(own::version("").as_str())).await;
+pub(crate) async fn begin_by_request(relay: &Arc<Relay>, hub: &Hub, params: &Value) {
+    begin(relay, hub, || relay.bridge.profile().initialize(revision::negotiated("").as_str()))
+        .await;
     if own::is_modern(params) {
-        hub.set_ready();
+        hub.ready.send_replace(true);
     }
 }
 
-/// Makes a server known, however often it fails.
 async fn meet(relay: Weak<Relay>, server: usize) {
-    let mut pause = FIRST_PAUSE;
+    let mut pause = MIN_BACKOFF;
     while let Some(relay) = relay.upgrade() {
         let Some(hub) = &relay.hub else { return };
         let known = &hub.servers[server];
@@ -81,33 +63,33 @@ async fn meet(relay: Weak<Relay>, server: usize) {
             Err(why) => {
                 tracing::warn!("{}: {why}", relay.upstreams[server].name);
                 *known.failure.lock() = Some(why);
-                // Whoever waits looks at the failure.
+                // Wakes waiters, which look at the failure.
                 known.introduced.send_modify(|_| {});
             }
         }
         drop(relay);
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_BACKOFF);
     }
 }
 
-/// Tells a server who the client is, and asks for its lists.
-pub(super) async fn introduce(
+pub(crate) async fn introduce(
     relay: &Arc<Relay>,
     hub: &Hub,
     server: usize,
-) -> Result<Introduced, String> {
-    let (said, parameters) = (relay.bridge.said(), hub.session.lock().parameters.clone());
-    let parameters = parameters.unwrap_or_else(|| said.initialize(own::version("").as_str()));
+) -> Result<ServerFacts, String> {
+    let (profile, parameters) = (relay.bridge.profile(), hub.session.lock().parameters.clone());
+    let parameters =
+        parameters.unwrap_or_else(|| profile.initialize(revision::negotiated("").as_str()));
     let upstream = &relay.upstreams[server];
-    let first = relay.bridge.client().unwrap_or(Era::Legacy);
-    let said = bridge::introduce(upstream, &said, &parameters, first).await?;
-    if upstream.era() == Some(Era::Modern) {
-        bridge::listen_to(relay, server, &said);
+    let first = relay.bridge.client.get().unwrap_or(Era::Legacy);
+    let described = handshake::introduce(upstream, &profile, &parameters, first).await?;
+    if upstream.era.get() == Some(Era::Modern) {
+        subscriptions::listen_to(relay, server, &described);
     }
-    let mut introduced = Introduced {
-        capabilities: serde_json::from_str(&said.capabilities).unwrap_or_default(),
-        instructions: said.instructions(),
+    let mut introduced = ServerFacts {
+        capabilities: serde_json::from_str(&described.capabilities).unwrap_or_default(),
+        instructions: described.instructions(),
         unlisted: Vec::new(),
     };
     for kind in CatalogKind::ALL {
@@ -121,9 +103,8 @@ pub(super) async fn introduce(
     Ok(introduced)
 }
 
-/// Makes a server known, and tells the client of one that comes late.
-pub(super) async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced: Introduced) {
-    let is_late = hub.session.lock().is_told;
+pub(crate) async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced: ServerFacts) {
+    let is_late = hub.session.lock().is_introduced;
     let lists = CatalogKind::CHANGING.into_iter().filter(|kind| introduced.lists(*kind));
     let lists: Vec<CatalogKind> = lists.collect();
     *hub.servers[server].failure.lock() = None;
@@ -134,8 +115,8 @@ pub(super) async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced:
     }
 }
 
-/// Asks a server again for the lists that a notification is about, unless that is being done, and
-/// then tells the client.
+/// Fetches the lists that a notification names, then tells the client. Does nothing if they are
+/// being fetched.
 pub(crate) fn changed(relay: &Arc<Relay>, server: usize, notification: &str) {
     let Some(hub) = &relay.hub else { return };
     for kind in CatalogKind::ALL.into_iter().filter(|kind| kind.notification() == notification) {
@@ -161,13 +142,12 @@ async fn renew(relay: Weak<Relay>, server: usize, kind: CatalogKind) {
     }
 }
 
-/// Tells the client that a list has changed.
 async fn announce(relay: &Relay, hub: &Hub, kind: CatalogKind) {
     if hub.announces(kind) {
-        if relay.bridge.client() == Some(Era::Modern) {
-            return bridge::changed(relay, &kind.notification()).await;
+        if relay.bridge.client.get() == Some(Era::Modern) {
+            return subscriptions::changed(relay, &kind.notification()).await;
         }
-        let told = json!({"jsonrpc": "2.0", "method": kind.notification()});
-        relay.tell(told.to_string().into_bytes()).await;
+        let message = json!({"jsonrpc": "2.0", "method": kind.notification()});
+        relay.client.send(message.to_string().into_bytes()).await;
     }
 }

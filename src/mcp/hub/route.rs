@@ -1,56 +1,60 @@
-//! Which server a request of the client is for.
+//! Finds the server that a request of the client is for.
 
 use std::sync::Arc;
 
+use regex::{Regex, RegexBuilder};
 use serde_json::value::RawValue;
 
-use crate::envelope::Envelope;
-use crate::from_client::Destination;
+use crate::hub::Hub;
 use crate::hub::catalog::CatalogKind;
-use crate::hub::names::lists;
-use crate::hub::{Hub, names, template};
+use crate::json_rpc::{Envelope, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError};
 use crate::message::{Edit, Message};
-use crate::raw_object;
-use crate::raw_object::{RawObject, quoted};
-use crate::relay::{INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, Refusal, Relay};
+use crate::raw_object::{self, RawObject, quoted};
+use crate::relay::Relay;
 use crate::upstream::Upstream;
 
-/// Returns where a request goes, and how it changes on the way.
+// Bounds of a template and of the regular expression made from it.
+const MAX_BYTES: usize = 2048;
+const PROGRAM_BYTES: usize = 1 << 20;
+
 pub(crate) fn destination(
     relay: &Relay,
     hub: &Hub,
     method: &str,
     envelope: &Envelope,
     message: &Message,
-) -> Result<Destination, Refusal> {
+) -> Result<Destination, RpcError> {
     let params = envelope.params(message).and_then(RawObject::parse).unwrap_or_default();
     match method {
-        "tools/call" => named(relay, hub, CatalogKind::Tools, params.get("name"), message),
-        "prompts/get" => named(relay, hub, CatalogKind::Prompts, params.get("name"), message),
+        "tools/call" => server_of_name(relay, hub, CatalogKind::Tools, params.get("name"), message),
+        "prompts/get" => {
+            server_of_name(relay, hub, CatalogKind::Prompts, params.get("name"), message)
+        }
         "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
-            of_uri(relay, hub, &params.text("uri").unwrap_or_default())
+            server_of_uri(relay, hub, &params.text("uri").unwrap_or_default())
         }
         "completion/complete" => {
             let about = params.get("ref").and_then(RawObject::parse).unwrap_or_default();
             match about.text("uri") {
-                Some(uri) => of_uri(relay, hub, &uri),
-                None => named(relay, hub, CatalogKind::Prompts, about.get("name"), message),
+                Some(uri) => server_of_uri(relay, hub, &uri),
+                None => {
+                    server_of_name(relay, hub, CatalogKind::Prompts, about.get("name"), message)
+                }
             }
         }
-        _ => Err(Refusal::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
+        _ => Err(RpcError::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
     }
 }
 
-/// Returns the server of a tool or prompt, which gets its own name back.
-fn named(
+fn server_of_name(
     relay: &Relay,
     hub: &Hub,
     kind: CatalogKind,
     name: Option<&RawValue>,
     message: &Message,
-) -> Result<Destination, Refusal> {
+) -> Result<Destination, RpcError> {
     let called = name.and_then(raw_object::text).unwrap_or_default();
-    let names = names::names(relay, hub, kind);
+    let names = hub.offered_names(kind);
     let found = names.tool_of(&called).and_then(|true_name| {
         let is_it = |upstream: &Arc<Upstream>| upstream.name == true_name.server;
         Some((relay.upstreams.iter().position(is_it)?, true_name.tool.clone()))
@@ -58,7 +62,7 @@ fn named(
     let Some(((index, own), name)) = found.zip(name) else {
         let what = if kind == CatalogKind::Tools { "tool" } else { "prompt" };
         let text = format!("there is no {what} `{called}`{}", failures(relay, hub));
-        return Err(Refusal::new(INVALID_PARAMS, text));
+        return Err(RpcError::new(INVALID_PARAMS, text));
     };
     let edit = (own != called)
         .then(|| Edit { range: message.range_of(name), with: quoted(&own).into_bytes() });
@@ -66,33 +70,87 @@ fn named(
     Ok(Destination { index, edit, tool })
 }
 
-/// Returns the server that lists a resource, or else one of whose templates fits.
-fn of_uri(relay: &Relay, hub: &Hub, uri: &str) -> Result<Destination, Refusal> {
+fn server_of_uri(relay: &Relay, hub: &Hub, uri: &str) -> Result<Destination, RpcError> {
     let to = |index| Destination { index, edit: None, tool: None };
-    for (server, rows) in lists(hub, CatalogKind::Resources) {
+    for (server, rows) in hub.lists(CatalogKind::Resources) {
         if rows.iter().any(|row| row.key == uri) {
             return Ok(to(server));
         }
     }
-    for (server, rows) in lists(hub, CatalogKind::Templates) {
-        if rows.iter().any(|row| row.key == uri || template::fits(&row.key, uri)) {
+    for (server, rows) in hub.lists(CatalogKind::Templates) {
+        if rows.iter().any(|row| row.key == uri || template_fits(&row.key, uri)) {
             return Ok(to(server));
         }
     }
     let text = format!("there is no resource `{uri}`{}", failures(relay, hub));
-    Err(Refusal::new(RESOURCE_NOT_FOUND, text))
+    Err(RpcError::new(RESOURCE_NOT_FOUND, text))
 }
 
-/// Returns the server of a resource.
 pub(crate) fn server_of(relay: &Relay, hub: &Hub, uri: &str) -> Option<usize> {
-    of_uri(relay, hub, uri).ok().map(|to| to.index)
+    server_of_uri(relay, hub, uri).ok().map(|to| to.index)
 }
 
-/// Returns the servers that are missing, for a message about something that is.
-pub(super) fn failures(relay: &Relay, hub: &Hub) -> String {
+pub(crate) fn failures(relay: &Relay, hub: &Hub) -> String {
     let missing = relay.upstreams.iter().zip(&hub.servers).filter_map(|(upstream, server)| {
         let why = server.failure.lock().clone()?;
         Some(format!("; the server `{}` {why}", upstream.name))
     });
     missing.collect()
+}
+
+fn template_fits(template: &str, uri: &str) -> bool {
+    expression(template).is_some_and(|expression| expression.is_match(uri))
+}
+
+fn expression(template: &str) -> Option<Regex> {
+    if template.len() > MAX_BYTES {
+        return None;
+    }
+    let mut text = String::from("^");
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (variables, after) = after.split_once('}')?;
+        text += &regex::escape(before);
+        text += match variables.chars().next()? {
+            // Optional parts, and parts that may contain a slash.
+            '?' | '&' | '/' | '.' | ';' => ".*",
+            '+' | '#' => ".+",
+            _ if variables.ends_with('*') => ".+",
+            _ => "[^/]+",
+        };
+        rest = after;
+    }
+    text += &regex::escape(rest);
+    RegexBuilder::new(&(text + "$")).size_limit(PROGRAM_BYTES).build().ok()
+}
+
+/// The server of a request, and the edit on the way. `tool` is the server's own name of a called
+/// tool.
+pub(crate) struct Destination {
+    pub(crate) index: usize,
+    pub(crate) edit: Option<Edit>,
+    pub(crate) tool: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_fit_their_templates() {
+        for (template, uri, expected) in [
+            ("file:///{path}", "file:///a", true),
+            ("file:///{path}", "file:///a/b", false),
+            ("file:///{+path}", "file:///a/b", true),
+            ("db://{table}/row{?id}", "db://t/row?id=7", true),
+            ("db://{table}/row{?id}", "db://t/row", true),
+            ("a.b/{x}", "aXb/1", false),
+            ("a/{x", "a/1", false),
+            ("a/{}", "a/1", false),
+            ("", "x", false),
+        ] {
+            assert_eq!(template_fits(template, uri), expected, "{template} {uri}");
+        }
+        assert!(!template_fits(&"{x}".repeat(5000), "a"));
+    }
 }

@@ -1,5 +1,5 @@
-//! A survey of servers: the things that they offer, and their weight in the context of a model, as
-//! schemas and behind the light index.
+//! A survey of servers: what they offer, and its weight in the context of a model, as schemas and behind
+//! the light index.
 
 use std::sync::Arc;
 
@@ -7,63 +7,55 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::hub::catalog::CatalogKind;
-use crate::hub::{Hub, index_tools, introduction, weight};
-use crate::index;
-use crate::index::{Index, OVERVIEW_BYTES, Tool};
-use crate::permission::Risk;
+use crate::hub::{Hub, index_tools, introduction};
+use crate::index::overview::OVERVIEW_BYTES;
+use crate::index::{self, Index, Tool};
+use crate::permission::rules::Risk;
 use crate::relay::Relay;
 
-/// The things that some servers offer.
+/// The offers of a set of servers in the given order, and the tokens that they take in the context
+/// of a model: `schema_tokens` as plain schemas, `index_tokens` behind the light index with its two
+/// tools and instructions.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Survey {
-    /// The servers, in the order in which they were given.
     pub servers: Vec<SurveyedServer>,
-    /// Tokens of all tools, as a client tells its model of them.
     pub schema_tokens: u64,
-    /// Tokens of the index: its two tools, and the instructions.
     pub index_tokens: u64,
 }
 
-/// One of these servers.
+/// A surveyed server, without an `offer` if it cannot be used. If it lists only a part of what it
+/// declares, it has both an offer and flaws.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct SurveyedServer {
-    /// Its name.
     pub name: String,
-    /// The things that it offers; `None` if it cannot be used at all.
     pub offer: Option<SurveyedOffer>,
-    /// Why it cannot be used, or what it did not list and why.
     pub flaws: Vec<String>,
 }
 
-/// The things that a server offers.
+/// The offer of a server, with tools sorted by offered name and other things as counts. Tools that
+/// a filter hides are left out. `index_tokens` counts the tokens of an index of this server alone.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct SurveyedOffer {
-    /// Its tools, sorted by the names under which they are offered.
     pub tools: Vec<SurveyedTool>,
-    /// Its prompts.
     pub prompts: usize,
-    /// Its resources.
     pub resources: usize,
-    /// Its templates of resources.
     pub templates: usize,
-    /// Tokens of its tools, as a client tells its model of them.
     pub schema_tokens: u64,
-    /// Tokens of its tools in an index of this server alone.
     pub index_tokens: u64,
 }
 
-/// A tool.
+/// A tool under its offered `name`. `tool` is the server's own name, as rules and limits use it.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct SurveyedTool {
-    /// The name under which it is offered.
     pub name: String,
-    /// The name that its server gave it.
     pub tool: String,
-    /// The risk of a call.
     pub risk: Risk,
 }
 
-/// Asks all servers what they offer, each for its time at most. The gateway has a light index.
 pub(crate) async fn survey(relay: &Arc<Relay>) -> Survey {
     let mut asked = JoinSet::new();
     for server in 0..relay.upstreams.len() {
@@ -71,15 +63,14 @@ pub(crate) async fn survey(relay: &Arc<Relay>) -> Survey {
         asked.spawn(async move { (server, ask_in_time(&relay, server).await) });
     }
     let mut flaws = vec![Vec::new(); relay.upstreams.len()];
-    while let Some(told) = asked.join_next().await {
-        if let Ok((server, found)) = told {
+    while let Some(surveyed) = asked.join_next().await {
+        if let Ok((server, found)) = surveyed {
             flaws[server] = found;
         }
     }
     relay.hub.as_ref().map(|hub| weigh(relay, hub, flaws)).unwrap_or_default()
 }
 
-/// Asks a server what it offers. Returns what is wrong.
 async fn ask_in_time(relay: &Arc<Relay>, server: usize) -> Vec<String> {
     let Some(hub) = &relay.hub else { return Vec::new() };
     match relay.upstreams[server].timeout {
@@ -117,7 +108,7 @@ fn weigh(relay: &Relay, hub: &Hub, flaws: Vec<Vec<String>>) -> Survey {
     let schema_tokens = offers.map(|offer| offer.schema_tokens).sum();
     let rows = index_tools::rows_of(&index, relay.references);
     let instructions = index_tools::instructions_of(&index, relay.references, "");
-    Survey { schema_tokens, index_tokens: weight::of_index(&rows, &instructions), servers }
+    Survey { schema_tokens, index_tokens: index_tools::index_tokens(&rows, &instructions), servers }
 }
 
 fn offer(hub: &Hub, server: usize, tools: Vec<Tool>) -> SurveyedOffer {
@@ -131,8 +122,11 @@ fn offer(hub: &Hub, server: usize, tools: Vec<Tool>) -> SurveyedOffer {
         prompts: count(CatalogKind::Prompts),
         resources: count(CatalogKind::Resources),
         templates: count(CatalogKind::Templates),
-        schema_tokens: tools.iter().map(|tool| weight::of_tool(&tool.listed)).sum(),
+        schema_tokens: tools.iter().map(|tool| index_tools::tool_tokens(&tool.listed)).sum(),
         tools: tools.iter().map(surveyed).collect(),
-        index_tokens: weight::of_text(&index::overview(&Index::new(tools), OVERVIEW_BYTES)),
+        index_tokens: index_tools::text_tokens(&index::overview(
+            &Index::new(tools),
+            OVERVIEW_BYTES,
+        )),
     }
 }

@@ -1,61 +1,37 @@
-//! A call as a model writes it.
+//! Calls as models write them.
 
 use serde_json::{Map, Value};
 
-use crate::index::Index;
-use crate::index::resolve::Resolved;
 use crate::index::schema::{Fitness, fitness};
-use crate::index::signature::signature;
-use crate::index::tool::Tool;
+use crate::index::{Index, Resolved, Tool, signature};
 use ctxfs_core::model::visible;
 
-/// The keys of a call that are no arguments.
 const NAME: &str = "name";
 const ARGUMENTS: &str = "arguments";
-/// Bytes of a name in a message.
 const NAME_BYTES: usize = 200;
 
-/// A call whose tool is known.
+/// A call of a known tool, with arguments that are an object. The arguments are not necessarily
+/// valid; see [`Call::check`].
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Call<'i> {
-    /// The tool.
     pub tool: &'i Tool,
-    /// Its arguments, which are an object.
     pub arguments: Map<String, Value>,
 }
 
-/// Why a call cannot be made, with what would fit.
+/// Why a call cannot be made, worded for the model together with what would fit. Names and values
+/// in it are safe to show. An ambiguous name is an unknown one, with the candidates in `alike`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum CallError {
-    /// It is no object, or has no name.
     #[error("a call must be {{\"name\": ..., \"arguments\": {{...}}}}")]
     NoCall,
-    /// No tool has the name, or several.
     #[error("there is no tool `{name}`{}", did_you_mean(.alike))]
-    UnknownTool {
-        /// The name that was given, safe to show.
-        name: String,
-        /// Names that may be meant.
-        alike: Vec<String>,
-    },
-    /// Its arguments are no object, in whatever form.
+    UnknownTool { name: String, alike: Vec<String> },
     #[error("`arguments` of `{name}` must be an object; it takes: {takes}")]
-    NoArguments {
-        /// The tool.
-        name: String,
-        /// The arguments that fit.
-        takes: String,
-    },
-    /// Its arguments do not fit the schema.
+    NoArguments { name: String, takes: String },
     #[error("the call of `{name}` was not made: {}; it takes: {takes}", .problems.join("; "))]
-    Unfit {
-        /// The tool.
-        name: String,
-        /// The fault.
-        problems: Vec<String>,
-        /// The arguments that fit.
-        takes: String,
-    },
+    Unfit { name: String, problems: Vec<String>, takes: String },
 }
 
 fn did_you_mean(alike: &[String]) -> String {
@@ -66,7 +42,8 @@ fn did_you_mean(alike: &[String]) -> String {
     }
 }
 
-/// Returns the calls of a batch: a list, a single one, or either as JSON in a text.
+/// Returns the calls of a batch. Models write them as a list, as a single call, or as either in a
+/// JSON text.
 pub fn calls_of(calls: &Value) -> Option<Vec<Value>> {
     match calls {
         Value::Array(calls) => Some(calls.clone()),
@@ -81,8 +58,8 @@ pub fn calls_of(calls: &Value) -> Option<Vec<Value>> {
 }
 
 impl<'i> Call<'i> {
-    /// Reads a call. Its arguments may be an object, JSON of one in a text, or stand in the call
-    /// itself; they are not compared with the schema yet.
+    /// Reads a call. Arguments may be an object, a JSON text of one, or members of the call itself.
+    /// They are not checked.
     pub fn read(index: &'i Index, call: &Value) -> Result<Self, CallError> {
         let call = unquoted(call).ok_or(CallError::NoCall)?;
         let name = call.get(NAME).and_then(Value::as_str).ok_or(CallError::NoCall)?;
@@ -100,7 +77,8 @@ impl<'i> Call<'i> {
         Ok(Self { tool, arguments })
     }
 
-    /// Compares the arguments with the schema of the tool. What cannot be told passes.
+    /// Compares the arguments with the schema of the tool. Whatever cannot be decided passes, as
+    /// the server checks its arguments itself.
     pub fn check(&self) -> Result<(), CallError> {
         let arguments = Value::Object(self.arguments.clone());
         match fitness(self.tool.schema(), &arguments) {
@@ -114,7 +92,6 @@ impl<'i> Call<'i> {
     }
 }
 
-/// Returns the object that `value` is, or that it has as JSON in a text.
 fn unquoted(value: &Value) -> Option<Map<String, Value>> {
     match value {
         Value::Object(members) => Some(members.clone()),
@@ -123,29 +100,28 @@ fn unquoted(value: &Value) -> Option<Map<String, Value>> {
     }
 }
 
-/// Returns the arguments of a call. A key beside them counts where the schema knows it and they do
-/// not have it.
+/// Returns the arguments of a call. A member beside `arguments` counts if the schema has it and
+/// `arguments` does not.
 fn arguments_of(tool: &Tool, call: Map<String, Value>) -> Option<Map<String, Value>> {
     let takes = |key: &str| tool.schema()["properties"].get(key).is_some();
-    let said = call.get(ARGUMENTS).filter(|_| !call_is_flat(&call, &takes));
-    let is_said = said.is_some();
-    let mut arguments = match said {
+    let given = call.get(ARGUMENTS).filter(|_| !call_is_flat(&call, &takes));
+    let is_given = given.is_some();
+    let mut arguments = match given {
         None | Some(Value::Null) => Map::new(),
         Some(Value::String(text)) if text.trim().is_empty() => Map::new(),
-        Some(said) => unquoted(said)?,
+        Some(given) => unquoted(given)?,
     };
     for (key, value) in call {
-        let is_of_call = key == NAME || is_said && key == ARGUMENTS;
-        if !is_of_call && (!is_said || takes(&key)) && !arguments.contains_key(&key) {
+        let is_of_call = key == NAME || is_given && key == ARGUMENTS;
+        if !is_of_call && (!is_given || takes(&key)) && !arguments.contains_key(&key) {
             arguments.insert(key, value);
         }
     }
     Some(arguments)
 }
 
-/// Returns true if `arguments` is itself an argument of the tool, in a call without a wrapping.
 fn call_is_flat(call: &Map<String, Value>, takes: &dyn Fn(&str) -> bool) -> bool {
-    takes(ARGUMENTS) && call.get(ARGUMENTS).is_some_and(|said| unquoted(said).is_none())
+    takes(ARGUMENTS) && call.get(ARGUMENTS).is_some_and(|given| unquoted(given).is_none())
 }
 
 #[cfg(test)]

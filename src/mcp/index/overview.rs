@@ -1,35 +1,32 @@
-//! The index as a text of few bytes, for `instructions` and the description of `get_tool_details`.
+//! The index as a short text, for `instructions` and the description of `get_tool_details`.
 //!
-//! Names come before descriptions, and every server gets its fair share of the room. What is left
-//! out is counted in the last line.
+//! Names come before descriptions, and every server gets a fair share of the room. The last line counts
+//! the tools that are left out.
 
-use crate::budget;
-use crate::budget::Wanted;
-use crate::index::Index;
-use crate::index::tool::Tool;
+use crate::budget::{self, SizeRequest};
+use crate::index::{Index, Tool};
 use ctxfs_core::model::visible;
 
-/// The bytes that clients keep of a text.
+/// Bytes that clients keep of `instructions` and of a description.
 pub const OVERVIEW_BYTES: usize = 2048;
-/// Bytes that are kept for the last line.
 const LAST_LINE_BYTES: usize = 100;
 
-/// Returns the tools of `index` in at most `bytes` bytes, as lines. Some 100 bytes are needed for
-/// any answer.
+/// Lists the tools of `index` in at most `bytes` bytes, for a model. Needs about 100 bytes to say
+/// anything, and counts the tools that do not fit.
 pub fn overview(index: &Index, bytes: usize) -> String {
-    let servers: Vec<Listed<'_>> =
-        index.by_server().into_values().map(|tools| Listed::new(&tools)).collect();
+    let servers: Vec<ServerTools<'_>> =
+        index.by_server().into_values().map(|tools| ServerTools::new(&tools)).collect();
     with_descriptions(&servers, bytes).unwrap_or_else(|| names_alone(&servers, bytes))
 }
 
-/// A server with its tools.
-struct Listed<'i> {
-    /// What all names begin with, up to and with `__`; else empty.
+/// The tools of a server. `prefix` is what all their names begin with, up to and with `__`, or
+/// empty.
+struct ServerTools<'i> {
     prefix: &'i str,
     tools: Vec<&'i Tool>,
 }
 
-impl<'i> Listed<'i> {
+impl<'i> ServerTools<'i> {
     fn new(tools: &[&'i Tool]) -> Self {
         let prefix = tools.first().and_then(|tool| {
             let (prefix, _) = tool.name.split_once("__")?;
@@ -39,7 +36,6 @@ impl<'i> Listed<'i> {
         Self { prefix: prefix.unwrap_or_default(), tools: tools.to_vec() }
     }
 
-    /// Returns how the line of the server begins.
     fn heading(&self) -> String {
         let server = self.tools.first().map_or("", |tool| &tool.true_name.server);
         if self.prefix.is_empty() {
@@ -53,7 +49,6 @@ impl<'i> Listed<'i> {
         self.tools.iter().map(|tool| &tool.name[self.prefix.len()..])
     }
 
-    /// Returns the line with its names, as far as they fit, and the number of those that are there.
     fn line(&self, bytes: usize) -> (String, usize) {
         let mut line = format!("{}: ", self.heading());
         let all: Vec<&str> = self.names().collect();
@@ -79,9 +74,9 @@ fn more(count: usize) -> String {
     format!("... {count} more\n")
 }
 
-/// Returns a line for each tool, with its risk, and with descriptions while there is room: the
-/// first of each server, then the second, and so on. Returns `None` if the names alone do not fit.
-fn with_descriptions(servers: &[Listed<'_>], bytes: usize) -> Option<String> {
+/// Returns a line for each tool with its risk, adding descriptions while there is room: the first
+/// tool of each server, then the second, and so on. Returns `None` if the names alone do not fit.
+fn with_descriptions(servers: &[ServerTools<'_>], bytes: usize) -> Option<String> {
     let mut described: Vec<Vec<bool>> =
         servers.iter().map(|server| vec![false; server.tools.len()]).collect();
     let mut used = in_lines(servers, &described).len();
@@ -102,7 +97,7 @@ fn with_descriptions(servers: &[Listed<'_>], bytes: usize) -> Option<String> {
     Some(in_lines(servers, &described))
 }
 
-fn in_lines(servers: &[Listed<'_>], described: &[Vec<bool>]) -> String {
+fn in_lines(servers: &[ServerTools<'_>], described: &[Vec<bool>]) -> String {
     let mut text = String::new();
     for (server, described) in servers.iter().zip(described) {
         text.extend([&server.heading(), ":\n"]);
@@ -122,24 +117,23 @@ fn description(tool: &Tool) -> String {
     if short.is_empty() { short } else { format!(": {short}") }
 }
 
-/// Returns a line for each server. Servers that do not fit at all are counted in the last line.
-fn names_alone(servers: &[Listed<'_>], bytes: usize) -> String {
+fn names_alone(servers: &[ServerTools<'_>], bytes: usize) -> String {
     let total: usize = servers.iter().map(|server| server.tools.len()).sum();
     let room = bytes.saturating_sub(LAST_LINE_BYTES);
-    let wanted = |server: &Listed<'_>| Wanted {
+    let wanted = |server: &ServerTools<'_>| SizeRequest {
         size: server.line(usize::MAX).0.len() + 1,
-        least: server.line(0).0.len(),
+        min: server.line(0).0.len(),
     };
-    let wanted: Vec<Wanted> = servers.iter().map(wanted).collect();
+    let wanted: Vec<SizeRequest> = servers.iter().map(wanted).collect();
     let mut fitting = 0;
-    let mut least = 0;
-    while fitting < wanted.len() && least + wanted[fitting].least <= room {
-        least += wanted[fitting].least;
+    let mut min = 0;
+    while fitting < wanted.len() && min + wanted[fitting].min <= room {
+        min += wanted[fitting].min;
         fitting += 1;
     }
     let (mut text, mut named, mut unused) = (String::new(), 0, 0);
     for (server, share) in servers.iter().zip(budget::shares(&wanted[..fitting], room)) {
-        // What the names of one leave of its share, the next one may use.
+        // The next server may use the unused part of a share.
         let (line, shown) = server.line(share + unused);
         unused = (share + unused).saturating_sub(line.len());
         text += &line;
@@ -159,8 +153,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::index::fixture;
-    use crate::permission::Risk;
+    use crate::index::tests::fixture;
+    use crate::permission::rules::Risk;
 
     fn many(servers: usize, tools: usize) -> Index {
         let tool = |n: usize| {
@@ -177,8 +171,8 @@ mod tests {
         assert_eq!(
             overview(&fixture::index(), OVERVIEW_BYTES),
             "fs__*:\n- list_all (unknown): Everything\n- read_file (read): Read a file\n\
-             github__*:\n- create_issue (write): Create a new issue in a GitHub repository\n\
-             - list_all (read): List\n- search_issues (read): Search for issues\n"
+         github__*:\n- create_issue (write): Create a new issue in a GitHub repository\n\
+         - list_all (read): List\n- search_issues (read): Search for issues\n"
         );
         assert_eq!(overview(&Index::default(), OVERVIEW_BYTES), "");
     }

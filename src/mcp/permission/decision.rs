@@ -1,61 +1,62 @@
-//! The decision about one call.
+//! The decision about one call, the question put to the user, and the log line about both.
 
 use std::collections::HashSet;
 
-use crate::permission::question::Answer;
-use crate::permission::risk::Risk;
+use serde_json::{Value, json};
+
+use crate::budget::{self, SizeRequest};
 use crate::permission::rule_file::pattern_of;
-use crate::permission::rules::{RuleSource, Rules, Verdict};
+use crate::permission::rules::{Risk, RuleSource, Rules, Verdict};
+use crate::permission::state_token::ArgumentsDigest;
 use crate::tool_name::TrueName;
 use ctxfs_core::model::visible;
 
-/// Bytes of a name in a text.
 const NAME_BYTES: usize = 200;
+const ANSWER: &str = "answer";
+// Bytes of all shown arguments together, and of each at least.
+const ARGUMENTS_BYTES: usize = 2000;
+const MIN_BYTES: usize = 40;
+const MAX_ARGUMENTS: usize = 30;
 
-/// The treatment of a call.
+/// The decision about a call: it is made, the user is asked first, or it is refused. The first and
+/// the last name the decider.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// It is made.
+pub(crate) enum Decision {
     Allowed(Decider),
-    /// A person is asked first.
     Ask,
-    /// It is not made.
     Refused(Decider),
 }
 
-/// The one that decided.
+/// The source of a decision: rules, the user now or earlier in this conversation, or none, as the
+/// client cannot ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decider {
-    /// A rule or a default.
+pub(crate) enum Decider {
     Rules(RuleSource),
-    /// A person, now.
-    Person(Answer),
-    /// A person, earlier in this conversation.
+    Person(UserAnswer),
     Conversation,
-    /// A person would have to be asked, and the client cannot do that.
     NobodyToAsk,
 }
 
-/// The tools that a person has allowed for a conversation. It is kept in memory alone: what stands
-/// in the conversation's files an agent can write.
+/// Tools that the user has allowed for a conversation. Kept in memory alone, as an agent can write
+/// files of the conversation.
 #[derive(Debug, Clone, Default)]
-pub struct Remembered(HashSet<TrueName>);
+pub(crate) struct SessionAllowances(HashSet<TrueName>);
 
-impl Remembered {
-    /// Keeps what `answer` says beyond the call. That of [`Answer::Always`] counts here too, beside
-    /// the rule that it is written to.
-    pub fn keep(&mut self, tool: &TrueName, answer: Answer) {
-        if matches!(answer, Answer::Conversation | Answer::Always) {
+impl SessionAllowances {
+    /// Keeps what `answer` allows beyond the call. [`UserAnswer::Always`] counts here too, besides
+    /// the rule that it adds.
+    pub(crate) fn keep(&mut self, tool: &TrueName, answer: UserAnswer) {
+        if matches!(answer, UserAnswer::Conversation | UserAnswer::Always) {
             self.0.insert(tool.clone());
         }
     }
 }
 
-/// Decides about a call of `tool`. `can_ask` says whether the client can put a question to a
-/// person, in whatever way.
-pub fn decide(
+/// Decides about a call of `tool`. `can_ask` says whether the client can put a question to the
+/// user.
+pub(crate) fn decide(
     rules: &Rules,
-    remembered: &Remembered,
+    remembered: &SessionAllowances,
     tool: &TrueName,
     risk: Risk,
     can_ask: bool,
@@ -71,20 +72,18 @@ pub fn decide(
 }
 
 impl Decision {
-    /// Returns the decision that an answer makes.
-    pub fn of_answer(answer: Answer) -> Self {
+    pub(crate) fn of_answer(answer: UserAnswer) -> Self {
         match answer {
-            Answer::Once | Answer::Conversation | Answer::Always => {
+            UserAnswer::Once | UserAnswer::Conversation | UserAnswer::Always => {
                 Self::Allowed(Decider::Person(answer))
             }
-            Answer::No => Self::Refused(Decider::Person(answer)),
+            UserAnswer::No => Self::Refused(Decider::Person(answer)),
         }
     }
 }
 
 impl Decider {
-    /// Returns what the model is told of a refused call of `tool`.
-    pub fn refusal(&self, tool: &TrueName, risk: Risk) -> String {
+    pub(crate) fn refusal(&self, tool: &TrueName, risk: Risk) -> String {
         let name = visible::escaped(&tool.to_string(), NAME_BYTES);
         match self {
             Self::Rules(RuleSource::Rule(pattern)) => {
@@ -108,14 +107,169 @@ impl Decider {
 }
 
 /// Returns the command that allows `tool`, safe to paste into a shell. A name with hidden
-/// characters has none, as nobody could see what they paste.
-pub fn allow_line(tool: &TrueName) -> Option<String> {
+/// characters has none, as the user could not see what they paste.
+fn allow_line(tool: &TrueName) -> Option<String> {
     let pattern = pattern_of(tool);
     if pattern.chars().any(visible::is_hidden) || pattern.starts_with('-') {
         return None;
     }
     let quoted = shlex::try_quote(&pattern).ok()?;
     Some(format!("ctxfs mcp allow {quoted}"))
+}
+
+/// The user's answer: allow this call, all calls of the tool in this conversation, all calls of the
+/// tool, or refuse this call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum UserAnswer {
+    Once,
+    Conversation,
+    Always,
+    No,
+}
+
+impl UserAnswer {
+    pub(crate) const ALL: [Self; 4] = [Self::Once, Self::Conversation, Self::Always, Self::No];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Once => "allow once",
+            Self::Conversation => "allow for this conversation",
+            Self::Always => "always allow",
+            Self::No => "no",
+        }
+    }
+
+    /// Reads the answer from the result of an elicitation. Anything that does not clearly allow the
+    /// call refuses it.
+    pub(crate) fn of_result(result: &Value) -> Self {
+        if result["action"].as_str() != Some("accept") {
+            return Self::No;
+        }
+        let given = result["content"][ANSWER].as_str();
+        Self::ALL.into_iter().find(|answer| given == Some(answer.as_str())).unwrap_or(Self::No)
+    }
+}
+
+/// The question whether a call may be made. The texts in it come from servers and models and must
+/// not be able to forge a line of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallQuestion<'a> {
+    pub(crate) tool: &'a TrueName,
+    pub(crate) risk: Risk,
+    pub(crate) arguments: &'a Value,
+}
+
+impl CallQuestion<'_> {
+    /// Returns the question as text in which every line is the gateway's: what servers and models
+    /// chose is on one line each, with hidden characters escaped, and omissions are counted.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!(
+            "Allow this call?\nserver: {}\ntool: {}\nrisk: {}\n",
+            visible::escaped(&self.tool.server, NAME_BYTES),
+            visible::escaped(&self.tool.tool, NAME_BYTES),
+            self.risk
+        );
+        match self.arguments {
+            Value::Object(members) if members.is_empty() => text += "arguments: none\n",
+            Value::Object(members) => {
+                text += "arguments:\n";
+                let members: Vec<_> = members.iter().map(|(k, v)| (k.as_str(), v)).collect();
+                push_members(&mut text, &members);
+            }
+            other => {
+                let shown = visible::escaped(&other.to_string(), ARGUMENTS_BYTES);
+                text.extend(["arguments: ", &shown, "\n"]);
+            }
+        }
+        text
+    }
+
+    pub(crate) fn request(&self) -> Value {
+        json!({
+            "message": self.text(),
+            "requestedSchema": {
+                "type": "object",
+                "properties": {
+                    ANSWER: {
+                        "type": "string",
+                        "title": "UserAnswer",
+                        "description": "`always allow` is kept in permissions.toml of the store",
+                        "enum": UserAnswer::ALL.map(UserAnswer::as_str),
+                    },
+                },
+                "required": [ANSWER],
+            },
+        })
+    }
+}
+
+fn push_members(text: &mut String, members: &[(&str, &Value)]) {
+    let shown = &members[..members.len().min(MAX_ARGUMENTS)];
+    let values: Vec<String> = shown.iter().map(|(_, value)| value.to_string()).collect();
+    let size = |value: &String| visible::escaped(value, ARGUMENTS_BYTES).len();
+    let wanted = |value| SizeRequest { size: size(value), min: MIN_BYTES };
+    let wanted: Vec<SizeRequest> = values.iter().map(wanted).collect();
+    let shares = budget::shares(&wanted, ARGUMENTS_BYTES);
+    for (((name, _), value), share) in shown.iter().zip(&values).zip(shares) {
+        let (name, value) = (visible::escaped(name, NAME_BYTES), visible::escaped(value, share));
+        text.extend(["  ", &name, ": ", &value, "\n"]);
+    }
+    if members.len() > shown.len() {
+        let more = (members.len() - shown.len()).to_string();
+        text.extend(["  ... (", &more, " more arguments)\n"]);
+    }
+}
+
+/// A line of `history/permissions.jsonl`. Arguments are logged as a digest, as they may hold
+/// secrets.
+#[derive(Debug)]
+pub(crate) struct DecisionRecord<'a> {
+    pub(crate) time: u64,
+    pub(crate) tool: &'a TrueName,
+    pub(crate) risk: Risk,
+    pub(crate) arguments: ArgumentsDigest,
+    pub(crate) decision: &'a Decision,
+}
+
+impl DecisionRecord<'_> {
+    pub(crate) fn text(&self) -> String {
+        let (decision, by) = match self.decision {
+            Decision::Allowed(by) => ("allowed", Some(by)),
+            Decision::Ask => ("asked", None),
+            Decision::Refused(by) => ("refused", Some(by)),
+        };
+        let line = json!({
+            "time": self.time,
+            "server": self.tool.server,
+            "tool": self.tool.tool,
+            "risk": self.risk.as_str(),
+            "arguments": self.arguments.to_string(),
+            "decision": decision,
+            "by": by.map(who),
+            "rule": by.and_then(which),
+        });
+        format!("{line}\n")
+    }
+}
+
+fn who(decider: &Decider) -> &'static str {
+    match decider {
+        Decider::Rules(RuleSource::Rule(_)) => "rule",
+        Decider::Rules(RuleSource::Default(_)) => "default",
+        Decider::Rules(RuleSource::Unreadable) => "unreadable rules",
+        Decider::Person(_) => "person",
+        Decider::Conversation => "person, earlier",
+        Decider::NobodyToAsk => "nobody to ask",
+    }
+}
+
+fn which(decider: &Decider) -> Option<&str> {
+    match decider {
+        Decider::Rules(RuleSource::Rule(pattern)) => Some(pattern),
+        Decider::Rules(RuleSource::Default(risk)) => Some(risk.as_str()),
+        Decider::Person(answer) => Some(answer.as_str()),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

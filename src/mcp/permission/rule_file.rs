@@ -1,4 +1,4 @@
-//! The text of `permissions.toml`: read, and changed with everything else in it kept.
+//! The rules in the store: `permissions.toml`, changed so that everything else in it stays.
 //!
 //! ```toml
 //! [permissions]
@@ -9,39 +9,34 @@
 
 use toml_edit::{Document, DocumentMut, Item, TableLike};
 
-use crate::permission::rules::{Rules, Verdict};
+use crate::permission::rules::{InvalidGlob, Rules, Verdict};
 use crate::tool_name::TrueName;
+use ctxfs_store::{Store, StoreError};
 
-/// The only table of the file.
 const TABLE: &str = "permissions";
-/// The first line of a new file.
 const HEADING: &str = "# Which tools of MCP servers may be called; see `ctxfs mcp --help`.\n";
 
-/// The rules of a file, in its order.
+/// The rules of `permissions.toml` in order, each with its line, and the flaws of the file.
 #[derive(Debug, Clone, Default)]
-pub struct FileRules {
-    /// Keys, verdicts, and the lines that they stand on.
-    pub rules: Vec<(String, Verdict, usize)>,
-    /// The faults in it.
-    pub flaws: Vec<RuleFlaw>,
+struct FileRules {
+    pub(crate) rules: Vec<(String, Verdict, usize)>,
+    pub(crate) flaws: Vec<RuleFlaw>,
 }
 
-/// Something wrong in the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("permissions.toml:{line}: {what}")]
-pub struct RuleFlaw {
+struct RuleFlaw {
     line: usize,
     what: String,
 }
 
-/// The file cannot be changed: it is not TOML, or `permissions` is no table in it.
+/// The file cannot be changed, as it is not TOML or `permissions` is no table in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("permissions.toml: {0}: mend it by hand")]
-pub struct NotToml(String);
+pub struct RuleFileError(String);
 
 impl FileRules {
-    /// Reads the rules from the text of the file. What is wrong is left out and named.
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut found = Self::default();
         match Document::parse(text) {
             Ok(document) => found.read(text, document.as_table()),
@@ -53,9 +48,9 @@ impl FileRules {
         found
     }
 
-    /// Adds the rules to others. Any flaw makes all of them careful; see
-    /// [`Rules::add_unreadable`]. Returns the flaws.
-    pub fn add_to(&self, rules: &mut Rules) -> Vec<RuleFlaw> {
+    /// Adds the rules to others, and returns all flaws. A flaw makes all rules careful; see
+    /// [`Rules::add_unreadable`].
+    pub(crate) fn add_to(&self, rules: &mut Rules) -> Vec<RuleFlaw> {
         let mut flaws = self.flaws.clone();
         for (key, verdict, line) in &self.rules {
             if let Err(error) = rules.add_by_key(key, *verdict) {
@@ -94,15 +89,15 @@ impl FileRules {
     }
 }
 
-/// Returns `text` with a rule, in place of one with the same key. Everything else in it stays,
-/// comments too. An empty text becomes a file.
-pub fn with_rule(text: &str, key: &str, verdict: Verdict) -> Result<String, NotToml> {
+/// Returns `text` with a rule added, or replaced if the key exists. Everything else stays, comments
+/// too. An empty text becomes a new file.
+fn with_rule(text: &str, key: &str, verdict: Verdict) -> Result<String, RuleFileError> {
     let mut document = parse(if text.trim().is_empty() { HEADING } else { text })?;
     if !document.contains_key(TABLE) {
         // Put in as text, it comes after the comments that a file ends with.
         document = parse(&format!("{}\n\n[{TABLE}]\n", document.to_string().trim_end()))?;
     }
-    let no_table = || NotToml(format!("`{TABLE}` is no table"));
+    let no_table = || RuleFileError(format!("`{TABLE}` is no table"));
     let table = document[TABLE].as_table_like_mut().ok_or_else(no_table)?;
     match table.get_mut(key).and_then(Item::as_value_mut) {
         Some(value) => {
@@ -115,20 +110,59 @@ pub fn with_rule(text: &str, key: &str, verdict: Verdict) -> Result<String, NotT
     Ok(document.to_string())
 }
 
-/// Returns the pattern that matches `tool` alone, whatever a server has put into its name.
-pub fn pattern_of(tool: &TrueName) -> String {
+pub(crate) fn pattern_of(tool: &TrueName) -> String {
     // `globset::escape` leaves backslashes as they are.
     let name = tool.to_string();
     let parts: Vec<String> = name.split('\\').map(globset::escape).collect();
     parts.join(r"\\")
 }
 
-fn parse(text: &str) -> Result<DocumentMut, NotToml> {
-    text.parse().map_err(|error: toml_edit::TomlError| NotToml(error.message().to_owned()))
+fn parse(text: &str) -> Result<DocumentMut, RuleFileError> {
+    text.parse().map_err(|error: toml_edit::TomlError| RuleFileError(error.message().to_owned()))
 }
 
 fn line_of(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}
+
+/// Why a rule could not be kept.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum KeepRuleError {
+    #[error(transparent)]
+    Glob(#[from] InvalidGlob),
+    #[error(transparent)]
+    File(#[from] RuleFileError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Adds the rules of `store` to `rules`. Returns flaws, worded for the user; with any flaw, nothing
+/// is allowed without asking.
+pub(crate) fn add_stored(rules: &mut Rules, store: &Store) -> Vec<String> {
+    match store.permissions() {
+        Ok(text) => {
+            let flaws = FileRules::parse(&text).add_to(rules);
+            flaws.iter().map(ToString::to_string).collect()
+        }
+        Err(error) => {
+            rules.add_unreadable();
+            vec![error.to_string()]
+        }
+    }
+}
+
+/// Keeps a rule in `store`, replacing one with the same key: a pattern of `server/tool` or a word
+/// for a risk. Everything else in the file stays, including what other processes write.
+pub fn keep(store: &Store, key: &str, verdict: Verdict) -> Result<(), KeepRuleError> {
+    Rules::default().add_by_key(key, verdict)?;
+    let locked = store.lock_permissions()?;
+    let text = locked.text()?;
+    let changed = with_rule(&text, key, verdict)?;
+    if changed != text {
+        locked.replace(&changed)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,26 +1,26 @@
-//! The rules of what may be called: from the settings, and from `permissions.toml` in the store.
+//! Risks of tools and rules about calls, both by globs of `server/tool` of which the longest decides.
 
 use std::fmt;
 
-use crate::permission::glob_rules::{GlobRules, InvalidGlob};
-use crate::permission::risk::Risk;
+use globset::{Glob, GlobMatcher};
+use serde_json::Value;
 
-/// What a rule says of a call. Of equal rules the greatest decides.
+/// The verdict of a rule on a call. `Ask` puts the question to the user; `Deny` refuses without
+/// asking. Of rules of equal length, the greatest verdict decides, so that `Deny` wins over `Ask`
+/// and `Ask` over `Allow`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Verdict {
-    /// It is made.
     Allow,
-    /// A person is asked.
     Ask,
-    /// It is not made, and nobody is asked.
     Deny,
 }
 
 impl Verdict {
-    /// All of them.
+    /// In the order of strictness.
     pub const ALL: [Self; 3] = [Self::Allow, Self::Ask, Self::Deny];
 
-    /// Returns the word for it.
+    /// Returns the word in files and settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -29,7 +29,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the verdict of a word.
+    /// Parses such a word.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|verdict| verdict.as_str() == word)
     }
@@ -41,27 +41,27 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The verdict on a call, and the rule behind it.
+/// The verdict on a call and the rule behind it, which the model is told if the call is refused and
+/// which the log of the conversation has.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Ruling {
-    /// The verdict.
     pub verdict: Verdict,
-    /// Its source.
     pub source: RuleSource,
 }
 
-/// The rule that decides about a call.
+/// The source of a verdict: a pattern, the default of a risk, or unreadable rules, which allow
+/// nothing without the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum RuleSource {
-    /// The rule with this pattern.
     Rule(String),
-    /// The default for calls of this risk.
     Default(Risk),
-    /// Some rules could not be read, so nothing is allowed without a person.
     Unreadable,
 }
 
-/// All rules. Without any, calls that read are allowed, and a person is asked about the others.
+/// All rules of a user. Without any, calls that read are allowed, and the user is asked about
+/// others.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     globs: GlobRules<Verdict>,
@@ -70,18 +70,20 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Adds a rule for the tools that match `pattern`, a glob of `server/tool`.
+    /// Adds a rule for tools that match `pattern`, a glob of `server/tool` in which `*` also
+    /// matches `/`.
     pub fn add(&mut self, pattern: &str, verdict: Verdict) -> Result<(), InvalidGlob> {
         self.globs.add(pattern, verdict)
     }
 
-    /// Adds a default for calls of a risk. Of two, the stricter one holds.
+    /// Sets the default for calls of a risk that no pattern matches. The stricter of two defaults
+    /// holds.
     pub fn add_default(&mut self, risk: Risk, verdict: Verdict) {
         let default = &mut self.defaults[risk as usize];
         *default = Some(verdict).max(*default);
     }
 
-    /// Adds a rule by its key in `[permissions]`: the word of a risk, or a pattern.
+    /// Adds a rule by its key in `[permissions]`: a word for a risk, or a pattern.
     pub fn add_by_key(&mut self, key: &str, verdict: Verdict) -> Result<(), InvalidGlob> {
         match Risk::of_word(key) {
             Some(risk) => self.add_default(risk, verdict),
@@ -90,13 +92,14 @@ impl Rules {
         Ok(())
     }
 
-    /// Says that there are rules that could not be read. From here on nothing is allowed without a
-    /// person, as one of those may have denied it.
+    /// Records that some rules could not be read. As one of them may deny a call, none is allowed
+    /// without the user from here on.
     pub fn add_unreadable(&mut self) {
         self.unreadable = true;
     }
 
-    /// Returns what the rules say of a call of `tool`, a `server/tool`.
+    /// Returns the ruling on a call of `tool`, a `server/tool`. The longest matching pattern decides,
+    /// else the default of the risk. With unreadable rules, an allowed call is asked about.
     pub fn rule(&self, tool: &str, risk: Risk) -> Ruling {
         let (verdict, source) = match self.globs.find(tool) {
             Some((pattern, verdict)) => (verdict, RuleSource::Rule(pattern.to_owned())),
@@ -113,61 +116,128 @@ impl Rules {
         let usual = if risk == Risk::Read { Verdict::Allow } else { Verdict::Ask };
         self.defaults[risk as usize].unwrap_or(usual)
     }
+}
 
-    /// Returns all patterns with their verdicts, in the order in which they were added.
-    pub fn all(&self) -> impl Iterator<Item = (&str, Verdict)> {
-        self.globs.all()
+/// The effect that a call may have, in the order of the care that it needs. `Execute` runs what the
+/// arguments say; `Unknown` means that no trusted source says. It comes from the user's globs, else
+/// from the annotations of a trusted server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Risk {
+    Read,
+    Write,
+    Execute,
+    Unknown,
+}
+
+impl Risk {
+    /// In the order of the care that they need.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Execute, Self::Unknown];
+
+    /// Returns the word in files and settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Execute => "execute",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Parses such a word.
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|risk| risk.as_str() == word)
+    }
+}
+
+impl fmt::Display for Risk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The annotations of a tool that decide about its risk. `destructiveHint` does not: adding something
+/// is a change too, so only a tool that claims to read is trusted with less care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Annotations {
+    pub read_only: bool,
+}
+
+impl Annotations {
+    pub(crate) fn of_tool(tool: &Value) -> Self {
+        let hint = &tool["annotations"]["readOnlyHint"];
+        Self { read_only: hint.as_bool().unwrap_or(false) }
+    }
+
+    fn risk(self) -> Risk {
+        if self.read_only { Risk::Read } else { Risk::Write }
+    }
+}
+
+/// The user's risks of tools, by glob of `server/tool`. They come before what servers say; the
+/// longest matching glob decides.
+#[derive(Debug, Clone, Default)]
+pub struct RiskRules(GlobRules<Risk>);
+
+impl RiskRules {
+    /// Adds the risk of tools that match `pattern`, a glob of `server/tool`.
+    pub fn add(&mut self, pattern: &str, risk: Risk) -> Result<(), InvalidGlob> {
+        self.0.add(pattern, risk)
+    }
+
+    /// Returns the risk of `tool`, a `server/tool`. `trusted` are its annotations if its server is
+    /// trusted.
+    pub fn risk(&self, tool: &str, trusted: Option<Annotations>) -> Risk {
+        let configured = self.0.find(tool).map(|(_, risk)| risk);
+        configured.or_else(|| trusted.map(Annotations::risk)).unwrap_or(Risk::Unknown)
+    }
+}
+
+/// A pattern that is no glob. The message names the pattern and the error in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{pattern}` is not a pattern of tools: {why}")]
+pub struct InvalidGlob {
+    pattern: String,
+    why: String,
+}
+
+/// Values by globs of `server/tool`. `*` also matches `/`, as in `[tool."..."]` of the settings.
+#[derive(Debug, Clone)]
+struct GlobRules<T>(Vec<GlobRule<T>>);
+
+impl<T> Default for GlobRules<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+#[derive(Debug, Clone)]
+struct GlobRule<T> {
+    pattern: String,
+    matcher: GlobMatcher,
+    value: T,
+}
+
+impl<T: Copy + Ord> GlobRules<T> {
+    pub(crate) fn add(&mut self, pattern: &str, value: T) -> Result<(), InvalidGlob> {
+        let glob = Glob::new(pattern).map_err(|error| InvalidGlob {
+            pattern: pattern.to_owned(),
+            why: error.kind().to_string(),
+        })?;
+        let (pattern, matcher) = (pattern.to_owned(), glob.compile_matcher());
+        self.0.push(GlobRule { pattern, matcher, value });
+        Ok(())
+    }
+
+    /// Returns the longest pattern that matches `tool`, with its value. Of patterns of equal
+    /// length, the one with the greatest value decides.
+    pub(crate) fn find(&self, tool: &str) -> Option<(&str, T)> {
+        let matching = self.0.iter().filter(|rule| rule.matcher.is_match(tool));
+        let longest = matching.max_by_key(|rule| (rule.pattern.chars().count(), rule.value))?;
+        Some((&longest.pattern, longest.value))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn without_rules_reads_are_allowed_and_others_asked() {
-        let rules = Rules::default();
-        for risk in Risk::ALL {
-            let verdict = if risk == Risk::Read { Verdict::Allow } else { Verdict::Ask };
-            let expected = Ruling { verdict, source: RuleSource::Default(risk) };
-            assert_eq!(rules.rule("s/t", risk), expected);
-        }
-    }
-
-    #[test]
-    fn deny_comes_before_ask_before_allow() {
-        let mut rules = Rules::default();
-        for verdict in [Verdict::Allow, Verdict::Ask] {
-            rules.add("s/*", verdict).unwrap();
-        }
-        assert_eq!(rules.rule("s/t", Risk::Read).verdict, Verdict::Ask);
-        rules.add("*/t", Verdict::Deny).unwrap();
-        assert_eq!(rules.rule("s/t", Risk::Read).source, RuleSource::Rule("*/t".to_owned()));
-        rules.add("s/t", Verdict::Allow).unwrap();
-        assert_eq!(rules.rule("s/t", Risk::Read).verdict, Verdict::Deny);
-        rules.add("s/t*", Verdict::Allow).unwrap();
-        assert_eq!(rules.rule("s/t", Risk::Read).verdict, Verdict::Allow);
-    }
-
-    #[test]
-    fn defaults_are_by_risk_and_the_stricter_holds() {
-        let mut rules = Rules::default();
-        rules.add_by_key("write", Verdict::Allow).unwrap();
-        rules.add_by_key("read", Verdict::Deny).unwrap();
-        rules.add_by_key("read", Verdict::Ask).unwrap();
-        let of = |risk| rules.rule("s/t", risk).verdict;
-        assert_eq!(Risk::ALL.map(of), [Verdict::Deny, Verdict::Allow, Verdict::Ask, Verdict::Ask]);
-    }
-
-    #[test]
-    fn with_unreadable_rules_nothing_is_allowed_without_a_person() {
-        let mut rules = Rules::default();
-        rules.add("s/t", Verdict::Allow).unwrap();
-        rules.add("s/no", Verdict::Deny).unwrap();
-        rules.add_unreadable();
-        let asked = Ruling { verdict: Verdict::Ask, source: RuleSource::Unreadable };
-        assert_eq!(rules.rule("s/t", Risk::Read), asked);
-        assert_eq!(rules.rule("other/x", Risk::Read), asked);
-        assert_eq!(rules.rule("s/no", Risk::Read).verdict, Verdict::Deny);
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! The data of a stream of events, a line each.
+//! Turns a stream of server-sent events into lines of data.
 
 use std::io;
 use std::pin::Pin;
@@ -11,40 +11,36 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use ctxfs_models::http_client::LineEnds;
 
-/// Bytes that are read at once.
 const BLOCK: usize = 16 * 1024;
-/// The longest name of a field that is known.
-const LONGEST_NAME: usize = 5;
-/// The longest value of a field that is no data.
-const LONGEST_VALUE: usize = 1024;
+const MAX_NAME: usize = 5;
+const MAX_VALUE: usize = 1024;
 
-/// The place in a stream that its server named last.
+/// The position at which a broken stream can be resumed: the id of the last event, and the pause
+/// that the server demands before.
 #[derive(Default)]
-pub(crate) struct Marks {
-    /// The id of the last event.
-    pub(super) last_id: Option<String>,
-    /// The pause before the stream is asked for again.
-    pub(super) retry: Option<Duration>,
+pub(crate) struct StreamPosition {
+    pub(crate) last_id: Option<String>,
+    pub(crate) retry: Option<Duration>,
 }
 
-/// A reader of the data of events. Newlines within it are spaces.
+/// Reads the data of server-sent events as lines. Newlines within data become spaces, events of
+/// other types are skipped.
 pub(crate) struct EventLines<R> {
     input: R,
     block: Box<[u8]>,
-    parser: Parser,
-    marks: Arc<Mutex<Marks>>,
+    parser: EventParser,
+    marks: Arc<Mutex<StreamPosition>>,
     lines: Vec<u8>,
-    /// The bytes of `lines` that were handed over.
     taken: usize,
     has_ended: bool,
 }
 
 impl<R> EventLines<R> {
-    pub(crate) fn new(input: R, marks: Arc<Mutex<Marks>>) -> Self {
+    pub(crate) fn new(input: R, marks: Arc<Mutex<StreamPosition>>) -> Self {
         Self {
             input,
             block: vec![0; BLOCK].into_boxed_slice(),
-            parser: Parser::default(),
+            parser: EventParser::default(),
             marks,
             lines: Vec::new(),
             taken: 0,
@@ -82,36 +78,29 @@ impl<R: AsyncRead + Unpin> AsyncRead for EventLines<R> {
     }
 }
 
-/// The position in a stream of events.
 #[derive(Default)]
-struct Parser {
-    place: Place,
+struct EventParser {
+    place: FieldState,
     name: Vec<u8>,
     value: Vec<u8>,
     ends: LineEnds,
-    /// True if the event has data.
     has_data: bool,
-    /// True if the event is no message.
     is_other: bool,
     id: Option<String>,
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FieldState {
     #[default]
     Name,
-    /// After the colon, where a space does not count.
     Colon,
     Value,
-    /// In the data of an event.
     Data,
-    /// In a line that is not known.
     Unknown,
 }
 
-impl Parser {
-    /// Reads bytes, and adds what they have of data to `lines`.
-    fn push(&mut self, bytes: &[u8], lines: &mut Vec<u8>, marks: &mut Marks) {
+impl EventParser {
+    fn push(&mut self, bytes: &[u8], lines: &mut Vec<u8>, marks: &mut StreamPosition) {
         let mut rest = bytes;
         while let Some((part, is_end)) = self.ends.next_part(&mut rest) {
             self.part(part, lines);
@@ -121,33 +110,31 @@ impl Parser {
         }
     }
 
-    /// Ends the last event, which may lack its empty line.
-    fn finish(&mut self, lines: &mut Vec<u8>, marks: &mut Marks) {
-        if self.place != Place::Name || !self.name.is_empty() {
+    fn finish(&mut self, lines: &mut Vec<u8>, marks: &mut StreamPosition) {
+        if self.place != FieldState::Name || !self.name.is_empty() {
             self.end_line(lines, marks);
         }
         self.end_event(lines, marks);
     }
 
-    /// Takes a part of a line.
     fn part(&mut self, mut part: &[u8], lines: &mut Vec<u8>) {
-        if self.place == Place::Name && !part.is_empty() {
+        if self.place == FieldState::Name && !part.is_empty() {
             let colon = memchr::memchr(b':', part);
             let name = &part[..colon.unwrap_or(part.len())];
-            let room = (LONGEST_NAME + 1).saturating_sub(self.name.len());
+            let room = (MAX_NAME + 1).saturating_sub(self.name.len());
             self.name.extend_from_slice(&name[..name.len().min(room)]);
             let Some(colon) = colon else { return };
             self.begin_value(lines);
             part = &part[colon + 1..];
         }
-        if self.place == Place::Colon && !part.is_empty() {
+        if self.place == FieldState::Colon && !part.is_empty() {
             part = part.strip_prefix(b" ").unwrap_or(part);
-            self.place = if self.name == b"data" { Place::Data } else { Place::Value };
+            self.place = if self.name == b"data" { FieldState::Data } else { FieldState::Value };
         }
         match self.place {
-            Place::Data if !self.is_other => lines.extend_from_slice(part),
-            Place::Value => {
-                let room = (LONGEST_VALUE + 1).saturating_sub(self.value.len());
+            FieldState::Data if !self.is_other => lines.extend_from_slice(part),
+            FieldState::Value => {
+                let room = (MAX_VALUE + 1).saturating_sub(self.value.len());
                 self.value.extend_from_slice(&part[..part.len().min(room)]);
             }
             _ => {}
@@ -161,21 +148,21 @@ impl Parser {
                     lines.push(b' ');
                 }
                 self.has_data = true;
-                Place::Colon
+                FieldState::Colon
             }
-            b"id" | b"event" | b"retry" => Place::Colon,
-            _ => Place::Unknown,
+            b"id" | b"event" | b"retry" => FieldState::Colon,
+            _ => FieldState::Unknown,
         };
     }
 
-    fn end_line(&mut self, lines: &mut Vec<u8>, marks: &mut Marks) {
-        let is_empty = self.place == Place::Name && self.name.is_empty();
+    fn end_line(&mut self, lines: &mut Vec<u8>, marks: &mut StreamPosition) {
+        let is_empty = self.place == FieldState::Name && self.name.is_empty();
         if is_empty {
             self.end_event(lines, marks);
             return;
         }
         let value = String::from_utf8_lossy(&self.value);
-        let is_whole = self.value.len() <= LONGEST_VALUE;
+        let is_whole = self.value.len() <= MAX_VALUE;
         match &*self.name {
             b"id" if is_whole && !value.contains('\0') => self.id = Some(value.into_owned()),
             b"event" => self.is_other = !matches!(&*value, "" | "message"),
@@ -186,12 +173,12 @@ impl Parser {
             }
             _ => {}
         }
-        self.place = Place::Name;
+        self.place = FieldState::Name;
         self.name.clear();
         self.value.clear();
     }
 
-    fn end_event(&mut self, lines: &mut Vec<u8>, marks: &mut Marks) {
+    fn end_event(&mut self, lines: &mut Vec<u8>, marks: &mut StreamPosition) {
         if std::mem::take(&mut self.has_data) && !self.is_other {
             lines.push(b'\n');
         }
@@ -204,14 +191,12 @@ impl Parser {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use proptest::prelude::*;
     use tokio::io::AsyncReadExt as _;
-
-    use super::*;
-
-    /// Returns the lines, the last id, and the pause.
     fn read(stream: &[u8], step: usize) -> (String, Option<String>, Option<Duration>) {
-        let (mut parser, mut lines, mut marks) = (Parser::default(), Vec::new(), Marks::default());
+        let (mut parser, mut lines, mut marks) =
+            (EventParser::default(), Vec::new(), StreamPosition::default());
         for part in stream.chunks(step.max(1)) {
             parser.push(part, &mut lines, &mut marks);
         }
@@ -245,14 +230,14 @@ mod tests {
 
     #[test]
     fn fields_without_end_take_no_memory() {
-        let mut parser = Parser::default();
-        let (mut lines, mut marks) = (Vec::new(), Marks::default());
+        let mut parser = EventParser::default();
+        let (mut lines, mut marks) = (Vec::new(), StreamPosition::default());
         for start in ["id: ", "event: ", ": ", "name without end "] {
             parser.push(format!("\n\n{start}").as_bytes(), &mut lines, &mut marks);
             for _ in 0..100 {
                 parser.push(&[b'x'; 4096], &mut lines, &mut marks);
             }
-            assert!(parser.value.len() <= LONGEST_VALUE + 1 && parser.name.len() <= 6);
+            assert!(parser.value.len() <= MAX_VALUE + 1 && parser.name.len() <= 6);
         }
         assert!(lines.is_empty() && marks.last_id.is_none());
     }
@@ -260,7 +245,7 @@ mod tests {
     #[tokio::test]
     async fn a_stream_is_read_in_pieces() {
         let stream = "data: one\n\nid: 3\ndata: two\n\n".repeat(5000);
-        let marks = Arc::new(Mutex::new(Marks::default()));
+        let marks = Arc::new(Mutex::new(StreamPosition::default()));
         let mut reader = EventLines::new(stream.as_bytes(), Arc::clone(&marks));
         let mut all = String::new();
         reader.read_to_string(&mut all).await.unwrap();

@@ -1,20 +1,12 @@
-//! The messages between the gateway and a server over HTTP.
-//!
-//! | module | content |
-//! |---|---|
-//! | `renewal` | a lost session is begun again |
-//! | `listener` | the stream of messages that answer no request |
+//! The connection to a server over HTTP: messages, responses, the session, and its listener stream.
 
-mod listener;
-mod renewal;
-
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::HeaderValue;
-use hyper::{HeaderMap, Method, Response, StatusCode, header};
+use hyper::header::{self, HeaderValue};
+use hyper::{HeaderMap, Method, Response, StatusCode};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -22,134 +14,130 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::body_reader::BodyReader;
-use crate::headers::{EVENTS, JSON, LAST_EVENT, SESSION, VERSION};
-use crate::line_reader::{Line, LineReader};
-use crate::manager::{Inbox, Surroundings};
+use crate::http_message::{
+    self, BodyReader, EVENTS, JSON, LAST_EVENT, OneLine, SESSION, VERSION, ValueLines,
+};
+use crate::json_rpc::{self, INTERNAL_ERROR, request};
+use crate::line_reader::{InputLine, LineReader, LongLines};
+use crate::manager::{HANDSHAKE, Inbox, ManagerContext};
 use crate::message::Outgoing;
-use crate::one_line::{OneLine, ValueLines};
+use crate::pending;
 use crate::queue::Queued;
-use crate::relay::INTERNAL_ERROR;
-use crate::remote::event_lines::{EventLines, Marks};
-use crate::remote::head::Head;
-use crate::remote::long::Long;
-use crate::remote::wire::Wire;
+use crate::remote::event_lines::{EventLines, StreamPosition};
+use crate::remote::wire::{RequestHead, Wire};
+use crate::server_request::own_request;
 use crate::upstream::Upstream;
-use crate::{envelope, headers, origin};
 use ctxfs_models::http_client::causes;
 
-/// The most requests at a time.
-const AT_A_TIME: usize = 256;
-/// The time for a message that has no answer.
-const TELLING: Duration = Duration::from_secs(30);
-/// The time between looks whether a request is still waited for.
-const LOOK: Duration = Duration::from_millis(200);
-/// The pause before a broken stream is asked for again, if the server names none.
-const PAUSE: Duration = Duration::from_secs(1);
-/// The longest such pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// The times that a stream is asked for again without a new event.
-const TRIES: u32 = 3;
-/// The most bytes of an error that are read.
-const MOST_ERROR: u64 = 64 * 1024;
-/// The most characters of it that are shown.
+// Requests at a time.
+const MAX_CONCURRENT: usize = 256;
+// How long a message without an answer may take.
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
+// How often a request is checked for being still pending.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+// The pause before a broken stream is resumed, unless the server names one.
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+// How often a stream is resumed without a new event.
+const MAX_RESUMES: u32 = 3;
+const MAX_ERROR: u64 = 64 * 1024;
 const SHOWN: usize = 300;
+/// The pause before the listener stream is opened again, unless the server names a longer one. It
+/// doubles with each failure.
+const LISTENER_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_LISTENER_BACKOFF: Duration = Duration::from_mins(1);
 
-/// The connection to a server, which may be a session.
-pub(super) struct Link<I> {
+/// The connection to a server over HTTP, which may be a session. A session that the server has lost
+/// is renewed once per message, with `initialize` and the log level; `renewing` is locked
+/// meanwhile.
+pub(crate) struct Link<I> {
     upstream: Arc<Upstream>,
-    around: Surroundings<I>,
+    context: ManagerContext<I>,
     wire: Wire,
-    session: Mutex<Known>,
-    /// Held while a lost session is begun again.
+    session: Mutex<LinkSession>,
     renewing: tokio::sync::Mutex<()>,
     turns: Semaphore,
 }
 
-/// The session, as far as it is known.
+/// The session as far as it is known. `lost` counts lost sessions; `is_over` is true until a new
+/// one has begun.
 #[derive(Default)]
-struct Known {
+struct LinkSession {
     id: Option<HeaderValue>,
     version: Option<HeaderValue>,
-    /// The number of sessions that were lost.
     lost: u64,
-    /// True if the last one was, and none was begun since.
     is_over: bool,
     listener: Option<JoinHandle<()>>,
 }
 
-impl Known {
-    /// Returns true if a session was begun since `lost` were lost.
+impl LinkSession {
     fn is_known(&self, lost: u64) -> bool {
         !self.is_over && self.lost != lost
     }
 }
 
-/// Says that a line is being handled, which must not be interrupted.
+/// True while a line is handled. A request that is given up meanwhile is ended after that, as half
+/// a line cannot be handled.
 #[derive(Default)]
-struct Handling(AtomicBool);
+struct BusyFlag(AtomicBool);
 
 impl<I: Inbox> Link<I> {
-    pub(super) fn new(upstream: Arc<Upstream>, wire: Wire, around: Surroundings<I>) -> Self {
+    pub(crate) fn new(upstream: Arc<Upstream>, wire: Wire, context: ManagerContext<I>) -> Self {
         upstream.began();
         Self {
             upstream,
-            around,
+            context,
             wire,
             session: Mutex::default(),
             renewing: tokio::sync::Mutex::new(()),
-            turns: Semaphore::new(AT_A_TIME),
+            turns: Semaphore::new(MAX_CONCURRENT),
         }
     }
 
-    /// Sends a request, and hands over what comes back until it is answered.
-    pub(super) async fn request(self: Arc<Self>, queued: Queued, head: Head, number: u64) {
+    pub(crate) async fn request(self: Arc<Self>, queued: Queued, head: RequestHead, number: u64) {
         let Ok(_turn) = self.turns.acquire().await else { return };
-        let handling = Handling::default();
+        let handling = BusyFlag::default();
         let why = tokio::select! {
-            done = origin::of(number, self.exchange(&queued.message, &head, &handling)) => {
+            done = pending::on_stream_of(number, self.exchange(&queued.message, &head, &handling)) => {
                 done.err().unwrap_or_else(|| "ended the answer before its result".to_owned())
             }
             () = self.given_up(number, &handling) => return,
         };
         if let Some(pending) = self.upstream.take(number) {
-            self.around.log.say(&self.upstream.name, &why);
-            self.around.inbox.lost(&self.upstream, pending, &why).await;
+            self.context.log.write(&self.upstream.name, &why);
+            self.context.inbox.lost(&self.upstream, pending, &why).await;
         }
     }
 
-    /// Waits until nobody waits for a request, whose stream is closed then.
-    async fn given_up(&self, number: u64, handling: &Handling) {
+    async fn given_up(&self, number: u64, handling: &BusyFlag) {
         loop {
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
             if !handling.0.load(Ordering::Relaxed) && !self.upstream.waits_for(number) {
                 return;
             }
         }
     }
 
-    /// Sends a message that has no answer.
-    pub(super) async fn tell(self: &Arc<Self>, message: &Outgoing, head: &Head) {
+    pub(crate) async fn notify(self: &Arc<Self>, message: &Outgoing, head: &RequestHead) {
         let is_cancel = head.is("notifications/cancelled");
         // Since 2026-07-28, the end of its stream cancels a request.
         if is_cancel && self.session.lock().version.is_none() {
             return;
         }
-        let told = timeout(TELLING, self.exchange(message, head, &Handling::default())).await;
-        let told = told.unwrap_or_else(|_| Err("did not take a message in time".to_owned()));
-        match told {
+        let sent = timeout(SEND_TIMEOUT, self.exchange(message, head, &BusyFlag::default())).await;
+        let sent = sent.unwrap_or_else(|_| Err("did not take a message in time".to_owned()));
+        match sent {
             Ok(()) if head.is("notifications/initialized") => self.listen(),
             Ok(()) => {}
-            Err(why) => self.around.log.say(&self.upstream.name, &why),
+            Err(why) => self.context.log.write(&self.upstream.name, &why),
         }
     }
 
-    /// Sends a message, and hands over what comes back. Begins a lost session again, once.
     async fn exchange(
         self: &Arc<Self>,
         message: &Outgoing,
-        head: &Head,
-        handling: &Handling,
+        head: &RequestHead,
+        handling: &BusyFlag,
     ) -> Result<(), String> {
         let (before, is_over) = {
             let session = self.session.lock();
@@ -160,19 +148,23 @@ impl<I: Inbox> Link<I> {
         }
         let response = self.post(message, head).await?;
         match self.answered(response, head, handling).await? {
-            Outcome::Done => Ok(()),
-            Outcome::NoSession(why) => {
+            Exchanged::Done => Ok(()),
+            Exchanged::NoSession(why) => {
                 self.renew(before).await.map_err(|error| format!("{why}; {error}"))?;
                 let response = self.post(message, head).await?;
                 match self.answered(response, head, handling).await? {
-                    Outcome::Done => Ok(()),
-                    Outcome::NoSession(why) => Err(why),
+                    Exchanged::Done => Ok(()),
+                    Exchanged::NoSession(why) => Err(why),
                 }
             }
         }
     }
 
-    async fn post(&self, message: &Outgoing, head: &Head) -> Result<Response<Incoming>, String> {
+    async fn post(
+        &self,
+        message: &Outgoing,
+        head: &RequestHead,
+    ) -> Result<Response<Incoming>, String> {
         let mut headers = self.headers(!head.is("initialize"));
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         let accept = HeaderValue::from_static("application/json, text/event-stream");
@@ -181,7 +173,6 @@ impl<I: Inbox> Link<I> {
         self.wire.send(Method::POST, &headers, message).await
     }
 
-    /// Returns the headers of the session.
     fn headers(&self, in_session: bool) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if !in_session {
@@ -197,7 +188,6 @@ impl<I: Inbox> Link<I> {
         headers
     }
 
-    /// Asks for a stream of events: from `last_id` on, or the one that answers no request.
     async fn get(&self, last_id: Option<&str>) -> Result<Response<Incoming>, String> {
         let mut headers = self.headers(true);
         headers.insert(header::ACCEPT, HeaderValue::from_static(EVENTS));
@@ -207,13 +197,12 @@ impl<I: Inbox> Link<I> {
         self.wire.send(Method::GET, &headers, &Vec::new().into()).await
     }
 
-    /// Hands over what an answer has.
     async fn answered(
         &self,
         response: Response<Incoming>,
-        head: &Head,
-        handling: &Handling,
-    ) -> Result<Outcome, String> {
+        head: &RequestHead,
+        handling: &BusyFlag,
+    ) -> Result<Exchanged, String> {
         if !response.status().is_success() {
             return self.refused(response, head, handling).await;
         }
@@ -227,30 +216,29 @@ impl<I: Inbox> Link<I> {
             self.events(response, head, handling).await?;
         } else if is_type(&response, JSON) {
             let reader = ValueLines::new(BodyReader::new(response.into_body()));
-            let lines = LineReader::new(reader, Arc::clone(&self.around.shelf), self.around.most);
+            let lines = LineReader::new(reader, Arc::clone(&self.context.shelf), self.context.most);
             self.hand_over(lines, head, handling).await.map_err(broke)?;
         } else if head.number.is_some() {
             return Err(format!("answered {} with no message", response.status()));
         }
-        Ok(Outcome::Done)
+        Ok(Exchanged::Done)
     }
 
-    /// Hands over the events of a stream. Asks for the rest of one that breaks.
     async fn events(
         &self,
         response: Response<Incoming>,
-        head: &Head,
-        handling: &Handling,
+        head: &RequestHead,
+        handling: &BusyFlag,
     ) -> Result<(), String> {
-        let marks = Arc::new(Mutex::new(Marks::default()));
+        let marks = Arc::new(Mutex::new(StreamPosition::default()));
         let mut ended = self.stream(response, &marks, head, handling).await;
         let mut tries = 0;
         while let Some(number) = head.number
             && self.upstream.waits_for(number)
-            && tries < TRIES
+            && tries < MAX_RESUMES
         {
             let Some(last) = marks.lock().last_id.clone() else { break };
-            let pause = marks.lock().retry.unwrap_or(PAUSE).min(LONGEST_PAUSE);
+            let pause = marks.lock().retry.unwrap_or(MIN_BACKOFF).min(MAX_BACKOFF);
             sleep(pause).await;
             tries += 1;
             match self.get(Some(&last)).await {
@@ -270,32 +258,31 @@ impl<I: Inbox> Link<I> {
         ended
     }
 
-    /// Hands over the events of one connection.
     async fn stream(
         &self,
         response: Response<Incoming>,
-        marks: &Arc<Mutex<Marks>>,
-        head: &Head,
-        handling: &Handling,
+        marks: &Arc<Mutex<StreamPosition>>,
+        head: &RequestHead,
+        handling: &BusyFlag,
     ) -> Result<(), String> {
         let reader = EventLines::new(BodyReader::new(response.into_body()), Arc::clone(marks));
-        let lines = LineReader::new(reader, Arc::clone(&self.around.shelf), self.around.most);
+        let lines = LineReader::new(reader, Arc::clone(&self.context.shelf), self.context.most);
         self.hand_over(lines, head, handling).await.map_err(broke)
     }
 
     async fn hand_over<R: AsyncRead + Unpin>(
         &self,
         mut lines: LineReader<R>,
-        head: &Head,
-        handling: &Handling,
+        head: &RequestHead,
+        handling: &BusyFlag,
     ) -> std::io::Result<()> {
-        let long = Long::new(&self.upstream);
+        let long = LongMessage::new(&self.upstream);
         while let Some(line) = lines.next(&long).await? {
             if head.is("initialize") {
                 self.learn(&line);
             }
             handling.0.store(true, Ordering::Relaxed);
-            let goes_on = self.around.inbox.line(&self.upstream, line).await;
+            let goes_on = self.context.inbox.line(&self.upstream, line).await;
             handling.0.store(false, Ordering::Relaxed);
             if !goes_on {
                 return Err(std::io::Error::other("it sent too many messages that are not JSON"));
@@ -305,9 +292,8 @@ impl<I: Inbox> Link<I> {
         Ok(())
     }
 
-    /// Notes the revision that the server chose.
-    fn learn(&self, line: &Line) {
-        let Line::Message(message) = line else { return };
+    fn learn(&self, line: &InputLine) {
+        let InputLine::Message(message) = line else { return };
         let answer: Value = serde_json::from_str(message.text()).unwrap_or_default();
         let version = answer["result"]["protocolVersion"].as_str();
         if let Some(version) = version.and_then(|version| HeaderValue::from_str(version).ok()) {
@@ -315,51 +301,53 @@ impl<I: Inbox> Link<I> {
         }
     }
 
-    /// Hands over the error in an answer, or says what the answer was.
     async fn refused(
         &self,
         response: Response<Incoming>,
-        head: &Head,
-        handling: &Handling,
-    ) -> Result<Outcome, String> {
+        head: &RequestHead,
+        handling: &BusyFlag,
+    ) -> Result<Exchanged, String> {
         let status = response.status();
         let is_json = is_type(&response, JSON);
         let mut text = Vec::new();
         let reader = OneLine(BodyReader::new(response.into_body()));
-        timeout(TELLING, reader.take(MOST_ERROR).read_to_end(&mut text)).await.ok();
+        timeout(SEND_TIMEOUT, reader.take(MAX_ERROR).read_to_end(&mut text)).await.ok();
         let error: Value = serde_json::from_slice(&text).unwrap_or_default();
         if is_json && head.number.is_some() && error["id"].as_u64() == head.number {
-            let lines = LineReader::new(&*text, Arc::clone(&self.around.shelf), MOST_ERROR);
+            let lines = LineReader::new(&*text, Arc::clone(&self.context.shelf), MAX_ERROR);
             self.hand_over(lines, head, handling).await.map_err(broke)?;
-            return Ok(Outcome::Done);
+            return Ok(Exchanged::Done);
         }
-        let said = error["error"]["message"].as_str().map(str::to_owned);
-        let said = said.unwrap_or_else(|| String::from_utf8_lossy(&text).into_owned());
-        let shown: String =
-            said.trim().chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let reason = error["error"]["message"].as_str().map(str::to_owned);
+        let reason = reason.unwrap_or_else(|| String::from_utf8_lossy(&text).into_owned());
+        let shown: String = reason
+            .trim()
+            .chars()
+            .take(SHOWN)
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
         let colon = if shown.is_empty() { "" } else { ": " };
         let why = format!("answered {status}{colon}{shown}");
-        // Some servers say so with another status.
-        let names_session = said.to_ascii_lowercase().contains("session");
+        // Some servers report a lost session with another status.
+        let names_session = reason.to_ascii_lowercase().contains("session");
         let is_lost =
             status == StatusCode::NOT_FOUND || (status == StatusCode::BAD_REQUEST && names_session);
         if is_lost && !head.is("initialize") && self.session.lock().id.is_some() {
-            return Ok(Outcome::NoSession(why));
+            return Ok(Exchanged::NoSession(why));
         }
         if let Some(number) = head.number.filter(|_| head.opens() && may_be_of_revision(status)) {
             let code = error["error"]["code"].as_i64().and_then(|code| i32::try_from(code).ok());
             let text = format!("the server `{}` {why}", self.upstream.name);
             let code = code.unwrap_or(INTERNAL_ERROR);
-            let line = envelope::error(&number.to_string(), code, &text);
-            let lines = LineReader::new(&*line, Arc::clone(&self.around.shelf), MOST_ERROR);
+            let line = json_rpc::error(&number.to_string(), code, &text);
+            let lines = LineReader::new(&*line, Arc::clone(&self.context.shelf), MAX_ERROR);
             self.hand_over(lines, head, handling).await.map_err(broke)?;
-            return Ok(Outcome::Done);
+            return Ok(Exchanged::Done);
         }
         Err(why)
     }
 
-    /// Ends the session.
-    pub(super) async fn end(&self) {
+    pub(crate) async fn end(&self) {
         let listener = self.session.lock().listener.take();
         if let Some(listener) = listener {
             listener.abort();
@@ -367,20 +355,17 @@ impl<I: Inbox> Link<I> {
         if self.session.lock().id.is_some() {
             let headers = self.headers(true);
             if let Err(why) = self.wire.send(Method::DELETE, &headers, &Vec::new().into()).await {
-                self.around.log.say(&self.upstream.name, &why);
+                self.context.log.write(&self.upstream.name, &why);
             }
         }
     }
 }
 
-/// The outcome of a message.
-enum Outcome {
+enum Exchanged {
     Done,
-    /// The server does not know the session.
     NoSession(String),
 }
 
-/// Returns true for a status by which a server may say that it does not know a revision.
 fn may_be_of_revision(status: StatusCode) -> bool {
     matches!(
         status,
@@ -396,10 +381,170 @@ fn may_be_of_revision(status: StatusCode) -> bool {
 
 fn is_type(response: &Response<Incoming>, kind: &str) -> bool {
     let value = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    value.is_some_and(|value| headers::is_type(value, kind))
+    value.is_some_and(|value| http_message::is_type(value, kind))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it maps an error")]
 fn broke(error: std::io::Error) -> String {
     format!("broke the connection: {}", causes(&error))
+}
+
+impl<I: Inbox> Link<I> {
+    pub(crate) async fn renew(self: &Arc<Self>, before: u64) -> Result<(), String> {
+        let _turn = self.renewing.lock().await;
+        if self.session.lock().is_known(before) {
+            return Ok(());
+        }
+        let handshake = self.upstream.handshake();
+        let parameters = handshake.initialize.ok_or("there is nothing to begin it again with")?;
+        self.context.log.write(&self.upstream.name, "ended the session; it is begun again");
+        self.forget();
+        // The server waits for no answer from the lost session.
+        self.context.inbox.failed(&self.upstream, Vec::new(), "ended the session").await;
+        self.upstream.forget_asked();
+        let begun = timeout(HANDSHAKE, self.initialize(&parameters)).await;
+        begun.map_err(|_| "the new session did not begin in time".to_owned())??;
+        self.send_method("notifications/initialized", None).await?;
+        if let Some(level) = &handshake.level {
+            self.send_method("logging/setLevel", Some(level)).await?;
+        }
+        self.listen();
+        Ok(())
+    }
+
+    fn forget(&self) {
+        let mut session = self.session.lock();
+        session.id = None;
+        session.version = None;
+        session.lost += 1;
+        session.is_over = true;
+        if let Some(listener) = session.listener.take() {
+            listener.abort();
+        }
+    }
+
+    async fn initialize(&self, parameters: &str) -> Result<(), String> {
+        let (number, answer) = own_request(&self.upstream);
+        let message: Outgoing = request(number, "initialize", parameters).into();
+        if let Err(why) = self.send_own(&message).await {
+            self.upstream.take(number);
+            return Err(why);
+        }
+        let answer = answer.await.map_err(|_| "the new session was not begun".to_owned())??;
+        let answer: Value = serde_json::from_str(answer.text()).unwrap_or_default();
+        if answer["result"].is_object() {
+            return Ok(());
+        }
+        Err(format!("the new session was refused: {}", answer["error"]["message"]))
+    }
+
+    async fn send_method(&self, method: &str, parameters: Option<&str>) -> Result<(), String> {
+        let Some(parameters) = parameters else {
+            let text = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
+            return self.send_own(&text.into_bytes().into()).await;
+        };
+        let (number, _answer) = own_request(&self.upstream);
+        let sent = self.send_own(&request(number, method, parameters).into()).await;
+        self.upstream.take(number);
+        sent
+    }
+
+    async fn send_own(&self, message: &Outgoing) -> Result<(), String> {
+        let head = RequestHead::of(message).ok_or("the message is none")?;
+        let sent = async {
+            let response = self.post(message, &head).await?;
+            match self.answered(response, &head, &BusyFlag::default()).await? {
+                Exchanged::Done => Ok(()),
+                Exchanged::NoSession(why) => Err(why),
+            }
+        };
+        timeout(SEND_TIMEOUT, sent)
+            .await
+            .map_err(|_| "did not take a message in time".to_owned())?
+    }
+}
+
+impl<I: Inbox> Link<I> {
+    pub(crate) fn listen(self: &Arc<Self>) {
+        let listener = tokio::spawn(listen(Arc::downgrade(self)));
+        if let Some(older) = self.session.lock().listener.replace(listener) {
+            older.abort();
+        }
+    }
+
+    async fn listened(
+        &self,
+        response: Response<Incoming>,
+        marks: &Arc<Mutex<StreamPosition>>,
+    ) -> Result<(), String> {
+        self.stream(response, marks, &RequestHead::default(), &BusyFlag::default()).await
+    }
+}
+
+/// Passes on the messages of the listener stream, and opens it again when it ends, until the server
+/// offers none or the session is over.
+async fn listen<I: Inbox>(link: Weak<Link<I>>) {
+    let marks = Arc::new(Mutex::new(StreamPosition::default()));
+    let mut pause = LISTENER_BACKOFF;
+    loop {
+        let Some(link) = link.upgrade() else { return };
+        let last = marks.lock().last_id.clone();
+        match link.get(last.as_deref()).await {
+            Ok(response) if response.status().is_success() && is_type(&response, EVENTS) => {
+                pause = LISTENER_BACKOFF;
+                let ended = link.listened(response, &marks).await;
+                tracing::debug!("{}: its stream ended: {ended:?}", link.upstream.name);
+            }
+            Ok(response) if is_final(response.status()) => {
+                tracing::debug!("{}: offers no stream: {}", link.upstream.name, response.status());
+                return;
+            }
+            Ok(response) => {
+                tracing::debug!("{}: no stream: {}", link.upstream.name, response.status());
+                pause = (pause * 2).min(MAX_LISTENER_BACKOFF);
+            }
+            Err(why) => {
+                tracing::debug!("{}: no stream: {why}", link.upstream.name);
+                pause = (pause * 2).min(MAX_LISTENER_BACKOFF);
+            }
+        }
+        drop(link);
+        let named = marks.lock().retry.unwrap_or_default();
+        sleep(pause.max(named).min(MAX_LISTENER_BACKOFF)).await;
+    }
+}
+
+/// Returns true if the listener stream will not come: none is offered, or the session is over,
+/// which the next message finds out.
+fn is_final(status: StatusCode) -> bool {
+    status.is_success()
+        || (status.is_client_error()
+            && status != StatusCode::REQUEST_TIMEOUT
+            && status != StatusCode::TOO_MANY_REQUESTS
+            && status != StatusCode::CONFLICT)
+}
+
+struct LongMessage<'a> {
+    upstream: &'a Upstream,
+    is_coming: AtomicBool,
+}
+
+impl<'a> LongMessage<'a> {
+    pub(crate) fn new(upstream: &'a Upstream) -> Self {
+        Self { upstream, is_coming: AtomicBool::new(false) }
+    }
+}
+
+impl LongLines for LongMessage<'_> {
+    fn arriving(&self, is_arriving: bool) {
+        if self.is_coming.swap(is_arriving, Ordering::Relaxed) != is_arriving {
+            self.upstream.count_long_line(is_arriving);
+        }
+    }
+}
+
+impl Drop for LongMessage<'_> {
+    fn drop(&mut self) {
+        self.arriving(false);
+    }
 }

@@ -1,31 +1,28 @@
-//! Requests over HTTP to one server.
+//! HTTP requests to one server.
 
 use hyper::body::Incoming;
-use hyper::header::{HeaderName, HeaderValue};
-use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
 
-use crate::json_body::JsonBody;
+use crate::http_message::{JsonBody, METHOD, NAME, VERSION, encoded};
+use crate::json_rpc::{MessageKind, Parsed};
 use crate::message::Outgoing;
-use crate::remote::address::RemoteServer;
+use crate::options::RemoteServer;
 use ctxfs_models::http_client::{HttpClient, causes};
 
-/// The most redirections of a request.
 const REDIRECTIONS: usize = 3;
 
-/// The connections to a server.
-pub(super) struct Wire {
+pub(crate) struct Wire {
     client: HttpClient<JsonBody>,
     url: Mutex<Uri>,
-    /// The headers of every request.
     headers: HeaderMap,
 }
 
 impl Wire {
-    /// The error says what is wrong with the address.
-    pub(super) fn new(server: &RemoteServer) -> Result<Self, String> {
+    pub(crate) fn new(server: &RemoteServer) -> Result<Self, String> {
         let url: Uri = server.url.parse().map_err(|error| format!("has no valid URL: {error}"))?;
         let is_secure = match url.scheme_str() {
             Some("http") => false,
@@ -40,8 +37,7 @@ impl Wire {
         Ok(Self { client, url: Mutex::new(url), headers })
     }
 
-    /// Sends a request, and waits for the head of its answer. Follows the server to another path.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &self,
         method: Method,
         headers: &HeaderMap,
@@ -78,8 +74,6 @@ impl Wire {
         })
     }
 
-    /// Notes that the server has moved, which it may on its own host alone: the headers are for
-    /// nobody else.
     fn follow(&self, response: &Response<Incoming>) -> Result<(), String> {
         let to = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
         let to = to.unwrap_or_default();
@@ -109,4 +103,52 @@ fn headers(given: &[(String, String)]) -> Result<HeaderMap, String> {
         headers.insert(key, value);
     }
     Ok(headers)
+}
+
+/// The parts of a message that HTTP headers repeat. `number` is set for requests, `revision` if the
+/// message names it as messages since 2026-07-28 do.
+#[derive(Default)]
+pub(crate) struct RequestHead {
+    pub(crate) method: Option<String>,
+    pub(crate) number: Option<u64>,
+    pub(crate) revision: Option<String>,
+    name: Option<String>,
+}
+
+impl RequestHead {
+    pub(crate) fn of(message: &Outgoing) -> Option<Self> {
+        let parsed = Parsed::of(message.outline()).ok()?;
+        let (method, number) = match &parsed.envelope.kind {
+            MessageKind::Request { method } => {
+                (Some(method.clone()), parsed.envelope.id(&parsed.message)?.parse().ok())
+            }
+            MessageKind::Notification { method } => (Some(method.clone()), None),
+            MessageKind::Response { .. } => (None, None),
+        };
+        let name = method.as_deref().and_then(|method| parsed.named(method));
+        Some(Self { method, number, revision: parsed.revision(), name })
+    }
+
+    pub(crate) fn is(&self, method: &str) -> bool {
+        self.method.as_deref() == Some(method)
+    }
+
+    pub(crate) fn opens(&self) -> bool {
+        self.is("initialize") || self.is("server/discover")
+    }
+
+    pub(crate) fn add_to(&self, headers: &mut HeaderMap) {
+        let Some(revision) = &self.revision else { return };
+        let values = [
+            (&VERSION, Some(revision)),
+            (&METHOD, self.method.as_ref()),
+            (&NAME, self.name.as_ref()),
+        ];
+        for (name, value) in values {
+            let value = value.and_then(|value| HeaderValue::from_str(&encoded(value)).ok());
+            if let Some(value) = value {
+                headers.insert(name, value);
+            }
+        }
+    }
 }

@@ -1,8 +1,7 @@
-//! The parts of a result: its texts, its binary contents and its structured content.
+//! The parts of a result: texts, binary contents and structured content.
 
 use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _};
-use std::io;
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::Range;
 
 use base64::Engine as _;
@@ -11,56 +10,52 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::message::Message;
-use crate::raw_object::{RawObject, elements, text};
-use crate::unescape::UnescapingWriter;
+use crate::raw_object::{RawObject, UnescapingWriter, elements, text};
 
-/// Bytes that are read at once.
 const BLOCK: usize = 64 * 1024;
-/// Bytes above which the text of a hole is not counted.
+// Longer texts on disk are not decoded to be counted; their length as written is an upper bound.
 const COUNTED: u64 = 16 << 20;
 
-/// The kind of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PartKind {
+pub(crate) enum PartKind {
     Text,
-    /// Base64.
     Binary,
-    /// Any JSON value.
     Structured,
 }
 
-/// A part of a result.
-pub(super) struct Part<'a> {
-    pub(super) kind: PartKind,
-    /// The block of `content` that it is in; of structured content, itself.
-    pub(super) block: &'a RawValue,
-    /// The value itself, as written.
-    pub(super) value: &'a RawValue,
-    /// True if it is the text of a text block.
-    pub(super) is_plain_text: bool,
-    pub(super) mime: Option<String>,
-    /// Bytes and characters that it stands for. Those of a long hole are estimated from above.
-    pub(super) bytes: u64,
-    pub(super) chars: u64,
+/// A text, binary content or structured content of a result. `block` is the block of `content` that
+/// holds `value`; `bytes` and `chars` count the decoded content.
+pub(crate) struct ResultPart<'a> {
+    pub(crate) kind: PartKind,
+    pub(crate) block: &'a RawValue,
+    pub(crate) value: &'a RawValue,
+    pub(crate) is_plain_text: bool,
+    pub(crate) mime: Option<String>,
+    pub(crate) bytes: u64,
+    pub(crate) chars: u64,
     message: &'a Message,
     hole: Option<Range<u64>>,
 }
 
-/// Returns the parts of a result in their order, the structured content last.
-pub(super) fn parts<'a>(message: &'a Message, result: &RawObject<'a>) -> io::Result<Vec<Part<'a>>> {
+pub(crate) fn parts<'a>(
+    message: &'a Message,
+    result: &RawObject<'a>,
+) -> io::Result<Vec<ResultPart<'a>>> {
     let blocks = result.get("content").and_then(elements).unwrap_or_default();
     let mut parts = Vec::new();
     for block in blocks {
         parts.extend(part(message, block)?);
     }
     if let Some(value) = result.get("structuredContent") {
-        parts.push(Part::json(message, value));
+        parts.push(ResultPart::json(message, value));
     }
     Ok(parts)
 }
 
-/// Returns the part that a block of `content` is, if it has one of the kinds.
-pub(super) fn part<'a>(message: &'a Message, block: &'a RawValue) -> io::Result<Option<Part<'a>>> {
+pub(crate) fn part<'a>(
+    message: &'a Message,
+    block: &'a RawValue,
+) -> io::Result<Option<ResultPart<'a>>> {
     let Some(object) = RawObject::parse(block) else { return Ok(None) };
     let mime = |object: &RawObject<'_>| object.text("mimeType").map(String::from);
     let (kind, value, mime, is_plain_text) = match object.text("type").as_deref() {
@@ -78,14 +73,13 @@ pub(super) fn part<'a>(message: &'a Message, block: &'a RawValue) -> io::Result<
     let Some(value) = value.filter(|value| value.get().starts_with('"')) else { return Ok(None) };
     let hole = message.hole(value);
     let mut part =
-        Part { kind, block, value, is_plain_text, mime, bytes: 0, chars: 0, message, hole };
+        ResultPart { kind, block, value, is_plain_text, mime, bytes: 0, chars: 0, message, hole };
     part.measure()?;
     Ok(Some(part))
 }
 
-impl<'a> Part<'a> {
-    /// Returns the part that is the JSON `value` itself.
-    pub(super) fn json(message: &'a Message, value: &'a RawValue) -> Self {
+impl<'a> ResultPart<'a> {
+    pub(crate) fn json(message: &'a Message, value: &'a RawValue) -> Self {
         let hole = message.hole(value);
         let bytes = hole.as_ref().map_or(value.get().len() as u64, |span| span.end - span.start);
         let kind = PartKind::Structured;
@@ -111,8 +105,8 @@ impl<'a> Part<'a> {
         Ok(())
     }
 
-    /// Writes what the part stands for: the text, the decoded bytes, the JSON as written.
-    pub(super) fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+    /// Writes the content: the text, the decoded bytes, or the JSON as written.
+    pub(crate) fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         match self.kind {
             PartKind::Structured => self.write_json(out),
             PartKind::Text => self.write_json(&mut UnescapingWriter::new(out)),
@@ -128,7 +122,7 @@ impl<'a> Part<'a> {
         let Some(mut span) = self.hole.clone() else {
             return out.write_all(self.value.get().as_bytes());
         };
-        let scratch = self.message.scratch().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let scratch = self.message.scratch.as_ref().ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut block = vec![0; BLOCK];
         loop {
             match scratch.read(&mut span, &mut block)? {
@@ -138,16 +132,14 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Returns the text of a part that is in memory.
-    pub(super) fn text(&self) -> Option<std::borrow::Cow<'a, str>> {
+    pub(crate) fn text(&self) -> Option<std::borrow::Cow<'a, str>> {
         if self.hole.is_some() || self.kind != PartKind::Text {
             return None;
         }
         text(self.value)
     }
 
-    /// Returns the text or the JSON of a part that is in memory; `None` for binary content.
-    pub(super) fn json_or_text(&self) -> Option<String> {
+    pub(crate) fn json_or_text(&self) -> Option<String> {
         match self.kind {
             PartKind::Structured if self.hole.is_none() => Some(self.value.get().to_owned()),
             PartKind::Text => self.text().map(std::borrow::Cow::into_owned),
@@ -155,8 +147,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Returns true if this text is the JSON of `structured`, apart from white space.
-    pub(super) fn says_same(&self, structured: &Part<'_>) -> bool {
+    pub(crate) fn says_same(&self, structured: &ResultPart<'_>) -> bool {
         if self.kind != PartKind::Text {
             return false;
         }
@@ -176,7 +167,6 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Counts the bytes and the characters that are written.
 #[derive(Default)]
 struct Counter {
     bytes: u64,
@@ -195,10 +185,8 @@ impl Write for Counter {
     }
 }
 
-/// Decodes base64 to another writer.
 struct DecodingWriter<'a> {
     out: &'a mut dyn Write,
-    /// Letters that are no whole group yet.
     rest: Vec<u8>,
 }
 
@@ -227,7 +215,7 @@ impl Write for DecodingWriter<'_> {
     }
 }
 
-/// Digests JSON without the white space between its tokens.
+/// Hashes JSON without the white space between tokens, to compare values that do not fit in memory.
 struct Digest {
     hasher: DefaultHasher,
     length: u64,

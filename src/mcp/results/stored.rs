@@ -1,63 +1,58 @@
-//! Storing a part of a result, and the text that takes its place.
+//! Stores a part of a result and makes the text in its place.
 
-use std::io;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
-use crate::pending::Call;
-use crate::results::parts::{Part, PartKind};
-use crate::scratch::Scratch;
-use crate::shelf::{LazyShelf, OpenShelf};
+use crate::pending::ToolCall;
+use crate::results::parts::{PartKind, ResultPart};
+use crate::shelf::{LazyShelf, OpenShelf, Scratch};
 use ctxfs_core::model::{Content as _, Limits, Provenance};
 use ctxfs_engine::{
     EngineError, NewOutput, OutputName, Replace, StandInRequest, StoredOutput, pays,
 };
 use ctxfs_view::{Audience, Form, StandIn, View};
 
-/// The longest text that may be a stand-in already.
+// Longer texts are no stand-ins.
 const STAND_IN: u64 = 64 * 1024;
-/// The line that tells a reader without files how to read on.
-const HOW: &str = "tools:  context_read reads these names, context_grep searches them\n";
+const READING_HINT: &str = "tools:  context_read reads these names, context_grep searches them\n";
 
-/// The text that takes the place of a part, and the condition on which it does.
+/// The text that takes the place of a part, and the condition: its name alone, or a stand-in with
+/// an excerpt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum InPlace {
-    /// A text that names the part and shows nothing of it.
+pub(crate) enum InPlace {
     Name(Replace),
-    /// The stand-in.
     StandIn(Replace),
 }
 
-/// A part that was stored.
-pub(super) struct Kept {
-    /// The text in its place.
-    pub(super) text: String,
-    pub(super) uri: String,
-    pub(super) name: String,
-    pub(super) size: u64,
-    pub(super) mime: String,
-    pub(super) hint: String,
+pub(crate) struct StoredStandIn {
+    pub(crate) text: String,
+    pub(crate) uri: String,
+    pub(crate) name: String,
+    pub(crate) size: u64,
+    pub(crate) mime: String,
+    pub(crate) hint: String,
 }
 
-/// Stores the parts of one result.
-pub(super) struct Keeper<'a> {
+/// Stores the parts of one result as outputs of its call. Further parts get names of their own; the
+/// record has the call's tool, arguments and duration.
+pub(crate) struct PartStore<'a> {
     open: OpenShelf,
-    call: &'a Call,
+    call: &'a ToolCall,
     failed: bool,
 }
 
-impl<'a> Keeper<'a> {
-    pub(super) fn new(shelf: &LazyShelf, call: &'a Call, failed: bool) -> Result<Self, String> {
+impl<'a> PartStore<'a> {
+    pub(crate) fn new(shelf: &LazyShelf, call: &'a ToolCall, failed: bool) -> Result<Self, String> {
         Ok(Self { open: shelf.open()?, call, failed })
     }
 
-    /// Stores a part, unless it is the stand-in of one. Returns `None` if the part stays in its
-    /// place: it is a stand-in, or a text in whose place nothing shorter would stand.
-    pub(super) fn keep_unless_stand_in(
+    /// Stores a part. Returns `None` if it stays in place: it is a stand-in already, or nothing
+    /// shorter would take its place.
+    pub(crate) fn keep_unless_stand_in(
         &self,
-        part: &Part<'_>,
+        part: &ResultPart<'_>,
         limits: &Limits,
         in_place: InPlace,
-    ) -> Result<Option<Kept>, String> {
+    ) -> Result<Option<StoredStandIn>, String> {
         if part.bytes <= STAND_IN
             && let Some(text) = part.text()
         {
@@ -69,30 +64,35 @@ impl<'a> Keeper<'a> {
         self.keep(part, in_place)
     }
 
-    /// Stores a part as an output of the call. Returns `None` if it stays in its place, as nothing
-    /// shorter would stand there.
-    pub(super) fn keep(&self, part: &Part<'_>, in_place: InPlace) -> Result<Option<Kept>, String> {
+    pub(crate) fn keep(
+        &self,
+        part: &ResultPart<'_>,
+        in_place: InPlace,
+    ) -> Result<Option<StoredStandIn>, String> {
         self.keep_as(part, self.call.id.clone(), in_place)
     }
 
-    /// Stores structured content that another part of the result comes with. It never stays: a
-    /// client may show its model that alone.
-    pub(super) fn keep_beside(&self, part: &Part<'_>) -> Result<Option<Kept>, String> {
+    /// Stores structured content beside another part. It never stays, as a client may show it to
+    /// its model in place of the text.
+    pub(crate) fn keep_beside(
+        &self,
+        part: &ResultPart<'_>,
+    ) -> Result<Option<StoredStandIn>, String> {
         let in_place = InPlace::Name(Replace::Always);
         self.keep_as(part, format!("{}.structured", self.call.id), in_place)
     }
 
     fn keep_as(
         &self,
-        part: &Part<'_>,
+        part: &ResultPart<'_>,
         name: String,
         in_place: InPlace,
-    ) -> Result<Option<Kept>, String> {
+    ) -> Result<Option<StoredStandIn>, String> {
         let stored = self.store(part, name).map_err(|error| error.to_string())?;
         self.kept(&stored, part, in_place).map_err(|error| error.to_string())
     }
 
-    fn store(&self, part: &Part<'_>, name: String) -> Result<StoredOutput, EngineError> {
+    fn store(&self, part: &ResultPart<'_>, name: String) -> Result<StoredOutput, EngineError> {
         let mime = part.mime.clone().filter(|_| part.kind != PartKind::Structured);
         let provenance = provenance(self.call, mime, self.failed);
         let exact = part.text().map(|text| text.len() as u64);
@@ -113,9 +113,9 @@ impl<'a> Keeper<'a> {
     fn kept(
         &self,
         stored: &StoredOutput,
-        part: &Part<'_>,
+        part: &ResultPart<'_>,
         in_place: InPlace,
-    ) -> Result<Option<Kept>, EngineError> {
+    ) -> Result<Option<StoredStandIn>, EngineError> {
         let engine = &self.open.engine;
         let text = engine.view_in_place(stored, &View::Ref)?;
         let reference: ctxfs_core::model::ContextRef =
@@ -128,7 +128,7 @@ impl<'a> Keeper<'a> {
             }
             InPlace::StandIn(replace) => self.summary(stored, replace)?,
         };
-        Ok(text.map(|text| Kept {
+        Ok(text.map(|text| StoredStandIn {
             text,
             uri: reference.id,
             name: stored.place().name().to_owned(),
@@ -163,18 +163,17 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// Adds the line before the excerpt, if there is room.
 fn with_how(text: &str) -> String {
-    if text.len() + HOW.len() > Limits::STAND_IN_BYTES {
+    if text.len() + READING_HINT.len() > Limits::STAND_IN_BYTES {
         return text.to_owned();
     }
     match text.find("\n--- ") {
-        Some(at) => format!("{}{HOW}{}", &text[..=at], &text[at + 1..]),
-        None => format!("{}\n{HOW}", text.trim_end()),
+        Some(at) => format!("{}{READING_HINT}{}", &text[..=at], &text[at + 1..]),
+        None => format!("{}\n{READING_HINT}", text.trim_end()),
     }
 }
 
-fn provenance(call: &Call, mime: Option<String>, failed: bool) -> Provenance {
+fn provenance(call: &ToolCall, mime: Option<String>, failed: bool) -> Provenance {
     let took = call.started.elapsed();
     Provenance {
         call: Some(call.id.clone()),
@@ -192,7 +191,7 @@ fn provenance(call: &Call, mime: Option<String>, failed: bool) -> Provenance {
 /// Stores the bytes of a message that cannot be read. Returns the name of the artifact.
 pub(crate) fn keep_broken(
     shelf: &LazyShelf,
-    call: &Call,
+    call: &ToolCall,
     kept: &Scratch,
     why: &str,
 ) -> Option<String> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::envelope::{Envelope, Kind};
+use crate::json_rpc::{Envelope, MessageKind};
 use crate::shelf::{OpenShelf, Shelf};
 use ctxfs_core::model::Component;
 use ctxfs_engine::{Engine, EngineOptions};
@@ -39,8 +39,6 @@ impl Shelf for TestShelf {
         Ok(OpenShelf { engine, conversation, mounted: false, form: Form::Summary })
     }
 }
-
-/// What becomes of the text of a result, and the names of what was stored.
 fn treated_text(result: &str, limits: Limits) -> (String, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("store/context/c7/artifacts/tool");
@@ -48,8 +46,8 @@ fn treated_text(result: &str, limits: Limits) -> (String, Vec<String>) {
         LazyShelf::new(Arc::new(TestShelf { dir, id: Component::new("c7").unwrap(), limits }));
     let message = Message::whole(format!(r#"{{"jsonrpc":"2.0","id":5,"result":{result}}}"#));
     let envelope = Envelope::of(&message).unwrap();
-    let Kind::Response { result: Some(range) } = envelope.kind else { panic!() };
-    let call = Call {
+    let MessageKind::Response { result: Some(range) } = envelope.kind else { panic!() };
+    let call = ToolCall {
         id: "call_1".to_owned(),
         server: "srv".to_owned(),
         tool: "tool".to_owned(),
@@ -208,8 +206,8 @@ fn a_stand_in_is_not_stored_again() {
         let result = json!({"content": [{"type": "text", "text": text}]});
         let message = Message::whole(format!(r#"{{"jsonrpc":"2.0","id":5,"result":{result}}}"#));
         let envelope = Envelope::of(&message).unwrap();
-        let Kind::Response { result: Some(result) } = envelope.kind else { panic!() };
-        let call = Call {
+        let MessageKind::Response { result: Some(result) } = envelope.kind else { panic!() };
+        let call = ToolCall {
             id: call.to_owned(),
             server: "s".to_owned(),
             tool: "t".to_owned(),
@@ -232,7 +230,7 @@ fn a_stand_in_is_not_stored_again() {
     assert_eq!(of(&longer, "b"), longer);
 }
 
-/// A stand-in that saves little is none: the result is as the server sent it.
+/// A result passes unchanged if a stand-in would save little.
 #[test]
 fn a_text_whose_stand_in_would_not_pay_stays() {
     let line = |n: usize| format!("{n} {}\n", "lorem ipsum dolor sit amet ".repeat(n % 7));
@@ -258,8 +256,6 @@ fn a_text_whose_stand_in_would_not_pay_stays() {
     let is_whole = result["content"][0]["text"].as_str() == Some(&*data.to_string());
     assert_eq!(result.get("structuredContent").is_some(), is_whole, "{result}");
 }
-
-/// A block of content: its JSON, and its text.
 fn any_block() -> impl Strategy<Value = (Value, Option<String>)> {
     // So long that any stand-in pays.
     let long = "[a-z\u{e9}\n\"]{60,200}".prop_map(|text| text.repeat(200));

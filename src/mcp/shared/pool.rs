@@ -1,4 +1,4 @@
-//! The shared servers of a gateway. One is begun with the first session that uses it, and ends with
+//! The shared servers of a gateway. A server starts with the first session that uses it, and ends with
 //! the gateway.
 
 use std::collections::HashMap;
@@ -10,23 +10,22 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::guard::Guard;
-use crate::manager::{Manager, Surroundings};
+use crate::line_reader::LongLines as _;
+use crate::manager::{Inbox, Manager, ManagerContext, end_late, until_stopped};
 use crate::options::{ServerOptions, ServerPlace};
-use crate::queue;
-use crate::remote::RemoteManager;
-use crate::server_log::ServerLog;
-use crate::shared::SharedServer;
+use crate::process::{Guard, ServerLog};
+use crate::queue::{self, Receiver};
+use crate::remote;
+use crate::shared::{SharedEvent, SharedEvents, SharedServer};
 use crate::shelf::LazyShelf;
 use crate::upstream::Upstream;
 
-/// The time in which all of them end, which is more than each has.
+// More than each server takes to end.
 const ENDING: Duration = Duration::from_secs(10);
 
 pub(crate) struct SharedServers {
     guard: Arc<Guard>,
     log: ServerLog,
-    /// The most bytes of a message.
     most: u64,
     servers: Mutex<HashMap<String, Arc<SharedServer>>>,
     managers: Mutex<JoinSet<()>>,
@@ -39,7 +38,6 @@ impl SharedServers {
         Self { guard, log, most, servers: Mutex::default(), managers: Mutex::default(), stop }
     }
 
-    /// Returns a server. The disk of `shelf` takes long messages of one that begins.
     pub(crate) fn get(&self, server: &ServerOptions, shelf: &Arc<LazyShelf>) -> Arc<SharedServer> {
         let mut servers = self.servers.lock();
         if let Some(known) = servers.get(&server.name) {
@@ -55,7 +53,7 @@ impl SharedServers {
         // Each session has its own deadlines.
         let upstream = Arc::new(Upstream::new(server.name.clone(), None, sender, self.log.clone()));
         let shared = Arc::new(SharedServer::new(Arc::clone(&upstream)));
-        let around = Surroundings {
+        let context = ManagerContext {
             inbox: Arc::clone(&shared),
             shelf,
             guard: Arc::clone(&self.guard),
@@ -64,22 +62,74 @@ impl SharedServers {
             most: self.most,
         };
         let mut managers = self.managers.lock();
-        match server.place.clone() {
-            ServerPlace::Command(command) => {
-                managers.spawn(Manager::new(upstream, command, queue, around).run())
-            }
-            ServerPlace::Remote(remote) => {
-                managers.spawn(RemoteManager::new(upstream, remote, queue, around).run())
-            }
-        };
+        managers.spawn(run_server(server.place.clone(), upstream, queue, context));
         shared
     }
 
-    /// Ends all of them. No process is left.
     pub(crate) async fn end(&self) {
         self.stop.send_replace(true);
         let mut managers = std::mem::take(&mut *self.managers.lock());
         let all = async { while managers.join_next().await.is_some() {} };
         timeout(ENDING, all).await.ok();
+    }
+}
+pub(crate) async fn run_server<I: Inbox>(
+    place: ServerPlace,
+    upstream: Arc<Upstream>,
+    queue: Receiver,
+    context: ManagerContext<I>,
+) {
+    match place {
+        ServerPlace::Command(command) => {
+            Manager::new(upstream, command, queue, context).run().await;
+        }
+        ServerPlace::Remote(server) => remote::run(upstream, server, queue, context).await,
+    }
+}
+pub(crate) async fn run_shared<I: Inbox>(
+    upstream: Arc<Upstream>,
+    server: Arc<SharedServer>,
+    mut queue: Receiver,
+    context: ManagerContext<I>,
+) {
+    let mut stop = context.stop.clone();
+    let (session, events) = server.join();
+    upstream.began();
+    let reading = hand_over(Arc::clone(&upstream), events, Arc::clone(&context.inbox));
+    let reading = tokio::spawn(reading);
+    let look = || look(&upstream, &server, &*context.inbox);
+    let sending = send_all(&server, session, &mut queue);
+    until_stopped(&upstream, &mut stop, sending, look).await;
+    reading.abort();
+    server.leave(session);
+}
+
+fn look<I: Inbox>(upstream: &Arc<Upstream>, server: &SharedServer, inbox: &I) {
+    upstream.arriving(server.upstream.is_receiving());
+    end_late(upstream, inbox);
+}
+
+async fn send_all(server: &SharedServer, session: u64, queue: &mut Receiver) {
+    while let Some(queued) = queue.recv().await {
+        server.forward(session, queued.message).await;
+    }
+}
+
+async fn hand_over<I: Inbox>(upstream: Arc<Upstream>, mut events: SharedEvents, inbox: Arc<I>) {
+    while let Some(event) = events.recv().await {
+        match event {
+            SharedEvent::Line(line, _room) => {
+                inbox.line(&upstream, line).await;
+            }
+            SharedEvent::Lost { number, why } => {
+                if let Some(pending) = upstream.take(number) {
+                    inbox.lost(&upstream, pending, &why).await;
+                }
+            }
+            SharedEvent::Failed { numbers, why } => {
+                let pending = numbers.into_iter().filter_map(|number| upstream.take(number));
+                inbox.failed(&upstream, pending.collect(), &why).await;
+            }
+        }
     }
 }

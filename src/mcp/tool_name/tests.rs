@@ -7,8 +7,6 @@ const OURS: &[&str] = &["context_read", "get_tool_details"];
 fn tool(server: &str, tool: &str) -> TrueName {
     TrueName { server: server.to_owned(), tool: tool.to_owned() }
 }
-
-/// Names tools of servers with their own names as prefixes.
 fn named(tools: &[(&str, &str)]) -> Vec<String> {
     let with = |(server, name): &(&str, &str)| (tool(server, name), Naming::with_prefix(server));
     let names = ToolNames::new(tools.iter().map(with), OURS);
@@ -25,7 +23,7 @@ fn what_does_not_fit_is_shortened_with_a_hash() {
     let long = "x".repeat(60);
     let names =
         named(&[("github", &long), ("github", "a.b/c"), ("my server", "\u{e9}"), ("s", "")]);
-    assert_eq!(names[0].len(), MOST_BYTES);
+    assert_eq!(names[0].len(), MAX_BYTES);
     assert!(names[0].starts_with("github__xxxx"));
     assert!(names[1].starts_with("github__a_b_c_"));
     assert!(names[2].starts_with("my_server____"));

@@ -14,24 +14,24 @@ impl Fixture {
         Self { streams: Streams::new(is_shared), sender, receiver, hang_up: Arc::default() }
     }
 
-    fn open(&self, id: &str, token: Option<&str>) -> Result<(Events, u64), String> {
-        let asked = Asked { id: id.to_owned(), token: token.map(str::to_owned) };
+    fn open(&self, id: &str, token: Option<&str>) -> Result<(StreamEvents, u64), String> {
+        let asked = StreamRequest { id: id.to_owned(), token: token.map(str::to_owned) };
         let (events, numbers) = self.streams.open(vec![asked], &self.hang_up)?;
         Ok((events, numbers[0]))
     }
 
     fn deliver(&mut self, text: &str) -> Delivered {
         self.sender.try_send(text.as_bytes().to_vec()).unwrap();
-        self.streams.deliver(self.receiver.at_hand().unwrap())
+        self.streams.deliver(self.receiver.try_recv().unwrap())
     }
 }
 
-fn next(events: &mut Events) -> Option<String> {
+fn next(events: &mut StreamEvents) -> Option<String> {
     let event = events.receiver.try_recv().ok()?;
     Some(event.queued.message.outline().text().to_owned())
 }
 
-fn ended(events: &mut Events) -> bool {
+fn ended(events: &mut StreamEvents) -> bool {
     events.receiver.try_recv().is_err_and(|error| error == mpsc::error::TryRecvError::Disconnected)
 }
 
@@ -122,11 +122,11 @@ fn a_cancelled_request_ends_its_stream() {
 #[test]
 fn what_waits_for_a_listener_is_bounded() {
     let mut fixture = Fixture::new(false);
-    for number in 0..2 * MOST_HELD {
+    for number in 0..2 * MAX_HELD {
         fixture.deliver(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/{number}"}}"#));
     }
     let mut listener = fixture.streams.listen(&fixture.hang_up);
-    assert!(next(&mut listener).unwrap().contains(&format!("/{MOST_HELD}\"")));
+    assert!(next(&mut listener).unwrap().contains(&format!("/{MAX_HELD}\"")));
     fixture.streams.close();
     assert!(ended(&mut fixture.streams.listen(&fixture.hang_up)));
 }

@@ -1,27 +1,23 @@
-//! The reply to a batch: its results in their order, within a budget that they share.
+//! The reply to a batch: results in order, within a shared budget.
 
 use serde_json::{Map, Value, json};
 
-use crate::batch_plan::NotMade;
-use crate::budget;
-use crate::budget::Wanted;
-use crate::hub::batch::Batch;
-use crate::hub::batch_call::MadeCall;
-use crate::permission::Decision;
+use crate::budget::{self, SizeRequest};
+use crate::hub::batch::{FinishedCall, RunningBatch, SkippedCall};
+use crate::permission::decision::Decision;
 use crate::results::StoredPart;
 
-/// Bytes that a result takes beside its text.
+// Bytes of JSON around the text of a result.
 const FRAME_BYTES: usize = 80;
 
-/// The state of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Status {
+enum ReplyStatus {
     Ok,
     Error,
     Permission,
 }
 
-impl Status {
+impl ReplyStatus {
     fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -31,19 +27,21 @@ impl Status {
     }
 }
 
-/// A result, before it is known how much of it is shown.
-struct Entry<'b> {
+/// A result before its share of the reply is known. The share decides whether parts are shown
+/// whole, cut, or as one line.
+struct ReplyEntry<'b> {
     name: &'b str,
-    status: Status,
+    status: ReplyStatus,
     parts: &'b [StoredPart],
-    said: Option<String>,
+    note: Option<String>,
 }
 
-/// Returns the result of the tool, of some `bytes` at most, and the bytes that it has of each call.
-pub(super) fn result(batch: &Batch, bytes: usize) -> (String, Vec<usize>) {
-    let entries: Vec<Entry<'_>> = (0..batch.made.len()).map(|place| entry(batch, place)).collect();
+/// Returns the result of `run_tool_batch` in about `bytes` bytes, and the bytes of each call in it.
+pub(crate) fn result(batch: &RunningBatch, bytes: usize) -> (String, Vec<usize>) {
+    let entries: Vec<ReplyEntry<'_>> =
+        (0..batch.made.len()).map(|place| entry(batch, place)).collect();
     let frames = entries.iter().map(|entry| FRAME_BYTES + entry.name.len()).sum();
-    let wanted: Vec<Wanted> = entries.iter().map(Entry::wanted).collect();
+    let wanted: Vec<SizeRequest> = entries.iter().map(ReplyEntry::wanted).collect();
     let shares = budget::shares(&wanted, bytes.saturating_sub(frames));
     let results: Vec<Value> =
         entries.iter().zip(shares).map(|(entry, share)| entry.shown(share)).collect();
@@ -52,42 +50,43 @@ pub(super) fn result(batch: &Batch, bytes: usize) -> (String, Vec<usize>) {
     (json!({"content": [{"type": "text", "text": reply.to_string()}]}).to_string(), given)
 }
 
-fn summary(entries: &[Entry<'_>]) -> String {
+fn summary(entries: &[ReplyEntry<'_>]) -> String {
     let count = |status| entries.iter().filter(|entry| entry.status == status).count();
-    let all = [Status::Ok, Status::Error, Status::Permission];
+    let all = [ReplyStatus::Ok, ReplyStatus::Error, ReplyStatus::Permission];
     let counts = all.map(|status| (count(status), status.as_str()));
-    let told = counts.iter().filter(|(count, _)| *count > 0);
-    let told: Vec<String> = told.map(|(count, status)| format!("{count} {status}")).collect();
+    let totals = counts.iter().filter(|(count, _)| *count > 0);
+    let totals: Vec<String> = totals.map(|(count, status)| format!("{count} {status}")).collect();
     let all = format!("{} calls", entries.len());
-    if told.is_empty() { all } else { format!("{all}: {}", told.join(", ")) }
+    if totals.is_empty() { all } else { format!("{all}: {}", totals.join(", ")) }
 }
 
-fn entry(batch: &Batch, place: usize) -> Entry<'_> {
+fn entry(batch: &RunningBatch, place: usize) -> ReplyEntry<'_> {
     let decided = &batch.planned.calls[place];
     let name = decided.name.as_str();
-    if let Some(MadeCall { failed, parts, said }) = &batch.made[place] {
-        let status = if *failed { Status::Error } else { Status::Ok };
-        return Entry { name, status, parts, said: said.clone() };
+    if let Some(FinishedCall { failed, parts, note }) = &batch.made[place] {
+        let status = if *failed { ReplyStatus::Error } else { ReplyStatus::Ok };
+        return ReplyEntry { name, status, parts, note: note.clone() };
     }
-    let (status, said) = match batch.plan.not_made(place) {
-        Some(NotMade::Invalid) => {
-            (Status::Error, decided.call.as_ref().err().cloned().unwrap_or_default())
+    let (status, note) = match batch.plan.skipped(place) {
+        Some(SkippedCall::Invalid) => {
+            (ReplyStatus::Error, decided.call.as_ref().err().cloned().unwrap_or_default())
         }
-        Some(NotMade::Refused) => (Status::Permission, refusal(batch, place)),
-        Some(NotMade::AfterRefusal(before)) => {
-            let said = format!("not made, as call {} of the batch was refused", before + 1);
-            (Status::Permission, said)
+        Some(SkippedCall::Refused) => (ReplyStatus::Permission, refusal(batch, place)),
+        Some(SkippedCall::AfterRefusal(before)) => {
+            let note = format!("not made, as call {} of the batch was refused", before + 1);
+            (ReplyStatus::Permission, note)
         }
-        Some(NotMade::AfterError(before)) => {
-            (Status::Error, format!("not made, as call {} of the batch failed", before + 1))
+        Some(SkippedCall::AfterError(before)) => {
+            (ReplyStatus::Error, format!("not made, as call {} of the batch failed", before + 1))
         }
-        Some(NotMade::Cancelled) | None => (Status::Error, "not made: cancelled".to_owned()),
+        Some(SkippedCall::Cancelled) | None => {
+            (ReplyStatus::Error, "not made: cancelled".to_owned())
+        }
     };
-    Entry { name, status, parts: &[], said: Some(said) }
+    ReplyEntry { name, status, parts: &[], note: Some(note) }
 }
 
-/// Returns why a call was refused.
-fn refusal(batch: &Batch, place: usize) -> String {
+fn refusal(batch: &RunningBatch, place: usize) -> String {
     match &batch.planned.calls[place].call {
         Ok(call) => match &call.decision {
             Decision::Refused(decider) => decider.refusal(call.tool(), call.risk),
@@ -97,21 +96,20 @@ fn refusal(batch: &Batch, place: usize) -> String {
     }
 }
 
-impl Entry<'_> {
-    fn wanted(&self) -> Wanted {
-        let said = self.said.as_deref().map_or(0, written);
+impl ReplyEntry<'_> {
+    fn wanted(&self) -> SizeRequest {
+        let note = self.note.as_deref().map_or(0, written);
         let whole = |part: &StoredPart| written(part.text.as_deref().unwrap_or(&part.summary));
-        let least = |part: &StoredPart| written(&part.hint) + 2;
+        let min = |part: &StoredPart| written(&part.hint) + 2;
         let references: usize =
             self.parts.iter().map(|part| part.reference.as_deref().map_or(0, written)).sum();
-        let fixed = said + references;
-        Wanted {
+        let fixed = note + references;
+        SizeRequest {
             size: fixed + self.parts.iter().map(whole).sum::<usize>(),
-            least: fixed + self.parts.iter().map(least).sum::<usize>(),
+            min: fixed + self.parts.iter().map(min).sum::<usize>(),
         }
     }
 
-    /// Returns the result with as much of its texts as fits.
     fn shown(&self, share: usize) -> Value {
         let mut shown = Map::new();
         shown.insert("name".to_owned(), self.name.into());
@@ -125,7 +123,7 @@ impl Entry<'_> {
             shown.insert("more".to_owned(), json!(more));
         }
         let text = self.text(share);
-        let key = if self.status == Status::Ok { "text" } else { "error" };
+        let key = if self.status == ReplyStatus::Ok { "text" } else { "error" };
         if !text.is_empty() {
             shown.insert(key.to_owned(), text.into());
         }
@@ -135,19 +133,18 @@ impl Entry<'_> {
     fn text(&self, share: usize) -> String {
         let wanted = self.wanted();
         let whole = share >= wanted.size;
-        let room = (share.saturating_sub(wanted.least) / self.parts.len().max(1)).max(1);
+        let room = (share.saturating_sub(wanted.min) / self.parts.len().max(1)).max(1);
         let parts = self.parts.iter().map(|part| match &part.text {
             Some(text) if whole => text.clone(),
             _ if whole => part.summary.clone(),
             _ => part.shortened(room + written(&part.hint)),
         });
-        let all: Vec<String> = self.said.iter().cloned().chain(parts).collect();
+        let all: Vec<String> = self.note.iter().cloned().chain(parts).collect();
         all.join("\n")
     }
 }
 
 impl StoredPart {
-    /// Returns the first lines of the stand-in that fit, or else one line on what was stored.
     fn shortened(&self, bytes: usize) -> String {
         if written(&self.summary) <= bytes {
             return self.summary.clone();
@@ -163,7 +160,6 @@ impl StoredPart {
     }
 }
 
-/// Returns the bytes that a text takes in JSON.
 fn written(text: &str) -> usize {
     let escaped = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 1,

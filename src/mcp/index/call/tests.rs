@@ -2,9 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::index::fixture;
-
-/// Reads a call and returns its tool and arguments, or the message of its error.
+use crate::index::tests::fixture;
 fn read(call: &Value) -> Result<(String, Value), String> {
     let index = fixture::index();
     let call = Call::read(&index, call).map_err(|error| error.to_string())?;

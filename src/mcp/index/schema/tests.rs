@@ -9,8 +9,6 @@ fn problems(schema: &Value, arguments: &Value) -> Vec<String> {
         other => panic!("{other:?}: {schema} {arguments}"),
     }
 }
-
-/// Keywords, values that fit them, values that do not.
 #[test]
 fn keywords_hold() {
     let table = [
@@ -250,15 +248,13 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Any JSON is a schema that can be asked, and a no always says why.
+    /// Any JSON can be a schema, and a mismatch always has a message.
     #[test]
     fn any_schema_is_read(schema in any_json(), value in any_json()) {
         if let Fitness::Unfit(problems) = fitness(&schema, &value) {
             prop_assert!(!problems.is_empty());
         }
     }
-
-    /// A value and its negation never both fit.
     #[test]
     fn a_negation_is_the_opposite(schema in any_json(), value in any_json()) {
         let (plain, negated) = (fitness(&schema, &value), fitness(&json!({"not": schema}), &value));

@@ -1,0 +1,215 @@
+//! Finds out which revision a server speaks: in the way of the client first, then in the other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::bridge::{held_calls, rounds, subscriptions};
+use crate::client::Declared;
+use crate::delivery::{ClientAnswer, ServerAnswer, deliver, deliver_changed};
+use crate::json_rpc::{self, Envelope, INITIALIZED};
+use crate::message::Message;
+use crate::pending::{PendingKind, PendingRequest, Translation};
+use crate::relay::Relay;
+use crate::revision::{self, ClientProfile, Era, EraMismatch, ServerProfile};
+use crate::server_request::{self, OwnRequest, result_of};
+use crate::upstream::Upstream;
+
+/// After this time without an answer to `server/discover`, a server is taken for an old one: some
+/// are silent before `initialize`.
+const PROBE: Duration = Duration::from_secs(10);
+// Error codes that only servers of 2026-07-28 use.
+const MODERN_ERRORS: std::ops::RangeInclusive<i64> = -32022..=-32020;
+
+/// Why a handshake failed. After `Refused`, the server may speak the other revision; after
+/// `Failed`, it is not tried.
+enum HandshakeError {
+    Other(String),
+    Failed(String),
+}
+
+impl HandshakeError {
+    fn why(self) -> String {
+        match self {
+            Self::Other(why) | Self::Failed(why) => why,
+        }
+    }
+}
+
+/// Introduces the client to a server of unknown revision: by the handshake of the era `first`, and
+/// if the server refuses that one, by the other. `initialize` holds the parameters of `initialize`.
+/// If both fail, returns the error of the first handshake.
+pub(crate) async fn introduce(
+    upstream: &Arc<Upstream>,
+    profile: &ClientProfile,
+    initialize: &str,
+    first: Era,
+) -> Result<ServerProfile, String> {
+    let is_legacy_first = first == Era::Legacy;
+    let tried = if is_legacy_first {
+        by_initialize(upstream, initialize).await
+    } else {
+        by_discover(upstream, profile, Some(PROBE)).await
+    };
+    let why = match tried {
+        Ok(introduction) => return Ok(introduction),
+        Err(HandshakeError::Failed(why)) => return Err(why),
+        Err(HandshakeError::Other(why)) => why,
+    };
+    if is_legacy_first {
+        return by_discover(upstream, profile, None).await.map_err(|_| why);
+    }
+    match by_initialize(upstream, initialize).await {
+        Ok(introduction) => Ok(introduction),
+        // The server may have been slow to start.
+        Err(HandshakeError::Other(_)) => {
+            by_discover(upstream, profile, None).await.map_err(HandshakeError::why)
+        }
+        Err(HandshakeError::Failed(why)) => Err(why),
+    }
+}
+
+async fn by_initialize(
+    upstream: &Arc<Upstream>,
+    parameters: &str,
+) -> Result<ServerProfile, HandshakeError> {
+    let answer = server_request::ask(upstream, "initialize", parameters).await;
+    let result = result_of(answer.map_err(HandshakeError::Failed)?, "initialize")
+        .map_err(HandshakeError::Other)?;
+    let introduction = ServerProfile::of_initialize(&result)
+        .ok_or_else(|| HandshakeError::Other("answered `initialize` wrongly".to_owned()))?;
+    upstream.era.set(Era::Legacy);
+    upstream.set_handshake(|handshake| {
+        handshake.initialize = Some(parameters.to_owned());
+        handshake.is_done = true;
+    });
+    upstream.notify(INITIALIZED.to_vec());
+    Ok(introduction)
+}
+
+async fn by_discover(
+    upstream: &Arc<Upstream>,
+    profile: &ClientProfile,
+    limit: Option<Duration>,
+) -> Result<ServerProfile, HandshakeError> {
+    let parameters = format!("{{\"_meta\":{{{}}}}}", profile.meta());
+    let mut own = OwnRequest::new(upstream, "server/discover", &parameters);
+    if limit.is_some() {
+        own.deadline = None;
+    }
+    let sent = server_request::open(&**upstream, own).map_err(HandshakeError::Failed)?;
+    let answer = if let Some(limit) = limit {
+        let limit = upstream.timeout.map_or(limit, |time| time.min(limit));
+        let silent = || format!("did not answer `server/discover` within {limit:?}");
+        timeout(limit, sent.answer()).await.map_err(|_| HandshakeError::Other(silent()))?
+    } else {
+        sent.answer().await
+    };
+    let answer = answer.map_err(HandshakeError::Failed)?;
+    let is_modern = json_rpc::error_code(&answer).is_some_and(|c| MODERN_ERRORS.contains(&c));
+    let result = result_of(answer, "server/discover");
+    let result =
+        result.map_err(if is_modern { HandshakeError::Failed } else { HandshakeError::Other })?;
+    let introduction = ServerProfile::of_discover(&result)
+        .ok_or_else(|| HandshakeError::Other("answered `server/discover` wrongly".to_owned()))?;
+    upstream.set_modern(profile.meta());
+    Ok(introduction)
+}
+
+pub(crate) fn needs_handshake(relay: &Relay) -> bool {
+    let only = relay.upstreams.first().filter(|_| relay.hub.is_none());
+    relay.bridge.client.get() == Some(Era::Modern)
+        && only.is_some_and(|only| only.era.get().is_none())
+}
+
+/// Makes the handshake with the only server for a new client. Requests that arrive meanwhile share
+/// the outcome; if it fails, the server answers them itself.
+pub(crate) async fn shake_hands(relay: &Arc<Relay>) {
+    let meetings = &relay.bridge.handshakes;
+    let before = meetings.done.load(Ordering::Relaxed);
+    let _turn = meetings.turn.lock().await;
+    if meetings.done.load(Ordering::Relaxed) != before || !needs_handshake(relay) {
+        return;
+    }
+    let Some(upstream) = relay.upstreams.first() else { return };
+    let profile = relay.bridge.profile();
+    let initialize = profile.initialize(revision::negotiated("").as_str());
+    match introduce(upstream, &profile, &initialize, Era::Modern).await {
+        Ok(introduction) => {
+            // The client may never ask for the capabilities of the server.
+            relay.client.set_declared(Declared {
+                tools: introduction.has("tools", ""),
+                resources: introduction.has("resources", ""),
+            });
+            if upstream.era.get() == Some(Era::Legacy) {
+                *relay.bridge.server_profile.lock() = Some(introduction);
+            }
+        }
+        Err(why) => tracing::warn!("{}: {why}", upstream.name),
+    }
+    meetings.done.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Takes the answer to the client's own `initialize`. A server that refuses it may speak the newer
+/// revision alone.
+async fn client_handshake_answered(relay: &Arc<Relay>, version: String, answer: ServerAnswer) {
+    let ServerAnswer { from, pending, envelope, message } = answer;
+    let PendingRequest { client_id: Some(client_id), kind, .. } = pending else { return };
+    let answer = ClientAnswer { client_id, kind, envelope, message, first: "" };
+    if answer.envelope.result().is_some() {
+        from.era.set(Era::Legacy);
+        return deliver(relay, &from, answer).await;
+    }
+    let relay = Arc::clone(relay);
+    tokio::spawn(async move {
+        match by_discover(&from, &relay.bridge.profile(), None).await {
+            Ok(introduction) => {
+                subscriptions::listen_to(&relay, relay.index_of(&from), &introduction);
+                *relay.bridge.server_profile.lock() = Some(introduction);
+                answer_from_profile(&relay, &from, answer.client_id, Some(&version)).await;
+            }
+            // The server's first answer stands.
+            Err(_) => deliver(&relay, &from, answer).await,
+        }
+    });
+}
+
+/// Answers the client's handshake from the server's profile: `initialize` for revision `version`,
+/// else `server/discover`.
+pub(crate) async fn answer_from_profile(
+    relay: &Arc<Relay>,
+    from: &Arc<Upstream>,
+    client_id: String,
+    version: Option<&str>,
+) {
+    let known = relay.bridge.server_profile.lock().clone().unwrap_or_default();
+    let result = match version {
+        Some(asked) => known.initialize_result(revision::negotiated(asked).as_str(), &from.name),
+        None => known.discover_result(),
+    };
+    let message =
+        Message::whole(String::from_utf8(json_rpc::answer("0", &result)).unwrap_or_default());
+    let Ok(envelope) = Envelope::of(&message) else { return };
+    let kind = PendingKind::Handshake;
+    deliver(relay, from, ClientAnswer { client_id, kind, envelope, message, first: "" }).await;
+}
+
+pub(crate) async fn deliver_translated(
+    relay: &Arc<Relay>,
+    translation: Translation,
+    answer: ServerAnswer,
+) {
+    match translation {
+        Translation::Opening { version } => client_handshake_answered(relay, version, answer).await,
+        Translation::Repeatable(again) => rounds::modern_answered(relay, again, answer).await,
+        Translation::Carrier(carrier) => held_calls::carrier_answered(relay, carrier, answer).await,
+    }
+}
+
+pub(crate) async fn deliver_untranslated(relay: &Arc<Relay>, answer: ServerAnswer) {
+    let is_newer = relay.bridge.between(answer.from.era.get()) == Some(EraMismatch::OldClient);
+    let answer = if is_newer { rounds::without_new(answer) } else { answer };
+    deliver_changed(relay, answer, Vec::new(), "").await;
+}

@@ -1,0 +1,328 @@
+//! The client's side of a session: its open requests, the questions put to it, and its queue.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::json_rpc::{self, INTERNAL_ERROR, cancelled_because};
+use crate::message::{Message, Outgoing};
+use crate::queue::Sender;
+use crate::upstream::Upstream;
+
+// Requests that the gateway answers at a time.
+const MAX_CONCURRENT: usize = 64;
+/// Bounds of the requests that wait for the gateway: their number and their bytes. A request of any
+/// length is admitted if no other waits.
+const REQUESTS: usize = 4096;
+const BYTES: usize = 64 << 20;
+const MIN_COST: usize = 1024;
+// The revision that introduced `resource_link`.
+const LINKS_SINCE: &str = "2025-06-18";
+
+/// The client of a session, independent of servers and revisions.
+///
+/// Request ids are kept as the client wrote them. Each request is answered once: the caller that
+/// gets it from [`ClientSession::end`] sends the answer. A request that `end` does not find was
+/// cancelled, and gets no answer. Nothing here waits for the client except [`ClientSession::tell`].
+pub(crate) struct ClientSession {
+    queue: Sender,
+    backlog: Backlog,
+    table: Mutex<RequestTable>,
+    ended: Notify,
+}
+
+#[derive(Default)]
+struct RequestTable {
+    open: HashMap<String, Route>,
+    questions: HashMap<u64, QuestionSource>,
+    last_question: u64,
+    revision: Option<String>,
+    declared: Option<Declared>,
+}
+
+/// Which part of the gateway has a request of the client: the server at an index, under a number of
+/// its own, or the gateway.
+#[derive(Clone, Copy)]
+pub(crate) enum Route {
+    Upstream(usize, u64),
+    Gateway,
+}
+
+/// The asker of a question to the client: a server, or the gateway itself, which waits at the other
+/// end of the channel.
+pub(crate) enum QuestionSource {
+    Server(ServerQuestion),
+    Gateway(oneshot::Sender<Message>),
+}
+
+/// A request of a server to the client. The client sees another id, as servers count independently;
+/// `id` is the server's own, as written.
+pub(crate) struct ServerQuestion {
+    pub(crate) from: Arc<Upstream>,
+    pub(crate) id: String,
+}
+
+/// Capabilities that the only server declared in its last handshake. The gateway answers for the
+/// missing ones if it has tools of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Declared {
+    pub(crate) tools: bool,
+    pub(crate) resources: bool,
+}
+
+impl ClientSession {
+    pub(crate) fn new(queue: Sender) -> Self {
+        let (table, ended) = (Mutex::default(), Notify::new());
+        Self { queue, backlog: Backlog::new(), table, ended }
+    }
+
+    /// Sends a message, waiting for room in the queue, which has room once the client reads. Does
+    /// nothing once the client is gone.
+    pub(crate) async fn send(&self, message: impl Into<Outgoing>) {
+        self.queue.send(message).await;
+    }
+
+    pub(crate) async fn error(&self, id: &str, code: i32, text: &str) {
+        self.send(json_rpc::error(id, code, text)).await;
+    }
+
+    /// Registers a request that the gateway has. Returns false if a request with this id is open,
+    /// which the protocol forbids.
+    pub(crate) fn begin(&self, id: &str) -> bool {
+        let mut table = self.table.lock();
+        if table.open.contains_key(id) {
+            return false;
+        }
+        table.open.insert(id.to_owned(), Route::Gateway);
+        true
+    }
+
+    /// Records which server has a request, so that a cancellation reaches it. Returns false if the
+    /// request has ended.
+    pub(crate) fn sent(&self, id: &str, route: Route) -> bool {
+        let mut table = self.table.lock();
+        table.open.get_mut(id).map(|open| *open = route).is_some()
+    }
+
+    pub(crate) fn is_open(&self, id: &str) -> bool {
+        self.table.lock().open.contains_key(id)
+    }
+
+    pub(crate) fn end(&self, id: &str) -> Option<Route> {
+        let ended = self.table.lock().open.remove(id);
+        self.ended.notify_waiters();
+        ended
+    }
+
+    pub(crate) async fn until_ended(&self, id: &str) {
+        loop {
+            let ended = self.ended.notified();
+            if !self.is_open(id) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Admits a request that the gateway answers itself. If too many wait, refuses the request with
+    /// an error and returns `None`.
+    pub(crate) async fn place(&self, id: &str, bytes: u64) -> Option<BacklogPlace> {
+        let place = self.backlog.place(bytes);
+        if place.is_none() && self.end(id).is_some() {
+            let text = "too many requests wait for their answers";
+            self.error(id, INTERNAL_ERROR, text).await;
+        }
+        place
+    }
+
+    /// Waits for the turn of an admitted request, which lasts as long as the permit. Returns `None`
+    /// if the request is cancelled before.
+    pub(crate) async fn turn(
+        &self,
+        place: &BacklogPlace,
+        id: &str,
+    ) -> Option<OwnedSemaphorePermit> {
+        tokio::select! {
+            turn = place.turn() => turn,
+            () = self.until_ended(id) => None,
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        let mut table = self.table.lock();
+        table.open.clear();
+        table.questions.clear();
+        drop(table);
+        self.ended.notify_waiters();
+    }
+
+    pub(crate) fn ask(&self, source: QuestionSource) -> u64 {
+        let mut table = self.table.lock();
+        table.last_question += 1;
+        let id = table.last_question;
+        if let QuestionSource::Server(question) = &source {
+            question.from.count_asked(true);
+        }
+        table.questions.insert(id, source);
+        id
+    }
+
+    pub(crate) fn answered(&self, id: &str) -> Option<QuestionSource> {
+        let source = self.table.lock().questions.remove(&id.parse().ok()?)?;
+        if let QuestionSource::Server(question) = &source {
+            question.from.count_asked(false);
+        }
+        Some(source)
+    }
+
+    pub(crate) fn question(&self, from: &Arc<Upstream>, id: &str) -> Option<u64> {
+        let table = self.table.lock();
+        let is_it = |source: &QuestionSource| {
+            source.of_server(from).is_some_and(|question| question.id == id)
+        };
+        table.questions.iter().find(|(_, source)| is_it(source)).map(|(id, _)| *id)
+    }
+
+    pub(crate) fn drop_questions(&self, from: &Arc<Upstream>) -> Vec<u64> {
+        let mut table = self.table.lock();
+        let of_it = table.questions.extract_if(|_, source| source.of_server(from).is_some());
+        of_it.map(|(id, _)| id).collect()
+    }
+
+    /// Puts the request that `compose` makes with an id to the client, and waits for the answer.
+    /// Returns `None` if the client is gone. Dropping the future tells the client that the question
+    /// is cancelled.
+    pub(crate) async fn put_question(
+        self: &Arc<Self>,
+        compose: impl FnOnce(u64) -> Vec<u8>,
+    ) -> Option<Message> {
+        let (sender, answer) = oneshot::channel();
+        let id = self.ask(QuestionSource::Gateway(sender));
+        let mut open = OpenQuestion { client: self, id, is_open: true };
+        self.send(compose(id)).await;
+        let answer = answer.await;
+        open.is_open = false;
+        answer.ok()
+    }
+
+    pub(crate) fn set_revision(&self, revision: &str) {
+        self.table.lock().revision = Some(revision.to_owned());
+    }
+
+    pub(crate) fn knows_links(&self) -> bool {
+        let table = self.table.lock();
+        table.revision.as_deref().is_none_or(|revision| revision >= LINKS_SINCE)
+    }
+
+    pub(crate) fn set_declared(&self, declared: Declared) {
+        self.table.lock().declared = Some(declared);
+    }
+
+    pub(crate) fn declared(&self) -> Declared {
+        self.table.lock().declared.unwrap_or(Declared { tools: true, resources: true })
+    }
+}
+
+impl QuestionSource {
+    fn of_server(&self, from: &Arc<Upstream>) -> Option<&ServerQuestion> {
+        match self {
+            Self::Server(question) if Arc::ptr_eq(&question.from, from) => Some(question),
+            _ => None,
+        }
+    }
+}
+
+struct OpenQuestion<'a> {
+    client: &'a Arc<ClientSession>,
+    id: u64,
+    is_open: bool,
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        if !self.is_open {
+            return;
+        }
+        self.client.answered(&self.id.to_string());
+        let cancel = cancelled_because(self.id, "the answer is no longer needed");
+        let client = Arc::clone(self.client);
+        tokio::spawn(async move { client.send(cancel).await });
+    }
+}
+
+/// Bounds the requests that the gateway answers itself: `places` and bytes (`room`) of waiting
+/// requests, and `turns` of running ones.
+struct Backlog {
+    places: Arc<Semaphore>,
+    room: Arc<Semaphore>,
+    turns: Arc<Semaphore>,
+}
+
+pub(crate) struct BacklogPlace {
+    turns: Arc<Semaphore>,
+    _held: [OwnedSemaphorePermit; 2],
+}
+
+impl Backlog {
+    fn new() -> Self {
+        let semaphore = |places| Arc::new(Semaphore::new(places));
+        Self {
+            places: semaphore(REQUESTS),
+            room: semaphore(BYTES),
+            turns: semaphore(MAX_CONCURRENT),
+        }
+    }
+
+    /// Reserves a place without waiting: the message that would free one may be behind this
+    /// request.
+    fn place(&self, bytes: u64) -> Option<BacklogPlace> {
+        let bytes = usize::try_from(bytes).unwrap_or(BYTES).clamp(MIN_COST, BYTES);
+        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        let room = Arc::clone(&self.room).try_acquire_many_owned(bytes as u32).ok()?;
+        Some(BacklogPlace { turns: Arc::clone(&self.turns), _held: [place, room] })
+    }
+}
+
+impl BacklogPlace {
+    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.turns).acquire_owned().await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn requests_and_their_bytes_are_bounded() {
+        let backlog = Backlog::new();
+        let long = backlog.place(u64::MAX);
+        assert!(long.is_some() && backlog.place(1).is_none(), "it takes all room");
+        drop(long);
+        let mut places: Vec<_> = (0..REQUESTS).map(|_| backlog.place(1).unwrap()).collect();
+        assert!(backlog.place(1).is_none());
+        places.pop();
+        assert!(backlog.place(1).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_bounded_number_is_answered_at_a_time() {
+        let backlog = Backlog::new();
+        let place = backlog.place(1).unwrap();
+        let mut turns = Vec::new();
+        for _ in 0..MAX_CONCURRENT {
+            turns.push(place.turn().await);
+        }
+        assert!(timeout(SOON, place.turn()).await.is_err());
+        turns.pop();
+        assert!(timeout(SOON, place.turn()).await.is_ok());
+    }
+}

@@ -1,0 +1,79 @@
+//! Calls that are held until the client repeats them, and the signed numbers that name them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use crate::permission::state_token::{BoundCall, StateError, StateKey};
+use crate::shelf::LazyShelf;
+
+/// Values under increasing numbers that are never reused. If the table is full, the oldest value
+/// gives way, so a client that never returns cannot fill it.
+#[derive(Debug)]
+pub(crate) struct BoundedTable<T> {
+    next: u64,
+    most: usize,
+    pub(crate) entries: BTreeMap<u64, T>,
+}
+
+impl<T> BoundedTable<T> {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { next: 0, most, entries: BTreeMap::new() }
+    }
+
+    pub(crate) fn put(&mut self, entry: T) -> (u64, Option<T>) {
+        self.next += 1;
+        self.entries.insert(self.next, entry);
+        let is_full = self.entries.len() > self.most;
+        let oldest = if is_full { self.entries.pop_first() } else { None };
+        (self.next, oldest.map(|(_, entry)| entry))
+    }
+}
+
+/// Signs the number of a held call as the `requestState` of a result.
+///
+/// A state is valid for the same request in the same conversation, for a limited time. It is signed
+/// and not encrypted: the number in it is worthless without the call.
+pub(crate) struct HeldKey(StateKey);
+
+impl HeldKey {
+    pub(crate) fn new(random: [u8; 32]) -> Self {
+        Self(StateKey::new(random))
+    }
+
+    pub(crate) fn seal(
+        &self,
+        shelf: &LazyShelf,
+        (tool, arguments): (&str, &Value),
+        number: u64,
+        time: Duration,
+    ) -> String {
+        let expires = now().saturating_add(time.as_millis() as u64);
+        let call = BoundCall { conversation: conversation(shelf), tool, arguments };
+        self.0.seal(&call, expires, number.to_string().as_bytes())
+    }
+
+    /// Returns the number in a state that came with the same request. The error says why the state
+    /// is not accepted.
+    pub(crate) fn open(
+        &self,
+        shelf: &LazyShelf,
+        (tool, arguments): (&str, &Value),
+        state: &str,
+    ) -> Result<u64, String> {
+        let call = BoundCall { conversation: conversation(shelf), tool, arguments };
+        let payload = self.0.open(&call, state, now()).map_err(|error| error.to_string())?;
+        let number = String::from_utf8(payload).ok().and_then(|number| number.parse().ok());
+        number.ok_or_else(|| StateError::Forged.to_string())
+    }
+}
+
+fn conversation(shelf: &LazyShelf) -> &str {
+    shelf.source.conversation().as_os_str().to_str().unwrap_or_default()
+}
+
+fn now() -> u64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

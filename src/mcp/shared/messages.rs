@@ -1,0 +1,375 @@
+//! Messages between sessions and a shared server.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::bridge::messages::MAX_URI_BYTES;
+use crate::json_rpc::{
+    self, Envelope, INITIALIZED, INTERNAL_ERROR, MessageKind, Parsed, SUBSCRIPTION_KEY, cancelled,
+    is_batch, messages_of_server, request_id,
+};
+use crate::line_reader::{BrokenLine, InputLine, broken};
+use crate::manager::Inbox;
+use crate::message::{Edit, Message, Outgoing};
+use crate::pending::{PendingKind, PendingRequest, SharedRequest};
+use crate::raw_object::RawObject;
+use crate::shared::{HandshakeAnswer, SharedEvent, SharedHandshake, SharedServer};
+use crate::upstream::Upstream;
+
+// Pending requests of one session.
+const MAX_REQUESTS: usize = 256;
+// Resources whose subscribers are tracked.
+const MAX_SUBSCRIBED: usize = 10_000;
+const MAX_QUESTIONS: usize = 256;
+const MAX_INTRODUCTION: usize = 8 << 20;
+
+impl SharedServer {
+    pub(crate) async fn forward(&self, session: u64, message: Outgoing) {
+        let Ok(parsed) = Parsed::of(message.outline()) else { return };
+        match &parsed.envelope.kind {
+            MessageKind::Request { method } => {
+                self.request(session, method, &parsed, message).await
+            }
+            // The server gets this once, at its introduction.
+            MessageKind::Notification { method } if method == "notifications/initialized" => {}
+            MessageKind::Notification { method } if method == "notifications/cancelled" => {
+                self.cancel(session, &parsed);
+            }
+            MessageKind::Notification { .. } => self.upstream.notify(message),
+            MessageKind::Response { .. } => {
+                if let Some(id) = parsed.envelope.id(&parsed.message) {
+                    self.state.lock().questions.remove(id);
+                }
+                self.upstream.notify(message);
+            }
+        }
+    }
+
+    async fn request(&self, session: u64, method: &str, parsed: &Parsed, message: Outgoing) {
+        let number = parsed.envelope.id(&parsed.message).and_then(|id| id.parse().ok());
+        let Some(number) = number else { return };
+        if method == "initialize" {
+            return self.introduce(session, number, parsed, message).await;
+        }
+        if method == "logging/setLevel" {
+            let level = parsed.envelope.params(&parsed.message).map(|params| params.get().into());
+            self.upstream.set_handshake(|handshake| handshake.level = level);
+        }
+        if self.others_are_subscribed(session, method, parsed) {
+            let answer = json_rpc::answer(&number.to_string(), "{}");
+            let answer = String::from_utf8(answer).unwrap_or_default();
+            return self.answer(session, number, Message::whole(answer));
+        }
+        if self.upstream.count_of_session(session) >= MAX_REQUESTS {
+            let why = "is shared, and too many requests of this session wait for it";
+            return self.lose(session, number, why);
+        }
+        let request = SharedRequest { session, number, is_call: method == "tools/call" };
+        let token = parsed.token().map(|token| token.get().to_owned());
+        let kind = PendingKind::Shared(request);
+        let pending = PendingRequest { token, ..PendingRequest::new(kind) };
+        self.send(pending, parsed, message).await;
+    }
+
+    async fn send(&self, pending: PendingRequest, parsed: &Parsed, mut message: Outgoing) {
+        let number = self.upstream.expect(pending);
+        let token = parsed.token().map(|token| parsed.message.range_of(token));
+        let mut places: Vec<_> = parsed.envelope.id.clone().into_iter().chain(token).collect();
+        // From the end, so that earlier positions stay valid.
+        places.sort_by_key(|range| std::cmp::Reverse(range.start));
+        for range in places {
+            message.replace(&Edit { range, with: number.to_string().into_bytes() });
+        }
+        if !self.upstream.send(message).await {
+            self.upstream.take(number);
+        }
+    }
+
+    /// Answers `initialize`. The server gets the request of the first session; others wait for its
+    /// answer.
+    async fn introduce(&self, session: u64, number: u64, parsed: &Parsed, message: Outgoing) {
+        let known = {
+            let mut state = self.state.lock();
+            match &mut state.introduction {
+                SharedHandshake::Known(answer) => Some(answer.to(number)),
+                SharedHandshake::Asked(waiting) => return waiting.push((session, number)),
+                SharedHandshake::Unknown => {
+                    state.introduction = SharedHandshake::Asked(vec![(session, number)]);
+                    None
+                }
+            }
+        };
+        if let Some(known) = known {
+            return self.answer(session, number, known);
+        }
+        let parameters = parsed.envelope.params(&parsed.message).map(|params| params.get().into());
+        self.upstream.set_handshake(|handshake| {
+            handshake.initialize = parameters;
+            handshake.is_done = false;
+        });
+        let kind = PendingKind::Handshake;
+        self.send(PendingRequest::new(kind), parsed, message).await;
+    }
+
+    fn cancel(&self, session: u64, parsed: &Parsed) {
+        let named = request_id(&parsed.envelope, &parsed.message);
+        let number = named.and_then(|(id, _)| id.parse().ok());
+        let found = number.and_then(|number| self.upstream.number_of(session, number));
+        if let Some(number) = found
+            && self.upstream.take(number).is_some()
+        {
+            self.upstream.notify(cancelled(number));
+        }
+    }
+
+    /// Tracks subscriptions. Returns true if a session unsubscribes from a resource while others
+    /// stay subscribed.
+    fn others_are_subscribed(&self, session: u64, method: &str, parsed: &Parsed) -> bool {
+        let subscribes = match method {
+            "resources/subscribe" => true,
+            "resources/unsubscribe" => false,
+            _ => return false,
+        };
+        let params = parsed.envelope.params(&parsed.message).and_then(RawObject::parse);
+        let Some(uri) = params.as_ref().and_then(|params| params.text("uri")) else { return false };
+        let mut state = self.state.lock();
+        if subscribes {
+            if state.subscribers.len() < MAX_SUBSCRIBED && uri.len() <= MAX_URI_BYTES {
+                state.subscribers.entry(uri.into_owned()).or_default().insert(session);
+            }
+            return false;
+        }
+        let Some(subscribers) = state.subscribers.get_mut(&*uri) else { return false };
+        subscribers.remove(&session);
+        let others = !subscribers.is_empty();
+        if !others {
+            state.subscribers.remove(&*uri);
+        }
+        others
+    }
+}
+
+impl Inbox for SharedServer {
+    async fn line(&self, _: &Arc<Upstream>, line: InputLine) -> bool {
+        match line {
+            InputLine::Message(message) => self.take(message),
+            InputLine::Broken(line) => self.broken(line),
+        }
+    }
+
+    fn late(&self, _: &Arc<Upstream>, _: Vec<(u64, PendingRequest)>) {}
+
+    async fn lost(&self, _: &Arc<Upstream>, pending: PendingRequest, why: &str) {
+        match pending.kind {
+            PendingKind::Shared(request) => self.lose(request.session, request.number, why),
+            PendingKind::Handshake => {
+                for (session, number) in self.stop_introduction() {
+                    self.lose(session, number, why);
+                }
+            }
+            PendingKind::Own(waiting) => drop(waiting.send(Err(why.to_owned()))),
+            _ => {}
+        }
+    }
+
+    async fn failed(&self, _: &Arc<Upstream>, pending: Vec<PendingRequest>, why: &str) {
+        let mut lost = self.stop_introduction();
+        for pending in pending {
+            match pending.kind {
+                PendingKind::Shared(request) => lost.push((request.session, request.number)),
+                PendingKind::Own(waiting) => drop(waiting.send(Err(why.to_owned()))),
+                _ => {}
+            }
+        }
+        let mut state = self.state.lock();
+        state.questions.clear();
+        for (session, events) in &state.sessions {
+            let of_it = lost.iter().filter(|(of, _)| of == session);
+            let numbers = of_it.map(|(_, number)| *number).collect();
+            events.send(SharedEvent::Failed { numbers, why: why.to_owned() });
+        }
+    }
+}
+
+impl SharedServer {
+    fn take(&self, message: Message) -> bool {
+        if is_batch(&message) {
+            return self.batch(&message);
+        }
+        let envelope = match Envelope::of(&message) {
+            Ok(envelope) => envelope,
+            Err(error) => return self.broken(broken(message.text(), &error)),
+        };
+        match &envelope.kind {
+            MessageKind::Response { .. } => self.response(&envelope, message),
+            MessageKind::Request { method } => self.question(method == "ping", &envelope, message),
+            MessageKind::Notification { method } => {
+                let is_progress = method == "notifications/progress";
+                self.notification(is_progress, &envelope, message);
+            }
+        }
+        true
+    }
+
+    fn batch(&self, message: &Message) -> bool {
+        let messages = match messages_of_server(message) {
+            Ok(messages) => messages,
+            Err(error) => return self.broken(broken(message.text(), &error)),
+        };
+        messages.into_iter().all(|message| self.take(message))
+    }
+
+    fn response(&self, envelope: &Envelope, message: Message) {
+        let pending = envelope.id(&message).and_then(|id| self.upstream.take_answered(id));
+        let (Some(pending), Some(id)) = (pending, envelope.id.clone()) else { return };
+        match pending.kind {
+            PendingKind::Shared(request) => {
+                let with = request.number.to_string().into_bytes();
+                let message = message.rewritten(vec![Edit { range: id, with }]);
+                self.answer(request.session, request.number, message);
+            }
+            PendingKind::Handshake => self.introduced(envelope, message),
+            PendingKind::Own(waiting) => drop(waiting.send(Ok(message))),
+            _ => {}
+        }
+    }
+
+    fn introduced(&self, envelope: &Envelope, message: Message) {
+        let is_result = envelope.result().is_some();
+        let answer = message.filled(MAX_INTRODUCTION).and_then(|message| {
+            let envelope = Envelope::of(&message).map_err(|_| "answered wrongly".to_owned())?;
+            let id = envelope.id.ok_or_else(|| "answered wrongly".to_owned())?;
+            Ok(HandshakeAnswer { text: message.text().to_owned(), id })
+        });
+        let waiting = self.stop_introduction();
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(why) => {
+                return waiting
+                    .iter()
+                    .for_each(|(session, number)| self.lose(*session, *number, &why));
+            }
+        };
+        if is_result {
+            self.state.lock().introduction = SharedHandshake::Known(answer.clone());
+            self.upstream.set_handshake(|handshake| handshake.is_done = true);
+            self.upstream.notify(INITIALIZED.to_vec());
+        }
+        for (session, number) in waiting {
+            self.answer(session, number, answer.to(number));
+        }
+    }
+
+    fn stop_introduction(&self) -> Vec<(u64, u64)> {
+        let introduction = &mut self.state.lock().introduction;
+        match introduction {
+            SharedHandshake::Asked(waiting) => {
+                let waiting = std::mem::take(waiting);
+                *introduction = SharedHandshake::Unknown;
+                waiting
+            }
+            SharedHandshake::Unknown | SharedHandshake::Known(_) => Vec::new(),
+        }
+    }
+
+    fn question(&self, is_ping: bool, envelope: &Envelope, message: Message) {
+        let Some(id) = envelope.id(&message).map(str::to_owned) else { return };
+        if is_ping {
+            return self.upstream.notify(json_rpc::answer(&id, "{}"));
+        }
+        let why = match self.only_caller() {
+            Ok(session) => {
+                if self.ask(session, &id, message) {
+                    return;
+                }
+                "too much waits for the session that is asked"
+            }
+            Err(why) => why,
+        };
+        self.upstream.notify(json_rpc::error(&id, INTERNAL_ERROR, why));
+    }
+
+    fn only_caller(&self) -> Result<u64, &'static str> {
+        let callers: BTreeSet<u64> = self.upstream.callers();
+        match callers.len() {
+            1 => Ok(callers.into_iter().next().unwrap_or_default()),
+            0 => Err("no call runs that the question could be about"),
+            _ => Err("several sessions share the server, and it cannot be told which one is asked"),
+        }
+    }
+
+    fn ask(&self, session: u64, id: &str, message: Message) -> bool {
+        let mut state = self.state.lock();
+        if state.questions.len() >= MAX_QUESTIONS {
+            return false;
+        }
+        let events = state.sessions.get(&session);
+        let is_asked = events.is_some_and(|events| events.send_line(InputLine::Message(message)));
+        if is_asked {
+            state.questions.insert(id.to_owned(), session);
+        }
+        is_asked
+    }
+
+    fn notification(&self, is_progress: bool, envelope: &Envelope, message: Message) {
+        let Some((range, name)) = named(is_progress, envelope, &message) else {
+            return self.tell_all(&message);
+        };
+        let Some((request, token)) = self.upstream.shared_request(&name) else { return };
+        let own = if is_progress { token } else { Some(request.number.to_string()) };
+        let Some(own) = own else { return };
+        let edit = Edit { range, with: own.into_bytes() };
+        let line = InputLine::Message(message.rewritten(vec![edit]));
+        if let Some(events) = self.state.lock().sessions.get(&request.session) {
+            events.send_notice(line);
+        }
+    }
+
+    fn tell_all(&self, message: &Message) {
+        for events in self.state.lock().sessions.values() {
+            if !events.send_notice(InputLine::Message(message.clone())) {
+                tracing::debug!("{}: a notification is lost", self.upstream.name);
+            }
+        }
+    }
+
+    /// Passes a broken message to the session of its request, if that is known. Returns false if
+    /// the server must be restarted.
+    fn broken(&self, line: BrokenLine) -> bool {
+        let kind = line.kind;
+        let pending = self.upstream.take_broken(&line);
+        match pending.map(|pending| pending.kind) {
+            Some(PendingKind::Shared(request)) => {
+                let (session, number, why) = (request.session, request.number, line.why.clone());
+                let line = BrokenLine { id: Some(number.to_string()), ..line };
+                if !self.hand(session, InputLine::Broken(line)) {
+                    self.lose(session, number, &why);
+                }
+            }
+            Some(PendingKind::Handshake) => {
+                for (session, number) in self.stop_introduction() {
+                    self.lose(session, number, &line.why);
+                }
+            }
+            _ => self.upstream.log_broken(&line),
+        }
+        self.upstream.goes_on_after(kind)
+    }
+}
+
+fn named(
+    is_progress: bool,
+    envelope: &Envelope,
+    message: &Message,
+) -> Option<(std::ops::Range<usize>, String)> {
+    let params = envelope.params(message)?;
+    let name = if is_progress {
+        RawObject::parse(params)?.get("progressToken")?
+    } else {
+        if !params.get().contains(SUBSCRIPTION_KEY) {
+            return None;
+        }
+        json_rpc::subscription_id(&RawObject::parse(params)?)?
+    };
+    Some((message.range_of(name), name.get().trim_matches('"').to_owned()))
+}
