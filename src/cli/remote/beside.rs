@@ -15,70 +15,57 @@
 //! sees the end of its socket. Bucket and store stand on the command line of the starter, so a page
 //! that was taken over can name no other.
 
-mod looking;
-mod starter;
-
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::args::BesideArgs;
-use crate::remote::process::line::ProcessLine;
-use crate::remote::process::{Starter, line};
-use crate::remote::{process, sharing};
-use crate::settings::{Key, Settings};
-use crate::{env, passing};
+use crate::confine::{self, ServerNeeds};
+use crate::remote::process::{self, BucketRights, Starter, SupervisedProcess};
+use crate::remote::sharing;
+use crate::system::{self, Children};
+use crate::{SettingKey, Settings, env, logging};
 use ctxfs_engine::EngineOptions;
 use ctxfs_store::Store;
-use ctxfs_sync::remote::{ProcessLooks, ProcessObjects, Tier, TierOptions};
+use ctxfs_sync::remote::{Limits, ProcessLooks, ProcessObjects, Tier, TierOptions, answer_look};
 
-pub(crate) use looking::run as look;
-pub(crate) use starter::run as start;
-
-/// The byte that comes with the socket of a process that is to be started: which one that is.
+// Comes with a socket and says which process to start for it.
 const REMOTE: u8 = b'r';
 const LOOK: u8 = b'l';
-/// The name of the process that looks.
 const LOOK_NAME: &str = "ctxfs-look";
-/// What is said once the process that starts the others is lost. A confined page cannot start it.
+// The confined page cannot start it again.
 const LOST: &str = "`ctxfs start-beside`, which does that, has ended: start `ctxfs web` again";
-/// The longest time for bytes that are elsewhere: somebody waits in front of the page.
 const READ: Duration = Duration::from_secs(5);
 
-/// The processes beside the page.
-pub(crate) struct Beside {
+pub(crate) struct PageHelpers {
     starter: Arc<UnixStream>,
     options: TierOptions,
 }
 
-impl Beside {
-    /// Starts the process that starts the others, if the settings name a bucket. Where they lead to
-    /// none, what is here is all. Must be called while there is one thread, which is not confined
-    /// yet.
+impl PageHelpers {
+    /// Starts `ctxfs start-beside` if the settings name a bucket. A bucket that cannot be used is
+    /// logged, and the page then shows the local store alone. Must be called while there is one
+    /// thread, before that is confined.
     pub(crate) fn of_page(settings: &Settings, root: &Path) -> Option<Self> {
-        settings.text(Key::RemoteUrl)?;
+        settings.text(SettingKey::RemoteUrl)?;
         let begun = Self::begin(settings, root);
         begun.inspect_err(|error| tracing::warn!("other hosts are not asked: {error:#}")).ok()
     }
 
     fn begin(settings: &Settings, root: &Path) -> anyhow::Result<Self> {
         let options = sharing::asking_options(settings)?;
-        let args = args(&options, settings, root)?;
+        let args = helper_args(&options, settings, root)?;
         let (starter, theirs) = UnixStream::pair()?;
         // It ends with this process, and not before.
-        Command::new("/proc/self/exe")
-            .arg0("ctxfs")
-            .arg("start-beside")
-            .args(words(&args))
-            .current_dir("/")
+        system::helper("ctxfs", "start-beside", OwnedFd::from(theirs))
+            .args(argument_words(&args))
             .process_group(0)
-            .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .spawn()?;
         if !args.unconfined {
@@ -87,9 +74,10 @@ impl Beside {
         Ok(Self { starter: Arc::new(starter), options })
     }
 
-    /// Returns the options of an engine that has these processes ask other hosts. Starts nothing.
+    /// Returns the options of an engine that asks other hosts through these processes. Starts none
+    /// of them.
     pub(crate) fn engine_options(self, store: &Store, options: EngineOptions) -> EngineOptions {
-        let line = |name, kind| ProcessLine::new(name, starting(&self.starter, kind));
+        let line = |name, kind| SupervisedProcess::new(name, starting(&self.starter, kind));
         let bucket = ProcessObjects::hasty(Arc::new(line(process::NAME, REMOTE)), READ);
         let looker = Arc::new(ProcessLooks::new(Arc::new(line(LOOK_NAME, LOOK))));
         let tier = Tier::looking_by(store.clone(), Arc::new(bucket), self.options, looker);
@@ -98,30 +86,29 @@ impl Beside {
     }
 }
 
-fn args(options: &TierOptions, settings: &Settings, root: &Path) -> io::Result<BesideArgs> {
+fn helper_args(options: &TierOptions, settings: &Settings, root: &Path) -> io::Result<BesideArgs> {
     Ok(BesideArgs {
         poll: options.poll.as_secs(),
         cache_bytes: options.cache_bytes,
         min_free: options.limits.min_free,
         quota: options.limits.quota,
         write_once: options.write_once,
-        unconfined: settings.text(Key::Confine) == Some("off"),
+        unconfined: settings.text(SettingKey::Confine) == Some("off"),
         url: options.url.clone(),
         dir: std::path::absolute(root)?,
     })
 }
 
-/// Returns what has the process at the other end of a socket start one of a kind.
+// Makes the process at the other end of a socket start one of a kind.
 fn starting(at: &Arc<UnixStream>, kind: u8) -> Starter {
     let at = Arc::clone(at);
     Box::new(move |socket| {
-        let sent = passing::send(&at, &[kind], Some(socket.as_fd()));
-        sent.map_err(|error| if line::is_end(&error) { io::Error::other(LOST) } else { error })
+        let sent = system::send_message(&at, &[kind], Some(socket.as_fd()));
+        sent.map_err(|error| if process::is_end(&error) { io::Error::other(LOST) } else { error })
     })
 }
 
-/// Returns the arguments as words of a command line.
-fn words(args: &BesideArgs) -> Vec<OsString> {
+fn argument_words(args: &BesideArgs) -> Vec<OsString> {
     let BesideArgs { poll, cache_bytes, min_free, quota, write_once, unconfined, url, dir } = args;
     let mut words = vec![format!("--poll={poll}"), format!("--cache-bytes={cache_bytes}")];
     words.push(format!("--min-free={min_free}"));
@@ -133,14 +120,113 @@ fn words(args: &BesideArgs) -> Vec<OsString> {
     words.into_iter().map(OsString::from).chain([dir]).collect()
 }
 
+/// Starts processes for the page at the other end of standard input, until the page ends. Reads no
+/// byte of an output: a request names a kind of process and passes a socket for it. None of these
+/// processes can change the bucket.
+pub(crate) fn start(args: &BesideArgs) -> anyhow::Result<()> {
+    let _ = rustix::thread::set_name(c"ctxfs-start");
+    process::ignore_terminal_signals()?;
+    logging::start("warn", false)?;
+    let page = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    Ok(serve(&page, &[REMOTE, LOOK], args)?)
+}
+
+// A process that cannot be started is seen by the asker as the end of its socket.
+fn serve(asker: &UnixStream, kinds: &[u8], args: &BesideArgs) -> io::Result<()> {
+    let mut kept = Children::default();
+    let served = start_each(asker, kinds, args, &mut kept);
+    kept.finish();
+    served
+}
+
+fn start_each(
+    asker: &UnixStream,
+    kinds: &[u8],
+    args: &BesideArgs,
+    kept: &mut Children,
+) -> io::Result<()> {
+    let mut kind = [0];
+    while let (1.., socket) = system::receive_message(asker, &mut kind)? {
+        let Some(socket) = socket.filter(|_| kinds.contains(&kind[0])) else { continue };
+        if let Err(error) = start_helper(kind[0], socket, args, kept) {
+            tracing::warn!("what asks other hosts cannot be started: {error}");
+        }
+    }
+    Ok(())
+}
+
+fn start_helper(
+    kind: u8,
+    socket: OwnedFd,
+    args: &BesideArgs,
+    kept: &mut Children,
+) -> io::Result<()> {
+    let end = socket.try_clone()?;
+    let child = match kind {
+        LOOK => start_looker(socket, args, kept)?,
+        _ => process::spawn(&args.url, BucketRights::Reading, socket)?,
+    };
+    kept.add(child, end)
+}
+
+// Its standard output is a socket over which it may ask for a process that asks the bucket.
+fn start_looker(socket: OwnedFd, args: &BesideArgs, kept: &mut Children) -> io::Result<Child> {
+    let (looker, theirs) = UnixStream::pair()?;
+    let child = system::helper(LOOK_NAME, "look-beside", socket)
+        .args(argument_words(args))
+        .env_clear()
+        .process_group(0)
+        .stdout(OwnedFd::from(theirs))
+        .spawn()?;
+    let args = args.clone();
+    kept.add_thread(move || drop(serve(&looker, &[REMOTE], &args)))?;
+    Ok(child)
+}
+
+/// Looks for changes of other hosts for the page at the other end of standard input, until the page
+/// ends, and applies them to the store. Confined like the server of a mount: to the store, without
+/// network and keys.
+pub(crate) fn look(args: &BesideArgs) -> anyhow::Result<()> {
+    let _ = rustix::thread::set_name(c"ctxfs-look");
+    system::close_inherited()?;
+    process::ignore_terminal_signals()?;
+    logging::start("warn", false)?;
+    let page = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let starter = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let store = Store::open(&args.dir)?;
+    if !args.unconfined {
+        let (passthrough, abstract_sockets) = (false, false);
+        confine::server(ServerNeeds { store: store.as_fd(), passthrough, abstract_sockets });
+    }
+    let line = SupervisedProcess::new(process::NAME, starting(&Arc::new(starter), REMOTE));
+    let bucket = Arc::new(ProcessObjects::new(Arc::new(line)));
+    let tier = Tier::new(store, bucket, looker_options(args));
+    Ok(process::answer_each(&page, || true, move |socket| answer_look(&tier, socket))?)
+}
+
+fn looker_options(args: &BesideArgs) -> TierOptions {
+    TierOptions {
+        url: args.url.clone(),
+        pushes: false,
+        write_once: args.write_once,
+        every: Duration::ZERO,
+        poll: Duration::from_secs(args.poll),
+        cache_bytes: args.cache_bytes,
+        limits: Limits { min_free: args.min_free, quota: args.quota },
+        evicts: false,
+        sweeps: false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 
     use clap::Parser as _;
 
-    use super::*;
     use crate::args::{Cli, Command as Subcommand};
+
+    use super::*;
 
     #[test]
     fn arguments_come_back_from_their_words() {
@@ -156,7 +242,7 @@ mod tests {
                 dir: PathBuf::from("-a store"),
             };
             let line = ["ctxfs", "start-beside"].map(OsString::from);
-            let cli = Cli::try_parse_from(line.into_iter().chain(words(&args))).unwrap();
+            let cli = Cli::try_parse_from(line.into_iter().chain(argument_words(&args))).unwrap();
             assert!(matches!(&cli.command, Subcommand::StartBeside(read) if *read == args));
         }
     }
