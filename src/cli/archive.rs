@@ -154,7 +154,7 @@ fn report_export(
 }
 
 pub(crate) fn import(args: &ImportArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let given = context.settings(cli, Vec::new())?;
+    let settings = context.settings(cli, Vec::new())?;
     let most = match args.max_size {
         Some(SettingValue::Number(most)) => most,
         _ => u64::MAX,
@@ -163,10 +163,10 @@ pub(crate) fn import(args: &ImportArgs, cli: &Cli, context: &mut Context) -> any
         id: args.id.as_deref().map(places::conversation_id).transpose()?,
         most_bytes: most,
         most_files: args.max_files,
-        min_free: given.number(SettingKey::MinFree).unwrap_or(0),
-        quota: given.number(SettingKey::Quota),
+        min_free: settings.number(SettingKey::MinFree).unwrap_or(0),
+        quota: settings.number(SettingKey::Quota),
     };
-    let store = Store::open(&given.store(&context.environment)?)?;
+    let store = Store::open(&settings.store(&context.environment)?)?;
     let Imported { id, files, bytes } = import_file(&store, &args.file, &options, cli.json)?;
     let id = id.to_text();
     context.printer.line(&id, &json!({ "conversation": id, "files": files, "bytes": bytes }))

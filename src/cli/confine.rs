@@ -18,7 +18,6 @@ use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
-#[cfg(feature = "remote")]
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -223,8 +222,8 @@ fn restrict_to_nothing() -> anyhow::Result<()> {
 /// Returns the version of Landlock in this kernel, or `None` if it has none or has it disabled.
 pub(crate) fn landlock() -> Option<i32> {
     // The version is known only after restricting a thread, so a new one is restricted.
-    let asked = std::thread::spawn(|| restrict(ruleset(Scope::Signal.into())?));
-    asked.join().ok()?.ok()?
+    let thread = std::thread::spawn(|| restrict(ruleset(Scope::Signal.into())?));
+    thread.join().ok()?.ok()?
 }
 
 // No special files. With passthrough, the kernel opens the files of the store with the accesses of

@@ -88,8 +88,8 @@ fn settings(cli: &Cli, context: &Context) -> (DoctorCheck, Option<PathBuf>) {
         let store = settings.store(&context.environment)?;
         if !settings.notices().is_empty() {
             let mend = "correct the store's file, or remove it";
-            let told = settings.notices().join("; ");
-            return Ok((DoctorCheck::bad(NAME, CheckLevel::Warning, told, mend), store));
+            let notices = settings.notices().join("; ");
+            return Ok((DoctorCheck::bad(NAME, CheckLevel::Warning, notices, mend), store));
         }
         let found = match settings.files().len() {
             0 => "no file, defaults apply".to_owned(),
@@ -144,13 +144,13 @@ fn mount_checks() -> Vec<DoctorCheck> {
 }
 
 fn checks_of_mount(entry: &MountEntry) -> Vec<DoctorCheck> {
-    let here = entry.target.display().to_string();
+    let target = entry.target.display().to_string();
     match probe_mount(&entry.target) {
         Ok(ProbeResult::Alive(status)) => {
-            let serves = DoctorCheck::ok(MOUNT, format!("{here}: serves {}", entry.source));
+            let serves = DoctorCheck::ok(MOUNT, format!("{target}: serves {}", entry.source));
             // The status of another user's server is not readable.
             let status = status.filter(|status| !status["pid"].is_null());
-            let confined = status.map(|status| confinement_check(&here, &status));
+            let confined = status.map(|status| confinement_check(&target, &status));
             [Some(serves), confined].into_iter().flatten().collect()
         }
         answer => vec![mount_problem(entry, answer)],
@@ -158,25 +158,25 @@ fn checks_of_mount(entry: &MountEntry) -> Vec<DoctorCheck> {
 }
 
 fn mount_problem(entry: &MountEntry, answer: io::Result<ProbeResult>) -> DoctorCheck {
-    let here = entry.target.display();
+    let target = entry.target.display();
     match answer {
         Ok(ProbeResult::Alive(_) | ProbeResult::Dead) => {
-            let mend = format!("ctxfs umount '{here}'");
+            let mend = format!("ctxfs umount '{target}'");
             DoctorCheck::bad(
                 MOUNT,
                 CheckLevel::Warning,
-                format!("{here}: dead, its server is gone"),
+                format!("{target}: dead, its server is gone"),
                 mend,
             )
         }
         Ok(ProbeResult::None) => {
             let abort = format!("/sys/fs/fuse/connections/{}/abort", entry.connection);
-            let mend = format!("ctxfs umount '{here}'; echo 1 | sudo tee {abort}");
-            DoctorCheck::bad(MOUNT, CheckLevel::Warning, format!("{here}: hangs"), mend)
+            let mend = format!("ctxfs umount '{target}'; echo 1 | sudo tee {abort}");
+            DoctorCheck::bad(MOUNT, CheckLevel::Warning, format!("{target}: hangs"), mend)
         }
         Err(error) => {
-            let found = format!("{here}: cannot be checked: {error}");
-            DoctorCheck::bad(MOUNT, CheckLevel::Note, found, format!("stat '{here}'"))
+            let found = format!("{target}: cannot be checked: {error}");
+            DoctorCheck::bad(MOUNT, CheckLevel::Note, found, format!("stat '{target}'"))
         }
     }
 }
@@ -204,8 +204,8 @@ fn probe_mount(target: &Path) -> io::Result<ProbeResult> {
             if !status.success() {
                 return Ok(ProbeResult::Dead);
             }
-            let said = asking.stdout.take().map(serde_json::from_reader);
-            return Ok(ProbeResult::Alive(said.and_then(Result::ok)));
+            let status = asking.stdout.take().map(serde_json::from_reader);
+            return Ok(ProbeResult::Alive(status.and_then(Result::ok)));
         }
         thread::sleep(BETWEEN_LOOKS);
     }
@@ -221,8 +221,8 @@ fn mount_status(target: &Path) -> anyhow::Result<String> {
         .ok()
         .and_then(|status| serde_json::from_slice(&status).ok())
         .unwrap_or_default();
-    let told = ["pid", "confinement"].map(|name| (name, &status[name]));
-    Ok(serde_json::to_string(&std::collections::BTreeMap::from(told))?)
+    let fields = ["pid", "confinement"].map(|name| (name, &status[name]));
+    Ok(serde_json::to_string(&std::collections::BTreeMap::from(fields))?)
 }
 
 const CONFINEMENT: &str = "confinement";
@@ -256,14 +256,14 @@ fn confinement_check(here: &str, status: &Value) -> DoctorCheck {
     let holds = |what: &str| found[what] == true;
     let all = ["files", "network", "signals", "noNewPrivileges", "memory"];
     let lacking: Vec<&str> = all.into_iter().filter(|what| !holds(what)).collect();
-    let loose = status["pid"].as_u64().map_or(0, loose_threads);
-    if lacking.is_empty() && loose == 0 {
+    let unconfined = status["pid"].as_u64().map_or(0, unconfined_threads);
+    if lacking.is_empty() && unconfined == 0 {
         let rights = capabilities_text(found);
         let text = format!("{here}: only its store, no network, no signals, {rights}");
         return DoctorCheck::ok(CONFINEMENT, text);
     }
-    let text = if loose > 0 && holds("noNewPrivileges") {
-        format!("{here}: {loose} threads of the server are not confined")
+    let text = if unconfined > 0 && holds("noNewPrivileges") {
+        format!("{here}: {unconfined} threads of the server are not confined")
     } else {
         format!("{here}: the server is not confined: {}", lacking.join(", "))
     };
@@ -282,11 +282,11 @@ fn capabilities_text(found: &Value) -> String {
 }
 
 // Threads that could still gain privileges; 0 if the process is not visible.
-fn loose_threads(pid: u64) -> usize {
+fn unconfined_threads(pid: u64) -> usize {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
     let status = |path| fs::read_to_string(path).unwrap_or_default();
-    let loose = |text: &String| text.lines().any(|line| line == "NoNewPrivs:\t0");
-    threads.flatten().map(|thread| status(thread.path().join("status"))).filter(loose).count()
+    let unconfined = |text: &String| text.lines().any(|line| line == "NoNewPrivs:\t0");
+    threads.flatten().map(|thread| status(thread.path().join("status"))).filter(unconfined).count()
 }
 
 const SERVER: &str = "server";
@@ -392,7 +392,7 @@ mod tests {
 
     use super::*;
 
-    fn said(of: &Value) -> (CheckLevel, String) {
+    fn checked(of: &Value) -> (CheckLevel, String) {
         let check = confinement_check("/ctx", of);
         (check.level, check.found)
     }
@@ -403,11 +403,13 @@ mod tests {
             "landlock": 7, "files": true, "network": true, "signals": true,
             "noNewPrivileges": true, "memory": true, "capabilities": ["CAP_CHOWN"],
         }});
-        assert_eq!(said(&of).0, CheckLevel::Ok);
-        assert!(said(&of).1.ends_with("CAP_CHOWN"));
+        assert_eq!(checked(&of).0, CheckLevel::Ok);
+        assert!(checked(&of).1.ends_with("CAP_CHOWN"));
         of["confinement"]["network"] = false.into();
-        assert_eq!(said(&of).0, CheckLevel::Note);
-        assert!(said(&of).1.ends_with("not confined: network"));
-        assert!(said(&json!({})).1.ends_with("files, network, signals, noNewPrivileges, memory"));
+        assert_eq!(checked(&of).0, CheckLevel::Note);
+        assert!(checked(&of).1.ends_with("not confined: network"));
+        assert!(
+            checked(&json!({})).1.ends_with("files, network, signals, noNewPrivileges, memory")
+        );
     }
 }

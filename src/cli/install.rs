@@ -3,7 +3,6 @@
 //! The files of each host and the entries in them are a table (`hosts`). All changes are computed
 //! before the first one is made, so a file that cannot be edited leaves every file unchanged.
 
-mod door;
 mod edit;
 mod entry;
 mod hosts;
@@ -11,6 +10,7 @@ mod json;
 mod mcp;
 mod place;
 mod servers;
+mod shell;
 mod toml;
 
 use std::path::Path;
@@ -18,10 +18,10 @@ use std::{fs, io};
 
 use crate::args::{InstallAction, InstallArgs};
 use crate::hooks::Host;
-use crate::install::door::ShellProgram;
 use crate::install::edit::{ChangeKind, EditedFile, Edits, SettingsChange};
 use crate::install::hosts::{HostFiles, InstallContext, InstallState, ListedHost};
 use crate::install::place::{NamedPaths, SettingsDir, SettingsScope};
+use crate::install::shell::ShellProgram;
 use crate::{Cli, Context, Failure, places};
 use ctxfs_store::Store;
 
@@ -73,7 +73,7 @@ impl HostEdit<'_> {
             edits.make()?;
             self.remove_store();
         } else {
-            self.files.door.as_ref().map_or(Ok(()), ShellProgram::check)?;
+            self.files.shell.as_ref().map_or(Ok(()), ShellProgram::check)?;
             edits.check()?;
             self.make_store()?;
             edits.make()?;
@@ -152,7 +152,7 @@ impl HostEdit<'_> {
             Some(_) => None,
             None => mount_by_hand(&self.files.paths),
         };
-        [Some(hosts::left_to_do(self.host, &self.files.paths)), mount]
+        [Some(hosts::remaining_steps(self.host, &self.files.paths)), mount]
             .into_iter()
             .flatten()
             .collect()

@@ -176,8 +176,8 @@ fn time_text(given: &MessageTime) -> String {
 }
 
 fn write_result(entry: &MessageEntry, conversation: &Conversation, text: &mut String) {
-    let said = entry.said();
-    let mut shown = said.clone();
+    let whole = entry.said();
+    let mut shown = whole.clone();
     if let Some((path, bytes)) = entry.artifact(conversation) {
         let path = cleaned(&path.to_text(), usize::MAX);
         let _ = writeln!(text, "  {STRONG}{path}{STRONG:#}  {FAINT}{bytes} bytes{FAINT:#}");
@@ -190,7 +190,7 @@ fn write_result(entry: &MessageEntry, conversation: &Conversation, text: &mut St
         let _ = writeln!(text, "  {shown}{more}");
     }
     let left = lines.count();
-    if shown.len() < said.len() {
+    if shown.len() < whole.len() {
         let _ = writeln!(text, "  {FAINT}...{FAINT:#}");
     } else if left > 0 {
         let plural = if left == 1 { "" } else { "s" };
@@ -201,14 +201,14 @@ fn write_result(entry: &MessageEntry, conversation: &Conversation, text: &mut St
 const BLOCK: usize = 256 * 1024;
 
 fn append_stdin(args: &AppendArgs, cli: &Cli, context: &Context) -> anyhow::Result<()> {
-    let given = context.settings(cli, args.reader.settings())?;
-    let root = given.store(&context.environment)?;
+    let settings = context.settings(cli, args.reader.settings())?;
+    let root = settings.store(&context.environment)?;
     let id = places::conversation_id(&args.conversation)?;
-    let advertised = given.text(SettingKey::Advertise);
+    let advertised = settings.text(SettingKey::Advertise);
     let shown = places::reader_root(advertised, &root, Some(&id), &context.environment);
     let store = Store::open(&root)?;
     store.create_conversation(&id)?;
-    let engine = view::open_engine(store, &shown, Some(&id), given)?;
+    let engine = view::open_engine(store, &shown, Some(&id), settings)?;
     let log = MessageWriter::open(&engine, &id)?;
     let appended = append_lines(&mut io::BufReader::with_capacity(BLOCK, io::stdin().lock()), log);
     engine.finish();

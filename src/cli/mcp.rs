@@ -208,7 +208,7 @@ impl GatewayShelf {
         let (root, mounted) = self.root(&self.user.store);
         let options = engine::options(&self.user.settings, &root, Some(&self.id))?;
         let store = Store::open(&self.user.store)?;
-        let begin = || remote::begin(&store, &self.user.settings);
+        let begin = || remote::begin(&store, &self.user.settings, true);
         let options = remote::take_part(self.user.sharing.get_or_init(begin), options);
         let engine = engine::open(store, options);
         let conversation = engine.store().create_conversation(&self.id)?;

@@ -96,8 +96,8 @@ pub(crate) fn umount(args: &UmountArgs, cli: &Cli, context: &mut Context) -> any
     let target = if let Some(dir) = &args.dir {
         dir.clone()
     } else {
-        let given = context.settings(cli, Vec::new())?;
-        places::mounted(given.path(SettingKey::Mountpoint), &context.environment)?
+        let settings = context.settings(cli, Vec::new())?;
+        places::mounted(settings.path(SettingKey::Mountpoint), &context.environment)?
     };
     mount::unmount(&target)?;
     context.printer.message(&format_args!("unmounted `{}`", target.display()));

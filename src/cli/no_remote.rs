@@ -84,7 +84,7 @@ pub(crate) fn ask(_: &Store, _: &Settings, options: EngineOptions) -> EngineOpti
     options
 }
 
-pub(crate) fn begin(_: &Store, _: &Settings) -> Sharing {
+pub(crate) fn begin(_: &Store, _: &Settings, _: bool) -> Sharing {
     Sharing
 }
 

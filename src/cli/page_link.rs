@@ -164,17 +164,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let environment = environment(dir.path());
         assert_eq!(running(Path::new("/store"), &environment), None);
-        let mine = page("/store");
-        mine.write_link(&environment).unwrap();
-        assert_eq!(running(Path::new("/store"), &environment), Some(mine.clone()));
+        let running_page = page("/store");
+        running_page.write_link(&environment).unwrap();
+        assert_eq!(running(Path::new("/store"), &environment), Some(running_page.clone()));
         assert_eq!(running(Path::new("/other"), &environment), None);
         let ended = RunningPage { owner: Owner { pid: 1, started: 1 }, ..page("/ended") };
         ended.write_link(&environment).unwrap();
         assert_eq!(running(Path::new("/ended"), &environment), None);
-        mine.write_link(&environment).unwrap();
+        running_page.write_link(&environment).unwrap();
         assert_eq!(fs::read_dir(dir.path().join("ctxfs")).unwrap().count(), 1);
-        let text =
-            fs::read_to_string(mine.write_opener(&environment, "http://x/?token=t").unwrap());
+        let text = fs::read_to_string(
+            running_page.write_opener(&environment, "http://x/?token=t").unwrap(),
+        );
         assert!(text.unwrap().contains("url=http://x/?token=t"));
     }
 

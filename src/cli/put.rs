@@ -28,7 +28,7 @@ pub(crate) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     let format = format(args)?;
     let settings = Arc::new(context.settings(cli, args.reader.settings())?);
     check_durable(args, &settings)?;
-    let output = keep(args, format, &settings, context)?;
+    let output = store(args, format, &settings, context)?;
     let replace = if args.always { Replace::Always } else { Replace::OverLimits };
     let options = PrintOptions { format, replace, tools: &args.has_tool, seen: false };
     print(&output, &options, context)?;
@@ -80,7 +80,7 @@ fn names_file(format: PutFormat) -> bool {
     matches!(format, PutFormat::Envelope | PutFormat::Preview)
 }
 
-fn keep(
+fn store(
     args: &PutArgs,
     format: PutFormat,
     settings: &Arc<Settings>,
@@ -90,12 +90,12 @@ fn keep(
     let limits = settings.limits(call.tool_name().as_deref());
     let is_filed = args.layout == Layout::ToolOutput;
     if is_filed && args.conversation.is_none() {
-        let output = keep_in_directory(args, call, limits.clone(), settings)?;
+        let output = store_in_directory(args, call, limits.clone(), settings)?;
         expire(&output, &limits, context);
         return Ok(output);
     }
     let target = TargetConversation::open(args.conversation.as_deref(), settings, context)?;
-    let output = target.keep(args, call)?;
+    let output = target.store(args, call)?;
     if !is_filed {
         return Ok(PutOutput::Stored { engine: target.engine, output, file: None });
     }
@@ -214,7 +214,7 @@ impl TargetConversation {
     }
 
     // If standard input fails, the part received is stored and marked incomplete.
-    pub(crate) fn keep(&self, args: &PutArgs, call: Provenance) -> anyhow::Result<StoredOutput> {
+    pub(crate) fn store(&self, args: &PutArgs, call: Provenance) -> anyhow::Result<StoredOutput> {
         let id = args.call.clone().unwrap_or_else(new_call);
         let provenance = Provenance { call: Some(id.clone()), ..call };
         let mut intake = self.intake(OutputName::Call(id), provenance)?.keeping_end();
@@ -242,7 +242,7 @@ fn engine_for(
     Ok((engine::open(Store::open(&place)?, options), id))
 }
 
-fn keep_in_directory(
+fn store_in_directory(
     args: &PutArgs,
     provenance: Provenance,
     limits: Limits,
@@ -254,7 +254,7 @@ fn keep_in_directory(
     receive(&mut sink, MaskedForm::finish)
         .map_err(|cut| cut.into_error(&path.display().to_string()))?;
     let (file, analysis) = sink.into_inner().into_parts();
-    let filed = settle(dir, &file, path)?;
+    let filed = sync_file(dir, &file, path)?;
     let parts = OutputParts {
         content: Artifact::new(Arc::new(file), analysis.bytes),
         analysis: Arc::new(analysis),
@@ -274,7 +274,7 @@ fn copy_to_directory(
     let (dir, mut file, path) = create_file(args, limits)?;
     io::copy(&mut output.content().file().as_ref(), &mut file)
         .with_context(|| format!("cannot write all of `{}`", path.display()))?;
-    settle(dir, &file, path)
+    sync_file(dir, &file, path)
 }
 
 fn create_file(args: &PutArgs, limits: &Limits) -> anyhow::Result<(ToolOutputDir, File, PathBuf)> {
@@ -284,7 +284,7 @@ fn create_file(args: &PutArgs, limits: &Limits) -> anyhow::Result<(ToolOutputDir
     Ok((dir, file, path))
 }
 
-fn settle(dir: ToolOutputDir, file: &File, path: PathBuf) -> anyhow::Result<ToolOutputFile> {
+fn sync_file(dir: ToolOutputDir, file: &File, path: PathBuf) -> anyhow::Result<ToolOutputFile> {
     file.sync_all().with_context(|| format!("cannot write all of `{}`", path.display()))?;
     dir.sync()?;
     Ok(ToolOutputFile { dir, path })

@@ -9,11 +9,11 @@
 //! | `maintenance` | checking, garbage collection and purging |
 //! | `sharing` | what mounts, gateways and commands share by themselves |
 //! | `process` | the helper process that asks the bucket for a mount |
-//! | `beside` | the helper processes of the page |
+//! | `page` | the helper processes of the page |
 
-mod beside;
 mod maintenance;
 mod opened;
+mod page;
 mod process;
 mod pull;
 mod push;
@@ -24,7 +24,7 @@ mod status;
 use crate::args::{RemoteAction, RemoteArgs};
 use crate::{Cli, Context, Settings};
 
-pub(crate) use crate::remote::beside::{PageHelpers, look as look_beside, start as start_beside};
+pub(crate) use crate::remote::page::{PageHelpers, look as look_beside, start as start_beside};
 pub(crate) use crate::remote::process::{
     BucketRights, SharedObjects, Starter, run as ask_bucket, spawn as spawn_process,
     start as start_process, url,

@@ -14,12 +14,12 @@ use ctxfs_engine::{Engine, EngineError, EngineOptions, Tree};
 use ctxfs_store::{Store, StoreError};
 
 pub(crate) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let given = context.settings(cli, args.reader.settings())?;
-    let root = given.store(&context.environment)?;
+    let settings = context.settings(cli, args.reader.settings())?;
+    let root = settings.store(&context.environment)?;
     let store = Store::open(&root)?;
     let target =
-        PathInTree::new(&args.path, &root, &store, given.text(SettingKey::Advertise), context)?;
-    let engine = open_engine(store, &target.root, target.only.as_ref(), given)?;
+        PathInTree::new(&args.path, &root, &store, settings.text(SettingKey::Advertise), context)?;
+    let engine = open_engine(store, &target.root, target.only.as_ref(), settings)?;
     let tree = Tree::new(Arc::clone(&engine));
     let printed = read_through(&tree, &target.path, |bytes| context.printer.bytes(bytes));
     engine.finish();

@@ -224,15 +224,15 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<()> {
     for signal in STOP_SIGNALS {
         pipe::register(signal, server.try_clone()?)?;
     }
-    let mut kept = Children::default();
+    let mut children = Children::default();
     while let Ok(Some(request)) = ReceivedRequest::receive(&server) {
-        let reply = reply(args, request, &mut kept);
+        let reply = reply(args, request, &mut children);
         if (&server).write_all(reply_line(&reply).as_bytes()).is_err() {
             break;
         }
     }
     let cleared = end(args);
-    kept.finish();
+    children.finish();
     cleared
 }
 

@@ -82,12 +82,12 @@ impl<'a> OutputKeeper<'a> {
     /// Stores a result if it is long, and returns the text that the model gets in its place. `None`
     /// leaves the result of the host.
     pub(crate) fn stand_in(&self, result: ToolResult<'_>) -> Result<Option<String>, HookError> {
-        let (action, text) = self.treat(result)?;
+        let (action, text) = self.process(result)?;
         self.action.set(action);
         Ok(text)
     }
 
-    fn treat(&self, result: ToolResult<'_>) -> Result<(Action, Option<String>), HookError> {
+    fn process(&self, result: ToolResult<'_>) -> Result<(Action, Option<String>), HookError> {
         let provenance = self.provenance(&result);
         let limits = self.shelf.limits(&provenance.tool_name().unwrap_or_default());
         let policy = self.shelf.policy();

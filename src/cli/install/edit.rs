@@ -223,7 +223,7 @@ impl SettingsContent {
     pub(crate) fn with(&self, now: Option<&str>) -> Result<Option<String>, WrongShape> {
         match (self, now) {
             (Self::Servers(_), None) => Ok(None),
-            _ => self.in_text(now).map(Some),
+            _ => self.apply_to(now).map(Some),
         }
     }
 
@@ -231,11 +231,11 @@ impl SettingsContent {
         match self {
             Self::Whole(_) => None,
             Self::Servers(servers) => Some(servers.example()),
-            Self::Json(_) | Self::Toml { .. } => self.in_text(None).ok(),
+            Self::Json(_) | Self::Toml { .. } => self.apply_to(None).ok(),
         }
     }
 
-    fn in_text(&self, now: Option<&str>) -> Result<String, WrongShape> {
+    fn apply_to(&self, now: Option<&str>) -> Result<String, WrongShape> {
         match self {
             Self::Json(entries) => json::with(now.unwrap_or(EMPTY_JSON), entries),
             Self::Toml { text, former, variables } => {
@@ -263,10 +263,10 @@ impl SettingsContent {
         if let Self::Servers(servers) = self {
             return servers.without(now, before).map(Some);
         }
-        let bare = self.bare(now, before)?;
+        let bare = self.stripped(now, before)?;
         if let (Some(before), true) = (before, bare != now)
-            && let Ok(installed) = self.in_text(Some(before))
-            && self.bare(&installed, Some(before)) == Ok(bare.clone())
+            && let Ok(installed) = self.apply_to(Some(before))
+            && self.stripped(&installed, Some(before)) == Ok(bare.clone())
         {
             return Ok(Some(before.to_owned()));
         }
@@ -298,7 +298,7 @@ impl SettingsContent {
         }
     }
 
-    fn bare(&self, now: &str, before: Option<&str>) -> Result<String, WrongShape> {
+    fn stripped(&self, now: &str, before: Option<&str>) -> Result<String, WrongShape> {
         match self {
             Self::Json(entries) => json::without(now, entries, before),
             Self::Toml { text, former, variables } => {

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::hooks::Host;
-use crate::install::door::{self, ShellProgram};
 use crate::install::edit::{ARGUMENTS, ChangeKind, EditedFile, OWNED, SettingsContent};
 use crate::install::entry::{
     self, HookDialect, HookEntry, JsonEntry, MemberEntry, STORE_OPTION, TextEntry, ValueEntry,
 };
 use crate::install::place::{self, NamedPaths, SettingsDir, SettingsScope};
+use crate::install::shell::{self, ShellProgram};
 use crate::settings::SettingValue;
 use crate::{Cli, Context, Environment, Failure, SettingKey, Settings, env, places};
 
@@ -29,7 +29,7 @@ pub(crate) struct InstallContext {
 pub(crate) struct HostFiles {
     pub(crate) paths: NamedPaths,
     pub(crate) targets: Vec<EditedFile>,
-    pub(crate) door: Option<ShellProgram>,
+    pub(crate) shell: Option<ShellProgram>,
 }
 
 impl InstallContext {
@@ -50,17 +50,17 @@ impl InstallContext {
     pub(crate) fn files(&self, host: Host, scope: SettingsScope) -> anyhow::Result<HostFiles> {
         let place = SettingsDir::of(host, scope, &self.environment)?;
         let paths = self.paths(None)?;
-        let door = ShellProgram::of(host, scope, &place, &self.environment)?;
-        let files = |paths| targets(host, scope, &place, paths, door.as_ref());
+        let shell = ShellProgram::of(host, scope, &place, &self.environment)?;
+        let files = |paths| targets(host, scope, &place, paths, shell.as_ref());
         let targets = files(&paths);
         let hook = targets.last().and_then(|main| main.hook().ok().flatten());
-        let Some(hook) = hook else { return Ok(HostFiles { paths, targets, door }) };
+        let Some(hook) = hook else { return Ok(HostFiles { paths, targets, shell }) };
         let named = entry::store_in(&hook).map(PathBuf::from);
         let former = store_text(named.clone().unwrap_or_else(|| self.found.clone()))?;
         let paths = self.paths(named)?;
         let former_store = Some(former).filter(|former| *former != paths.store);
         let paths = NamedPaths { former_store, ..paths };
-        Ok(HostFiles { targets: files(&paths), paths, door })
+        Ok(HostFiles { targets: files(&paths), paths, shell })
     }
 
     fn paths(&self, installed: Option<PathBuf>) -> anyhow::Result<NamedPaths> {
@@ -129,7 +129,7 @@ pub(crate) fn targets(
     scope: SettingsScope,
     place: &SettingsDir,
     paths: &NamedPaths,
-    door: Option<&ShellProgram>,
+    shell: Option<&ShellProgram>,
 ) -> Vec<EditedFile> {
     let target = |path: PathBuf, content| EditedFile {
         path,
@@ -145,7 +145,7 @@ pub(crate) fn targets(
             let mut entries = hooks(CLAUDE_CODE, &CLAUDE_DIALECT);
             let path = &["permissions", "allow"];
             entries.push(JsonEntry::Text(TextEntry { path, text: read }));
-            let variable = door.map(|door| JsonEntry::Variable(door.variable()));
+            let variable = shell.map(|shell| JsonEntry::Variable(shell.variable()));
             let local = match scope {
                 SettingsScope::User => {
                     entries.extend(variable);
@@ -153,7 +153,7 @@ pub(crate) fn targets(
                 }
                 SettingsScope::Project => {
                     let variable = SettingsContent::Json(variable.into_iter().collect());
-                    Some(target(file(door::settings(host, scope)), variable))
+                    Some(target(file(shell::settings(host, scope)), variable))
                 }
             };
             let settings = target(file("settings.json"), SettingsContent::Json(entries));
@@ -177,7 +177,7 @@ pub(crate) fn targets(
                 is_ours: |value| value == "1",
             };
             let variables =
-                door.map(ShellProgram::variable).into_iter().chain([shell_level]).collect();
+                shell.map(ShellProgram::variable).into_iter().chain([shell_level]).collect();
             let text = outputs(&paths.store);
             let config = SettingsContent::Toml { text, former, variables };
             let hooks = SettingsContent::Json(hooks(CODEX, &CLAUDE_DIALECT));
@@ -202,11 +202,11 @@ pub(crate) fn targets(
             vec![target(file("extensions/ctxfs.ts"), plugin)]
         }
     };
-    let program = door.map(|door| door.program(paths));
+    let program = shell.map(|shell| shell.program(paths));
     program.into_iter().chain(settings).collect()
 }
 
-pub(crate) fn left_to_do(host: Host, paths: &NamedPaths) -> String {
+pub(crate) fn remaining_steps(host: Host, paths: &NamedPaths) -> String {
     match host {
         Host::ClaudeCode | Host::Opencode | Host::Pi => {
             format!("start {host} again: it reads its settings when it starts")

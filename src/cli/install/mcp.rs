@@ -102,7 +102,7 @@ impl ServersEdit<'_> {
         edits.make()?;
         let mut left = self.left_alone();
         if !edits.diffs().is_empty() {
-            left.push(self.left_to_do());
+            left.push(self.remaining_steps());
         }
         edits.report(&self.nothing(), &left, context)
     }
@@ -114,12 +114,12 @@ impl ServersEdit<'_> {
 
     fn nothing(&self) -> String {
         let host = self.args.host;
-        let meant = || self.selected().map(|server| server.state);
+        let states = || self.selected().map(|server| server.state);
         if self.servers.is_empty() {
             format!("nothing to change: {host} has no MCP servers in {}", listed(&self.names))
         } else if self.args.remove {
             format!("nothing to change: no such MCP server of {host} runs through `ctxfs mcp`")
-        } else if meant().any(|state| state == ServerState::Wrapped) {
+        } else if states().any(|state| state == ServerState::Wrapped) {
             format!("nothing to change: the MCP servers of {host} run through `ctxfs mcp`")
         } else {
             format!("nothing to change: {host} starts no such MCP server")
@@ -132,7 +132,7 @@ impl ServersEdit<'_> {
             (ServerState::NoCommand, "without a command"),
             (ServerState::WrappedByOthers, "with a line of `ctxfs mcp` that is not ours"),
         ];
-        let said = |(state, why)| {
+        let description = |(state, why)| {
             let names: Vec<_> = self
                 .selected()
                 .filter(|server| server.state == state)
@@ -140,10 +140,14 @@ impl ServersEdit<'_> {
                 .collect();
             (!names.is_empty()).then(|| format!("left alone, as {why}: {}", listed(names)))
         };
-        if self.args.remove { Vec::new() } else { reasons.into_iter().filter_map(said).collect() }
+        if self.args.remove {
+            Vec::new()
+        } else {
+            reasons.into_iter().filter_map(description).collect()
+        }
     }
 
-    fn left_to_do(&self) -> String {
+    fn remaining_steps(&self) -> String {
         if self.args.print {
             return "nothing was changed: --print".to_owned();
         }

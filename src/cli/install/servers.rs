@@ -76,7 +76,7 @@ impl WrappedServers {
     /// Returns `text` without the words that `ctxfs install mcp` has added. `before` is the copy
     /// from before the installation; if nothing else has changed since, the result equals it.
     pub(crate) fn without(&self, text: &str, before: Option<&str>) -> Result<String, WrongShape> {
-        let bare = self.bare(text, before)?;
+        let bare = self.stripped(text, before)?;
         match before {
             Some(before) if bare != text && self.is_behind(&bare, before) => Ok(before.to_owned()),
             _ => Ok(bare),
@@ -136,7 +136,7 @@ impl WrappedServers {
         entry::wrapped(text, place, line, quoted)
     }
 
-    fn bare(&self, text: &str, before: Option<&str>) -> Result<String, WrongShape> {
+    fn stripped(&self, text: &str, before: Option<&str>) -> Result<String, WrongShape> {
         let (mark, text) = split(text);
         let before = before.map(|before| split(before).1);
         let take = |text: String, name: String| {
@@ -151,8 +151,8 @@ impl WrappedServers {
 
     // Adding the words to `before` and removing them again gives `bare`.
     fn is_behind(&self, bare: &str, before: &str) -> bool {
-        let again = self.with(before).and_then(|wrapped| self.bare(&wrapped, Some(before)));
-        let is_bare = self.bare(before, Some(before)).is_ok_and(|found| found == before);
+        let again = self.with(before).and_then(|wrapped| self.stripped(&wrapped, Some(before)));
+        let is_bare = self.stripped(before, Some(before)).is_ok_and(|found| found == before);
         is_bare && again.is_ok_and(|again| again == bare)
     }
 

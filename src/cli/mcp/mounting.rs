@@ -52,8 +52,10 @@ impl BackgroundMount {
             state: Mutex::new(BackgroundMountState::Running),
             changed: Condvar::new(),
         });
-        let told = Arc::clone(&mounting);
-        thread::Builder::new().name("ctxfs-mount".to_owned()).spawn(move || told.run(&request))?;
+        let result = Arc::clone(&mounting);
+        thread::Builder::new()
+            .name("ctxfs-mount".to_owned())
+            .spawn(move || result.run(&request))?;
         Ok(mounting)
     }
 
@@ -63,7 +65,7 @@ impl BackgroundMount {
             |state: &mut BackgroundMountState| matches!(state, BackgroundMountState::Running);
         self.changed.wait_while_for(&mut state, is_running, PATIENCE);
         if let BackgroundMountState::Running = &*state {
-            // Nobody waits again.
+            // Later calls do not wait.
             *state = BackgroundMountState::Done(None);
         }
         match &*state {
@@ -73,7 +75,7 @@ impl BackgroundMount {
     }
 
     fn run(&self, request: &MountRequest) {
-        let mounted = request.see_to();
+        let mounted = request.mount();
         let (mountpoint, server) = match mounted {
             Ok((mountpoint, server)) => (Some(mountpoint), server),
             Err(error) => {
@@ -83,7 +85,7 @@ impl BackgroundMount {
         };
         *self.state.lock() = BackgroundMountState::Done(mountpoint);
         self.changed.notify_all();
-        // Nothing of a server that has ended is left behind.
+        // Reaps the server.
         if let Some(mut server) = server {
             server.wait().ok();
         }
@@ -91,9 +93,9 @@ impl BackgroundMount {
 }
 
 impl MountRequest {
-    fn see_to(&self) -> anyhow::Result<(PathBuf, Option<std::process::Child>)> {
-        if let Some(there) = self.there() {
-            return Ok((there, None));
+    fn mount(&self) -> anyhow::Result<(PathBuf, Option<std::process::Child>)> {
+        if let Some(mountpoint) = self.find_mount() {
+            return Ok((mountpoint, None));
         }
         let target = places::mountpoint(self.dir.as_deref(), &self.environment)?;
         if kernel::mount::is_inherited_fd(&target) {
@@ -105,14 +107,14 @@ impl MountRequest {
         match mount::start(&log, self.flags.iter().cloned().chain(command)) {
             Ok((ready, server)) => Ok((ready.mountpoint, Some(server))),
             // Another gateway may have been faster.
-            Err(error) => self.there().map(|there| (there, None)).ok_or(error),
+            Err(error) => self.find_mount().map(|mountpoint| (mountpoint, None)).ok_or(error),
         }
     }
 
-    // Where the store is mounted and answers; if a directory is given, only there.
-    fn there(&self) -> Option<PathBuf> {
-        let given = self.dir.as_deref().map(places::resolve);
-        let is_it = |target: &PathBuf| given.as_ref().is_none_or(|given| given == target);
+    // Returns a mountpoint of the store that answers: that in `dir`, if it is set.
+    fn find_mount(&self) -> Option<PathBuf> {
+        let dir = self.dir.as_deref().map(places::resolve);
+        let is_it = |target: &PathBuf| dir.as_ref().is_none_or(|dir| dir == target);
         let mounts = places::mounts_of(&self.store).into_iter();
         let of_all = mounts.filter(|mount| mount.only.is_none()).map(|mount| mount.target);
         let is_alive = |target: &PathBuf| {

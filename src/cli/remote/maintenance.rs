@@ -23,9 +23,9 @@ pub(crate) fn check(
     let settings = context.settings(cli, Vec::new())?;
     let opened = OpenBucket::new(&settings, (Purpose::Read, args.quiet || cli.json), context)?;
     let bar = progress::bar("checking", None, args.quiet || cli.json || !args.read);
-    let BucketNames { ids, odd } = opened.wanted_or_lost(args.conversation.as_slice())?;
+    let BucketNames { ids, odd } = opened.selected_or_lost(args.conversation.as_slice())?;
     let is_quiet = args.quiet || cli.json || args.read;
-    let mut done = Reports::in_each(&ids, ("checking", is_quiet), &opened.bucket, |id| {
+    let mut done = Reports::of_each(&ids, ("checking", is_quiet), &opened.bucket, |id| {
         let notes = opened.home.conversation(id)?;
         let (bucket, reads) = (&opened.bucket, args.read);
         let (deadline, progress) = (|| opened.deadline(), |bytes| bar.inc(bytes));
@@ -42,7 +42,7 @@ pub(crate) fn check(
     for (id, checked) in &done.reports {
         let is_nothing = checked.flaws.is_empty() && checked.unnamed.is_empty();
         if args.conversation.is_some() && is_nothing {
-            opened.must_have(id)?;
+            opened.require(id)?;
         }
     }
     let text = if cli.json { check_json(&done.reports) } else { check_text(&done.reports) };
@@ -116,17 +116,17 @@ pub(crate) fn gc(args: &RemoteGcArgs, cli: &Cli, context: &mut Context) -> anyho
     if tidying == Tidying::Merge {
         context.printer.message(&"nothing is deleted: `sweep` is off for this host");
     }
-    let ids = opened.wanted(args.conversation.as_slice())?;
-    let mut told = std::collections::HashSet::new();
-    let done = Reports::in_each(&ids, ("tidying", cli.json), &opened.bucket, |id| {
+    let ids = opened.selected(args.conversation.as_slice())?;
+    let mut reported = std::collections::HashSet::new();
+    let done = Reports::of_each(&ids, ("tidying", cli.json), &opened.bucket, |id| {
         let mut tidied = opened.sync(|sync| sync.tidy(id, tidying))?;
-        // What is beside the mark of the bucket is told of each conversation.
-        tidied.deletions.retain(|each| told.insert(each.key.clone()));
+        // Objects outside of conversations come with each conversation: report them once.
+        tidied.deletions.retain(|each| reported.insert(each.key.clone()));
         Ok(Some((id.clone(), tidied)))
     });
     for (id, tidied) in &done.reports {
         if args.conversation.is_some() && tidied.deletions.is_empty() {
-            opened.must_have(id)?;
+            opened.require(id)?;
         }
     }
     let all = &done.reports;

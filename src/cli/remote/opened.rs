@@ -159,7 +159,7 @@ impl OpenBucket {
         deadline(self.until)
     }
 
-    pub(crate) fn wanted(&self, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
+    pub(crate) fn selected(&self, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
         if !named.is_empty() {
             return Ok(named
                 .iter()
@@ -181,7 +181,7 @@ impl OpenBucket {
         Ok(BucketNames { ids, odd })
     }
 
-    pub(crate) fn must_have(&self, id: &Component) -> anyhow::Result<()> {
+    pub(crate) fn require(&self, id: &Component) -> anyhow::Result<()> {
         let notes = self.home.conversation(id)?;
         if !notes.segments()?.is_empty() || !notes.refused()?.is_empty() {
             return Ok(());
@@ -193,9 +193,9 @@ impl OpenBucket {
 
     /// Returns the conversations in `named`, or else all that the bucket has or has lost, with
     /// names beside them that ctxfs did not create.
-    pub(crate) fn wanted_or_lost(&self, named: &[String]) -> anyhow::Result<BucketNames> {
+    pub(crate) fn selected_or_lost(&self, named: &[String]) -> anyhow::Result<BucketNames> {
         if !named.is_empty() {
-            return Ok(BucketNames { ids: self.wanted(named)?, odd: Vec::new() });
+            return Ok(BucketNames { ids: self.selected(named)?, odd: Vec::new() });
         }
         let BucketNames { mut ids, odd } = self.names()?;
         for id in self.home.known_conversations()? {
@@ -211,10 +211,10 @@ impl OpenBucket {
 }
 
 fn waiting_bar(bucket: &Bucket, is_quiet: bool) -> WaitingBar {
-    let asked = bucket.clone();
-    WaitingBar::alone(is_quiet, move || match asked.last_failure() {
-        Some(why) => format!("waiting for the bucket `{}`: {why}", asked.url()),
-        None => format!("waiting for the bucket `{}`", asked.url()),
+    let bucket = bucket.clone();
+    WaitingBar::alone(is_quiet, move || match bucket.last_failure() {
+        Some(why) => format!("waiting for the bucket `{}`: {why}", bucket.url()),
+        None => format!("waiting for the bucket `{}`", bucket.url()),
     })
 }
 

@@ -172,19 +172,19 @@ pub(crate) fn answer_each(
     goes_on: impl Fn() -> bool,
     answer: impl Fn(&UnixStream) -> io::Result<()> + Send + Sync + 'static,
 ) -> io::Result<()> {
-    let (answer, places) = (Arc::new(answer), Arc::new(RequestSlots::default()));
+    let (answer, slots) = (Arc::new(answer), Arc::new(RequestSlots::default()));
     while let (1.., socket) = system::receive_message(control, &mut [0])? {
         if !goes_on() {
             break;
         }
         // Without descriptors the socket is lost, and the server sees the end of its own.
         let Some(socket) = socket.map(UnixStream::from) else { continue };
-        let (answer, place) = (Arc::clone(&answer), RequestSlots::take(&places));
+        let (answer, slot) = (Arc::clone(&answer), RequestSlots::take(&slots));
         let work = move || {
             if let Err(error) = answer(&socket) {
                 tracing::debug!(%error, "a request of the server broke off");
             }
-            drop(place);
+            drop(slot);
         };
         thread::Builder::new().name("request".to_owned()).spawn(work)?;
     }
@@ -193,27 +193,27 @@ pub(crate) fn answer_each(
 
 #[derive(Default)]
 struct RequestSlots {
-    taken: Mutex<usize>,
-    left: Condvar,
+    used: Mutex<usize>,
+    released: Condvar,
 }
 
 struct RequestSlot(Arc<RequestSlots>);
 
 impl RequestSlots {
-    fn take(places: &Arc<Self>) -> RequestSlot {
-        let mut taken = places.taken.lock();
-        while *taken == MOST {
-            places.left.wait(&mut taken);
+    fn take(slots: &Arc<Self>) -> RequestSlot {
+        let mut used = slots.used.lock();
+        while *used == MOST {
+            slots.released.wait(&mut used);
         }
-        *taken += 1;
-        RequestSlot(Arc::clone(places))
+        *used += 1;
+        RequestSlot(Arc::clone(slots))
     }
 }
 
 impl Drop for RequestSlot {
     fn drop(&mut self) {
-        *self.0.taken.lock() -= 1;
-        self.0.left.notify_one();
+        *self.0.used.lock() -= 1;
+        self.0.released.notify_one();
     }
 }
 
@@ -276,14 +276,14 @@ impl SupervisedProcess {
         let mut state = self.0.state.lock();
         match &state.control {
             Some(control) if !has_ended(control) => return Ok(Arc::clone(control)),
-            Some(_) => state.lose("it ended"),
+            Some(_) => state.disconnect("it ended"),
             None => {}
         }
         if Instant::now() < state.until {
             return Err(state.description());
         }
         let control = self.start().map_err(|error| {
-            state.lose(&format!("it cannot be started: {error}"));
+            state.disconnect(&format!("it cannot be started: {error}"));
             state.description()
         })?;
         state.begin(&control);
@@ -313,7 +313,7 @@ impl Line for SupervisedProcess {
         match system::send_message(&control, REQUEST, Some(theirs.as_fd())) {
             Ok(()) => Ok(ours),
             Err(error) if is_end(&error) => {
-                self.0.lose(&control, "it ended");
+                self.0.disconnect(&control, "it ended");
                 Err(self.0.state.lock().description())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -338,29 +338,29 @@ impl Line for SupervisedProcess {
         let since = state.silent_since.map_or(since, |earlier| earlier.min(since));
         state.silent_since = Some(since);
         if since.elapsed() >= SILENT && state.control.is_some() {
-            state.lose("it did not answer, and is killed if it still lives");
+            state.disconnect("it did not answer, and is killed if it still lives");
         }
     }
 
     fn trouble(&self) -> Option<String> {
         let mut state = self.0.state.lock();
         if state.control.as_ref().is_some_and(has_ended) {
-            state.lose("it ended");
+            state.disconnect("it ended");
         }
         (state.control.is_none() && state.ended > 0).then(|| state.description())
     }
 }
 
 impl Supervisor {
-    fn lose(&self, control: &Arc<UnixStream>, why: &str) {
+    fn disconnect(&self, control: &Arc<UnixStream>, why: &str) {
         let mut state = self.state.lock();
         if state.control.as_ref().is_some_and(|now| Arc::ptr_eq(now, control)) {
-            state.lose(why);
+            state.disconnect(why);
         }
     }
 
     fn fail(&self, control: &Arc<UnixStream>, why: String) {
-        self.lose(control, &why);
+        self.disconnect(control, &why);
         let mut state = self.state.lock();
         if state.control.is_none() {
             state.why = why;
@@ -375,7 +375,7 @@ impl ProcessState {
         (self.started, self.heard, self.silent_since) = (now, now, None);
     }
 
-    fn lose(&mut self, why: &str) {
+    fn disconnect(&mut self, why: &str) {
         let now = Instant::now();
         let lived = self.control.take().map_or(Duration::ZERO, |_| now - self.started);
         let is_first = self.ended == 0 || lived >= LONGEST_PAUSE;
@@ -383,7 +383,7 @@ impl ProcessState {
         let is_known = !is_first && self.why == why;
         (self.ended, self.until, self.why) = (self.ended + 1, now + self.pause, why.to_owned());
         self.silent_since = None;
-        // Of those with one reason that follow one another only the first is told.
+        // Repeated failures for one reason are logged once.
         if !is_known {
             tracing::warn!("{}", self.description());
         }

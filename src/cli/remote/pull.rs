@@ -25,10 +25,10 @@ struct PulledConversation {
 pub(crate) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let opened = OpenBucket::new(&settings, (Purpose::Read, args.quiet || cli.json), context)?;
-    let ids = opened.wanted_or_lost(&args.conversations)?.ids;
+    let ids = opened.selected_or_lost(&args.conversations)?.ids;
     let are_named = !args.conversations.is_empty();
     let mut absent = Vec::new();
-    let done = Reports::in_each(&ids, ("getting", args.quiet || cli.json), &opened.bucket, |id| {
+    let done = Reports::of_each(&ids, ("getting", args.quiet || cli.json), &opened.bucket, |id| {
         let report = pull(&opened, id)?;
         if are_named && report.is_none() {
             absent.push(id.to_text());
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> anyhow::
     if absent.is_empty() {
         return ended;
     }
-    let nobody = nobody_has(&absent);
+    let nobody = not_found(&absent);
     if ended.is_err() {
         context.printer.message(&nobody);
         return ended;
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> anyhow::
     Err(nobody.into())
 }
 
-fn nobody_has(absent: &[String]) -> Failure {
+fn not_found(absent: &[String]) -> Failure {
     let names: Vec<_> = absent.iter().map(|id| format!("`{}`", visible::whole(id))).collect();
     let text = format!("there is no conversation {}, here or in the bucket", names.join(", "));
     Failure::new(FailureKind::Failed, text, "`ctxfs ls --remote` lists those in the bucket")
@@ -118,7 +118,7 @@ fn problems(name: &str, came: &mut Came) -> Problems {
         problems.add(format!("{name}/{}", left.path), &left.why);
     }
     let refused = came.refused.iter().chain(&came.looked.refused);
-    // What is refused at the look is among those that are refused, too.
+    // Segments that were refused while looking may be in both lists.
     let refused: std::collections::BTreeMap<_, _> =
         refused.map(|(id, error)| (*id, error.to_string())).collect();
     for (id, why) in refused {
@@ -154,7 +154,7 @@ fn text_of(reports: &[PulledConversation]) -> String {
         .collect();
         match (parts.is_empty(), problems.is_empty()) {
             (true, true) => parts.push("nothing new".to_owned()),
-            // They tell enough.
+            // The problems tell enough.
             (true, false) => return String::new(),
             (false, _) => {}
         }

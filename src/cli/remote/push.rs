@@ -35,10 +35,10 @@ pub(crate) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> anyhow::
     let settings = context.settings(cli, Vec::new())?;
     let purpose = if args.new_bucket { Purpose::Begin } else { Purpose::Publish };
     let opened = OpenBucket::new(&settings, (purpose, args.quiet || cli.json), context)?;
-    let ids = wanted(&opened, &args.conversations)?;
+    let ids = selected(&opened, &args.conversations)?;
     let (are_named, sweeps) =
         (!args.conversations.is_empty(), settings.is_on(SettingKey::RemoteSweep));
-    let done = Reports::in_each(&ids, ("sending", args.quiet || cli.json), &opened.bucket, |id| {
+    let done = Reports::of_each(&ids, ("sending", args.quiet || cli.json), &opened.bucket, |id| {
         push_some(&opened, id, are_named, sweeps)
     });
     if done.is_nothing() {
@@ -78,7 +78,7 @@ pub(crate) fn durably(
 }
 
 // Without names, also conversations whose removal the bucket does not know yet.
-fn wanted(opened: &OpenBucket, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
+fn selected(opened: &OpenBucket, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
     if named.is_empty() {
         let mut all: BTreeSet<_> = opened.store.conversations()?.into_iter().collect();
         for id in opened.home.known_conversations()? {

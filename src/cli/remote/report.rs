@@ -25,15 +25,15 @@ pub(crate) struct Reports<T> {
 impl<T> Reports<T> {
     /// Calls `act` for each conversation. Unless `is_quiet`, shows the progress, and why the bucket
     /// is waited for.
-    pub(crate) fn in_each(
+    pub(crate) fn of_each(
         ids: &std::collections::BTreeSet<Component>,
         (verb, is_quiet): (&'static str, bool),
         bucket: &Bucket,
         mut act: impl FnMut(&Component) -> Result<Option<T>, RemoteError>,
     ) -> Self {
         let bar = progress::count(verb, ids.len(), "conversations", is_quiet);
-        let asked = bucket.clone();
-        let shown = WaitingBar::on(bar, move || match asked.last_failure() {
+        let bucket = bucket.clone();
+        let shown = WaitingBar::on(bar, move || match bucket.last_failure() {
             Some(why) => format!("{verb}: waiting for the bucket: {why}"),
             None => verb.to_owned(),
         });
@@ -79,8 +79,8 @@ impl<T> Reports<T> {
         for report in self.reports {
             tell(report, &mut problems);
         }
-        let told = problems.report(what, hint, context);
-        self.failure.map_or(told, |error| Err(error.into()))
+        let reported = problems.report(what, hint, context);
+        self.failure.map_or(reported, |error| Err(error.into()))
     }
 }
 

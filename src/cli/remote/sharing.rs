@@ -40,13 +40,17 @@ pub(crate) fn share(
 #[derive(Debug)]
 pub(crate) struct Sharing(Option<Tier>);
 
-/// Begins to share `store`, if the settings name a bucket: sends complete outputs unless only
-/// commands send, and fetches changes of other hosts when they are asked for. A bucket that cannot
-/// be used is logged.
+/// Begins to share `store`, if the settings name a bucket: fetches changes of other hosts when they
+/// are asked for, and if `sends`, sends complete outputs unless only commands send. A bucket that
+/// cannot be used is logged.
 ///
-/// Starts a thread, and makes no request.
-pub(crate) fn begin(store: &Store, settings: &Settings) -> Sharing {
-    sharing(store, settings, true)
+/// Makes no request. Starts a thread if it sends.
+pub(crate) fn begin(store: &Store, settings: &Settings, sends: bool) -> Sharing {
+    let tier = tier(store, settings, sends);
+    Sharing(tier.unwrap_or_else(|error| {
+        tracing::warn!("nothing is shared with other hosts: {error:#}");
+        None
+    }))
 }
 
 pub(crate) fn take_part(sharing: &Sharing, options: EngineOptions) -> EngineOptions {
@@ -65,15 +69,7 @@ pub(crate) fn end(sharing: &Sharing) {
 /// if the settings name a bucket. Sends nothing, and starts no thread before the first request. A
 /// bucket that cannot be used is logged.
 pub(crate) fn ask(store: &Store, settings: &Settings, options: EngineOptions) -> EngineOptions {
-    take_part(&sharing(store, settings, false), options)
-}
-
-fn sharing(store: &Store, settings: &Settings, sends: bool) -> Sharing {
-    let tier = tier(store, settings, sends);
-    Sharing(tier.unwrap_or_else(|error| {
-        tracing::warn!("nothing is shared with other hosts: {error:#}");
-        None
-    }))
+    take_part(&begin(store, settings, false), options)
 }
 
 fn tier(store: &Store, settings: &Settings, sends: bool) -> anyhow::Result<Option<Tier>> {

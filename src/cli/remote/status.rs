@@ -80,11 +80,11 @@ fn status(settings: &Settings, store: &Store) -> anyhow::Result<RemoteStatus> {
     let url = url(settings)?;
     let opened = opened::bucket(settings);
     let is_unusable = opened.is_err();
-    let (there, error) = match opened.and_then(|bucket| asked(settings, store, bucket)) {
-        Ok(there) => (Some(there), None),
+    let (remote, error) = match opened.and_then(|bucket| identified(settings, store, bucket)) {
+        Ok(remote) => (Some(remote), None),
         Err(error) => (None, Some(format!("{error:#}"))),
     };
-    let id = match &there {
+    let id = match &remote {
         Some((identity, _)) => Some(identity.id),
         None => known(store, url.as_deref())?,
     };
@@ -95,7 +95,7 @@ fn status(settings: &Settings, store: &Store) -> anyhow::Result<RemoteStatus> {
         let home = Home::open(store, id)?;
         status.writer = Some(home.writer()?.to_string());
         status.conversations = standings(store, &home)?;
-        if let Some((_, bucket)) = there
+        if let Some((_, bucket)) = remote
             && settings.is_on(SettingKey::RemoteSweep)
         {
             status.clock = clock_of(&bucket, &status.conversations);
@@ -112,7 +112,11 @@ fn url(settings: &Settings) -> anyhow::Result<Option<String>> {
     }
 }
 
-fn asked(settings: &Settings, store: &Store, bucket: Bucket) -> anyhow::Result<(Identity, Bucket)> {
+fn identified(
+    settings: &Settings,
+    store: &Store,
+    bucket: Bucket,
+) -> anyhow::Result<(Identity, Bucket)> {
     let deadline = Deadline::after(PATIENCE);
     Ok((opened::identify(&bucket, store, settings, Purpose::Read, deadline)?, bucket))
 }
@@ -246,7 +250,7 @@ pub(crate) fn list(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     let id = places::conversation_id(named)?;
     let mut problems = Problems::default();
     let seen = seen_artifacts(&opened, &id, &mut problems)?;
-    opened.must_have(&id)?;
+    opened.require(&id)?;
     let text = if cli.json { artifacts_json(&seen) } else { artifacts_text(&seen) };
     if seen.is_empty() {
         context.printer.message(&format_args!("the bucket has no outputs of `{named}`"));
@@ -257,7 +261,7 @@ pub(crate) fn list(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::R
 
 fn list_conversations(opened: &OpenBucket, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let mut ids = Vec::new();
-    for id in opened.wanted(&[])? {
+    for id in opened.selected(&[])? {
         if !opened.home.is_gone(&opened.store, &id)? {
             ids.push(id.to_text());
         }

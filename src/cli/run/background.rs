@@ -32,14 +32,14 @@ pub(crate) fn start(
     store: &std::path::Path,
     cli: &Cli,
 ) -> io::Result<()> {
-    let (mut told, theirs) = io::pipe()?;
+    let (mut reader, writer) = io::pipe()?;
     let mut command = Command::new("/proc/self/exe");
     command.arg0("ctxfs").arg("--store").arg(std::path::absolute(store)?);
     if let Some(config) = &cli.config {
         command.arg("--config").arg(std::path::absolute(config)?);
     }
     command.arg("keep-output").args(words(args)).env_remove(env::NOTIFY_SOCKET).current_dir("/");
-    command.stdin(nothing()?).stdout(nothing()?).stderr(theirs);
+    command.stdin(nothing()?).stdout(nothing()?).stderr(writer);
     for (stream, source) in left {
         match stream {
             OutputStream::Stdout => command.stdin(source),
@@ -49,12 +49,12 @@ pub(crate) fn start(
     // It is not waited for: it ends long after this process.
     let _started = command.spawn()?;
     drop(command);
-    let mut said = Vec::new();
-    told.read_to_end(&mut said)?;
-    if said.ends_with(READY) {
+    let mut reply = Vec::new();
+    reader.read_to_end(&mut reply)?;
+    if reply.ends_with(READY) {
         return Ok(());
     }
-    Err(io::Error::other(String::from_utf8_lossy(&said).into_owned()))
+    Err(io::Error::other(String::from_utf8_lossy(&reply).into_owned()))
 }
 
 fn words(args: &KeepOutputArgs) -> Vec<OsString> {
@@ -84,7 +84,7 @@ pub(crate) fn keep(args: &KeepOutputArgs, cli: &Cli, context: &Context) -> anyho
         ..Provenance::default()
     };
     let mut logs = CommandLogs::take_over(&target, &args.logs, &newer)?;
-    tell_ready()?;
+    report_ready()?;
     let count = take_all(&mut logs)?;
     let _loss = logs.finish(&Provenance::default());
     if args.discard && count == 0 {
@@ -96,7 +96,7 @@ pub(crate) fn keep(args: &KeepOutputArgs, cli: &Cli, context: &Context) -> anyho
     Ok(())
 }
 
-fn tell_ready() -> anyhow::Result<()> {
+fn report_ready() -> anyhow::Result<()> {
     io::stderr().write_all(READY)?;
     Ok(rustix::stdio::dup2_stderr(nothing()?)?)
 }

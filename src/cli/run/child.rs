@@ -138,7 +138,7 @@ fn open_terminal(user_terminal: &UserTerminal) -> io::Result<(OwnedFd, OwnedFd)>
     rustix::pty::unlockpt(&ours)?;
     let theirs = rustix::pty::ioctl_tiocgptpeer(&ours, flags)?;
     rustix::termios::tcsetwinsize(&ours, user_terminal.size())?;
-    if !user_terminal.is_terminal() {
+    if !isatty(&user_terminal.stdin) {
         turn_off_echo(&theirs)?;
     }
     let nonblocking = rustix::fs::fcntl_getfl(&ours)? | rustix::fs::OFlags::NONBLOCK;
@@ -179,17 +179,13 @@ impl UserTerminal {
         Self { stdin: io::stdin(), before: None }
     }
 
-    pub(crate) fn is_terminal(&self) -> bool {
-        isatty(&self.stdin)
-    }
-
     // The kernel stops processes that read from a terminal outside its foreground process group.
     pub(crate) fn may_read(&self) -> bool {
-        !self.is_terminal() || tcgetpgrp(&self.stdin).ok() == getpgid(None).ok()
+        !isatty(&self.stdin) || tcgetpgrp(&self.stdin).ok() == getpgid(None).ok()
     }
 
     pub(crate) fn make_raw(&mut self) {
-        if self.before.is_some() || !self.is_terminal() || !self.may_read() {
+        if self.before.is_some() || !isatty(&self.stdin) || !self.may_read() {
             return;
         }
         let Ok(before) = tcgetattr(&self.stdin) else { return };

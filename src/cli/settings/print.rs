@@ -60,13 +60,13 @@ pub(crate) fn json(
     let rules: Vec<_> = redact.rules.value.iter().map(rule_json).collect();
     let rules = json!({ "value": rules, "origin": redact.rules.origin });
     let redact = json!({ "apply": redact.apply, "sets": redact.sets, "rules": rules });
-    let mut said =
+    let mut object =
         json!({ "files": settings.files(), "settings": held, "redact": redact, "tool": tools });
     for (name, rules) in settings.calls.tables() {
-        said[name] = json!(rules);
+        object[name] = json!(rules);
     }
-    said["extract"] = models_json(&settings.models);
-    said
+    object["extract"] = models_json(&settings.models);
+    object
 }
 
 /// Returns a settings file that describes every setting in comments, and sets none.

@@ -299,8 +299,8 @@ impl ToolSettings {
     }
 
     fn find(&self, tool: &str, key: SettingKey) -> Option<&Setting> {
-        let said = self.0.iter().rev().find(|entry| entry.key == key && entry.is_for(tool));
-        said.map(|entry| &entry.setting)
+        let entry = self.0.iter().rev().find(|entry| entry.key == key && entry.is_for(tool));
+        entry.map(|entry| &entry.setting)
     }
 
     pub(crate) fn entries(&self) -> impl Iterator<Item = &ToolSetting> {

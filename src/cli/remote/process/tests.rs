@@ -143,13 +143,13 @@ fn the_pauses_grow_to_a_minute_and_begin_anew() {
     let mut pauses = Vec::new();
     for _ in 0..8 {
         state.begin(&control);
-        state.lose("it ended");
+        state.disconnect("it ended");
         pauses.push(state.pause.as_secs());
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
     state.begin(&control);
     state.started = Instant::now().checked_sub(LONGEST_PAUSE).unwrap();
-    state.lose("it ended");
+    state.disconnect("it ended");
     assert_eq!((state.pause, state.ended), (FIRST_PAUSE, 9));
 }
 

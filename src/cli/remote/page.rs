@@ -131,11 +131,11 @@ pub(crate) fn start(args: &BesideArgs) -> anyhow::Result<()> {
     Ok(serve(&page, &[REMOTE, LOOK], args)?)
 }
 
-// A process that cannot be started is seen by the asker as the end of its socket.
+// If a process cannot be started, the asker sees the end of its socket.
 fn serve(asker: &UnixStream, kinds: &[u8], args: &BesideArgs) -> io::Result<()> {
-    let mut kept = Children::default();
-    let served = start_each(asker, kinds, args, &mut kept);
-    kept.finish();
+    let mut children = Children::default();
+    let served = start_each(asker, kinds, args, &mut children);
+    children.finish();
     served
 }
 
@@ -143,13 +143,13 @@ fn start_each(
     asker: &UnixStream,
     kinds: &[u8],
     args: &BesideArgs,
-    kept: &mut Children,
+    children: &mut Children,
 ) -> io::Result<()> {
     let mut kind = [0];
     while let (1.., socket) = system::receive_message(asker, &mut kind)? {
         let Some(socket) = socket.filter(|_| kinds.contains(&kind[0])) else { continue };
-        if let Err(error) = start_helper(kind[0], socket, args, kept) {
-            tracing::warn!("what asks other hosts cannot be started: {error}");
+        if let Err(error) = start_helper(kind[0], socket, args, children) {
+            tracing::warn!("a helper of the page cannot be started: {error}");
         }
     }
     Ok(())
@@ -159,18 +159,18 @@ fn start_helper(
     kind: u8,
     socket: OwnedFd,
     args: &BesideArgs,
-    kept: &mut Children,
+    children: &mut Children,
 ) -> io::Result<()> {
     let end = socket.try_clone()?;
     let child = match kind {
-        LOOK => start_looker(socket, args, kept)?,
+        LOOK => start_looker(socket, args, children)?,
         _ => process::spawn(&args.url, BucketRights::Reading, socket)?,
     };
-    kept.add(child, end)
+    children.add(child, end)
 }
 
 // Its standard output is a socket over which it may ask for a process that asks the bucket.
-fn start_looker(socket: OwnedFd, args: &BesideArgs, kept: &mut Children) -> io::Result<Child> {
+fn start_looker(socket: OwnedFd, args: &BesideArgs, children: &mut Children) -> io::Result<Child> {
     let (looker, theirs) = UnixStream::pair()?;
     let child = system::helper(LOOK_NAME, "look-beside", socket)
         .args(argument_words(args))
@@ -179,7 +179,7 @@ fn start_looker(socket: OwnedFd, args: &BesideArgs, kept: &mut Children) -> io::
         .stdout(OwnedFd::from(theirs))
         .spawn()?;
     let args = args.clone();
-    kept.add_thread(move || drop(serve(&looker, &[REMOTE], &args)))?;
+    children.add_thread(move || drop(serve(&looker, &[REMOTE], &args)))?;
     Ok(child)
 }
 
