@@ -1,8 +1,6 @@
 //! Progress bars for long jobs, drawn on standard error if that is a terminal. They disappear when
 //! they are dropped.
 
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
@@ -62,47 +60,6 @@ impl QuestionProgress {
     pub(crate) fn tell(&self, call: &CallRecord) {
         let (_, message) = self.tally.lock().add(call);
         self.bar.set_message(message);
-    }
-}
-
-const SOON: Duration = Duration::from_secs(1);
-
-/// A message about what a command waits for, shown once that takes more than a second.
-pub(crate) struct WaitingBar {
-    pub(crate) bar: ProgressBar,
-    stop: Option<Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl WaitingBar {
-    // `text` is asked every second, on a thread, unless `bar` is hidden.
-    pub(crate) fn on(bar: ProgressBar, text: impl Fn() -> String + Send + 'static) -> Self {
-        let (stop, stopped) = mpsc::channel();
-        let shown = bar.clone();
-        let work = move || {
-            while stopped.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
-                shown.set_message(text());
-                shown.tick();
-            }
-        };
-        let thread = thread::Builder::new().name("waiting".to_owned());
-        let thread = if bar.is_hidden() { None } else { thread.spawn(work).ok() };
-        Self { bar, stop: Some(stop), thread }
-    }
-
-    pub(crate) fn alone(silent: bool, text: impl Fn() -> String + Send + 'static) -> Self {
-        let style = ProgressStyle::with_template("{msg}").expect("the template is valid");
-        Self::on(ProgressBar::with_draw_target(None, target(silent)).with_style(style), text)
-    }
-}
-
-impl Drop for WaitingBar {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            drop(thread.join());
-        }
-        self.bar.finish_and_clear();
     }
 }
 

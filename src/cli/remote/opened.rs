@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use crate::progress::WaitingBar;
+use crate::remote::report::WaitingBar;
 use crate::{Context, Failure, FailureKind, SettingKey, Settings, env, places};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_store::Store;

@@ -1,11 +1,13 @@
 //! The reports of a command on several conversations, and the problems that it prints at its end.
 
-use std::fmt;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
+use std::{fmt, thread};
 
+use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::progress::{self, WaitingBar};
-use crate::{Context, Failure, FailureKind};
+use crate::{Context, Failure, FailureKind, progress};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_sync::bucket::Bucket;
 use ctxfs_sync::remote::{RemoteError, Resent};
@@ -133,5 +135,49 @@ impl Problems {
             count => format!("{count} {}", what[1]),
         };
         Err(Failure::new(FailureKind::Failed, count, hint).into())
+    }
+}
+
+const SOON: Duration = Duration::from_secs(1);
+
+/// A message about what a command waits for, shown once that takes more than a second.
+pub(crate) struct WaitingBar {
+    bar: ProgressBar,
+    stop: Option<Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl WaitingBar {
+    // `text` is asked every second, on a thread, unless `bar` is hidden.
+    fn on(bar: ProgressBar, text: impl Fn() -> String + Send + 'static) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let shown = bar.clone();
+        let work = move || {
+            while stopped.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
+                shown.set_message(text());
+                shown.tick();
+            }
+        };
+        let thread = thread::Builder::new().name("waiting".to_owned());
+        let thread = if bar.is_hidden() { None } else { thread.spawn(work).ok() };
+        Self { bar, stop: Some(stop), thread }
+    }
+
+    pub(crate) fn alone(silent: bool, text: impl Fn() -> String + Send + 'static) -> Self {
+        let style = ProgressStyle::with_template("{msg}").expect("the template is valid");
+        Self::on(
+            ProgressBar::with_draw_target(None, progress::target(silent)).with_style(style),
+            text,
+        )
+    }
+}
+
+impl Drop for WaitingBar {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+        self.bar.finish_and_clear();
     }
 }
