@@ -34,7 +34,7 @@ pub(crate) fn start(settings: &ExtractSettings) -> io::Result<Option<Arc<Models>
         return Ok(None);
     }
     let (control, theirs) = UnixStream::pair()?;
-    // It ends with this process, and not before.
+    // The process ends when this socket is closed, at the end of this process.
     let theirs = OwnedFd::from(theirs);
     system::helper("ctxfs", "ask-models", theirs).stdout(std::process::Stdio::null()).spawn()?;
     Ok(Some(Arc::new(model_proxies(settings.clone(), control)?)))
@@ -199,7 +199,7 @@ pub(crate) fn serve(
     while let (1.., socket) = system::receive_message(control, &mut [0])? {
         let socket = UnixStream::from(socket.ok_or(io::ErrorKind::InvalidData)?);
         if Arc::strong_count(&running) > MOST {
-            // The other process sees its end.
+            // Dropping the socket tells the other process.
             continue;
         }
         let (models, running) = (Arc::clone(&models), Arc::clone(&running));

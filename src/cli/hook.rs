@@ -23,7 +23,7 @@ use ctxfs_core::model::{Limits, LimitsByTool as _};
 const DEADLINE: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &HookArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    // What a host shows of standard error disturbs, also the word of a panic.
+    // Hosts show standard error to the user, so a panic prints nothing.
     std::panic::set_hook(Box::new(|_| {}));
     let log = call_log_path(&context.environment);
     let Some(host) = Host::named(&args.host) else {
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &HookArgs, cli: &Cli, context: &mut Context) -> anyhow::
 
 fn answer(host: Host, cli: &Cli, context: &Context) -> Result<Answer, String> {
     let event = event().map_err(|error| format!("cannot read the event: {error}"))?;
-    // What a host shows of standard error disturbs; `ctxfs doctor` tells it.
+    // Hosts show standard error to the user, so `ctxfs doctor` prints the notices.
     let settings = context.quiet_settings(cli, Vec::new()).map_err(|error| format!("{error:#}"))?;
     let shelf = HookShelf { settings: Arc::new(settings), context };
     let machine = machine(&context.environment);

@@ -170,7 +170,7 @@ fn mount_by_hand(paths: &NamedPaths) -> Option<String> {
 
 const NEW: [&str; 2] = ["VERSION", "context"];
 
-// Failing to remove an unused store is harmless.
+// An unused store that cannot be removed is harmless.
 fn remove_unused(store: &Path, base: Option<&Path>) {
     let outputs = store.join(NEW[1]);
     if is_new(store).is_ok_and(|is_new| is_new)

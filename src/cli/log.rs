@@ -257,7 +257,7 @@ pub(crate) fn page(
     };
     let mut out = BufWriter::new(AutoStream::new(raw, colours));
     let printed = print(&mut out).and_then(|()| Ok(out.flush()?));
-    // Closes the pipe, whose reader may not have read everything.
+    // Closes the pipe. The reader may not have read everything.
     drop(out.into_parts());
     if let Some(mut pager) = pager {
         pager.wait()?;

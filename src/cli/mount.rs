@@ -136,7 +136,7 @@ fn spawn_server(log: File, arguments: impl Iterator<Item = OsString>) -> io::Res
         .spawn()
 }
 
-// Inside, `None` if the server ended without sending a status, and an error after the timeout.
+// The inner value is `None` if the server ended without sending a status. Fails after the timeout.
 fn wait_for_status(
     server: &mut Child,
 ) -> io::Result<Result<Option<StartStatus>, std::sync::mpsc::RecvTimeoutError>> {
@@ -146,8 +146,7 @@ fn wait_for_status(
     Ok(received.recv_timeout(PATIENCE))
 }
 
-// The watchdog unmounts. Does not wait for the end of the server, which may be stuck in a mount
-// that hangs.
+// The watchdog unmounts. A server may be stuck in a hanging mount, so its end is not awaited.
 fn kill(mut server: Child, in_time: bool, log: &Path) -> Failure {
     drop(server.kill());
     reap(server);
@@ -160,10 +159,10 @@ fn kill(mut server: Child, in_time: bool, log: &Path) -> Failure {
     Failure::new(FailureKind::Mount, message, hint)
 }
 
-// Does not wait for the end of the server, and leaves no zombie.
+// Leaves no zombie, without waiting for the end of the server.
 fn reap(mut server: Child) {
     let wait = move || server.wait();
-    // Without a thread, it is left until this process ends.
+    // Without a thread, the zombie stays until this process ends.
     drop(thread::Builder::new().spawn(wait));
 }
 

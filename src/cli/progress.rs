@@ -31,7 +31,7 @@ pub(crate) fn count(what: &str, total: usize, unit: &str, silent: bool) -> Progr
     bar.with_style(style).with_message(what.to_owned())
 }
 
-// Not drawn either if standard error is not a terminal.
+// Also hidden if standard error is not a terminal.
 pub(crate) fn target(silent: bool) -> ProgressDrawTarget {
     if silent { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }
 }
@@ -40,12 +40,12 @@ const QUESTION_STYLE: &str = "{spinner} {msg}, {elapsed}";
 const TICK: Duration = Duration::from_millis(120);
 
 /// A line that shows the cost of a question so far.
-pub(crate) struct QuestionProgress {
+pub(crate) struct QuestionBar {
     bar: ProgressBar,
     tally: Mutex<CallTally>,
 }
 
-impl QuestionProgress {
+impl QuestionBar {
     pub(crate) fn start() -> Self {
         let style = ProgressStyle::with_template(QUESTION_STYLE).expect("the template is valid");
         let target = ProgressDrawTarget::stderr();

@@ -291,7 +291,7 @@ fn sync_file(dir: ToolOutputDir, file: &File, path: PathBuf) -> anyhow::Result<T
 }
 
 const DAY: Duration = Duration::from_hours(24);
-// Even with a retention of 0 days: a younger file may still be written, or be read soon.
+// Applies even with a retention of 0 days: a younger file may still be written, or be read soon.
 const GRACE: Duration = Duration::from_hours(1);
 
 pub(crate) enum PutOutput {

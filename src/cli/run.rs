@@ -66,7 +66,7 @@ pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     });
     let replace = replace(args, host, &closed, &limits, code);
     let options = PrintOptions { format: args.format, replace, tools: &args.has_tool, seen };
-    // Whatever becomes of the stand-in, the exit code of the command counts.
+    // The exit code of the command counts, even if the stand-in cannot be printed.
     if let Err(error) = print(closed, target, &limits, &options, context)
         && !is_closed(&error)
     {

@@ -231,7 +231,7 @@ impl WatchedMount {
     }
 }
 
-// Each file that a reader has open is open here too.
+// Each file that a reader has open is open in the server too.
 fn raise_open_files() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

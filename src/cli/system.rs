@@ -105,7 +105,7 @@ fn wait_for_child(mut child: Child, socket: OwnedFd) {
         tracing::warn!(process = child.id(), "a process did not end by itself, and is killed");
         drop(child.kill());
     }
-    // Whoever asks sees the end of the process by the end of the socket.
+    // The asker sees the end of the process as the end of the socket.
     drop(socket);
     drop(child.wait());
 }
@@ -113,7 +113,7 @@ fn wait_for_child(mut child: Child, socket: OwnedFd) {
 // True if the process outlives the other end of `socket` by more than the grace period.
 fn is_left(pidfd: &OwnedFd, socket: &OwnedFd) -> bool {
     let ended = || PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN);
-    // The end of a socket is reported also where nothing is asked for.
+    // The end of a socket is reported even if no event is requested.
     let mut either = [ended(), PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::empty())];
     let waited = rustix::io::retry_on_intr(|| poll(&mut either, None));
     if waited.is_err() || !either[0].revents().is_empty() {
@@ -145,7 +145,7 @@ pub(crate) fn close_inherited() -> io::Result<()> {
 pub(crate) fn survive_file_limit() {
     if !is_ignored(libc::SIGXFSZ) {
         let caught = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-        // Where no handler can be set, the signal ends this process, as it would any other.
+        // If no handler can be set, SIGXFSZ ends this process as usual.
         drop(signal_hook::flag::register(libc::SIGXFSZ, caught));
     }
 }

@@ -79,12 +79,12 @@ fn serve(
     let token = ctxfs_web::new_token();
     let url = format!("http://{}/", listener.local_addr()?);
     let address = format!("{url}?token={token}");
-    // All that needs more than the store comes before the confinement.
+    // Everything that needs more than the store happens before the confinement.
     let page = RunningPage::of(url, root, only);
     if let Some(page) = &page {
         announce(page, args.open.then_some(&*address), context);
     }
-    // Found out by a change of a file.
+    // Measures the clock of the store's disk by changing a file.
     store.clock();
     let options = options(root, only, settings, context)?;
     let options = match beside {

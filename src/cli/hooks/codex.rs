@@ -48,7 +48,7 @@ pub(crate) fn answer(
 ) -> Result<Option<Value>, HookError> {
     match (&*event.hook_event_name, &*event.tool_name) {
         ("SessionStart", _) => {
-            // Where its sandbox may write a directory that is gone, the host runs no command.
+            // The host runs no command if a directory that its sandbox may write is missing.
             keeper.make_store(&event.session_id)?;
             let text = keeper.pointers(&event.session_id, event.source.as_ref())?;
             Ok(text.map(|text| specific(event, json!({ "additionalContext": text }))))

@@ -169,7 +169,7 @@ impl Spill {
     // Fails for other than regular files, without waiting for a FIFO.
     pub(crate) fn open(path: &std::path::Path) -> Result<Self, HookError> {
         let failed = |error| HookError::Spill { path: path.display().to_string(), error };
-        // Whatever else is there does not keep the hook waiting.
+        // A FIFO or a device at this path does not block the hook.
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?;

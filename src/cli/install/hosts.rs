@@ -167,8 +167,8 @@ pub(crate) fn targets(
             let outputs = |store: &String| entry(outputs(store));
             let former_outputs = paths.former_store.iter().map(outputs);
             let former = former.cloned().map(entry).chain(former_outputs).collect();
-            // In the sandbox, bash takes itself for one at a network connection, and at the first
-            // level such a one reads no `BASH_ENV`.
+            // In the sandbox, bash believes that it serves a network connection. Such a shell reads
+            // no `BASH_ENV` at the first level.
             let shell_level = ValueEntry {
                 name: "SHLVL",
                 value: "1".to_owned(),
@@ -216,7 +216,8 @@ pub(crate) fn remaining_steps(host: Host, paths: &NamedPaths) -> String {
              them without a word",
             CODEX.len()
         ),
-        // Not in its settings: it does not start where a directory of these is missing.
+        // Named in the command and not in the settings: the host does not start if a directory in
+        // its settings is missing.
         Host::GeminiCli => format!(
             "start gemini with `--include-directories {}` while the store is mounted, so that it \
              may read the mount",

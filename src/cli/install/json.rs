@@ -360,7 +360,7 @@ fn calls_in(element: &CstObject, dialect: &HookDialect) -> Vec<CstObject> {
 fn hook_words_of(call: &CstObject, hook: &HookEntry) -> Vec<String> {
     let line = call.get(hook.dialect.command).and_then(|line| text_of(&line.value()?));
     let line = line.unwrap_or_default();
-    // With arguments of their own, the line is the program alone.
+    // If the call has arguments of its own, its command is the program alone.
     match call.array_value(ARGUMENTS) {
         Some(arguments) => {
             [line].into_iter().chain(arguments.elements().iter().filter_map(text_of)).collect()

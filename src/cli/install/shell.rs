@@ -91,7 +91,7 @@ impl ShellProgram {
     pub(crate) fn variable(&self) -> ValueEntry {
         let path = self.file.to_string_lossy().into_owned();
         let (name, value) = match self.host {
-            // Bash expands what it finds there, as between double quotes.
+            // Bash expands the value as between double quotes.
             Host::Codex => (BASH_ENV, escaped_for_bash(&path)),
             _ => (PREFIX, path),
         };

@@ -127,7 +127,7 @@ const RUNNERS: [&str; 11] =
 // Arguments of runners that name nothing.
 const WORDS: [&str; 6] = ["run", "exec", "dlx", "tool", "-m", "--"];
 
-// Or the name of what it runs, for programs such as `npx`.
+// For programs such as `npx`, this is the name of what they run.
 fn name_of_command(command: &[OsString]) -> String {
     let mut words = command.iter().map(|word| word.to_string_lossy());
     let program = last_part(&words.next().unwrap_or_default());

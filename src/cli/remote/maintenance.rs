@@ -120,7 +120,7 @@ pub(crate) fn gc(args: &RemoteGcArgs, cli: &Cli, context: &mut Context) -> anyho
     let mut reported = std::collections::HashSet::new();
     let done = Reports::of_each(&ids, ("tidying", cli.json), &opened.bucket, |id| {
         let mut tidied = opened.sync(|sync| sync.tidy(id, tidying))?;
-        // Objects outside of conversations come with each conversation: report them once.
+        // Garbage beside the bucket's identity is found with each conversation: report it once.
         tidied.deletions.retain(|each| reported.insert(each.key.clone()));
         Ok(Some((id.clone(), tidied)))
     });

@@ -16,9 +16,9 @@ use ctxfs_sync::remote::{
     FarArtifacts, Home, Limits, Moment, PushLock, RemoteError, Sync, known_bucket,
 };
 
-// A request is repeated for this long.
+// Requests are repeated for this long.
 const PATIENCE: Duration = Duration::from_mins(1);
-// For another process of this store, which is asked this often.
+// How long to wait for another process of this store that uses the bucket.
 const WAIT: Duration = Duration::from_mins(1);
 const AGAIN: Duration = Duration::from_millis(50);
 const MOST_CONVERSATIONS: usize = 1_000_000;
@@ -127,7 +127,7 @@ impl OpenBucket {
         let lock = wait_for_lock(&home, &store, until, context)?;
         home.keep_bucket(&bucket.url().to_string(), identity.write_once)?;
         if purpose != Purpose::Read && !identity.conditional {
-            // Nobody can tell whether a copy of this store has taken the next number.
+            // A copy of this store may have taken the next number.
             home.new_writer()?;
         }
         let cache_bytes = settings.number(SettingKey::RemoteCacheBytes).unwrap_or_default();

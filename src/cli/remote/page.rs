@@ -1,5 +1,5 @@
-//! The processes beside the page, `ctxfs web`, by which it sees what other hosts did: the page
-//! itself has no network, no keys, and can only read the store.
+//! The helper processes of the page, `ctxfs web`, which let it see changes of other hosts: the page
+//! itself has no network and no keys, and can only read the store.
 //!
 //! ```text
 //! page (reads the store)         ctxfs start-beside (unconfined)
@@ -62,7 +62,7 @@ impl PageHelpers {
         let options = sharing::asking_options(settings)?;
         let args = helper_args(&options, settings, root)?;
         let (starter, theirs) = UnixStream::pair()?;
-        // It ends with this process, and not before.
+        // The process ends when this socket is closed, at the end of this process.
         system::helper("ctxfs", "start-beside", OwnedFd::from(theirs))
             .args(argument_words(&args))
             .process_group(0)
@@ -169,7 +169,7 @@ fn start_helper(
     children.add(child, end)
 }
 
-// Its standard output is a socket over which it may ask for a process that asks the bucket.
+// The process asks for a process that asks the bucket over its standard output, which is a socket.
 fn start_looker(socket: OwnedFd, args: &BesideArgs, children: &mut Children) -> io::Result<Child> {
     let (looker, theirs) = UnixStream::pair()?;
     let child = system::helper(LOOK_NAME, "look-beside", socket)

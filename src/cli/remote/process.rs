@@ -103,7 +103,7 @@ pub(crate) fn run(args: &AskBucketArgs) -> anyhow::Result<()> {
     ignore_terminal_signals()?;
     logging::start("warn", false)?;
     let url = BucketUrl::parse(&args.url)?;
-    // Reads the files of keys that are read once, which are closed to it later.
+    // Reads the key files that are read only once: a confined process cannot open them.
     let bucket = Bucket::open(&url, env::of_object_stores());
     confine::bucket(url.local_directory(), &env::key_directories())?;
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -131,7 +131,7 @@ impl SharedDirectory {
         Self(url.local_directory().map(|path| (path.to_owned(), file_number(path))))
     }
 
-    // As when a shared disk was mounted again. This process may not enter the new directory.
+    // A shared disk may have been mounted again. This process may not enter the new directory.
     fn was_replaced(&self) -> bool {
         self.0.as_ref().is_some_and(|(path, before)| file_number(path) != *before)
     }
@@ -290,7 +290,7 @@ impl SupervisedProcess {
         Ok(control)
     }
 
-    // Does not wait for the start: the process reads later what is sent meanwhile.
+    // Does not wait until the process runs: requests wait in the socket.
     fn start(&self) -> io::Result<Arc<UnixStream>> {
         let (control, theirs) = UnixStream::pair()?;
         control.set_nonblocking(true)?;
@@ -331,7 +331,7 @@ impl Line for SupervisedProcess {
     fn missed(&self, since: Instant) {
         let mut state = self.0.state.lock();
         if since < state.started {
-            // Another process was asked.
+            // The request went to an earlier process.
             return;
         }
         let since = since.max(state.heard);

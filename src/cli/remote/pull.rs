@@ -100,7 +100,7 @@ fn fetch(
     Ok(())
 }
 
-// A host that may only read leaves that to others.
+// A host without the right to write leaves resending to others.
 fn resend(
     opened: &OpenBucket,
     conversation: &Conversation,
@@ -154,7 +154,7 @@ fn text_of(reports: &[PulledConversation]) -> String {
         .collect();
         match (parts.is_empty(), problems.is_empty()) {
             (true, true) => parts.push("nothing new".to_owned()),
-            // The problems tell enough.
+            // The problems say enough.
             (true, false) => return String::new(),
             (false, _) => {}
         }

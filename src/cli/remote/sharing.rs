@@ -12,7 +12,7 @@ use ctxfs_sync::remote::{Tier, TierOptions};
 
 // To send the rest when a server ends.
 const ENDING: Duration = Duration::from_secs(5);
-// For a process whose end a person waits for.
+// For a process that a user waits for.
 const SHORT_ENDING: Duration = Duration::from_secs(3);
 
 /// Ends the sharing: sends the remaining changes, for some seconds at most.

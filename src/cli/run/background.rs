@@ -46,7 +46,7 @@ pub(crate) fn start(
             OutputStream::Stderr => command.stdout(source),
         };
     }
-    // It is not waited for: it ends long after this process.
+    // Not waited for: the process outlives this one.
     let _started = command.spawn()?;
     drop(command);
     let mut reply = Vec::new();

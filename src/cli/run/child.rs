@@ -98,7 +98,7 @@ impl Child {
             return Ok(());
         }
         let pid = Pid::from_child(&self.process);
-        // It may have ended in the meantime.
+        // The command may have ended already.
         let _sent = match self.terminal {
             Some(_) => rustix::process::kill_process_group(pid, signal),
             None => rustix::process::kill_process(pid, signal),
@@ -146,7 +146,7 @@ fn open_terminal(user_terminal: &UserTerminal) -> io::Result<(OwnedFd, OwnedFd)>
     Ok((ours, theirs))
 }
 
-// Input that no person types does not belong to the output.
+// Input that nobody types is not part of the output.
 fn turn_off_echo(terminal: impl AsFd) -> io::Result<()> {
     let mut modes = rustix::termios::tcgetattr(&terminal)?;
     modes.local_modes.remove(LocalModes::ECHO);

@@ -153,7 +153,7 @@ impl<'a> CommandLogs<'a> {
             (None, _) => None,
         };
         for log in [Some(&mut self.both), apart].into_iter().flatten() {
-            // What is not kept is told at the end.
+            // A failed write is reported at the end.
             drop(log.write_all(bytes));
         }
     }

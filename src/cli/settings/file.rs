@@ -390,7 +390,7 @@ pub(crate) struct StoreFile {
 
 impl StoreFile {
     pub(crate) fn read(path: &Path) -> Option<Self> {
-        // A FIFO is not waited for.
+        // Does not block on a FIFO.
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
         let text = file.and_then(|file| {
@@ -447,7 +447,7 @@ impl StoreFile {
     }
 
     fn note(&mut self, failure: &Failure) {
-        // A stranger may have written it, and a model may read it.
+        // Another user may have written the file, and a model may read the message.
         let note = || visible::escaped(&failure.message, NOTICE);
         self.wrong.get_or_insert_with(note);
     }
