@@ -171,8 +171,8 @@ const MAY_BY_PATH: &[(&str, &[&str])] = &[
     ("fuse/caller_groups.rs", &["fs::read"]),
     ("fuse/interrupted.rs", &["fs::read"]),
     // What the hosts of agents keep in files.
-    ("cli/hooks/tool_result.rs", &["OpenOptions"]),
-    ("cli/hooks/claude_code/failed_command.rs", &["fs::read"]),
+    ("cli/hooks/event.rs", &["OpenOptions"]),
+    ("cli/hooks/claude_code.rs", &["fs::read"]),
     ("sync/remote/moment.rs", &["fs::read"]),
     // A directory that hosts share, which the user names.
     ("sync/bucket/directory.rs", &["DirBuilder", "rustix::fs::open("]),

@@ -1,47 +1,35 @@
 //! The commands and their arguments. The doc comments become the help, the man pages and
 //! `docs/CLI.md`. Nothing else in the program uses clap's derive.
 
-mod data;
-mod extracting;
-mod gateway;
 mod hosts;
-mod keeping;
-mod log;
 mod mounting;
 mod moving;
-mod reader;
-mod remote;
-mod running;
-mod web;
+mod outputs;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use clap_complete::Shell;
 
-pub(super) use data::{Layout, LsArgs, PutArgs, PutFormat, ViewArgs};
-pub(super) use extracting::ExtractArgs;
-pub(super) use gateway::{McpAction, McpArgs, McpListArgs, McpRuleArgs, StandInForm, ToolOffer};
-pub(super) use hosts::{HookArgs, InstallAction, InstallArgs, InstallMcpArgs};
-pub(super) use keeping::{GcArgs, StatsArgs};
-pub(super) use log::{AppendArgs, LogAction, LogArgs};
-pub(super) use mounting::{MountArgs, UmountArgs};
-pub(super) use moving::{ExportArgs, ImportArgs};
-#[cfg(feature = "remote")]
-pub(super) use remote::RemoteAction;
-pub(super) use remote::RemoteArgs;
-#[cfg(feature = "remote")]
-pub(super) use remote::RemoteCheckArgs;
-#[cfg(feature = "remote")]
-pub(super) use remote::RemoteGcArgs;
-#[cfg(feature = "remote")]
-pub(super) use remote::RemotePurgeArgs;
-pub(super) use remote::{BesideArgs, PullArgs, PushArgs};
-pub(super) use running::{KeepOutputArgs, RunArgs};
-pub(super) use web::WebArgs;
+use crate::args::outputs::ReaderArgs;
+use crate::settings::SettingValue;
+use crate::{SettingKey, env};
 
-use crate::env;
-use crate::settings::{Key, Value};
+pub(crate) use crate::args::hosts::{
+    HookArgs, InstallAction, InstallArgs, InstallMcpArgs, McpAction, McpArgs, McpListArgs,
+    McpRuleArgs, StandInForm, ToolOffer,
+};
+pub(crate) use crate::args::mounting::{GcArgs, MountArgs, StatsArgs, UmountArgs};
+pub(crate) use crate::args::moving::{
+    BesideArgs, ExportArgs, ImportArgs, PullArgs, PushArgs, RemoteArgs,
+};
+#[cfg(feature = "remote")]
+pub(crate) use crate::args::moving::{
+    RemoteAction, RemoteCheckArgs, RemoteGcArgs, RemotePurgeArgs,
+};
+pub(crate) use crate::args::outputs::{
+    AppendArgs, ExtractArgs, KeepOutputArgs, Layout, LogAction, LogArgs, LsArgs, PutArgs,
+    PutFormat, RunArgs, ViewArgs,
+};
 
 /// Keep tool outputs as files, with computed views beside them.
 ///
@@ -55,40 +43,40 @@ use crate::settings::{Key, Value};
 #[derive(Debug, Parser)]
 #[command(name = "ctxfs", version, max_term_width = 100, subcommand_required = true)]
 #[command(disable_help_subcommand = true)]
-pub(super) struct Cli {
+pub(crate) struct Cli {
     /// Directory of the store, which keeps the outputs.
     ///
     /// Default: `$XDG_DATA_HOME/ctxfs`, or else `~/.local/share/ctxfs`.
     ///
     /// Environment: `CTXFS_STORE`.
     #[arg(long, global = true, value_name = "DIR")]
-    pub(super) store: Option<PathBuf>,
+    pub(crate) store: Option<PathBuf>,
 
     /// Read settings from this file too; `ctxfs config` prints the settings in effect.
     #[arg(long, global = true, value_name = "FILE", env = env::CONFIG, hide_env_values = true)]
-    pub(super) config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
 
     /// Print JSON instead of text.
     #[arg(long, global = true)]
-    pub(super) json: bool,
+    pub(crate) json: bool,
 
     /// Log level: `error`, `warn`, `info`, `debug`, `trace`, or directives such as
     /// `warn,ctxfs_fuse=trace`.
     ///
     /// Default: `info`. Environment: `CTXFS_LOG`.
-    #[arg(long, global = true, value_name = "LEVEL", value_parser = |text: &str| Key::Log.parse(text))]
-    pub(super) log: Option<Value>,
+    #[arg(long, global = true, value_name = "LEVEL", value_parser = |text: &str| SettingKey::Log.parse(text))]
+    pub(crate) log: Option<SettingValue>,
 
-    /// Serve in the background and report on standard output; used by `mount` to start itself.
+    // Used by `mount` to start itself.
     #[arg(long, hide = true)]
-    pub(super) detached: bool,
+    pub(crate) detached: bool,
 
     #[command(subcommand)]
-    pub(super) command: Command,
+    pub(crate) command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub(crate) enum Command {
     Mount(MountArgs),
     Umount(UmountArgs),
     Put(PutArgs),
@@ -113,7 +101,6 @@ pub(super) enum Command {
     Demo(DemoArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
-    /// Print the reference of all commands that `docs/CLI.md` holds.
     #[command(hide = true)]
     HelpMarkdown,
     /// Wait until the parent server ends, and clear its mount if it is left dead.
@@ -122,7 +109,7 @@ pub(super) enum Command {
     /// Check that a mount answers.
     #[command(hide = true)]
     ProbeMount(TargetArgs),
-    /// End the processes that standard input tells of.
+    /// End the processes that standard input names.
     #[command(hide = true)]
     EndServers,
     /// Ask language models, for the parent process.
@@ -131,13 +118,14 @@ pub(super) enum Command {
     /// Ask the bucket at a URL, for the process at the other end of standard input.
     #[command(hide = true)]
     AskBucket(AskBucketArgs),
-    /// Start what the page may not be: the process that asks the bucket, and the one that looks.
+    /// Start the processes that a confined page may not start: one that asks the bucket, and one
+    /// that looks.
     #[command(hide = true)]
     StartBeside(BesideArgs),
-    /// Look what other hosts did, for the page at the other end of standard input.
+    /// Look for changes of other hosts, for the page at the other end of standard input.
     #[command(hide = true)]
     LookBeside(BesideArgs),
-    /// Store what processes in the background print, for a `run` that has ended.
+    /// Store the output of background processes, for a `run` that has ended.
     #[command(hide = true)]
     KeepOutput(KeepOutputArgs),
     /// Run the jq filter on standard input, for the parent process.
@@ -152,28 +140,28 @@ pub(super) enum Command {
 /// variables and flags. Later ones override earlier ones. The store's file cannot set what sends
 /// data, names keys or grants a right. The output is a valid settings file.
 #[derive(Debug, Args)]
-pub(super) struct ConfigArgs {
+pub(crate) struct ConfigArgs {
     /// Print the limits for the outputs of this tool: `server/tool` or `tool`.
     #[arg(long, value_name = "NAME")]
-    pub(super) tool: Option<String>,
+    pub(crate) tool: Option<String>,
 
     /// Print a template with every setting, its allowed values and its default; read no files.
     #[arg(long)]
-    pub(super) defaults: bool,
+    pub(crate) defaults: bool,
 }
 
-/// Check what this machine supports, and print how to fix what is wrong.
+/// Check this machine, and print how to fix problems.
 ///
 /// Checks /dev/fuse, the kernel, fusermount3, the store and the mounts. Changes nothing. Exit
 /// status: 0 if a mount can work here, 1 if not.
 #[derive(Debug, Args)]
-pub(super) struct DoctorArgs {
-    /// Try the MCP servers of this file too: each is started, asked what it offers, and ended. If
-    /// one cannot be used, the exit status is 1.
+pub(crate) struct DoctorArgs {
+    /// Check the MCP servers of this file too: start each, ask what it offers, and end it. If one
+    /// cannot be used, the exit status is 1.
     ///
-    /// The file is that of `ctxfs mcp --servers`.
+    /// The file has the format of `ctxfs mcp --servers`.
     #[arg(long, value_name = "FILE")]
-    pub(super) servers: Option<PathBuf>,
+    pub(crate) servers: Option<PathBuf>,
 }
 
 /// Demonstrate ctxfs on outputs of this machine, in about a minute.
@@ -181,56 +169,90 @@ pub(super) struct DoctorArgs {
 /// Mounts a temporary store, captures a large listing, a JSON document and a failing command, and
 /// reads the views beside them. Leaves nothing behind.
 #[derive(Debug, Args)]
-pub(super) struct DemoArgs {
+pub(crate) struct DemoArgs {
     /// Keep the mount, to look around in.
     #[arg(long)]
-    pub(super) keep: bool,
+    pub(crate) keep: bool,
 }
 
 /// Print a shell completion script.
 ///
 /// For bash: `ctxfs completions bash > ~/.local/share/bash-completion/completions/ctxfs`
 #[derive(Debug, Args)]
-pub(super) struct CompletionsArgs {
+pub(crate) struct CompletionsArgs {
     /// The shell to complete for.
-    pub(super) shell: Shell,
+    pub(crate) shell: clap_complete::Shell,
 }
 
 /// Print the manual page, or write one page for each command.
 #[derive(Debug, Args)]
-pub(super) struct ManArgs {
+pub(crate) struct ManArgs {
     /// Directory to write `ctxfs.1`, `ctxfs-mount.1` and so on to.
-    pub(super) dir: Option<PathBuf>,
+    pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct TargetArgs {
-    /// The mountpoint.
-    pub(super) target: PathBuf,
+pub(crate) struct TargetArgs {
+    pub(crate) target: PathBuf,
 }
 
-/// The arguments of a watchdog.
+// A spare clears the mount a moment after the other watchdog.
 #[derive(Debug, Args)]
-pub(super) struct WatchArgs {
-    /// Act as the spare, which clears the mount a moment after the other watchdog.
+pub(crate) struct WatchArgs {
     #[arg(long)]
-    pub(super) spare: bool,
+    pub(crate) spare: bool,
 
-    /// The bucket for which it may start a process.
+    // The bucket for which it may start a process.
     #[arg(long)]
-    pub(super) remote: Option<String>,
+    pub(crate) remote: Option<String>,
 
-    /// The mountpoint.
-    pub(super) target: PathBuf,
+    pub(crate) target: PathBuf,
 }
 
-/// The arguments of the process that asks a bucket.
+/// The arguments of the process that asks a bucket. With `read_only` it refuses requests that would
+/// change the bucket.
 #[derive(Debug, Args)]
-pub(super) struct AskBucketArgs {
-    /// Refuse what would change the bucket.
+pub(crate) struct AskBucketArgs {
     #[arg(long)]
-    pub(super) read_only: bool,
+    pub(crate) read_only: bool,
 
-    /// The URL of the bucket.
-    pub(super) url: String,
+    pub(crate) url: String,
+}
+
+/// Show conversations and outputs in a browser.
+///
+/// Prints the address of the page, with a token that lets a browser in, and serves it until it is
+/// interrupted. The page is read-only: nothing can be changed through it. It listens on this machine
+/// alone unless --listen says otherwise, and gives up every file but the store, which it can only
+/// read.
+///
+/// Examples: `ctxfs web --open`; `ctxfs web --listen 8080 --only c7`;
+/// `ctxfs web --export c7-for-ann c7`
+///
+/// docs/PAGE.md shows the page and its keys.
+#[derive(Debug, Args)]
+pub(crate) struct WebArgs {
+    /// Address to listen on: HOST:PORT or PORT. Port 0 chooses a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(crate) listen: String,
+
+    /// Open the page in the browser of this machine.
+    #[arg(long, conflicts_with = "export")]
+    pub(crate) open: bool,
+
+    /// Show only this conversation, and nothing of any other.
+    #[arg(long, value_name = "CONVERSATION", conflicts_with = "export")]
+    pub(crate) only: Option<String>,
+
+    /// Write a conversation as files to this directory, which must be empty or missing, and serve
+    /// nothing. `index.html` in it opens from a disk, without a server and without a script.
+    #[arg(long, value_name = "DIR", requires = "conversation")]
+    pub(crate) export: Option<PathBuf>,
+
+    /// Conversation to export.
+    #[arg(requires = "export")]
+    pub(crate) conversation: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reader: ReaderArgs,
 }

@@ -1,28 +1,33 @@
-//! The printer, the environment and the settings that commands work with.
+//! The context of commands: the printer, the environment and the settings.
 
-use crate::args::Cli;
-use crate::env::Environment;
-use crate::output;
-use crate::output::Printer;
-use crate::settings::{Key, ROWS, Settings, Value};
+use serde_json::json;
 
-/// The context of a command: everything it is given beside its own arguments.
+use crate::output::{self, Printer};
+use crate::settings::{ROWS, SettingValue};
+use crate::{Cli, Environment, Failure, FailureKind, SettingKey, Settings};
+use ctxfs_core::model::visible;
+use ctxfs_store::UnreadPlaces;
+
+/// The context of a command: everything it is given besides its own arguments.
 #[derive(Debug)]
-pub(super) struct Context {
-    pub(super) printer: Printer,
-    pub(super) environment: Environment,
+pub(crate) struct Context {
+    pub(crate) printer: Printer,
+    pub(crate) environment: Environment,
 }
 
 impl Context {
-    /// Reads the environment. `cli` decides between text and JSON.
-    pub(super) fn new(cli: &Cli) -> Self {
+    pub(crate) fn new(cli: &Cli) -> Self {
         let variables = ROWS.iter().map(|row| row.variable);
         Self { printer: Printer::new(cli.json), environment: Environment::read(variables) }
     }
 
-    /// Loads the settings of a command that was given `flags` beside the flags that every command
-    /// takes. Tells what the user should know about them.
-    pub(super) fn settings(&self, cli: &Cli, flags: Vec<(Key, Value)>) -> anyhow::Result<Settings> {
+    /// Loads the settings of a command that was given `flags` besides the flags that every command
+    /// accepts. Prints notices about the store's settings file.
+    pub(crate) fn settings(
+        &self,
+        cli: &Cli,
+        flags: Vec<(SettingKey, SettingValue)>,
+    ) -> anyhow::Result<Settings> {
         let settings = self.quiet_settings(cli, flags)?;
         for notice in settings.notices() {
             output::note(notice);
@@ -30,15 +35,49 @@ impl Context {
         Ok(settings)
     }
 
-    /// Loads the settings in the same way, and tells nothing.
-    pub(super) fn quiet_settings(
+    pub(crate) fn quiet_settings(
         &self,
         cli: &Cli,
-        flags: Vec<(Key, Value)>,
+        flags: Vec<(SettingKey, SettingValue)>,
     ) -> anyhow::Result<Settings> {
         let mut flags = flags;
-        flags.extend(cli.store.clone().map(|store| (Key::Store, Value::Path(store))));
-        flags.extend(cli.log.clone().map(|log| (Key::Log, log)));
+        flags.extend(cli.store.clone().map(|store| (SettingKey::Store, SettingValue::Path(store))));
+        flags.extend(cli.log.clone().map(|log| (SettingKey::Log, log)));
         Ok(Settings::load(cli.config.as_deref(), flags, &self.environment)?)
     }
+}
+
+/// Ends a command that has done the rest: like `find` and `du`, prints which places of the store it
+/// could not read, and fails if there are any.
+pub(crate) fn report_unread(unread: &UnreadPlaces, context: &mut Context) -> anyhow::Result<()> {
+    let hint = "the rest is done; make it readable for this user, or remove it";
+    report_unread_with(unread, hint, context)
+}
+
+pub(crate) fn report_unread_with(
+    unread: &UnreadPlaces,
+    hint: &'static str,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    let Some((first, others)) = unread.named().split_first() else { return Ok(()) };
+    for place in others {
+        context
+            .printer
+            .message(&format_args!("cannot read {}", visible::whole(&place.to_string())));
+    }
+    let others = match unread.count() - 1 {
+        0 => String::new(),
+        1 => ", and 1 more place".to_owned(),
+        more => format!(", and {more} more places"),
+    };
+    Err(Failure::new(
+        FailureKind::Failed,
+        format!("cannot read {}{others}", visible::whole(&first.to_string())),
+        hint,
+    )
+    .into())
+}
+
+pub(crate) fn unread_json(unread: &UnreadPlaces) -> serde_json::Value {
+    unread.named().iter().map(|place| json!({ "path": place.path, "why": place.why })).collect()
 }

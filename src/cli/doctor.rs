@@ -1,55 +1,56 @@
-//! `ctxfs doctor`: checks this machine and its mounts, and prints how to fix what is wrong.
-//!
-//! It changes nothing, and never opens `/dev/fuse`.
+//! `ctxfs doctor`: checks this machine and its mounts, and prints how to fix problems. It changes
+//! nothing, and never opens `/dev/fuse`.
 
-mod bucket;
-mod check;
-mod confined;
-mod disk;
-mod hooks;
 mod machine;
-mod mounts;
-mod servers;
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
-use anstyle::Style;
-use serde::Serialize;
+use serde_json::Value;
 
-use crate::args::{Cli, DoctorArgs, TargetArgs};
-use crate::context::Context;
-use crate::doctor::check::{Check, Level};
-use crate::outcome::{Failure, FailureKind};
-use crate::{output, page_link};
+use crate::args::{DoctorArgs, TargetArgs};
+use crate::doctor::machine::{CheckLevel, DoctorCheck};
+use crate::hook::{self, HostCalls};
+use crate::mcp::{self, FileServers};
+use crate::{
+    Cli, Context, Environment, Failure, FailureKind, Settings, confine, output, page_link, remote,
+};
+use ctxfs_core::model::visible::{self, IN_LISTS};
+use ctxfs_fuse::kernel::mount::{self, MountEntry, MountState};
+use ctxfs_mcp::config::Flaw;
+use ctxfs_mcp::{SurveyedOffer, SurveyedServer};
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, serde::Serialize)]
 struct DoctorReport {
     can_mount: bool,
-    /// Present if servers were checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     can_use_servers: Option<bool>,
-    checks: Vec<Check>,
+    checks: Vec<DoctorCheck>,
 }
 
-/// Prints the status of the mount on `target`, or fails if it is dead. May hang.
-pub(super) fn probe(args: &TargetArgs, context: &mut Context) -> anyhow::Result<()> {
-    context.printer.data(&mounts::status(&args.target)?)
+/// Prints the status of the mount on `target`, or fails if the mount is dead. May hang, so `doctor`
+/// calls it in a child process.
+pub(crate) fn probe(args: &TargetArgs, context: &mut Context) -> anyhow::Result<()> {
+    context.printer.data(&mount_status(&args.target)?)
 }
 
-pub(super) fn run(args: &DoctorArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+pub(crate) fn run(args: &DoctorArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let mut checks = machine::checks(context.environment.root);
-    checks.push(confined::machine());
+    checks.push(landlock_check());
     let (check, store) = settings(cli, context);
     checks.push(check);
-    checks.extend(store.iter().flat_map(|store| disk::checks(store)));
+    checks.extend(store.iter().flat_map(|store| machine::disk_checks(store)));
     checks.extend(store.iter().flat_map(|store| bucket(store, cli, context)));
-    checks.extend(mounts::checks());
+    checks.extend(mount_checks());
     checks.extend(store.iter().filter_map(|store| page(store, context)));
-    checks.extend(hooks::checks(&context.environment));
-    let can_mount = checks.iter().all(|check| check.level != Level::Failure);
+    checks.extend(hook_checks(&context.environment));
+    let can_mount = checks.iter().all(|check| check.level != CheckLevel::Failure);
     let of_servers = args.servers.as_deref().and_then(|path| servers(path, cli, context));
-    let is_right = |checks: &Vec<Check>| checks.iter().all(|check| check.level <= Level::Note);
+    let is_right =
+        |checks: &Vec<DoctorCheck>| checks.iter().all(|check| check.level <= CheckLevel::Note);
     let can_use_servers = of_servers.as_ref().map(is_right);
     checks.extend(of_servers.into_iter().flatten());
     let report = DoctorReport { can_mount, can_use_servers, checks };
@@ -64,68 +65,351 @@ pub(super) fn run(args: &DoctorArgs, cli: &Cli, context: &mut Context) -> anyhow
     Err(Failure::new(FailureKind::Machine, text, hint).into())
 }
 
-/// Asks the bucket that hosts share, if one is set.
-fn bucket(store: &Path, cli: &Cli, context: &Context) -> Vec<Check> {
+fn bucket(store: &Path, cli: &Cli, context: &Context) -> Vec<DoctorCheck> {
     let settings = context.quiet_settings(cli, Vec::new());
-    settings.map_or_else(|_| Vec::new(), |settings| bucket::checks(&settings, store))
+    settings.map_or_else(|_| Vec::new(), |settings| bucket_checks(&settings, store))
 }
 
-/// Names the page that shows the store, if one runs.
-fn page(store: &Path, context: &Context) -> Option<Check> {
+fn page(store: &Path, context: &Context) -> Option<DoctorCheck> {
     let page = page_link::running(store, &context.environment)?;
-    Some(Check::ok("page", page.url))
+    Some(DoctorCheck::ok("page", page.url))
 }
 
-/// Tries the servers of a file, unless the settings cannot be read, which another check says.
-fn servers(path: &Path, cli: &Cli, context: &Context) -> Option<Vec<Check>> {
+// Another check reports settings that cannot be read.
+fn servers(path: &Path, cli: &Cli, context: &Context) -> Option<Vec<DoctorCheck>> {
     let settings = Arc::new(context.quiet_settings(cli, Vec::new()).ok()?);
-    Some(servers::checks(path, &settings))
+    Some(server_checks(path, &settings))
 }
 
-/// Checks that the settings can be read, and returns the store that they name.
-fn settings(cli: &Cli, context: &Context) -> (Check, Option<PathBuf>) {
+fn settings(cli: &Cli, context: &Context) -> (DoctorCheck, Option<PathBuf>) {
     const NAME: &str = "settings";
     let read = context.quiet_settings(cli, Vec::new()).and_then(|settings| {
         settings.redaction()?;
         let store = settings.store(&context.environment)?;
         if !settings.notices().is_empty() {
             let mend = "correct the store's file, or remove it";
-            let told = settings.notices().join("; ");
-            return Ok((Check::bad(NAME, Level::Warning, told, mend), store));
+            let notices = settings.notices().join("; ");
+            return Ok((DoctorCheck::bad(NAME, CheckLevel::Warning, notices, mend), store));
         }
         let found = match settings.files().len() {
             0 => "no file, defaults apply".to_owned(),
             1 => "1 file".to_owned(),
             files => format!("{files} files"),
         };
-        Ok((Check::ok(NAME, found), store))
+        Ok((DoctorCheck::ok(NAME, found), store))
     });
     match read {
         Ok((check, store)) => (check, Some(store)),
         Err(error) => {
             let mend =
                 "fix it; `ctxfs config --defaults` prints every setting and its allowed values";
-            (Check::bad(NAME, Level::Failure, format!("{error:#}"), mend), None)
+            (DoctorCheck::bad(NAME, CheckLevel::Failure, format!("{error:#}"), mend), None)
         }
     }
 }
 
-fn render(checks: &[Check]) -> String {
+fn render(checks: &[DoctorCheck]) -> String {
     let lines: Vec<String> = checks.iter().map(render_one).collect();
     lines.join("\n")
 }
 
-fn render_one(check: &Check) -> String {
+fn render_one(check: &DoctorCheck) -> String {
     let (style, mark) = mark(check.level);
     let mend = check.mend.as_ref().map(|mend| format!("\n{:18}-> {mend}", "")).unwrap_or_default();
     format!("{style}{mark:4}{style:#} {:12} {}{mend}", check.name, check.found)
 }
 
-fn mark(level: Level) -> (Style, &'static str) {
+fn mark(level: CheckLevel) -> (anstyle::Style, &'static str) {
     match level {
-        Level::Ok => (output::GOOD, "ok"),
-        Level::Note => (output::STRONG, "note"),
-        Level::Warning => (output::WARN, "WARN"),
-        Level::Failure => (output::BAD, "FAIL"),
+        CheckLevel::Ok => (output::GOOD, "ok"),
+        CheckLevel::Note => (output::STRONG, "note"),
+        CheckLevel::Warning => (output::WARN, "WARN"),
+        CheckLevel::Failure => (output::BAD, "FAIL"),
+    }
+}
+
+const MOUNT: &str = "mount";
+// A server that does not answer within this time hangs.
+const PATIENCE: Duration = Duration::from_secs(2);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
+fn mount_checks() -> Vec<DoctorCheck> {
+    match mount::mounts() {
+        Ok(mounts) => mounts.iter().flat_map(checks_of_mount).collect(),
+        Err(error) => {
+            let found = format!("cannot read the mount table: {error}");
+            vec![DoctorCheck::bad(MOUNT, CheckLevel::Warning, found, "mount -t proc proc /proc")]
+        }
+    }
+}
+
+fn checks_of_mount(entry: &MountEntry) -> Vec<DoctorCheck> {
+    let target = entry.target.display().to_string();
+    match probe_mount(&entry.target) {
+        Ok(ProbeResult::Alive(status)) => {
+            let serves = DoctorCheck::ok(MOUNT, format!("{target}: serves {}", entry.source));
+            // The status of another user's server is not readable.
+            let status = status.filter(|status| !status["pid"].is_null());
+            let confined = status.map(|status| confinement_check(&target, &status));
+            [Some(serves), confined].into_iter().flatten().collect()
+        }
+        answer => vec![mount_problem(entry, answer)],
+    }
+}
+
+fn mount_problem(entry: &MountEntry, answer: io::Result<ProbeResult>) -> DoctorCheck {
+    let target = entry.target.display();
+    match answer {
+        Ok(ProbeResult::Alive(_) | ProbeResult::Dead) => {
+            let mend = format!("ctxfs umount '{target}'");
+            DoctorCheck::bad(
+                MOUNT,
+                CheckLevel::Warning,
+                format!("{target}: dead, its server is gone"),
+                mend,
+            )
+        }
+        Ok(ProbeResult::None) => {
+            let abort = format!("/sys/fs/fuse/connections/{}/abort", entry.connection);
+            let mend = format!("ctxfs umount '{target}'; echo 1 | sudo tee {abort}");
+            DoctorCheck::bad(MOUNT, CheckLevel::Warning, format!("{target}: hangs"), mend)
+        }
+        Err(error) => {
+            let found = format!("{target}: cannot be checked: {error}");
+            DoctorCheck::bad(MOUNT, CheckLevel::Note, found, format!("stat '{target}'"))
+        }
+    }
+}
+
+enum ProbeResult {
+    // The status of the server is readable only by its user.
+    Alive(Option<Value>),
+    Dead,
+    None,
+}
+
+// In a child process: a process that waits for a hanging server cannot even be killed, so the child
+// is left behind then.
+fn probe_mount(target: &Path) -> io::Result<ProbeResult> {
+    let mut asking = Command::new("/proc/self/exe")
+        .args(["probe-mount", "--"])
+        .arg(target)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        if let Some(status) = asking.try_wait()? {
+            if !status.success() {
+                return Ok(ProbeResult::Dead);
+            }
+            let status = asking.stdout.take().map(serde_json::from_reader);
+            return Ok(ProbeResult::Alive(status.and_then(Result::ok)));
+        }
+        thread::sleep(BETWEEN_LOOKS);
+    }
+    asking.kill().map(|()| ProbeResult::None)
+}
+
+// Shorter than the capacity of a pipe, which nobody reads until the child has ended.
+fn mount_status(target: &Path) -> anyhow::Result<String> {
+    if let MountState::Dead { .. } = mount::state(target) {
+        anyhow::bail!("`{}` is dead", target.display());
+    }
+    let status: Value = fs::read(target.join(".ctxfs/status.json"))
+        .ok()
+        .and_then(|status| serde_json::from_slice(&status).ok())
+        .unwrap_or_default();
+    let fields = ["pid", "confinement"].map(|name| (name, &status[name]));
+    Ok(serde_json::to_string(&std::collections::BTreeMap::from(fields))?)
+}
+
+const CONFINEMENT: &str = "confinement";
+
+fn landlock_check() -> DoctorCheck {
+    match confine::landlock() {
+        Some(version) if version >= confine::LANDLOCK_COMPLETE_SINCE => {
+            DoctorCheck::ok(CONFINEMENT, format!("Landlock {version}: servers confine themselves"))
+        }
+        Some(version) => {
+            let found = format!("Landlock {version}: servers confine themselves partly");
+            DoctorCheck::bad(
+                CONFINEMENT,
+                CheckLevel::Note,
+                found,
+                "a kernel of 6.12 or later confines them fully",
+            )
+        }
+        None => {
+            let found =
+                "no Landlock: servers give up privileges, but neither files nor the network";
+            let mend = "use a kernel with CONFIG_SECURITY_LANDLOCK and with `landlock` in `lsm=`";
+            DoctorCheck::bad(CONFINEMENT, CheckLevel::Note, found, mend)
+        }
+    }
+}
+
+// From the server's own status, and from the kernel's view of its threads.
+fn confinement_check(here: &str, status: &Value) -> DoctorCheck {
+    let found = &status["confinement"];
+    let holds = |what: &str| found[what] == true;
+    let all = ["files", "network", "signals", "noNewPrivileges", "memory"];
+    let lacking: Vec<&str> = all.into_iter().filter(|what| !holds(what)).collect();
+    let unconfined = status["pid"].as_u64().map_or(0, unconfined_threads);
+    if lacking.is_empty() && unconfined == 0 {
+        let rights = capabilities_text(found);
+        let text = format!("{here}: only its store, no network, no signals, {rights}");
+        return DoctorCheck::ok(CONFINEMENT, text);
+    }
+    let text = if unconfined > 0 && holds("noNewPrivileges") {
+        format!("{here}: {unconfined} threads of the server are not confined")
+    } else {
+        format!("{here}: the server is not confined: {}", lacking.join(", "))
+    };
+    DoctorCheck::bad(
+        CONFINEMENT,
+        CheckLevel::Note,
+        text,
+        format!("ctxfs umount '{here}', then mount it again"),
+    )
+}
+
+fn capabilities_text(found: &Value) -> String {
+    let names = found["capabilities"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() { "no capabilities".to_owned() } else { names.join(" ") }
+}
+
+// Threads that could still gain privileges; 0 if the process is not visible.
+fn unconfined_threads(pid: u64) -> usize {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
+    let status = |path| fs::read_to_string(path).unwrap_or_default();
+    let unconfined = |text: &String| text.lines().any(|line| line == "NoNewPrivs:\t0");
+    threads.flatten().map(|thread| status(thread.path().join("status"))).filter(unconfined).count()
+}
+
+const SERVER: &str = "server";
+
+fn server_checks(path: &Path, settings: &Arc<Settings>) -> Vec<DoctorCheck> {
+    let FileServers { servers, flaws } = match mcp::read_servers(path) {
+        Ok(file) => file,
+        Err(Failure { message, hint, .. }) => {
+            return vec![DoctorCheck::bad(
+                SERVER,
+                CheckLevel::Warning,
+                message,
+                hint.unwrap_or_default(),
+            )];
+        }
+    };
+    let mut checks: Vec<DoctorCheck> = flaws.iter().map(flaw_check).collect();
+    match mcp::survey(servers, settings) {
+        Ok(survey) => {
+            checks.extend(survey.servers.iter().flat_map(|server| survey_checks(server, path)))
+        }
+        Err(error) => {
+            let mend = "ctxfs doctor without --servers checks the machine alone";
+            checks.push(DoctorCheck::bad(SERVER, CheckLevel::Warning, format!("{error:#}"), mend));
+        }
+    }
+    checks
+}
+
+fn flaw_check(flaw: &Flaw) -> DoctorCheck {
+    let is_error = mcp::is_error(flaw);
+    let level = if is_error { CheckLevel::Warning } else { CheckLevel::Note };
+    let mend = if is_error { "fix that line" } else { "remove it, if it is a slip" };
+    DoctorCheck::bad(SERVER, level, flaw.to_string(), mend)
+}
+
+fn survey_checks(server: &SurveyedServer, path: &Path) -> Vec<DoctorCheck> {
+    let name = visible::escaped(&server.name, IN_LISTS);
+    let good = server.offer.iter().filter(|_| server.flaws.is_empty());
+    let good = good.map(|offer| DoctorCheck::ok(SERVER, format!("{name}: {}", offer_text(offer))));
+    let bad = server.flaws.iter().map(|flaw| {
+        let found = format!("{name}: {}", visible::escaped(flaw, IN_LISTS));
+        let mend = format!("ctxfs --log info mcp list --servers '{}'", path.display());
+        DoctorCheck::bad(SERVER, CheckLevel::Warning, found, mend)
+    });
+    good.chain(bad).collect()
+}
+
+fn offer_text(offer: &SurveyedOffer) -> String {
+    let SurveyedOffer { tools, prompts, resources, templates, .. } = offer;
+    format!(
+        "{} tools, {prompts} prompts, {resources} resources, {templates} templates",
+        tools.len()
+    )
+}
+
+fn hook_checks(environment: &Environment) -> Vec<DoctorCheck> {
+    let Some(log) = hook::call_log_path(environment) else { return Vec::new() };
+    hook::count_calls(&log).iter().map(|(host, calls)| hook_check(host, calls)).collect()
+}
+
+fn hook_check(host: &str, calls: &HostCalls) -> DoctorCheck {
+    const NAME: &str = "hook";
+    let HostCalls { first, last, outcomes, failure } = calls;
+    let total: u64 = outcomes.values().sum();
+    let outcomes: Vec<_> = outcomes.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    let outcomes = outcomes.join(", ");
+    let found = format!("{host}: {total} calls from {first} to {last}: {outcomes}");
+    match failure {
+        None => DoctorCheck::ok(NAME, found),
+        Some(failure) => DoctorCheck::bad(
+            NAME,
+            CheckLevel::Warning,
+            found,
+            format!("the last failure, {failure}"),
+        ),
+    }
+}
+
+const BUCKET: &str = "bucket";
+
+// Also asks for the time, if this host has sent something to the bucket.
+fn bucket_checks(settings: &Settings, store: &Path) -> Vec<DoctorCheck> {
+    match remote::health(settings, store) {
+        None => Vec::new(),
+        Some(Err(error)) => {
+            let mend = "local work goes on; docs/REMOTE.md, `When it is broken`, tells what to do";
+            vec![DoctorCheck::bad(BUCKET, CheckLevel::Warning, format!("{error:#}"), mend)]
+        }
+        Some(Ok((url, clock))) => {
+            let off = clock.map(|clock| {
+                let found = format!("this host's clock is {clock}");
+                DoctorCheck::bad("clock", CheckLevel::Warning, found, "timedatectl set-ntp true")
+            });
+            [DoctorCheck::ok(BUCKET, url)].into_iter().chain(off).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn checked(of: &Value) -> (CheckLevel, String) {
+        let check = confinement_check("/ctx", of);
+        (check.level, check.found)
+    }
+
+    #[test]
+    fn missing_confinement_is_named() {
+        let mut of = json!({ "confinement": {
+            "landlock": 7, "files": true, "network": true, "signals": true,
+            "noNewPrivileges": true, "memory": true, "capabilities": ["CAP_CHOWN"],
+        }});
+        assert_eq!(checked(&of).0, CheckLevel::Ok);
+        assert!(checked(&of).1.ends_with("CAP_CHOWN"));
+        of["confinement"]["network"] = false.into();
+        assert_eq!(checked(&of).0, CheckLevel::Note);
+        assert!(checked(&of).1.ends_with("not confined: network"));
+        assert!(
+            checked(&json!({})).1.ends_with("files, network, signals, noNewPrivileges, memory")
+        );
     }
 }

@@ -1,20 +1,25 @@
-//! The engine's options, from the settings.
+//! Engines, from the settings: their options, their language models, and the process of their
+//! filters.
 
+use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 
-use crate::outcome::Failure;
-use crate::settings::{Key, Settings};
-use crate::{filter, models};
+use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+
+use crate::{Failure, SettingKey, Settings, confine, env};
 use ctxfs_core::model::{Component, LimitsByTool, Root};
 use ctxfs_engine::{Engine, EngineOptions};
+use ctxfs_models::extract::{LanguageModel, Models, TargetSettings};
+use ctxfs_models::llm::{self, UnusableModel};
 use ctxfs_store::Store;
 use ctxfs_store::message::OtherMessages;
 #[cfg(feature = "remote")]
 use ctxfs_sync::remote::PublishedMessages;
 
-/// Returns the options of an engine whose tree its readers see at `root`. If that is the root of a
+/// Returns the options of an engine whose readers see the tree at `root`. If that is the root of a
 /// single conversation, `id` is the conversation.
-pub(super) fn options(
+pub(crate) fn options(
     settings: &Arc<Settings>,
     root: &Root,
     id: Option<&Component>,
@@ -23,21 +28,23 @@ pub(super) fn options(
     let (Root::All(prefix) | Root::One(prefix)) = root;
     Ok(EngineOptions {
         allow_other: false,
-        write_once: settings.is_on(Key::WriteOnce),
+        write_once: settings.is_on(SettingKey::WriteOnce),
         prefix: prefix.clone(),
         only: id.filter(|_| matches!(root, Root::One(_))).cloned(),
-        max_artifact: settings.number(Key::MaxArtifact),
-        max_terminal: settings.number(Key::MaxTerminal),
-        quota: settings.number(Key::Quota),
+        max_artifact: settings.number(SettingKey::MaxArtifact),
+        max_terminal: settings.number(SettingKey::MaxTerminal),
+        quota: settings.number(SettingKey::Quota),
         keep: settings.keep(),
-        min_free: settings.number(Key::MinFree).unwrap_or(defaults.min_free),
+        min_free: settings.number(SettingKey::MinFree).unwrap_or(defaults.min_free),
         view_deadline: defaults.view_deadline,
-        kept_views: settings.number(Key::CacheBytes).unwrap_or(defaults.kept_views),
+        kept_views: settings.number(SettingKey::CacheBytes).unwrap_or(defaults.kept_views),
         limits: Arc::clone(settings) as Arc<dyn LimitsByTool>,
         redaction: settings.redaction()?,
-        filter_command: Some(filter::command()),
-        disk_cache_bytes: settings.number(Key::DiskCacheBytes).unwrap_or(defaults.disk_cache_bytes),
-        models: Arc::new(models::models(settings)?),
+        filter_command: Some(filter_command()),
+        disk_cache_bytes: settings
+            .number(SettingKey::DiskCacheBytes)
+            .unwrap_or(defaults.disk_cache_bytes),
+        models: Arc::new(models(settings)?),
         other_messages: None,
         far: None,
         other_hosts: None,
@@ -45,15 +52,15 @@ pub(super) fn options(
     })
 }
 
-/// Opens the engine over `store`. Its message logs have what other hosts said.
-pub(super) fn open(store: Store, options: EngineOptions) -> Arc<Engine> {
+/// Opens the engine over `store`. Its message logs include the messages of other hosts.
+pub(crate) fn open(store: Store, options: EngineOptions) -> Arc<Engine> {
     let other_messages = other_messages(&store);
     Engine::new(store, EngineOptions { other_messages, ..options })
 }
 
-/// Returns what other hosts said in the conversations of `store`. A build without the remote tier
-/// knows nothing of them.
-pub(super) fn other_messages(store: &Store) -> Option<Arc<dyn OtherMessages>> {
+/// Returns the messages of other hosts in the conversations of `store`. `None` in a build without
+/// the remote tier.
+pub(crate) fn other_messages(store: &Store) -> Option<Arc<dyn OtherMessages>> {
     OTHER_MESSAGES.map(|of| of(store))
 }
 
@@ -64,3 +71,66 @@ const OTHER_MESSAGES: Option<OtherMessagesOf> =
 const OTHER_MESSAGES: Option<OtherMessagesOf> = None;
 
 type OtherMessagesOf = fn(&Store) -> Arc<dyn OtherMessages>;
+
+/// Returns the language models. Asks nothing, and reads no key, before a question needs one.
+pub(crate) fn models(settings: &Settings) -> Result<Models, Failure> {
+    let settings = settings.extraction()?;
+    let timeout = settings.timeout;
+    Ok(Models::new(settings, move |target| model(target, timeout)))
+}
+
+pub(crate) fn model(
+    target: &TargetSettings,
+    timeout: std::time::Duration,
+) -> Arc<dyn LanguageModel> {
+    let made = api_key(target)
+        .and_then(|key| llm::model(target, timeout, key).map_err(|error| error.to_string()));
+    match made {
+        Ok(model) => Arc::new(model),
+        Err(why) => Arc::new(UnusableModel { profile: target.profile.clone(), why }),
+    }
+}
+
+fn api_key(target: &TargetSettings) -> Result<Option<String>, String> {
+    let Some(variable) = &target.api_key_env else { return Ok(None) };
+    let missing = || {
+        let target = &target.profile.target;
+        format!("`{target}` needs a key: the environment variable `{variable}` is not set")
+    };
+    env::key(variable).map(Some).ok_or_else(missing)
+}
+
+// Standard input, output and error.
+const DESCRIPTORS: u64 = 3;
+
+pub(crate) fn filter_command() -> Vec<OsString> {
+    ["/proc/self/exe", "run-filter"].map(OsString::from).into()
+}
+
+/// Runs a jq filter on standard input, as `ctxfs run-filter`. The process is confined to computing,
+/// and its memory is limited.
+pub(crate) fn run_filter() -> anyhow::Result<()> {
+    let _ = rustix::thread::set_name(c"ctxfs-jq");
+    limit_filter()?;
+    std::panic::set_hook(Box::new(|panic| {
+        // The reader sees only the message of the panic.
+        drop(writeln!(io::stderr(), "{}", panic.payload_as_str().unwrap_or("it panicked")));
+    }));
+    Ok(ctxfs_view::run_filter(&mut io::stdin().lock(), &mut io::stdout().lock())?)
+}
+
+// The process ends with its parent, which keeps the deadline.
+fn limit_filter() -> anyhow::Result<()> {
+    let limits = [
+        (Resource::As, ctxfs_view::FILTER_MEMORY),
+        (Resource::Core, 0),
+        (Resource::Fsize, 0),
+        (Resource::Nofile, DESCRIPTORS),
+    ];
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    confine::filter()?;
+    for (what, most) in limits {
+        setrlimit(what, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    Ok(())
+}

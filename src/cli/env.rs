@@ -1,90 +1,25 @@
 //! The environment. No other module reads variables, except that printing honours `NO_COLOR`,
 //! `CLICOLOR` and `CLICOLOR_FORCE`, and the notification of systemd uses `NOTIFY_SOCKET`.
 
-use std::collections::BTreeMap;
 #[cfg(feature = "remote")]
 use std::ffi::CString;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// The store, like `--store`.
-pub(super) const STORE: &str = "CTXFS_STORE";
-/// The log level, like `--log`.
-pub(super) const LOG: &str = "CTXFS_LOG";
-/// The mountpoint, like the argument of `mount` and `umount`.
-pub(super) const MOUNT: &str = "CTXFS_MOUNT";
-/// The conversation that `put` and `run` write to, like `--conversation`.
-pub(super) const CONVERSATION: &str = "CTXFS_CONVERSATION";
-/// A settings file, like `--config`.
-pub(super) const CONFIG: &str = "CTXFS_CONFIG";
-/// The redaction of secrets, like `redact` in a settings file.
-pub(super) const REDACT: &str = "CTXFS_REDACT";
+pub(crate) const STORE: &str = "CTXFS_STORE";
+pub(crate) const CONVERSATION: &str = "CTXFS_CONVERSATION";
+pub(crate) const CONFIG: &str = "CTXFS_CONFIG";
+pub(crate) const REDACT: &str = "CTXFS_REDACT";
 
-// The other settings, each described by its row in `settings/table.rs`. The truncation protocol
-// defines the names without the prefix `CTXFS_`.
-pub(super) const ADVERTISE: &str = "CTXFS_ADVERTISE";
-pub(super) const WRITE_ONCE: &str = "CTXFS_WRITE_ONCE";
-pub(super) const ALLOW_OTHER: &str = "CTXFS_ALLOW_OTHER";
-pub(super) const NOEXEC: &str = "CTXFS_NOEXEC";
-pub(super) const VIEWS: &str = "CTXFS_VIEWS";
-pub(super) const PASSTHROUGH: &str = "CTXFS_PASSTHROUGH";
-pub(super) const COHERENCE: &str = "CTXFS_COHERENCE";
-pub(super) const CONFINE: &str = "CTXFS_CONFINE";
-pub(super) const MAX_ARTIFACT: &str = "CTXFS_MAX_ARTIFACT";
-pub(super) const MAX_TERMINAL: &str = "CTXFS_MAX_TERMINAL";
-pub(super) const QUOTA: &str = "CTXFS_QUOTA";
-pub(super) const MIN_FREE: &str = "CTXFS_MIN_FREE";
-pub(super) const CACHE_BYTES: &str = "CTXFS_CACHE_BYTES";
-pub(super) const DISK_CACHE_BYTES: &str = "CTXFS_DISK_CACHE_BYTES";
-pub(super) const KEEP_AGE: &str = "CTXFS_KEEP_AGE";
-pub(super) const KEEP_CONVERSATION: &str = "CTXFS_KEEP_CONVERSATION";
-pub(super) const KEEP_STORE: &str = "CTXFS_KEEP_STORE";
-pub(super) const KEEP_FREE: &str = "CTXFS_KEEP_FREE";
-pub(super) const MAX_INLINE_CHARS: &str = "CTXFS_MAX_INLINE_CHARS";
-pub(super) const MAX_INLINE_BYTES: &str = "CTXFS_MAX_INLINE_BYTES";
-pub(super) const SNIPPET_LINES: &str = "CTXFS_SNIPPET_LINES";
-pub(super) const SNIPPET_BYTES: &str = "CTXFS_SNIPPET_BYTES";
-pub(super) const MESSAGE_THRESHOLD: &str = "CTXFS_MESSAGE_THRESHOLD";
-pub(super) const MESSAGE_PREVIEW: &str = "CTXFS_MESSAGE_PREVIEW";
-pub(super) const TOOL_RESPONSE_MAX_BYTES: &str = "CTXFS_TOOL_RESPONSE_MAX_BYTES";
-pub(super) const TOKEN_BUDGET: &str = "CTXFS_TOKEN_BUDGET";
-pub(super) const SESSION_IDLE: &str = "CTXFS_SESSION_IDLE";
-pub(super) const MAX_BODY: &str = "CTXFS_MAX_BODY";
-pub(super) const BATCH_BUDGET: &str = "CTXFS_BATCH_BUDGET";
-pub(super) const MAX_BINARY: &str = "CTXFS_MAX_BINARY";
-pub(super) const MAX_RESULT: &str = "CTXFS_MAX_RESULT";
-pub(super) const REFERENCES: &str = "CTXFS_REFERENCES";
-pub(super) const HOOKS_REPLACE: &str = "CTXFS_HOOKS_REPLACE";
-pub(super) const EXTRACT_MAX_CHUNKS_FULL: &str = "CTXFS_EXTRACT_MAX_CHUNKS_FULL";
-pub(super) const EXTRACT_LONG_LINE_BYTES: &str = "CTXFS_EXTRACT_LONG_LINE_BYTES";
-pub(super) const EXTRACT_OVERLAP_PERCENT: &str = "CTXFS_EXTRACT_OVERLAP_PERCENT";
-pub(super) const EXTRACT_CONCURRENCY: &str = "CTXFS_EXTRACT_CONCURRENCY";
-pub(super) const EXTRACT_MAX_STEPS: &str = "CTXFS_EXTRACT_MAX_STEPS";
-pub(super) const EXTRACT_MAX_TOKENS: &str = "CTXFS_EXTRACT_MAX_TOKENS";
-pub(super) const EXTRACT_TIMEOUT: &str = "CTXFS_EXTRACT_TIMEOUT";
-pub(super) const EXTRACT_VIEW: &str = "CTXFS_EXTRACT_VIEW";
-pub(super) const REMOTE_URL: &str = "CTXFS_REMOTE_URL";
-pub(super) const REMOTE_PUSH: &str = "CTXFS_REMOTE_PUSH";
-pub(super) const REMOTE_EVERY: &str = "CTXFS_REMOTE_EVERY";
-pub(super) const REMOTE_POLL: &str = "CTXFS_REMOTE_POLL";
-pub(super) const REMOTE_CACHE_BYTES: &str = "CTXFS_REMOTE_CACHE_BYTES";
-pub(super) const REMOTE_EVICT: &str = "CTXFS_REMOTE_EVICT";
-pub(super) const REMOTE_SWEEP: &str = "CTXFS_REMOTE_SWEEP";
-pub(super) const TOOL_OUTPUT_MAX_LINES: &str = "TOOL_OUTPUT_MAX_LINES";
-pub(super) const TOOL_OUTPUT_MAX_BYTES: &str = "TOOL_OUTPUT_MAX_BYTES";
-pub(super) const TOOL_OUTPUT_TRUNCATE_DIRECTION: &str = "TOOL_OUTPUT_TRUNCATE_DIRECTION";
-pub(super) const TOOL_OUTPUT_DIR: &str = "TOOL_OUTPUT_DIR";
-pub(super) const TOOL_OUTPUT_RETENTION_DAYS: &str = "TOOL_OUTPUT_RETENTION_DAYS";
+pub(crate) const QUOTA: &str = "CTXFS_QUOTA";
+pub(crate) const TOOL_OUTPUT_MAX_LINES: &str = "TOOL_OUTPUT_MAX_LINES";
 
 /// The socket on which systemd waits for readiness. Child processes must not inherit it.
-pub(super) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+pub(crate) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
-/// The program that shows long output on a terminal.
 const PAGER: &str = "PAGER";
-/// The options of the default pager.
-pub(super) const LESS: &str = "LESS";
+pub(crate) const LESS: &str = "LESS";
 
-/// The settings file of the administrator, for all users.
 const SYSTEM_SETTINGS: &str = "/etc/ctxfs.toml";
 
 const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
@@ -92,54 +27,37 @@ const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
 const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 
-/// The environment, read once.
+/// The environment, read once. Directories are absolute. `home` is `$HOME` or else the home
+/// directory in the password database, `links` tells whether the terminal shows links (OSC 8), and
+/// `settings` has the variables of settings that are set and not empty.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Environment {
-    /// True if the user is root.
-    pub(super) root: bool,
-    /// `$HOME`, or else the home directory in the password database.
-    pub(super) home: Option<PathBuf>,
-    /// `$XDG_DATA_HOME`.
-    pub(super) data_home: Option<PathBuf>,
-    /// `$XDG_RUNTIME_DIR`.
-    pub(super) runtime_dir: Option<PathBuf>,
-    /// `$XDG_STATE_HOME`.
-    pub(super) state_home: Option<PathBuf>,
-    /// `$XDG_CONFIG_HOME`.
-    pub(super) config_home: Option<PathBuf>,
-    /// The settings file of the administrator, which need not be there.
-    pub(super) system_settings: Option<PathBuf>,
-    /// The directories of `$PATH` that are absolute.
-    pub(super) search: Vec<PathBuf>,
-    /// `$PAGER`, which may be empty.
-    pub(super) pager: Option<OsString>,
-    /// True if `$LESS` is set.
-    pub(super) less: bool,
-    /// True if the terminal is one of those that show links (OSC 8).
-    pub(super) links: bool,
-    /// The places of agent hosts.
-    pub(super) hosts: HostPlaces,
-    /// The variables of settings that are set and not empty, by name.
-    pub(super) settings: BTreeMap<&'static str, OsString>,
+pub(crate) struct Environment {
+    pub(crate) root: bool,
+    pub(crate) home: Option<PathBuf>,
+    pub(crate) data_home: Option<PathBuf>,
+    pub(crate) runtime_dir: Option<PathBuf>,
+    pub(crate) state_home: Option<PathBuf>,
+    pub(crate) config_home: Option<PathBuf>,
+    pub(crate) system_settings: Option<PathBuf>,
+    pub(crate) search: Vec<PathBuf>,
+    pub(crate) pager: Option<OsString>,
+    pub(crate) less: bool,
+    pub(crate) links: bool,
+    pub(crate) hosts: HostPlaces,
+    pub(crate) settings: std::collections::BTreeMap<&'static str, OsString>,
 }
 
-/// The places that the hosts of agents name.
+/// Variables of the environment that agent hosts read. `bash_chars` is `$BASH_MAX_OUTPUT_LENGTH`,
+/// the maximum characters of a command that Claude Code shows.
 #[derive(Debug, Clone, Default)]
-pub(super) struct HostPlaces {
-    /// `$CLAUDE_CODE_TMPDIR`.
-    pub(super) claude_code_tmp: Option<PathBuf>,
-    /// `$CLAUDE_CONFIG_DIR`.
-    pub(super) claude_config: Option<PathBuf>,
-    /// `$BASH_MAX_OUTPUT_LENGTH`, which Claude Code reads: a number of characters.
-    pub(super) bash_chars: Option<u64>,
-    /// `$CODEX_HOME`.
-    pub(super) codex_home: Option<PathBuf>,
-    /// `$CLAUDE_CODE_SHELL_PREFIX`.
-    pub(super) shell_prefix: Option<String>,
-    /// `$BASH_ENV`.
-    pub(super) bash_env: Option<String>,
-    /// True if `$CURSOR_VERSION` is set.
-    pub(super) is_cursor: bool,
+pub(crate) struct HostPlaces {
+    pub(crate) claude_code_tmp: Option<PathBuf>,
+    pub(crate) claude_config: Option<PathBuf>,
+    pub(crate) bash_chars: Option<u64>,
+    pub(crate) codex_home: Option<PathBuf>,
+    pub(crate) shell_prefix: Option<String>,
+    pub(crate) bash_env: Option<String>,
+    pub(crate) is_cursor: bool,
 }
 
 impl HostPlaces {
@@ -157,8 +75,8 @@ impl HostPlaces {
 }
 
 impl Environment {
-    /// Reads the environment, with those of `variables` that hold settings.
-    pub(super) fn read(variables: impl Iterator<Item = &'static str>) -> Self {
+    /// Reads the environment once. `variables` are the names of variables with settings.
+    pub(crate) fn read(variables: impl Iterator<Item = &'static str>) -> Self {
         Self {
             root: rustix::process::geteuid().is_root(),
             home: std::env::home_dir().filter(|home| home.is_absolute()),
@@ -178,32 +96,32 @@ impl Environment {
 }
 
 /// Returns true if systemd waits on an abstract socket, as its older versions do.
-pub(super) fn is_notified_abstractly() -> bool {
+pub(crate) fn is_notified_abstractly() -> bool {
     std::env::var_os(NOTIFY_SOCKET).is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"))
 }
 
-/// Returns the environment for the server that a client named: what the client gave this process
-/// for it, without the settings of ctxfs.
-pub(super) fn of_servers() -> Vec<(OsString, OsString)> {
+/// Returns the environment for the server that a client named: everything that the client gave this
+/// process, without the settings of ctxfs.
+pub(crate) fn of_servers() -> Vec<(OsString, OsString)> {
     let is_own = |name: &OsStr| name.as_encoded_bytes().starts_with(b"CTXFS_");
     std::env::vars_os().filter(|(name, _)| !is_own(name) && name != NOTIFY_SOCKET).collect()
 }
 
-/// Returns what the servers of a file get of the environment; the file says the rest.
-pub(super) fn of_listed_servers() -> Vec<(OsString, OsString)> {
+/// Returns the part of the environment that the servers of a file inherit. The file adds the rest.
+pub(crate) fn of_listed_servers() -> Vec<(OsString, OsString)> {
     const GIVEN: [&str; 7] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG"];
     GIVEN.into_iter().filter_map(set).map(|(name, value)| (name.into(), value)).collect()
 }
 
-/// Returns the key in the variable that the settings name for a model, if it is set.
-pub(super) fn key(variable: &str) -> Option<String> {
+/// Returns the API key in the variable that the settings name for a model, if it is set.
+pub(crate) fn key(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|key| !key.is_empty())
 }
 
 /// Returns the variables that the clients of object stores read: keys, region, endpoint,
-/// encryption. One that is not UTF-8 is left out.
+/// encryption. Omits variables that are not UTF-8.
 #[cfg(feature = "remote")]
-pub(super) fn of_object_stores() -> Vec<(String, String)> {
+pub(crate) fn of_object_stores() -> Vec<(String, String)> {
     const BEGINNINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
     let is_one =
         |name: &str| BEGINNINGS.iter().any(|start| name.to_ascii_uppercase().starts_with(start));
@@ -214,9 +132,9 @@ pub(super) fn of_object_stores() -> Vec<(String, String)> {
 }
 
 /// Returns the environment of the process that asks a bucket: what the clients of object stores
-/// read, and the variables that say how to connect.
+/// read, and how to connect.
 #[cfg(feature = "remote")]
-pub(super) fn of_remote_process() -> Vec<(OsString, OsString)> {
+pub(crate) fn of_remote_process() -> Vec<(OsString, OsString)> {
     const ALSO: [&str; 15] = [
         "HOME",
         "HTTPS_PROXY",
@@ -239,10 +157,10 @@ pub(super) fn of_remote_process() -> Vec<(OsString, OsString)> {
     stores.chain(also).collect()
 }
 
-/// Returns the directories of the files from which the clients of object stores read keys again and
-/// again. Whole directories, as such a file is replaced by another one.
+/// Returns the directories of files from which the clients of object stores read keys repeatedly.
+/// Whole directories, as such a file is replaced by another one.
 #[cfg(feature = "remote")]
-pub(super) fn key_directories() -> Vec<PathBuf> {
+pub(crate) fn key_directories() -> Vec<PathBuf> {
     const FILES: [&str; 3] = [
         "AWS_WEB_IDENTITY_TOKEN_FILE",
         "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
@@ -255,11 +173,11 @@ pub(super) fn key_directories() -> Vec<PathBuf> {
     named.filter_map(|(_, value)| Some(PathBuf::from(value).parent()?.to_owned())).collect()
 }
 
-/// Takes the keys of object stores out of the environment of this process, and overwrites them
+/// Removes the keys of object stores from the environment of this process, and overwrites them
 /// there. Must be called while there is one thread.
 #[cfg(feature = "remote")]
 #[expect(unsafe_code, reason = "the standard library removes a variable, and leaves its text")]
-pub(super) fn forget_object_stores() {
+pub(crate) fn forget_object_stores() {
     for (name, _) in of_object_stores() {
         let Ok(text) = CString::new(name.as_bytes()) else { continue };
         // SAFETY: there is one thread, so nobody reads or changes the environment meanwhile.
@@ -283,8 +201,7 @@ fn set(name: &'static str) -> Option<(&'static str, OsString)> {
     Some((name, std::env::var_os(name).filter(|value| !value.is_empty())?))
 }
 
-/// Returns true if the variables of terminals name one that is known to show links. Others print the
-/// sequence, or parts of it.
+// Other terminals print the escape sequence, or parts of it.
 fn knows_links() -> bool {
     const SET: [&str; 5] =
         ["WT_SESSION", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "DOMTERM", "WEZTERM_PANE"];
@@ -301,16 +218,14 @@ fn knows_links() -> bool {
             || PROGRAMS.contains(&&*program))
 }
 
-/// Returns the most characters that Claude Code shows of a command, if a variable sets it. It takes no
-/// more than it has a limit for.
+// Claude Code ignores a larger limit than its maximum.
 fn bash_chars() -> Option<u64> {
     const MOST: u64 = 150_000;
     let chars = std::env::var("BASH_MAX_OUTPUT_LENGTH").ok()?.parse().ok();
     chars.filter(|chars| *chars > 0).map(|chars: u64| chars.min(MOST))
 }
 
-/// Returns the directory that a variable names. The XDG specification says to ignore relative
-/// paths.
+// The XDG specification says to ignore relative paths.
 fn directory(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }

@@ -1,34 +1,26 @@
 //! `ctxfs extract`: answers questions about outputs by language models.
 
-mod progress;
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::args::{Cli, ExtractArgs};
-use crate::context::Context;
-use crate::extract::progress::QuestionProgress;
-use crate::outcome::{Failure, FailureKind};
-use crate::settings::{Key, Settings};
-use crate::view::PathInTree;
-use crate::{ls, tree};
+use crate::args::ExtractArgs;
+use crate::progress::QuestionBar;
+use crate::view::{self, PathInTree};
+use crate::{Cli, Context, Failure, FailureKind, SettingKey, Settings, places};
 use ctxfs_core::model::{Component, Root, visible};
 use ctxfs_engine::{Answer, Answers, Question, Tree};
 use ctxfs_models::extract::{ExtractPlan, Mode};
 use ctxfs_store::Store;
 
-/// The exit code of a program that SIGINT ended.
+// As if SIGINT had ended the process.
 const INTERRUPTED: u8 = 130;
-/// Billionths of a dollar in a dollar.
 const NANODOLLARS: f64 = 1e9;
 
-pub(super) fn run(
+pub(crate) fn run(
     args: &ExtractArgs,
     cli: &Cli,
     context: &mut Context,
@@ -40,7 +32,8 @@ pub(super) fn run(
         return Err(Failure::usage("the question is empty", hint).into());
     }
     let scope = QuestionScope::new(args, &root, &settings, context)?;
-    let engine = tree::open(Store::open(&root)?, &scope.root, scope.only.as_ref(), settings)?;
+    let engine =
+        view::open_engine(Store::open(&root)?, &scope.root, scope.only.as_ref(), settings)?;
     let tree = Tree::new(Arc::clone(&engine));
     let answer = if args.dry_run { plan } else { ask };
     let printed = answer(&tree, &scope, args, context);
@@ -48,7 +41,8 @@ pub(super) fn run(
     printed
 }
 
-/// The outputs that a question is about, in the tree that they are in.
+/// The outputs that a question is about, and the tree that contains them. Outputs of several
+/// conversations are in the tree of the whole store.
 struct QuestionScope {
     root: Root,
     only: Option<Component>,
@@ -57,7 +51,6 @@ struct QuestionScope {
 
 enum AskedAbout {
     Outputs(Vec<PathBuf>),
-    /// The directory of a conversation.
     Conversation(PathBuf),
 }
 
@@ -69,7 +62,7 @@ impl QuestionScope {
         context: &Context,
     ) -> anyhow::Result<Self> {
         let store = Store::open(root)?;
-        let advertised = settings.text(Key::Advertise);
+        let advertised = settings.text(SettingKey::Advertise);
         let place = |path: &Path| PathInTree::new(path, root, &store, advertised, context);
         match (&args.outputs[..], &args.conversation) {
             ([], None) => {
@@ -78,7 +71,7 @@ impl QuestionScope {
                 Err(Failure::usage("the output to read is missing", hint).into())
             }
             ([], Some(id)) => {
-                let id = ls::find(&store, id)?.id().clone();
+                let id = places::find_conversation(&store, id)?.id().clone();
                 let PathInTree { root, only, path } = place(Path::new(id.as_os_str()))?;
                 Ok(Self { root, only, asked: AskedAbout::Conversation(path) })
             }
@@ -90,7 +83,7 @@ impl QuestionScope {
         }
     }
 
-    /// Returns several outputs, which may be of several conversations.
+    // They may belong to several conversations.
     fn several(
         outputs: &[PathBuf],
         place: impl Fn(&Path) -> anyhow::Result<PathInTree>,
@@ -108,14 +101,13 @@ impl QuestionScope {
     }
 }
 
-/// Asks, and prints the answer.
 fn ask(
     tree: &Tree,
     scope: &QuestionScope,
     args: &ExtractArgs,
     context: &mut Context,
 ) -> anyhow::Result<ExitCode> {
-    let interrupted = Arc::new(AtomicBool::new(false));
+    let interrupted = Arc::new(std::sync::atomic::AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // The second one ends the process.
         signal_hook::flag::register_conditional_shutdown(
@@ -125,8 +117,8 @@ fn ask(
         )?;
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
-    let progress = QuestionProgress::start();
-    let stopped = || interrupted.load(Relaxed);
+    let progress = QuestionBar::start();
+    let stopped = || interrupted.load(std::sync::atomic::Ordering::Relaxed);
     let tell = |call: &_| progress.tell(call);
     let question = Question::new((&args.question, args.mode), &stopped, &tell);
     let answered = match &scope.asked {
@@ -136,7 +128,7 @@ fn ask(
     drop(progress);
     let answers = answered?;
     if stopped() {
-        context.printer.say(&"interrupted: what the calls so far have cost is logged");
+        context.printer.message(&"interrupted: what the calls so far have cost is logged");
         return Ok(INTERRUPTED.into());
     }
     print(&answers, scope, context)?;
@@ -145,7 +137,7 @@ fn ask(
 
 fn each(tree: &Tree, paths: &[PathBuf], question: &Question<'_>) -> anyhow::Result<Answers> {
     for path in paths {
-        tree.source_exists(path).map_err(|error| tree::not_readable(tree, path, &error))?;
+        tree.source_exists(path).map_err(|error| view::not_readable(tree, path, &error))?;
     }
     Ok(tree.answer_each(paths, question)?)
 }
@@ -221,7 +213,6 @@ fn dollars(nanodollars: u64) -> f64 {
     nanodollars as f64 / NANODOLLARS
 }
 
-/// Prints what a question would take.
 fn plan(
     tree: &Tree,
     scope: &QuestionScope,
@@ -236,7 +227,7 @@ fn plan(
     };
     for path in &paths {
         let plan = tree.plan_answer(path, &question);
-        let plan = plan.map_err(|error| tree::not_readable(tree, path, &error))??;
+        let plan = plan.map_err(|error| view::not_readable(tree, path, &error))??;
         let name = path.display().to_string();
         let shown = visible::whole(&name);
         context.printer.line(&plan_text(&shown, &plan), &plan_json(&name, &plan))?;

@@ -1,22 +1,16 @@
 //! `ctxfs gc`: removes outputs that the settings do not keep.
 
-mod progress;
-
 use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::args::{Cli, GcArgs};
-use crate::context::Context;
-use crate::gc::progress::Progress;
-use crate::outcome::{Failure, FailureKind};
-use crate::{ls, unread};
+use crate::args::GcArgs;
+use crate::{Cli, Context, Failure, FailureKind, context, output, places, progress};
 use ctxfs_core::model::visible;
-use ctxfs_store::keep::{PlannedRemoval, RetentionRules, SweepReport, SweepScope};
-use ctxfs_store::{Store, UnreadPlaces, keep};
+use ctxfs_store::keep::{self, PlannedRemoval, RetentionRules, SweepReport, SweepScope};
+use ctxfs_store::{Store, UnreadPlaces};
 
-/// The outputs that were or would be removed, those that could not be, and what could not be read.
 struct GcReport {
     dry_run: bool,
     removed: Vec<PlannedRemoval>,
@@ -24,11 +18,11 @@ struct GcReport {
     unread: UnreadPlaces,
 }
 
-pub(super) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+pub(crate) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, args.keep.settings().collect())?;
     let store = Store::open(&settings.store(&context.environment)?)?;
     let scope = match &args.conversation {
-        Some(id) => SweepScope::Conversation(ls::find(&store, id)?.id().clone()),
+        Some(id) => SweepScope::Conversation(places::find_conversation(&store, id)?.id().clone()),
         None => SweepScope::Store,
     };
     let rules = settings.keep();
@@ -36,16 +30,16 @@ pub(super) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     let done =
         if args.dry_run { preview(&store, &rules, &scope) } else { sweep(&store, &rules, &scope) }?;
     if rules.is_empty() {
-        context.printer.say(
+        context.printer.message(
             &"everything is kept: no `keep_age`, `keep_conversation`, `keep_store` or `keep_free` is set",
         );
     }
     let text = if cli.json { done.json().to_string() + "\n" } else { done.text() };
     context.printer.data(&text)?;
-    unread::report(&done.unread, context)
+    context::report_unread(&done.unread, context)
 }
 
-/// Fails if only rules for the whole store are set, and `scope` is one conversation.
+// Rules for the whole store do not apply to one conversation.
 fn check(rules: &RetentionRules, scope: &SweepScope) -> Result<(), Failure> {
     let speaks = rules.age.is_some() || rules.conversation.is_some();
     if *scope == SweepScope::Store || speaks || rules.is_empty() {
@@ -66,8 +60,11 @@ fn preview(store: &Store, rules: &RetentionRules, scope: &SweepScope) -> anyhow:
 }
 
 fn sweep(store: &Store, rules: &RetentionRules, scope: &SweepScope) -> anyhow::Result<GcReport> {
-    let mut progress = Progress::of("removing");
-    let mut show = |done, all| progress.show(done, all);
+    let bar = progress::count("removing", 0, "outputs", false);
+    let mut show = |done: usize, all: usize| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    };
     let swept = keep::sweep(store, rules, scope, SystemTime::now(), &|| false, &mut show)?;
     let SweepReport { removed, kept, plan } = swept;
     Ok(GcReport { dry_run: false, removed, kept, unread: plan.unread })
@@ -81,14 +78,15 @@ impl GcReport {
     fn text(&self) -> String {
         let mut text = String::new();
         for victim in &self.removed {
-            let (size, name) = (ls::size(victim.candidate.size), name(victim));
+            let (size, name) = (output::size(victim.candidate.size), name(victim));
             let _ = writeln!(text, "{size:>9}  {name}  {}", victim.candidate.removal.why);
         }
         for (victim, why) in &self.kept {
-            let (size, name) = (ls::size(victim.candidate.size), name(victim));
+            let (size, name) = (output::size(victim.candidate.size), name(victim));
             let _ = writeln!(text, "{size:>9}  {name}  stays: {why}");
         }
-        let (outputs, size) = (ls::counted(self.removed.len(), "output"), ls::size(self.bytes()));
+        let (outputs, size) =
+            (output::counted(self.removed.len(), "output"), output::size(self.bytes()));
         let freed =
             if self.dry_run { "would be removed, which frees" } else { "removed, which frees" };
         let _ = writeln!(text, "{outputs} {freed} {size}");
@@ -104,7 +102,7 @@ impl GcReport {
         });
         let kept: Vec<_> = kept.collect();
         json!({ "dryRun": self.dry_run, "outputs": removed.len(), "bytes": self.bytes(),
-            "removed": removed, "kept": kept, "unread": unread::value(&self.unread) })
+            "removed": removed, "kept": kept, "unread": context::unread_json(&self.unread) })
     }
 }
 

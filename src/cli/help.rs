@@ -1,17 +1,19 @@
-//! The reference of the commands, `docs/CLI.md`, made of their help.
+//! Output about the program itself: completions, manual pages, `docs/CLI.md`, and the settings in
+//! effect.
 
 use std::fmt::Write as _;
 
+use anyhow::Context as _;
 use clap::{Command, CommandFactory as _};
 
-use crate::args::Cli;
+use crate::args::{CompletionsArgs, ConfigArgs, ManArgs};
+use crate::{Cli, Context, settings};
 
 const COLUMNS: usize = 96;
 const INTRODUCTION: &str = "# The commands\n\nGenerated from the program: `UPDATE_DOCS=1 cargo test \
      -p ctxfs-cli help` updates it. `ctxfs COMMAND --help` prints the same.\n";
 
-/// Returns the page.
-pub(super) fn markdown() -> String {
+pub(crate) fn markdown() -> String {
     let mut command = Cli::command().term_width(COLUMNS);
     command.build();
     let mut page = INTRODUCTION.to_owned();
@@ -19,7 +21,6 @@ pub(super) fn markdown() -> String {
     page
 }
 
-/// Writes the section of a command, and then those of its own commands.
 fn sections(page: &mut String, command: &Command, name: &str) {
     section(page, command, name);
     for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
@@ -33,6 +34,46 @@ fn section(page: &mut String, command: &Command, name: &str) {
     let help = help.join("\n");
     // Writing to a string cannot fail.
     let _ = write!(page, "\n## {name}\n\n```text\n{}\n```\n", help.trim_end());
+}
+
+pub(crate) fn completions(args: &CompletionsArgs, context: &mut Context) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "ctxfs", &mut script);
+    context.printer.bytes(&script)
+}
+
+pub(crate) fn man(args: &ManArgs, context: &mut Context) -> anyhow::Result<()> {
+    match &args.dir {
+        Some(dir) => write_pages(dir),
+        None => print_main_page(context),
+    }
+}
+
+fn print_main_page(context: &mut Context) -> anyhow::Result<()> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+    context.printer.bytes(&page)
+}
+
+fn write_pages(dir: &std::path::Path) -> anyhow::Result<()> {
+    let context = || format!("cannot write the pages to `{}`", dir.display());
+    std::fs::create_dir_all(dir).with_context(context)?;
+    clap_mangen::generate_to(Cli::command(), dir).with_context(context)
+}
+
+pub(crate) fn config(args: &ConfigArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    if args.defaults {
+        return context.printer.data(&settings::template());
+    }
+    let loaded = context.settings(cli, Vec::new())?;
+    // Reports rules that do not compile.
+    loaded.redaction()?;
+    let tool = args.tool.as_deref();
+    if cli.json {
+        let value = settings::json(&loaded, tool, &context.environment);
+        return context.printer.data(&(serde_json::to_string(&value)? + "\n"));
+    }
+    context.printer.data(&settings::toml(&loaded, tool, &context.environment))
 }
 
 #[cfg(test)]

@@ -1,39 +1,35 @@
-//! `ctxfs hook`: answers an event of an agent's host.
-//!
-//! The host waits for it, so it ends after [`DEADLINE`], and whatever fails is no reason to fail.
+//! `ctxfs hook`: answers an event of an agent host. The host waits for it, so it ends after
+//! [`DEADLINE`]. A failure is logged, and the exit status is always 0.
 
-pub(crate) mod call_log;
-
-use std::io::Read as _;
-use std::path::PathBuf;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, mpsc};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
-use std::{io, thread};
+use std::{fmt, fs, thread};
 
-use crate::args::{Cli, HookArgs};
-use crate::context::Context;
-use crate::env::Environment;
-use crate::hook::call_log::HookOutcome;
-use crate::hooks;
+use crate::args::HookArgs;
 use crate::hooks::{
-    Answer, HookError, Host, MAX_EVENT, Machine, OpenConversation, ReplacePolicy, Replaced, Shelf,
+    self, Action, Answer, HookError, Host, MAX_EVENT, Machine, OpenConversation, ReplacePolicy,
+    Replaced, Shelf,
 };
 use crate::put::TargetConversation;
-use crate::settings::{Key, Settings};
+use crate::{Cli, Context, Environment, SettingKey, Settings, places};
 use ctxfs_core::model::{Limits, LimitsByTool as _};
 
-/// The longest time that a host waits, which is less than any of them has patience for.
+// Shorter than the timeout of any host.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-pub(super) fn run(args: &HookArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    // What a host shows of standard error disturbs, also the word of a panic.
+pub(crate) fn run(args: &HookArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    // Hosts show standard error to the user, so a panic prints nothing.
     std::panic::set_hook(Box::new(|_| {}));
-    let log = call_log::path(&context.environment);
+    let log = call_log_path(&context.environment);
     let Some(host) = Host::named(&args.host) else {
         let names: Vec<&str> = Host::ALL.iter().map(|host| host.name()).collect();
         let (name, names) = (&args.host, names.join(", "));
-        context.printer.say(&format_args!("`{name}` is no host; the hosts are {names}"));
+        context.printer.message(&format_args!("`{name}` is no host; the hosts are {names}"));
         return Ok(());
     };
     let (sender, receiver) = mpsc::channel();
@@ -48,8 +44,9 @@ pub(super) fn run(args: &HookArgs, cli: &Cli, context: &mut Context) -> anyhow::
             Err(RecvTimeoutError::Disconnected) => Err("it panicked".to_owned()),
             Err(RecvTimeoutError::Timeout) => {
                 let why = format!("it took more than {} s", DEADLINE.as_secs());
-                call_log::add(log, host, &HookOutcome::Failed(why));
-                leave()
+                add_call(log, host, &HookOutcome::Failed(why));
+                #[expect(clippy::exit, reason = "the thread that works waits for something else")]
+                std::process::exit(0);
             }
         }
     });
@@ -57,25 +54,20 @@ pub(super) fn run(args: &HookArgs, cli: &Cli, context: &mut Context) -> anyhow::
         Ok(Answer { text, action }) => (text, HookOutcome::Done(action)),
         Err(why) => (None, HookOutcome::Failed(why)),
     };
-    call_log::add(log.as_deref(), host, &outcome);
+    add_call(log.as_deref(), host, &outcome);
     text.map_or(Ok(()), |text| context.printer.data(&text))
-}
-
-#[expect(clippy::exit, reason = "the thread that works waits for something else")]
-fn leave() -> ! {
-    std::process::exit(0)
 }
 
 fn answer(host: Host, cli: &Cli, context: &Context) -> Result<Answer, String> {
     let event = event().map_err(|error| format!("cannot read the event: {error}"))?;
-    // What a host shows of standard error disturbs; `ctxfs doctor` tells it.
+    // Hosts show standard error to the user, so `ctxfs doctor` prints the notices.
     let settings = context.quiet_settings(cli, Vec::new()).map_err(|error| format!("{error:#}"))?;
-    let shelf = UserShelf { settings: Arc::new(settings), context };
+    let shelf = HookShelf { settings: Arc::new(settings), context };
     let machine = machine(&context.environment);
     hooks::answer(host, &event, &machine, &shelf).map_err(|error| error.to_string())
 }
 
-/// Reads the event to its end, as some hosts do not expect anything else.
+// Some hosts fail if the event is not read to its end.
 fn event() -> io::Result<Vec<u8>> {
     let (mut input, mut event) = (io::stdin().lock(), Vec::new());
     input.by_ref().take(MAX_EVENT).read_to_end(&mut event)?;
@@ -94,28 +86,26 @@ fn machine(environment: &Environment) -> Machine {
     }
 }
 
-/// Returns the settings on which outputs are replaced in a host.
-pub(crate) fn policy(settings: &Settings, environment: &Environment) -> ReplacePolicy {
-    let replaced = match settings.text(Key::HooksReplace) {
+pub(crate) fn replace_policy(settings: &Settings, environment: &Environment) -> ReplacePolicy {
+    let replaced = match settings.text(SettingKey::HooksReplace) {
         Some("long") => Replaced::Long,
         _ => Replaced::Cut,
     };
     ReplacePolicy { replaced, bash_chars: environment.hosts.bash_chars }
 }
 
-/// The settings and the store, as flags and environment name them.
-struct UserShelf<'a> {
+struct HookShelf<'a> {
     settings: Arc<Settings>,
     context: &'a Context,
 }
 
-impl Shelf for UserShelf<'_> {
+impl Shelf for HookShelf<'_> {
     fn limits(&self, tool: &str) -> Limits {
         self.settings.limits(Some(tool))
     }
 
     fn policy(&self) -> ReplacePolicy {
-        policy(&self.settings, &self.context.environment)
+        replace_policy(&self.settings, &self.context.environment)
     }
 
     fn open(&self, id: &str) -> Result<OpenConversation, HookError> {
@@ -133,4 +123,99 @@ impl Shelf for UserShelf<'_> {
 fn opened(target: TargetConversation) -> OpenConversation {
     let TargetConversation { engine, conversation } = target;
     OpenConversation { engine, conversation }
+}
+
+// About 20,000 calls.
+const ROTATE_AT: u64 = 1 << 20;
+const REASON: usize = 400;
+
+/// The end of a call, as a line of the log names it. After a failure the host kept its own result.
+enum HookOutcome {
+    Done(Action),
+    Failed(String),
+}
+
+/// The calls of one host: times of the first and the last one, their number by outcome, and the
+/// time and reason of the last failure.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct HostCalls {
+    pub(crate) first: String,
+    pub(crate) last: String,
+    pub(crate) outcomes: BTreeMap<String, u64>,
+    pub(crate) failure: Option<String>,
+}
+
+pub(crate) fn call_log_path(environment: &Environment) -> Option<PathBuf> {
+    Some(places::state_dir(environment)?.join("hook.log"))
+}
+
+// A call that cannot be logged is not counted.
+fn add_call(log: Option<&Path>, host: Host, outcome: &HookOutcome) {
+    if let Some(log) = log {
+        append_line(log, &format!("{:.0} {host} {outcome}\n", jiff::Timestamp::now())).ok();
+    }
+}
+
+fn append_line(log: &Path, line: &str) -> io::Result<()> {
+    if let Some(dir) = log.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    }
+    if fs::metadata(log).is_ok_and(|found| found.len() > ROTATE_AT) {
+        fs::rename(log, log.with_extension("log.old"))?;
+    }
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
+    file.write_all(line.as_bytes())
+}
+
+/// Counts the calls in `hook.log` and in the log before it. Each line is `<time> <host> <outcome>`;
+/// lines are appended, so that no call waits for another.
+pub(crate) fn count_calls(log: &Path) -> BTreeMap<String, HostCalls> {
+    let mut hosts = BTreeMap::new();
+    for path in [log.with_extension("log.old"), log.to_owned()] {
+        let Ok(file) = fs::File::open(path) else { continue };
+        for line in BufReader::new(file).lines().map_while(Result::ok) {
+            count_line(&line, &mut hosts);
+        }
+    }
+    hosts
+}
+
+// A torn line does not count.
+fn count_line(line: &str, hosts: &mut BTreeMap<String, HostCalls>) {
+    let mut words = line.splitn(3, ' ');
+    let (Some(time), Some(host), Some(outcome)) = (words.next(), words.next(), words.next()) else {
+        return;
+    };
+    let (outcome, reason) = outcome.split_once(": ").unwrap_or((outcome, ""));
+    let calls = hosts.entry(host.to_owned()).or_default();
+    if calls.first.is_empty() {
+        time.clone_into(&mut calls.first);
+    }
+    time.clone_into(&mut calls.last);
+    *calls.outcomes.entry(outcome.to_owned()).or_default() += 1;
+    if !reason.is_empty() {
+        calls.failure = Some(format!("{time}: {reason}"));
+    }
+}
+
+impl fmt::Display for HookOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done(action) => f.write_str(action_name(*action)),
+            Self::Failed(why) => {
+                let why: String = why.chars().take(REASON).collect();
+                write!(f, "failed: {}", why.replace(char::is_control, " "))
+            }
+        }
+    }
+}
+
+fn action_name(action: Action) -> &'static str {
+    match action {
+        Action::Passed => "passed",
+        Action::Short => "short",
+        Action::Own => "own",
+        Action::Kept => "kept",
+        Action::Told => "told",
+    }
 }

@@ -1,94 +1,55 @@
-//! The hooks of agent hosts: an event in the JSON of a host comes in, its answer goes out.
+//! The hooks of agent hosts: turns an event in the JSON of a host into the host's answer.
 //!
-//! A host calls its hook after each tool call. If the output is long, it is taken into the store,
-//! and the answer has the host give the model the stand-in. Each host has an adapter, one file: it
-//! knows the host's JSON, its names and what it cuts off. `keeper` is the rest, alike for all of
-//! them.
+//! A host calls its hook after each tool call. A long output is stored, and the answer makes the
+//! host show the stand-in to its model. Each host has an adapter, which knows the JSON of the host,
+//! its names, and what the host cuts off. `keeper` does the rest for all of them.
 //!
-//! An adapter answers nothing where it is not sure, and never decides about permissions.
+//! An adapter answers nothing if it is unsure, and never decides about permissions.
 
 mod claude_code;
 mod codex;
-mod content_blocks;
 mod copilot;
-mod event_text;
+mod event;
 mod gemini_cli;
 mod host;
 mod keeper;
-mod machine;
-mod opencode;
-mod pi;
 mod plug_in;
-mod pointers;
-mod policy;
-mod tool_result;
 
-use serde_json::Value;
+use crate::hooks::keeper::OutputKeeper;
 
-use ctxfs_engine::EngineError;
+pub use crate::hooks::event::HookError;
+pub use crate::hooks::host::{
+    Host, Machine, OutputLength, ReplacePolicy, Replaced, ResultKind, ShownWhole,
+};
+pub use crate::hooks::keeper::{Action, OpenConversation, Shelf};
 
-pub use host::Host;
-pub use keeper::{Action, OpenConversation, Shelf};
-pub use machine::Machine;
-pub use policy::{OutputLength, ReplacePolicy, Replaced, ResultKind, ShownWhole};
-
-use keeper::Keeper;
-
-/// The most bytes of an event. One of the hosts sends outputs whole.
+/// Maximum bytes of an event. At least one host sends outputs whole.
 pub const MAX_EVENT: u64 = 64 << 20;
 
-/// An error that leaves the host's own result as it is.
-#[derive(Debug, thiserror::Error)]
-pub enum HookError {
-    /// The event is not what the adapter knows of its host.
-    #[error("this is no event of {host}: {error}")]
-    Event {
-        /// The host that was named.
-        host: Host,
-        /// The reason.
-        error: serde_json::Error,
-    },
-    /// JSON in an event is not what the adapter knows; [`answer`] makes it [`Self::Event`].
-    #[error(transparent)]
-    Json(#[from] serde_json::Error),
-    /// A file in which the host kept the output cannot be read.
-    #[error("cannot read the output of the host in `{path}`: {error}")]
-    Spill {
-        /// The file.
-        path: String,
-        /// The reason.
-        error: std::io::Error,
-    },
-    /// The store cannot be opened.
-    #[error("{0}")]
-    Store(String),
-    /// The output cannot be taken in, or shown.
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-}
-
-/// The answer of a hook, and what it did.
+/// The answer to an event, and the treatment of the event. Without `text` the host continues as if
+/// it had no hook.
 #[derive(Debug)]
 pub struct Answer {
-    /// The text for the host. `None` leaves everything as it is.
+    /// The text for standard output, in the JSON of the host.
     pub text: Option<String>,
     /// The treatment of the event.
     pub action: Action,
 }
 
-/// Answers one event of `host`.
+/// Answers an event of `host`. An error means that the host keeps its own result; nothing is stored
+/// then.
 pub fn answer(
     host: Host,
     event: &[u8],
     machine: &Machine,
     shelf: &dyn Shelf,
 ) -> Result<Answer, HookError> {
-    let keeper = Keeper::new(host, shelf);
+    let keeper = OutputKeeper::new(host, shelf);
     let answer = of_host(host, event, machine, &keeper).map_err(|error| match error {
         HookError::Json(error) => HookError::Event { host, error },
         other => other,
     })?;
-    let action = keeper.action();
+    let action = keeper.action.get();
     Ok(Answer { text: answer.map(|answer| answer.to_string()), action })
 }
 
@@ -96,14 +57,16 @@ fn of_host(
     host: Host,
     event: &[u8],
     machine: &Machine,
-    keeper: &Keeper<'_>,
-) -> Result<Option<Value>, HookError> {
+    keeper: &OutputKeeper<'_>,
+) -> Result<Option<serde_json::Value>, HookError> {
     match host {
         Host::ClaudeCode => claude_code::answer(&serde_json::from_slice(event)?, machine, keeper),
         Host::Codex => codex::answer(&serde_json::from_slice(event)?, keeper),
-        Host::Opencode => opencode::answer(&serde_json::from_slice(event)?, keeper),
+        Host::Opencode => {
+            plug_in::answer(&serde_json::from_slice(event)?, keeper, plug_in::check_opencode_file)
+        }
         Host::GeminiCli => gemini_cli::answer(&serde_json::from_slice(event)?, keeper),
         Host::Copilot => copilot::answer(&serde_json::from_slice(event)?, keeper),
-        Host::Pi => pi::answer(&serde_json::from_slice(event)?, keeper),
+        Host::Pi => plug_in::answer(&serde_json::from_slice(event)?, keeper, |spill| spill),
     }
 }

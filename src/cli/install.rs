@@ -1,88 +1,71 @@
-//! `ctxfs install`: has the host of an agent call `ctxfs hook`, or lists the hosts.
+//! `ctxfs install`: makes an agent host call `ctxfs hook`, or lists the hosts.
 //!
-//! A host is a table of files and of what goes into each (`hosts`). All changes are found before
-//! the first one is made, so that a file that cannot be edited leaves everything as it was.
+//! The files of each host and the entries in them are a table (`hosts`). All changes are computed
+//! before the first one is made, so a file that cannot be edited leaves every file unchanged.
 
-mod change;
-mod command_line;
-mod content;
-mod diff;
-mod door;
-mod edits;
+mod edit;
 mod entry;
-mod ground;
 mod hosts;
 mod json;
-mod listing;
 mod mcp;
-mod named_paths;
 mod place;
-mod replace;
 mod servers;
-mod service;
-mod shape;
-mod store;
-mod toml_text;
-mod toml_variables;
-mod transplant;
+mod shell;
+mod toml;
 
 use std::path::Path;
+use std::{fs, io};
 
-use crate::args::{Cli, InstallAction, InstallArgs};
-use crate::context::Context;
+use crate::args::{InstallAction, InstallArgs};
 use crate::hooks::Host;
-use crate::install::change::{ChangeKind, EditedFile, SettingsChange};
-use crate::install::door::Door;
-use crate::install::edits::Edits;
-use crate::install::ground::{Ground, HostFiles};
-use crate::install::listing::{ListedHost, State};
-use crate::install::named_paths::NamedPaths;
-use crate::install::place::{Scope, SettingsDir};
-use crate::outcome::Failure;
-use crate::places;
+use crate::install::edit::{ChangeKind, EditedFile, Edits, SettingsChange};
+use crate::install::hosts::{HostFiles, InstallContext, InstallState, ListedHost};
+use crate::install::place::{NamedPaths, SettingsDir, SettingsScope};
+use crate::install::shell::ShellProgram;
+use crate::{Cli, Context, Failure, places};
 use ctxfs_store::Store;
 
-pub(super) fn run(args: &InstallArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let ground = Ground::new(cli, context)?;
+pub(crate) fn run(args: &InstallArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let ground = InstallContext::new(cli, context)?;
     if let Some(InstallAction::Mcp(args)) = &args.action {
         return mcp::run(args, &ground, context);
     }
     let Some(host) = args.host else { return list(&ground, context) };
     if !args.remove && !args.print {
-        command_line::check_it_stays(&ground.program)?;
+        entry::check_it_stays(&ground.program)?;
     }
-    let scope = if args.project { Scope::Project } else { Scope::User };
+    let scope = if args.project { SettingsScope::Project } else { SettingsScope::User };
     let files = ground.files(host, scope)?;
-    let edit = Edit { host, scope, args, ground: &ground, files };
+    let edit = HostEdit { host, scope, args, ground: &ground, files };
     edit.run(context)
 }
 
-fn list(ground: &Ground, context: &mut Context) -> anyhow::Result<()> {
+fn list(ground: &InstallContext, context: &mut Context) -> anyhow::Result<()> {
     let listed = |host: Host| {
-        let program = listing::program(host, &ground.environment);
-        let place = SettingsDir::of(host, Scope::User, &ground.environment);
+        let program = hosts::program_on_path(host, &ground.environment);
+        let place = SettingsDir::of(host, SettingsScope::User, &ground.environment);
         let found = program.is_some() || place.is_ok_and(|place| place.dir.is_dir());
-        let (user, project) = (ground.state(host, Scope::User), ground.state(host, Scope::Project));
+        let (user, project) =
+            (ground.state(host, SettingsScope::User), ground.state(host, SettingsScope::Project));
         ListedHost { host: host.name(), found, program, user, project }
     };
     let hosts: Vec<ListedHost> = Host::ALL.into_iter().map(listed).collect();
-    context.printer.line(&listing::table(&hosts).trim_end(), &hosts)?;
-    if hosts.iter().any(|host| [host.user, host.project].contains(&State::Differs)) {
-        context.printer.say(&"`ctxfs install HOST` renews what differs");
+    context.printer.line(&hosts::hosts_table(&hosts).trim_end(), &hosts)?;
+    if hosts.iter().any(|host| [host.user, host.project].contains(&InstallState::Differs)) {
+        context.printer.message(&"`ctxfs install HOST` renews what differs");
     }
     Ok(())
 }
 
-/// An installation, or its removal.
-struct Edit<'a> {
+struct HostEdit<'a> {
     host: Host,
-    scope: Scope,
+    scope: SettingsScope,
     args: &'a InstallArgs,
-    ground: &'a Ground,
+    ground: &'a InstallContext,
     files: HostFiles,
 }
 
-impl Edit<'_> {
+impl HostEdit<'_> {
     fn run(&self, context: &mut Context) -> anyhow::Result<()> {
         let (host, scope, is_print) = (self.host, self.scope, self.args.print);
         let edits = Edits { host, scope, is_print, changes: self.changes()? };
@@ -90,7 +73,7 @@ impl Edit<'_> {
             edits.make()?;
             self.remove_store();
         } else {
-            self.files.door.as_ref().map_or(Ok(()), Door::check)?;
+            self.files.shell.as_ref().map_or(Ok(()), ShellProgram::check)?;
             edits.check()?;
             self.make_store()?;
             edits.make()?;
@@ -99,8 +82,7 @@ impl Edit<'_> {
         edits.report(&self.nothing(), &left, context)
     }
 
-    /// Makes the store that the settings name to a sandbox: where it may write a directory that is
-    /// not there, the host runs no command.
+    // Codex runs no command if its sandbox may write to a directory that does not exist.
     fn make_store(&self) -> anyhow::Result<()> {
         if self.host == Host::Codex && !self.args.print {
             Store::open(Path::new(&self.files.paths.store))?;
@@ -108,19 +90,18 @@ impl Edit<'_> {
         Ok(())
     }
 
-    /// Removes that store if nothing was ever stored in it.
     fn remove_store(&self) {
         let paths = &self.files.paths;
-        let is_used = |scope| self.ground.state(Host::Codex, scope) != State::No;
-        let is_left = self.args.print || [Scope::User, Scope::Project].into_iter().any(is_used);
+        let is_used = |scope| self.ground.state(Host::Codex, scope) != InstallState::No;
+        let is_left = self.args.print
+            || [SettingsScope::User, SettingsScope::Project].into_iter().any(is_used);
         if self.host == Host::Codex && !is_left {
             let store = Path::new(paths.former_store.as_ref().unwrap_or(&paths.store));
-            store::remove_unused(store, self.ground.environment.home.as_deref());
+            remove_unused(store, self.ground.environment.home.as_deref());
         }
     }
 
-    /// Finds all changes. The file with the hook comes last: until then, what was interrupted is
-    /// done again by the same command.
+    // The file with the hook comes last: after an interruption, the same command continues.
     fn changes(&self) -> Result<Vec<SettingsChange>, Failure> {
         let targets = &self.files.targets;
         let is_installed = match targets.last() {
@@ -137,11 +118,11 @@ impl Edit<'_> {
         self.unit().iter().chain(targets).map(change).collect()
     }
 
-    /// Returns the unit, which all hosts of the user share, if it is to be written or removed.
     fn unit(&self) -> Option<EditedFile> {
-        let is_used =
-            |host: &Host| *host != self.host && self.ground.state(*host, Scope::User) != State::No;
-        let is_user = self.scope == Scope::User;
+        let is_used = |host: &Host| {
+            *host != self.host && self.ground.state(*host, SettingsScope::User) != InstallState::No
+        };
+        let is_user = self.scope == SettingsScope::User;
         let is_kept = self.args.remove && Host::ALL.iter().any(is_used);
         if is_user && !is_kept { self.ground.unit(&self.files.paths) } else { None }
     }
@@ -155,7 +136,6 @@ impl Edit<'_> {
         }
     }
 
-    /// Returns what is left for a person to do.
     fn left(&self, changes: &[SettingsChange]) -> Vec<String> {
         if self.args.print {
             return vec!["nothing was changed: --print".to_owned()];
@@ -164,15 +144,15 @@ impl Edit<'_> {
         let is_unit = |change: &&SettingsChange| unit.as_deref() == Some(change.path());
         let unit = changes.iter().find(is_unit).map(SettingsChange::kind);
         if self.args.remove {
-            let stop = (unit == Some(ChangeKind::Remove)).then(|| service::STOP.to_owned());
+            let stop = (unit == Some(ChangeKind::Remove)).then(|| hosts::STOP.to_owned());
             return stop.into_iter().collect();
         }
         let mount = match unit {
-            Some(ChangeKind::Create | ChangeKind::Change) => Some(service::START.to_owned()),
+            Some(ChangeKind::Create | ChangeKind::Change) => Some(hosts::START.to_owned()),
             Some(_) => None,
             None => mount_by_hand(&self.files.paths),
         };
-        [Some(hosts::left_to_do(self.host, &self.files.paths)), mount]
+        [Some(hosts::remaining_steps(self.host, &self.files.paths)), mount]
             .into_iter()
             .flatten()
             .collect()
@@ -186,4 +166,25 @@ fn mount_by_hand(paths: &NamedPaths) -> Option<String> {
     let shown = paths.mountpoint.display();
     (!is_mounted)
         .then(|| format!("mount the store, now and at each login: `ctxfs mount {store}{shown}`"))
+}
+
+const NEW: [&str; 2] = ["VERSION", "context"];
+
+// An unused store that cannot be removed is harmless.
+fn remove_unused(store: &Path, base: Option<&Path>) {
+    let outputs = store.join(NEW[1]);
+    if is_new(store).is_ok_and(|is_new| is_new)
+        && (fs::remove_dir(&outputs).is_ok() || !outputs.exists())
+    {
+        edit::remove_file(&store.join(NEW[0]), base.unwrap_or(store)).ok();
+    }
+}
+
+fn is_new(store: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(store)? {
+        if NEW.iter().all(|name| entry.as_ref().is_ok_and(|entry| entry.file_name() != *name)) {
+            return Ok(false);
+        }
+    }
+    Ok(store.join(NEW[0]).exists())
 }

@@ -1,65 +1,44 @@
 //! The program: arguments, environment, printing. The layers below return values and errors; only
-//! this one prints.
+//! this crate prints.
 //!
-//! `args` declares the commands and their help, a module named after each command runs it,
-//! `outcome` turns an error into a message, a hint and an exit code, and `output` prints.
+//! `args` declares the commands and their help, and a module named after each command runs it.
+//! `output` prints, and turns an error into a message, a hint and an exit code.
 
+mod archive;
 mod args;
 mod ask_models;
-mod completions;
-mod config;
 mod confine;
 mod context;
-mod daemon;
 mod demo;
 mod doctor;
 mod engine;
 mod env;
-mod export;
 mod extract;
-mod file_limit;
-mod filter;
 mod gc;
 mod help;
 mod hook;
 pub mod hooks;
-mod import;
-mod inherited;
 mod install;
-mod kept;
-mod listen;
 mod log;
 mod logging;
 mod ls;
-mod man;
 mod mcp;
-mod memory;
-mod models;
 mod mount;
-mod outcome;
 mod output;
 mod page_link;
-mod pager;
-mod passing;
 mod places;
-mod plan;
 mod progress;
 mod put;
-#[cfg(feature = "remote")]
-mod remote;
 #[cfg(not(feature = "remote"))]
 #[path = "no_remote.rs"]
 mod remote;
+#[cfg(feature = "remote")]
+mod remote;
 mod run;
-mod serve;
 mod server;
 mod settings;
 mod stats;
-mod status;
-mod stop;
-mod tree;
-mod umount;
-mod unread;
+mod system;
 mod view;
 mod watchdog;
 mod web;
@@ -68,16 +47,20 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Cli, Command};
-use crate::context::Context;
-use crate::outcome::Failure;
+use crate::args::Command;
+use crate::mount::StartStatus;
+
+pub(crate) use crate::args::Cli;
+pub(crate) use crate::context::Context;
+pub(crate) use crate::env::Environment;
+pub(crate) use crate::output::{Failure, FailureKind};
 #[cfg(any(test, feature = "testing"))]
 pub use crate::settings::fuzz_settings;
-use crate::status::StartStatus;
+pub(crate) use crate::settings::{SettingKey, Settings};
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    file_limit::survive();
+    system::survive_file_limit();
     let cli = Cli::parse();
     let detached = cli.detached;
     let mut context = Context::new(&cli);
@@ -99,16 +82,19 @@ pub fn main() -> ExitCode {
 fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
     let done = match &cli.command {
         Command::Mount(args) => mount::run(args, cli, context),
-        Command::Umount(args) => umount::run(args, cli, context),
+        Command::Umount(args) => mount::umount(args, cli, context),
         Command::Put(args) => put::run(args, cli, context),
         Command::Run(args) => return run::run(args, cli, context),
         Command::View(args) => view::run(args, cli, context),
         Command::Extract(args) => return extract::run(args, cli, context),
         Command::Ls(args) => ls::run(args, cli, context),
-        Command::Export(args) => export::run(args, cli, context),
-        Command::Import(args) => import::run(args, cli, context),
+        Command::Export(args) => archive::export(args, cli, context),
+        Command::Import(args) => archive::import(args, cli, context),
+        #[cfg(feature = "remote")]
         Command::Push(args) => remote::push(args, cli, context),
+        #[cfg(feature = "remote")]
         Command::Pull(args) => remote::pull(args, cli, context),
+        #[cfg(feature = "remote")]
         Command::Remote(args) => remote::run(args, cli, context),
         Command::Gc(args) => gc::run(args, cli, context),
         Command::Log(args) => log::run(args, cli, context),
@@ -117,11 +103,11 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Mcp(args) => mcp::run(args, cli, context),
         Command::Web(args) => web::run(args, cli, context),
         Command::Install(args) => install::run(args, cli, context),
-        Command::Config(args) => config::run(args, cli, context),
+        Command::Config(args) => help::config(args, cli, context),
         Command::Doctor(args) => doctor::run(args, cli, context),
         Command::Demo(args) => demo::run(args, context),
-        Command::Completions(args) => completions::run(args, context),
-        Command::Man(args) => man::run(args, context),
+        Command::Completions(args) => help::completions(args, context),
+        Command::Man(args) => help::man(args, context),
         Command::HelpMarkdown => context.printer.data(&help::markdown()),
         Command::WatchMount(args) => watchdog::run(args),
         Command::ProbeMount(args) => doctor::probe(args, context),
@@ -130,11 +116,21 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
             Ok(())
         }
         Command::AskModels => ask_models::run(),
+        #[cfg(feature = "remote")]
         Command::AskBucket(args) => remote::ask_bucket(args),
+        #[cfg(feature = "remote")]
         Command::StartBeside(args) => remote::start_beside(args),
+        #[cfg(feature = "remote")]
         Command::LookBeside(args) => remote::look_beside(args),
         Command::KeepOutput(args) => run::keep_output(args, cli, context),
-        Command::RunFilter => filter::run(),
+        Command::RunFilter => engine::run_filter(),
+        #[cfg(not(feature = "remote"))]
+        Command::Push(_)
+        | Command::Pull(_)
+        | Command::Remote(_)
+        | Command::AskBucket(_)
+        | Command::StartBeside(_)
+        | Command::LookBeside(_) => remote::refused(),
     };
     done.map(|()| ExitCode::SUCCESS)
 }

@@ -1,31 +1,27 @@
 //! `ctxfs ls`: lists conversations and outputs.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use crate::args::{Cli, LsArgs};
-use crate::context::Context;
-use crate::outcome::{Failure, FailureKind};
-use crate::{page_link, remote, unread};
-use ctxfs_core::model::{Component, Record, Removal, visible};
+use crate::args::LsArgs;
+use crate::{Cli, Context, context, output, page_link, places, remote};
+use ctxfs_core::model::{Record, Removal, visible};
 use ctxfs_engine::{Engine, EngineOptions, ListedArtifact, ListedConversation, Listing};
-use ctxfs_store::{Conversation, Store};
+use ctxfs_store::Store;
 use ctxfs_view::Title;
 
-/// A line of the listing: a conversation, an artifact, or the trace of one.
 struct ListingRow {
     name: String,
     bytes: u64,
-    /// Milliseconds since the epoch.
+    // Milliseconds since the epoch.
     modified: i64,
     about: String,
     value: serde_json::Value,
 }
 
-pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+pub(crate) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     if args.remote {
         return remote::list(args, cli, context);
     }
@@ -36,7 +32,7 @@ pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     let engine = Engine::new(store, options);
     let Listing { mut rows, unread, .. } = match &args.conversation {
         Some(id) => {
-            let id = find_anywhere(&engine, id)?.id().clone();
+            let id = places::find_conversation_anywhere(&engine, id)?.id().clone();
             let mut listing = engine.list_artifacts(&id, ListingRow::of_artifact)?;
             let traces = engine.list_traces(&id)?;
             listing.rows.extend(traces.iter().filter_map(ListingRow::of_trace));
@@ -46,9 +42,9 @@ pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     };
     newest_first(&mut rows);
     if rows.is_empty() && unread.is_empty() {
-        context
-            .printer
-            .say(&"nothing is stored yet; `ctxfs put` and writes under the mount store outputs");
+        context.printer.message(
+            &"nothing is stored yet; `ctxfs put` and writes under the mount store outputs",
+        );
     }
     let text = if cli.json {
         let values: Vec<_> = rows.into_iter().map(|row| row.value).collect();
@@ -58,11 +54,11 @@ pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     };
     context.printer.data(&text)?;
     let shown = match &args.conversation {
-        Some(id) => Some(find(engine.store(), id)?.id().clone()),
+        Some(id) => Some(places::find_conversation(engine.store(), id)?.id().clone()),
         None => None,
     };
-    page_link::tell(context, engine.store().root(), shown.as_ref(), None);
-    unread::report(&unread, context)
+    page_link::print_link(context, engine.store().root(), shown.as_ref(), None);
+    context::report_unread(&unread, context)
 }
 
 fn conversations(engine: &Engine) -> anyhow::Result<Listing<ListingRow>> {
@@ -71,33 +67,13 @@ fn conversations(engine: &Engine) -> anyhow::Result<Listing<ListingRow>> {
     Ok(Listing { rows, closed, unread })
 }
 
-/// Finds the conversation that a user names `id`.
-pub(super) fn find(store: &Store, id: &str) -> anyhow::Result<Arc<Conversation>> {
-    // As given, or as the listing prints a name that is not text.
-    for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
-        if let Some(found) = store.conversation(&name)? {
-            return Ok(found);
-        }
-    }
-    let text = format!("there is no conversation `{id}`");
-    Err(Failure::new(FailureKind::Failed, text, "`ctxfs ls` lists them").into())
-}
-
-/// Does what [`find`] does, and asks other hosts for a conversation that is not here.
-pub(super) fn find_anywhere(engine: &Engine, id: &str) -> anyhow::Result<Arc<Conversation>> {
-    for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
-        engine.ask_for_conversation(&name)?;
-    }
-    find(engine.store(), id)
-}
-
 impl ListingRow {
     fn of_conversation(listed: &ListedConversation) -> Self {
         let ListedConversation { id, artifacts, bytes, modified } = listed;
         let name = id.to_text();
         let value = json!({ "conversation": name, "artifacts": artifacts, "bytes": bytes,
             "modifiedAt": modified });
-        let about = counted(*artifacts, "output");
+        let about = output::counted(*artifacts, "output");
         Self { name, bytes: *bytes, modified: *modified, about, value }
     }
 
@@ -110,7 +86,6 @@ impl ListingRow {
         Self { name, bytes, modified, about: about(record), value }
     }
 
-    /// Returns the row of an artifact that was removed or renamed.
     fn of_trace(record: &Record) -> Option<Self> {
         let Removal { at, rule, why, .. } = record.removed.as_ref()?;
         let digest = record.analysis.as_ref().map(|analysis| &analysis.digest);
@@ -123,7 +98,6 @@ impl ListingRow {
     }
 }
 
-/// Returns the command, or what the call was about.
 fn title(record: &Record) -> Option<String> {
     Title::of(&record.provenance).map(|title| title.to_string())
 }
@@ -145,58 +119,10 @@ fn table(rows: &[ListingRow]) -> String {
     let mut text = String::new();
     for row in rows {
         let then = Duration::from_millis(row.modified.try_into().unwrap_or(0));
-        let (bytes, age) = (size(row.bytes), age(now.saturating_sub(then)));
+        let (bytes, age) = (output::size(row.bytes), output::age(now.saturating_sub(then)));
         let (name, about) = (visible::whole(&row.name), visible::whole(&row.about));
         let _ = writeln!(text, "{bytes:>9} {age:>5}  {name}  {about}");
     }
     // Rows without a description end at the name.
     text.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
-}
-
-/// Returns `1 output`, `2 outputs`.
-pub(super) fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
-}
-
-/// Formats a size as `ls -h` does, in powers of 1024.
-pub(super) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
-    if bytes < 1024 {
-        return bytes.to_string();
-    }
-    let mut value = bytes as f64;
-    let mut unit = "";
-    for next in UNITS {
-        if value < 1024.0 {
-            break;
-        }
-        value /= 1024.0;
-        unit = next;
-    }
-    if value < 10.0 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
-}
-
-/// Formats an age, in the largest unit that fits.
-pub(super) fn age(age: Duration) -> String {
-    let seconds = age.as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86400),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_and_ages_are_short() {
-        let sizes = [0, 1023, 1024, 10 * 1024, 1536 * 1024, 3 << 40].map(size);
-        assert_eq!(sizes, ["0", "1023", "1.0K", "10K", "1.5M", "3.0T"]);
-        let ages = [0, 59, 60, 7200, 90000].map(|s| age(Duration::from_secs(s)));
-        assert_eq!(ages, ["0s", "59s", "1m", "2h", "1d"]);
-    }
 }

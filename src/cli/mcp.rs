@@ -1,62 +1,49 @@
 //! `ctxfs mcp`: the gateway at standard input and output, or over HTTP.
 
-mod behind;
-mod http;
-mod list;
 mod mounting;
-mod server_name;
 mod servers;
-mod survey;
 
-use std::ffi::OsString;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
 use uuid::Uuid;
 
-use crate::args::{Cli, McpAction, McpArgs, McpRuleArgs, StandInForm, ToolOffer};
-use crate::context::Context;
-use crate::env::Environment;
-use crate::mcp::mounting::Mounting;
-use crate::outcome::Failure;
-use crate::remote::Sharing;
-use crate::settings::{Key, Settings};
-use crate::{engine, logging, places, remote};
+use crate::args::{McpAction, McpArgs, McpRuleArgs, StandInForm, ToolOffer};
+use crate::mcp::mounting::BackgroundMount;
+use crate::remote::{self, Sharing};
+use crate::system::listen;
+use crate::{Cli, Context, Environment, Failure, SettingKey, Settings, engine, logging, places};
 use ctxfs_core::model::{Component, Limits, LimitsByTool as _, Root};
-use ctxfs_mcp::permission::{Risk, Verdict};
-use ctxfs_mcp::{
-    GatewayOptions, IndexOptions, OfferMode, OpenShelf, ServerOptions, Shelf, Shelves, permission,
-};
+use ctxfs_mcp::permission::{self, Risk, Verdict};
+use ctxfs_mcp::{GatewayOptions, HttpOptions, OfferMode, OpenShelf, ServerOptions, Shelf, Shelves};
 use ctxfs_store::Store;
 use ctxfs_view::Form;
 
-pub(super) use servers::{FileServers, is_error, read as read_servers};
-pub(super) use survey::survey;
+pub(crate) use crate::mcp::servers::{FileServers, is_error, read_servers, survey};
 
-pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+pub(crate) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = Arc::new(context.settings(cli, args.settings())?);
     match &args.action {
         Some(McpAction::Allow(rule)) => return keep_rule(Verdict::Allow, rule, &settings, context),
         Some(McpAction::Deny(rule)) => return keep_rule(Verdict::Deny, rule, &settings, context),
-        Some(McpAction::List(args)) => return list::run(args, &settings, cli, context),
+        Some(McpAction::List(args)) => return servers::list(args, &settings, cli, context),
         None => {}
     }
-    logging::start(settings.text(Key::Log).unwrap_or("info"), false)?;
+    logging::start(settings.text(SettingKey::Log).unwrap_or("info"), false)?;
     let store = settings.store(&context.environment)?;
     let (mut servers, offer) = (servers(args, context)?, offer(args, &settings));
     if args.http.is_none() {
-        // There is one session.
         for server in &mut servers {
             server.shared = false;
         }
     }
-    let options = options(servers, offer, !args.no_context_tools, &settings);
+    let options = servers::gateway_options(servers, offer, !args.no_context_tools, &settings);
     let environment = context.environment.clone();
     let mounting = args.mount.as_ref().map(|dir| {
         let dir = Some(Path::new(dir)).filter(|dir| !dir.as_os_str().is_empty());
-        Mounting::begin(dir, &settings, cli, context)
+        BackgroundMount::begin(dir, &settings, cli, context)
     });
     let mounting = mounting.transpose()?;
     let form = match args.stand_in {
@@ -79,7 +66,6 @@ pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     served
 }
 
-/// Serves one client, or those over HTTP, until the end.
 fn serve(
     options: GatewayOptions,
     user: UserStore,
@@ -94,15 +80,14 @@ fn serve(
         }
         Some(address) => {
             let given = args.conversation.as_deref().map(places::conversation_id).transpose()?;
-            let http = http::options(address, args, settings, context)?;
+            let http = http_options(address, args, settings, context)?;
             let process = new_conversation("session")?;
-            let shelves = UserShelves { user, given, process };
+            let shelves = GatewayShelves { user, given, process };
             ctxfs_mcp::serve_http(options, http, Arc::new(shelves)).context("cannot serve")
         }
     }
 }
 
-/// Keeps a rule in the store.
 fn keep_rule(
     verdict: Verdict,
     rule: &McpRuleArgs,
@@ -118,12 +103,13 @@ fn keep_rule(
     permission::keep(&store, pattern, verdict).map_err(|error| {
         Failure::usage(error.to_string(), "the rules are in `permissions.toml` of the store")
     })?;
-    context.printer.say(&format_args!("calls of `{pattern}`: {verdict}"));
+    context.printer.message(&format_args!("calls of `{pattern}`: {verdict}"));
     Ok(())
 }
 
-/// Ends the servers that standard input tells of, after it has ended.
-pub(super) fn end_servers() {
+/// Ends the servers that standard input names, after standard input has ended. Runs in a process of
+/// its own, which outlives a gateway that is killed.
+pub(crate) fn end_servers() {
     let _ = rustix::thread::set_name(c"ctxfs-end");
     ctxfs_mcp::end_servers(&mut io::stdin().lock());
 }
@@ -133,7 +119,7 @@ fn conversation(args: &McpArgs, context: &mut Context) -> Result<Component, Fail
         return places::conversation_id(id);
     }
     let id = new_conversation("session")?;
-    context.printer.say(&format_args!("results are stored in the conversation {id}"));
+    context.printer.message(&format_args!("results are stored in the conversation {id}"));
     Ok(id)
 }
 
@@ -141,80 +127,48 @@ fn new_conversation(kind: &str) -> Result<Component, Failure> {
     places::conversation_id(&format!("{kind}-{}", Uuid::now_v7()))
 }
 
-/// Returns the options of a gateway.
-fn options(
-    servers: Vec<ServerOptions>,
-    offer: OfferMode,
-    context_tools: bool,
-    settings: &Settings,
-) -> GatewayOptions {
-    GatewayOptions {
-        servers,
-        offer,
-        context_tools,
-        references: settings.is_on(Key::References),
-        max_binary: settings.number(Key::MaxBinary).unwrap_or(u64::MAX),
-        max_result: settings.number(Key::MaxResult).unwrap_or(u64::MAX),
-        guard_command: ["/proc/self/exe", "end-servers"].map(OsString::from).into(),
-    }
-}
-
 fn offer(args: &McpArgs, settings: &Settings) -> OfferMode {
     match args.tools {
-        ToolOffer::Index => index(settings),
+        ToolOffer::Index => servers::index_offer(settings),
         ToolOffer::Direct if args.servers.is_some() => OfferMode::Direct,
         ToolOffer::Direct => OfferMode::Through,
     }
 }
 
-fn index(settings: &Settings) -> OfferMode {
-    let batch_budget = settings.number(Key::BatchBudget).unwrap_or(u64::MAX);
-    OfferMode::Index(Box::new(IndexOptions {
-        risks: settings.calls().risks(),
-        rules: settings.calls().permissions(),
-        batch_budget: usize::try_from(batch_budget).unwrap_or(usize::MAX),
-    }))
-}
-
 fn servers(args: &McpArgs, context: &mut Context) -> anyhow::Result<Vec<ServerOptions>> {
     match &args.servers {
-        Some(path) => Ok(servers::of_file(path, &mut context.printer)?.servers),
-        None => Ok(behind::server(&args.command, args.name.as_deref(), args.timeout)?
+        Some(path) => Ok(servers::servers_of_file(path, &mut context.printer)?.servers),
+        None => Ok(servers::server_behind(&args.command, args.name.as_deref(), args.timeout)?
             .into_iter()
             .collect()),
     }
 }
 
-/// The settings and the store, as flags and environment name them.
 #[derive(Clone)]
 struct UserStore {
     settings: Arc<Settings>,
     store: PathBuf,
     environment: Environment,
-    /// The form of the texts that stand for long results.
     form: Form,
-    /// Present if the gateway sees to a mount.
-    mounting: Option<Arc<Mounting>>,
-    /// One for all conversations, once the first is opened.
+    mounting: Option<Arc<BackgroundMount>>,
+    // One for all conversations, set when the first is opened.
     sharing: Arc<OnceLock<Sharing>>,
 }
 
 impl UserStore {
     fn shelf(&self, id: Component) -> Arc<dyn Shelf> {
-        Arc::new(UserShelf { user: self.clone(), id })
+        Arc::new(GatewayShelf { user: self.clone(), id })
     }
 }
 
-/// The conversations of clients over HTTP.
-struct UserShelves {
+struct GatewayShelves {
     user: UserStore,
-    /// The conversation of all clients, if one is given.
     given: Option<Component>,
-    /// The conversation of requests without a session and a token.
+    // For requests without a session and a token.
     process: Component,
 }
 
-impl Shelves for UserShelves {
+impl Shelves for GatewayShelves {
     fn of_session(&self) -> Arc<dyn Shelf> {
         let id = self.given.clone().or_else(|| new_conversation("session").ok());
         self.user.shelf(id.unwrap_or_else(|| self.process.clone()))
@@ -228,16 +182,15 @@ impl Shelves for UserShelves {
     }
 }
 
-/// A conversation of the store.
-struct UserShelf {
+struct GatewayShelf {
     user: UserStore,
     id: Component,
 }
 
-impl UserShelf {
-    /// Returns the root for readers, and whether they see files there.
+impl GatewayShelf {
+    // Also tells whether readers see files there.
     fn root(&self, store: &Path) -> (Root, bool) {
-        let advertised = self.user.settings.text(Key::Advertise);
+        let advertised = self.user.settings.text(SettingKey::Advertise);
         let mounted = self.user.mounting.as_ref().and_then(|mounting| mounting.wait());
         if let Some(target) = mounted.filter(|_| advertised.is_none()) {
             return (Root::All(target.display().to_string()), true);
@@ -255,7 +208,7 @@ impl UserShelf {
         let (root, mounted) = self.root(&self.user.store);
         let options = engine::options(&self.user.settings, &root, Some(&self.id))?;
         let store = Store::open(&self.user.store)?;
-        let begin = || remote::begin(&store, &self.user.settings);
+        let begin = || remote::begin(&store, &self.user.settings, true);
         let options = remote::take_part(self.user.sharing.get_or_init(begin), options);
         let engine = engine::open(store, options);
         let conversation = engine.store().create_conversation(&self.id)?;
@@ -263,7 +216,7 @@ impl UserShelf {
     }
 }
 
-impl Shelf for UserShelf {
+impl Shelf for GatewayShelf {
     fn limits(&self, tool: &str) -> Limits {
         self.user.settings.limits(Some(tool))
     }
@@ -275,4 +228,58 @@ impl Shelf for UserShelf {
     fn open(&self) -> Result<OpenShelf, String> {
         self.try_open().map_err(|error| error.to_string())
     }
+}
+
+const MOST_BYTES: u64 = 64 * 1024;
+const SHORTEST: usize = 16;
+
+// Prints the address. Prints a new token if one is needed and none is given.
+fn http_options(
+    address: &str,
+    args: &McpArgs,
+    settings: &Settings,
+    context: &mut Context,
+) -> anyhow::Result<HttpOptions> {
+    let mut tokens = args.token_file.as_deref().map(tokens).transpose()?.unwrap_or_default();
+    let (host, listener) = listen(address)?;
+    let local = listener.local_addr()?;
+    if tokens.is_empty() && !local.ip().is_loopback() {
+        let token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        context.printer.message(&format_args!("clients need the token {token}"));
+        tokens.push(token);
+    }
+    context.printer.message(&format_args!("listening on http://{local}/mcp"));
+    let seconds = settings.number(SettingKey::SessionIdle).unwrap_or(u64::from(u32::MAX));
+    Ok(HttpOptions {
+        listener,
+        names: vec![host.to_owned()],
+        tokens,
+        session_idle: std::time::Duration::from_secs(seconds),
+        max_body: settings.number(SettingKey::MaxBody).unwrap_or(u64::MAX),
+    })
+}
+
+fn tokens(path: &Path) -> Result<Vec<String>, Failure> {
+    let text = read_tokens(path).map_err(|error| {
+        let text = format!("cannot read the tokens in `{}`: {error}", path.display());
+        Failure::usage(text, "give a readable file with a token on each line")
+    })?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let tokens: Vec<String> = lines.map(str::to_owned).collect();
+    let is_good = |token: &String| {
+        token.len() >= SHORTEST && token.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    if tokens.is_empty() || !tokens.iter().all(is_good) {
+        let text = format!("`{}` has a line that is no token, or none", path.display());
+        let hint =
+            "a token is 16 or more visible ASCII characters; `openssl rand -hex 32` prints one";
+        return Err(Failure::usage(text, hint));
+    }
+    Ok(tokens)
+}
+
+fn read_tokens(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
+    Ok(text)
 }

@@ -1,74 +1,67 @@
-//! Printing: data to standard output, messages to standard error.
+//! Printing: data to standard output, messages and failures to standard error. Colours are written
+//! only to terminals, and only if `NO_COLOR` is not set.
 
 use std::fmt::Display;
-use std::io;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::outcome::Failure;
+use ctxfs_fuse::kernel::mount::MountError;
 
-/// The style of what is right.
-pub(super) const GOOD: Style = AnsiColor::Green.on_default();
-/// The style of what deserves attention.
-pub(super) const WARN: Style = AnsiColor::Yellow.on_default();
-/// The style of what is wrong.
-pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
-/// The style of headings.
-pub(super) const STRONG: Style = Style::new().bold();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const STRONG: Style = Style::new().bold();
 
-/// Prints data and messages. Writes colours only to terminals, and only if `NO_COLOR` is not set.
+/// Prints data and messages, as text or as JSON. With JSON, messages for people are left out.
 #[derive(Debug)]
-pub(super) struct Printer {
+pub(crate) struct Printer {
     json: bool,
     out: anstream::Stdout,
     err: anstream::Stderr,
 }
 
-/// The error of a write to standard output. It is not a failure if the reader closed the pipe, as
-/// `head` does.
+// Not a failure if the reader closed the pipe, as `head` does.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output: {0}")]
 struct OutputError(#[from] io::Error);
 
-/// Marks `error` as one of writing to standard output.
-pub(super) fn refused(error: io::Error) -> anyhow::Error {
+pub(crate) fn refused(error: io::Error) -> anyhow::Error {
     OutputError(error).into()
 }
 
-/// Returns true if `error` says only that the reader of standard output closed the pipe.
-pub(super) fn is_closed(error: &anyhow::Error) -> bool {
+/// Returns true if `error` only says that the reader of standard output closed the pipe.
+pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
     let output = error.downcast_ref::<OutputError>();
     output.is_some_and(|OutputError(cause)| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Prints to standard error what a person must know whatever the form of the output.
-pub(super) fn note(text: &str) {
+/// Prints to standard error what a person must know even if the output is JSON.
+pub(crate) fn note(text: &str) {
     drop(writeln!(anstream::stderr(), "ctxfs: {text}"));
 }
 
 impl Printer {
-    /// Creates a printer of JSON or of text for people.
-    pub(super) fn new(json: bool) -> Self {
+    pub(crate) fn new(json: bool) -> Self {
         Self { json, out: anstream::stdout(), err: anstream::stderr() }
     }
 
-    /// Prints text, without its colours if they are not wanted.
-    pub(super) fn data(&mut self, text: &str) -> anyhow::Result<()> {
+    pub(crate) fn data(&mut self, text: &str) -> anyhow::Result<()> {
         self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(OutputError)?;
         Ok(())
     }
 
-    /// Prints bytes unchanged.
-    pub(super) fn bytes(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let mut out = self.out.as_inner().lock();
         out.write_all(bytes).and_then(|()| out.flush()).map_err(OutputError)?;
         Ok(())
     }
 
     /// Prints one line: `value` as JSON, or else `text`.
-    pub(super) fn line(
+    pub(crate) fn line(
         &mut self,
         text: &dyn Display,
         value: &impl Serialize,
@@ -77,33 +70,173 @@ impl Printer {
         self.data(&(line + "\n"))
     }
 
-    /// Prints a message to standard error, unless the output is JSON.
-    pub(super) fn say(&mut self, text: &dyn Display) {
+    pub(crate) fn message(&mut self, text: &dyn Display) {
         if !self.json {
-            self.talk(text);
+            self.write_message(text);
         }
     }
 
-    /// Returns true if messages go to a person at a terminal.
-    pub(super) fn is_for_person(&self) -> bool {
+    pub(crate) fn is_interactive(&self) -> bool {
         !self.json && io::stderr().is_terminal()
     }
 
     /// Prints a failure and its hint to standard error.
-    pub(super) fn failure(&mut self, failure: &Failure) {
+    pub(crate) fn failure(&mut self, failure: &Failure) {
         if self.json
             && let Ok(text) = serde_json::to_string(&serde_json::json!({ "error": failure }))
         {
-            return self.talk(&text);
+            return self.write_message(&text);
         }
-        self.talk(&format_args!("{BAD}error{BAD:#}: {}", failure.message));
+        self.write_message(&format_args!("{BAD}error{BAD:#}: {}", failure.message));
         if let Some(hint) = &failure.hint {
-            self.talk(&format_args!("{GOOD}hint{GOOD:#}: {hint}"));
+            self.write_message(&format_args!("{GOOD}hint{GOOD:#}: {hint}"));
         }
     }
 
-    /// Ignores errors: nobody is left to tell about them.
-    fn talk(&mut self, text: &dyn Display) {
+    fn write_message(&mut self, text: &dyn Display) {
         drop(writeln!(self.err, "{text}"));
+    }
+}
+
+/// A failure of a command, ready to be printed or sent to a waiting process: the message says what
+/// failed and with what, the hint what to do next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Failure {
+    pub(crate) kind: FailureKind,
+    pub(crate) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hint: Option<String>,
+}
+
+/// The kinds of failure. Programs may rely on them. Wrong usage or settings exit with 2, all others
+/// with 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FailureKind {
+    Usage,
+    Mount,
+    Machine,
+    Failed,
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { kind: FailureKind::Usage, message: message.into(), hint: Some(hint.into()) }
+    }
+
+    pub(crate) fn new(
+        kind: FailureKind,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self { kind, message: message.into(), hint: Some(hint.into()) }
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self.kind {
+            FailureKind::Usage => ExitCode::from(2),
+            FailureKind::Mount | FailureKind::Machine | FailureKind::Failed => ExitCode::FAILURE,
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        let message = with_causes(&error);
+        match error.downcast::<Self>() {
+            Ok(failure) => failure,
+            Err(error) => match error.downcast_ref::<MountError>() {
+                Some(mount) => Self { kind: FailureKind::Mount, message, hint: mount.hint() },
+                None => Self { kind: FailureKind::Failed, message, hint: None },
+            },
+        }
+    }
+}
+
+// Leaves out causes that the text already contains.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+// Like `ls -h`, in powers of 1024.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
+    if bytes < 1024 {
+        return bytes.to_string();
+    }
+    let mut value = bytes as f64;
+    let mut unit = "";
+    for next in UNITS {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    if value < 10.0 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
+}
+
+// In the largest unit that fits.
+pub(crate) fn age(age: Duration) -> String {
+    let seconds = age.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ctxfs_store::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn a_mount_error_brings_its_hint() {
+        let failure = Failure::from(anyhow::Error::from(MountError::NoDevice));
+        assert_eq!(failure.kind, FailureKind::Mount);
+        assert!(failure.hint.unwrap().contains("modprobe fuse"));
+    }
+
+    #[test]
+    fn a_failure_comes_through_unchanged() {
+        let failure = Failure::usage("no", "yes");
+        assert_eq!(Failure::from(anyhow::Error::from(failure.clone())), failure);
+    }
+
+    #[test]
+    fn the_message_has_the_causes() {
+        let error = anyhow::Error::msg("disk full").context("cannot write `x`");
+        assert_eq!(Failure::from(error).message, "cannot write `x`: disk full");
+    }
+
+    #[test]
+    fn the_message_has_each_cause_once() {
+        let source = std::io::Error::from_raw_os_error(libc::EACCES);
+        let error = StoreError::Io { action: "lock", path: "/s/x".into(), source };
+        let once = error.to_string();
+        assert_eq!(Failure::from(anyhow::Error::from(error)).message, once);
+    }
+
+    #[test]
+    fn sizes_and_ages_are_short() {
+        let sizes = [0, 1023, 1024, 10 * 1024, 1536 * 1024, 3 << 40].map(size);
+        assert_eq!(sizes, ["0", "1023", "1.0K", "10K", "1.5M", "3.0T"]);
+        let ages = [0, 59, 60, 7200, 90000].map(|s| age(Duration::from_secs(s)));
+        assert_eq!(ages, ["0s", "59s", "1m", "2h", "1d"]);
     }
 }

@@ -1,61 +1,55 @@
-//! Links to the page, where one runs: `ctxfs web` leaves a small file that names it, and other
-//! commands print where the page shows what they are about.
+//! Links to the page: `ctxfs web` writes a small file that names it, and other commands print the
+//! addresses of what they are about.
 //!
-//! The file has no token. A browser that was let in once needs none.
+//! The file contains no token. A browser that was let in once needs none.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
-use crate::context::Context;
-use crate::env::Environment;
-use crate::places;
+use crate::{Context, Environment, places};
 use ctxfs_core::model::{Component, Owner};
 use ctxfs_store::{owner_lives, this_process};
 
-/// The beginning of the names of these files, and of those by which a browser is let in.
+// Names of these files, and of those that open the page in a browser.
 const PAGE: &str = "page-";
 const OPEN: &str = "open-page-";
-/// The most bytes of such a file.
 const MOST: u64 = 16 << 10;
-/// Everything but what RFC 3986 calls unreserved.
+// All but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A page that runs.
+/// A page that runs: its address, which ends in `/`, its process, its store, and the conversation
+/// if it shows only one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct RunningPage {
-    /// Its address, which ends in `/`.
-    pub(super) url: String,
-    /// Its process.
+pub(crate) struct RunningPage {
+    pub(crate) url: String,
     owner: Owner,
     store: PathBuf,
-    /// The only conversation that it shows.
     only: Option<String>,
 }
 
 impl RunningPage {
-    /// Describes the page of this process at `url`.
-    pub(super) fn of(url: String, store: &Path, only: Option<&Component>) -> Option<Self> {
+    pub(crate) fn of(url: String, store: &Path, only: Option<&Component>) -> Option<Self> {
         let only = only.map(Component::to_text);
         Some(Self { url, owner: this_process()?, store: store.to_owned(), only })
     }
 
-    /// Leaves the file that names this page, and removes those of pages that have ended.
-    pub(super) fn leave(&self, environment: &Environment) -> io::Result<()> {
+    /// Writes the file that names this page, and removes the files of pages that have ended.
+    pub(crate) fn write_link(&self, environment: &Environment) -> io::Result<()> {
         let dir = made(environment)?;
         remove_ended(&dir);
         let text = serde_json::to_vec(self)?;
         write(&dir.join(format!("{PAGE}{}.json", self.owner.pid)), &text)
     }
 
-    /// Leaves a file that leads a browser to `address`. The address has the token, so it must not
-    /// be among the arguments of a program, which other users see.
-    pub(super) fn leave_opener(
+    /// Writes a file that redirects a browser to `address`. The address contains the token, so it
+    /// must not be an argument of a program, which other users can see.
+    pub(crate) fn write_opener(
         &self,
         environment: &Environment,
         address: &str,
@@ -71,7 +65,7 @@ impl RunningPage {
 
     /// Returns the address of a conversation, or of the output at `path` in it; `None` if the page
     /// does not show it.
-    pub(super) fn address(&self, id: Option<&Component>, path: Option<&str>) -> Option<String> {
+    pub(crate) fn address(&self, id: Option<&Component>, path: Option<&str>) -> Option<String> {
         let Some(id) = id.map(Component::to_text) else { return Some(self.url.clone()) };
         if self.only.as_ref().is_some_and(|only| *only != id) {
             return None;
@@ -87,31 +81,30 @@ impl RunningPage {
     }
 }
 
-/// Finds a page that shows `store`.
-pub(super) fn running(store: &Path, environment: &Environment) -> Option<RunningPage> {
+pub(crate) fn running(store: &Path, environment: &Environment) -> Option<RunningPage> {
     let dir = places::state_dir(environment)?;
     let pages = fs::read_dir(dir).ok()?.flatten().filter_map(|entry| page_at(&entry.path()));
     pages.into_iter().find(|page| page.store == store && owner_lives(page.owner))
 }
 
-/// Tells a person at a terminal where the page shows a conversation, or an output of it.
-pub(super) fn tell(
+/// Prints the address of a conversation, or of an output in it, if a page shows it and a person is
+/// at the terminal.
+pub(crate) fn print_link(
     context: &mut Context,
     store: &Path,
     id: Option<&Component>,
     path: Option<&str>,
 ) {
-    if !context.printer.is_for_person() {
+    if !context.printer.is_interactive() {
         return;
     }
     let page = running(store, &context.environment);
     if let Some(address) = page.and_then(|page| page.address(id, path)) {
         let link = linked(&address, context.environment.links);
-        context.printer.say(&format_args!("page: {link}"));
+        context.printer.message(&format_args!("page: {link}"));
     }
 }
 
-/// Returns an address as a link, if the terminal knows such.
 fn linked(address: &str, links: bool) -> String {
     if links {
         format!("\x1b]8;;{address}\x1b\\{address}\x1b]8;;\x1b\\")
@@ -129,7 +122,6 @@ fn page_at(path: &Path) -> Option<RunningPage> {
 fn remove_ended(dir: &Path) {
     for path in fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()) {
         if let Some(page) = page_at(&path).filter(|page| !owner_lives(page.owner)) {
-            // Another page may do the same.
             fs::remove_file(&path).ok();
             fs::remove_file(dir.join(format!("{OPEN}{}.html", page.owner.pid))).ok();
         }
@@ -172,17 +164,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let environment = environment(dir.path());
         assert_eq!(running(Path::new("/store"), &environment), None);
-        let mine = page("/store");
-        mine.leave(&environment).unwrap();
-        assert_eq!(running(Path::new("/store"), &environment), Some(mine.clone()));
+        let running_page = page("/store");
+        running_page.write_link(&environment).unwrap();
+        assert_eq!(running(Path::new("/store"), &environment), Some(running_page.clone()));
         assert_eq!(running(Path::new("/other"), &environment), None);
         let ended = RunningPage { owner: Owner { pid: 1, started: 1 }, ..page("/ended") };
-        ended.leave(&environment).unwrap();
+        ended.write_link(&environment).unwrap();
         assert_eq!(running(Path::new("/ended"), &environment), None);
-        mine.leave(&environment).unwrap();
+        running_page.write_link(&environment).unwrap();
         assert_eq!(fs::read_dir(dir.path().join("ctxfs")).unwrap().count(), 1);
-        let text =
-            fs::read_to_string(mine.leave_opener(&environment, "http://x/?token=t").unwrap());
+        let text = fs::read_to_string(
+            running_page.write_opener(&environment, "http://x/?token=t").unwrap(),
+        );
         assert!(text.unwrap().contains("url=http://x/?token=t"));
     }
 

@@ -1,19 +1,20 @@
-//! The places that commands work on: store, mountpoint, log, and the root that readers see.
+//! The places that commands work on: store, mountpoint, log, conversations, and the root that
+//! readers see.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::env::Environment;
-use crate::outcome::Failure;
+use crate::{Environment, Failure, FailureKind};
 use ctxfs_core::model::{Component, Root};
+use ctxfs_engine::Engine;
 use ctxfs_fuse::kernel::mount;
-use ctxfs_store::conversation_at;
+use ctxfs_store::{Conversation, Store, conversation_at};
 
-/// The default mountpoint for root, which keeps paths short.
-pub(super) const ROOT_MOUNTPOINT: &str = "/ctx";
+pub(crate) const ROOT_MOUNTPOINT: &str = "/ctx";
 
-/// Returns the store as an absolute path: as given, or else `$XDG_DATA_HOME/ctxfs`, or else
+/// Returns the absolute path of the store: `given`, or else `$XDG_DATA_HOME/ctxfs`, or else
 /// `~/.local/share/ctxfs`.
-pub(super) fn store(given: Option<&Path>, environment: &Environment) -> anyhow::Result<PathBuf> {
+pub(crate) fn store(given: Option<&Path>, environment: &Environment) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
         return Ok(resolve(given));
     }
@@ -23,9 +24,9 @@ pub(super) fn store(given: Option<&Path>, environment: &Environment) -> anyhow::
     Ok(resolve(&data.join("ctxfs")))
 }
 
-/// Returns the mountpoint as an absolute path: as given, or else the first default that is or can
-/// be made a directory. A path that names an inherited descriptor is returned unchanged.
-pub(super) fn mountpoint(
+/// Returns the absolute path of the mountpoint: `given`, or else the first default that is a
+/// directory or can be created. A path that names an inherited descriptor is returned unchanged.
+pub(crate) fn mountpoint(
     given: Option<&Path>,
     environment: &Environment,
 ) -> anyhow::Result<PathBuf> {
@@ -37,9 +38,9 @@ pub(super) fn mountpoint(
     Ok(usable.ok_or_else(|| no_default("the mountpoint", "it: `ctxfs mount DIR`"))?)
 }
 
-/// Returns the mountpoint of the store for settings that name it: as given, or else where the store
-/// is mounted, or else the first default. Creates nothing.
-pub(super) fn expected_mountpoint(
+/// Returns the mountpoint for settings that name it: `given`, or else where the store is mounted,
+/// or else the first default. Creates nothing.
+pub(crate) fn expected_mountpoint(
     given: Option<&Path>,
     store: &Path,
     environment: &Environment,
@@ -51,9 +52,9 @@ pub(super) fn expected_mountpoint(
     place.unwrap_or_else(|| PathBuf::from(ROOT_MOUNTPOINT))
 }
 
-/// Returns the mountpoint for `umount`: as given, or else the first default with a mount, or else
+/// Returns the mountpoint for `umount`: `given`, or else the first default with a mount, or else
 /// the first default.
-pub(super) fn mounted(given: Option<&Path>, environment: &Environment) -> anyhow::Result<PathBuf> {
+pub(crate) fn mounted(given: Option<&Path>, environment: &Environment) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
         return Ok(given.to_owned());
     }
@@ -62,23 +63,23 @@ pub(super) fn mounted(given: Option<&Path>, environment: &Environment) -> anyhow
     Ok(found.cloned().ok_or_else(|| no_default("the mountpoint", "it: `ctxfs umount DIR`"))?)
 }
 
-/// Returns the log of the background server, in [`state_dir`]: `<mountpoint>.log`, where the
-/// mountpoint is written with `-` for `/`.
-pub(super) fn log_file(mountpoint: &Path, environment: &Environment) -> anyhow::Result<PathBuf> {
+/// Returns the log of the background server, in [`state_dir`]: `<mountpoint>.log`, with `-` for
+/// each `/`.
+pub(crate) fn log_file(mountpoint: &Path, environment: &Environment) -> anyhow::Result<PathBuf> {
     let state = state_dir(environment).ok_or_else(|| no_default("the log", "--foreground"))?;
     let name = mountpoint.to_string_lossy().trim_matches('/').replace('/', "-");
     Ok(state.join(name + ".log"))
 }
 
 /// Returns the directory of logs: `$XDG_STATE_HOME/ctxfs`, or else `~/.local/state/ctxfs`.
-pub(super) fn state_dir(environment: &Environment) -> Option<PathBuf> {
+pub(crate) fn state_dir(environment: &Environment) -> Option<PathBuf> {
     let state = environment.state_home.clone();
     let state = state.or_else(|| Some(environment.home.as_ref()?.join(".local/state")));
     Some(state?.join("ctxfs"))
 }
 
 /// Fails if the store or the mountpoint contains the other: the server would wait for itself.
-pub(super) fn check_apart(store: &Path, mountpoint: &Path) -> anyhow::Result<()> {
+pub(crate) fn check_apart(store: &Path, mountpoint: &Path) -> anyhow::Result<()> {
     let above = mount::mounts()?.into_iter().map(|entry| entry.target);
     if let Some(mount) = above.chain([mountpoint.to_owned()]).find(|at| store.starts_with(at)) {
         let (store, mount) = (store.display(), mount.display());
@@ -95,10 +96,10 @@ pub(super) fn check_apart(store: &Path, mountpoint: &Path) -> anyhow::Result<()>
 
 const ELSEWHERE: &str = "choose another place: `ctxfs mount --store STORE DIR`";
 
-/// Returns the root of the tree as the readers of a conversation see it: as given, or else where
+/// Returns the root of the tree as the readers of a conversation see it: `given`, or else where
 /// this store is mounted, or else where this conversation is mounted alone, or else where `ctxfs
 /// mount` would mount the store.
-pub(super) fn reader_root(
+pub(crate) fn reader_root(
     given: Option<&str>,
     store: &Path,
     id: Option<&Component>,
@@ -110,8 +111,7 @@ pub(super) fn reader_root(
     reader_root_among(None, &mounts_of(store), id, environment)
 }
 
-/// Returns what [`reader_root`] does, where the store has these `mounts`.
-pub(super) fn reader_root_among(
+pub(crate) fn reader_root_among(
     given: Option<&str>,
     mounts: &[StoreMount],
     id: Option<&Component>,
@@ -132,17 +132,13 @@ pub(super) fn reader_root_among(
     Root::All(shown(default.unwrap_or_else(|| PathBuf::from(ROOT_MOUNTPOINT))))
 }
 
-/// A mount of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct StoreMount {
-    /// The mountpoint.
-    pub(super) target: PathBuf,
-    /// The conversation that is mounted alone; `None` if all are mounted.
-    pub(super) only: Option<Component>,
+pub(crate) struct StoreMount {
+    pub(crate) target: PathBuf,
+    pub(crate) only: Option<Component>,
 }
 
-/// Returns the current mounts of `store` and of its conversations.
-pub(super) fn mounts_of(store: &Path) -> Vec<StoreMount> {
+pub(crate) fn mounts_of(store: &Path) -> Vec<StoreMount> {
     let mounts = mount::mounts().unwrap_or_default().into_iter();
     let of_store = |entry: mount::MountEntry| {
         let source = Path::new(&entry.source);
@@ -152,8 +148,7 @@ pub(super) fn mounts_of(store: &Path) -> Vec<StoreMount> {
     mounts.filter_map(of_store).collect()
 }
 
-/// Parses the id of a conversation.
-pub(super) fn conversation_id(given: &str) -> Result<Component, Failure> {
+pub(crate) fn conversation_id(given: &str) -> Result<Component, Failure> {
     Component::new(given).map_err(|error| {
         let text = format!("invalid conversation id `{given}`: {error}");
         Failure::usage(text, "an id is one path component, such as `c7`")
@@ -172,7 +167,7 @@ fn no_default(what: &str, instead: &str) -> Failure {
 }
 
 /// Creates the mountpoint if it is missing. Does not look into an existing mount, which may hang.
-pub(super) fn create(dir: &Path) -> anyhow::Result<()> {
+pub(crate) fn create(dir: &Path) -> anyhow::Result<()> {
     if mount::is_inherited_fd(dir) || is_mounted(dir) {
         return Ok(());
     }
@@ -186,14 +181,13 @@ pub(super) fn create(dir: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Returns true if a ctxfs is mounted on `dir`, alive or dead.
-pub(super) fn is_mounted(dir: &Path) -> bool {
+pub(crate) fn is_mounted(dir: &Path) -> bool {
     let dir = resolve(dir);
     mount::mounts().is_ok_and(|mounts| mounts.iter().any(|entry| entry.target == dir))
 }
 
-/// Makes `path` absolute and resolves links as far as it exists, as in the mount table.
-pub(super) fn resolve(path: &Path) -> PathBuf {
+/// Makes `path` absolute, and resolves links as far as the path exists, as in the mount table.
+pub(crate) fn resolve(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let real = absolute.ancestors().find_map(|above| {
         let rest = absolute.strip_prefix(above).ok()?;
@@ -201,6 +195,27 @@ pub(super) fn resolve(path: &Path) -> PathBuf {
     });
     // Joining an empty path leaves a trailing slash.
     real.map_or(absolute, |real| real.components().collect())
+}
+
+pub(crate) fn find_conversation(store: &Store, id: &str) -> anyhow::Result<Arc<Conversation>> {
+    // As given, or as the listing prints a name that is not text.
+    for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
+        if let Some(found) = store.conversation(&name)? {
+            return Ok(found);
+        }
+    }
+    let text = format!("there is no conversation `{id}`");
+    Err(Failure::new(FailureKind::Failed, text, "`ctxfs ls` lists them").into())
+}
+
+pub(crate) fn find_conversation_anywhere(
+    engine: &Engine,
+    id: &str,
+) -> anyhow::Result<Arc<Conversation>> {
+    for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
+        engine.ask_for_conversation(&name)?;
+    }
+    find_conversation(engine.store(), id)
 }
 
 #[cfg(test)]

@@ -1,17 +1,19 @@
-//! Progress bars for long jobs, on standard error if that is a terminal.
+//! Progress bars for long jobs, drawn on standard error if that is a terminal. They disappear when
+//! they are dropped.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::Duration;
 
-/// The template of a bar: amount, speed and remaining time.
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+use parking_lot::Mutex;
+
+use ctxfs_models::extract::{CallRecord, CallTally};
+
 const STYLE: &str =
     "{msg} [{bar:30}] {decimal_bytes}/{decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
-/// The template for a job of unknown size.
 const OPEN_STYLE: &str = "{msg} {decimal_bytes}, {decimal_bytes_per_sec}";
 
-/// Returns a bar that counts to `total` bytes, if that is known. It disappears when it is dropped.
-///
-/// It is drawn as [`target`] says.
-pub(super) fn bar(what: &str, total: Option<u64>, silent: bool) -> ProgressBar {
+/// Returns a bar that counts to `total` bytes, if that is known.
+pub(crate) fn bar(what: &str, total: Option<u64>, silent: bool) -> ProgressBar {
     let template = if total.is_some() { STYLE } else { OPEN_STYLE };
     let style = ProgressStyle::with_template(template);
     let style = style.expect("the template is valid").progress_chars("=> ");
@@ -20,9 +22,8 @@ pub(super) fn bar(what: &str, total: Option<u64>, silent: bool) -> ProgressBar {
         .with_message(what.to_owned())
 }
 
-/// Returns a bar that counts to `total` things, which `unit` names. It draws as [`bar`] does.
-#[cfg(feature = "remote")]
-pub(super) fn count(what: &str, total: usize, unit: &str, silent: bool) -> ProgressBar {
+/// Returns a bar that counts to `total` things, which `unit` names.
+pub(crate) fn count(what: &str, total: usize, unit: &str, silent: bool) -> ProgressBar {
     let template = format!("{{msg}} [{{bar:30}}] {{human_pos}}/{{human_len}} {unit}");
     let style = ProgressStyle::with_template(&template);
     let style = style.expect("the template is valid").progress_chars("=> ");
@@ -30,9 +31,36 @@ pub(super) fn count(what: &str, total: usize, unit: &str, silent: bool) -> Progr
     bar.with_style(style).with_message(what.to_owned())
 }
 
-/// Returns where bars are drawn: nowhere if standard error is not a terminal, or if `silent` is set.
-pub(super) fn target(silent: bool) -> ProgressDrawTarget {
+// Also hidden if standard error is not a terminal.
+pub(crate) fn target(silent: bool) -> ProgressDrawTarget {
     if silent { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }
+}
+
+const QUESTION_STYLE: &str = "{spinner} {msg}, {elapsed}";
+const TICK: Duration = Duration::from_millis(120);
+
+/// A line that shows the cost of a question so far.
+pub(crate) struct QuestionBar {
+    bar: ProgressBar,
+    tally: Mutex<CallTally>,
+}
+
+impl QuestionBar {
+    pub(crate) fn start() -> Self {
+        let style = ProgressStyle::with_template(QUESTION_STYLE).expect("the template is valid");
+        let target = ProgressDrawTarget::stderr();
+        let bar = ProgressBar::with_draw_target(None, target)
+            .with_style(style)
+            .with_finish(ProgressFinish::AndClear);
+        bar.set_message("reading");
+        bar.enable_steady_tick(TICK);
+        Self { bar, tally: Mutex::default() }
+    }
+
+    pub(crate) fn tell(&self, call: &CallRecord) {
+        let (_, message) = self.tally.lock().add(call);
+        self.bar.set_message(message);
+    }
 }
 
 #[cfg(test)]

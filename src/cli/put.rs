@@ -1,31 +1,34 @@
 //! `ctxfs put`: stores standard input as an output, and prints its stand-in for the model.
 
-mod conversation;
-mod directory;
-mod output;
-mod receive;
-
+use std::fs::File;
+use std::io::{self, Read as _, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use crate::args::{Cli, Layout, PutArgs, PutFormat};
-use crate::context::Context;
-use crate::outcome::Failure;
-pub(crate) use crate::put::conversation::{TargetConversation, new_call};
-pub(crate) use crate::put::output::PutOutput;
-use crate::remote;
-use crate::settings::Settings;
-use ctxfs_core::model::{Content, Limits, LimitsByTool as _, Provenance};
-use ctxfs_engine::{Replace, StandInRequest};
+use anyhow::Context as _;
+use uuid::Uuid;
+
+use crate::args::{Layout, PutArgs, PutFormat};
+use crate::{Cli, Context, Failure, SettingKey, Settings, engine, places, remote};
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::{
+    ArtifactState, Component, Content, Limits, LimitsByTool as _, Place, Provenance, Record,
+};
+use ctxfs_engine::{
+    Engine, EngineError, Intake, MaskedForm, NewOutput, OutputName, OutputParts, Replace,
+    ShownOutput, StandInRequest, StoredOutput,
+};
+use ctxfs_store::{AnalysedFile, Artifact, Conversation, Store, StoreError, ToolOutputDir};
 use ctxfs_view::{Audience, Form, StandIn, View};
 
-/// Bytes that are printed at once.
 const BLOCK: usize = 256 * 1024;
 
-pub(super) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+pub(crate) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let format = format(args)?;
     let settings = Arc::new(context.settings(cli, args.reader.settings())?);
     check_durable(args, &settings)?;
-    let output = keep(args, format, &settings, context)?;
+    let output = store(args, format, &settings, context)?;
     let replace = if args.always { Replace::Always } else { Replace::OverLimits };
     let options = PrintOptions { format, replace, tools: &args.has_tool, seen: false };
     print(&output, &options, context)?;
@@ -49,7 +52,6 @@ fn provenance(args: &PutArgs) -> Provenance {
     }
 }
 
-/// Fails before anything is stored if nothing could be sent.
 fn check_durable(args: &PutArgs, settings: &Settings) -> anyhow::Result<()> {
     let is_filed_alone = args.layout == Layout::ToolOutput && args.conversation.is_none();
     if args.durable && is_filed_alone {
@@ -59,7 +61,6 @@ fn check_durable(args: &PutArgs, settings: &Settings) -> anyhow::Result<()> {
     if args.durable { remote::check(settings) } else { Ok(()) }
 }
 
-/// Returns the requested format, or else the default of the layout.
 fn format(args: &PutArgs) -> Result<PutFormat, Failure> {
     let (default, in_conversation) = match args.layout {
         Layout::Context => (PutFormat::Summary, true),
@@ -75,13 +76,11 @@ fn format(args: &PutArgs) -> Result<PutFormat, Failure> {
     ))
 }
 
-/// Returns true if a format refers to nothing but the file itself.
 fn names_file(format: PutFormat) -> bool {
     matches!(format, PutFormat::Envelope | PutFormat::Preview)
 }
 
-/// Stores standard input as the layout says.
-fn keep(
+fn store(
     args: &PutArgs,
     format: PutFormat,
     settings: &Arc<Settings>,
@@ -91,42 +90,38 @@ fn keep(
     let limits = settings.limits(call.tool_name().as_deref());
     let is_filed = args.layout == Layout::ToolOutput;
     if is_filed && args.conversation.is_none() {
-        let output = directory::keep(args, call, limits.clone(), settings)?;
+        let output = store_in_directory(args, call, limits.clone(), settings)?;
         expire(&output, &limits, context);
         return Ok(output);
     }
     let target = TargetConversation::open(args.conversation.as_deref(), settings, context)?;
-    let output = target.keep(args, call)?;
+    let output = target.store(args, call)?;
     if !is_filed {
         return Ok(PutOutput::Stored { engine: target.engine, output, file: None });
     }
-    let file = directory::copy(&output, args, &limits)?;
+    let file = copy_to_directory(&output, args, &limits)?;
     let output = if names_file(format) { output.at(file.place()) } else { output };
     let output = PutOutput::Stored { engine: target.engine, output, file: Some(file) };
     expire(&output, &limits, context);
     Ok(output)
 }
 
-/// Removes old files from the directory that `output` is in.
 fn expire(output: &PutOutput, limits: &Limits, context: &mut Context) {
     if let Some(Err(error)) = output.file().map(|file| file.expire(limits)) {
-        context.printer.say(&format!("cannot remove old outputs: {error}"));
+        context.printer.message(&format!("cannot remove old outputs: {error}"));
     }
 }
 
-/// The options for printing an output.
-pub(super) struct PrintOptions<'a> {
-    pub(super) format: PutFormat,
-    /// The condition on which the stand-in is printed.
-    pub(super) replace: Replace,
-    /// The tools that the model has.
-    pub(super) tools: &'a [String],
-    /// True if the output itself has been printed already.
-    pub(super) seen: bool,
+pub(crate) struct PrintOptions<'a> {
+    pub(crate) format: PutFormat,
+    pub(crate) replace: Replace,
+    pub(crate) tools: &'a [String],
+    pub(crate) seen: bool,
 }
 
-/// Prints what goes to the model: the output or its stand-in.
-pub(super) fn print(
+/// Prints what goes to the model: the output, unchanged except for masks, or its stand-in. Nothing
+/// if the output is `seen` already and not replaced.
+pub(crate) fn print(
     output: &PutOutput,
     options: &PrintOptions<'_>,
     context: &mut Context,
@@ -164,7 +159,6 @@ fn show(view: &View, output: &PutOutput, context: &mut Context) -> anyhow::Resul
     context.printer.bytes(&text)
 }
 
-/// Prints an output, unchanged except for masks.
 fn print_all(content: &dyn Content, context: &mut Context) -> anyhow::Result<()> {
     let mut offset = 0;
     loop {
@@ -174,5 +168,245 @@ fn print_all(content: &dyn Content, context: &mut Context) -> anyhow::Result<()>
         }
         context.printer.bytes(&block)?;
         offset += block.len() as u64;
+    }
+}
+
+pub(crate) fn new_call() -> String {
+    Uuid::now_v7().to_string()
+}
+
+/// A conversation that outputs are stored in, and the engine over its store. Readers of the
+/// stand-ins see the conversation where it is mounted.
+pub(crate) struct TargetConversation {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) conversation: Arc<Conversation>,
+}
+
+impl TargetConversation {
+    pub(crate) fn open(
+        named: Option<&str>,
+        settings: &Arc<Settings>,
+        context: &Context,
+    ) -> anyhow::Result<Self> {
+        let id = named.map_or_else(|| format!("session-{}", Uuid::now_v7()), str::to_owned);
+        let (engine, id) = engine_for(&id, settings, context)?;
+        let conversation = engine.store().create_conversation(&id)?;
+        Ok(Self { engine, conversation })
+    }
+
+    pub(crate) fn find(
+        id: &str,
+        settings: &Arc<Settings>,
+        context: &Context,
+    ) -> anyhow::Result<Option<Self>> {
+        let (engine, id) = engine_for(id, settings, context)?;
+        let found = engine.store().conversation(&id)?;
+        Ok(found.map(|conversation| Self { engine, conversation }))
+    }
+
+    pub(crate) fn intake(
+        &self,
+        name: OutputName,
+        provenance: Provenance,
+    ) -> anyhow::Result<Intake<'_>> {
+        let output = NewOutput { name, provenance, length: None };
+        Ok(self.engine.intake(&self.conversation, output)?)
+    }
+
+    // If standard input fails, the part received is stored and marked incomplete.
+    pub(crate) fn store(&self, args: &PutArgs, call: Provenance) -> anyhow::Result<StoredOutput> {
+        let id = args.call.clone().unwrap_or_else(new_call);
+        let provenance = Provenance { call: Some(id.clone()), ..call };
+        let mut intake = self.intake(OutputName::Call(id), provenance)?.keeping_end();
+        match receive(&mut intake, Intake::finish) {
+            Ok(()) => Ok(intake.seal()?),
+            Err(cut) => {
+                let kept = intake.seal_incomplete(&cut.to_string())?;
+                self.engine.finish();
+                Err(cut.into_error(&kept.path().to_text()))
+            }
+        }
+    }
+}
+
+fn engine_for(
+    id: &str,
+    settings: &Arc<Settings>,
+    context: &Context,
+) -> anyhow::Result<(Arc<Engine>, Component)> {
+    let place = settings.store(&context.environment)?;
+    let id = places::conversation_id(id)?;
+    let prefix = settings.text(SettingKey::Advertise);
+    let root = places::reader_root(prefix, &place, Some(&id), &context.environment);
+    let options = engine::options(settings, &root, Some(&id))?;
+    Ok((engine::open(Store::open(&place)?, options), id))
+}
+
+fn store_in_directory(
+    args: &PutArgs,
+    provenance: Provenance,
+    limits: Limits,
+    settings: &Settings,
+) -> anyhow::Result<PutOutput> {
+    let redaction = settings.redaction()?;
+    let (dir, file, path) = create_file(args, &limits)?;
+    let mut sink = MaskedForm::stored(redaction.as_ref(), AnalysedFile::new(file, Analyzer::new()));
+    receive(&mut sink, MaskedForm::finish)
+        .map_err(|cut| cut.into_error(&path.display().to_string()))?;
+    let (file, analysis) = sink.into_inner().into_parts();
+    let filed = sync_file(dir, &file, path)?;
+    let parts = OutputParts {
+        content: Artifact::new(Arc::new(file), analysis.bytes),
+        analysis: Arc::new(analysis),
+        record: Record { state: ArtifactState::Sealed, provenance, ..Record::default() },
+        place: filed.place(),
+        limits,
+    };
+    let output = ShownOutput::new(parts, redaction.as_ref())?;
+    Ok(PutOutput::File { output, file: filed })
+}
+
+fn copy_to_directory(
+    output: &StoredOutput,
+    args: &PutArgs,
+    limits: &Limits,
+) -> anyhow::Result<ToolOutputFile> {
+    let (dir, mut file, path) = create_file(args, limits)?;
+    io::copy(&mut output.content().file().as_ref(), &mut file)
+        .with_context(|| format!("cannot write all of `{}`", path.display()))?;
+    sync_file(dir, &file, path)
+}
+
+fn create_file(args: &PutArgs, limits: &Limits) -> anyhow::Result<(ToolOutputDir, File, PathBuf)> {
+    let dir = ToolOutputDir::open(&limits.dir)?;
+    let tool = args.tool.as_deref().unwrap_or_default();
+    let (file, path) = dir.create(tool, SystemTime::now())?;
+    Ok((dir, file, path))
+}
+
+fn sync_file(dir: ToolOutputDir, file: &File, path: PathBuf) -> anyhow::Result<ToolOutputFile> {
+    file.sync_all().with_context(|| format!("cannot write all of `{}`", path.display()))?;
+    dir.sync()?;
+    Ok(ToolOutputFile { dir, path })
+}
+
+const DAY: Duration = Duration::from_hours(24);
+// Applies even with a retention of 0 days: a younger file may still be written, or be read soon.
+const GRACE: Duration = Duration::from_hours(1);
+
+pub(crate) enum PutOutput {
+    Stored { engine: Arc<Engine>, output: StoredOutput, file: Option<ToolOutputFile> },
+    File { output: ShownOutput, file: ToolOutputFile },
+}
+
+pub(crate) struct ToolOutputFile {
+    dir: ToolOutputDir,
+    path: PathBuf,
+}
+
+impl PutOutput {
+    // Input that is itself a stand-in of a stored output is recognized.
+    pub(crate) fn stand_in(&self, request: &StandInRequest<'_>) -> Result<StandIn, EngineError> {
+        let is_stored = |reference: &str| self.file().is_some_and(|file| file.is_beside(reference));
+        let audience = Audience { is_stored: &is_stored, ..request.audience };
+        let request = StandInRequest { audience, ..*request };
+        match self {
+            Self::Stored { engine, output, .. } => engine.stand_in(output, &request),
+            Self::File { output, .. } => output.stand_in(&request),
+        }
+    }
+
+    /// Returns the text of `view`.
+    pub(crate) fn view(&self, view: &View) -> Result<Vec<u8>, EngineError> {
+        match self {
+            Self::Stored { engine, output, .. } => engine.view_in_place(output, view),
+            Self::File { output, .. } => output.view(view),
+        }
+    }
+
+    pub(crate) fn shown(&self) -> &ShownOutput {
+        match self {
+            Self::Stored { output, .. } => output.shown(),
+            Self::File { output, .. } => output,
+        }
+    }
+
+    pub(crate) fn file(&self) -> Option<&ToolOutputFile> {
+        match self {
+            Self::Stored { file, .. } => file.as_ref(),
+            Self::File { file, .. } => Some(file),
+        }
+    }
+
+    fn save_counts(&self) {
+        if let Self::Stored { engine, .. } = self {
+            engine.finish();
+        }
+    }
+}
+
+impl ToolOutputFile {
+    fn place(&self) -> Place {
+        Place::alone(&self.name())
+    }
+
+    fn expire(&self, limits: &Limits) -> Result<u64, StoreError> {
+        let age = (DAY * limits.retention_days).max(GRACE);
+        self.dir.expire(age, SystemTime::now())
+    }
+
+    fn is_beside(&self, reference: &str) -> bool {
+        self.dir.holds(reference) && self.name() != reference
+    }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+/// The error that ends standard input early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReceiveError {
+    #[error("standard input failed: {0}")]
+    Input(io::Error),
+    #[error("the store failed: {0}")]
+    Store(io::Error),
+}
+
+impl ReceiveError {
+    fn into_error(self, kept: &str) -> anyhow::Error {
+        let (error, what) = match self {
+            Self::Input(error) => (error, "cannot read standard input"),
+            Self::Store(error) => (error, "cannot store the whole output"),
+        };
+        anyhow::Error::new(error).context(format!("{what}; the part received is in `{kept}`"))
+    }
+}
+
+/// Copies standard input to `sink`, and calls `finish` at its end. After an error, `sink` has the
+/// part that was received before it.
+pub(crate) fn receive<W: Write>(
+    sink: &mut W,
+    finish: impl FnOnce(&mut W) -> io::Result<()>,
+) -> Result<(), ReceiveError> {
+    let copied = copy_stdin(sink);
+    if matches!(copied, Err(ReceiveError::Store(_))) {
+        return copied;
+    }
+    let finished = finish(sink).map_err(ReceiveError::Store);
+    copied.and(finished)
+}
+
+fn copy_stdin(sink: &mut dyn Write) -> Result<(), ReceiveError> {
+    let mut block = vec![0; BLOCK];
+    let mut input = io::stdin().lock();
+    loop {
+        let count = match input.read(&mut block) {
+            Ok(0) => return Ok(()),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(ReceiveError::Input(error)),
+        };
+        sink.write_all(&block[..count]).map_err(ReceiveError::Store)?;
     }
 }

@@ -1,43 +1,35 @@
-//! `ctxfs run`: runs a command and stores its output as a log while it runs.
+//! `ctxfs run`: runs a command, and stores its output as a log while it runs.
 //!
 //! One thread does everything: `event_loop` waits for output, input and signals at once.
 
 mod background;
-mod bare;
 mod child;
-mod event_loop;
-mod held_output;
-mod log;
 mod output;
-mod short_output;
-mod signals;
-mod user_terminal;
 
-use std::io;
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::args::{Cli, KeepOutputArgs, PutFormat, RunArgs};
-use crate::context::Context;
-use crate::output::is_closed;
-use crate::put::{PrintOptions, PutOutput, TargetConversation};
-pub(super) use crate::run::background::keep as keep_output;
-use crate::run::bare::{BareCommand, Preparation};
-use crate::run::child::{Child, OutputStream, SpawnError};
-use crate::run::event_loop::{CommandEnd, EventLoop};
-use crate::run::held_output::HeldOutput;
-use crate::run::log::CommandLogs;
-use crate::run::output::{ClosedOutput, CommandOutput, HandedLogs};
-use crate::run::short_output::{HostRule, ShortOutput};
-use crate::run::signals::Signals;
-use crate::run::user_terminal::UserTerminal;
-use crate::{hook, page_link, put};
+use crate::args::{KeepOutputArgs, PutFormat, RunArgs};
+use crate::output::{Printer, is_closed};
+use crate::put::{self, PrintOptions, PutOutput, TargetConversation};
+use crate::run::child::{CaughtSignals, Child, CommandEnd, EventLoop, SpawnError, UserTerminal};
+use crate::run::output::{
+    ClosedOutput, CommandLogs, CommandOutput, HandedLogs, HeldOutput, HostRule, OutputStream,
+    ShortOutput,
+};
+use crate::{Cli, Context, hook, page_link};
 use ctxfs_core::model::{Limits, Provenance};
 use ctxfs_engine::{Replace, StoredOutput};
 
-pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
+pub(crate) use crate::run::background::keep as keep_output;
+
+pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
     let id = args.id.clone().unwrap_or_else(put::new_call);
     let preparation = Preparation::begin(args);
     let prepared = prepare(args, cli, context);
@@ -74,7 +66,7 @@ pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     });
     let replace = replace(args, host, &closed, &limits, code);
     let options = PrintOptions { format: args.format, replace, tools: &args.has_tool, seen };
-    // Whatever becomes of the stand-in, the exit code of the command counts.
+    // The exit code of the command counts, even if the stand-in cannot be printed.
     if let Err(error) = print(closed, target, &limits, &options, context)
         && !is_closed(&error)
     {
@@ -83,7 +75,6 @@ pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
-/// Returns the condition on which the stand-in is printed.
 fn replace(
     args: &RunArgs,
     host: Option<HostRule>,
@@ -101,7 +92,7 @@ fn replace(
     }
 }
 
-/// Prints the stand-in, or the held output if that has more of the output than the logs.
+// The held output is printed if it has more of the output than the logs.
 fn print(
     closed: ClosedOutput,
     target: &TargetConversation,
@@ -140,12 +131,12 @@ fn print_stored(
     let engine = Arc::clone(&target.engine);
     let (store, path) = (engine.store().clone(), output.path().to_text());
     put::print(&PutOutput::Stored { engine, output, file: None }, options, context)?;
-    page_link::tell(context, store.root(), Some(target.conversation.id()), Some(&path));
+    page_link::print_link(context, store.root(), Some(target.conversation.id()), Some(&path));
     Ok(())
 }
 
-/// Prints the held output. For a long one, a single line gives the reason `why`: in place of the
-/// missing bytes, or else on standard error.
+// For a long output, one line gives the reason: in place of missing bytes, or else on standard
+// error.
 fn print_held(
     held: HeldOutput,
     why: Option<&str>,
@@ -158,12 +149,11 @@ fn print_held(
         && (held.is_whole() || options.seen)
         && !held.is_short(limits)
     {
-        context.printer.say(&format_args!("ctxfs: the output is not stored whole: {why}"));
+        context.printer.message(&format_args!("ctxfs: the output is not stored whole: {why}"));
     }
     pass(&held.text(why.unwrap_or_default()), target, options, context)
 }
 
-/// Prints bytes of an output unless they were seen already, unchanged except for masks.
 fn pass(
     bytes: &[u8],
     target: &TargetConversation,
@@ -173,14 +163,13 @@ fn pass(
     if options.seen { Ok(()) } else { context.printer.bytes(&target.engine.shown(bytes)?) }
 }
 
-/// Opens the conversation, and finds out what the host of the command is shown.
 fn prepare(
     args: &RunArgs,
     cli: &Cli,
     context: &Context,
 ) -> anyhow::Result<(TargetConversation, Option<HostRule>)> {
     let settings = Arc::new(context.settings(cli, args.reader.settings())?);
-    let policy = hook::policy(&settings, &context.environment);
+    let policy = hook::replace_policy(&settings, &context.environment);
     let host = args.host.map(|host| HostRule { host, policy });
     Ok((TargetConversation::open(args.conversation.as_deref(), &settings, context)?, host))
 }
@@ -196,10 +185,9 @@ fn provenance(args: &RunArgs, id: &str) -> Provenance {
     }
 }
 
-/// Runs the command to its end. If it cannot be run, its output is the reason.
 fn execute(args: &RunArgs, output: &mut CommandOutput<'_>) -> anyhow::Result<CommandEnd> {
     // Caught before the command starts, so that no signal is lost.
-    let signals = Signals::catch()?;
+    let signals = CaughtSignals::catch()?;
     let user_terminal = UserTerminal::find();
     let spawned = if args.pty {
         Child::on_terminal(&args.command, &user_terminal)
@@ -214,4 +202,71 @@ fn execute(args: &RunArgs, output: &mut CommandOutput<'_>) -> anyhow::Result<Com
         }
         Err(SpawnError::Machine(error)) => Err(error.into()),
     }
+}
+
+// Another process may hold the lock of the store for ever.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The time until the command starts, in which the store is opened. If that takes more than 10
+/// seconds, the command runs by itself.
+struct Preparation {
+    is_decided: Arc<AtomicBool>,
+    ended: mpsc::Sender<()>,
+}
+
+impl Preparation {
+    fn begin(args: &RunArgs) -> Self {
+        let (ended, wait) = mpsc::channel();
+        let is_decided = Arc::new(AtomicBool::new(false));
+        let (bare, decided) = (BareCommand::of(args), Arc::clone(&is_decided));
+        let _watching = thread::Builder::new().name("patience".to_owned()).spawn(move || {
+            let late =
+                wait.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
+            if late && !decided.swap(true, Relaxed) {
+                let mut printer = Printer::new(false);
+                exit_with(bare.run(&"the store does not answer", &mut printer));
+            }
+        });
+        Self { is_decided, ended }
+    }
+
+    // Does not return if the command already runs by itself.
+    fn end(self) {
+        if self.is_decided.swap(true, Relaxed) {
+            loop {
+                thread::park();
+            }
+        }
+        drop(self.ended);
+    }
+}
+
+/// A command that runs as without ctxfs, by `exec`. `is_quiet` if a short output needs no notice,
+/// with `--discard-short` or `--host`: the length is not known after `exec`.
+struct BareCommand {
+    command: Vec<std::ffi::OsString>,
+    is_quiet: bool,
+}
+
+impl BareCommand {
+    fn of(args: &RunArgs) -> Self {
+        let is_discarded = args.discard_short || args.host.is_some();
+        let is_quiet = is_discarded && !io::stderr().is_terminal();
+        Self { command: args.command.clone(), is_quiet }
+    }
+
+    fn run(&self, why: &dyn std::fmt::Display, printer: &mut Printer) -> u8 {
+        if !self.is_quiet {
+            printer.message(&format_args!("ctxfs: the output is not stored: {why}"));
+        }
+        let error = child::start_of(&self.command).exec();
+        let (text, code) = child::not_run(&self.command, &error);
+        printer.message(&text.trim_end());
+        code
+    }
+}
+
+#[expect(clippy::exit, reason = "the main thread waits for the store")]
+fn exit_with(code: u8) {
+    std::process::exit(code.into());
 }

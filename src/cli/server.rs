@@ -1,4 +1,4 @@
-//! The life of a server: mount, serve, unmount, leave nothing behind.
+//! The server of a mount: from mounting to the end, leaving nothing behind.
 //!
 //! ```text
 //! mount -> watchdogs -> store -> models -> confined -> session -> ready -> ...
@@ -8,56 +8,69 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 use std::{io, thread};
 
-use rustix::process::{Resource, Rlimit};
+use rustix::process::{Resource, Rlimit, geteuid};
 use signal_hook::iterator::Signals;
 
-use crate::confine::Needs;
-use crate::plan::MountPlan;
-use crate::remote::SharedObjects;
+use crate::confine::{self, ServerNeeds};
 #[cfg(feature = "remote")]
 use crate::remote::Starter;
-use crate::serve;
-use crate::serve::ServerParts;
-use crate::settings::Key;
-use crate::stop::{ServerEvent, Stop};
-use crate::watchdog::Watchdogs;
-use crate::{ask_models, confine, env, memory, remote};
-use ctxfs_engine::Confinement;
-use ctxfs_fuse::Processes;
-use ctxfs_fuse::kernel::mount;
-use ctxfs_fuse::kernel::mount::{MountError, MountMethod, MountOptions, MountState};
+use crate::remote::{self, SharedObjects};
+use crate::watchdog::{STOP_SIGNALS, ServerEvent, StopRequests, Watchdogs};
+use crate::{SettingKey, Settings, ask_models, engine, env, system};
+use ctxfs_engine::{Confinement, EngineOptions};
+use ctxfs_fuse::kernel::mount::{self, MountError, MountMethod, MountOptions, MountState};
+use ctxfs_fuse::kernel::{Session, SessionOptions};
+use ctxfs_fuse::{Coherence, ContextFs, FsOptions, Processes};
 use ctxfs_models::extract::Models;
-use ctxfs_store::Store;
+use ctxfs_store::{Store, conversation_path};
 
-/// The time for which open files are served after an unmount.
+/// The plan of a mount: everything that its server is told. Paths are absolute. `engine` names the
+/// conversation if only one is mounted.
+#[derive(Debug, Clone)]
+pub(crate) struct MountPlan {
+    pub(crate) store: PathBuf,
+    pub(crate) target: PathBuf,
+    pub(crate) allow_other: bool,
+    pub(crate) passthrough: bool,
+    pub(crate) engine: EngineOptions,
+    pub(crate) settings: Arc<Settings>,
+}
+
+impl MountPlan {
+    pub(crate) fn source(&self) -> PathBuf {
+        let conversation = self.engine.only.as_ref().map(|id| conversation_path(&self.store, id));
+        conversation.unwrap_or_else(|| self.store.clone())
+    }
+}
+
 const AFTER_UNMOUNT: Duration = Duration::from_secs(5);
-/// The longest time for sealing, and for sending that to other hosts, after a request to stop: it may
-/// have to read terabytes, and a lock or a disk may hold it up.
+// Also for sending to other hosts. Sealing may have to read terabytes, and a lock or a disk may
+// delay it.
 const SEALING: Duration = Duration::from_secs(20);
 
-/// Mounts and serves until the mount is gone. Calls `ready` once the mount answers; if that fails,
-/// unmounts.
-pub(super) fn run(
+/// Mounts, and serves until the mount is gone. Calls `ready` once the mount answers, and unmounts
+/// if that fails.
+pub(crate) fn run(
     plan: &MountPlan,
     ready: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     // Otherwise a process started through /proc/self/exe is named `exe`.
     let _ = rustix::thread::set_name(c"ctxfs");
-    memory::share();
+    system::share_arena();
     let (events, received) = mpsc::channel();
-    let signals = Stop::signals()?;
+    let signals = Signals::new(STOP_SIGNALS)?;
     raise_open_files();
     let remote = remote::url(&plan.settings)?;
     let source = plan.source().to_string_lossy().into_owned();
     let options = MountOptions {
         source,
         allow_other: plan.allow_other,
-        noexec: plan.settings.is_on(Key::NoExec),
+        noexec: plan.settings.is_on(SettingKey::NoExec),
     };
     let mounted = mount::mount(&plan.target, &options)?;
     let watched = WatchedMount::watch(mounted.method, &mounted.target, remote)?;
@@ -79,12 +92,16 @@ fn begin(
     let bucket = bucket(plan, &store, &watched.watchdogs)?;
     // Confined while there is one thread, before any byte of an output is read.
     let confinement = confine(plan, &store);
-    let stop = Stop::new(events.clone());
+    let stop = StopRequests::new(events.clone());
     stop.listen(signals)?;
     watched.watchdogs.listen(&stop)?;
     let processes: Arc<dyn Processes> = Arc::clone(&watched.watchdogs) as _;
-    let doors = ServerParts { processes, confinement, models, bucket };
-    let (session, ending) = serve::start(plan, store, fd, doors)?;
+    let options = engine_options(plan);
+    let models = models.unwrap_or_else(|| Arc::clone(&options.models));
+    let options = EngineOptions { models, ..options };
+    let (options, ending) = remote::share(&store, bucket, &plan.settings, options)?;
+    let options_of_fs = FsOptions { processes, confinement, ..fs_options(plan) };
+    let session = start_session(plan, store, fd, options, options_of_fs)?;
     let wait = move || {
         let left = || _ = events.send(ServerEvent::Left);
         if let Err(error) = session.wait(left) {
@@ -101,7 +118,7 @@ fn wait(events: &Receiver<ServerEvent>, watched: &WatchedMount) -> anyhow::Resul
     match events.recv() {
         Ok(ServerEvent::Stop) => {
             tracing::info!("asked to stop: unmounting");
-            watched.leave()?;
+            watched.unmount()?;
             if watched.target.is_some() {
                 end(events);
             }
@@ -115,8 +132,6 @@ fn wait(events: &Receiver<ServerEvent>, watched: &WatchedMount) -> anyhow::Resul
     Ok(())
 }
 
-/// Serves open files for a while after an unmount, and then waits until what was written last is
-/// sealed.
 fn end(events: &Receiver<ServerEvent>) {
     if events.recv_timeout(AFTER_UNMOUNT) == Err(RecvTimeoutError::Timeout) {
         tracing::warn!("files are still open; they end here");
@@ -125,13 +140,12 @@ fn end(events: &Receiver<ServerEvent>) {
     }
 }
 
-/// Starts the process that asks models for a server that cannot.
 fn started_models(plan: &MountPlan) -> io::Result<Option<Arc<Models>>> {
-    if is_unconfined(plan) { Ok(None) } else { ask_models::start(plan) }
+    if is_unconfined(plan) { Ok(None) } else { ask_models::start(plan.engine.models.settings()) }
 }
 
-/// Returns the bucket that hosts share, if one is set. Its keys are those of the process that asks
-/// it, which the watchdogs start: a confined server forgets them.
+// The watchdogs start the process that asks the bucket and has its keys, so a confined server
+// forgets these.
 #[cfg(feature = "remote")]
 fn bucket(
     plan: &MountPlan,
@@ -147,7 +161,6 @@ fn bucket(
     Ok(bucket)
 }
 
-/// Returns none, as this build has no remote tier.
 #[cfg(not(feature = "remote"))]
 #[expect(clippy::unnecessary_wraps, reason = "a build with the tier may fail")]
 fn bucket(_: &MountPlan, _: &Store, _: &Arc<Watchdogs>) -> anyhow::Result<Option<SharedObjects>> {
@@ -155,15 +168,14 @@ fn bucket(_: &MountPlan, _: &Store, _: &Arc<Watchdogs>) -> anyhow::Result<Option
 }
 
 fn is_unconfined(plan: &MountPlan) -> bool {
-    plan.settings.text(Key::Confine) == Some("off")
+    plan.settings.text(SettingKey::Confine) == Some("off")
 }
 
-/// Gives up what serving does not need, unless the settings forbid that.
 fn confine(plan: &MountPlan, store: &Store) -> Confinement {
     if is_unconfined(plan) {
         return Confinement::default();
     }
-    let needs = Needs {
+    let needs = ServerNeeds {
         store: store.as_fd(),
         passthrough: plan.passthrough,
         abstract_sockets: env::is_notified_abstractly(),
@@ -175,16 +187,14 @@ fn confine(plan: &MountPlan, store: &Store) -> Confinement {
     confinement
 }
 
-/// A mount and its watchdogs.
 #[derive(Debug)]
 struct WatchedMount {
-    /// The mountpoint to clear at the end; `None` if another process mounted.
+    // Cleared at the end. `None` if another process mounted.
     target: Option<PathBuf>,
     watchdogs: Arc<Watchdogs>,
 }
 
 impl WatchedMount {
-    /// Starts the watchdogs, which may start a process for the bucket `remote`. Unmounts if that fails.
     fn watch(method: MountMethod, target: &Path, remote: Option<&str>) -> anyhow::Result<Self> {
         let own = (!matches!(method, MountMethod::InheritedFd(_))).then(|| target.to_owned());
         match Watchdogs::start(target, remote) {
@@ -196,9 +206,8 @@ impl WatchedMount {
         }
     }
 
-    /// Unmounts, unless that has happened already. A confined server cannot unmount by itself, so
-    /// the watchdogs are asked first.
-    fn leave(&self) -> Result<(), MountError> {
+    // A confined server cannot unmount by itself, so it asks the watchdogs first.
+    fn unmount(&self) -> Result<(), MountError> {
         let Some(target) = &self.target else { return Ok(()) };
         let Err(error) = self.watchdogs.unmount() else { return Ok(()) };
         match mount::unmount(target) {
@@ -207,15 +216,13 @@ impl WatchedMount {
         }
     }
 
-    /// Unmounts after a start that failed.
     fn give_up(&self) {
-        if let Err(error) = self.leave() {
+        if let Err(error) = self.unmount() {
             tracing::error!("{error}");
         }
     }
 
-    /// Unmounts a dead mount, which an aborted connection leaves. One that is alive belongs to
-    /// another server.
+    // An aborted connection leaves a dead mount. A live one belongs to another server.
     fn clear(&self) {
         let dead = |target: &Path| matches!(mount::state(target), MountState::Dead { .. });
         if self.target.as_deref().is_some_and(dead) {
@@ -224,11 +231,70 @@ impl WatchedMount {
     }
 }
 
-/// Raises the limit of open files: each file that a reader has open is open here too.
+// Each file that a reader has open is open in the server too.
 fn raise_open_files() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
         tracing::warn!("cannot raise the limit of open files: {error}");
     }
+}
+
+// A request that outlives the kernel's timeout (`fs.fuse.max_request_timeout`, Linux 6.15) ends the
+// whole mount. Views get half of it.
+const TIMEOUT_SHARE: u32 = 2;
+
+fn start_session(
+    plan: &MountPlan,
+    store: Store,
+    fd: OwnedFd,
+    options: EngineOptions,
+    options_of_fs: FsOptions,
+) -> anyhow::Result<Session> {
+    let stacked_store = store.is_stacked();
+    let fs = ContextFs::new(engine::open(store, options), options_of_fs)?;
+    let session = SessionOptions {
+        passthrough: plan.passthrough,
+        allow_other: plan.allow_other,
+        stacked_store,
+        ..SessionOptions::default()
+    };
+    let session = Session::start(fs, fd, &session)?;
+    tracing::info!(passthrough = session.is_passthrough(), "the kernel answers");
+    Ok(session)
+}
+
+fn fs_options(plan: &MountPlan) -> FsOptions {
+    let (defaults, settings) = (FsOptions::default(), &plan.settings);
+    FsOptions {
+        write_once: settings.is_on(SettingKey::WriteOnce),
+        coherence: match settings.text(SettingKey::Coherence) {
+            Some("strict") => Coherence::Strict,
+            _ => Coherence::Relaxed,
+        },
+        list_views: settings.text(SettingKey::Views) == Some("listed"),
+        // Other users may create conversations, and remove only their own. Only root can give a new
+        // conversation to its creator.
+        root_mode: if plan.allow_other && geteuid().is_root() {
+            0o1777
+        } else {
+            defaults.root_mode
+        },
+        ..defaults
+    }
+}
+
+fn engine_options(plan: &MountPlan) -> EngineOptions {
+    let longest = plan.engine.view_deadline;
+    let view_deadline =
+        request_timeout().map_or(longest, |kernel| longest.min(kernel / TIMEOUT_SHARE));
+    EngineOptions { view_deadline, allow_other: plan.allow_other, ..plan.engine.clone() }
+}
+
+fn request_timeout() -> Option<Duration> {
+    let seconds = ["max_request_timeout", "default_request_timeout"].iter().filter_map(|name| {
+        let text = std::fs::read_to_string(format!("/proc/sys/fs/fuse/{name}")).ok()?;
+        text.trim().parse().ok().filter(|seconds| *seconds > 0)
+    });
+    seconds.min().map(Duration::from_secs)
 }

@@ -1,46 +1,44 @@
-//! `ctxfs stats`: counts of what was stored and handed out, and of the tokens that this saved.
-
-mod calls;
-mod chart;
-mod questions;
+//! `ctxfs stats`: counts stored and handed-out outputs, and the tokens that this saved.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use jiff::ToSpan as _;
+use jiff::civil::Date;
 use serde_json::{Map, Value, json};
 
-use crate::args::{Cli, StatsArgs};
-use crate::context::Context;
-use crate::{ls, unread};
-use ctxfs_core::model::{Amount, Counts, Sums, visible};
+use crate::args::StatsArgs;
+use crate::{Cli, Context, context, output, places};
+use ctxfs_core::model::{Amount, CallCounts, Counts, IndexCounts, QuestionCounts, Sums, visible};
 use ctxfs_engine::{ConversationCounts, Engine, EngineOptions};
 use ctxfs_store::Store;
 
-/// Days in the chart.
 const DAYS: usize = 30;
-/// The label of outputs without a tool.
 const NAMELESS: &str = "(no tool)";
 
-/// The counts of one conversation or of all.
 struct StatsReport {
     sums: Sums,
     by_conversation: BTreeMap<String, Counts>,
 }
 
-pub(super) fn run(args: &StatsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+pub(crate) fn run(args: &StatsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let options = EngineOptions { redaction: settings.redaction()?, ..EngineOptions::default() };
     let engine = Engine::new(Store::open(&settings.store(&context.environment)?)?, options);
-    let only = args.conversation.as_ref().map(|id| ls::find(engine.store(), id)).transpose()?;
+    let only = args
+        .conversation
+        .as_ref()
+        .map(|id| places::find_conversation(engine.store(), id))
+        .transpose()?;
     let mut counts = engine.counts(only.as_ref().map(|only| only.id()))?;
     let unread = std::mem::take(&mut counts.unread);
     let report = StatsReport::of(counts);
     if report.sums.total == Counts::default() && unread.is_empty() {
-        context.printer.say(&"nothing has been counted yet");
+        context.printer.message(&"nothing has been counted yet");
     }
     let text = if cli.json { report.json().to_string() + "\n" } else { report.text() };
     context.printer.data(&text)?;
-    unread::report(&unread, context)
+    context::report_unread(&unread, context)
 }
 
 impl StatsReport {
@@ -78,14 +76,18 @@ impl StatsReport {
         }
         for (what, amount) in [("removed by a rule", expired), ("removed by a user", deleted)] {
             if amount.times > 0 {
-                let _ =
-                    writeln!(text, "{what}: {} outputs, {}", amount.times, ls::size(amount.bytes));
+                let _ = writeln!(
+                    text,
+                    "{what}: {} outputs, {}",
+                    amount.times,
+                    output::size(amount.bytes)
+                );
             }
         }
-        text += &calls::table(&self.sums.by_tool, &self.sums.total.calls);
-        text += &calls::index(&self.sums.total.index);
-        text += &questions::table(&self.sums.by_tool, &self.sums.total.questions);
-        text + &chart::days(&self.sums.by_day, DAYS)
+        text += &calls_table(&self.sums.by_tool, &self.sums.total.calls);
+        text += &index_line(&self.sums.total.index);
+        text += &questions_table(&self.sums.by_tool, &self.sums.total.questions);
+        text + &days_chart(&self.sums.by_day, DAYS)
     }
 }
 
@@ -99,7 +101,6 @@ fn value(counts: &Counts) -> Value {
     })
 }
 
-/// Formats a line for each name, most stored tokens first, and one for the total.
 fn table(of: &str, rows: &BTreeMap<String, Counts>, total: &Counts) -> String {
     let mut rows: Vec<_> = rows.iter().filter(|(_, counts)| counts.is_about_outputs()).collect();
     rows.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.stored.tokens));
@@ -116,7 +117,7 @@ fn table(of: &str, rows: &BTreeMap<String, Counts>, total: &Counts) -> String {
             text,
             "{:>8} {:>9} {:>9} {:>9} {:>9} {:>9}  {name}",
             stored.times,
-            ls::size(stored.bytes),
+            output::size(stored.bytes),
             thousands(stored.tokens as i64),
             thousands(handed.tokens as i64),
             thousands(read.tokens as i64),
@@ -126,7 +127,7 @@ fn table(of: &str, rows: &BTreeMap<String, Counts>, total: &Counts) -> String {
     text
 }
 
-/// Formats a number of tokens: `12.3k`, `-4.5M`.
+// `12.3k`, `-4.5M`
 fn thousands(number: i64) -> String {
     let size = number.unsigned_abs();
     let sign = if number < 0 { "-" } else { "" };
@@ -139,8 +140,119 @@ fn thousands(number: i64) -> String {
     format!("{sign}{:.1}{name}", size as f64 / unit)
 }
 
+fn calls_table(by_tool: &BTreeMap<String, Counts>, total: &CallCounts) -> String {
+    let mut rows: Vec<(&str, &CallCounts)> =
+        by_tool.iter().map(|(tool, counts)| (tool.as_str(), &counts.calls)).collect();
+    rows.retain(|(_, calls)| calls.times > 0);
+    if rows.is_empty() {
+        return String::new();
+    }
+    rows.sort_by_key(|(_, calls)| std::cmp::Reverse(calls.times));
+    rows.push(("all", total));
+    let mut text = format!(
+        "\n{:>8} {:>9} {:>9} {:>9} {:>9}  tool\n",
+        "calls", "errors", "time", "results", "given"
+    );
+    for (tool, calls) in rows {
+        let CallCounts { times, errors, millis, received, given } = calls;
+        let (time, received, given) =
+            (time(*millis), output::size(*received), output::size(*given));
+        let _ = writeln!(
+            text,
+            "{times:>8} {errors:>9} {time:>9} {received:>9} {given:>9}  {}",
+            visible::whole(tool)
+        );
+    }
+    text
+}
+
+fn index_line(index: &IndexCounts) -> String {
+    let IndexCounts { times, tokens, schemas } = index;
+    if *times == 0 {
+        return String::new();
+    }
+    format!("\nsessions with a light index: {times}, {tokens} tokens in place of {schemas}\n")
+}
+
+pub(crate) fn time(millis: u64) -> String {
+    let time = std::time::Duration::from_millis(millis);
+    match time.as_secs() {
+        0..100 => format!("{:.1}s", time.as_secs_f64()),
+        100..6000 => format!("{}m", time.as_secs() / 60),
+        seconds => format!("{}h", seconds / 3600),
+    }
+}
+
+fn questions_table(by_tool: &BTreeMap<String, Counts>, total: &QuestionCounts) -> String {
+    let asked = by_tool.iter().map(|(tool, counts)| (tool.as_str(), &counts.questions));
+    let mut rows: Vec<(&str, &QuestionCounts)> = asked.filter(|(_, of)| of.times > 0).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    rows.sort_by_key(|(_, of)| std::cmp::Reverse((of.nanodollars, of.input, of.times)));
+    rows.push(("all", total));
+    let mut text = format!(
+        "\n{:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11}  tool\n",
+        "questions", "cached", "calls", "time", "tokens in", "out", "dollars"
+    );
+    for (tool, of) in rows {
+        let tool = if tool.is_empty() { NAMELESS.to_owned() } else { visible::whole(tool) };
+        let _ = writeln!(
+            text,
+            "{:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11}  {tool}",
+            of.times,
+            of.cached,
+            of.calls,
+            time(of.millis),
+            thousands(of.input as i64),
+            thousands(of.output as i64),
+            dollars(of.nanodollars),
+        );
+    }
+    text
+}
+
+// Exact to a millionth.
+fn dollars(nanodollars: u64) -> String {
+    let millionths = nanodollars.div_ceil(1000);
+    format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000)
+}
+
+const BARS: [char; 8] = [
+    '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}', '\u{2588}',
+];
+
+fn days_chart(by_day: &BTreeMap<String, Counts>, most: usize) -> String {
+    let Some(last) = by_day.keys().filter_map(|day| day.parse::<Date>().ok()).max() else {
+        return String::new();
+    };
+    let first = by_day.keys().filter_map(|day| day.parse::<Date>().ok()).min().unwrap_or(last);
+    let day = |back: i64| last.checked_sub(back.days()).ok().filter(|day| *day >= first);
+    let mut days: Vec<Date> = (0..most as i64).map_while(day).collect();
+    days.reverse();
+    let counted = |of: fn(&Counts) -> u64| -> Vec<u64> {
+        days.iter().map(|day| by_day.get(&day.to_string()).map_or(0, of)).collect()
+    };
+    let stored = counted(|counts| counts.stored.tokens);
+    let given = counted(|counts| counts.handed.tokens.saturating_add(counts.read.tokens));
+    let top = stored.iter().chain(&given).copied().max().unwrap_or(0);
+    let (from, to) = (days.first().unwrap_or(&last), last);
+    format!(
+        "\ntokens a day, {from} to {to}, up to {top}\nstored {}\ngiven  {}\n",
+        bars(&stored, top),
+        bars(&given, top),
+    )
+}
+
+fn bars(numbers: &[u64], top: u64) -> String {
+    let level = |number: u64| (u128::from(number) * 8).div_ceil(u128::from(top.max(1))) as usize;
+    let bar = |number: &u64| if *number == 0 { ' ' } else { BARS[level(*number).clamp(1, 8) - 1] };
+    numbers.iter().map(bar).collect::<String>().trim_end().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
+
     use super::*;
 
     #[test]
@@ -161,5 +273,71 @@ mod tests {
         assert!(lines[0].ends_with("saved  tool"), "{text}");
         assert!(lines[1].ends_with("  sh/exec") && lines[2].ends_with("  (no tool)"), "{text}");
         assert_eq!(lines[3], "       1      2.0K         3         0         0         3  all");
+    }
+
+    #[test]
+    fn the_table_has_tools_that_were_called() {
+        let calls =
+            |times| CallCounts { times, errors: 1, millis: 90_500, received: 2048, given: 10 };
+        let counts = |times| Counts { calls: calls(times), ..Counts::default() };
+        let rows = BTreeMap::from([
+            ("a/x".to_owned(), counts(2)),
+            ("b/y".to_owned(), counts(3)),
+            ("c/z".to_owned(), Counts::default()),
+        ]);
+        let text = calls_table(&rows, &calls(5));
+        let lines: Vec<_> = text.lines().skip(2).collect();
+        assert_eq!(lines[0], "       3         1     90.5s      2.0K        10  b/y");
+        assert!(lines.len() == 3 && lines[1].ends_with("  a/x") && lines[2].ends_with("  all"));
+        assert_eq!(calls_table(&BTreeMap::new(), &CallCounts::default()), "");
+        assert_eq!([0, 99_900, 720_000, 7_200_000].map(time), ["0.0s", "99.9s", "12m", "2h"]);
+    }
+
+    #[test]
+    fn the_dearest_come_first() {
+        let of = |times, nanodollars| QuestionCounts {
+            times,
+            nanodollars,
+            input: 12_000,
+            ..QuestionCounts::default()
+        };
+        let counts = |questions| Counts { questions, ..Counts::default() };
+        let rows = BTreeMap::from([
+            (String::new(), counts(of(1, 1_500_000))),
+            ("sh/exec".to_owned(), counts(of(2, 2_000_000_001))),
+            ("never".to_owned(), Counts::default()),
+        ]);
+        let text = questions_table(&rows, &of(3, 2_001_500_001));
+        let lines: Vec<&str> = text.lines().skip(2).collect();
+        assert!(lines[0].ends_with("  2.000001  sh/exec"), "{text}");
+        assert!(
+            lines[1].ends_with("  0.001500  (no tool)") && lines[2].ends_with("  all"),
+            "{text}"
+        );
+        assert_eq!(lines.len(), 3);
+        assert_eq!(questions_table(&BTreeMap::new(), &of(0, 0)), "");
+    }
+
+    #[test]
+    fn bars_are_in_proportion() {
+        assert_eq!(bars(&[0, 1, 50, 51, 100, 0], 100), " \u{2581}\u{2584}\u{2585}\u{2588}");
+        assert_eq!(bars(&[u64::MAX], u64::MAX), "\u{2588}");
+        assert_eq!(bars(&[], 0), "");
+    }
+
+    #[test]
+    fn days_without_counts_are_gaps() {
+        let counts = |tokens| Counts { stored: Amount::once(1, tokens), ..Counts::default() };
+        let by_day = BTreeMap::from([
+            ("2026-02-27".to_owned(), counts(8)),
+            ("2026-03-02".to_owned(), counts(4)),
+            ("someday".to_owned(), counts(4)),
+        ]);
+        let text = days_chart(&by_day, 30);
+        let bars = "stored \u{2588}  \u{2584}";
+        let want = format!("\ntokens a day, 2026-02-27 to 2026-03-02, up to 8\n{bars}\ngiven  \n");
+        assert_eq!(text, want);
+        assert!(days_chart(&by_day, 2).contains("2026-03-01 to 2026-03-02, up to 4"));
+        assert_eq!(days_chart(&BTreeMap::new(), 30), "");
     }
 }

@@ -1,41 +1,41 @@
 //! `ctxfs view`: prints a view without a mount.
 
-use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::args::{Cli, ViewArgs};
-use crate::context::Context;
-use crate::places::StoreMount;
-use crate::settings::Key;
-use crate::{places, tree};
-use ctxfs_core::model::{Component, Root};
-use ctxfs_engine::Tree;
+use crate::args::ViewArgs;
+use crate::places::{self, StoreMount};
+use crate::{Cli, Context, Failure, FailureKind, SettingKey, Settings, engine, remote};
+use ctxfs_core::model::{Component, Content as _, Root};
+use ctxfs_engine::{Engine, EngineError, EngineOptions, Tree};
 use ctxfs_store::{Store, StoreError};
 
-pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let given = context.settings(cli, args.reader.settings())?;
-    let root = given.store(&context.environment)?;
+pub(crate) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let settings = context.settings(cli, args.reader.settings())?;
+    let root = settings.store(&context.environment)?;
     let store = Store::open(&root)?;
-    let target = PathInTree::new(&args.path, &root, &store, given.text(Key::Advertise), context)?;
-    let engine = tree::open(store, &target.root, target.only.as_ref(), given)?;
+    let target =
+        PathInTree::new(&args.path, &root, &store, settings.text(SettingKey::Advertise), context)?;
+    let engine = open_engine(store, &target.root, target.only.as_ref(), settings)?;
     let tree = Tree::new(Arc::clone(&engine));
-    let printed = tree::read(&tree, &target.path, |bytes| context.printer.bytes(bytes));
+    let printed = read_through(&tree, &target.path, |bytes| context.printer.bytes(bytes));
     engine.finish();
     printed
 }
 
-/// The path to read, and the tree that it is in.
-pub(super) struct PathInTree {
-    pub(super) root: Root,
-    pub(super) only: Option<Component>,
-    /// The path relative to `root`.
-    pub(super) path: PathBuf,
+/// A path to read, relative to the `root` of the tree that contains it. If the path is seen under a
+/// mount of a single conversation, the tree is that conversation, `only`.
+pub(crate) struct PathInTree {
+    pub(crate) root: Root,
+    pub(crate) only: Option<Component>,
+    pub(crate) path: PathBuf,
 }
 
 impl PathInTree {
-    pub(super) fn new(
+    pub(crate) fn new(
         path: &Path,
         root: &Path,
         store: &Store,
@@ -63,7 +63,6 @@ impl PathInTree {
     }
 }
 
-/// Returns the mount of a single conversation that contains `path`, and the rest of the path.
 fn single_mount(path: &Path, mounts: &[StoreMount]) -> Option<(StoreMount, PathBuf)> {
     let alone = mounts.iter().filter(|mount| mount.only.is_some());
     let found = alone.filter_map(|mount| Some((mount, path.strip_prefix(&mount.target).ok()?)));
@@ -72,7 +71,6 @@ fn single_mount(path: &Path, mounts: &[StoreMount]) -> Option<(StoreMount, PathB
     Some((mount.clone(), rest.to_owned()))
 }
 
-/// Returns `path` relative to the root of the tree, without a mountpoint of the store before it.
 fn relative(path: &Path, mounts: &[StoreMount], other: &Root) -> PathBuf {
     let mounts = mounts.iter().map(|mount| &*mount.target);
     let mut places = mounts.chain([Path::new(other.path())]);
@@ -80,7 +78,6 @@ fn relative(path: &Path, mounts: &[StoreMount], other: &Root) -> PathBuf {
     below.unwrap_or_else(|| path.to_owned())
 }
 
-/// Resolves a reference or handle to a path in the tree. Returns any other path unchanged.
 fn resolved(store: &Store, path: PathBuf) -> Result<PathBuf, StoreError> {
     let Some(text) = path.to_str() else { return Ok(path) };
     Ok(match store.resolve(text)? {
@@ -89,8 +86,81 @@ fn resolved(store: &Store, path: PathBuf) -> Result<PathBuf, StoreError> {
     })
 }
 
-/// Returns the conversation at the beginning of a path in the tree.
 fn conversation_of(path: &Path) -> Option<Component> {
     let name = path.as_os_str().as_bytes().split(|byte| *byte == b'/').next()?;
-    Component::new(OsStr::from_bytes(name)).ok()
+    Component::new(std::ffi::OsStr::from_bytes(name)).ok()
+}
+
+const BLOCK: usize = 256 * 1024;
+// Only the user waits for the view, so it may take long.
+const PATIENCE: Duration = Duration::from_hours(24);
+
+const STALE: &str = "it changed meanwhile, or its bytes have left the bucket that hosts share: run \
+                     this again, and if it stays so, `ctxfs remote check`";
+
+/// Opens the engine over `store`, which fetches missing conversations and bytes from other hosts.
+/// `root` is the root in the texts of views; if it is that of a single conversation, `only` is the
+/// conversation.
+pub(crate) fn open_engine(
+    store: Store,
+    root: &Root,
+    only: Option<&Component>,
+    settings: Settings,
+) -> anyhow::Result<Arc<Engine>> {
+    let settings = Arc::new(settings);
+    let options = engine::options(&settings, root, only)?;
+    let options = EngineOptions { view_deadline: PATIENCE, ..options };
+    let options = remote::ask(&store, &settings, options);
+    Ok(engine::open(store, options))
+}
+
+// `path` is relative to the root of the tree: `c7/artifacts/tool/9f3k.txt.summary`.
+fn read_through(
+    tree: &Tree,
+    path: &Path,
+    mut take: impl FnMut(&[u8]) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let opened = tree.open(path).map_err(|error| not_readable(tree, path, &error))?;
+    let mut buffer = vec![0; BLOCK.min(usize::try_from(opened.len())?)];
+    let mut offset = 0;
+    loop {
+        let count = opened.read_at(offset, &mut buffer).map_err(|error| {
+            let is_stale = error.raw_os_error() == Some(libc::ESTALE);
+            if is_stale { not_readable(tree, path, &EngineError::Stale) } else { error.into() }
+        })?;
+        if count == 0 {
+            return Ok(());
+        }
+        take(&buffer[..count])?;
+        offset += count as u64;
+    }
+}
+
+pub(crate) fn not_readable(tree: &Tree, path: &Path, error: &EngineError) -> anyhow::Error {
+    let number = io::Error::from_raw_os_error(error.raw_os_error());
+    let text = format!("cannot read `{}`: {number}", path.display());
+    match number.kind() {
+        io::ErrorKind::NotFound => {}
+        io::ErrorKind::StaleNetworkFileHandle => {
+            return Failure::new(FailureKind::Failed, text, STALE).into();
+        }
+        // The number alone says little.
+        _ if number.raw_os_error() == Some(libc::EIO) => {
+            return anyhow::anyhow!("cannot read `{}`: {error}", path.display());
+        }
+        _ => return anyhow::Error::msg(text),
+    }
+    let mut summary = path.to_owned().into_os_string();
+    summary.push(".summary");
+    // A removed file leaves its summary.
+    let hint = match tree.open(Path::new(&summary)) {
+        Ok(_) => {
+            format!(
+                "it was removed: `ctxfs view '{}'` says when and why",
+                summary.to_string_lossy()
+            )
+        }
+        Err(_) => "`ctxfs ls` lists conversations, `ctxfs ls CONVERSATION` its outputs".to_owned(),
+    };
+    Failure::new(FailureKind::Failed, text, hint).into()
 }

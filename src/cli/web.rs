@@ -1,61 +1,58 @@
 //! `ctxfs web`: serves the page for people, or writes a conversation as pages.
 //!
-//! The page is confined to reading the store. Where settings name a bucket, processes beside it ask
-//! other hosts (`remote::Beside`).
+//! The page is confined to reading the store. If the settings name a bucket, helper processes ask
+//! other hosts (`remote::PageHelpers`).
 
-mod files;
-
-use std::io;
+use std::fs;
+use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd as _;
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::args::{Cli, WebArgs};
-use crate::context::Context;
-use crate::listen::listen;
-use crate::outcome::{Failure, FailureKind};
+use crate::args::WebArgs;
 use crate::page_link::RunningPage;
-use crate::remote::Beside;
-use crate::settings::{Key, Settings};
-use crate::{confine, engine, logging, ls, memory, places, remote};
+use crate::remote::{self, PageHelpers};
+use crate::system::{self, listen};
+use crate::{
+    Cli, Context, Failure, FailureKind, SettingKey, Settings, confine, engine, logging, places,
+};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_engine::{Confinement, Engine, EngineOptions};
 use ctxfs_store::Store;
-use ctxfs_web::WebOptions;
+use ctxfs_web::{Shelf, WebOptions};
 
-/// The program that opens addresses in the browser of the user.
 const OPENER: &str = "xdg-open";
 
-pub(super) fn run(args: &WebArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+pub(crate) fn run(args: &WebArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = Arc::new(context.settings(cli, args.reader.settings())?);
     let root = settings.store(&context.environment)?;
-    logging::start(settings.text(Key::Log).unwrap_or_default(), false)?;
+    logging::start(settings.text(SettingKey::Log).unwrap_or_default(), false)?;
     let store = Store::open(&root)?;
     if let (Some(dir), Some(id)) = (&args.export, &args.conversation) {
         let options = options(&root, None, &settings, context)?;
         let options = remote::ask(&store, &settings, options);
         let engine = engine::open(store, options);
-        let id = ls::find_anywhere(&engine, id)?.id().clone();
-        return files::export(engine, &id, dir, context);
+        let id = places::find_conversation_anywhere(&engine, id)?.id().clone();
+        return export_pages(engine, &id, dir, context);
     }
     let only = args.only.as_ref().map(|id| only(id, &store, &settings)).transpose()?;
     serve(args, &store, &root, only.as_ref(), &settings, context)
 }
 
-/// Returns the conversation that is to be shown alone. Where there is a bucket, it may come from
-/// there.
 fn only(id: &str, store: &Store, settings: &Settings) -> anyhow::Result<Component> {
-    match ls::find(store, id) {
+    match places::find_conversation(store, id) {
         Ok(found) => Ok(found.id().clone()),
-        Err(_) if settings.text(Key::RemoteUrl).is_some() => Ok(places::conversation_id(id)?),
+        Err(_) if settings.text(SettingKey::RemoteUrl).is_some() => {
+            Ok(places::conversation_id(id)?)
+        }
         Err(error) => Err(error),
     }
 }
 
-/// Fails if a conversation is not here and does not come from the bucket.
 fn require(id: &Component, engine: &Engine) -> anyhow::Result<()> {
     engine.ask_for_conversation(id)?;
     if engine.store().conversation(id)?.is_some() {
@@ -76,18 +73,18 @@ fn serve(
     context: &mut Context,
 ) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-web");
-    memory::share();
-    let beside = Beside::of_page(settings, root);
+    system::share_arena();
+    let beside = PageHelpers::of_page(settings, root);
     let (host, listener) = listen(&args.listen)?;
     let token = ctxfs_web::new_token();
     let url = format!("http://{}/", listener.local_addr()?);
     let address = format!("{url}?token={token}");
-    // All that needs more than the store comes before the confinement.
+    // Everything that needs more than the store happens before the confinement.
     let page = RunningPage::of(url, root, only);
     if let Some(page) = &page {
-        leave(page, args.open.then_some(&*address), context);
+        announce(page, args.open.then_some(&*address), context);
     }
-    // Found out by a change of a file.
+    // Measures the clock of the store's disk by changing a file.
     store.clock();
     let options = options(root, only, settings, context)?;
     let options = match beside {
@@ -102,18 +99,16 @@ fn serve(
         "confinement": confinement });
     context.printer.line(&address, &value)?;
     if args.open {
-        context.printer.say(&"the browser is opening the page");
+        context.printer.message(&"the browser is opening the page");
     }
     let names = vec![host.to_owned()];
     Ok(ctxfs_web::serve(WebOptions { listener, names, token, engine })?)
 }
 
-/// Leaves the file that names the page, and opens the browser if that is asked for. Without either
-/// the page works all the same.
-fn leave(page: &RunningPage, open: Option<&str>, context: &mut Context) {
-    let left = page.leave(&context.environment);
+fn announce(page: &RunningPage, open: Option<&str>, context: &mut Context) {
+    let left = page.write_link(&context.environment);
     let opened = open.map_or(Ok(()), |address| {
-        let file = page.leave_opener(&context.environment, address)?;
+        let file = page.write_opener(&context.environment, address)?;
         browse(&file)
     });
     for error in [left, opened].into_iter().filter_map(Result::err) {
@@ -130,9 +125,8 @@ fn browse(file: &Path) -> io::Result<()> {
     })
 }
 
-/// Gives up all but reading the store, unless the settings forbid that.
 fn confined(store: &Store, settings: &Settings) -> Confinement {
-    if settings.text(Key::Confine) == Some("off") {
+    if settings.text(SettingKey::Confine) == Some("off") {
         return Confinement::default();
     }
     let confinement = confine::reader(store.as_fd());
@@ -142,14 +136,13 @@ fn confined(store: &Store, settings: &Settings) -> Confinement {
     confinement
 }
 
-/// Returns the options of the engine over the store at `root`, as the readers of its paths see it.
 fn options(
     root: &Path,
     only: Option<&Component>,
     settings: &Arc<Settings>,
     context: &Context,
 ) -> Result<EngineOptions, Failure> {
-    let given = settings.text(Key::Advertise);
+    let given = settings.text(SettingKey::Advertise);
     let seen = places::reader_root(given, root, only, &context.environment);
     let mut options = engine::options(settings, &seen, None)?;
     if let Some(only) = only {
@@ -158,4 +151,49 @@ fn options(
     }
     // Nothing is computed here that is worth keeping, and no filter runs.
     Ok(EngineOptions { filter_command: None, disk_cache_bytes: 0, ..options })
+}
+
+// Like the store, only its owner can read it.
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+fn export_pages(
+    engine: Arc<Engine>,
+    id: &Component,
+    dir: &Path,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    check_empty(dir)?;
+    let mut shelf = ExportDir { dir: dir.to_owned() };
+    ctxfs_web::export(engine, id, &mut shelf)?;
+    let index = dir.join("index.html");
+    context.printer.line(&index.display(), &json!({ "index": index }))
+}
+
+fn check_empty(dir: &Path) -> Result<(), Failure> {
+    let refused = |text: String| Failure::usage(text, "name a directory that is empty or missing");
+    match fs::read_dir(dir) {
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => Err(refused(format!("`{}` is not empty", dir.display()))),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(refused(format!("cannot write to `{}`: {error}", dir.display()))),
+    }
+}
+
+struct ExportDir {
+    dir: PathBuf,
+}
+
+impl Shelf for ExportDir {
+    fn file(&mut self, path: &str) -> io::Result<Box<dyn Write>> {
+        let path = self.dir.join(path);
+        if let Some(parent) = path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(parent)?;
+        }
+        let file =
+            std::fs::File::options().write(true).create_new(true).mode(FILE_MODE).open(path)?;
+        Ok(Box::new(BufWriter::new(file)))
+    }
 }

@@ -1,11 +1,11 @@
-//! `mount` and `umount`.
+//! `mount`, `umount`, and the commands about what a store keeps: `gc` and `stats`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::args::keeping::KeepArgs;
-use crate::settings::{Key, Value};
+use crate::SettingKey;
+use crate::settings::SettingValue;
 
 /// Mount the store as a directory.
 ///
@@ -62,25 +62,25 @@ pub(crate) struct MountArgs {
     pub(crate) noexec: Option<bool>,
 
     /// Limit each output to this many bytes, such as `2GiB`, or `off`. A write past the limit fails
-    /// with EFBIG; what was written before it is kept.
-    #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MaxArtifact.parse(text))]
-    pub(crate) max_artifact: Option<Value>,
+    /// with EFBIG; the bytes before it are kept.
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| SettingKey::MaxArtifact.parse(text))]
+    pub(crate) max_artifact: Option<SettingValue>,
 
-    /// Limit each log in `artifacts/terminal` in the same way. Default: 1 GiB.
-    #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MaxTerminal.parse(text))]
-    pub(crate) max_terminal: Option<Value>,
+    /// Limit each log in `artifacts/terminal` like that. Default: 1 GiB.
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| SettingKey::MaxTerminal.parse(text))]
+    pub(crate) max_terminal: Option<SettingValue>,
 
     /// Limit everything in each conversation's directory to this many bytes on the disk, or `off`.
     /// A write past the limit fails with EDQUOT.
-    #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::Quota.parse(text))]
-    pub(crate) quota: Option<Value>,
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| SettingKey::Quota.parse(text))]
+    pub(crate) quota: Option<SettingValue>,
 
     /// Leave this many bytes free on the store's disk. A write that would leave less fails with
     /// ENOSPC.
     ///
     /// Default: 64 MiB.
-    #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MinFree.parse(text))]
-    pub(crate) min_free: Option<Value>,
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| SettingKey::MinFree.parse(text))]
+    pub(crate) min_free: Option<SettingValue>,
 
     #[command(flatten)]
     pub(crate) keep: KeepArgs,
@@ -104,43 +104,29 @@ pub(crate) struct MountArgs {
 }
 
 impl MountArgs {
-    /// Returns the settings among the arguments.
-    pub(crate) fn settings(&self) -> Vec<(Key, Value)> {
-        let text = |word: &str| Value::Text(word.to_owned());
-        let passthrough = self.passthrough.map(|passthrough| match passthrough {
-            PassthroughMode::Auto => text("auto"),
-            PassthroughMode::Off => text("off"),
-        });
-        let coherence = self.coherence.map(|coherence| match coherence {
-            CoherenceMode::Relaxed => text("relaxed"),
-            CoherenceMode::Strict => text("strict"),
-        });
-        let confine = self.confine.map(|confine| match confine {
-            ConfineMode::Auto => text("auto"),
-            ConfineMode::Off => text("off"),
-        });
-        let views = self.views.map(|views| match views {
-            ViewListing::Listed => text("listed"),
-            ViewListing::Unlisted => text("unlisted"),
-        });
+    pub(crate) fn settings(&self) -> Vec<(SettingKey, SettingValue)> {
         let given = [
-            (Key::Mountpoint, self.dir.clone().map(Value::Path)),
-            (Key::WriteOnce, self.write_once.map(Value::Switch)),
-            (Key::Advertise, self.advertise.clone().map(Value::Text)),
-            (Key::AllowOther, self.allow_other.map(Value::Switch)),
-            (Key::NoExec, self.noexec.map(Value::Switch)),
-            (Key::MaxArtifact, self.max_artifact.clone()),
-            (Key::MaxTerminal, self.max_terminal.clone()),
-            (Key::Quota, self.quota.clone()),
-            (Key::MinFree, self.min_free.clone()),
-            (Key::Passthrough, passthrough),
-            (Key::Coherence, coherence),
-            (Key::Confine, confine),
-            (Key::Views, views),
+            (SettingKey::Mountpoint, self.dir.clone().map(SettingValue::Path)),
+            (SettingKey::WriteOnce, self.write_once.map(SettingValue::Switch)),
+            (SettingKey::Advertise, self.advertise.clone().map(SettingValue::Text)),
+            (SettingKey::AllowOther, self.allow_other.map(SettingValue::Switch)),
+            (SettingKey::NoExec, self.noexec.map(SettingValue::Switch)),
+            (SettingKey::MaxArtifact, self.max_artifact.clone()),
+            (SettingKey::MaxTerminal, self.max_terminal.clone()),
+            (SettingKey::Quota, self.quota.clone()),
+            (SettingKey::MinFree, self.min_free.clone()),
+            (SettingKey::Passthrough, word(self.passthrough)),
+            (SettingKey::Coherence, word(self.coherence)),
+            (SettingKey::Confine, word(self.confine)),
+            (SettingKey::Views, word(self.views)),
         ];
         let given = given.into_iter().filter_map(|(key, value)| Some((key, value?)));
         given.chain(self.keep.settings()).collect()
     }
+}
+
+fn word(choice: Option<impl ValueEnum>) -> Option<SettingValue> {
+    Some(SettingValue::Text(choice?.to_possible_value()?.get_name().to_owned()))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -161,7 +147,7 @@ pub(crate) enum CoherenceMode {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConfineMode {
-    /// As far as the kernel can.
+    /// To the extent that the kernel supports it.
     Auto,
     /// Not at all.
     Off,
@@ -186,4 +172,71 @@ pub(crate) struct UmountArgs {
     /// Default: the setting `mountpoint`, or else where `ctxfs mount` mounts by default.
     /// Environment: `CTXFS_MOUNT`.
     pub(crate) dir: Option<PathBuf>,
+}
+
+/// Remove outputs that the settings do not keep, and print each with the reason.
+///
+/// Without `keep_age`, `keep_conversation`, `keep_store` or `keep_free`, as settings or flags,
+/// everything is kept. The least recently used outputs are removed first, outputs that a message
+/// refers to last, and outputs being written never. The summary of a removed output stays, and says
+/// when and why it was removed. A running mount removes outputs by itself.
+#[derive(Debug, Args)]
+pub(crate) struct GcArgs {
+    /// Remove outputs of this conversation only, by their age and their total size.
+    pub(crate) conversation: Option<String>,
+
+    /// Print what would be removed, and remove nothing.
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+
+    #[command(flatten)]
+    pub(crate) keep: KeepArgs,
+}
+
+/// Show counts of stored and handed-out outputs, and the tokens that this saved.
+///
+/// Counts by tool, conversation and day: outputs and bytes stored; estimated tokens stored, handed
+/// out as stand-ins, read back through other views, and saved. Saved is stored without the other
+/// two, and can be negative. Direct reads of the outputs are not counted.
+///
+/// Then the calls of tools through `ctxfs mcp`: failures, their time, the bytes of their results,
+/// and the bytes that the client got instead; and the tokens of light indexes beside the tokens of
+/// the schemas that they replaced.
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// Count this conversation only.
+    pub(crate) conversation: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeepArgs {
+    /// Remove outputs not used for this long, such as `30d`, or `off`. Default: `off`.
+    #[arg(long = "keep-age", value_name = "TIME", value_parser = |text: &str| SettingKey::KeepAge.parse(text))]
+    age: Option<SettingValue>,
+
+    /// Limit the outputs of each conversation to this many bytes, or `off`, by removing the least
+    /// recently used. Default: `off`.
+    #[arg(id = "keep_conversation", long = "keep-conversation", value_name = "BYTES", value_parser = |text: &str| SettingKey::KeepConversation.parse(text))]
+    conversation: Option<SettingValue>,
+
+    /// Limit all outputs of the store like that. Default: `off`.
+    #[arg(id = "keep_store", long = "keep-store", value_name = "BYTES", value_parser = |text: &str| SettingKey::KeepStore.parse(text))]
+    store: Option<SettingValue>,
+
+    /// Keep this many bytes free on the store's disk, by removing the least recently used outputs,
+    /// or `off`. Default: `off`.
+    #[arg(long = "keep-free", value_name = "BYTES", value_parser = |text: &str| SettingKey::KeepFree.parse(text))]
+    free: Option<SettingValue>,
+}
+
+impl KeepArgs {
+    pub(crate) fn settings(&self) -> impl Iterator<Item = (SettingKey, SettingValue)> {
+        let given = [
+            (SettingKey::KeepAge, self.age.clone()),
+            (SettingKey::KeepConversation, self.conversation.clone()),
+            (SettingKey::KeepStore, self.store.clone()),
+            (SettingKey::KeepFree, self.free.clone()),
+        ];
+        given.into_iter().filter_map(|(key, value)| Some((key, value?)))
+    }
 }

@@ -1,23 +1,26 @@
-//! `export` and `import`: a conversation as one file.
+//! The commands that move conversations between hosts: `export`, `import`, `push`, `pull` and
+//! `remote`.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
-use crate::settings::{Key, Value};
+use crate::SettingKey;
+use crate::settings::SettingValue;
 
-/// The most files and directories of an archive, many times what a conversation of months has.
+// Many times more than a conversation of months has.
 const MOST_FILES: u64 = 1_000_000;
 
 /// Write a conversation, with everything that belongs to it, to one file.
 ///
-/// The archive is tar, compressed with zstd. It holds outputs, history and catalog, what is known
-/// about the outputs, extended attributes, times and modes, and a digest of every file. `ctxfs
-/// import` restores it. The conversation may be mounted and written to meanwhile: each output has
-/// the length it had when the export reached it, and one that is still being written is marked
+/// The archive is tar, compressed with zstd. It holds outputs, history and catalog, the records of
+/// the outputs, extended attributes, times and modes, and a digest of every file. `ctxfs import`
+/// restores it. The conversation may be mounted and written to meanwhile: each output has the
+/// length it had when the export reached it, and one that is still being written is marked
 /// incomplete.
 ///
-/// Bytes that only the bucket of several hosts has are fetched; what cannot be had is named.
+/// Bytes that only the bucket of several hosts has are fetched; those that cannot be fetched are
+/// named.
 ///
 /// `ctxfs export c7 -o c7.tar.zst`
 #[derive(Debug, Args)]
@@ -49,10 +52,148 @@ pub(crate) struct ImportArgs {
     /// Refuse an archive of more than this many bytes uncompressed, such as `10GiB`.
     ///
     /// Default: the free space on the store's disk without `min_free`.
-    #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MaxArtifact.parse(text))]
-    pub(crate) max_size: Option<Value>,
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| SettingKey::MaxArtifact.parse(text))]
+    pub(crate) max_size: Option<SettingValue>,
 
     /// Refuse an archive of more than this many files and directories.
     #[arg(long, value_name = "N", default_value_t = MOST_FILES)]
     pub(crate) max_files: u64,
+}
+
+/// Send changes of this host to the bucket that hosts share.
+///
+/// The setting `url` in `[remote]` names the bucket. Sends files, messages, renames and removals
+/// since the last time. Outputs that are still being written are named, and left for the next time.
+/// Exit status: 1 if anything was left out.
+#[derive(Debug, Args)]
+pub(crate) struct PushArgs {
+    /// Conversations to send. Default: all in the store, and removals of conversations.
+    pub(crate) conversations: Vec<String>,
+
+    /// Begin a new bucket in place of a known one that is gone for good.
+    ///
+    /// Without this, a bucket that was emptied, or whose disk is not mounted, is an error.
+    #[arg(long)]
+    pub(crate) new_bucket: bool,
+
+    /// Show no progress.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Fetch and apply changes from other hosts.
+///
+/// Fetches whole files and their records, and applies renames and removals. Local changes that have
+/// not been sent are kept. Exit status: 1 if a change could not be applied, or something in the
+/// bucket cannot be read.
+#[derive(Debug, Args)]
+pub(crate) struct PullArgs {
+    /// Conversations to fetch; created if missing. Default: all in the bucket.
+    pub(crate) conversations: Vec<String>,
+
+    /// Show no progress.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Maintain the bucket that hosts share.
+#[derive(Debug, Args)]
+pub(crate) struct RemoteArgs {
+    #[command(subcommand)]
+    pub(crate) action: RemoteAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RemoteAction {
+    /// Show the bucket, and changes that have not been sent yet.
+    ///
+    /// Shows the state of this host even if the bucket does not answer.
+    Status,
+    Check(RemoteCheckArgs),
+    Gc(RemoteGcArgs),
+    Purge(RemotePurgeArgs),
+}
+
+/// Compare the records with the content of the bucket.
+///
+/// Prints missing and damaged files, and the size of objects that no record names. Changes nothing.
+/// Exit status: 1 if anything is missing or damaged.
+#[derive(Debug, Args)]
+pub(crate) struct RemoteCheckArgs {
+    /// Conversation to check. Default: all in the bucket.
+    pub(crate) conversation: Option<String>,
+
+    /// Read all bytes too, and compare their digests.
+    #[arg(long)]
+    pub(crate) read: bool,
+
+    /// Show no progress.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Delete garbage from the bucket, and print each key.
+///
+/// Merges the segments of conversations that have many. Deletes segments that were merged a day
+/// ago, and objects that no record has named for a week, by the clock of the store. Deletes nothing
+/// in a conversation of which the bucket lacks a segment, and names that. With `sweep = false` in
+/// `[remote]` it only merges.
+#[derive(Debug, Args)]
+pub(crate) struct RemoteGcArgs {
+    /// Conversation to collect. Default: all in the bucket.
+    pub(crate) conversation: Option<String>,
+
+    /// Print what would be deleted, and change nothing.
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+}
+
+/// Remove an output everywhere, and delete its bytes from the bucket now.
+///
+/// For a secret that was stored. Deletes everything that ever had this path in the bucket: sends
+/// its removal to all hosts, deletes its bytes and records, and the files of this store that have
+/// it, whatever their names are now. Objects that no record names are deleted too, once they are a
+/// day old. Names copies that it cannot reach. After an interruption, the same command continues.
+/// Exit status: 1 if the bytes may still be in the bucket.
+///
+/// For a secret in a message, remove its line from the log, then purge `history/messages.jsonl`,
+/// which deletes lines that are no longer in the log.
+///
+/// `ctxfs remote purge c7/artifacts/tool/9f3k.txt`
+#[derive(Debug, Args)]
+pub(crate) struct RemotePurgeArgs {
+    /// Path of the output, beginning with the conversation. A reference (`ctx://...`) works too.
+    pub(crate) path: String,
+
+    /// Print what would be deleted, and change nothing.
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+}
+
+/// The arguments of the helper processes of the page: the settings of the remote tier, the URL of
+/// the bucket, and the directory of the store. `poll` is in seconds; `min_free` is left free by
+/// downloads.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub(crate) struct BesideArgs {
+    #[arg(long, default_value_t)]
+    pub(crate) poll: u64,
+
+    #[arg(long, default_value_t)]
+    pub(crate) cache_bytes: u64,
+
+    #[arg(long, default_value_t)]
+    pub(crate) min_free: u64,
+
+    #[arg(long)]
+    pub(crate) quota: Option<u64>,
+
+    #[arg(long)]
+    pub(crate) write_once: bool,
+
+    #[arg(long)]
+    pub(crate) unconfined: bool,
+
+    pub(crate) url: String,
+
+    pub(crate) dir: PathBuf,
 }

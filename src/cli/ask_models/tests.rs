@@ -1,20 +1,14 @@
+//! Tests.
+
 use std::io::Write as _;
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
-use std::time::Duration;
-use std::{io, thread};
 
-use super::model::models;
-use super::serving::serve;
 use ctxfs_models::extract::fixture::profile;
-use ctxfs_models::extract::{
-    ExtractSettings, LanguageModel, ModelFailure, ModelFailureKind, ModelProfile, ModelReply,
-    ModelRequest, Models, ProviderKind, ReplyEnd, Stopped, TargetSettings, TokenUsage, ToolCall,
-    ToolSpec, Turn,
-};
+use ctxfs_models::extract::{ProviderKind, ReplyEnd, ToolCall, ToolSpec, Turn};
+
+use super::*;
 
 /// A model that does what its request says.
 struct Obeying(ModelProfile);
@@ -66,7 +60,7 @@ fn apart() -> (Models, JoinHandle<io::Result<()>>) {
             Arc::new(Obeying(target.profile.clone()))
         })
     });
-    (models(settings(Duration::from_secs(9)), ours).unwrap(), serving)
+    (model_proxies(settings(Duration::from_secs(9)), ours).unwrap(), serving)
 }
 
 #[test]
@@ -121,7 +115,7 @@ fn many_requests_are_answered_at_a_time() {
 #[test]
 fn a_process_that_has_ended_is_named() {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let models = models(settings(Duration::from_secs(9)), ours).unwrap();
+    let models = model_proxies(settings(Duration::from_secs(9)), ours).unwrap();
     drop(theirs);
     let failure = models.all()[0].ask(&ModelRequest::default(), &|| false).unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Unavailable);

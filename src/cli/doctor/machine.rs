@@ -1,17 +1,51 @@
-//! The kernel, the device, the privileges and the helper program.
+//! Checks of this machine: kernel, device, privileges, and the disk of the store.
 
 use std::fs;
+use std::path::Path;
 
 use rustix::fs::Access;
+use serde::Serialize;
 
-use crate::doctor::check::{Check, Level};
 use ctxfs_fuse::kernel::mount;
 
-/// The first kernel release with passthrough and without the bugs of its first versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CheckLevel {
+    Ok,
+    Note,
+    Warning,
+    Failure,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct DoctorCheck {
+    pub(crate) name: &'static str,
+    pub(crate) level: CheckLevel,
+    pub(crate) found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mend: Option<String>,
+}
+
+impl DoctorCheck {
+    pub(crate) fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, level: CheckLevel::Ok, found: found.into(), mend: None }
+    }
+
+    pub(crate) fn bad(
+        name: &'static str,
+        level: CheckLevel,
+        found: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        Self { name, level, found: found.into(), mend: Some(mend.into()) }
+    }
+}
+
+// The first release with passthrough and without the bugs of its first versions.
 const PASSTHROUGH_SINCE: (u32, u32) = (6, 12);
 const CAP_SYS_ADMIN: u32 = 21;
 
-pub(super) fn checks(root: bool) -> Vec<Check> {
+pub(crate) fn checks(root: bool) -> Vec<DoctorCheck> {
     let admin = may_administer();
     let mut checks = vec![device(), passthrough(root && admin && is_first_namespace())];
     checks.push(if root { privilege(admin) } else { helper() });
@@ -22,86 +56,96 @@ pub(super) fn checks(root: bool) -> Vec<Check> {
     checks
 }
 
-fn device() -> Check {
+fn device() -> DoctorCheck {
     const NAME: &str = "/dev/fuse";
     if fs::metadata(mount::DEVICE).is_err() {
         let mend = "modprobe fuse   (in a container: docker run --device /dev/fuse)";
-        return Check::bad(NAME, Level::Failure, "missing", mend);
+        return DoctorCheck::bad(NAME, CheckLevel::Failure, "missing", mend);
     }
     match rustix::fs::access(mount::DEVICE, Access::READ_OK | Access::WRITE_OK) {
-        Ok(()) => Check::ok(NAME, "present and accessible"),
+        Ok(()) => DoctorCheck::ok(NAME, "present and accessible"),
         Err(error) => {
             let found = format!("present, but not accessible: {error}");
-            Check::bad(NAME, Level::Failure, found, "sudo chmod 666 /dev/fuse")
+            DoctorCheck::bad(NAME, CheckLevel::Failure, found, "sudo chmod 666 /dev/fuse")
         }
     }
 }
 
-/// Checks passthrough. Without it, reads go through the server, which is only worth a note.
-fn passthrough(privileged: bool) -> Check {
+// Without it, reads go through the server, which deserves only a note.
+fn passthrough(privileged: bool) -> DoctorCheck {
     const NAME: &str = "passthrough";
     let release = read("/proc/sys/kernel/osrelease");
     if version(&release).is_none_or(|version| version < PASSTHROUGH_SINCE) {
         let found = format!("kernel {release}: reads go through the server");
-        return Check::bad(NAME, Level::Note, found, "a kernel of 6.12 or later is faster");
+        return DoctorCheck::bad(
+            NAME,
+            CheckLevel::Note,
+            found,
+            "a kernel of 6.12 or later is faster",
+        );
     }
     if privileged {
-        return Check::ok(NAME, format!("kernel {release}, and permitted: fast reads"));
+        return DoctorCheck::ok(NAME, format!("kernel {release}, and permitted: fast reads"));
     }
     let found = format!("kernel {release}, but not permitted: reads go through the server");
-    Check::bad(
+    DoctorCheck::bad(
         NAME,
-        Level::Note,
+        CheckLevel::Note,
         found,
         "mounting as root is faster: sudo ctxfs mount --allow-other",
     )
 }
 
-fn privilege(admin: bool) -> Check {
+fn privilege(admin: bool) -> DoctorCheck {
     const NAME: &str = "privilege";
     if admin {
-        return Check::ok(NAME, "root, allowed to mount");
+        return DoctorCheck::ok(NAME, "root, allowed to mount");
     }
     let mend =
         "docker run --cap-add SYS_ADMIN --device /dev/fuse --security-opt apparmor:unconfined";
-    Check::bad(NAME, Level::Failure, "root, but without CAP_SYS_ADMIN", mend)
+    DoctorCheck::bad(NAME, CheckLevel::Failure, "root, but without CAP_SYS_ADMIN", mend)
 }
 
-fn helper() -> Check {
+fn helper() -> DoctorCheck {
     const NAME: &str = "fusermount3";
     match mount::find_helper() {
-        Some((name, said)) if said.is_empty() => Check::ok(NAME, name),
-        Some((_, said)) => Check::ok(NAME, said),
-        None => Check::bad(
+        Some((name, said)) if said.is_empty() => DoctorCheck::ok(NAME, name),
+        Some((_, said)) => DoctorCheck::ok(NAME, said),
+        None => DoctorCheck::bad(
             NAME,
-            Level::Failure,
+            CheckLevel::Failure,
             "not installed; ordinary users cannot mount without it",
             "sudo apt install fuse3   (or: dnf install fuse3, apk add fuse3)",
         ),
     }
 }
 
-fn allow_other() -> Check {
+fn allow_other() -> DoctorCheck {
     const NAME: &str = "allow-other";
     let set = read("/etc/fuse.conf").lines().any(|line| line.trim() == "user_allow_other");
     if set {
-        return Check::ok(NAME, "user_allow_other is set: --allow-other works");
+        return DoctorCheck::ok(NAME, "user_allow_other is set: --allow-other works");
     }
     let found = "user_allow_other is not set: other users, including root, cannot enter";
-    Check::bad(NAME, Level::Note, found, "echo user_allow_other | sudo tee -a /etc/fuse.conf")
+    DoctorCheck::bad(
+        NAME,
+        CheckLevel::Note,
+        found,
+        "echo user_allow_other | sudo tee -a /etc/fuse.conf",
+    )
 }
 
-fn apparmor(root: bool) -> Vec<Check> {
+fn apparmor(root: bool) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     if !root && fs::exists("/etc/apparmor.d/fusermount3").unwrap_or(false) && is_on() {
         let found = "confines fusermount3 to $HOME, /mnt, /media, /tmp and $XDG_RUNTIME_DIR";
         let mend = "mount there, or allow the mountpoint in /etc/apparmor.d/local/fusermount3";
-        checks.push(Check::bad("AppArmor", Level::Note, found, mend));
+        checks.push(DoctorCheck::bad("AppArmor", CheckLevel::Note, found, mend));
     }
     if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
         let found = "keeps users from mounting in their own namespaces (unshare, rootless)";
         let mend = "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0";
-        checks.push(Check::bad("AppArmor", Level::Note, found, mend));
+        checks.push(DoctorCheck::bad("AppArmor", CheckLevel::Note, found, mend));
     }
     checks
 }
@@ -117,7 +161,7 @@ fn may_administer() -> bool {
     mask.is_some_and(|mask| mask >> CAP_SYS_ADMIN & 1 == 1)
 }
 
-/// Returns true if root in this user namespace is root of the machine.
+// Root in this user namespace is root of the machine.
 fn is_first_namespace() -> bool {
     read("/proc/self/uid_map").split_whitespace().eq(["0", "0", "4294967295"])
 }
@@ -127,9 +171,99 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// Reads a file, or returns an empty string if that fails.
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+// A large output may not fit into less.
+const LITTLE_ROOM: u64 = 1 << 30;
+
+// Magic numbers of `statfs(2)`.
+const FILESYSTEMS: [(u64, &str); 11] = [
+    (0xef53, "ext4"),
+    (0x5846_5342, "xfs"),
+    (0x9123_683e, "btrfs"),
+    (0x0102_1994, "tmpfs"),
+    (0x794c_7630, "overlay"),
+    (0x2fc1_2fc1, "zfs"),
+    (0xf2f5_2010, "f2fs"),
+    (0x6969, "nfs"),
+    (0xff53_4d42, "cifs"),
+    (0x0102_1997, "9p"),
+    (0x6573_5546, "fuse"),
+];
+
+pub(crate) fn disk_checks(store: &Path) -> Vec<DoctorCheck> {
+    let standing = store.ancestors().find(|path| path.exists());
+    match standing {
+        Some(standing) => {
+            vec![writable(store, standing), free_space(standing), attributes(standing)]
+        }
+        None => Vec::new(),
+    }
+}
+
+fn writable(store: &Path, standing: &Path) -> DoctorCheck {
+    let (here, at) = (store.display(), standing.display());
+    if let Err(error) = rustix::fs::access(standing, Access::WRITE_OK | Access::EXEC_OK) {
+        let mend = format!("sudo chown -R $USER {at}   (or choose another: ctxfs --store DIR ...)");
+        return DoctorCheck::bad("store", CheckLevel::Failure, format!("{at}: {error}"), mend);
+    }
+    let state = if store == standing { "writable" } else { "will be created" };
+    DoctorCheck::ok("store", format!("{here}: {state}"))
+}
+
+fn free_space(standing: &Path) -> DoctorCheck {
+    const NAME: &str = "room";
+    let Ok(disk) = rustix::fs::statvfs(standing) else {
+        let found = "the filesystem does not report it";
+        return DoctorCheck::bad(
+            NAME,
+            CheckLevel::Note,
+            found,
+            format!("df -h {}", standing.display()),
+        );
+    };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let found = format!("{} MiB free", free >> 20);
+    if free >= LITTLE_ROOM {
+        return DoctorCheck::ok(NAME, found);
+    }
+    let mend = "free some, or use another store: ctxfs mount --store DIR";
+    DoctorCheck::bad(NAME, CheckLevel::Warning, found, mend)
+}
+
+fn attributes(standing: &Path) -> DoctorCheck {
+    const NAME: &str = "filesystem";
+    let name = filesystem(standing);
+    let remote = matches!(name, "nfs" | "cifs" | "9p" | "fuse");
+    if remote {
+        let mend = "keep the store on a local disk: ctxfs mount --store DIR";
+        return DoctorCheck::bad(
+            NAME,
+            CheckLevel::Warning,
+            format!("{name}: slow, and may hang"),
+            mend,
+        );
+    }
+    if has_user_attributes(standing) {
+        return DoctorCheck::ok(NAME, format!("{name}, with user attributes"));
+    }
+    let mend = "ext4, xfs, btrfs, and tmpfs since kernel 6.6 support them";
+    DoctorCheck::bad(NAME, CheckLevel::Note, format!("{name}, without user attributes"), mend)
+}
+
+fn filesystem(standing: &Path) -> &'static str {
+    let Ok(found) = rustix::fs::statfs(standing) else { return "unknown" };
+    let magic = u64::try_from(found.f_type).unwrap_or_default();
+    FILESYSTEMS.iter().find(|(number, _)| *number == magic).map_or("other", |(_, name)| name)
+}
+
+// The error for a missing attribute tells.
+fn has_user_attributes(standing: &Path) -> bool {
+    let mut nothing = [0_u8; 0];
+    let answer = rustix::fs::getxattr(standing, "user.ctx.tool", &mut nothing);
+    !matches!(answer, Err(rustix::io::Errno::OPNOTSUPP))
 }
 
 #[cfg(test)]
@@ -142,5 +276,13 @@ mod tests {
         assert!(version("6.9.1") < Some(PASSTHROUGH_SINCE));
         assert!(version("10.0").is_some_and(|version| version > PASSTHROUGH_SINCE));
         assert_eq!(version("unknown"), None);
+    }
+
+    #[test]
+    fn a_missing_store_is_checked_by_its_parent() {
+        let dir = tempfile::tempdir().unwrap();
+        let checks = disk_checks(&dir.path().join("not/there"));
+        assert_eq!(checks[0].level, CheckLevel::Ok);
+        assert!(checks[0].found.ends_with("will be created"), "{}", checks[0].found);
     }
 }

@@ -1,47 +1,46 @@
 //! Claude Code, the Claude Agent SDK, and hosts that run Claude Code's hooks. Contracts: version
 //! 2.1.330.
 //!
-//! The host shows the first 30,000 characters of a command's output, and keeps the rest in a file.
-//! Of a command that failed it shows the beginning and nothing of the end, and takes no other
-//! result: the stand-in is added to it.
+//! The host shows the first 30,000 characters of a command's output, and keeps the whole output in
+//! a file. Of a failed command it shows the beginning without the end, and it accepts no
+//! replacement, so the stand-in is added to it.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::fs;
+use std::io::{self, Read as _, Seek as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::hooks::HookError;
-use crate::hooks::content_blocks::ContentBlocks;
-use crate::hooks::event_text::Text;
-use crate::hooks::keeper::Keeper;
-use crate::hooks::machine::Machine;
-use crate::hooks::policy::ResultKind;
-use crate::hooks::tool_result::{Output, Spill, SubAgent, ToolResult, of_mcp, other_fields};
+use crate::hooks::event::{
+    ContentBlocks, EventText, HookError, Spill, SubAgent, ToolOutput, ToolResult, of_mcp,
+    other_fields,
+};
+use crate::hooks::host::{Machine, ResultKind};
+use crate::hooks::keeper::OutputKeeper;
 
-mod failed_command;
-
-/// An event. Which fields it has depends on its name.
+// Which fields are present depends on the event.
 #[derive(Deserialize)]
-pub(super) struct ClaudeCodeEvent<'a> {
+pub(crate) struct ClaudeCodeEvent<'a> {
     #[serde(borrow)]
     hook_event_name: Cow<'a, str>,
     #[serde(borrow)]
     session_id: Cow<'a, str>,
     #[serde(borrow)]
-    transcript_path: Option<Text<'a>>,
-    /// The sub-agent that called: it shares the session.
+    transcript_path: Option<EventText<'a>>,
+    // A sub-agent shares the session.
     #[serde(borrow)]
-    agent_id: Option<Text<'a>>,
+    agent_id: Option<EventText<'a>>,
     #[serde(borrow)]
-    agent_type: Option<Text<'a>>,
-    /// Cursor's own version, where it runs this hook.
+    agent_type: Option<EventText<'a>>,
+    // Set if Cursor runs this hook.
     cursor_version: Option<IgnoredAny>,
-    /// Why a session begins.
     #[serde(borrow)]
-    source: Option<Text<'a>>,
+    source: Option<EventText<'a>>,
     #[serde(borrow, default)]
     tool_name: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -51,36 +50,32 @@ pub(super) struct ClaudeCodeEvent<'a> {
     #[serde(borrow)]
     tool_response: Option<&'a RawValue>,
     duration_ms: Option<u64>,
-    /// The part of a failure that the model is shown.
     #[serde(borrow)]
-    error: Option<Text<'a>>,
+    error: Option<EventText<'a>>,
 }
 
-/// The result of the shell.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct BashResult<'a> {
     #[serde(borrow)]
-    stdout: Text<'a>,
+    stdout: EventText<'a>,
     #[serde(borrow, default)]
-    stderr: Text<'a>,
+    stderr: EventText<'a>,
     #[serde(default)]
     interrupted: bool,
     #[serde(default)]
     is_image: bool,
     background_task_id: Option<IgnoredAny>,
-    /// The file with all of the output, up to 64 MiB.
+    // The whole output, up to 64 MiB.
     #[serde(borrow)]
     persisted_output_path: Option<Cow<'a, str>>,
-    /// The bytes of all of the output.
     persisted_output_size: Option<u64>,
 }
 
-/// Returns the answer to an event.
-pub(super) fn answer(
+pub(crate) fn answer(
     event: &ClaudeCodeEvent<'_>,
     machine: &Machine,
-    keeper: &Keeper<'_>,
+    keeper: &OutputKeeper<'_>,
 ) -> Result<Option<Value>, HookError> {
     if machine.is_cursor || event.cursor_version.is_some() {
         return Ok(None);
@@ -99,12 +94,11 @@ pub(super) fn answer(
     }
 }
 
-/// Replaces the output of a command that succeeded. The answer has the shape of the result, as
-/// another shape is ignored.
+// The host ignores an answer whose shape differs from the result.
 fn of_bash(
     event: &ClaudeCodeEvent<'_>,
     response: &RawValue,
-    keeper: &Keeper<'_>,
+    keeper: &OutputKeeper<'_>,
 ) -> Result<Option<Value>, HookError> {
     let result: BashResult<'_> = serde_json::from_str(response.get())?;
     if result.is_image || result.background_task_id.is_some() {
@@ -113,10 +107,10 @@ fn of_bash(
     let output = match &result.persisted_output_path {
         Some(path) => {
             let spill = Spill::open(Path::new(&**path))?;
-            Output::Spill(spill.of_total(result.persisted_output_size))
+            ToolOutput::Spill(spill.of_total(result.persisted_output_size))
         }
-        None if result.stderr.0.is_empty() => Output::Text(result.stdout.0),
-        None => Output::Text(format!("{}\n{}", result.stdout.0, result.stderr.0).into()),
+        None if result.stderr.0.is_empty() => ToolOutput::Text(result.stdout.0),
+        None => ToolOutput::Text(format!("{}\n{}", result.stdout.0, result.stderr.0).into()),
     };
     let (kind, exit_code) = (ResultKind::Command, (!result.interrupted).then_some(0));
     let Some(text) = keeper.stand_in(ToolResult { exit_code, ..event.result(kind, output) })?
@@ -127,43 +121,40 @@ fn of_bash(
     let mut fields = other_fields(response, is_ours)?;
     fields.insert("stdout".to_owned(), Value::from(text));
     fields.insert("stderr".to_owned(), Value::from(""));
-    Ok(Some(replaced(event, &Value::Object(fields))))
+    Ok(Some(specific(event, "updatedToolOutput", &Value::Object(fields))))
 }
 
-/// Replaces the texts of a server's result. Where the server sent structured content, that is the
-/// result, as one string of JSON.
+// Structured content of the server arrives as one string of JSON.
 fn of_server(
     event: &ClaudeCodeEvent<'_>,
     response: &RawValue,
-    keeper: &Keeper<'_>,
+    keeper: &OutputKeeper<'_>,
 ) -> Result<Option<Value>, HookError> {
-    if let Ok(Text(text)) = serde_json::from_str(response.get()) {
-        let text = keeper.stand_in(event.result(ResultKind::Text, Output::Text(text)))?;
-        return Ok(text.map(|text| replaced(event, &Value::from(text))));
+    if let Ok(EventText(text)) = serde_json::from_str(response.get()) {
+        let text = keeper.stand_in(event.result(ResultKind::Text, ToolOutput::Text(text)))?;
+        return Ok(text.map(|text| specific(event, "updatedToolOutput", &Value::from(text))));
     }
     let blocks = ContentBlocks::of(response)?;
     let kind = if blocks.are_text() { ResultKind::Text } else { ResultKind::Mixed };
-    let text = keeper.stand_in(event.result(kind, Output::Text(blocks.text())))?;
+    let text = keeper.stand_in(event.result(kind, ToolOutput::Text(blocks.text())))?;
     let blocks = text.map(|text| blocks.with_text(&text)).transpose()?;
-    Ok(blocks.map(|blocks| replaced(event, &blocks)))
+    Ok(blocks.map(|blocks| specific(event, "updatedToolOutput", &blocks)))
 }
 
-/// Adds the stand-in to a command that failed, if the host shows only a part of its output.
 fn of_failure(
     event: &ClaudeCodeEvent<'_>,
     machine: &Machine,
-    keeper: &Keeper<'_>,
+    keeper: &OutputKeeper<'_>,
 ) -> Result<Option<Value>, HookError> {
     let (Some(error), Some(transcript)) = (&event.error, &event.transcript_path) else {
         return Ok(None);
     };
     let transcript = Path::new(&*transcript.0);
-    let Some((code, spill)) =
-        failed_command::find(&error.0, transcript, &event.session_id, machine)
+    let Some((code, spill)) = find_failed_output(&error.0, transcript, &event.session_id, machine)
     else {
         return Ok(None);
     };
-    let result = event.result(ResultKind::FailedCommand, Output::Spill(spill));
+    let result = event.result(ResultKind::FailedCommand, ToolOutput::Spill(spill));
     let result = ToolResult { exit_code: Some(code), ..result };
     Ok(keeper.stand_in(result)?.map(|text| added(event, &text)))
 }
@@ -174,7 +165,7 @@ impl<'a> ClaudeCodeEvent<'a> {
         self.agent_id.as_ref().map(|id| SubAgent { id: &id.0, kind })
     }
 
-    fn result(&'a self, kind: ResultKind, output: Output<'a>) -> ToolResult<'a> {
+    fn result(&'a self, kind: ResultKind, output: ToolOutput<'a>) -> ToolResult<'a> {
         let (server, tool) = match of_mcp(&self.tool_name) {
             Some((server, tool)) => (Some(server), tool),
             None => (None, &*self.tool_name),
@@ -194,14 +185,66 @@ impl<'a> ClaudeCodeEvent<'a> {
     }
 }
 
-fn replaced(event: &ClaudeCodeEvent<'_>, output: &Value) -> Value {
-    specific(event, "updatedToolOutput", output)
-}
-
 fn added(event: &ClaudeCodeEvent<'_>, text: &str) -> Value {
     specific(event, "additionalContext", &Value::from(text))
 }
 
 fn specific(event: &ClaudeCodeEvent<'_>, field: &str, value: &Value) -> Value {
     json!({ "hookSpecificOutput": { "hookEventName": event.hook_event_name, field: value } })
+}
+
+const BEGINNING: usize = 1000;
+const FILES: usize = 8;
+
+/// Finds the whole output of the command that `error` shows a part of, and its exit code. While the
+/// hook runs, the host still has the output in a file, which no event names. `None` if the model
+/// has seen all of it.
+fn find_failed_output(
+    error: &str,
+    transcript: &Path,
+    session: &str,
+    machine: &Machine,
+) -> Option<(i32, Spill)> {
+    let (code, shown) = error.strip_prefix("Exit code ")?.split_once('\n')?;
+    let code = code.parse().ok()?;
+    let project = transcript.parent()?.file_name()?;
+    let user = machine.claude_code_tmp.join(format!("claude-{}", machine.uid));
+    let dir = user.join(project).join(session).join("tasks");
+    let beginning = &shown.as_bytes()[..shown.len().min(BEGINNING)];
+    let spills = newest(&dir).into_iter().filter_map(|path| of_user(&path, machine.uid));
+    let mut longer = spills.filter(|spill| spill.length > shown.len() as u64);
+    let spill = longer.find_map(|spill| begins_with(spill, beginning.trim_ascii()))?;
+    Some((code, spill))
+}
+
+fn newest(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let mut found: Vec<(std::time::SystemTime, PathBuf)> = entries
+        .flatten()
+        .filter(|entry| entry.path().extension().is_some_and(|end| end == "output"))
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    found.into_iter().take(FILES).map(|(_, path)| path).collect()
+}
+
+// Anyone may have created the directories in `/tmp`.
+fn of_user(path: &Path, uid: u32) -> Option<Spill> {
+    let spill = Spill::open(path).ok()?;
+    (spill.file.metadata().ok()?.uid() == uid).then_some(spill)
+}
+
+// Ignores leading whitespace of the file.
+fn begins_with(mut spill: Spill, beginning: &[u8]) -> Option<Spill> {
+    let mut start = vec![0; 2 * BEGINNING];
+    let read = read_up_to(&mut spill, &mut start).ok()?;
+    start[..read].trim_ascii_start().starts_with(beginning).then_some(spill)
+}
+
+fn read_up_to(spill: &mut Spill, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut taken = Vec::with_capacity(buffer.len());
+    spill.file.by_ref().take(buffer.len() as u64).read_to_end(&mut taken)?;
+    buffer[..taken.len()].copy_from_slice(&taken);
+    spill.file.rewind()?;
+    Ok(taken.len())
 }

@@ -1,8 +1,8 @@
 //! Codex. Contracts: version 0.171.0.
 //!
-//! The host shows its hook 10 KB of a command's output, so commands are no matter of the hook: they
-//! run under `ctxfs run`, which `ctxfs install codex` arranges. To replace a command, a hook would
-//! have to allow it, and the host would check another command than the model's.
+//! The host passes only 10 KB of a command's output to its hook, so commands run under `ctxfs run`
+//! instead, which `ctxfs install codex` arranges. A hook that replaced a command would have to
+//! allow it, and the host would then check another command than the model's.
 
 use std::borrow::Cow;
 
@@ -10,23 +10,18 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::hooks::HookError;
-use crate::hooks::content_blocks::ContentBlocks;
-use crate::hooks::event_text::Text;
-use crate::hooks::keeper::Keeper;
-use crate::hooks::policy::ResultKind;
-use crate::hooks::tool_result::{Output, ToolResult, of_mcp};
+use crate::hooks::event::{ContentBlocks, EventText, HookError, ToolOutput, ToolResult, of_mcp};
+use crate::hooks::host::ResultKind;
+use crate::hooks::keeper::OutputKeeper;
 
-/// An event. Which fields it has depends on its name.
 #[derive(Deserialize)]
-pub(super) struct CodexEvent<'a> {
+pub(crate) struct CodexEvent<'a> {
     #[serde(borrow)]
     hook_event_name: Cow<'a, str>,
     #[serde(borrow)]
     session_id: Cow<'a, str>,
-    /// Why a session begins.
     #[serde(borrow)]
-    source: Option<Text<'a>>,
+    source: Option<EventText<'a>>,
     #[serde(borrow, default)]
     tool_name: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -42,19 +37,18 @@ pub(super) struct CodexEvent<'a> {
 struct ServerResult<'a> {
     #[serde(borrow)]
     content: &'a RawValue,
-    /// The JSON that the model gets in the place of the content, if the server sent it.
+    // The model gets this JSON in place of the content.
     #[serde(borrow)]
     structured_content: Option<&'a RawValue>,
 }
 
-/// Returns the answer to an event.
-pub(super) fn answer(
+pub(crate) fn answer(
     event: &CodexEvent<'_>,
-    keeper: &Keeper<'_>,
+    keeper: &OutputKeeper<'_>,
 ) -> Result<Option<Value>, HookError> {
     match (&*event.hook_event_name, &*event.tool_name) {
         ("SessionStart", _) => {
-            // Where its sandbox may write a directory that is gone, the host runs no command.
+            // The host runs no command if a directory that its sandbox may write is missing.
             keeper.make_store(&event.session_id)?;
             let text = keeper.pointers(&event.session_id, event.source.as_ref())?;
             Ok(text.map(|text| specific(event, json!({ "additionalContext": text }))))
@@ -67,13 +61,12 @@ pub(super) fn answer(
     }
 }
 
-/// Replaces a server's result. The host takes nothing but a text, so the stand-in of one with images
-/// is added to it.
+// The host accepts only a text, so the stand-in of a result with images is added to it.
 fn of_server(
     event: &CodexEvent<'_>,
     (server, tool): (&str, &str),
     response: &RawValue,
-    keeper: &Keeper<'_>,
+    keeper: &OutputKeeper<'_>,
 ) -> Result<Option<Value>, HookError> {
     let ServerResult { content, structured_content } = serde_json::from_str(response.get())?;
     let blocks = ContentBlocks::of(content)?;
@@ -89,7 +82,7 @@ fn of_server(
         exit_code: None,
         duration_ms: None,
         kind: if is_text { ResultKind::Text } else { ResultKind::Mixed },
-        output: Output::Text(structure.unwrap_or_else(|| blocks.text())),
+        output: ToolOutput::Text(structure.unwrap_or_else(|| blocks.text())),
     })?;
     Ok(text.map(|text| {
         if is_text {

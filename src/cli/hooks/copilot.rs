@@ -1,34 +1,32 @@
 //! GitHub Copilot CLI. Contracts: version 1.0.102.
 //!
-//! The host hands over 500 characters of a long output and the name of a file with all of it, which
-//! it removes when the session ends. A command that failed is a success whose text says so at its
-//! end. Of the error of a server, its hook sees no more than a part.
+//! The host passes on 500 characters of a long output and the name of a file with all of it, which
+//! it removes when the session ends. A failed command is a success whose text says so at its end.
+//! Of the error of a server, the hook sees only a part.
 
 use std::borrow::Cow;
-use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::hooks::HookError;
-use crate::hooks::event_text::Text;
-use crate::hooks::keeper::Keeper;
-use crate::hooks::policy::ResultKind;
-use crate::hooks::tool_result::{Output, Spill, ToolResult, call_at, other_fields};
+use crate::hooks::event::{
+    EventText, HookError, Spill, ToolOutput, ToolResult, call_at, other_fields,
+};
+use crate::hooks::host::ResultKind;
+use crate::hooks::keeper::OutputKeeper;
 
-/// An event, which has no name: after a call it has a result, and where a session begins a source.
+// Events have no name: after a call there is a result, at the start of a session a source.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CopilotEvent<'a> {
+pub(crate) struct CopilotEvent<'a> {
     #[serde(borrow)]
     session_id: Cow<'a, str>,
-    /// Milliseconds since the epoch, or a text.
+    // Milliseconds since the epoch, or a text.
     #[serde(borrow)]
     timestamp: Option<&'a RawValue>,
-    /// Why a session begins.
     #[serde(borrow)]
-    source: Option<Text<'a>>,
+    source: Option<EventText<'a>>,
     #[serde(borrow, default)]
     tool_name: Cow<'a, str>,
     #[serde(borrow)]
@@ -39,15 +37,14 @@ pub(super) struct CopilotEvent<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ResultText<'a> {
+struct CopilotResult<'a> {
     #[serde(borrow)]
-    text_result_for_llm: Text<'a>,
+    text_result_for_llm: EventText<'a>,
 }
 
-/// Returns the answer to an event.
-pub(super) fn answer(
+pub(crate) fn answer(
     event: &CopilotEvent<'_>,
-    keeper: &Keeper<'_>,
+    keeper: &OutputKeeper<'_>,
 ) -> Result<Option<Value>, HookError> {
     if let Some(result) = event.tool_result {
         return of_tool(event, result, keeper);
@@ -59,13 +56,14 @@ pub(super) fn answer(
 fn of_tool(
     event: &CopilotEvent<'_>,
     result: &RawValue,
-    keeper: &Keeper<'_>,
+    keeper: &OutputKeeper<'_>,
 ) -> Result<Option<Value>, HookError> {
-    let ResultText { text_result_for_llm: Text(text) } = serde_json::from_str(result.get())?;
+    let CopilotResult { text_result_for_llm: EventText(text) } =
+        serde_json::from_str(result.get())?;
     let (body, ending) = split_ending(&text);
     let output = match spill_path(&text) {
-        Some(path) => Output::Spill(Spill::open(Path::new(path))?),
-        None => Output::Text(Cow::Borrowed(body)),
+        Some(path) => ToolOutput::Spill(Spill::open(std::path::Path::new(path))?),
+        None => ToolOutput::Text(Cow::Borrowed(body)),
     };
     let code = ending.and_then(exit_code);
     let stand_in = keeper.stand_in(ToolResult {
@@ -88,7 +86,7 @@ fn of_tool(
     Ok(Some(json!({ "modifiedResult": fields })))
 }
 
-/// Splits off the line by which the host tells that a command has ended.
+// The host reports the end of a command in the last line.
 fn split_ending(text: &str) -> (&str, Option<&str>) {
     let trimmed = text.trim_end();
     let line = trimmed.rfind('\n').map_or(0, |at| at + 1);
@@ -100,12 +98,12 @@ fn split_ending(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Returns the code in `<shellId: 0 completed with exit code 3>`.
+// In `<shellId: 0 completed with exit code 3>`.
 fn exit_code(ending: &str) -> Option<i32> {
     ending.strip_suffix('>')?.rsplit_once("exit code ")?.1.parse().ok()
 }
 
-/// Returns the file that a text names in place of a long output.
+// The host names this file in place of a long output.
 fn spill_path(text: &str) -> Option<&str> {
     let rest = text.strip_prefix("Output too large to read at once")?;
     let (_, path) = rest.lines().next()?.split_once("Saved to: ")?;

@@ -1,7 +1,7 @@
 //! Gemini CLI. Contracts: version 0.61.0.
 //!
-//! The host hands over all of an output. Another result reaches the model as an error, so it is the
-//! stand-in that says whether the call succeeded.
+//! The host passes on the whole output. A replacement reaches the model as an error, so the
+//! stand-in says whether the call succeeded.
 
 use std::borrow::Cow;
 
@@ -9,33 +9,27 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::hooks::HookError;
-use crate::hooks::content_blocks::MOST_BLOCKS;
-use crate::hooks::event_text::Text;
-use crate::hooks::keeper::Keeper;
-use crate::hooks::policy::ResultKind;
-use crate::hooks::tool_result::{Output, ToolResult, call_at};
+use crate::hooks::event::{EventText, HookError, MOST_BLOCKS, ToolOutput, ToolResult, call_at};
+use crate::hooks::host::ResultKind;
+use crate::hooks::keeper::OutputKeeper;
 use ctxfs_core::model::ShortList;
 
-/// The frame around the output of a tool.
 const OPENING: &str = "<untrusted_context>\n";
 const CLOSING: &str = "\n</untrusted_context>";
-/// The beginnings of the lines that follow the output of a command.
+// Lines that follow the output of a command start with these.
 const FACTS: [&str; 5] =
     ["Error: ", "Exit Code: ", "Signal: ", "Background PIDs: ", "Process Group PGID: "];
 
-/// An event.
 #[derive(Deserialize)]
-pub(super) struct GeminiEvent<'a> {
+pub(crate) struct GeminiEvent<'a> {
     #[serde(borrow)]
     hook_event_name: Cow<'a, str>,
     #[serde(borrow)]
     session_id: Cow<'a, str>,
     #[serde(borrow)]
-    timestamp: Option<Text<'a>>,
-    /// Why a session begins.
+    timestamp: Option<EventText<'a>>,
     #[serde(borrow)]
-    source: Option<Text<'a>>,
+    source: Option<EventText<'a>>,
     #[serde(borrow, default)]
     tool_name: Cow<'a, str>,
     #[serde(borrow)]
@@ -47,30 +41,28 @@ pub(super) struct GeminiEvent<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolResponse<'a> {
-    /// The result for the model: a text, a part, or parts.
+    // A text, a part, or a list of parts.
     #[serde(borrow)]
     llm_content: &'a RawValue,
 }
 
-/// The text of a result.
-struct ResultText {
+struct GeminiText {
     text: String,
-    /// True if there is nothing else. Images are lost where the result is replaced.
+    // Images are lost if the result is replaced.
     is_all: bool,
-    /// True if the result has one part.
+    // The result has one part.
     is_one: bool,
 }
 
 #[derive(Deserialize)]
 struct GeminiPart<'a> {
     #[serde(borrow)]
-    text: Option<Text<'a>>,
+    text: Option<EventText<'a>>,
 }
 
-/// Returns the answer to an event.
-pub(super) fn answer(
+pub(crate) fn answer(
     event: &GeminiEvent<'_>,
-    keeper: &Keeper<'_>,
+    keeper: &OutputKeeper<'_>,
 ) -> Result<Option<Value>, HookError> {
     match (&*event.hook_event_name, &event.tool_response) {
         ("SessionStart", _) => {
@@ -85,9 +77,9 @@ pub(super) fn answer(
 fn of_tool(
     event: &GeminiEvent<'_>,
     response: &ToolResponse<'_>,
-    keeper: &Keeper<'_>,
+    keeper: &OutputKeeper<'_>,
 ) -> Result<Option<Value>, HookError> {
-    let ResultText { text, is_all, is_one } = text_of(response.llm_content)?;
+    let GeminiText { text, is_all, is_one } = text_of(response.llm_content)?;
     let is_shell = event.tool_name == "run_shell_command";
     let (output, exit_code) = if is_shell { output_and_code(&text) } else { (&*text, None) };
     let kind = match is_one {
@@ -105,21 +97,19 @@ fn of_tool(
         exit_code,
         duration_ms: None,
         kind,
-        output: Output::Text(Cow::Borrowed(output)),
+        output: ToolOutput::Text(Cow::Borrowed(output)),
     })?;
     Ok(text.map(|text| {
         if is_all { json!({ "decision": "deny", "reason": text }) } else { added(event, &text) }
     }))
 }
 
-/// Returns the answer that adds a text to what the model gets.
 fn added(event: &GeminiEvent<'_>, text: &str) -> Value {
     let name = &event.hook_event_name;
     json!({ "hookSpecificOutput": { "hookEventName": name, "additionalContext": text } })
 }
 
-/// Returns the text of what the model would get.
-fn text_of(content: &RawValue) -> Result<ResultText, HookError> {
+fn text_of(content: &RawValue) -> Result<GeminiText, HookError> {
     let json = content.get();
     let parts: Vec<GeminiPart<'_>> = match json.as_bytes().first() {
         Some(b'"') => vec![GeminiPart { text: Some(serde_json::from_str(json)?) }],
@@ -129,7 +119,7 @@ fn text_of(content: &RawValue) -> Result<ResultText, HookError> {
     let texts = parts.iter().filter_map(|part| part.text.as_ref());
     let texts: Vec<&str> = texts.map(|text| without_frame(&text.0)).collect();
     let (is_all, is_one) = (texts.len() == parts.len(), parts.len() == 1);
-    Ok(ResultText { text: texts.join("\n"), is_all, is_one })
+    Ok(GeminiText { text: texts.join("\n"), is_all, is_one })
 }
 
 fn without_frame(text: &str) -> &str {
@@ -137,8 +127,7 @@ fn without_frame(text: &str) -> &str {
     inner.unwrap_or(text)
 }
 
-/// Returns the output of a command and its exit code. Without one the command succeeded, if nothing
-/// else is said.
+// Without an exit code the command succeeded, unless a signal or an error is reported.
 fn output_and_code(text: &str) -> (&str, Option<i32>) {
     let Some(mut output) = text.strip_prefix("Output: ") else { return (text, None) };
     let mut code = Some(0);

@@ -1,8 +1,11 @@
-//! The hosts that have an adapter.
+//! The hosts that have an adapter, and how much of an output each of them shows its model.
 
 use std::fmt;
 
-/// A host of an agent.
+use ctxfs_core::model::Limits;
+
+/// An agent host that has an adapter. Its name appears in commands and settings, and is the server
+/// of the host's own tools in records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Host {
     /// Claude Code, and the Claude Agent SDK.
@@ -20,7 +23,7 @@ pub enum Host {
 }
 
 impl Host {
-    /// All of them.
+    /// All hosts.
     pub const ALL: [Self; 6] =
         [Self::ClaudeCode, Self::Codex, Self::Opencode, Self::GeminiCli, Self::Copilot, Self::Pi];
 
@@ -29,7 +32,7 @@ impl Host {
         Self::ALL.into_iter().find(|host| host.name() == name)
     }
 
-    /// Returns the name in commands, which is the server of the host's own tools too.
+    /// Returns the name in commands, which is also the server of the host's own tools.
     pub fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -45,5 +48,187 @@ impl Host {
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// Facts about the machine that adapters need. They read no environment themselves.
+#[derive(Debug, Clone, Default)]
+pub struct Machine {
+    /// The user id.
+    pub uid: u32,
+    /// The directory of Claude Code's temporary files: `$CLAUDE_CODE_TMPDIR`, or else `/tmp`.
+    pub claude_code_tmp: std::path::PathBuf,
+    /// True if Cursor runs the hook. It also runs the hooks of Claude Code.
+    pub is_cursor: bool,
+}
+
+pub(crate) const CHAR_BYTES: u64 = '\u{10ffff}'.len_utf8() as u64;
+
+/// Which outputs are replaced by their stand-ins in a host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Replaced {
+    /// Outputs that the host would cut.
+    #[default]
+    Cut,
+    /// Also outputs over the limits whose stand-in has at most a third of their tokens.
+    Long,
+}
+
+/// The settings that decide whether an output is replaced in a host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReplacePolicy {
+    /// Which outputs are replaced.
+    pub replaced: Replaced,
+    /// `$BASH_MAX_OUTPUT_LENGTH`: the maximum characters of a command's output that Claude Code
+    /// shows.
+    pub bash_chars: Option<u64>,
+}
+
+/// The kinds of results that hosts cut at different lengths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultKind {
+    /// The output of a command that succeeded, or whose exit code is unknown.
+    Command,
+    /// The output of a command that failed.
+    FailedCommand,
+    /// The result of another tool: one text.
+    Text,
+    /// The result of another tool: several texts, or a text with other content.
+    Mixed,
+}
+
+/// The maximum that a host shows its model whole. The host cuts an output that exceeds any of the
+/// maxima.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShownWhole {
+    chars: u64,
+    bytes: u64,
+    lines: u64,
+}
+
+/// The length of an output in the units that hosts count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutputLength {
+    /// Characters: bytes that are not UTF-8 continuation bytes.
+    pub chars: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Newlines.
+    pub newlines: u64,
+}
+
+impl ReplacePolicy {
+    /// Returns what `host` shows whole of a result, as in the table of `docs/HOSTS.md`. A host that
+    /// is not known to cut such results shows all of it.
+    pub fn shown_whole(&self, host: Host, kind: ResultKind) -> ShownWhole {
+        match (host, kind) {
+            (Host::ClaudeCode, ResultKind::Command) => {
+                ShownWhole::chars(self.bash_chars.unwrap_or(30_000))
+            }
+            (Host::ClaudeCode, ResultKind::FailedCommand) => ShownWhole::chars(10_040),
+            (Host::ClaudeCode, ResultKind::Text) => ShownWhole::chars(50_000),
+            (Host::ClaudeCode, ResultKind::Mixed) => ShownWhole::chars(100_000),
+            (Host::Codex, _) => ShownWhole::chars(10_000),
+            (Host::GeminiCli | Host::Pi, ResultKind::Mixed) | (Host::Pi, ResultKind::Text) => {
+                ShownWhole::ALL
+            }
+            (Host::GeminiCli, _) => ShownWhole::chars(40_000),
+            (Host::Copilot, _) => ShownWhole { bytes: 20 << 10, ..ShownWhole::ALL },
+            (Host::Opencode, _) | (Host::Pi, ResultKind::Command | ResultKind::FailedCommand) => {
+                ShownWhole { bytes: 50 << 10, lines: 2000, ..ShownWhole::ALL }
+            }
+        }
+    }
+}
+
+impl ResultKind {
+    /// Returns the kind of a command's output.
+    pub fn of_command(exit_code: Option<i32>) -> Self {
+        if exit_code.is_some_and(|code| code != 0) { Self::FailedCommand } else { Self::Command }
+    }
+}
+
+impl ShownWhole {
+    const ALL: Self = Self { chars: Limits::NEVER, bytes: Limits::NEVER, lines: Limits::NEVER };
+
+    fn chars(chars: u64) -> Self {
+        Self { chars, ..Self::ALL }
+    }
+
+    /// Returns true if an output of this length is shown whole.
+    pub fn holds(&self, length: OutputLength) -> bool {
+        let OutputLength { chars, bytes, newlines } = length;
+        chars <= self.chars && bytes <= self.bytes && newlines <= self.lines
+    }
+
+    /// Returns the maximum bytes of an output that is shown whole.
+    pub fn most_bytes(&self) -> u64 {
+        self.bytes.min(self.chars.saturating_mul(CHAR_BYTES))
+    }
+}
+
+impl OutputLength {
+    /// Returns the length of `bytes`.
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut length = Self::default();
+        length.add(bytes);
+        length
+    }
+
+    /// Adds bytes at the end.
+    pub fn add(&mut self, bytes: &[u8]) {
+        let count = |is: fn(&u8) -> bool| bytes.iter().filter(|byte| is(byte)).count() as u64;
+        self.bytes += bytes.len() as u64;
+        self.chars += count(|byte| byte & 0xC0 != 0x80);
+        self.newlines += count(|byte| *byte == b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(host: Host, kind: ResultKind) -> String {
+        let ShownWhole { chars, bytes, lines } = ReplacePolicy::default().shown_whole(host, kind);
+        let named = [(chars, "characters"), (bytes, "bytes"), (lines, "lines")];
+        let parts: Vec<String> = named
+            .into_iter()
+            .filter(|(most, _)| *most < Limits::NEVER)
+            .map(|(most, what)| {
+                let thousands = most / 1000;
+                format!("{thousands},{:03} {what}", most % 1000)
+            })
+            .collect();
+        if parts.is_empty() { "all".to_owned() } else { parts.join(" and ") }
+    }
+
+    #[test]
+    fn the_table_in_the_documents_is_the_one_here() {
+        let kinds =
+            [ResultKind::Command, ResultKind::FailedCommand, ResultKind::Text, ResultKind::Mixed];
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/HOSTS.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for host in Host::ALL {
+            let cells: Vec<String> = kinds.into_iter().map(|kind| shown(host, kind)).collect();
+            let row = format!("| `{host}` | {} |", cells.join(" | "));
+            assert!(page.contains(&row), "docs/HOSTS.md lacks {row}");
+        }
+    }
+
+    #[test]
+    fn a_host_cuts_what_has_one_more_of_anything() {
+        let policy = ReplacePolicy::default();
+        let claude = policy.shown_whole(Host::ClaudeCode, ResultKind::Command);
+        // Characters, not bytes.
+        assert!(claude.holds(OutputLength::of("\u{e9}".repeat(30_000).as_bytes())));
+        assert!(!claude.holds(OutputLength::of("\u{e9}".repeat(30_001).as_bytes())));
+        let opencode = policy.shown_whole(Host::Opencode, ResultKind::Text);
+        assert!(opencode.holds(OutputLength::of(&b"x\n".repeat(2000))));
+        assert!(!opencode.holds(OutputLength::of(&b"x\n".repeat(2001))));
+        assert!(!opencode.holds(OutputLength::of("\u{e9}".repeat(25_601).as_bytes())));
+        let raised = ReplacePolicy { bash_chars: Some(90_000), ..policy };
+        let raised = raised.shown_whole(Host::ClaudeCode, ResultKind::Command);
+        assert!(raised.holds(OutputLength::of("x".repeat(90_000).as_bytes())));
+        assert_eq!(raised.most_bytes(), 360_000);
     }
 }

@@ -1,62 +1,61 @@
-//! The core of the adapters: which outputs are long, taking them in, and the stand-in.
+//! The common part of all adapters: decides which outputs are long, stores them, and makes the
+//! stand-in.
 
 use std::cell::Cell;
-use std::io;
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::sync::Arc;
 
-use crate::hooks::event_text::Text;
-use crate::hooks::host::Host;
-use crate::hooks::policy::{CHAR_BYTES, OutputLength, ReplacePolicy, Replaced, ResultKind};
-use crate::hooks::tool_result::{Output, Spill, ToolResult};
-use crate::hooks::{HookError, pointers};
-use ctxfs_core::model::{Limits, Provenance};
+use crate::hooks::event::{EventText, HookError, Spill, ToolOutput, ToolResult};
+use crate::hooks::host::{CHAR_BYTES, Host, OutputLength, ReplacePolicy, Replaced, ResultKind};
+use ctxfs_core::model::{Component, Limits, Provenance};
 use ctxfs_engine::{
-    Engine, EngineError, NewOutput, OutputName, Replace, StandInRequest, StoredOutput,
+    Engine, EngineError, ListedArtifact, NewOutput, OutputName, Replace, StandInRequest,
+    StoredOutput,
 };
 use ctxfs_store::Conversation;
-use ctxfs_view::{Audience, Form, StandIn};
+use ctxfs_view::{Audience, Form, StandIn, Title};
 
-/// The most bytes of a view, with its notice. What is longer is no view that was read.
+// With its notice. A longer output is not a view that was read.
 const VIEW: u64 = Limits::VIEW_BYTES as u64 + 4096;
-/// The most bytes of an output that may be a stand-in.
+// A longer output is not a stand-in.
 const STAND_IN: u64 = 64 * 1024;
-/// Bytes up to which a file is counted: no host shows as much.
+// No host shows more, so a longer file need not be counted.
 const COUNTED: u64 = 1 << 20;
-/// Bytes that are read at once.
 const BLOCK: usize = 64 * 1024;
 
-/// The sources of sessions that have outputs of earlier calls.
+// Sessions that may have outputs of earlier calls.
 const SOURCES: [&str; 3] = ["resume", "compact", "fork"];
 
-/// The treatment of an event. Programs may rely on the names.
+/// The treatment of an event. Its names appear in `hook.log`, and programs may rely on them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// Nothing: it is no event with an output, or none that can be kept.
+    /// The event has no output, or none that can be stored.
     #[default]
     Passed,
-    /// The model gets the host's own result: the output is short, or its stand-in would not pay.
+    /// The host's own result stands: the output is short, or its stand-in would not be shorter
+    /// enough.
     Short,
     /// The output was read from the mount, or is a stand-in.
     Own,
     /// The output was stored, and the model gets the stand-in.
     Kept,
-    /// The model was told what is stored.
+    /// The model was told which outputs are stored.
     Told,
 }
 
-/// The settings and the store, opened only when they are needed.
+/// The settings and the store. Adapters open the store only for a long output, as most events need
+/// none.
 pub trait Shelf {
     /// Returns the limits for the outputs of a tool.
     fn limits(&self, tool: &str) -> Limits;
 
-    /// Returns the settings on which outputs are replaced.
+    /// Returns which outputs are replaced.
     fn policy(&self) -> ReplacePolicy;
 
-    /// Opens a conversation, which is created if it is missing.
+    /// Opens a conversation, and creates it if it is missing.
     fn open(&self, id: &str) -> Result<OpenConversation, HookError>;
 
-    /// Opens a conversation, if it is there.
+    /// Opens a conversation if it exists.
     fn find(&self, id: &str) -> Result<Option<OpenConversation>, HookError>;
 }
 
@@ -69,36 +68,26 @@ pub struct OpenConversation {
     pub conversation: Arc<Conversation>,
 }
 
-/// The core of all adapters.
-pub(super) struct Keeper<'a> {
+pub(crate) struct OutputKeeper<'a> {
     host: Host,
     shelf: &'a dyn Shelf,
-    action: Cell<Action>,
+    pub(crate) action: Cell<Action>,
 }
 
-impl<'a> Keeper<'a> {
-    pub(super) fn new(host: Host, shelf: &'a dyn Shelf) -> Self {
+impl<'a> OutputKeeper<'a> {
+    pub(crate) fn new(host: Host, shelf: &'a dyn Shelf) -> Self {
         Self { host, shelf, action: Cell::default() }
     }
 
-    /// Returns what was done last.
-    pub(super) fn action(&self) -> Action {
-        self.action.get()
-    }
-
-    /// Notes what was done, where the adapter does it.
-    pub(super) fn note(&self, action: Action) {
+    /// Stores a result if it is long, and returns the text that the model gets in its place. `None`
+    /// leaves the result of the host.
+    pub(crate) fn stand_in(&self, result: ToolResult<'_>) -> Result<Option<String>, HookError> {
+        let (action, text) = self.process(result)?;
         self.action.set(action);
-    }
-
-    /// Takes a result in if it is long, and returns what goes to the model in its place.
-    pub(super) fn stand_in(&self, result: ToolResult<'_>) -> Result<Option<String>, HookError> {
-        let (action, text) = self.treat(result)?;
-        self.note(action);
         Ok(text)
     }
 
-    fn treat(&self, result: ToolResult<'_>) -> Result<(Action, Option<String>), HookError> {
+    fn process(&self, result: ToolResult<'_>) -> Result<(Action, Option<String>), HookError> {
         let provenance = self.provenance(&result);
         let limits = self.shelf.limits(&provenance.tool_name().unwrap_or_default());
         let policy = self.shelf.policy();
@@ -107,7 +96,7 @@ impl<'a> Keeper<'a> {
         let length = output.length_up_to(limits.max_inline_bytes.max(COUNTED))?;
         // A host hands over a file where it has cut the output. That of a failure is found instead.
         let is_spilled =
-            matches!(output, Output::Spill(_)) && result.kind != ResultKind::FailedCommand;
+            matches!(output, ToolOutput::Spill(_)) && result.kind != ResultKind::FailedCommand;
         let is_cut = is_spilled || !shown.holds(length);
         let is_left = limits.are_kept_by(length.bytes, length.chars)
             || (policy.replaced == Replaced::Cut && !is_cut);
@@ -118,13 +107,13 @@ impl<'a> Keeper<'a> {
             return Ok((Action::Own, None));
         }
         let open = self.shelf.open(result.conversation)?;
-        if let Output::Text(text) = &output
+        if let ToolOutput::Text(text) = &output
             && output.length() <= STAND_IN
             && open.engine.is_stand_in(text.as_bytes(), &limits).map_err(EngineError::from)?
         {
             return Ok((Action::Own, None));
         }
-        let stored = take_in(&open, result.call.into_owned(), provenance, &mut output)?;
+        let stored = store_output(&open, result.call.into_owned(), provenance, &mut output)?;
         let request = StandInRequest {
             form: Form::Summary,
             replace: match is_cut {
@@ -145,25 +134,24 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    /// Makes the store if it is missing, and no conversation in it.
-    pub(super) fn make_store(&self, id: &str) -> Result<(), HookError> {
+    pub(crate) fn make_store(&self, id: &str) -> Result<(), HookError> {
         self.shelf.find(id).map(drop)
     }
 
-    /// Returns what a model is told when the conversation `id` goes on. A host names the `source`
-    /// of each session; one that is new has nothing to be told of.
-    pub(super) fn pointers(
+    /// Returns what a model is told when the conversation `id` continues. A host names the `source`
+    /// of each session; a new session has no earlier outputs.
+    pub(crate) fn pointers(
         &self,
         id: &str,
-        source: Option<&Text<'_>>,
+        source: Option<&EventText<'_>>,
     ) -> Result<Option<String>, HookError> {
         let goes_on = source.is_some_and(|source| SOURCES.contains(&&*source.0));
         let Some(open) = goes_on.then(|| self.shelf.find(id)).transpose()?.flatten() else {
             return Ok(None);
         };
-        let text = pointers::of(&open.engine, open.conversation.id())?;
+        let text = pointers_to(&open.engine, open.conversation.id())?;
         if text.is_some() {
-            self.note(Action::Told);
+            self.action.set(Action::Told);
         }
         Ok(text)
     }
@@ -183,8 +171,7 @@ impl<'a> Keeper<'a> {
     }
 }
 
-impl Output<'_> {
-    /// Returns the length in bytes.
+impl ToolOutput<'_> {
     fn length(&self) -> u64 {
         match self {
             Self::Text(text) => text.len() as u64,
@@ -192,7 +179,7 @@ impl Output<'_> {
         }
     }
 
-    /// Counts the output. Of a file of more than `most` bytes it says the least that there can be.
+    // Beyond `most` bytes, a lower bound for a file: characters of the longest encoding.
     fn length_up_to(&mut self, most: u64) -> Result<OutputLength, EngineError> {
         Ok(match self {
             Self::Text(text) => OutputLength::of(text.as_bytes()),
@@ -218,27 +205,27 @@ impl Spill {
     }
 }
 
-/// Returns true if arguments name a file of the tree, as those of a call that reads one.
+// Then the call probably read a file of the mount.
 fn names_artifact(args: &str) -> bool {
     ["/artifacts/tool/", "/artifacts/terminal/"].iter().any(|part| args.contains(part))
 }
 
-/// Stores an output. Fails unless all of it is stored: then the host's own result is worth more.
-fn take_in(
+// A partial output is worth less than the host's own result, so that is an error.
+fn store_output(
     open: &OpenConversation,
     call: String,
     provenance: Provenance,
-    output: &mut Output<'_>,
+    output: &mut ToolOutput<'_>,
 ) -> Result<StoredOutput, EngineError> {
     let length = Some(output.length());
     let new = NewOutput { name: OutputName::Call(call), provenance, length };
     let mut intake = open.engine.intake(&open.conversation, new)?;
     let incomplete = match output {
-        Output::Text(text) => {
+        ToolOutput::Text(text) => {
             intake.write_all(text.as_bytes())?;
             None
         }
-        Output::Spill(spill) => {
+        ToolOutput::Spill(spill) => {
             io::copy(&mut spill.file, &mut intake)?;
             spill.incomplete.as_deref()
         }
@@ -248,4 +235,56 @@ fn take_in(
         Some(why) => intake.seal_incomplete(why),
         None => intake.seal(),
     }
+}
+
+const MOST: usize = 1536;
+const LAST: usize = 40;
+
+struct Pointer {
+    created: i64,
+    line: String,
+}
+
+/// Returns lines about the newest outputs of the conversation `id`, as many as fit into 1.5 KiB.
+/// `None` if it has no outputs.
+fn pointers_to(engine: &Engine, id: &Component) -> Result<Option<String>, EngineError> {
+    let listing = engine.list_artifacts(id, |artifact| pointer(engine, id, artifact))?;
+    let mut rows = listing.rows;
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.created));
+    let mut text =
+        "[ctxfs] Outputs of earlier calls of this conversation are stored whole. Read them \
+         instead of running the calls again; each has a `.summary` beside it. The newest first:\n"
+            .to_owned();
+    let mut told = 0;
+    for row in &rows {
+        if text.len() + row.line.len() > MOST - LAST {
+            break;
+        }
+        text.push_str(&row.line);
+        told += 1;
+    }
+    let last = match rows.len() - told {
+        0 => String::new(),
+        rest => format!("and {rest} more beside them\n"),
+    };
+    Ok(Some(text + &last))
+}
+
+fn pointer(engine: &Engine, id: &Component, artifact: &ListedArtifact) -> Pointer {
+    let ListedArtifact { path, stat, record } = artifact;
+    let file = engine.place(id, path).file();
+    let title = Title::of(&record.provenance).map(|title| title.to_string());
+    let parts = [
+        title.or_else(|| record.provenance.tool_name()),
+        record.provenance.exit_code.map(|code| format!("exit {code}")),
+        Some(format!("{} bytes", stat.size)),
+        record.incomplete().map(|_| "INCOMPLETE".to_owned()),
+        Some(file),
+    ];
+    let line = parts.into_iter().flatten().collect::<Vec<String>>().join("  ");
+    let line = line.replace(char::is_control, " ") + "\n";
+    Pointer { created: record.created, line }
 }

@@ -1,49 +1,41 @@
-//! The messages of the plug-ins for opencode and pi, and their answers.
+//! opencode and pi. Their plug-ins send messages of one form and expect the answer `{text}`.
+//! Contracts: opencode 1.18.33, pi 0.74.2.
 
 use std::borrow::Cow;
-use std::path::Path;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::hooks::HookError;
-use crate::hooks::event_text::Text;
-use crate::hooks::keeper::Keeper;
-use crate::hooks::policy::ResultKind;
-use crate::hooks::tool_result::{Output, Spill, ToolResult};
+use crate::hooks::event::{EventText, HookError, Spill, ToolOutput, ToolResult};
+use crate::hooks::host::ResultKind;
+use crate::hooks::keeper::OutputKeeper;
 
-/// The tool that runs commands, in both hosts.
+// In both hosts, the tool that runs commands.
 const SHELL: &str = "bash";
 
-/// A message of a plug-in: the result of a call, or that a conversation goes on.
-#[derive(Deserialize)]
-pub(super) struct Message<'a> {
-    /// The conversation.
+#[derive(serde::Deserialize)]
+pub(crate) struct PlugInMessage<'a> {
     #[serde(borrow)]
     conv: Cow<'a, str>,
-    /// Why the conversation goes on, such as `compact`; absent for the result of a call.
+    // Why the conversation continues, such as `compact`; absent for the result of a call.
     #[serde(borrow)]
-    event: Option<Text<'a>>,
+    event: Option<EventText<'a>>,
     #[serde(borrow, default)]
     tool: Cow<'a, str>,
     #[serde(borrow, default)]
     call: Cow<'a, str>,
     #[serde(borrow)]
-    input: Option<&'a RawValue>,
-    /// The texts of the result.
+    input: Option<&'a serde_json::value::RawValue>,
     #[serde(borrow, default)]
-    text: Text<'a>,
-    /// The file in which the host kept all of it.
+    text: EventText<'a>,
+    // The host's file with the whole output.
     #[serde(borrow)]
     path: Option<Cow<'a, str>>,
     exit: Option<i32>,
 }
 
-/// Returns the answer `{text}`. `check` says what is wrong with a file of the host.
-pub(super) fn answer(
-    message: &Message<'_>,
-    keeper: &Keeper<'_>,
+pub(crate) fn answer(
+    message: &PlugInMessage<'_>,
+    keeper: &OutputKeeper<'_>,
     check: impl Fn(Spill) -> Spill,
 ) -> Result<Option<Value>, HookError> {
     if message.event.is_some() {
@@ -51,8 +43,8 @@ pub(super) fn answer(
         return Ok(text.map(|text| json!({ "text": text })));
     }
     let output = match &message.path {
-        Some(path) => Output::Spill(check(Spill::open(Path::new(&**path))?)),
-        None => Output::Text(Cow::Borrowed(&message.text.0)),
+        Some(path) => ToolOutput::Spill(check(Spill::open(std::path::Path::new(&**path))?)),
+        None => ToolOutput::Text(Cow::Borrowed(&message.text.0)),
     };
     let text = keeper.stand_in(ToolResult {
         conversation: &message.conv,
@@ -70,4 +62,15 @@ pub(super) fn answer(
         output,
     })?;
     Ok(text.map(|text| json!({ "text": text })))
+}
+
+const OPENCODE_BLOCK: u64 = 8192;
+
+/// Marks a file of opencode as incomplete if its length is a multiple of a block: the host writes an
+/// output over 50 KB to a file, and may lose the last block.
+pub(crate) fn check_opencode_file(mut spill: Spill) -> Spill {
+    if spill.length.is_multiple_of(OPENCODE_BLOCK) {
+        spill.incomplete = Some("the host may have lost the end of it".to_owned());
+    }
+    spill
 }

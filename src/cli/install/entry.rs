@@ -1,81 +1,211 @@
-//! The entries that the settings of hosts get, as data.
+//! The entries that ctxfs adds to settings files, the command line of the hook, and the error for a
+//! file of an unexpected shape.
+
+use std::path::{Path, PathBuf};
 
 use crate::hooks::Host;
+use crate::{Environment, Failure};
 
-/// An entry in a JSON file.
+/// An entry in a JSON file. A variable is a member of the object `env`, and replaces a previous
+/// value. A demanded number is required by the host at the top level, and stays as long as anything
+/// else does.
 #[derive(Debug, Clone)]
-pub(super) enum JsonEntry {
-    /// A call of the hook.
+pub(crate) enum JsonEntry {
     Hook(HookEntry),
-    /// A text in a list.
     Text(TextEntry),
-    /// A member of an object.
     Member(MemberEntry),
-    /// A variable among those of the object `env`, whoever has set it before.
     Variable(ValueEntry),
-    /// A number at the top that the host demands. It stays as long as anything else is there.
     Demanded(&'static str, u32),
 }
 
-/// A call of the hook at an event.
+/// A call of the hook at an event, which names a list in the object `hooks`. `matcher` is a regular
+/// expression over tool names; `None` matches all tools.
 #[derive(Debug, Clone)]
-pub(super) struct HookEntry {
-    /// The host that is named to the hook.
-    pub(super) host: Host,
-    /// The event, which is the name of a list in `hooks`.
-    pub(super) event: &'static str,
-    /// The tools, as a regular expression; `None` for all, or where the event has none.
-    pub(super) matcher: Option<&'static str>,
-    /// The command line.
-    pub(super) command: String,
-    /// The names and units of the host.
-    pub(super) dialect: &'static HookDialect,
+pub(crate) struct HookEntry {
+    pub(crate) host: Host,
+    pub(crate) event: &'static str,
+    pub(crate) matcher: Option<&'static str>,
+    pub(crate) command: String,
+    pub(crate) dialect: &'static HookDialect,
 }
 
-/// The names and units of hooks in the settings of a host.
+/// The names and units of hooks in the settings of a host: the keys of command line and timeout,
+/// and one minute in the unit of the host. If `grouped`, the list of an event holds groups, each
+/// with a matcher and a list `hooks`.
 #[derive(Debug)]
-pub(super) struct HookDialect {
-    /// The name of the command line.
-    pub(super) command: &'static str,
-    /// The name of the time that the host waits.
-    pub(super) timeout: &'static str,
-    /// A minute, in the unit of the host.
-    pub(super) minute: u32,
-    /// True if the list of an event holds groups with a matcher and a list `hooks` of their own.
-    pub(super) grouped: bool,
+pub(crate) struct HookDialect {
+    pub(crate) command: &'static str,
+    pub(crate) timeout: &'static str,
+    pub(crate) minute: u32,
+    pub(crate) grouped: bool,
 }
 
-/// A text in a list.
 #[derive(Debug, Clone)]
-pub(super) struct TextEntry {
-    /// The names that lead to the list.
-    pub(super) path: &'static [&'static str],
-    /// The text.
-    pub(super) text: String,
+pub(crate) struct TextEntry {
+    pub(crate) path: &'static [&'static str],
+    pub(crate) text: String,
 }
 
-/// A text as a member of an object.
 #[derive(Debug, Clone)]
-pub(super) struct MemberEntry {
-    /// The names that lead to the object.
-    pub(super) path: &'static [&'static str],
-    /// The name of the member.
-    pub(super) name: String,
-    /// Its value.
-    pub(super) value: &'static str,
+pub(crate) struct MemberEntry {
+    pub(crate) path: &'static [&'static str],
+    pub(crate) name: String,
+    pub(crate) value: &'static str,
 }
 
-/// A variable and its value.
+/// A variable for the commands of a host. `former` is its value before the installation, for when
+/// no copy of the settings tells. `replaces` allows overriding a value of the user. `is_ours`
+/// recognizes values that an installation has set.
 #[derive(Debug, Clone)]
-pub(super) struct ValueEntry {
-    /// The name of the variable.
-    pub(super) name: &'static str,
-    /// Its value.
-    pub(super) value: String,
-    /// The value that it had in the settings, if a copy of them does not tell.
-    pub(super) former: Option<String>,
-    /// True if it takes the place of another value; otherwise that stays.
-    pub(super) replaces: bool,
-    /// Returns true for a value that an installation has put there.
-    pub(super) is_ours: fn(&str) -> bool,
+pub(crate) struct ValueEntry {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    pub(crate) former: Option<String>,
+    pub(crate) replaces: bool,
+    pub(crate) is_ours: fn(&str) -> bool,
+}
+
+pub(crate) const PROGRAM_NAME: &str = "ctxfs";
+pub(crate) const STORE_OPTION: &str = "--store";
+// Caches of `npx`, and of `pipx run` and `uvx`, which are cleared at times.
+const CACHES: [&str; 2] = ["_npx", ".cache"];
+
+/// Returns the absolute path of this program. Prefers the path on `PATH`, which stays valid across
+/// updates of the file behind it.
+pub(crate) fn own_program(environment: &Environment) -> Result<String, Failure> {
+    let own = std::env::current_exe().map_err(|error| {
+        Failure::usage(format!("cannot find the program itself: {error}"), "run it by its path")
+    })?;
+    let named = |dir: &PathBuf| Some(dir.join(PROGRAM_NAME)).filter(|path| is_same(path, &own));
+    let path = environment.search.iter().find_map(named).unwrap_or(own);
+    if path.file_name().is_none_or(|name| name != PROGRAM_NAME) {
+        let text = format!("the program is `{}`", path.display());
+        return Err(Failure::usage(text, "name its file `ctxfs`, by which its hooks are known"));
+    }
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        let text = format!("the path of the program is not text: `{}`", path.display());
+        Failure::usage(text, "move it to a path in UTF-8")
+    })
+}
+
+/// Fails if the program is in a cache: once the cache is cleared, hooks that name the program fail.
+pub(crate) fn check_it_stays(program: &str) -> Result<(), Failure> {
+    if Path::new(program).iter().all(|part| CACHES.iter().all(|name| part != *name)) {
+        return Ok(());
+    }
+    let text = format!("the program is in a cache, which loses it one day: `{program}`");
+    let hint = "install it first: `npm install --global ctxfs` or `pipx install ctxfs`";
+    Err(Failure::usage(text, hint))
+}
+
+fn is_same(path: &Path, own: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    real(path).is_some_and(|path| Some(path) == real(own))
+}
+
+/// Returns the command line that calls the hook of `host`. It has no option except a store that the
+/// hook would not find by itself, as hosts ask for trust again whenever the line changes.
+pub(crate) fn hook_line<'a>(program: &'a str, host: Host, store: Option<&'a str>) -> String {
+    let words = [program].into_iter().chain(hook_arguments(host, store));
+    let quoted = words.map(|word| shlex::try_quote(word).unwrap_or(word.into()));
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+pub(crate) fn hook_arguments(host: Host, store: Option<&str>) -> Vec<&str> {
+    let store = store.into_iter().flat_map(|store| [STORE_OPTION, store]);
+    ["hook", host.name()].into_iter().chain(store).collect()
+}
+
+pub(crate) fn store_in<S: AsRef<str>>(words: &[S]) -> Option<&str> {
+    let at = words.iter().position(|word| word.as_ref() == STORE_OPTION)?;
+    words.get(at + 1).map(AsRef::as_ref)
+}
+
+// Accepts any path to the program, and further options.
+pub(crate) fn is_hook<S: AsRef<str>>(words: &[S], host: Host) -> bool {
+    let [program, command, name, ..] = words else { return false };
+    Path::new(program.as_ref()).file_name().is_some_and(|name| name == PROGRAM_NAME)
+        && command.as_ref() == "hook"
+        && name.as_ref() == host.name()
+}
+
+pub(crate) fn split_words(line: &str) -> Vec<String> {
+    shlex::split(line).unwrap_or_default()
+}
+
+/// A settings file that does not have the expected shape. The message names the entry, or nothing
+/// if the whole file is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct WrongShape(String);
+
+impl WrongShape {
+    pub(crate) fn new(path: &[&str], what: &str) -> Self {
+        if path.is_empty() { Self(what.to_owned()) } else { Self(format!("{} {what}", at(path))) }
+    }
+
+    pub(crate) fn invalid(format: &str, error: &impl std::fmt::Display) -> Self {
+        Self(format!("it is not valid {format}: {}", error.to_string().trim_end()))
+    }
+}
+
+fn at(path: &[&str]) -> String {
+    format!("`{}`", path.join("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_is_known_by_its_words() {
+        let of = |line: &str| is_hook(&split_words(line), Host::Codex);
+        assert!(of("ctxfs hook codex"));
+        assert!(of("/opt/a/ctxfs hook codex"));
+        assert!(of("'/opt/a b/ctxfs' hook codex --later-option"));
+        for other in [
+            "",
+            "ctxfs",
+            "ctxfs hook",
+            "ctxfs hook claude-code",
+            "/opt/ctxfs/other hook codex",
+            "myctxfs hook codex",
+            "ctxfs run hook codex",
+            "echo ctxfs hook codex",
+            "'ctxfs hook codex",
+        ] {
+            assert!(!of(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_program_in_a_cache_does_not_stay() {
+        for program in [
+            "/root/.npm/_npx/b4/node_modules/ctxfs/x86_64/ctxfs",
+            "/home/ann/.cache/uv/archive-v0/x9/bin/ctxfs",
+            "/home/ann/.local/pipx/.cache/b4/bin/ctxfs",
+        ] {
+            check_it_stays(program).unwrap_err();
+        }
+        for program in [
+            "/usr/bin/ctxfs",
+            "/usr/lib/node_modules/ctxfs/x86_64/ctxfs",
+            "/home/ann/.local/share/pipx/venvs/ctxfs/bin/ctxfs",
+            "/home/ann/cache/ctxfs",
+        ] {
+            check_it_stays(program).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_path_is_quoted_where_the_shell_needs_it() {
+        assert_eq!(hook_line("/usr/bin/ctxfs", Host::Pi, None), "/usr/bin/ctxfs hook pi");
+        let odd = "/a b/$x/it's/ctxfs";
+        assert_eq!(split_words(&hook_line(odd, Host::Pi, None)), [odd, "hook", "pi"]);
+        let words = split_words(&hook_line(odd, Host::Pi, Some("/my data")));
+        assert_eq!(words, [odd, "hook", "pi", "--store", "/my data"]);
+        assert!(is_hook(&words, Host::Pi));
+        assert_eq!(store_in(&words), Some("/my data"));
+        assert_eq!(store_in(&["ctxfs", "hook", "pi", "--store"]), None);
+    }
 }

@@ -1,17 +1,105 @@
-//! The files that each host gets, as a table, and the rest, which is for a person to do.
+//! The files that each host gets, as a table; their state; and the systemd unit that mounts the
+//! store.
 
 use std::path::PathBuf;
 
+use serde::Serialize;
+
 use crate::hooks::Host;
-use crate::install::change::EditedFile;
-use crate::install::content::{ARGUMENTS, SettingsContent};
-use crate::install::door::Door;
+use crate::install::edit::{ARGUMENTS, ChangeKind, EditedFile, OWNED, SettingsContent};
 use crate::install::entry::{
-    HookDialect, HookEntry, JsonEntry, MemberEntry, TextEntry, ValueEntry,
+    self, HookDialect, HookEntry, JsonEntry, MemberEntry, STORE_OPTION, TextEntry, ValueEntry,
 };
-use crate::install::named_paths::NamedPaths;
-use crate::install::place::{Scope, SettingsDir};
-use crate::install::{command_line, door};
+use crate::install::place::{self, NamedPaths, SettingsDir, SettingsScope};
+use crate::install::shell::{self, ShellProgram};
+use crate::settings::SettingValue;
+use crate::{Cli, Context, Environment, Failure, SettingKey, Settings, env, places};
+
+/// The machine as the settings of hosts name it: this program, the store and the environment.
+/// `given` is the store if the user names one, `found` the one that a hook finds by itself.
+pub(crate) struct InstallContext {
+    pub(crate) program: String,
+    config: Option<PathBuf>,
+    pub(crate) given: Option<PathBuf>,
+    pub(crate) found: PathBuf,
+    pub(crate) environment: Environment,
+}
+
+/// The files of a host, and the paths in them. The last file contains the hook.
+pub(crate) struct HostFiles {
+    pub(crate) paths: NamedPaths,
+    pub(crate) targets: Vec<EditedFile>,
+    pub(crate) shell: Option<ShellProgram>,
+}
+
+impl InstallContext {
+    pub(crate) fn new(cli: &Cli, context: &Context) -> anyhow::Result<Self> {
+        let environment = context.environment.clone();
+        let store = context.settings(cli, Vec::new())?.store(&environment)?;
+        let bare =
+            Environment { settings: std::collections::BTreeMap::new(), ..environment.clone() };
+        let found = Settings::load(None, Vec::new(), &bare)?.store(&bare)?;
+        let is_given = cli.store.is_some() || environment.settings.contains_key(env::STORE);
+        let given = (is_given || store != found).then_some(store);
+        let program = entry::own_program(&environment)?;
+        Ok(Self { program, config: cli.config.clone(), given, found, environment })
+    }
+
+    /// Returns the files of `host`. If the user names no store, they keep the store that an
+    /// installed hook names.
+    pub(crate) fn files(&self, host: Host, scope: SettingsScope) -> anyhow::Result<HostFiles> {
+        let place = SettingsDir::of(host, scope, &self.environment)?;
+        let paths = self.paths(None)?;
+        let shell = ShellProgram::of(host, scope, &place, &self.environment)?;
+        let files = |paths| targets(host, scope, &place, paths, shell.as_ref());
+        let targets = files(&paths);
+        let hook = targets.last().and_then(|main| main.hook().ok().flatten());
+        let Some(hook) = hook else { return Ok(HostFiles { paths, targets, shell }) };
+        let named = entry::store_in(&hook).map(PathBuf::from);
+        let former = store_text(named.clone().unwrap_or_else(|| self.found.clone()))?;
+        let paths = self.paths(named)?;
+        let former_store = Some(former).filter(|former| *former != paths.store);
+        let paths = NamedPaths { former_store, ..paths };
+        Ok(HostFiles { targets: files(&paths), paths, shell })
+    }
+
+    fn paths(&self, installed: Option<PathBuf>) -> anyhow::Result<NamedPaths> {
+        let environment = &self.environment;
+        let named = self.given.clone().or(installed);
+        let flags =
+            named.map(|store| (SettingKey::Store, SettingValue::Path(store))).into_iter().collect();
+        let settings = Settings::load(self.config.as_deref(), flags, environment)?;
+        let store = settings.store(environment)?;
+        let given = settings.path(SettingKey::Mountpoint);
+        let mountpoint = places::expected_mountpoint(given, &store, environment);
+        let shown = mountpoint.display().to_string();
+        let mount = settings.text(SettingKey::Advertise).map_or(shown, str::to_owned);
+        Ok(NamedPaths {
+            program: self.program.clone(),
+            mountpoint,
+            mount,
+            is_store_named: store != self.found,
+            store: store_text(store)?,
+            former_store: None,
+        })
+    }
+
+    pub(crate) fn state(&self, host: Host, scope: SettingsScope) -> InstallState {
+        self.files(host, scope).map_or(InstallState::No, |files| InstallState::of(&files.targets))
+    }
+
+    pub(crate) fn unit(&self, paths: &NamedPaths) -> Option<EditedFile> {
+        let unit = unit(paths, &self.environment)?;
+        (!is_foreign(&unit)).then_some(unit)
+    }
+}
+
+pub(crate) fn store_text(path: PathBuf) -> Result<String, Failure> {
+    path.into_os_string().into_string().map_err(|path| {
+        let text = format!("the path of the store is not text: `{}`", path.display());
+        Failure::usage(text, "choose another store, with a path in UTF-8")
+    })
+}
 
 const CLAUDE_DIALECT: HookDialect =
     HookDialect { command: "command", timeout: "timeout", minute: 60, grouped: true };
@@ -19,7 +107,7 @@ const GEMINI_DIALECT: HookDialect = HookDialect { minute: 60_000, ..CLAUDE_DIALE
 const COPILOT_DIALECT: HookDialect =
     HookDialect { command: "bash", timeout: "timeoutSec", minute: 60, grouped: false };
 
-/// `(event, tools)`.
+// (event, tools)
 type HookEvents = &'static [(&'static str, Option<&'static str>)];
 
 const CLAUDE_CODE: HookEvents = &[
@@ -34,27 +122,14 @@ const COPILOT: HookEvents = &[("postToolUse", None), ("sessionStart", None)];
 
 const OPENCODE_PLUGIN: &str = include_str!("opencode.js");
 const PI_PLUGIN: &str = include_str!("pi.ts");
-/// The place of the program in a plug-in.
 const PROGRAM: &str = "\"/usr/bin/ctxfs\"";
 
-/// Returns the files of `host`. The last one has the hook.
-pub(super) fn targets(
+pub(crate) fn targets(
     host: Host,
-    scope: Scope,
+    scope: SettingsScope,
     place: &SettingsDir,
     paths: &NamedPaths,
-    door: Option<&Door>,
-) -> Vec<EditedFile> {
-    let program = door.map(|door| door.program(paths));
-    program.into_iter().chain(settings(host, scope, place, paths, door)).collect()
-}
-
-fn settings(
-    host: Host,
-    scope: Scope,
-    place: &SettingsDir,
-    paths: &NamedPaths,
-    door: Option<&Door>,
+    shell: Option<&ShellProgram>,
 ) -> Vec<EditedFile> {
     let target = |path: PathBuf, content| EditedFile {
         path,
@@ -64,20 +139,21 @@ fn settings(
     };
     let file = |name: &str| place.dir.join(name);
     let hooks = |events, dialect| hooks(host, events, dialect, paths);
-    match host {
+    let settings = match host {
         Host::ClaudeCode => {
             let read = format!("Read(/{}/**)", paths.mount);
             let mut entries = hooks(CLAUDE_CODE, &CLAUDE_DIALECT);
-            entries.push(text(&["permissions", "allow"], read));
-            let variable = door.map(|door| JsonEntry::Variable(door.variable()));
+            let path = &["permissions", "allow"];
+            entries.push(JsonEntry::Text(TextEntry { path, text: read }));
+            let variable = shell.map(|shell| JsonEntry::Variable(shell.variable()));
             let local = match scope {
-                Scope::User => {
+                SettingsScope::User => {
                     entries.extend(variable);
                     None
                 }
-                Scope::Project => {
+                SettingsScope::Project => {
                     let variable = SettingsContent::Json(variable.into_iter().collect());
-                    Some(target(file(door::settings(host, scope)), variable))
+                    Some(target(file(shell::settings(host, scope)), variable))
                 }
             };
             let settings = target(file("settings.json"), SettingsContent::Json(entries));
@@ -91,8 +167,8 @@ fn settings(
             let outputs = |store: &String| entry(outputs(store));
             let former_outputs = paths.former_store.iter().map(outputs);
             let former = former.cloned().map(entry).chain(former_outputs).collect();
-            // In the sandbox, bash takes itself for one at a network connection, and at the first
-            // level such a one reads no `BASH_ENV`.
+            // In the sandbox, bash believes that it serves a network connection. Such a shell reads
+            // no `BASH_ENV` at the first level.
             let shell_level = ValueEntry {
                 name: "SHLVL",
                 value: "1".to_owned(),
@@ -100,7 +176,8 @@ fn settings(
                 replaces: false,
                 is_ours: |value| value == "1",
             };
-            let variables = door.map(Door::variable).into_iter().chain([shell_level]).collect();
+            let variables =
+                shell.map(ShellProgram::variable).into_iter().chain([shell_level]).collect();
             let text = outputs(&paths.store);
             let config = SettingsContent::Toml { text, former, variables };
             let hooks = SettingsContent::Json(hooks(CODEX, &CLAUDE_DIALECT));
@@ -124,11 +201,12 @@ fn settings(
             let plugin = SettingsContent::Whole(plugin(PI_PLUGIN, host, paths));
             vec![target(file("extensions/ctxfs.ts"), plugin)]
         }
-    }
+    };
+    let program = shell.map(|shell| shell.program(paths));
+    program.into_iter().chain(settings).collect()
 }
 
-/// Returns what a person has to do after the hook of `host` is installed.
-pub(super) fn left_to_do(host: Host, paths: &NamedPaths) -> String {
+pub(crate) fn remaining_steps(host: Host, paths: &NamedPaths) -> String {
     match host {
         Host::ClaudeCode | Host::Opencode | Host::Pi => {
             format!("start {host} again: it reads its settings when it starts")
@@ -138,7 +216,8 @@ pub(super) fn left_to_do(host: Host, paths: &NamedPaths) -> String {
              them without a word",
             CODEX.len()
         ),
-        // Not in its settings: it does not start where a directory of these is missing.
+        // Named in the command and not in the settings: the host does not start if a directory in
+        // its settings is missing.
         Host::GeminiCli => format!(
             "start gemini with `--include-directories {}` while the store is mounted, so that it \
              may read the mount",
@@ -150,8 +229,7 @@ pub(super) fn left_to_do(host: Host, paths: &NamedPaths) -> String {
     }
 }
 
-/// Returns the programs by which a host is found on the PATH.
-pub(super) fn program_of(host: Host) -> &'static str {
+fn program_of(host: Host) -> &'static str {
     match host {
         Host::ClaudeCode => "claude",
         Host::GeminiCli => "gemini",
@@ -165,20 +243,16 @@ fn hooks(
     dialect: &'static HookDialect,
     paths: &NamedPaths,
 ) -> Vec<JsonEntry> {
-    let command = command_line::hook(&paths.program, host, paths.store_to_name());
+    let command = entry::hook_line(&paths.program, host, paths.store_to_name());
     let hook = |&(event, matcher): &(_, _)| {
         JsonEntry::Hook(HookEntry { host, event, matcher, command: command.clone(), dialect })
     };
     events.iter().map(hook).collect()
 }
 
-/// Returns the directory of the outputs in a store. Nothing else there is for commands to write.
+// Commands in the sandbox may write to nothing else in the store.
 fn outputs(store: &str) -> String {
     format!("{store}/context")
-}
-
-fn text(path: &'static [&'static str], text: String) -> JsonEntry {
-    JsonEntry::Text(TextEntry { path, text })
 }
 
 fn may_read(paths: &NamedPaths) -> SettingsContent {
@@ -190,10 +264,153 @@ fn may_read(paths: &NamedPaths) -> SettingsContent {
 fn plugin(text: &str, host: Host, paths: &NamedPaths) -> String {
     let program = serde_json::Value::from(&*paths.program).to_string();
     let arguments = |store| {
-        let words = command_line::hook_arguments(host, store);
+        let words = entry::hook_arguments(host, store);
         let words = words.into_iter().map(|word| serde_json::Value::from(word).to_string());
         format!("{ARGUMENTS}[{}]", words.collect::<Vec<_>>().join(", "))
     };
     let text = text.replacen(PROGRAM, &program, 1);
     text.replacen(&arguments(None), &arguments(paths.store_to_name()), 1)
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ListedHost {
+    pub(crate) host: &'static str,
+    pub(crate) found: bool,
+    pub(crate) program: Option<PathBuf>,
+    pub(crate) user: InstallState,
+    pub(crate) project: InstallState,
+}
+
+/// The state of a hook in the settings of a host. `Differs` means installed, but not as this
+/// program would install it. Programs may rely on the names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum InstallState {
+    No,
+    Yes,
+    Differs,
+    Unreadable,
+}
+
+impl InstallState {
+    pub(crate) fn of(targets: &[EditedFile]) -> Self {
+        let Some(main) = targets.last() else { return Self::No };
+        match main.hook() {
+            Err(_) => Self::Unreadable,
+            Ok(None) => Self::No,
+            Ok(Some(_)) => {
+                let is_current = |target: &EditedFile| {
+                    target.install(true).is_ok_and(|change| change.kind() == ChangeKind::None)
+                };
+                if targets.iter().all(is_current) { Self::Yes } else { Self::Differs }
+            }
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::No => "-",
+            Self::Yes => "yes",
+            Self::Differs => "differs",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+pub(crate) fn program_on_path(host: Host, environment: &Environment) -> Option<PathBuf> {
+    let name = program_of(host);
+    environment.search.iter().map(|dir| dir.join(name)).find(|path| path.is_file())
+}
+
+pub(crate) fn hosts_table(hosts: &[ListedHost]) -> String {
+    let row = |host: &str, found: &str, user: &str, project: &str| {
+        let line = format!("{host:12} {found:6} {user:10} {project}");
+        line.trim_end().to_owned() + "\n"
+    };
+    let rows = hosts.iter().map(|listed| {
+        let found = if listed.found { "yes" } else { "-" };
+        row(listed.host, found, listed.user.word(), listed.project.word())
+    });
+    [row("HOST", "FOUND", "USER", "PROJECT")].into_iter().chain(rows).collect()
+}
+
+// With the paths of someone who builds ctxfs, which are replaced.
+const UNIT: &str = include_str!("../../../scripts/ctxfs-user.service");
+const UNIT_PROGRAM: &str = "%h/.local/bin/ctxfs";
+const MOUNTPOINT: &str = "%h/ctx";
+const MOUNT: &str = " mount --foreground";
+
+pub(crate) const START: &str =
+    "start the mount: `systemctl --user daemon-reload && systemctl --user enable --now ctxfs`";
+pub(crate) const STOP: &str =
+    "end the mount: `systemctl --user disable --now ctxfs; systemctl --user daemon-reload`";
+
+pub(crate) fn unit(paths: &NamedPaths, environment: &Environment) -> Option<EditedFile> {
+    if !place::has_user_manager(environment) {
+        return None;
+    }
+    let dir = place::units(environment)?;
+    let content = SettingsContent::Whole(unit_text(paths));
+    let base = environment.home.clone().unwrap_or_else(|| dir.clone());
+    Some(EditedFile { path: dir.join("ctxfs.service"), base, content, is_shared: false })
+}
+
+fn is_foreign(unit: &EditedFile) -> bool {
+    unit.path.exists() && unit.hook().is_ok_and(|hook| hook.is_none())
+}
+
+fn unit_text(paths: &NamedPaths) -> String {
+    let mountpoint = quoted_word(&paths.mountpoint.display().to_string());
+    let store =
+        paths.store_to_name().map(|store| format!(" {STORE_OPTION} {}", quoted_word(store)));
+    let mount = format!("{MOUNT}{}", store.unwrap_or_default());
+    let lines = UNIT.lines().skip_while(|line| line.starts_with('#') || line.is_empty());
+    let lines: Vec<String> = lines
+        .map(|line| {
+            let line = line.replace(MOUNT, &mount).replace(MOUNTPOINT, &mountpoint);
+            line.replace(UNIT_PROGRAM, &quoted_word(&paths.program)) + "\n"
+        })
+        .collect();
+    format!("# The mount of ctxfs, {OWNED}, and replaced by it.\n\n{}", lines.concat())
+}
+
+fn quoted_word(text: &str) -> String {
+    let escaped = text.replace('%', "%%").replace('$', "$$");
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-%$+@,:".contains(c);
+    if escaped.chars().all(is_plain) {
+        return escaped;
+    }
+    format!("\"{}\"", escaped.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unit_is_the_one_of_the_scripts() {
+        let mut paths = NamedPaths {
+            program: "/opt/my apps/ctxfs".to_owned(),
+            mountpoint: "/run/user/7/ctxfs".into(),
+            mount: "/ctx".to_owned(),
+            store: "/my data".to_owned(),
+            former_store: None,
+            is_store_named: false,
+        };
+        let text = unit_text(&paths);
+        assert!(text.lines().next().unwrap().contains(OWNED));
+        let start = "ExecStart=\"/opt/my apps/ctxfs\" mount --foreground /run/user/7/ctxfs\n";
+        assert!(text.contains(start), "{text}");
+        assert!(text.contains("fusermount3 -u -z /run/user/7/ctxfs\n"), "{text}");
+        assert!(!text.contains("%h"), "{text}");
+        paths.is_store_named = true;
+        let named = start.replace("--foreground", "--foreground --store \"/my data\"");
+        assert_eq!(unit_text(&paths), text.replace(start, &named));
+    }
+
+    #[test]
+    fn words_are_quoted_for_systemd() {
+        assert_eq!(quoted_word("/a/100%"), "/a/100%%");
+        assert_eq!(quoted_word("/a \"b\""), "\"/a \\\"b\\\"\"");
+    }
 }

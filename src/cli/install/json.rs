@@ -1,21 +1,21 @@
-//! Entries in JSON files, put in and taken out without touching anything else in the file.
+//! Entries in JSON files, added and removed without changing any other byte: comments, order and
+//! indentation stay.
 
-mod document;
-mod hook_list;
+use jsonc_parser::cst::{
+    CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode, CstStringLit,
+};
 
-use jsonc_parser::cst::{CstArray, CstInputValue, CstNode};
+use crate::install::entry::{
+    self, HookDialect, HookEntry, JsonEntry, MemberEntry, TextEntry, ValueEntry, WrongShape,
+};
+use ctxfs_mcp::config::AS_CLIENTS_HAVE_IT;
 
-use crate::install::entry::{HookEntry, JsonEntry, MemberEntry, TextEntry, ValueEntry};
-use crate::install::json::document::{Document, text_of};
-use crate::install::shape::WrongShape;
-
-/// The object of the variables that a host sets for its commands.
 const VARIABLES: &[&str] = &["env"];
 
-/// Returns `text` with all of `entries`, and the same `text` if it has them.
-pub(super) fn with(text: &str, entries: &[JsonEntry]) -> Result<String, WrongShape> {
-    let document = Document::parse(text)?;
-    hook_list::put(&document, &hooks(entries))?;
+/// Returns `text` with all of `entries`, or unchanged if it already has them.
+pub(crate) fn with(text: &str, entries: &[JsonEntry]) -> Result<String, WrongShape> {
+    let document = JsonDocument::parse(text)?;
+    put_hooks(&document, &hooks(entries))?;
     for entry in entries {
         match entry {
             JsonEntry::Hook(_) => {}
@@ -28,18 +28,18 @@ pub(super) fn with(text: &str, entries: &[JsonEntry]) -> Result<String, WrongSha
     Ok(document.text())
 }
 
-/// Returns `text` without `entries`, and without the objects and lists that this leaves empty.
-/// Whatever `before` has, the same file before it had any of them, stays.
-pub(super) fn without(
+/// Returns `text` without `entries`, and without objects and lists that become empty. Keeps
+/// whatever `before` contains, which is the file from before the installation.
+pub(crate) fn without(
     text: &str,
     entries: &[JsonEntry],
     before: Option<&str>,
 ) -> Result<String, WrongShape> {
-    let document = Document::parse(text)?;
-    let before = before.and_then(|before| Document::parse(before).ok());
+    let document = JsonDocument::parse(text)?;
+    let before = before.and_then(|before| JsonDocument::parse(before).ok());
     let before = before.as_ref();
     if let Some(hook) = hooks(entries).first() {
-        hook_list::take(&document, hook, before);
+        take_hooks(&document, hook, before);
     }
     for entry in entries {
         match entry {
@@ -53,25 +53,23 @@ pub(super) fn without(
     Ok(document.text())
 }
 
-/// Returns the words of the first hook in `text` that is among `entries`, also with another path or
-/// at another event.
-pub(super) fn hook_words(
+/// Returns the words of the first hook in `text` that is among `entries`, even if it has another
+/// path or belongs to another event.
+pub(crate) fn hook_words(
     text: &str,
     entries: &[JsonEntry],
 ) -> Result<Option<Vec<String>>, WrongShape> {
-    let document = Document::parse(text)?;
+    let document = JsonDocument::parse(text)?;
     let hooks = hooks(entries);
-    let found = hooks.first().map(|hook| hook_list::found(&document, hook)).unwrap_or_default();
+    let found = hooks.first().map(|hook| found_hooks(&document, hook)).unwrap_or_default();
     Ok(found.into_iter().next().map(|found| found.words))
 }
 
-/// Returns the text at `path`, if `text` is JSON and has one there.
-pub(super) fn value(text: &str, path: &[&str]) -> Option<String> {
-    text_of(&Document::parse(text).ok()?.find(path)?)
+pub(crate) fn value(text: &str, path: &[&str]) -> Option<String> {
+    text_of(&JsonDocument::parse(text).ok()?.find(path)?)
 }
 
-/// Returns true if there is nothing in `text` but an empty object.
-pub(super) fn is_nothing(text: &str) -> bool {
+pub(crate) fn is_nothing(text: &str) -> bool {
     text.trim_start_matches('\u{feff}').split_whitespace().collect::<String>() == "{}"
 }
 
@@ -85,7 +83,7 @@ fn hooks(entries: &[JsonEntry]) -> Vec<&HookEntry> {
     hooks
 }
 
-fn put_text(document: &Document, entry: &TextEntry) -> Result<(), WrongShape> {
+fn put_text(document: &JsonDocument, entry: &TextEntry) -> Result<(), WrongShape> {
     let list = document.list(entry.path)?;
     if !list.elements().iter().any(|node| text_of(node).as_ref() == Some(&entry.text)) {
         list.append(entry.text.as_str().into());
@@ -93,7 +91,7 @@ fn put_text(document: &Document, entry: &TextEntry) -> Result<(), WrongShape> {
     Ok(())
 }
 
-fn take_text(document: &Document, entry: &TextEntry, before: Option<&Document>) {
+fn take_text(document: &JsonDocument, entry: &TextEntry, before: Option<&JsonDocument>) {
     if before.is_some_and(|before| has_text(before, entry)) {
         return;
     }
@@ -106,14 +104,14 @@ fn take_text(document: &Document, entry: &TextEntry, before: Option<&Document>) 
     }
 }
 
-fn has_text(document: &Document, entry: &TextEntry) -> bool {
+fn has_text(document: &JsonDocument, entry: &TextEntry) -> bool {
     let list = document.find(entry.path).and_then(|node| node.as_array());
     let is_it = |node: &CstNode| text_of(node).as_ref() == Some(&entry.text);
     list.is_some_and(|list| list.elements().iter().any(is_it))
 }
 
-/// A text in the place of the object stands for all of its members.
-fn put_member(document: &Document, entry: &MemberEntry) -> Result<(), WrongShape> {
+// A string in place of the object applies to all of its members.
+fn put_member(document: &JsonDocument, entry: &MemberEntry) -> Result<(), WrongShape> {
     let is_general = |end: usize| {
         let text = document.find(&entry.path[..end]).and_then(|node| text_of(&node));
         text.as_deref() == Some(entry.value)
@@ -133,8 +131,8 @@ fn put_member(document: &Document, entry: &MemberEntry) -> Result<(), WrongShape
     Ok(())
 }
 
-fn take_member(document: &Document, entry: &MemberEntry, before: Option<&Document>) {
-    let member = |document: &Document| {
+fn take_member(document: &JsonDocument, entry: &MemberEntry, before: Option<&JsonDocument>) {
+    let member = |document: &JsonDocument| {
         let object = document.find(entry.path).and_then(|node| node.as_object());
         object.and_then(|object| object.get(&entry.name))
     };
@@ -150,7 +148,7 @@ fn take_member(document: &Document, entry: &MemberEntry, before: Option<&Documen
     }
 }
 
-fn put_variable(document: &Document, entry: &ValueEntry) -> Result<(), WrongShape> {
+fn put_variable(document: &JsonDocument, entry: &ValueEntry) -> Result<(), WrongShape> {
     let variables = document.object(VARIABLES)?;
     match variables.get(entry.name) {
         None => drop(variables.append(entry.name, entry.value.as_str().into())),
@@ -166,10 +164,9 @@ fn put_variable(document: &Document, entry: &ValueEntry) -> Result<(), WrongShap
     Ok(())
 }
 
-/// Puts back what the variable was before.
-fn take_variable(document: &Document, entry: &ValueEntry, before: Option<&Document>) {
+fn take_variable(document: &JsonDocument, entry: &ValueEntry, before: Option<&JsonDocument>) {
     let path = [VARIABLES, &[entry.name]].concat();
-    let value = |document: &Document| text_of(&document.find(&path)?);
+    let value = |document: &JsonDocument| text_of(&document.find(&path)?);
     let variables = document.find(VARIABLES).and_then(|node| node.as_object());
     let member = variables.and_then(|variables| variables.get(entry.name));
     let Some(member) = member.filter(|_| value(document).is_some_and(|now| (entry.is_ours)(&now)))
@@ -184,7 +181,7 @@ fn take_variable(document: &Document, entry: &ValueEntry, before: Option<&Docume
     }
 }
 
-fn put_demanded(document: &Document, name: &str, number: u32) -> Result<(), WrongShape> {
+fn put_demanded(document: &JsonDocument, name: &str, number: u32) -> Result<(), WrongShape> {
     let top = document.object(&[])?;
     if top.get(name).is_none() {
         top.insert(0, name, CstInputValue::Number(number.to_string()));
@@ -192,7 +189,7 @@ fn put_demanded(document: &Document, name: &str, number: u32) -> Result<(), Wron
     Ok(())
 }
 
-fn take_demanded(document: &Document, name: &str, before: Option<&Document>) {
+fn take_demanded(document: &JsonDocument, name: &str, before: Option<&JsonDocument>) {
     let Some(top) = document.find(&[]).and_then(|node| node.as_object()) else { return };
     let is_kept = before.is_some_and(|before| before.find(&[name]).is_some());
     if let ([only], false) = (&top.properties()[..], is_kept)
@@ -200,6 +197,231 @@ fn take_demanded(document: &Document, name: &str, before: Option<&Document>) {
     {
         only.clone().remove();
     }
+}
+
+// Written by some editors.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+/// A JSON file as a tree that keeps every byte: comments, trailing commas and whitespace.
+#[derive(Debug)]
+pub(crate) struct JsonDocument {
+    mark: &'static str,
+    root: CstRootNode,
+}
+
+impl JsonDocument {
+    pub(crate) fn parse(text: &str) -> Result<Self, WrongShape> {
+        let (mark, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
+            Some(rest) => (BYTE_ORDER_MARK, rest),
+            None => ("", text),
+        };
+        let root = CstRootNode::parse(text, &AS_CLIENTS_HAVE_IT);
+        Ok(Self { mark, root: root.map_err(|error| WrongShape::invalid("JSON", &error))? })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        format!("{}{}", self.mark, self.root)
+    }
+
+    pub(crate) fn find(&self, path: &[&str]) -> Option<CstNode> {
+        let step = |node: CstNode, name: &&str| node.as_object()?.get(name)?.value();
+        path.iter().try_fold(self.root.value()?, step)
+    }
+
+    pub(crate) fn object(&self, path: &[&str]) -> Result<CstObject, WrongShape> {
+        let top = self.root.object_value_or_create();
+        let mut object = top.ok_or_else(|| WrongShape::new(&[], "it is not an object"))?;
+        for (depth, name) in path.iter().enumerate() {
+            let path = &path[..=depth];
+            is_single(&object, path)?;
+            let inner = object.object_value_or_create(name);
+            object = inner.ok_or_else(|| WrongShape::new(path, "is not an object"))?;
+        }
+        Ok(object)
+    }
+
+    pub(crate) fn list(&self, path: &[&str]) -> Result<CstArray, WrongShape> {
+        let (name, parents) = path.split_last().expect("a list has a name");
+        let object = self.object(parents)?;
+        is_single(&object, path)?;
+        object.array_value_or_create(name).ok_or_else(|| WrongShape::new(path, "is not a list"))
+    }
+
+    pub(crate) fn clear(&self, path: &[&str], before: Option<&Self>) {
+        for end in (1..=path.len()).rev() {
+            let path = &path[..end];
+            let is_kept = before.is_some_and(|before| before.find(path).is_some());
+            if is_kept || !self.find(path).is_some_and(|node| is_empty(&node)) {
+                return;
+            }
+            let parent = self.find(&path[..end - 1]).and_then(|node| node.as_object());
+            if let Some(member) = parent.and_then(|parent| parent.get(path[end - 1])) {
+                member.remove();
+            }
+        }
+    }
+}
+
+pub(crate) fn text_of(node: &CstNode) -> Option<String> {
+    node.as_string_lit()?.decoded_value().ok()
+}
+
+// Readers of JSON disagree on which of two members with one name counts.
+fn is_single(object: &CstObject, path: &[&str]) -> Result<(), WrongShape> {
+    let name = path.last().copied();
+    let is_it = |member: &&CstObjectProp| member.decoded_name().as_deref() == name;
+    let count = object.properties().iter().filter(is_it).count();
+    if count > 1 { Err(WrongShape::new(path, "is there more than once")) } else { Ok(()) }
+}
+
+// Comments count as content.
+fn is_empty(node: &CstNode) -> bool {
+    let is_bracket = |child: &CstNode| matches!(child.token_char(), Some('{' | '}' | '[' | ']'));
+    let is_space = |child: &CstNode| child.is_whitespace() || child.is_newline();
+    (node.as_object().is_some() || node.as_array().is_some())
+        && node.children().iter().all(|child| is_bracket(child) || is_space(child))
+}
+
+const HOOKS: &str = "hooks";
+const MATCHER: &str = "matcher";
+const ARGUMENTS: &str = "args";
+
+struct FoundHook {
+    event: String,
+    matcher: Option<String>,
+    // The group that contains the call, or the call itself in lists without groups.
+    element: CstNode,
+    call: CstObject,
+    words: Vec<String>,
+    line: Option<CstStringLit>,
+}
+
+// Replaces only a changed command line, in place: a host may keep other state about an entry.
+fn put_hooks(document: &JsonDocument, hooks: &[&HookEntry]) -> Result<(), WrongShape> {
+    let Some(first) = hooks.first() else { return Ok(()) };
+    for hook in hooks {
+        check_event_list(document, hook)?;
+    }
+    let found = found_hooks(document, first);
+    if !is_same(&found, hooks) {
+        remove_hooks(document, found, None);
+        for hook in hooks {
+            document.list(&[HOOKS, hook.event])?.append(hook_element(hook));
+        }
+        return Ok(());
+    }
+    let lines = found.iter().filter_map(|found| found.line.as_ref());
+    for line in lines.filter(|line| line.decoded_value().ok().as_ref() != Some(&first.command)) {
+        line.set_raw_value(serde_json::Value::from(&*first.command).to_string());
+    }
+    Ok(())
+}
+
+fn take_hooks(document: &JsonDocument, hook: &HookEntry, before: Option<&JsonDocument>) {
+    remove_hooks(document, found_hooks(document, hook), before);
+}
+
+// Elements of another shape belong to someone else.
+fn found_hooks(document: &JsonDocument, hook: &HookEntry) -> Vec<FoundHook> {
+    let events = document.find(&[HOOKS]).and_then(|node| node.as_object());
+    let members = events.iter().flat_map(CstObject::properties);
+    let lists = members.filter_map(|member| Some((member.decoded_name()?, member.array_value()?)));
+    lists.flat_map(|(event, list)| found_in_event(&event, &list, hook)).collect()
+}
+
+fn found_in_event(event: &str, list: &CstArray, hook: &HookEntry) -> Vec<FoundHook> {
+    let mut found = Vec::new();
+    for element in list.elements() {
+        let Some(object) = element.as_object() else { continue };
+        for call in calls_in(&object, hook.dialect) {
+            let words = hook_words_of(&call, hook);
+            if !entry::is_hook(&words, hook.host) {
+                continue;
+            }
+            let matcher = object.get(MATCHER).and_then(|matcher| text_of(&matcher.value()?));
+            let line = call.get(hook.dialect.command).and_then(|line| line.value());
+            let line = line.filter(|_| call.get(ARGUMENTS).is_none());
+            let line = line.and_then(|line| line.as_string_lit());
+            let (event, element) = (event.to_owned(), element.clone());
+            found.push(FoundHook { event, matcher, element, call, words, line });
+        }
+    }
+    found
+}
+
+fn calls_in(element: &CstObject, dialect: &HookDialect) -> Vec<CstObject> {
+    if !dialect.grouped {
+        return vec![element.clone()];
+    }
+    let calls = element.array_value(HOOKS).map(|list| list.elements()).unwrap_or_default();
+    calls.iter().filter_map(CstNode::as_object).collect()
+}
+
+fn hook_words_of(call: &CstObject, hook: &HookEntry) -> Vec<String> {
+    let line = call.get(hook.dialect.command).and_then(|line| text_of(&line.value()?));
+    let line = line.unwrap_or_default();
+    // If the call has arguments of its own, its command is the program alone.
+    match call.array_value(ARGUMENTS) {
+        Some(arguments) => {
+            [line].into_iter().chain(arguments.elements().iter().filter_map(text_of)).collect()
+        }
+        None => entry::split_words(&line),
+    }
+}
+
+fn is_same(found: &[FoundHook], hooks: &[&HookEntry]) -> bool {
+    let is_it = |found: &&FoundHook, hook: &HookEntry| {
+        found.event == hook.event
+            && found.matcher.as_deref() == hook.matcher
+            && found.line.is_some()
+    };
+    let is_there = |hook: &&HookEntry| found.iter().filter(|found| is_it(found, hook)).count() == 1;
+    found.len() == hooks.len() && hooks.iter().all(is_there)
+}
+
+fn check_event_list(document: &JsonDocument, hook: &HookEntry) -> Result<(), WrongShape> {
+    let path = [HOOKS, hook.event];
+    let list = document.list(&path)?;
+    for (at, element) in list.elements().iter().enumerate() {
+        let at = at.to_string();
+        let wrong = |what| WrongShape::new(&[HOOKS, hook.event, &at], what);
+        let element = element.as_object().ok_or_else(|| wrong("is not an object"))?;
+        if hook.dialect.grouped {
+            let calls = element.array_value(HOOKS).ok_or_else(|| wrong("has no list `hooks`"))?;
+            if !calls.elements().iter().all(|call| call.as_object().is_some()) {
+                return Err(wrong("has something else than objects in its list `hooks`"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn remove_hooks(document: &JsonDocument, found: Vec<FoundHook>, before: Option<&JsonDocument>) {
+    for FoundHook { event, element, call, .. } in found {
+        let group = element.as_object().and_then(|group| group.array_value(HOOKS));
+        match group {
+            Some(group) if group.elements().len() > 1 => call.remove(),
+            _ => element.remove(),
+        }
+        document.clear(&[HOOKS, &event], before);
+    }
+}
+
+fn hook_element(hook: &HookEntry) -> CstInputValue {
+    let HookEntry { matcher, command, dialect, .. } = hook;
+    let pair = |name: &str, value: &str| (name.to_owned(), value.into());
+    let timeout = CstInputValue::Number(dialect.minute.to_string());
+    let call = CstInputValue::Object(vec![
+        pair("type", "command"),
+        pair(dialect.command, command),
+        (dialect.timeout.to_owned(), timeout),
+    ]);
+    if !dialect.grouped {
+        return call;
+    }
+    let matcher = matcher.map(|matcher| pair(MATCHER, matcher));
+    let calls = (HOOKS.to_owned(), CstInputValue::Array(vec![call]));
+    CstInputValue::Object(matcher.into_iter().chain([calls]).collect())
 }
 
 #[cfg(test)]

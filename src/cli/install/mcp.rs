@@ -1,32 +1,29 @@
-//! `ctxfs install mcp`: has the MCP servers of a host run through `ctxfs mcp`.
+//! `ctxfs install mcp`: makes the MCP servers of a host run through `ctxfs mcp`.
 //!
-//! A host is a row in a table of files (`files`). All changes are found before the first one is
-//! made.
+//! The files of each host are a table. All changes are computed before the first one is made.
 
-mod files;
+use std::path::PathBuf;
 
 use crate::args::InstallMcpArgs;
-use crate::context::Context;
-use crate::install::change::{EditedFile, SettingsChange};
-use crate::install::command_line;
-use crate::install::content::SettingsContent;
-use crate::install::edits::Edits;
-use crate::install::ground::{Ground, text_of};
-use crate::install::listing::State;
-use crate::install::mcp::files::ServersFile;
-use crate::install::place::Scope;
-use crate::install::servers::{FoundServer, NamedStore, ServerState, WrappedServers};
-use crate::outcome::Failure;
+use crate::hooks::Host;
+use crate::install::edit::{EditedFile, Edits, SettingsChange, SettingsContent};
+use crate::install::entry;
+use crate::install::hosts::{InstallContext, InstallState, store_text};
+use crate::install::place::{SettingsDir, SettingsScope};
+use crate::install::servers::{
+    FoundServer, NamedStore, ServerState, ServersDialect, ServersForm, WrappedServers,
+};
+use crate::{Context, Environment, Failure};
 
-pub(super) fn run(
+pub(crate) fn run(
     args: &InstallMcpArgs,
-    ground: &Ground,
+    ground: &InstallContext,
     context: &mut Context,
 ) -> anyhow::Result<()> {
-    let scope = if args.project { Scope::Project } else { Scope::User };
-    let files = files::of(args.host, scope, &ground.environment)?;
+    let scope = if args.project { SettingsScope::Project } else { SettingsScope::User };
+    let files = files_of(args.host, scope, &ground.environment)?;
     if !args.remove && !args.print {
-        command_line::check_it_stays(&ground.program)?;
+        entry::check_it_stays(&ground.program)?;
     }
     let names: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
     let is_there = |file: &ServersFile| file.path.symlink_metadata().is_ok();
@@ -38,20 +35,19 @@ pub(super) fn run(
     ServersEdit { args, scope, names, files, servers }.run(context)
 }
 
-/// Returns the store that the line names.
-fn store(ground: &Ground) -> Result<NamedStore, Failure> {
+fn store(ground: &InstallContext) -> Result<NamedStore, Failure> {
     Ok(match &ground.given {
         None => NamedStore::Former,
         Some(store) if *store == ground.found => NamedStore::Found,
-        Some(store) => NamedStore::Given(text_of(store.clone())?),
+        Some(store) => NamedStore::Given(store_text(store.clone())?),
     })
 }
 
 fn edited(
     file: ServersFile,
     args: &InstallMcpArgs,
-    scope: Scope,
-    ground: &Ground,
+    scope: SettingsScope,
+    ground: &InstallContext,
     store: &NamedStore,
 ) -> EditedFile {
     let ServersFile { path, base, dialect } = file;
@@ -62,13 +58,12 @@ fn edited(
         only: args.server.clone(),
     });
     let state = ground.state(args.host, scope);
-    let has_hook = [State::Yes, State::Differs].contains(&state);
+    let has_hook = [InstallState::Yes, InstallState::Differs].contains(&state);
     let hook = ground.files(args.host, scope).ok().filter(|_| has_hook);
     let is_shared = hook.is_some_and(|hook| hook.targets.iter().any(|file| file.path == path));
     EditedFile { path, base, content, is_shared }
 }
 
-/// Returns the servers in all of the files.
 fn servers(files: &[EditedFile]) -> Result<Vec<FoundServer>, Failure> {
     let servers: Vec<_> = files.iter().map(EditedFile::servers).collect::<Result<_, _>>()?;
     Ok(servers.into_iter().flatten().collect())
@@ -91,15 +86,11 @@ fn check_server(
     Err(Failure::usage(text, hint))
 }
 
-/// An installation, or its removal.
 struct ServersEdit<'a> {
     args: &'a InstallMcpArgs,
-    scope: Scope,
-    /// The files that may have servers.
+    scope: SettingsScope,
     names: Vec<String>,
-    /// Those that are there.
     files: Vec<EditedFile>,
-    /// The servers in them.
     servers: Vec<FoundServer>,
 }
 
@@ -111,7 +102,7 @@ impl ServersEdit<'_> {
         edits.make()?;
         let mut left = self.left_alone();
         if !edits.diffs().is_empty() {
-            left.push(self.left_to_do());
+            left.push(self.remaining_steps());
         }
         edits.report(&self.nothing(), &left, context)
     }
@@ -123,37 +114,40 @@ impl ServersEdit<'_> {
 
     fn nothing(&self) -> String {
         let host = self.args.host;
-        let meant = || self.meant().map(|server| server.state);
+        let states = || self.selected().map(|server| server.state);
         if self.servers.is_empty() {
             format!("nothing to change: {host} has no MCP servers in {}", listed(&self.names))
         } else if self.args.remove {
             format!("nothing to change: no such MCP server of {host} runs through `ctxfs mcp`")
-        } else if meant().any(|state| state == ServerState::Wrapped) {
+        } else if states().any(|state| state == ServerState::Wrapped) {
             format!("nothing to change: the MCP servers of {host} run through `ctxfs mcp`")
         } else {
             format!("nothing to change: {host} starts no such MCP server")
         }
     }
 
-    /// Says of the servers that are meant which stay as they are, and why.
     fn left_alone(&self) -> Vec<String> {
         let reasons = [
             (ServerState::Remote, "reached over HTTP"),
             (ServerState::NoCommand, "without a command"),
             (ServerState::WrappedByOthers, "with a line of `ctxfs mcp` that is not ours"),
         ];
-        let said = |(state, why)| {
+        let description = |(state, why)| {
             let names: Vec<_> = self
-                .meant()
+                .selected()
                 .filter(|server| server.state == state)
                 .map(|server| &server.name)
                 .collect();
             (!names.is_empty()).then(|| format!("left alone, as {why}: {}", listed(names)))
         };
-        if self.args.remove { Vec::new() } else { reasons.into_iter().filter_map(said).collect() }
+        if self.args.remove {
+            Vec::new()
+        } else {
+            reasons.into_iter().filter_map(description).collect()
+        }
     }
 
-    fn left_to_do(&self) -> String {
+    fn remaining_steps(&self) -> String {
         if self.args.print {
             return "nothing was changed: --print".to_owned();
         }
@@ -161,7 +155,7 @@ impl ServersEdit<'_> {
         format!("start {host} again: it reads its MCP servers when it starts")
     }
 
-    fn meant(&self) -> impl Iterator<Item = &FoundServer> {
+    fn selected(&self) -> impl Iterator<Item = &FoundServer> {
         let only = self.args.server.as_ref();
         self.servers.iter().filter(move |server| only.is_none_or(|only| *only == server.name))
     }
@@ -170,4 +164,88 @@ impl ServersEdit<'_> {
 fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     let names = names.into_iter().map(|name| format!("`{}`", name.as_ref()));
     names.collect::<Vec<_>>().join(", ")
+}
+
+#[derive(Debug)]
+struct ServersFile {
+    path: PathBuf,
+    base: PathBuf,
+    dialect: ServersDialect,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum FileDir {
+    Settings,
+    Base,
+}
+
+type ServersRow = (&'static [&'static str], ServersForm);
+
+const USUAL: ServersRow = (&["mcpServers"], ServersForm::Json);
+const CODEX: ServersRow = (&["mcp_servers"], ServersForm::Toml);
+const OPENCODE: ServersRow = (&["mcp"], ServersForm::JsonList);
+
+// The files need not exist. A host may read several of them.
+fn files_of(
+    host: Host,
+    scope: SettingsScope,
+    environment: &Environment,
+) -> Result<Vec<ServersFile>, Failure> {
+    use FileDir::{Base, Settings};
+    let ((path, form), names): (ServersRow, &[(FileDir, &str)]) = match (host, scope) {
+        (Host::ClaudeCode, SettingsScope::User) if environment.hosts.claude_config.is_some() => {
+            (USUAL, &[(Settings, ".claude.json")])
+        }
+        (Host::ClaudeCode, SettingsScope::User) => (USUAL, &[(Base, ".claude.json")]),
+        (Host::ClaudeCode, SettingsScope::Project) => (USUAL, &[(Base, ".mcp.json")]),
+        (Host::Codex, _) => (CODEX, &[(Settings, "config.toml")]),
+        (Host::Opencode, SettingsScope::User) => {
+            (OPENCODE, &[(Settings, "opencode.json"), (Settings, "opencode.jsonc")])
+        }
+        (Host::Opencode, SettingsScope::Project) => (
+            OPENCODE,
+            &[
+                (Base, "opencode.json"),
+                (Base, "opencode.jsonc"),
+                (Settings, "opencode.json"),
+                (Settings, "opencode.jsonc"),
+            ],
+        ),
+        (Host::GeminiCli, _) => (USUAL, &[(Settings, "settings.json")]),
+        (Host::Copilot, SettingsScope::User) => (USUAL, &[(Settings, "mcp-config.json")]),
+        (Host::Copilot, SettingsScope::Project) => {
+            (USUAL, &[(Base, ".mcp.json"), (Settings, "mcp.json")])
+        }
+        (Host::Pi, _) => return Err(no_servers()),
+    };
+    let place = SettingsDir::of(host, scope, environment)?;
+    let file = |&(dir, name): &(FileDir, &str)| {
+        let dir = match dir {
+            Settings => &place.dir,
+            Base => &place.base,
+        };
+        let path = path.iter().map(|name| (*name).to_owned()).collect();
+        let dialect = ServersDialect { path, form };
+        ServersFile { path: dir.join(name), base: place.base.clone(), dialect }
+    };
+    let mut files: Vec<ServersFile> = names.iter().map(file).collect();
+    if (host, scope) == (Host::ClaudeCode, SettingsScope::Project) {
+        files.extend(private_project_file(&place, environment));
+    }
+    Ok(files)
+}
+
+// Claude Code keeps servers for one user and one project in the user's file.
+fn private_project_file(project: &SettingsDir, environment: &Environment) -> Option<ServersFile> {
+    let user =
+        files_of(Host::ClaudeCode, SettingsScope::User, environment).ok()?.into_iter().next()?;
+    let [servers] = USUAL.0 else { return None };
+    let path = ["projects", project.base.to_str()?, servers].map(str::to_owned).into();
+    let dialect = ServersDialect { path, form: USUAL.1 };
+    Some(ServersFile { dialect, ..user })
+}
+
+fn no_servers() -> Failure {
+    let hint = "its extensions have tools of their own: `ctxfs install pi` keeps their outputs";
+    Failure::usage("pi has no MCP servers", hint)
 }

@@ -1,36 +1,34 @@
-//! The places of the settings of hosts.
+//! The directories of the settings of hosts, and the paths that these settings contain.
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
-use crate::env::Environment;
 use crate::hooks::Host;
-use crate::outcome::Failure;
+use crate::{Environment, Failure};
 
-/// Whose settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Scope {
+pub(crate) enum SettingsScope {
     User,
     Project,
 }
 
-/// The settings of a host in one scope.
+/// The settings of a host in one scope: their directory, and the home or project `base` that it is
+/// in.
 #[derive(Debug, Clone)]
-pub(super) struct SettingsDir {
-    /// The directory of the host's settings.
-    pub(super) dir: PathBuf,
-    /// The home or the project that it is in.
-    pub(super) base: PathBuf,
+pub(crate) struct SettingsDir {
+    pub(crate) dir: PathBuf,
+    pub(crate) base: PathBuf,
 }
 
 impl SettingsDir {
-    /// Returns the place of the settings of `host`.
-    pub(super) fn of(host: Host, scope: Scope, environment: &Environment) -> Result<Self, Failure> {
+    pub(crate) fn of(
+        host: Host,
+        scope: SettingsScope,
+        environment: &Environment,
+    ) -> Result<Self, Failure> {
         match scope {
-            Scope::User => Self::of_user(host, environment),
-            Scope::Project => {
+            SettingsScope::User => Self::of_user(host, environment),
+            SettingsScope::Project => {
                 let base = std::env::current_dir().map_err(|error| {
                     let text = format!("cannot find the current directory: {error}");
                     Failure::usage(text, "change to the directory of the project")
@@ -58,23 +56,20 @@ impl SettingsDir {
         Ok(Self { dir, base })
     }
 
-    /// Returns the first of these files that is there, or else the last.
-    pub(super) fn first_of(&self, names: &[&str]) -> PathBuf {
+    pub(crate) fn first_of(&self, names: &[&str]) -> PathBuf {
         let mut paths = names.iter().map(|name| self.dir.join(name));
         let last = names.last().map(|name| self.dir.join(name)).unwrap_or_default();
         paths.find(|path| path.exists()).unwrap_or(last)
     }
 }
 
-/// Returns the directory of the units of the user's systemd.
-pub(super) fn units(environment: &Environment) -> Option<PathBuf> {
+pub(crate) fn units(environment: &Environment) -> Option<PathBuf> {
     let config = environment.config_home.clone();
     let config = config.or_else(|| Some(environment.home.as_ref()?.join(".config")));
     Some(config?.join("systemd/user"))
 }
 
-/// Returns true if systemd manages the user's session.
-pub(super) fn has_user_manager(environment: &Environment) -> bool {
+pub(crate) fn has_user_manager(environment: &Environment) -> bool {
     let private = environment.runtime_dir.as_ref().map(|dir| dir.join("systemd/private"));
     private.is_some_and(|socket| Path::new(&socket).exists())
 }
@@ -98,5 +93,24 @@ fn project_dir(host: Host) -> &'static str {
         Host::GeminiCli => ".gemini",
         Host::Copilot => ".github",
         Host::Pi => ".pi",
+    }
+}
+
+/// The paths that settings contain. `mount` is the mountpoint as readers see it. `former_store` is
+/// the store of the installed hook if it is another one. If `is_store_named`, hooks and units would
+/// not find the store by themselves.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedPaths {
+    pub(crate) program: String,
+    pub(crate) mountpoint: PathBuf,
+    pub(crate) mount: String,
+    pub(crate) store: String,
+    pub(crate) former_store: Option<String>,
+    pub(crate) is_store_named: bool,
+}
+
+impl NamedPaths {
+    pub(crate) fn store_to_name(&self) -> Option<&str> {
+        self.is_store_named.then_some(&self.store)
     }
 }

@@ -1,16 +1,12 @@
-//! The bucket that the settings name, opened for a store.
+//! The bucket that the settings name, opened by one process at a time for a store.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::thread;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use crate::context::Context;
-use crate::outcome::{Failure, FailureKind};
-use crate::remote::holder;
-use crate::remote::waiting::Waiting;
-use crate::settings::{Key, Settings};
-use crate::{env, places};
+use crate::remote::report::WaitingBar;
+use crate::{Context, Failure, FailureKind, SettingKey, Settings, env, places};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_store::Store;
 use ctxfs_sync::bucket::{
@@ -20,76 +16,69 @@ use ctxfs_sync::remote::{
     FarArtifacts, Home, Limits, Moment, PushLock, RemoteError, Sync, known_bucket,
 };
 
-/// The time that a request is repeated for.
+// Requests are repeated for this long.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The time that another process of this store is waited for, and how often it is asked.
+// How long to wait for another process of this store that uses the bucket.
 const WAIT: Duration = Duration::from_mins(1);
 const AGAIN: Duration = Duration::from_millis(50);
-/// The most conversations of a bucket that are listed.
 const MOST_CONVERSATIONS: usize = 1_000_000;
 
-/// The use that a command makes of the bucket.
+/// The use that a command makes of the bucket. To publish, the first host creates the mark of the
+/// bucket. `Begin` also replaces a known bucket that is gone for good. To read, the bucket must
+/// exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// It writes segments there. The first host marks the bucket.
+pub(crate) enum Purpose {
     Publish,
-    /// It does that, also where a bucket that this store knows is gone for good.
     Begin,
-    /// It reads. The bucket must have been used.
     Read,
 }
 
-/// A bucket, opened for a store by the one process that may use it now.
-pub(super) struct Opened {
-    pub(super) store: Store,
-    pub(super) bucket: Bucket,
-    pub(super) home: Home,
+/// A bucket, opened for a store by the only process that may use it now. Requests are repeated for
+/// a minute, or until `until`.
+pub(crate) struct OpenBucket {
+    pub(crate) store: Store,
+    pub(crate) bucket: Bucket,
+    pub(crate) home: Home,
     id: BucketId,
     cache_bytes: u64,
     limits: Limits,
     lock: PushLock,
-    /// The end of all requests, if there is one.
     until: Option<Instant>,
 }
 
-/// The names directly below the conversations of a bucket.
-pub(super) struct Names {
-    /// The conversations.
-    pub(super) ids: BTreeSet<Component>,
-    /// Names that are none, which no ctxfs gave.
-    pub(super) odd: Vec<String>,
+pub(crate) struct BucketNames {
+    pub(crate) ids: BTreeSet<Component>,
+    // Names that are not those of conversations, which ctxfs did not create.
+    pub(crate) odd: Vec<String>,
 }
 
-/// Returns where the bucket is.
-pub(super) fn url(settings: &Settings) -> anyhow::Result<BucketUrl> {
+pub(crate) fn url(settings: &Settings) -> anyhow::Result<BucketUrl> {
     let hint = "set `url` in `[remote]` of ~/.config/ctxfs/ctxfs.toml, or `CTXFS_REMOTE_URL`: \
                 docs/REMOTE.md";
     let none = || Failure::usage("no bucket is set that hosts share", hint);
-    let text = settings.text(Key::RemoteUrl).ok_or_else(none)?;
+    let text = settings.text(SettingKey::RemoteUrl).ok_or_else(none)?;
     Ok(BucketUrl::parse(text).map_err(|error| Failure::usage(error.to_string(), hint))?)
 }
 
-/// Returns the limits of downloads.
-pub(super) fn limits(settings: &Settings) -> Limits {
-    let min_free = settings.number(Key::MinFree).unwrap_or_default();
-    Limits { min_free, quota: settings.number(Key::Quota) }
+pub(crate) fn limits(settings: &Settings) -> Limits {
+    let min_free = settings.number(SettingKey::MinFree).unwrap_or_default();
+    Limits { min_free, quota: settings.number(SettingKey::Quota) }
 }
 
-/// Opens the bucket of the settings, without a request.
-pub(super) fn bucket(settings: &Settings) -> anyhow::Result<Bucket> {
+pub(crate) fn bucket(settings: &Settings) -> anyhow::Result<Bucket> {
     Ok(Bucket::open(&url(settings)?, env::of_object_stores())?)
 }
 
-/// Asks who the bucket is. Fails if it is write-once and this host is not, or the other way round,
-/// and if the store knows a bucket there that is there no more.
-pub(super) fn identify(
+/// Asks the bucket for its identity. Fails if it is write-once and this host is not, or the other
+/// way round, and if the store knows a bucket at this URL that no longer exists.
+pub(crate) fn identify(
     bucket: &Bucket,
     store: &Store,
     settings: &Settings,
     purpose: Purpose,
     deadline: Deadline,
 ) -> anyhow::Result<Identity> {
-    let write_once = settings.is_on(Key::WriteOnce);
+    let write_once = settings.is_on(SettingKey::WriteOnce);
     let url = bucket.url().to_string();
     let known = known_bucket(store, &url)?;
     let identity = match (purpose, known) {
@@ -111,10 +100,10 @@ pub(super) fn identify(
     identity.ok_or_else(absent)
 }
 
-impl Opened {
-    /// Opens the bucket, and waits until no other process uses it for this store. Tells a person
-    /// why it waits for the bucket, unless `is_quiet`.
-    pub(super) fn new(
+impl OpenBucket {
+    /// Opens the bucket, and waits until no other process uses it for this store. Unless
+    /// `is_quiet`, tells a person at a terminal what it waits for.
+    pub(crate) fn new(
         settings: &Settings,
         (purpose, is_quiet): (Purpose, bool),
         context: &mut Context,
@@ -122,8 +111,7 @@ impl Opened {
         Self::until(settings, (purpose, is_quiet), None, context)
     }
 
-    /// Does that, with an end of all requests.
-    pub(super) fn until(
+    pub(crate) fn until(
         settings: &Settings,
         (purpose, is_quiet): (Purpose, bool),
         until: Option<Instant>,
@@ -131,23 +119,22 @@ impl Opened {
     ) -> anyhow::Result<Self> {
         let bucket = bucket(settings)?;
         let store = Store::open(&settings.store(&context.environment)?)?;
-        let shown = waiting(&bucket, is_quiet);
+        let shown = waiting_bar(&bucket, is_quiet);
         let identity = identify(&bucket, &store, settings, purpose, deadline(until))?;
         drop(shown);
         let limits = limits(settings);
         let home = Home::open(&store, identity.id)?.within(limits);
-        let lock = wait_for(&home, &store, until, context)?;
+        let lock = wait_for_lock(&home, &store, until, context)?;
         home.keep_bucket(&bucket.url().to_string(), identity.write_once)?;
         if purpose != Purpose::Read && !identity.conditional {
-            // Nobody can tell whether a copy of this store has taken the next number.
+            // A copy of this store may have taken the next number.
             home.new_writer()?;
         }
-        let cache_bytes = settings.number(Key::RemoteCacheBytes).unwrap_or_default();
+        let cache_bytes = settings.number(SettingKey::RemoteCacheBytes).unwrap_or_default();
         Ok(Self { store, bucket, home, id: identity.id, cache_bytes, limits, lock, until })
     }
 
-    /// Hands out what the layer `remote` needs.
-    pub(super) fn sync<T>(&self, with: impl FnOnce(&Sync<'_>) -> T) -> T {
+    pub(crate) fn sync<T>(&self, with: impl FnOnce(&Sync<'_>) -> T) -> T {
         with(&Sync {
             store: &self.store,
             bucket: &self.bucket,
@@ -158,19 +145,21 @@ impl Opened {
         })
     }
 
-    /// Returns the artifacts whose bytes are elsewhere.
-    pub(super) fn far(&self) -> Result<FarArtifacts, RemoteError> {
+    pub(crate) fn far(&self) -> Result<FarArtifacts, RemoteError> {
         let home = Home::open(&self.store, self.id)?.within(self.limits);
-        FarArtifacts::new(Arc::new(self.bucket.clone()), home, self.cache_bytes, PATIENCE)
+        FarArtifacts::new(
+            std::sync::Arc::new(self.bucket.clone()),
+            home,
+            self.cache_bytes,
+            PATIENCE,
+        )
     }
 
-    /// Returns until when a request that begins now is repeated.
-    pub(super) fn deadline(&self) -> Deadline {
+    pub(crate) fn deadline(&self) -> Deadline {
         deadline(self.until)
     }
 
-    /// Returns the conversations that are named, or else all that the bucket has.
-    pub(super) fn wanted(&self, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
+    pub(crate) fn selected(&self, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
         if !named.is_empty() {
             return Ok(named
                 .iter()
@@ -180,7 +169,7 @@ impl Opened {
         Ok(self.names()?.ids)
     }
 
-    fn names(&self) -> Result<Names, BucketError> {
+    fn names(&self) -> Result<BucketNames, BucketError> {
         let mut ids = BTreeSet::new();
         let mut odd = self.bucket.list_odd(CONVERSATIONS)?;
         for name in self.bucket.list_dirs(CONVERSATIONS, MOST_CONVERSATIONS, self.deadline())? {
@@ -189,11 +178,10 @@ impl Opened {
                 None => odd.push(name),
             }
         }
-        Ok(Names { ids, odd })
+        Ok(BucketNames { ids, odd })
     }
 
-    /// Fails if the last look found nothing of a conversation: whoever named it meant another one.
-    pub(super) fn must_have(&self, id: &Component) -> anyhow::Result<()> {
+    pub(crate) fn require(&self, id: &Component) -> anyhow::Result<()> {
         let notes = self.home.conversation(id)?;
         if !notes.segments()?.is_empty() || !notes.refused()?.is_empty() {
             return Ok(());
@@ -203,13 +191,13 @@ impl Opened {
         Err(Failure::new(FailureKind::Failed, text, hint).into())
     }
 
-    /// Returns what [`Self::wanted`] does, and where none is named what is odd beside them. All are
-    /// also those of the store that the bucket has had: it may have lost them.
-    pub(super) fn wanted_or_lost(&self, named: &[String]) -> anyhow::Result<Names> {
+    /// Returns the conversations in `named`, or else all that the bucket has or has lost, with
+    /// names beside them that ctxfs did not create.
+    pub(crate) fn selected_or_lost(&self, named: &[String]) -> anyhow::Result<BucketNames> {
         if !named.is_empty() {
-            return Ok(Names { ids: self.wanted(named)?, odd: Vec::new() });
+            return Ok(BucketNames { ids: self.selected(named)?, odd: Vec::new() });
         }
-        let Names { mut ids, odd } = self.names()?;
+        let BucketNames { mut ids, odd } = self.names()?;
         for id in self.home.known_conversations()? {
             if !ids.contains(&id)
                 && self.store.conversation(&id)?.is_some()
@@ -218,16 +206,15 @@ impl Opened {
                 ids.insert(id);
             }
         }
-        Ok(Names { ids, odd })
+        Ok(BucketNames { ids, odd })
     }
 }
 
-/// Shows what the first request waits for.
-fn waiting(bucket: &Bucket, is_quiet: bool) -> Waiting {
-    let asked = bucket.clone();
-    Waiting::alone(is_quiet, move || match asked.last_failure() {
-        Some(why) => format!("waiting for the bucket `{}`: {why}", asked.url()),
-        None => format!("waiting for the bucket `{}`", asked.url()),
+fn waiting_bar(bucket: &Bucket, is_quiet: bool) -> WaitingBar {
+    let bucket = bucket.clone();
+    WaitingBar::alone(is_quiet, move || match bucket.last_failure() {
+        Some(why) => format!("waiting for the bucket `{}`: {why}", bucket.url()),
+        None => format!("waiting for the bucket `{}`", bucket.url()),
     })
 }
 
@@ -236,15 +223,14 @@ fn deadline(until: Option<Instant>) -> Deadline {
     until.map_or(ordinary, |until| Deadline::at(until).min(ordinary))
 }
 
-/// Waits until no other process pushes or looks for this store.
-fn wait_for(
+fn wait_for_lock(
     home: &Home,
     store: &Store,
     until: Option<Instant>,
     context: &mut Context,
 ) -> anyhow::Result<PushLock> {
     let path = store.root().join("remote/lock");
-    let who = || holder::of(&path).unwrap_or_else(|| "another process".to_owned());
+    let who = || lock_holder(&path).unwrap_or_else(|| "another process".to_owned());
     let end = Instant::now() + WAIT;
     let end = until.map_or(end, |until| until.min(end));
     let mut is_told = false;
@@ -258,8 +244,44 @@ fn wait_for(
             return Err(Failure::new(FailureKind::Failed, text, hint).into());
         }
         if !std::mem::replace(&mut is_told, true) {
-            context.printer.say(&format_args!("waiting for {}, which uses the bucket", who()));
+            context.printer.message(&format_args!("waiting for {}, which uses the bucket", who()));
         }
         thread::sleep(AGAIN);
+    }
+}
+
+fn lock_holder(path: &std::path::Path) -> Option<String> {
+    let file = fs::metadata(path).ok()?;
+    let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
+    let place = format!("{major:02x}:{minor:02x}:{}", file.ino());
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let process = process_at(&locks, &place)?;
+    let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let words = command.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    let words: Vec<_> = words.take(2).map(String::from_utf8_lossy).collect();
+    Some(match words.join(" ") {
+        command if command.is_empty() => format!("process {process}"),
+        command => format!("process {process} (`{command}`)"),
+    })
+}
+
+fn process_at(locks: &str, place: &str) -> Option<u32> {
+    let line = locks.lines().find(|line| line.split_whitespace().any(|word| word == place))?;
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == place)?;
+    words.get(at.checked_sub(1)?)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_stands_before_the_file() {
+        let locks = "1: POSIX  ADVISORY  WRITE 12 fe:00:5 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 4711 fe:00:77 0 EOF\n";
+        assert_eq!(process_at(locks, "fe:00:77"), Some(4711));
+        assert_eq!(process_at(locks, "fe:00:7"), None);
+        assert_eq!(process_at("x fe:00:77", "fe:00:77"), None);
     }
 }

@@ -1,16 +1,11 @@
-//! `ctxfs pull`: getting what other hosts did.
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
+//! `ctxfs pull`: fetches and applies changes from other hosts.
 
 use serde_json::{Value, json};
 
-use crate::args::{Cli, PullArgs};
-use crate::context::Context;
-use crate::outcome::{Failure, FailureKind};
-use crate::remote::each::Done;
-use crate::remote::opened::{Opened, Purpose};
-use crate::remote::problems::Problems;
+use crate::args::PullArgs;
+use crate::remote::opened::{OpenBucket, Purpose};
+use crate::remote::report::{Problems, Reports};
+use crate::{Cli, Context, Failure, FailureKind};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_store::Conversation;
 use ctxfs_sync::bucket::BucketError;
@@ -20,8 +15,7 @@ const WHAT: [&str; 2] =
     ["change of others was not done here", "changes of others were not done here"];
 const HINT: &str = "the rest is here; `ctxfs pull` tries these again";
 
-/// The report of one conversation.
-struct Report {
+struct PulledConversation {
     id: String,
     came: Came,
     resent: Resent,
@@ -30,11 +24,11 @@ struct Report {
 
 pub(crate) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
-    let opened = Opened::new(&settings, (Purpose::Read, args.quiet || cli.json), context)?;
-    let ids = opened.wanted_or_lost(&args.conversations)?.ids;
+    let opened = OpenBucket::new(&settings, (Purpose::Read, args.quiet || cli.json), context)?;
+    let ids = opened.selected_or_lost(&args.conversations)?.ids;
     let are_named = !args.conversations.is_empty();
     let mut absent = Vec::new();
-    let done = Done::in_each(&ids, ("getting", args.quiet || cli.json), &opened.bucket, |id| {
+    let done = Reports::of_each(&ids, ("getting", args.quiet || cli.json), &opened.bucket, |id| {
         let report = pull(&opened, id)?;
         if are_named && report.is_none() {
             absent.push(id.to_text());
@@ -42,7 +36,7 @@ pub(crate) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> anyhow::
         Ok(report)
     });
     if !are_named && done.is_nothing() {
-        context.printer.say(&"the bucket has no conversations");
+        context.printer.message(&"the bucket has no conversations");
     }
     let text = if cli.json { json_of(&done.reports) } else { text_of(&done.reports) };
     context.printer.data(&text)?;
@@ -50,22 +44,21 @@ pub(crate) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> anyhow::
     if absent.is_empty() {
         return ended;
     }
-    let nobody = nobody_has(&absent);
+    let nobody = not_found(&absent);
     if ended.is_err() {
-        context.printer.say(&nobody);
+        context.printer.message(&nobody);
         return ended;
     }
     Err(nobody.into())
 }
 
-/// Returns the failure that names conversations which are nowhere.
-fn nobody_has(absent: &[String]) -> Failure {
+fn not_found(absent: &[String]) -> Failure {
     let names: Vec<_> = absent.iter().map(|id| format!("`{}`", visible::whole(id))).collect();
     let text = format!("there is no conversation {}, here or in the bucket", names.join(", "));
     Failure::new(FailureKind::Failed, text, "`ctxfs ls --remote` lists those in the bucket")
 }
 
-impl Report {
+impl PulledConversation {
     fn removed_here(id: &Component) -> Self {
         let (id, mut problems) = (id.to_text(), Problems::default());
         problems.add(id.as_str(), "it was removed here: `ctxfs push` tells the others");
@@ -73,14 +66,14 @@ impl Report {
     }
 }
 
-/// Gets one conversation. `None` if the bucket has nothing of it that lives.
-fn pull(opened: &Opened, id: &Component) -> Result<Option<Report>, RemoteError> {
+// `None` if the bucket has nothing of it that exists.
+fn pull(opened: &OpenBucket, id: &Component) -> Result<Option<PulledConversation>, RemoteError> {
     let name = id.to_text();
     if opened.home.is_removed(&opened.store, id)? {
-        return Ok(Some(Report::removed_here(id)));
+        return Ok(Some(PulledConversation::removed_here(id)));
     }
     let (conversation, mut came) = match opened.store.conversation(id)? {
-        Some(found) => (Arc::clone(&found), opened.sync(|sync| sync.pull(&found))?),
+        Some(found) => (std::sync::Arc::clone(&found), opened.sync(|sync| sync.pull(&found))?),
         None => match opened.sync(|sync| sync.pull_new(id))? {
             Some(came) => came,
             None => return Ok(None),
@@ -90,11 +83,14 @@ fn pull(opened: &Opened, id: &Component) -> Result<Option<Report>, RemoteError> 
     let resent = resend(opened, &conversation, &came)?;
     let mut problems = problems(&name, &mut came);
     problems.add_taken(&resent);
-    Ok(Some(Report { id: name, came, resent, problems }))
+    Ok(Some(PulledConversation { id: name, came, resent, problems }))
 }
 
-/// Fetches what was known already, and whose bytes are elsewhere.
-fn fetch(opened: &Opened, conversation: &Conversation, came: &mut Came) -> Result<(), RemoteError> {
+fn fetch(
+    opened: &OpenBucket,
+    conversation: &Conversation,
+    came: &mut Came,
+) -> Result<(), RemoteError> {
     if conversation.has_far(None)? {
         let far = opened.far()?;
         let (count, left) = opened.sync(|sync| sync.fetch_all(conversation, &far))?;
@@ -104,9 +100,9 @@ fn fetch(opened: &Opened, conversation: &Conversation, came: &mut Came) -> Resul
     Ok(())
 }
 
-/// Sends again what the bucket has lost. Who may only read leaves that to others.
+// A host without the right to write leaves resending to others.
 fn resend(
-    opened: &Opened,
+    opened: &OpenBucket,
     conversation: &Conversation,
     came: &Came,
 ) -> Result<Resent, RemoteError> {
@@ -122,8 +118,9 @@ fn problems(name: &str, came: &mut Came) -> Problems {
         problems.add(format!("{name}/{}", left.path), &left.why);
     }
     let refused = came.refused.iter().chain(&came.looked.refused);
-    // What is refused at the look is among those that are refused, too.
-    let refused: BTreeMap<_, _> = refused.map(|(id, error)| (*id, error.to_string())).collect();
+    // Segments that were refused while looking may be in both lists.
+    let refused: std::collections::BTreeMap<_, _> =
+        refused.map(|(id, error)| (*id, error.to_string())).collect();
     for (id, why) in refused {
         problems.add(format!("{name}: segment {id}"), why);
     }
@@ -137,9 +134,9 @@ fn problems(name: &str, came: &mut Came) -> Problems {
     problems
 }
 
-fn text_of(reports: &[Report]) -> String {
-    let line = |report: &Report| {
-        let Report { id, came, resent, problems } = report;
+fn text_of(reports: &[PulledConversation]) -> String {
+    let line = |report: &PulledConversation| {
+        let PulledConversation { id, came, resent, problems } = report;
         let name = visible::whole(id);
         let again = match resent.segments.len() {
             1 => "segment sent again that the bucket had lost",
@@ -157,7 +154,7 @@ fn text_of(reports: &[Report]) -> String {
         .collect();
         match (parts.is_empty(), problems.is_empty()) {
             (true, true) => parts.push("nothing new".to_owned()),
-            // They tell enough.
+            // The problems say enough.
             (true, false) => return String::new(),
             (false, _) => {}
         }
@@ -166,9 +163,9 @@ fn text_of(reports: &[Report]) -> String {
     reports.iter().map(line).collect()
 }
 
-fn json_of(reports: &[Report]) -> String {
-    let value = |report: &Report| {
-        let Report { id, came, resent, problems } = report;
+fn json_of(reports: &[PulledConversation]) -> String {
+    let value = |report: &PulledConversation| {
+        let PulledConversation { id, came, resent, problems } = report;
         let again: Vec<_> = resent.segments.iter().map(ToString::to_string).collect();
         json!({ "conversation": id, "came": came.added, "renamed": came.renamed,
             "removed": came.removed, "sentAgain": again, "left": problems.json() })

@@ -1,78 +1,73 @@
-//! `ctxfs push`, and `put --durable`: sending what was done here.
+//! `ctxfs push` and `put --durable`: sends changes of this host to the bucket.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::args::{Cli, PushArgs};
-use crate::context::Context;
-use crate::outcome::{Failure, FailureKind};
-use crate::remote::each::Done;
-use crate::remote::opened::{Opened, Purpose};
-use crate::remote::problems::Problems;
-use crate::settings::{Key, Settings};
-use crate::{ls, places};
+use crate::args::PushArgs;
+use crate::remote::opened::{OpenBucket, Purpose};
+use crate::remote::report::{Problems, Reports};
+use crate::{Cli, Context, Failure, FailureKind, SettingKey, Settings, output, places};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_engine::StoredOutput;
 use ctxfs_store::Conversation;
 use ctxfs_sync::remote::{RemoteError, Resent, Sent, Tidying, look, standing};
 
-/// The time that `put --durable` takes at most to find that it cannot send.
 const DURABLE: Duration = Duration::from_secs(30);
-/// A file that was written a moment ago counts as being written until the clock of its disk has
-/// moved on: how often that is waited for, and how long.
+// A file that was just written counts as being written until the clock of its disk advances. How
+// often to look again, and how long to wait between.
 const LOOKS: usize = 5;
 const MOMENT: Duration = Duration::from_millis(20);
 const WHAT: [&str; 2] = ["file was left out", "files were left out"];
 const HINT: &str = "the rest is sent; `ctxfs push` sends these once they are complete or mended";
 
-/// The report of one conversation.
-struct Report {
+struct PushedConversation {
     id: String,
     sent: Sent,
     resent: Resent,
     problems: Problems,
-    /// Why the bucket was not tidied.
     blind: Option<RemoteError>,
 }
 
 pub(crate) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let purpose = if args.new_bucket { Purpose::Begin } else { Purpose::Publish };
-    let opened = Opened::new(&settings, (purpose, args.quiet || cli.json), context)?;
-    let ids = wanted(&opened, &args.conversations)?;
-    let (are_named, sweeps) = (!args.conversations.is_empty(), settings.is_on(Key::RemoteSweep));
-    let done = Done::in_each(&ids, ("sending", args.quiet || cli.json), &opened.bucket, |id| {
+    let opened = OpenBucket::new(&settings, (purpose, args.quiet || cli.json), context)?;
+    let ids = selected(&opened, &args.conversations)?;
+    let (are_named, sweeps) =
+        (!args.conversations.is_empty(), settings.is_on(SettingKey::RemoteSweep));
+    let done = Reports::of_each(&ids, ("sending", args.quiet || cli.json), &opened.bucket, |id| {
         push_some(&opened, id, are_named, sweeps)
     });
     if done.is_nothing() {
-        context.printer.say(&"the bucket has everything already");
+        context.printer.message(&"the bucket has everything already");
     }
     let text = if cli.json { json_of(&done.reports) } else { text_of(&done.reports) };
     context.printer.data(&text)?;
     for blind in done.reports.iter().filter_map(|report| report.blind.as_ref()) {
-        context.printer.say(&format_args!("all is sent, but {blind}"));
+        context.printer.message(&format_args!("all is sent, but {blind}"));
     }
     done.end(|report, all| all.extend(report.problems), (WHAT, HINT), context)
 }
 
-/// Sends the conversation of an output at once. Fails if the output is not in the bucket within the
-/// time.
+/// Sends the conversation of an output at once. Fails unless the output is in the bucket within 30
+/// seconds.
 pub(crate) fn durably(
     output: &StoredOutput,
     settings: &Settings,
     context: &mut Context,
 ) -> anyhow::Result<()> {
     let until = Some(Instant::now() + DURABLE);
-    let sent = Opened::until(settings, (Purpose::Publish, true), until, context)
+    let sent = OpenBucket::until(settings, (Purpose::Publish, true), until, context)
         .and_then(|opened| Ok(push(&opened, output.conversation(), false)?));
     let path = output.path().to_text();
     let why = match sent {
-        Ok(Report { sent, .. }) if sent.live.contains(&path) => "somebody writes it".to_owned(),
-        Ok(Report { sent, .. }) => match sent.left.get(&path) {
+        Ok(PushedConversation { sent, .. }) if sent.live.contains(&path) => {
+            "somebody writes it".to_owned()
+        }
+        Ok(PushedConversation { sent, .. }) => match sent.left.get(&path) {
             Some(why) => why.to_string(),
             None => return Ok(()),
         },
@@ -82,9 +77,8 @@ pub(crate) fn durably(
     Err(Failure::new(FailureKind::Failed, text, "`ctxfs push` sends it later").into())
 }
 
-/// Returns the conversations that are named, or else all of the store, and those that are gone and
-/// of which the bucket does not know that yet.
-fn wanted(opened: &Opened, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
+// Without names, also conversations whose removal the bucket does not know yet.
+fn selected(opened: &OpenBucket, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
     if named.is_empty() {
         let mut all: BTreeSet<_> = opened.store.conversations()?.into_iter().collect();
         for id in opened.home.known_conversations()? {
@@ -97,22 +91,21 @@ fn wanted(opened: &Opened, named: &[String]) -> anyhow::Result<BTreeSet<Componen
     named.iter().map(|id| find(opened, id)).collect()
 }
 
-/// Returns a conversation of the store, or one that was removed there.
-fn find(opened: &Opened, id: &str) -> anyhow::Result<Component> {
+fn find(opened: &OpenBucket, id: &str) -> anyhow::Result<Component> {
     let given = places::conversation_id(id)?;
     if opened.home.is_removed(&opened.store, &given)? {
         return Ok(given);
     }
-    Ok(ls::find(&opened.store, id)?.id().clone())
+    Ok(places::find_conversation(&opened.store, id)?.id().clone())
 }
 
-/// Sends a conversation. One that nobody named, and of which all is sent, costs no request.
+// An unnamed conversation without changes costs no request.
 fn push_some(
-    opened: &Opened,
+    opened: &OpenBucket,
     id: &Component,
     is_named: bool,
     sweeps: bool,
-) -> Result<Option<Report>, RemoteError> {
+) -> Result<Option<PushedConversation>, RemoteError> {
     let (conversation, notes) = (opened.store.conversation(id)?, opened.home.conversation(id)?);
     let standing = standing(conversation.as_deref(), &notes, opened.store.clock())?;
     if !is_named && standing.is_sent() && standing.live == 0 {
@@ -121,7 +114,11 @@ fn push_some(
     push(opened, id, sweeps).map(Some)
 }
 
-fn push(opened: &Opened, id: &Component, sweeps: bool) -> Result<Report, RemoteError> {
+fn push(
+    opened: &OpenBucket,
+    id: &Component,
+    sweeps: bool,
+) -> Result<PushedConversation, RemoteError> {
     let mut problems = Problems::default();
     let (sent, resent) = match opened.store.conversation(id)? {
         Some(conversation) => send(opened, &conversation)?,
@@ -144,11 +141,13 @@ fn push(opened: &Opened, id: &Component, sweeps: bool) -> Result<Report, RemoteE
     problems.add_taken(&resent);
     let blind =
         if sent.segments.is_empty() { None } else { tidy(opened, id, sweeps, &mut problems)? };
-    Ok(Report { id: name, sent, resent, problems, blind })
+    Ok(PushedConversation { id: name, sent, resent, problems, blind })
 }
 
-/// Sends all that is complete. What the bucket has lost is sent again.
-fn send(opened: &Opened, conversation: &Arc<Conversation>) -> Result<(Sent, Resent), RemoteError> {
+fn send(
+    opened: &OpenBucket,
+    conversation: &std::sync::Arc<Conversation>,
+) -> Result<(Sent, Resent), RemoteError> {
     let mut sent = opened.sync(|sync| sync.push(conversation))?;
     for _ in 1..LOOKS {
         if sent.live.is_empty() {
@@ -165,10 +164,11 @@ fn send(opened: &Opened, conversation: &Arc<Conversation>) -> Result<(Sent, Rese
     Ok((sent, resent))
 }
 
-/// Merges the segments of a conversation if there are many, and deletes what is of no use any more.
-/// A refusal is told and harms nothing. Returns why nothing was deleted, if not all could be read.
+/// Merges the segments of a conversation if there are many, and deletes garbage. A bucket that
+/// refuses deletion is reported and harms nothing. Returns why nothing was deleted, if not all
+/// segments could be read.
 fn tidy(
-    opened: &Opened,
+    opened: &OpenBucket,
     id: &Component,
     sweeps: bool,
     problems: &mut Problems,
@@ -181,9 +181,9 @@ fn tidy(
     Ok(tidied.blind)
 }
 
-fn text_of(reports: &[Report]) -> String {
-    let line = |report: &Report| {
-        let Report { id, sent, resent, .. } = report;
+fn text_of(reports: &[PushedConversation]) -> String {
+    let line = |report: &PushedConversation| {
+        let PushedConversation { id, sent, resent, .. } = report;
         let name = visible::whole(id);
         let again = match resent.segments.len() {
             0 => String::new(),
@@ -191,15 +191,15 @@ fn text_of(reports: &[Report]) -> String {
         };
         match sent.segments.len() {
             0 => format!("{name}: nothing new{again}\n"),
-            count => format!("{name}: sent, {}{again}\n", ls::counted(count, "segment")),
+            count => format!("{name}: sent, {}{again}\n", output::counted(count, "segment")),
         }
     };
     reports.iter().map(line).collect()
 }
 
-fn json_of(reports: &[Report]) -> String {
-    let value = |report: &Report| {
-        let Report { id, sent, resent, problems, .. } = report;
+fn json_of(reports: &[PushedConversation]) -> String {
+    let value = |report: &PushedConversation| {
+        let PushedConversation { id, sent, resent, problems, .. } = report;
         let segments: Vec<_> = sent.segments.iter().map(ToString::to_string).collect();
         let again: Vec<_> = resent.segments.iter().map(ToString::to_string).collect();
         json!({ "conversation": id, "segments": segments, "live": sent.live,

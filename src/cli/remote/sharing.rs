@@ -1,26 +1,26 @@
-//! The sharing of a server's store with other hosts.
+//! Sharing of a store with other hosts, by mounts, gateways and commands.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::remote::opened;
 use crate::remote::process::SharedObjects;
-use crate::settings::{Key, Settings};
+use crate::{SettingKey, Settings};
 use ctxfs_engine::EngineOptions;
 use ctxfs_store::Store;
 use ctxfs_sync::remote::{Tier, TierOptions};
 
-/// The time in which a server sends what is left when it ends.
+// To send the rest when a server ends.
 const ENDING: Duration = Duration::from_secs(5);
-/// The same for a process whose end somebody waits for.
+// For a process that a user waits for.
 const SHORT_ENDING: Duration = Duration::from_secs(3);
 
-/// Ends the sharing: sends what is left, for some seconds at most.
-pub(crate) type Ending = Box<dyn FnOnce() + Send>;
+/// Ends the sharing: sends the remaining changes, for some seconds at most.
+pub(crate) type SharingEnd = Box<dyn FnOnce() + Send>;
 
-/// Shares `store` with other hosts through `bucket`, if there is one: what is complete is sent, and
-/// what others did is asked for. Returns the options of an engine that takes part, and what ends
-/// it.
+/// Shares `store` with other hosts through `bucket`, if there is one: sends complete outputs, and
+/// fetches changes of other hosts when they are asked for. Returns the options of an engine that
+/// takes part, and a function that ends the sharing.
 ///
 /// Starts threads, and makes no request.
 pub(crate) fn share(
@@ -28,7 +28,7 @@ pub(crate) fn share(
     bucket: Option<SharedObjects>,
     settings: &Settings,
     options: EngineOptions,
-) -> anyhow::Result<(EngineOptions, Ending)> {
+) -> anyhow::Result<(EngineOptions, SharingEnd)> {
     let Some(bucket) = bucket else { return Ok((options, Box::new(|| ()))) };
     let tier = Tier::new(store.clone(), bucket, tier_options(settings)?);
     tier.start()?;
@@ -36,40 +36,16 @@ pub(crate) fn share(
     Ok((options, Box::new(move || tier.finish(ENDING))))
 }
 
-/// The sharing of a process that asks the bucket itself. `None` inside: what is here is all.
+// Sharing by a process that asks the bucket itself. Without a tier, nothing is shared.
 #[derive(Debug)]
 pub(crate) struct Sharing(Option<Tier>);
 
-/// Begins to share `store`, if the settings name a bucket: what is complete is sent, unless only
-/// commands send, and what others did is asked for. Where the settings lead to no bucket, says so.
+/// Begins to share `store`, if the settings name a bucket: fetches changes of other hosts when they
+/// are asked for, and if `sends`, sends complete outputs unless only commands send. A bucket that
+/// cannot be used is logged.
 ///
-/// Starts a thread, and makes no request.
-pub(crate) fn begin(store: &Store, settings: &Settings) -> Sharing {
-    sharing(store, settings, true)
-}
-
-/// Returns the options of an engine that takes part in a sharing.
-pub(crate) fn take_part(sharing: &Sharing, options: EngineOptions) -> EngineOptions {
-    let Some(tier) = &sharing.0 else { return options };
-    let tier = Arc::new(tier.clone());
-    EngineOptions { far: Some(Arc::clone(&tier) as _), other_hosts: Some(tier), ..options }
-}
-
-/// Ends a sharing: sends what is left, for some seconds at most. Returns at once if nothing is.
-pub(crate) fn end(sharing: &Sharing) {
-    if let Some(tier) = &sharing.0 {
-        tier.finish(SHORT_ENDING);
-    }
-}
-
-/// Returns the options of an engine that asks other hosts for what it lacks, if the settings name a
-/// bucket. It sends nothing, and starts no thread before it asks. Where the settings lead to no
-/// bucket, what is here is all.
-pub(crate) fn ask(store: &Store, settings: &Settings, options: EngineOptions) -> EngineOptions {
-    take_part(&sharing(store, settings, false), options)
-}
-
-fn sharing(store: &Store, settings: &Settings, sends: bool) -> Sharing {
+/// Makes no request. Starts a thread if it sends.
+pub(crate) fn begin(store: &Store, settings: &Settings, sends: bool) -> Sharing {
     let tier = tier(store, settings, sends);
     Sharing(tier.unwrap_or_else(|error| {
         tracing::warn!("nothing is shared with other hosts: {error:#}");
@@ -77,8 +53,27 @@ fn sharing(store: &Store, settings: &Settings, sends: bool) -> Sharing {
     }))
 }
 
+pub(crate) fn take_part(sharing: &Sharing, options: EngineOptions) -> EngineOptions {
+    let Some(tier) = &sharing.0 else { return options };
+    let tier = Arc::new(tier.clone());
+    EngineOptions { far: Some(Arc::clone(&tier) as _), other_hosts: Some(tier), ..options }
+}
+
+pub(crate) fn end(sharing: &Sharing) {
+    if let Some(tier) = &sharing.0 {
+        tier.finish(SHORT_ENDING);
+    }
+}
+
+/// Returns the options of an engine that fetches missing conversations and bytes from other hosts,
+/// if the settings name a bucket. Sends nothing, and starts no thread before the first request. A
+/// bucket that cannot be used is logged.
+pub(crate) fn ask(store: &Store, settings: &Settings, options: EngineOptions) -> EngineOptions {
+    take_part(&begin(store, settings, false), options)
+}
+
 fn tier(store: &Store, settings: &Settings, sends: bool) -> anyhow::Result<Option<Tier>> {
-    if settings.text(Key::RemoteUrl).is_none() {
+    if settings.text(SettingKey::RemoteUrl).is_none() {
         return Ok(None);
     }
     let bucket = Arc::new(opened::bucket(settings)?);
@@ -92,8 +87,7 @@ fn tier(store: &Store, settings: &Settings, sends: bool) -> anyhow::Result<Optio
     Ok(Some(tier))
 }
 
-/// Returns the options of a tier that sends nothing and removes nothing.
-pub(super) fn asking_options(settings: &Settings) -> anyhow::Result<TierOptions> {
+pub(crate) fn asking_options(settings: &Settings) -> anyhow::Result<TierOptions> {
     Ok(TierOptions { pushes: false, evicts: false, sweeps: false, ..tier_options(settings)? })
 }
 
@@ -101,13 +95,13 @@ fn tier_options(settings: &Settings) -> anyhow::Result<TierOptions> {
     let seconds = |key| Duration::from_secs(settings.number(key).unwrap_or_default());
     Ok(TierOptions {
         url: opened::url(settings)?.to_string(),
-        pushes: settings.text(Key::RemotePush) == Some("sealed"),
-        every: seconds(Key::RemoteEvery),
-        poll: seconds(Key::RemotePoll),
-        cache_bytes: settings.number(Key::RemoteCacheBytes).unwrap_or_default(),
+        pushes: settings.text(SettingKey::RemotePush) == Some("sealed"),
+        every: seconds(SettingKey::RemoteEvery),
+        poll: seconds(SettingKey::RemotePoll),
+        cache_bytes: settings.number(SettingKey::RemoteCacheBytes).unwrap_or_default(),
         limits: opened::limits(settings),
-        evicts: settings.is_on(Key::RemoteEvict),
-        sweeps: settings.is_on(Key::RemoteSweep),
-        write_once: settings.is_on(Key::WriteOnce),
+        evicts: settings.is_on(SettingKey::RemoteEvict),
+        sweeps: settings.is_on(SettingKey::RemoteSweep),
+        write_once: settings.is_on(SettingKey::WriteOnce),
     })
 }

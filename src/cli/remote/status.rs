@@ -1,49 +1,45 @@
-//! `ctxfs remote status`: the bucket, and what is still to be sent.
+//! `ctxfs remote status` and `ctxfs ls --remote`: the bucket, its conversations, and what this host
+//! has not sent yet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::args::Cli;
-use crate::context::Context;
-use crate::ls;
-use crate::outcome::{Failure, FailureKind};
-use crate::remote::opened;
-use crate::remote::opened::Purpose;
-use crate::settings::{Key, Settings};
+use crate::args::LsArgs;
+use crate::remote::opened::{self, OpenBucket, Purpose};
+use crate::remote::report::Problems;
+use crate::{Cli, Context, Failure, FailureKind, SettingKey, Settings, output, places};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_store::{Store, Time};
 use ctxfs_sync::bucket::{Bucket, BucketId, Deadline, Identity};
 use ctxfs_sync::remote::{
-    Home, Moment, Standing, known_bucket, known_buckets, standing, store_now,
+    Home, Moment, Standing, Stored, known_bucket, known_buckets, look, standing, store_now,
 };
+use ctxfs_sync::replica::{self, Changes, Claim, Name, State};
 
-/// The time that the bucket has to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-const HINT: &str = "correct `[remote]` of the user's ctxfs.toml or the environment: docs/REMOTE.md";
-/// A difference of clocks that is told as a fault.
+const STATUS_HINT: &str =
+    "correct `[remote]` of the user's ctxfs.toml or the environment: docs/REMOTE.md";
 const CLOCK_IS_OFF: Duration = Duration::from_mins(1);
 
-/// The status of this host and its bucket.
-struct Status {
-    /// Where the bucket is, if that can be told.
+struct RemoteStatus {
+    // Absent if the settings name no valid URL.
     url: Option<String>,
     bucket: Option<BucketId>,
     writer: Option<String>,
-    /// How much later it is at the store, in milliseconds.
+    // Clock of the bucket's store minus the clock of this host, in milliseconds.
     clock: Option<i64>,
-    /// Why the bucket does not answer, or is not for this host.
     error: Option<String>,
-    /// True if the settings lead to none, whatever the network does.
+    // The settings are wrong, whatever the network does.
     is_unusable: bool,
     conversations: Vec<(Component, Standing)>,
 }
 
-pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+pub(crate) fn show(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let store = Store::open(&settings.store(&context.environment)?)?;
     let status = status(&settings, &store)?;
@@ -51,19 +47,20 @@ pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     context.printer.data(&text)?;
     match status.error {
         Some(error) if status.is_unusable => {
-            Err(Failure::new(FailureKind::Failed, error, HINT).into())
+            Err(Failure::new(FailureKind::Failed, error, STATUS_HINT).into())
         }
         _ => Ok(()),
     }
 }
 
-/// Returns what the bucket of the settings says of this host's clock, and its URL; `None` if they
-/// name no bucket. Fails if it does not answer, or is not for this host.
+/// Returns the URL of the bucket, and a text about this host's clock if that is off by more than a
+/// minute; `None` if no bucket is set. Fails if the bucket does not answer, or is not for this
+/// host.
 pub(crate) fn health(
     settings: &Settings,
     store: &Path,
 ) -> Option<anyhow::Result<(String, Option<String>)>> {
-    settings.text(Key::RemoteUrl)?;
+    settings.text(SettingKey::RemoteUrl)?;
     Some(healthy(settings, store))
 }
 
@@ -71,7 +68,7 @@ fn healthy(settings: &Settings, store: &Path) -> anyhow::Result<(String, Option<
     if !store.is_dir() {
         return Ok((opened::url(settings)?.to_string(), None));
     }
-    let Status { url, clock, error, .. } = status(settings, &Store::open(store)?)?;
+    let RemoteStatus { url, clock, error, .. } = status(settings, &Store::open(store)?)?;
     let is_off = |clock: &i64| clock.unsigned_abs() > CLOCK_IS_OFF.as_millis() as u64;
     match error {
         Some(error) => Err(anyhow::Error::msg(error)),
@@ -79,26 +76,27 @@ fn healthy(settings: &Settings, store: &Path) -> anyhow::Result<(String, Option<
     }
 }
 
-fn status(settings: &Settings, store: &Store) -> anyhow::Result<Status> {
+fn status(settings: &Settings, store: &Store) -> anyhow::Result<RemoteStatus> {
     let url = url(settings)?;
     let opened = opened::bucket(settings);
     let is_unusable = opened.is_err();
-    let (there, error) = match opened.and_then(|bucket| asked(settings, store, bucket)) {
-        Ok(there) => (Some(there), None),
+    let (remote, error) = match opened.and_then(|bucket| identified(settings, store, bucket)) {
+        Ok(remote) => (Some(remote), None),
         Err(error) => (None, Some(format!("{error:#}"))),
     };
-    let id = match &there {
+    let id = match &remote {
         Some((identity, _)) => Some(identity.id),
         None => known(store, url.as_deref())?,
     };
     let (writer, clock, conversations) = (None, None, Vec::new());
-    let mut status = Status { url, bucket: id, writer, clock, error, is_unusable, conversations };
+    let mut status =
+        RemoteStatus { url, bucket: id, writer, clock, error, is_unusable, conversations };
     if let Some(id) = id {
         let home = Home::open(store, id)?;
         status.writer = Some(home.writer()?.to_string());
         status.conversations = standings(store, &home)?;
-        if let Some((_, bucket)) = there
-            && settings.is_on(Key::RemoteSweep)
+        if let Some((_, bucket)) = remote
+            && settings.is_on(SettingKey::RemoteSweep)
         {
             status.clock = clock_of(&bucket, &status.conversations);
         }
@@ -106,23 +104,24 @@ fn status(settings: &Settings, store: &Store) -> anyhow::Result<Status> {
     Ok(status)
 }
 
-/// Returns the URL of the settings; `None` if it is none. Fails if they have none.
 fn url(settings: &Settings) -> anyhow::Result<Option<String>> {
     match opened::url(settings) {
         Ok(url) => Ok(Some(url.to_string())),
-        Err(_) if settings.text(Key::RemoteUrl).is_some() => Ok(None),
+        Err(_) if settings.text(SettingKey::RemoteUrl).is_some() => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Asks a bucket who it is.
-fn asked(settings: &Settings, store: &Store, bucket: Bucket) -> anyhow::Result<(Identity, Bucket)> {
+fn identified(
+    settings: &Settings,
+    store: &Store,
+    bucket: Bucket,
+) -> anyhow::Result<(Identity, Bucket)> {
     let deadline = Deadline::after(PATIENCE);
     Ok((opened::identify(&bucket, store, settings, Purpose::Read, deadline)?, bucket))
 }
 
-/// Returns the bucket that was at `url` when it answered last; where no URL can be told, the only
-/// one that ever answered.
+// The bucket that last answered at `url`; without a URL, the only bucket that ever answered.
 fn known(store: &Store, url: Option<&str>) -> anyhow::Result<Option<BucketId>> {
     if let Some(url) = url {
         return Ok(known_bucket(store, url)?);
@@ -148,7 +147,6 @@ fn standings(store: &Store, home: &Home) -> anyhow::Result<Vec<(Component, Stand
     Ok(all)
 }
 
-/// Returns how much later it is at the store, if it tells: a small object is written and deleted.
 fn clock_of(bucket: &Bucket, conversations: &[(Component, Standing)]) -> Option<i64> {
     let (id, _) = conversations.iter().find(|(_, standing)| standing.segments > 0)?;
     let before = Moment::now().wall;
@@ -157,7 +155,7 @@ fn clock_of(bucket: &Bucket, conversations: &[(Component, Standing)]) -> Option<
     Some(there as i64 - middle as i64)
 }
 
-impl Status {
+impl RemoteStatus {
     fn text(&self) -> String {
         let unknown = || "not known".to_owned();
         let mut text = format!("bucket  {}\n", self.url.clone().unwrap_or_else(unknown));
@@ -172,7 +170,7 @@ impl Status {
         for (id, standing) in &self.conversations {
             let _ = writeln!(text, "{}: {}", visible::whole(&id.to_text()), line(standing));
             for (offset, bytes) in &standing.unshared {
-                let size = ls::size(*bytes);
+                let size = output::size(*bytes);
                 let _ = writeln!(text, "  message at byte {offset}: too long to be shared, {size}");
             }
             for (segment, why) in &standing.refused {
@@ -203,8 +201,8 @@ fn clock_text(difference: i64) -> String {
 fn line(standing: &Standing) -> String {
     let mut parts = Vec::new();
     if standing.files > 0 {
-        let oldest = standing.oldest.and_then(Time::age).map(ls::age).unwrap_or_default();
-        let (files, size) = (ls::counted(standing.files, "file"), ls::size(standing.bytes));
+        let oldest = standing.oldest.and_then(Time::age).map(output::age).unwrap_or_default();
+        let (files, size) = (output::counted(standing.files, "file"), output::size(standing.bytes));
         parts.push(format!("{files} to send, {size}, the oldest {oldest} old"));
     }
     let counts = [
@@ -221,9 +219,9 @@ fn line(standing: &Standing) -> String {
     if standing.is_sent() {
         parts.push("all is sent".to_owned());
     }
-    let looked = standing.looked.and_then(Time::age).map(ls::age);
+    let looked = standing.looked.and_then(Time::age).map(output::age);
     let looked = looked.map_or("never looked".to_owned(), |age| format!("looked {age} ago"));
-    format!("{}; {}, {looked}", parts.join(", "), ls::counted(standing.segments, "segment"))
+    format!("{}; {}, {looked}", parts.join(", "), output::counted(standing.segments, "segment"))
 }
 
 fn value(id: &Component, standing: &Standing) -> Value {
@@ -241,4 +239,82 @@ fn value(id: &Component, standing: &Standing) -> Value {
         "messagesTooLong": unshared,
         "isSending": standing.is_sending, "segments": standing.segments,
         "lookedAt": standing.looked.map(Time::as_millis), "refused": refused })
+}
+
+const LIST_HINT: &str = "`ctxfs remote check` tells more";
+
+pub(crate) fn list(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let settings = context.settings(cli, Vec::new())?;
+    let opened = OpenBucket::new(&settings, (Purpose::Read, cli.json), context)?;
+    let Some(named) = &args.conversation else { return list_conversations(&opened, cli, context) };
+    let id = places::conversation_id(named)?;
+    let mut problems = Problems::default();
+    let seen = seen_artifacts(&opened, &id, &mut problems)?;
+    opened.require(&id)?;
+    let text = if cli.json { artifacts_json(&seen) } else { artifacts_text(&seen) };
+    if seen.is_empty() {
+        context.printer.message(&format_args!("the bucket has no outputs of `{named}`"));
+    }
+    context.printer.data(&text)?;
+    problems.report(["segment cannot be read", "segments cannot be read"], LIST_HINT, context)
+}
+
+fn list_conversations(opened: &OpenBucket, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let mut ids = Vec::new();
+    for id in opened.selected(&[])? {
+        if !opened.home.is_gone(&opened.store, &id)? {
+            ids.push(id.to_text());
+        }
+    }
+    let text = if cli.json {
+        ids.iter().map(|id| json!({ "conversation": id })).collect::<Value>().to_string() + "\n"
+    } else {
+        ids.iter().map(|id| visible::whole(id) + "\n").collect()
+    };
+    context.printer.data(&text)
+}
+
+fn seen_artifacts(
+    opened: &OpenBucket,
+    id: &Component,
+    problems: &mut Problems,
+) -> anyhow::Result<BTreeMap<String, Claim<Stored>>> {
+    let notes = opened.home.conversation(id)?;
+    let mut looked = look(&opened.bucket, &notes, opened.deadline())?;
+    let found = looked.pieces(&notes)?;
+    let refused: BTreeMap<_, _> =
+        looked.refused.iter().chain(&found.refused).map(|(segment, why)| (segment, why)).collect();
+    for (segment, error) in &refused {
+        problems.add(format!("segment {segment}"), error);
+    }
+    let mut state = State::of_all(found.pieces);
+    if refused.is_empty() {
+        notes.keep_over(state.is_over())?;
+    }
+    let names = replica::seen(&state, &Changes::default(), &BTreeSet::new());
+    let claim = |(name, seen): (String, Name)| {
+        let first = seen.origins.first()?;
+        Some((name, state.artifacts.remove(first)?))
+    };
+    Ok(names.into_iter().filter_map(claim).collect())
+}
+
+fn artifacts_text(seen: &BTreeMap<String, Claim<Stored>>) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut text = String::new();
+    for (name, claim) in seen {
+        let then = Duration::from_micros(claim.stamp.0);
+        let (size, age) =
+            (output::size(claim.artifact.size), output::age(now.saturating_sub(then)));
+        let _ = writeln!(text, "{size:>9} {age:>5}  {}", visible::whole(name));
+    }
+    text
+}
+
+fn artifacts_json(seen: &BTreeMap<String, Claim<Stored>>) -> String {
+    let value = |(name, claim): (&String, &Claim<Stored>)| {
+        json!({ "path": name, "bytes": claim.artifact.size, "sentAt": claim.stamp.0 / 1000,
+            "digest": claim.digest })
+    };
+    seen.iter().map(value).collect::<Value>().to_string() + "\n"
 }

@@ -10,60 +10,53 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
-use std::io::{Read as _, Write as _};
-use std::os::fd::BorrowedFd;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::Command;
 
 use rustix::event::{PollFd, PollFlags};
 
-use crate::args::{Cli, KeepOutputArgs};
-use crate::context::Context;
+use crate::args::KeepOutputArgs;
 use crate::put::TargetConversation;
-use crate::run::child::{OpenOutput, OutputStream};
-use crate::run::event_loop::{BLOCK, read};
-use crate::run::log::CommandLogs;
-use crate::{env, inherited};
+use crate::run::child::{BLOCK, read};
+use crate::run::output::{CommandLogs, OpenOutput, OutputStream};
+use crate::{Cli, Context, env, system};
 use ctxfs_core::model::Provenance;
 
-/// Written to standard error once the process owns the logs.
 const READY: &[u8] = b"ready\n";
 
 /// Starts the process, and returns once it has taken over the logs that `args` names.
-pub(super) fn start(
+pub(crate) fn start(
     left: Vec<OpenOutput>,
     args: &KeepOutputArgs,
-    store: &Path,
+    store: &std::path::Path,
     cli: &Cli,
 ) -> io::Result<()> {
-    let (mut told, theirs) = io::pipe()?;
+    let (mut reader, writer) = io::pipe()?;
     let mut command = Command::new("/proc/self/exe");
     command.arg0("ctxfs").arg("--store").arg(std::path::absolute(store)?);
     if let Some(config) = &cli.config {
         command.arg("--config").arg(std::path::absolute(config)?);
     }
     command.arg("keep-output").args(words(args)).env_remove(env::NOTIFY_SOCKET).current_dir("/");
-    command.stdin(nothing()?).stdout(nothing()?).stderr(theirs);
+    command.stdin(nothing()?).stdout(nothing()?).stderr(writer);
     for (stream, source) in left {
         match stream {
             OutputStream::Stdout => command.stdin(source),
             OutputStream::Stderr => command.stdout(source),
         };
     }
-    // It is not waited for: it ends long after this process.
+    // Not waited for: the process outlives this one.
     let _started = command.spawn()?;
     drop(command);
-    let mut said = Vec::new();
-    told.read_to_end(&mut said)?;
-    if said.ends_with(READY) {
+    let mut reply = Vec::new();
+    reader.read_to_end(&mut reply)?;
+    if reply.ends_with(READY) {
         return Ok(());
     }
-    Err(io::Error::other(String::from_utf8_lossy(&said).into_owned()))
+    Err(io::Error::other(String::from_utf8_lossy(&reply).into_owned()))
 }
 
-/// Returns the arguments as words of a command line.
 fn words(args: &KeepOutputArgs) -> Vec<OsString> {
     let KeepOutputArgs { conversation, exit_code, duration_ms, cut, discard, logs } = args;
     let mut words = vec![
@@ -77,10 +70,10 @@ fn words(args: &KeepOutputArgs) -> Vec<OsString> {
     words.into_iter().map(OsString::from).chain(logs.iter().cloned()).collect()
 }
 
-/// Runs the process: stores the bytes from standard input, and from standard output, which is opened
-/// for reading too.
+/// Runs the process: stores the bytes that it reads from standard input, and from standard output,
+/// which is opened for reading too.
 pub(crate) fn keep(args: &KeepOutputArgs, cli: &Cli, context: &Context) -> anyhow::Result<()> {
-    inherited::close_others()?;
+    system::close_inherited()?;
     rustix::process::setsid()?;
     let settings = std::sync::Arc::new(context.settings(cli, Vec::new())?);
     let target = TargetConversation::find(&args.conversation, &settings, context)?;
@@ -91,7 +84,7 @@ pub(crate) fn keep(args: &KeepOutputArgs, cli: &Cli, context: &Context) -> anyho
         ..Provenance::default()
     };
     let mut logs = CommandLogs::take_over(&target, &args.logs, &newer)?;
-    tell_ready()?;
+    report_ready()?;
     let count = take_all(&mut logs)?;
     let _loss = logs.finish(&Provenance::default());
     if args.discard && count == 0 {
@@ -103,18 +96,15 @@ pub(crate) fn keep(args: &KeepOutputArgs, cli: &Cli, context: &Context) -> anyho
     Ok(())
 }
 
-/// Tells the parent that it may end, and closes its pipe.
-fn tell_ready() -> anyhow::Result<()> {
+fn report_ready() -> anyhow::Result<()> {
     io::stderr().write_all(READY)?;
     Ok(rustix::stdio::dup2_stderr(nothing()?)?)
 }
 
-/// Opens `/dev/null` for reading and writing.
 fn nothing() -> io::Result<File> {
     File::options().read(true).write(true).open("/dev/null")
 }
 
-/// Stores the bytes of all sources until they end, and returns their number.
 fn take_all(logs: &mut CommandLogs<'_>) -> io::Result<u64> {
     let mut open = vec![
         (OutputStream::Stdout, rustix::stdio::stdin()),
@@ -147,7 +137,7 @@ fn take_all(logs: &mut CommandLogs<'_>) -> io::Result<u64> {
     Ok(all)
 }
 
-fn wait(sources: &[(OutputStream, BorrowedFd<'_>)]) -> io::Result<Vec<bool>> {
+fn wait(sources: &[(OutputStream, std::os::fd::BorrowedFd<'_>)]) -> io::Result<Vec<bool>> {
     let mut fds: Vec<_> =
         sources.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None))?;
@@ -158,8 +148,9 @@ fn wait(sources: &[(OutputStream, BorrowedFd<'_>)]) -> io::Result<Vec<bool>> {
 mod tests {
     use clap::Parser as _;
 
-    use super::*;
     use crate::args::Command as Subcommand;
+
+    use super::*;
 
     #[test]
     fn arguments_come_back_from_their_words() {

@@ -1,57 +1,53 @@
-//! The running command and the sources of its output.
+//! The running command: the sources of its output, the terminal of the user, signals, and the loop that
+//! handles them.
 
 use std::ffi::OsString;
-use std::io::PipeReader;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, PipeReader, Stdin};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Command, ExitStatus};
-use std::{io, process};
+use std::process::{self, Command, ExitStatus};
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, getpgid};
 use rustix::pty::OpenptFlags;
-use rustix::termios::{LocalModes, OptionalActions};
+use rustix::termios::{
+    LocalModes, OptionalActions, Termios, Winsize, isatty, tcgetattr, tcgetpgrp, tcgetwinsize,
+    tcsetattr,
+};
+use signal_hook::consts::{
+    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+};
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::{Cause, Origin};
 
-use crate::run::user_terminal::UserTerminal;
+use crate::run::output::{CommandOutput, OpenOutput, OutputStream};
 
-/// The exit codes of shells for a command that is not found, and for one that cannot be run.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
-/// The number that shells add to the signal that ended a command.
+// Shells add this to the number of the signal that ended a command.
 const BY_SIGNAL: i32 = 128;
 
-/// A stream of the command. A source that carries both counts as standard output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OutputStream {
-    Stdout,
-    Stderr,
-}
-
-/// A source of output that is still open.
-pub(super) type OpenOutput = (OutputStream, OwnedFd);
-
-/// The reason that there is no child process.
 #[derive(Debug)]
-pub(super) enum SpawnError {
-    /// The command cannot be run: a message and the exit code.
+pub(crate) enum SpawnError {
     Command { text: String, code: i32 },
-    /// The machine provides no pipe or no terminal.
     Machine(io::Error),
 }
 
-/// The running command.
 #[derive(Debug)]
-pub(super) struct Child {
+pub(crate) struct Child {
     process: process::Child,
     ended: Option<i32>,
-    /// The sources of its output that are still open.
-    pub(super) outputs: Vec<OpenOutput>,
-    /// Our end of the command's own terminal, if it has one.
-    pub(super) terminal: Option<OwnedFd>,
+    pub(crate) outputs: Vec<OpenOutput>,
+    // Our end of a terminal for the command.
+    pub(crate) terminal: Option<OwnedFd>,
 }
 
 impl Child {
-    /// Starts the command with one pipe for both streams, or with two if `split` is set.
-    pub(super) fn on_pipes(command: &[OsString], split: bool) -> Result<Self, SpawnError> {
+    pub(crate) fn on_pipes(command: &[OsString], split: bool) -> Result<Self, SpawnError> {
         let (reader, writer) = io::pipe().map_err(SpawnError::Machine)?;
         let (more, error) = if split {
             let (reader, writer) = io::pipe().map_err(SpawnError::Machine)?;
@@ -67,8 +63,7 @@ impl Child {
         Ok(Self { process: spawn(start, command)?, ended: None, outputs, terminal: None })
     }
 
-    /// Starts the command on a terminal of its own, of the size of the user's.
-    pub(super) fn on_terminal(
+    pub(crate) fn on_terminal(
         command: &[OsString],
         user_terminal: &UserTerminal,
     ) -> Result<Self, SpawnError> {
@@ -81,30 +76,29 @@ impl Child {
         Ok(Self { process: spawn(start, command)?, ended: None, outputs, terminal: Some(ours) })
     }
 
-    /// Returns true if the command has ended.
-    pub(super) fn has_ended(&mut self) -> io::Result<bool> {
+    pub(crate) fn has_ended(&mut self) -> io::Result<bool> {
         if self.ended.is_none() {
             self.ended = self.process.try_wait()?.map(code);
         }
         Ok(self.ended.is_some())
     }
 
-    /// Waits for the exit code, which is 128 plus the signal if a signal ended the command.
-    pub(super) fn wait(&mut self) -> io::Result<i32> {
+    // 128 plus the signal if a signal ended the command.
+    pub(crate) fn wait(&mut self) -> io::Result<i32> {
         match self.ended {
             Some(code) => Ok(code),
             None => Ok(code(self.process.wait()?)),
         }
     }
 
-    /// Sends a signal to the command, or to its whole group if it has its own terminal.
-    pub(super) fn signal(&mut self, number: i32) -> io::Result<()> {
+    // To the whole process group if the command has a terminal of its own.
+    pub(crate) fn signal(&mut self, number: i32) -> io::Result<()> {
         let Some(signal) = Signal::from_named_raw(number) else { return Ok(()) };
         if self.has_ended()? {
             return Ok(());
         }
         let pid = Pid::from_child(&self.process);
-        // It may have ended in the meantime.
+        // The command may have ended already.
         let _sent = match self.terminal {
             Some(_) => rustix::process::kill_process_group(pid, signal),
             None => rustix::process::kill_process(pid, signal),
@@ -117,8 +111,7 @@ fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| BY_SIGNAL + status.signal().unwrap_or_default())
 }
 
-/// Returns the command, ready to be started.
-pub(super) fn start_of(command: &[OsString]) -> Command {
+pub(crate) fn start_of(command: &[OsString]) -> Command {
     let mut start = Command::new(&command[0]);
     start.args(&command[1..]);
     start
@@ -131,15 +124,13 @@ fn spawn(mut start: Command, command: &[OsString]) -> Result<process::Child, Spa
     })
 }
 
-/// Returns a message about a command that cannot be run, and the exit code.
-pub(super) fn not_run(command: &[OsString], error: &io::Error) -> (String, u8) {
+pub(crate) fn not_run(command: &[OsString], error: &io::Error) -> (String, u8) {
     let found = error.kind() != io::ErrorKind::NotFound;
     let name = command[0].to_string_lossy();
     let text = format!("ctxfs: cannot run `{name}`: {error}\n");
     (text, if found { NOT_EXECUTABLE } else { NOT_FOUND })
 }
 
-/// Opens a new terminal, and returns our end and the command's.
 fn open_terminal(user_terminal: &UserTerminal) -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let ours = rustix::pty::openpt(flags)?;
@@ -147,7 +138,7 @@ fn open_terminal(user_terminal: &UserTerminal) -> io::Result<(OwnedFd, OwnedFd)>
     rustix::pty::unlockpt(&ours)?;
     let theirs = rustix::pty::ioctl_tiocgptpeer(&ours, flags)?;
     rustix::termios::tcsetwinsize(&ours, user_terminal.size())?;
-    if !user_terminal.is_terminal() {
+    if !isatty(&user_terminal.stdin) {
         turn_off_echo(&theirs)?;
     }
     let nonblocking = rustix::fs::fcntl_getfl(&ours)? | rustix::fs::OFlags::NONBLOCK;
@@ -155,14 +146,13 @@ fn open_terminal(user_terminal: &UserTerminal) -> io::Result<(OwnedFd, OwnedFd)>
     Ok((ours, theirs))
 }
 
-/// Turns off echo: input that nobody types is not part of the output.
+// Input that nobody types is not part of the output.
 fn turn_off_echo(terminal: impl AsFd) -> io::Result<()> {
     let mut modes = rustix::termios::tcgetattr(&terminal)?;
     modes.local_modes.remove(LocalModes::ECHO);
     Ok(rustix::termios::tcsetattr(&terminal, OptionalActions::Now, &modes)?)
 }
 
-/// Makes the new process the leader of a session whose terminal is its standard input.
 #[expect(unsafe_code, reason = "what happens between fork and exec is unsafe to say")]
 fn own_session(start: &mut Command) {
     let begin = || {
@@ -172,4 +162,335 @@ fn own_session(start: &mut Command) {
     };
     // SAFETY: two system calls; no memory is allocated and no lock is taken.
     unsafe { start.pre_exec(begin) };
+}
+
+const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+
+/// The terminal on standard input, on which ctxfs itself runs. Raw mode passes keys on unchanged;
+/// the previous mode is restored on drop.
+#[derive(Debug)]
+pub(crate) struct UserTerminal {
+    stdin: Stdin,
+    before: Option<Termios>,
+}
+
+impl UserTerminal {
+    pub(crate) fn find() -> Self {
+        Self { stdin: io::stdin(), before: None }
+    }
+
+    // The kernel stops processes that read from a terminal outside its foreground process group.
+    pub(crate) fn may_read(&self) -> bool {
+        !isatty(&self.stdin) || tcgetpgrp(&self.stdin).ok() == getpgid(None).ok()
+    }
+
+    pub(crate) fn make_raw(&mut self) {
+        if self.before.is_some() || !isatty(&self.stdin) || !self.may_read() {
+            return;
+        }
+        let Ok(before) = tcgetattr(&self.stdin) else { return };
+        let mut raw = before.clone();
+        raw.make_raw();
+        if tcsetattr(&self.stdin, OptionalActions::Drain, &raw).is_ok() {
+            self.before = Some(before);
+        }
+    }
+
+    pub(crate) fn restore(&mut self) {
+        if let Some(before) = self.before.take() {
+            // The terminal may be gone.
+            let _restored = tcsetattr(&self.stdin, OptionalActions::Drain, &before);
+        }
+    }
+
+    pub(crate) fn size(&self) -> Winsize {
+        let size = tcgetwinsize(&self.stdin).or_else(|_| tcgetwinsize(io::stdout()));
+        size.ok().filter(|size| size.ws_col > 0 && size.ws_row > 0).unwrap_or(SIZE)
+    }
+}
+
+impl Drop for UserTerminal {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
+// Passed on to the command, except for SIGCHLD.
+const CAUGHT: [i32; 10] =
+    [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CaughtSignal {
+    pub(crate) number: i32,
+    // True if the other processes of the group have received the signal too: the terminal sends to
+    // the whole group, and a signal from a member is assumed to be for all.
+    pub(crate) shared: bool,
+}
+
+pub(crate) struct CaughtSignals(SignalDelivery<UnixStream, WithOrigin>);
+
+impl CaughtSignals {
+    pub(crate) fn catch() -> io::Result<Self> {
+        let (read, write) = UnixStream::pair()?;
+        read.set_nonblocking(true)?;
+        write.set_nonblocking(true)?;
+        Ok(Self(SignalDelivery::with_pipe(read, write, WithOrigin::default(), CAUGHT)?))
+    }
+
+    pub(crate) fn pending(&mut self) -> Vec<CaughtSignal> {
+        self.0.pending().map(|origin| caught(&origin)).collect()
+    }
+}
+
+impl AsFd for CaughtSignals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.get_read().as_fd()
+    }
+}
+
+fn caught(origin: &Origin) -> CaughtSignal {
+    let from_group = origin.process.as_ref().is_some_and(|sender| {
+        let group = Pid::from_raw(sender.pid).and_then(|pid| getpgid(Some(pid)).ok());
+        group.is_some() && group == getpgid(None).ok()
+    });
+    CaughtSignal { number: origin.signal, shared: origin.cause == Cause::Kernel || from_group }
+}
+
+// The capacity of a pipe.
+pub(crate) const BLOCK: usize = 64 * 1024;
+// The longest line of a terminal.
+const INPUT: usize = 4096;
+// VEOF in termios(3).
+const END_OF_INPUT: u8 = 4;
+
+#[derive(Debug)]
+pub(crate) struct CommandEnd {
+    pub(crate) code: i32,
+    pub(crate) left: Vec<OpenOutput>,
+}
+
+// The last output may pass through another process, such as `tee` in `exec > >(tee log)`.
+const GRACE: Duration = Duration::from_millis(50);
+
+/// A running command with its input, output and signals. Ends when the command has ended and its
+/// output is read, even if other processes still have the output open.
+pub(crate) struct EventLoop<'a, 'b> {
+    child: Child,
+    signals: CaughtSignals,
+    user_terminal: UserTerminal,
+    output: &'a mut CommandOutput<'b>,
+    block: Vec<u8>,
+    input: PendingInput,
+    taken: u64,
+}
+
+#[derive(Debug, Default)]
+struct PendingInput {
+    bytes: std::collections::VecDeque<u8>,
+    ended: bool,
+    at_line_end: bool,
+}
+
+struct ReadySources {
+    outputs: Vec<bool>,
+    signals: bool,
+    input: bool,
+    terminal: bool,
+}
+
+impl<'a, 'b> EventLoop<'a, 'b> {
+    pub(crate) fn new(
+        child: Child,
+        signals: CaughtSignals,
+        user_terminal: UserTerminal,
+        output: &'a mut CommandOutput<'b>,
+    ) -> Self {
+        let (block, input) =
+            (vec![0; BLOCK], PendingInput { at_line_end: true, ..PendingInput::default() });
+        Self { child, signals, user_terminal, output, block, input, taken: 0 }
+    }
+
+    pub(crate) fn run(mut self) -> io::Result<CommandEnd> {
+        if self.child.terminal.is_some() {
+            self.user_terminal.make_raw();
+        }
+        while !self.child.has_ended()? {
+            let ready = self.wait(None)?;
+            self.handle(&ready)?;
+        }
+        self.drain()?;
+        let left = std::mem::take(&mut self.child.outputs);
+        // The processes of a terminal end with it.
+        let left = if self.child.terminal.is_some() { Vec::new() } else { left };
+        Ok(CommandEnd { code: self.child.wait()?, left })
+    }
+
+    fn handle(&mut self, ready: &ReadySources) -> io::Result<()> {
+        if ready.signals {
+            self.pass_signals()?;
+        }
+        if ready.input {
+            self.take_input()?;
+        }
+        if ready.terminal {
+            self.give_input()?;
+        }
+        self.take_outputs(&ready.outputs)
+    }
+
+    // Reads what is in the outputs when the command ends, and more until they end or the grace
+    // period is over.
+    fn drain(&mut self) -> io::Result<()> {
+        let present = |(_, fd): &OpenOutput| rustix::io::ioctl_fionread(fd).unwrap_or(0);
+        let all = self.taken + self.child.outputs.iter().map(present).sum::<u64>();
+        let end = Instant::now() + GRACE;
+        while !self.child.outputs.is_empty() {
+            let left = end.saturating_duration_since(Instant::now());
+            let ready = self.wait(Some(left))?;
+            let is_quiet = !ready.outputs.contains(&true);
+            self.handle(&ready)?;
+            // With no byte left, an end of file is still to be read: it makes an output ready.
+            if left.is_zero() && (is_quiet || self.taken > all) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self, patience: Option<Duration>) -> io::Result<ReadySources> {
+        let terminal = self.child.terminal.as_ref();
+        let takes = terminal.filter(|_| self.input.is_taken());
+        let gives = terminal.filter(|_| !self.input.bytes.is_empty());
+        let takes = takes.filter(|_| self.user_terminal.may_read()).map(|_| rustix::stdio::stdin());
+        let outputs = self.child.outputs.iter().map(|(_, fd)| fd);
+        let mut fds: Vec<_> = outputs.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        let count = fds.len();
+        fds.push(PollFd::new(&self.signals, PollFlags::IN));
+        let input = takes.as_ref().map(|stdin| PollFd::new(stdin, PollFlags::IN));
+        fds.extend(input);
+        fds.extend(gives.map(|terminal| PollFd::new(terminal, PollFlags::OUT)));
+        let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
+        match rustix::event::poll(&mut fds, patience.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        let outputs = ready.by_ref().take(count).collect();
+        let mut next = |is_asked: bool| is_asked && ready.next() == Some(true);
+        Ok(ReadySources {
+            outputs,
+            signals: next(true),
+            input: next(takes.is_some()),
+            terminal: next(gives.is_some()),
+        })
+    }
+
+    fn take_outputs(&mut self, ready: &[bool]) -> io::Result<()> {
+        let mut open = Vec::with_capacity(self.child.outputs.len());
+        for ((which, fd), ready) in std::mem::take(&mut self.child.outputs).into_iter().zip(ready) {
+            let count = if *ready { read(&fd, &mut self.block)? } else { None };
+            if let Some(count) = count {
+                self.taken += count as u64;
+                self.output.take(which, &self.block[..count]);
+            }
+            if count != Some(0) {
+                open.push((which, fd));
+            }
+        }
+        self.child.outputs = open;
+        Ok(())
+    }
+
+    fn take_input(&mut self) -> io::Result<()> {
+        let mut block = [0; INPUT];
+        match read(rustix::stdio::stdin(), &mut block)? {
+            None => {}
+            Some(0) => self.input.end(),
+            Some(count) => self.input.add(&block[..count]),
+        }
+        Ok(())
+    }
+
+    fn give_input(&mut self) -> io::Result<()> {
+        let Some(terminal) = &self.child.terminal else { return Ok(()) };
+        let bytes = self.input.bytes.make_contiguous();
+        match rustix::io::write(terminal, bytes) {
+            Ok(count) => drop(self.input.bytes.drain(..count)),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // No process has the terminal open.
+            Err(Errno::IO) => self.input = PendingInput { ended: true, ..PendingInput::default() },
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn pass_signals(&mut self) -> io::Result<()> {
+        for caught in self.signals.pending() {
+            match caught.number {
+                SIGCHLD => {}
+                SIGWINCH => self.resize(caught)?,
+                SIGTSTP => self.stop(caught)?,
+                SIGCONT => self.resume(caught)?,
+                _ => self.pass(caught)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, caught: CaughtSignal) -> io::Result<()> {
+        let has_it = caught.shared && self.child.terminal.is_none();
+        if has_it { Ok(()) } else { self.child.signal(caught.number) }
+    }
+
+    // The kernel signals the processes of the terminal.
+    fn resize(&mut self, caught: CaughtSignal) -> io::Result<()> {
+        match &self.child.terminal {
+            Some(terminal) => {
+                Ok(rustix::termios::tcsetwinsize(terminal, self.user_terminal.size())?)
+            }
+            None => self.pass(caught),
+        }
+    }
+
+    fn stop(&mut self, caught: CaughtSignal) -> io::Result<()> {
+        self.pass(caught)?;
+        self.user_terminal.restore();
+        signal_hook::low_level::emulate_default_handler(SIGTSTP)
+    }
+
+    fn resume(&mut self, caught: CaughtSignal) -> io::Result<()> {
+        if self.child.terminal.is_some() {
+            self.user_terminal.make_raw();
+        }
+        self.child.signal(caught.number)
+    }
+}
+
+impl PendingInput {
+    fn is_taken(&self) -> bool {
+        self.bytes.is_empty() && !self.ended
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.at_line_end = bytes.last() == Some(&b'\n');
+        self.bytes.extend(bytes);
+    }
+
+    // In the middle of a line, the first character ends only the line.
+    fn end(&mut self) {
+        let count = if self.at_line_end { 1 } else { 2 };
+        self.bytes.extend(std::iter::repeat_n(END_OF_INPUT, count));
+        self.ended = true;
+    }
+}
+
+/// Reads up to a block. Returns `None` if no input is ready, and 0 bytes at the end.
+pub(crate) fn read(from: impl AsFd, block: &mut [u8]) -> io::Result<Option<usize>> {
+    match rustix::io::read(from, block) {
+        Ok(count) => Ok(Some(count)),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+        // No process has the terminal open any more.
+        Err(Errno::IO) => Ok(Some(0)),
+        Err(error) => Err(error.into()),
+    }
 }

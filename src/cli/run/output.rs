@@ -1,60 +1,59 @@
-//! The output of a command: its logs, the copy for a person at a terminal, and the part in memory.
+//! The output of a command: its logs, the copy for a person at a terminal, and the part held in
+//! memory in case that the store fails.
 
 use std::ffi::OsString;
-use std::io;
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
 
-use crate::run::child::{OpenOutput, OutputStream};
-use crate::run::held_output::HeldOutput;
-use crate::run::log::CommandLogs;
-use crate::run::short_output::ShortOutput;
-use ctxfs_core::model::Provenance;
-use ctxfs_engine::{EngineError, StoredOutput};
+use crate::hooks::{Host, OutputLength, ReplacePolicy, Replaced, ResultKind, ShownWhole};
+use crate::put::TargetConversation;
+use ctxfs_core::model::{Component, Content, Limits, Provenance};
+use ctxfs_engine::{
+    EngineError, Intake, Loss, OutputName, Replace, StoredOutput, Tail, cut_line_of, left_out,
+    whole_lines_before,
+};
 
-/// The reason that a log may lack its end, if other processes had its source open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OutputStream {
+    Stdout,
+    Stderr,
+}
+
+pub(crate) type OpenOutput = (OutputStream, OwnedFd);
+
 const LEFT_OPEN: &str = "another process still had its output open";
-/// The reason that a log counts as incomplete while a process in the background writes it.
 const LIVE: &str = "it is live: a process in the background still writes to it";
 
-/// The output of a running command.
-pub(super) struct CommandOutput<'a> {
+pub(crate) struct CommandOutput<'a> {
     logs: CommandLogs<'a>,
     short: ShortOutput,
     held: HeldOutput,
-    /// True if a person sees the output as it comes.
     is_live: bool,
 }
 
-/// The output of a command that has ended.
-pub(super) struct ClosedOutput {
-    /// The whole output, if it is short and not to be stored.
-    pub(super) short: Option<Vec<u8>>,
-    /// The log of both streams; `None` if the logs were removed.
-    pub(super) stored: Result<Option<StoredOutput>, EngineError>,
-    /// The beginning and the end of the output.
-    pub(super) held: HeldOutput,
-    /// The reason that `held` has more of the output than the logs, if it has.
-    pub(super) why: Option<String>,
-    /// True if a process in the background still writes to the logs.
-    pub(super) is_written: bool,
+/// The output of a command that has ended. `short` is the whole output if it need not be stored,
+/// and the logs are then removed. `why` is set if `held` has more of the output than the logs.
+/// `is_written` if a background process still writes to the logs.
+pub(crate) struct ClosedOutput {
+    pub(crate) short: Option<Vec<u8>>,
+    pub(crate) stored: Result<Option<StoredOutput>, EngineError>,
+    pub(crate) held: HeldOutput,
+    pub(crate) why: Option<String>,
+    pub(crate) is_written: bool,
 }
 
-/// The logs that another process is to go on with.
-pub(super) struct HandedLogs {
-    pub(super) names: Vec<OsString>,
-    /// The reason that they are incomplete already.
-    pub(super) cut: Option<String>,
-    /// True if they are to be removed unless more comes.
-    pub(super) is_short: bool,
+pub(crate) struct HandedLogs {
+    pub(crate) names: Vec<OsString>,
+    pub(crate) cut: Option<String>,
+    pub(crate) is_short: bool,
 }
 
 impl<'a> CommandOutput<'a> {
-    pub(super) fn new(logs: CommandLogs<'a>, short: ShortOutput, is_live: bool) -> Self {
+    pub(crate) fn new(logs: CommandLogs<'a>, short: ShortOutput, is_live: bool) -> Self {
         Self { logs, short, held: HeldOutput::default(), is_live }
     }
 
-    /// Takes bytes of one stream.
-    pub(super) fn take(&mut self, stream: OutputStream, bytes: &[u8]) {
+    pub(crate) fn take(&mut self, stream: OutputStream, bytes: &[u8]) {
         self.logs.write(stream, bytes);
         self.short.add(bytes);
         self.held.add(bytes);
@@ -65,9 +64,9 @@ impl<'a> CommandOutput<'a> {
         }
     }
 
-    /// Closes the logs, or discards them if the output is short. If other processes have sources of
-    /// it open, `hand_over` starts a process that goes on with the logs.
-    pub(super) fn close(
+    /// Closes the logs, or removes them if the output is short. If other processes have its sources
+    /// open, `hand_over` starts a process that continues the logs.
+    pub(crate) fn close(
         self,
         newer: &Provenance,
         left: Vec<OpenOutput>,
@@ -94,5 +93,277 @@ impl<'a> CommandOutput<'a> {
             logs.seal(cut).map(Some)
         };
         ClosedOutput { short, stored, held, why, is_written }
+    }
+}
+
+/// The logs of a command: one for both streams, and on request one for each. Bytes that do not fit
+/// are dropped, except for the end of the output, so that too much output does not fail the
+/// command.
+pub(crate) struct CommandLogs<'a> {
+    both: Intake<'a>,
+    apart: Option<(Intake<'a>, Intake<'a>)>,
+}
+
+impl<'a> CommandLogs<'a> {
+    pub(crate) fn create(
+        target: &'a TargetConversation,
+        id: &str,
+        split: bool,
+        provenance: &Provenance,
+    ) -> anyhow::Result<Self> {
+        let both = target.intake(OutputName::Log(id.to_owned()), provenance.clone())?;
+        let mut both = both.keeping_end();
+        let stem = std::path::Path::new(both.path().file_name()).to_owned();
+        let stream = |extension| -> anyhow::Result<Intake<'a>> {
+            let name = OutputName::Stream(Component::new(stem.with_extension(extension))?);
+            Ok(target.intake(name, provenance.clone())?.as_copy().keeping_end())
+        };
+        let apart = if split { Some((stream("stdout.log")?, stream("stderr.log")?)) } else { None };
+        Ok(Self { both, apart })
+    }
+
+    /// Continues the logs of these names, which another process has begun: one, or three with
+    /// `--split`.
+    pub(crate) fn take_over(
+        target: &'a TargetConversation,
+        names: &[OsString],
+        newer: &Provenance,
+    ) -> anyhow::Result<Self> {
+        let log = |name: &OsString| -> anyhow::Result<Intake<'a>> {
+            let (engine, conversation) = (&target.engine, &target.conversation);
+            let log = Intake::take_over(engine, conversation, &Component::new(name)?, newer)?;
+            Ok(log.keeping_end())
+        };
+        let apart = match names {
+            [_, out, err] => Some((log(out)?.as_copy(), log(err)?.as_copy())),
+            _ => None,
+        };
+        let both = names.first().ok_or_else(|| anyhow::anyhow!("no log is named"))?;
+        Ok(Self { both: log(both)?, apart })
+    }
+
+    pub(crate) fn names(&mut self) -> Vec<OsString> {
+        self.each().map(|log| log.path().file_name().to_owned()).collect()
+    }
+
+    pub(crate) fn write(&mut self, stream: OutputStream, bytes: &[u8]) {
+        let apart = match (&mut self.apart, stream) {
+            (Some((out, _)), OutputStream::Stdout) => Some(out),
+            (Some((_, err)), OutputStream::Stderr) => Some(err),
+            (None, _) => None,
+        };
+        for log in [Some(&mut self.both), apart].into_iter().flatten() {
+            // A failed write is reported at the end.
+            drop(log.write_all(bytes));
+        }
+    }
+
+    /// Adds `newer` facts, writes the bytes that masking held back and the end of an output that
+    /// passed a limit, and returns the loss of the log of both streams. Nothing may be written
+    /// afterwards.
+    pub(crate) fn finish(&mut self, newer: &Provenance) -> Option<&Loss> {
+        for log in self.each() {
+            log.say(newer);
+            // What fails is noted.
+            let _finished = log.finish();
+        }
+        self.both.loss()
+    }
+
+    pub(crate) fn seal(self, cut: Option<&str>) -> Result<StoredOutput, EngineError> {
+        let (both, apart) = self.into_parts();
+        for log in apart {
+            seal(log, cut)?;
+        }
+        seal(both, cut)
+    }
+
+    /// Leaves all logs to another process, and returns the log of both streams as it is, marked as
+    /// incomplete for the reason `why`.
+    pub(crate) fn leave(self, why: &str) -> Result<StoredOutput, EngineError> {
+        let (both, apart) = self.into_parts();
+        for log in apart {
+            log.leave(why)?;
+        }
+        both.leave(why)
+    }
+
+    pub(crate) fn discard(self) {
+        let (both, apart) = self.into_parts();
+        for log in apart.chain([both]) {
+            if let Err(error) = log.discard() {
+                tracing::debug!(%error, "the log of a short output stays");
+            }
+        }
+    }
+
+    fn each(&mut self) -> impl Iterator<Item = &mut Intake<'a>> {
+        let apart = self.apart.iter_mut().flat_map(|(out, err)| [out, err]);
+        std::iter::once(&mut self.both).chain(apart)
+    }
+
+    fn into_parts(self) -> (Intake<'a>, impl Iterator<Item = Intake<'a>>) {
+        (self.both, self.apart.into_iter().flat_map(|(out, err)| [out, err]))
+    }
+}
+
+fn seal(log: Intake<'_>, cut: Option<&str>) -> Result<StoredOutput, EngineError> {
+    match cut {
+        Some(why) => log.seal_incomplete(why),
+        None => log.seal(),
+    }
+}
+
+const HEAD: usize = 64 * 1024;
+
+/// The first 64 KiB of an output and the last 256 KiB of the rest, held in memory.
+#[derive(Debug, Default)]
+pub(crate) struct HeldOutput {
+    head: Vec<u8>,
+    tail: Tail,
+}
+
+impl HeldOutput {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        let (head, rest) = bytes.split_at(bytes.len().min(HEAD - self.head.len()));
+        self.head.extend(head);
+        self.tail.add(rest);
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.tail.dropped() == 0
+    }
+
+    pub(crate) fn is_short(&self, limits: &Limits) -> bool {
+        let length = self.head.len() as u64;
+        let chars = || String::from_utf8_lossy(&self.head).chars().count() as u64;
+        self.head.len() < HEAD && limits.are_kept_by(length, chars())
+    }
+
+    // A line with the reason `why` stands in place of missing bytes.
+    pub(crate) fn text(self, why: &str) -> Vec<u8> {
+        let Self { head, mut tail } = self;
+        let dropped = tail.dropped();
+        let tail = tail.bytes();
+        if dropped == 0 {
+            return [&head, tail].concat();
+        }
+        let (kept, skipped) = (whole_lines_before(&head), cut_line_of(tail));
+        let missing = (head.len() - kept + skipped) as u64 + dropped;
+        let newline = if head[..kept].ends_with(b"\n") { "" } else { "\n" };
+        let mark = format!("{newline}{}", left_out(missing, why));
+        [&head[..kept], mark.as_bytes(), &tail[skipped..]].concat()
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HostRule {
+    pub(crate) host: Host,
+    pub(crate) policy: ReplacePolicy,
+}
+
+/// The bytes of an output that is not stored if it is short: within the limits, or, for a host that
+/// replaces only what it cuts, shown whole by the host.
+pub(crate) struct ShortOutput {
+    bytes: Option<Vec<u8>>,
+    limits: Limits,
+    host: Option<HostRule>,
+}
+
+impl HostRule {
+    fn shown_whole(&self, exit_code: Option<i32>) -> ShownWhole {
+        self.policy.shown_whole(self.host, ResultKind::of_command(exit_code))
+    }
+
+    fn most_bytes(&self) -> u64 {
+        let succeeded = self.shown_whole(Some(0)).most_bytes();
+        succeeded.max(self.shown_whole(Some(1)).most_bytes())
+    }
+
+    /// Returns the condition on which a stored output is replaced.
+    pub(crate) fn replace(
+        &self,
+        output: &dyn Content,
+        limits: &Limits,
+        exit_code: i32,
+    ) -> io::Result<Replace> {
+        let shown = self.shown_whole(Some(exit_code));
+        if limits.mirror || output.len() > shown.most_bytes() {
+            return Ok(Replace::OverLimits);
+        }
+        let length =
+            OutputLength::of(&output.bytes(0, usize::try_from(output.len()).unwrap_or(0))?);
+        Ok(if shown.holds(length) { Replace::Economy } else { Replace::OverLimits })
+    }
+}
+
+impl ShortOutput {
+    // Without a host, every output is stored unless `is_discarded`.
+    pub(crate) fn new(is_discarded: bool, host: Option<HostRule>, limits: Limits) -> Self {
+        let is_held = (is_discarded || host.is_some()) && !limits.mirror;
+        Self { bytes: is_held.then(Vec::new), limits, host }
+    }
+
+    pub(crate) fn add(&mut self, more: &[u8]) {
+        let most = self.host.map_or(self.limits.max_inline_bytes, |host| host.most_bytes());
+        self.bytes = self.bytes.take().filter(|bytes| (bytes.len() + more.len()) as u64 <= most);
+        if let Some(bytes) = &mut self.bytes {
+            bytes.extend(more);
+        }
+    }
+
+    pub(crate) fn finish(self, exit_code: Option<i32>) -> Option<Vec<u8>> {
+        let Self { bytes, limits, host } = self;
+        bytes.filter(|bytes| {
+            let length = OutputLength::of(bytes);
+            let is_cut = host.is_none_or(|host| {
+                host.policy.replaced == Replaced::Long || !host.shown_whole(exit_code).holds(length)
+            });
+            limits.are_kept_by(length.bytes, length.chars) || !is_cut
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: usize = HEAD + 256 * 1024;
+
+    fn held(bytes: &[u8], step: usize) -> HeldOutput {
+        let mut held = HeldOutput::default();
+        bytes.chunks(step).for_each(|piece| held.add(piece));
+        held
+    }
+
+    #[test]
+    fn what_fits_is_whole() {
+        for length in [0, 1, HEAD - 1, HEAD, HEAD + 1, MOST - 1, MOST] {
+            let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            for step in [999, 65_536, MOST] {
+                let held = held(&bytes, step);
+                assert!(held.is_whole(), "{length}");
+                assert_eq!(held.text("why"), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_stands_for_the_middle_and_the_rest_is_there() {
+        let lines = "a line of an output\n".repeat(50_000);
+        let long = "x".repeat(MOST + 1);
+        for text in [lines, long] {
+            let held = held(text.as_bytes(), 65_536);
+            assert!(!held.is_whole());
+            let shown = String::from_utf8(held.text("no room")).unwrap();
+            let (head, rest) = shown.split_once("[ctxfs] ").unwrap();
+            let (mark, tail) = rest.split_once('\n').unwrap();
+            let count = mark.strip_suffix(" bytes left out here: no room").unwrap();
+            let head = head.strip_suffix('\n').unwrap();
+            assert!(text.starts_with(head) && text.ends_with(tail) && shown.len() < MOST + 100);
+            let newline = usize::from(text.contains('\n'));
+            let missing = text.len() - head.len() - newline - tail.len();
+            assert_eq!(count.parse::<usize>().unwrap(), missing);
+        }
     }
 }

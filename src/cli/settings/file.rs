@@ -1,34 +1,26 @@
-//! Settings files: TOML, checked key by key, so that errors name the line.
+//! Settings files in TOML, checked key by key, so that errors name the line.
 
 mod models;
-mod of_store;
 
-use std::borrow::Cow;
-use std::io::Read as _;
+use std::fs;
+use std::io::{self, Read as _};
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
-pub(super) use of_store::StoreFile;
-#[cfg(test)]
-pub(super) use of_store::USER_TABLES;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::outcome::Failure;
-use crate::settings::calls::{CallRules, PERMISSIONS, RISK};
-use crate::settings::models::ModelTables;
-use crate::settings::origin::{FileLine, Origin, Setting};
-use crate::settings::row::{Group, Key, Row};
-use crate::settings::table::ROWS;
-use crate::settings::value::{Value, ValueKind};
+use crate::Failure;
+use crate::settings::rules::{CallRules, ModelTables, PERMISSIONS, RISK};
+use crate::settings::table::{ROWS, SettingGroup, SettingKey, SettingRow};
+use crate::settings::value::{FileLine, Setting, SettingOrigin, SettingValue, ValueKind};
+use ctxfs_core::model::visible;
 use ctxfs_core::redact::{Rule, SETS, SecretRules};
 
-/// Maximum bytes of a settings file.
 const MOST_BYTES: u64 = 1 << 20;
-/// Maximum characters of a value in a message.
 const SHOWN_CHARS: usize = 60;
-/// The least similarity of a key that a message proposes, from 0 to 1.
+// Jaro-Winkler similarity from which a known key is suggested.
 const ALIKE: f64 = 0.8;
 
 const TOOL: &str = "tool";
@@ -39,39 +31,32 @@ const EXTRACT: &str = "extract";
 const REMOTE: &str = "remote";
 const RULE_KEYS: [&str; 2] = ["name", "regex"];
 const REDACT_KEYS: [&str; 3] = ["apply", "sets", "rules"];
-/// The values of `redact.apply`.
-pub(super) const APPLY: ValueKind = ValueKind::Choice(&["off", "views", "stored"]);
+pub(crate) const APPLY: ValueKind = ValueKind::Choice(&["off", "views", "stored"]);
 
-/// The content of a settings file.
+/// The content of a settings file. `tools` are settings for tools whose names match a pattern.
 #[derive(Debug, Default)]
-pub(super) struct SettingsFile {
-    pub(super) path: PathBuf,
-    pub(super) values: Vec<(Key, Setting)>,
-    /// The settings for some tools, each with the pattern of their names.
-    pub(super) tools: Vec<(String, Key, Setting)>,
-    pub(super) redact: RedactTable,
-    /// The tables `[permissions]` and `[risk]`.
-    pub(super) calls: CallRules,
-    /// The models of the table `[extract]`.
-    pub(super) models: ModelTables,
+pub(crate) struct SettingsFile {
+    pub(crate) path: PathBuf,
+    pub(crate) values: Vec<(SettingKey, Setting)>,
+    pub(crate) tools: Vec<(String, SettingKey, Setting)>,
+    pub(crate) redact: RedactTable,
+    pub(crate) calls: CallRules,
+    pub(crate) models: ModelTables,
 }
 
-/// The `redact` table of a settings file.
 #[derive(Debug, Default)]
-pub(super) struct RedactTable {
-    /// The line of the table; `None` if the file has none.
-    pub(super) origin: Option<Origin>,
-    pub(super) apply: Option<Setting<String>>,
-    pub(super) sets: Option<Setting<Vec<String>>>,
-    pub(super) rules: Option<Setting<Vec<Rule>>>,
+pub(crate) struct RedactTable {
+    pub(crate) origin: Option<SettingOrigin>,
+    pub(crate) apply: Option<Setting<String>>,
+    pub(crate) sets: Option<Setting<Vec<String>>>,
+    pub(crate) rules: Option<Setting<Vec<Rule>>>,
 }
 
-type SpannedKey<'i> = Spanned<Cow<'i, str>>;
+type SpannedKey<'i> = Spanned<std::borrow::Cow<'i, str>>;
 type SpannedValue<'i> = Spanned<DeValue<'i>>;
 
 impl SettingsFile {
-    /// Reads the file. Returns `None` if it does not exist.
-    pub(super) fn read(path: &Path) -> Result<Option<Self>, Failure> {
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, Failure> {
         match fs::File::open(path).and_then(|file| text_of(file, MOST_BYTES)) {
             Ok(text) => Self::parse(path, &text).map(Some),
             Err(error) if is_absent(&error) => Ok(None),
@@ -79,8 +64,7 @@ impl SettingsFile {
         }
     }
 
-    /// Parses `text`, the content of `path`.
-    pub(super) fn parse(path: &Path, text: &str) -> Result<Self, Failure> {
+    pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, Failure> {
         let reader = SettingsReader { path, text };
         let mut file = Self { path: path.to_owned(), ..Self::default() };
         for (name, item) in in_order(reader.document()?.get_ref()) {
@@ -90,7 +74,6 @@ impl SettingsFile {
     }
 }
 
-/// Reads a text of at most `most` bytes.
 fn text_of(file: fs::File, most: u64) -> io::Result<String> {
     let mut text = String::new();
     file.take(most + 1).read_to_string(&mut text)?;
@@ -134,16 +117,16 @@ impl<'a> SettingsReader<'a> {
                 file.redact = self.redact(name, item)?;
                 Ok(())
             }
-            MCP => self.plain_table(MCP, Group::Gateway, item, file),
-            HOOKS => self.plain_table(HOOKS, Group::Hooks, item, file),
-            REMOTE => self.plain_table(REMOTE, Group::Remote, item, file),
+            MCP => self.plain_table(MCP, SettingGroup::Gateway, item, file),
+            HOOKS => self.plain_table(HOOKS, SettingGroup::Hooks, item, file),
+            REMOTE => self.plain_table(REMOTE, SettingGroup::Remote, item, file),
             EXTRACT => self.extraction(item, file),
             PERMISSIONS | RISK => self.rules_of_calls(name.get_ref(), item, &mut file.calls),
             known => {
                 let own = ROWS.iter().filter(|row| row.group.table().is_none());
                 let tables = [TOOL, REDACT, MCP, HOOKS, EXTRACT, REMOTE, PERMISSIONS, RISK];
                 let names = own.map(|row| row.name).chain(tables);
-                let row = Row::named(known).filter(|row| row.group.table().is_none());
+                let row = SettingRow::named(known).filter(|row| row.group.table().is_none());
                 let row = row.ok_or_else(|| self.unknown(name, "", names))?;
                 file.values.push((row.key, self.value(row, name, item, None)?));
                 Ok(())
@@ -151,7 +134,6 @@ impl<'a> SettingsReader<'a> {
         }
     }
 
-    /// Reads the tables `[tool."github/*"]`.
     fn tools(&self, item: &SpannedValue<'_>, file: &mut SettingsFile) -> Result<(), Failure> {
         let tools = self.table(item, "`tool`", "tables such as `[tool.\"github/*\"]`")?;
         for (pattern, item) in in_order(tools) {
@@ -162,9 +144,9 @@ impl<'a> SettingsReader<'a> {
             })?;
             let what = format!("`tool.{:?}`", pattern.get_ref());
             for (name, item) in in_order(self.table(item, &what, "a table of limits")?) {
-                let limits = || ROWS.iter().filter(|row| row.group == Group::Limits);
-                let row = match Row::named(name.get_ref()) {
-                    Some(row) if row.group == Group::Limits => row,
+                let limits = || ROWS.iter().filter(|row| row.group == SettingGroup::Limits);
+                let row = match SettingRow::named(name.get_ref()) {
+                    Some(row) if row.group == SettingGroup::Limits => row,
                     Some(row) => {
                         let text = format!("`{}` cannot differ between tools", row.name);
                         return Err(self.failure(&name.span(), &text));
@@ -178,11 +160,10 @@ impl<'a> SettingsReader<'a> {
         Ok(())
     }
 
-    /// Reads a table that has the settings of a group and nothing else.
     fn plain_table(
         &self,
         table: &str,
-        group: Group,
+        group: SettingGroup,
         item: &SpannedValue<'_>,
         file: &mut SettingsFile,
     ) -> Result<(), Failure> {
@@ -193,14 +174,13 @@ impl<'a> SettingsReader<'a> {
         Ok(())
     }
 
-    /// Reads a setting in the table of a group, which has `more` keys.
     fn row_of(
         &self,
-        group: Group,
+        group: SettingGroup,
         more: &[&'static str],
         name: &SpannedKey<'_>,
         item: &SpannedValue<'_>,
-    ) -> Result<(Key, Setting), Failure> {
+    ) -> Result<(SettingKey, Setting), Failure> {
         let rows = || ROWS.iter().filter(|row| row.group == group);
         let row = rows().find(|row| row.name == name.get_ref());
         let names = rows().map(|row| row.name).chain(more.iter().copied());
@@ -209,7 +189,6 @@ impl<'a> SettingsReader<'a> {
         Ok((row.key, self.value(row, name, item, None)?))
     }
 
-    /// Reads the table `[permissions]` or `[risk]`, whose keys are patterns.
     fn rules_of_calls(
         &self,
         name: &str,
@@ -231,7 +210,7 @@ impl<'a> SettingsReader<'a> {
         Ok(())
     }
 
-    /// Reads `redact = "stored"` or the table `[redact]`.
+    // `redact = "stored"`, or the table `[redact]`.
     fn redact(
         &self,
         name: &SpannedKey<'_>,
@@ -261,7 +240,7 @@ impl<'a> SettingsReader<'a> {
         name: &SpannedKey<'_>,
         item: &SpannedValue<'_>,
     ) -> Result<Setting<String>, Failure> {
-        let Ok(Value::Text(value)) = APPLY.of_toml(item.get_ref()) else {
+        let Ok(SettingValue::Text(value)) = APPLY.of_toml(item.get_ref()) else {
             return Err(self.invalid(what, item, &APPLY.allowed()));
         };
         Ok(Setting { value, origin: self.origin(&name.span()) })
@@ -318,7 +297,7 @@ impl<'a> SettingsReader<'a> {
 
     fn value(
         &self,
-        row: &Row,
+        row: &SettingRow,
         name: &SpannedKey<'_>,
         item: &SpannedValue<'_>,
         tool: Option<&str>,
@@ -326,7 +305,7 @@ impl<'a> SettingsReader<'a> {
         let invalid = |_| self.invalid(row.name, item, &row.kind.allowed());
         let value = row.kind.of_toml(item.get_ref()).map_err(invalid)?;
         let line = FileLine { tool: tool.map(str::to_owned), ..self.line(&name.span()) };
-        Ok(Setting { value, origin: Origin::File(line) })
+        Ok(Setting { value, origin: SettingOrigin::File(line) })
     }
 
     fn table<'t, 'i>(
@@ -339,7 +318,6 @@ impl<'a> SettingsReader<'a> {
         item_table(item).ok_or_else(invalid)
     }
 
-    /// Returns the error ``unknown key `max_line`; did you mean `max_lines`?``.
     fn unknown(
         &self,
         name: &SpannedKey<'_>,
@@ -364,8 +342,8 @@ impl<'a> SettingsReader<'a> {
         self.origin(at).failure(what)
     }
 
-    fn origin(&self, at: &Range<usize>) -> Origin {
-        Origin::File(self.line(at))
+    fn origin(&self, at: &Range<usize>) -> SettingOrigin {
+        SettingOrigin::File(self.line(at))
     }
 
     fn line(&self, at: &Range<usize>) -> FileLine {
@@ -378,18 +356,114 @@ fn item_table<'t, 'i>(item: &'t SpannedValue<'i>) -> Option<&'t DeTable<'i>> {
     item.get_ref().as_table()
 }
 
-/// Returns the entries of a table in the order of the file.
 fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t SpannedKey<'i>, &'t SpannedValue<'i>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
     entries
 }
 
-/// Returns ``; did you mean `max_lines`?``, or nothing if no known name is similar.
+// Returns ``; did you mean `max_lines`?``, or nothing if no known name is similar.
 fn suggestion(name: &str, known: impl Iterator<Item = &'static str>) -> String {
     let alike = known.map(|known| (strsim::jaro_winkler(name, known), known));
     let best = alike.filter(|(alike, _)| *alike >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
     best.map_or(String::new(), |(_, known)| format!("; did you mean `{known}`?"))
+}
+
+// Tables that the store's own file cannot contain.
+pub(crate) const USER_TABLES: [&str; 5] = [EXTRACT, REMOTE, PERMISSIONS, RISK, REDACT];
+// A hostile file must not use up the time of a hook.
+const STORE_FILE_BYTES: u64 = 64 << 10;
+const NOTICE: usize = 300;
+
+/// The store's own settings file, without the settings that it cannot set.
+///
+/// Whoever may write to the store may write this file, for example a command in the sandbox of an
+/// agent host. So nothing in it sends data, names a key or a program, grants a right or reaches
+/// outside of the store, and no content of it fails a command. A wrong entry does not count, and is
+/// named in a notice.
+#[derive(Debug)]
+pub(crate) struct StoreFile {
+    pub(crate) file: SettingsFile,
+    left_out: Vec<String>,
+    wrong: Option<String>,
+}
+
+impl StoreFile {
+    pub(crate) fn read(path: &Path) -> Option<Self> {
+        // Does not block on a FIFO.
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let text = file.and_then(|file| {
+            let is_file = file.metadata()?.is_file();
+            if is_file {
+                text_of(file, STORE_FILE_BYTES)
+            } else {
+                Err(io::Error::other("it is no regular file"))
+            }
+        });
+        match text {
+            Ok(text) => Some(Self::parse(path, &text)),
+            Err(error) if is_absent(&error) => None,
+            Err(error) => {
+                let mut file = Self::new(path);
+                file.note(&unreadable(path, &error));
+                Some(file)
+            }
+        }
+    }
+
+    fn new(path: &Path) -> Self {
+        let file = SettingsFile { path: path.to_owned(), ..SettingsFile::default() };
+        Self { file, left_out: Vec::new(), wrong: None }
+    }
+
+    fn parse(path: &Path, text: &str) -> Self {
+        let reader = SettingsReader { path, text };
+        let mut stores = Self::new(path);
+        let table = match reader.document() {
+            Ok(table) => table,
+            Err(failure) => {
+                stores.note(&failure);
+                return stores;
+            }
+        };
+        for (name, item) in in_order(table.get_ref()) {
+            if USER_TABLES.iter().any(|table| name.get_ref() == table) {
+                stores.left_out.push(format!("[{}]", name.get_ref()));
+            } else if let Err(failure) = reader.entry(name, item, &mut stores.file) {
+                stores.note(&failure);
+            }
+        }
+        let (file, left_out) = (&mut stores.file, &mut stores.left_out);
+        let keys = file.values.iter().map(|(key, _)| key);
+        let keys = keys.chain(file.tools.iter().map(|(_, key, _)| key));
+        left_out.extend(
+            keys.filter(|key| !key.counts_from_store()).map(|key| key.row().name.to_owned()),
+        );
+        left_out.dedup();
+        file.values.retain(|(key, _)| key.counts_from_store());
+        file.tools.retain(|(_, key, _)| key.counts_from_store());
+        stores
+    }
+
+    fn note(&mut self, failure: &Failure) {
+        // Another user may have written the file, and a model may read the message.
+        let note = || visible::escaped(&failure.message, NOTICE);
+        self.wrong.get_or_insert_with(note);
+    }
+
+    /// Returns notices about the file. `users` is the file that can contain what this one cannot.
+    pub(crate) fn notices(&self, users: Option<&Path>) -> Vec<String> {
+        let wrong = self.wrong.as_ref().map(|wrong| format!("{wrong}; this does not count"));
+        let left_out = (!self.left_out.is_empty()).then(|| {
+            let (names, path) = (self.left_out.join(", "), self.file.path.display());
+            let (is, it) = if self.left_out.len() == 1 { ("is", "it") } else { ("are", "them") };
+            let place = users
+                .map_or("the file of `--config`".to_owned(), |users| users.display().to_string());
+            format!("{path}: {names} {is} not read from a store; put {it} into {place}")
+        });
+        wrong.into_iter().chain(left_out).collect()
+    }
 }
 
 #[cfg(test)]

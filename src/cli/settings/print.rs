@@ -1,40 +1,37 @@
-//! Prints the settings in effect as a settings file with origins, or as JSON.
+//! Prints the settings in effect, as a settings file with origins or as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Map, json};
 
-use crate::env::Environment;
-use crate::settings::models::{ModelTables, Provider, ProviderModel};
-use crate::settings::origin::{Origin, Setting};
-use crate::settings::resolve::Settings;
-use crate::settings::row::{Group, Key, Row};
-use crate::settings::table::ROWS;
-use crate::settings::tools::ToolSetting;
-use crate::settings::value::{Value, quoted};
+use crate::Environment;
+use crate::settings::resolve::{Settings, ToolSetting};
+use crate::settings::rules::{ModelTables, Provider, ProviderModel};
+use crate::settings::table::{ROWS, SettingGroup, SettingKey, SettingRow};
+use crate::settings::value::{Setting, SettingOrigin, SettingValue, quoted};
 use ctxfs_core::redact::{Rule, SETS};
 
-/// The column of the comments with origins.
 const WIDTH: usize = 40;
 
-/// Prints all settings, or the limits for `tool`, as a settings file.
+/// Prints all settings, or the limits for `tool`, as a settings file with the origin of each in a
+/// comment.
 pub(crate) fn toml(settings: &Settings, tool: Option<&str>, environment: &Environment) -> String {
     let mut page = String::new();
-    let is_shown = |row: &&Row| tool.is_none() || row.group == Group::Limits;
+    let is_shown = |row: &&SettingRow| tool.is_none() || row.group == SettingGroup::Limits;
     for row in ROWS.iter().filter(is_shown).filter(|row| row.group.table().is_none()) {
         match setting_of(settings, tool, row, environment) {
             Some(Setting { value, origin }) => {
                 line(&mut page, row.name, &row.kind.to_toml(&value), &origin);
             }
-            None => line(&mut page, &format!("# {}", row.name), "...", &Origin::Default),
+            None => line(&mut page, &format!("# {}", row.name), "...", &SettingOrigin::Default),
         }
     }
     if tool.is_none() {
-        own_table(&mut page, settings, Group::Gateway);
-        own_table(&mut page, settings, Group::Hooks);
-        own_table(&mut page, settings, Group::Remote);
-        own_table(&mut page, settings, Group::Extract);
+        own_table(&mut page, settings, SettingGroup::Gateway);
+        own_table(&mut page, settings, SettingGroup::Hooks);
+        own_table(&mut page, settings, SettingGroup::Remote);
+        own_table(&mut page, settings, SettingGroup::Extract);
         models(&mut page, &settings.models);
         redact(&mut page, settings);
         tools(&mut page, settings);
@@ -43,13 +40,12 @@ pub(crate) fn toml(settings: &Settings, tool: Option<&str>, environment: &Enviro
     page
 }
 
-/// Returns all settings, or the limits for `tool`, as JSON.
 pub(crate) fn json(
     settings: &Settings,
     tool: Option<&str>,
     environment: &Environment,
 ) -> serde_json::Value {
-    let rows = ROWS.iter().filter(|row| tool.is_none() || row.group == Group::Limits);
+    let rows = ROWS.iter().filter(|row| tool.is_none() || row.group == SettingGroup::Limits);
     let held =
         rows.map(|row| (row.name.to_owned(), json!(setting_of(settings, tool, row, environment))));
     let held: Map<_, _> = held.collect();
@@ -64,16 +60,16 @@ pub(crate) fn json(
     let rules: Vec<_> = redact.rules.value.iter().map(rule_json).collect();
     let rules = json!({ "value": rules, "origin": redact.rules.origin });
     let redact = json!({ "apply": redact.apply, "sets": redact.sets, "rules": rules });
-    let mut said =
+    let mut object =
         json!({ "files": settings.files(), "settings": held, "redact": redact, "tool": tools });
     for (name, rules) in settings.calls.tables() {
-        said[name] = json!(rules);
+        object[name] = json!(rules);
     }
-    said["extract"] = models_json(&settings.models);
-    said
+    object["extract"] = models_json(&settings.models);
+    object
 }
 
-/// Returns a settings file that sets nothing and describes everything.
+/// Returns a settings file that describes every setting in comments, and sets none.
 pub(crate) fn template() -> String {
     let mut page = String::from(
         "# Settings of ctxfs, with their defaults. Uncomment the settings to change.\n\
@@ -110,23 +106,22 @@ pub(crate) fn template() -> String {
         + "# rules = [{ name = \"ticket\", regex = 'TICKET-[0-9]{6}' }]\n"
 }
 
-/// Returns a setting. The store has a value even if it is not set.
 fn setting_of(
     settings: &Settings,
     tool: Option<&str>,
-    row: &Row,
+    row: &SettingRow,
     environment: &Environment,
 ) -> Option<Setting> {
     let found = settings.setting_for(tool, row.key).cloned();
-    if row.key != Key::Store {
+    if row.key != SettingKey::Store {
         return found;
     }
-    let value = Value::Path(settings.store(environment).ok()?);
-    let origin = found.map_or(Origin::Default, |setting| setting.origin);
+    let value = SettingValue::Path(settings.store(environment).ok()?);
+    let origin = found.map_or(SettingOrigin::Default, |setting| setting.origin);
     Some(Setting { value, origin })
 }
 
-fn own_table(page: &mut String, settings: &Settings, group: Group) {
+fn own_table(page: &mut String, settings: &Settings, group: SettingGroup) {
     let _ = write!(page, "\n[{}]\n", group.table().unwrap_or_default());
     for row in ROWS.iter().filter(|row| row.group == group) {
         if let Some(Setting { value, origin }) = settings.setting(row.key) {
@@ -135,7 +130,7 @@ fn own_table(page: &mut String, settings: &Settings, group: Group) {
     }
 }
 
-/// Prints the targets, which end the table `[extract]`, and the providers.
+// Must come last in `[extract]`, as tables of providers follow.
 fn models(page: &mut String, models: &ModelTables) {
     if let Some(Setting { value, origin }) = &models.targets {
         line(page, "targets", &list(value.iter().map(String::as_str)), origin);
@@ -153,7 +148,6 @@ fn models(page: &mut String, models: &ModelTables) {
     }
 }
 
-/// Formats a text or a number.
 fn toml_of(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), quoted)
 }
@@ -204,11 +198,11 @@ fn calls(page: &mut String, settings: &Settings) {
     }
 }
 
-fn line(page: &mut String, name: &str, value: &str, origin: &Origin) {
+fn line(page: &mut String, name: &str, value: &str, origin: &SettingOrigin) {
     let _ = writeln!(page, "{:WIDTH$}  # {}", format!("{name} = {value}"), shown(origin));
 }
 
-fn shown(origin: &Origin) -> String {
+fn shown(origin: &SettingOrigin) -> String {
     origin.to_string().replace(|c: char| c.is_control(), " ")
 }
 
@@ -224,7 +218,6 @@ fn rule_json(rule: &Rule) -> serde_json::Value {
     json!({ "name": rule.name, "regex": rule.regex })
 }
 
-/// Wraps `text` to the lines of a comment.
 fn wrapped(text: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from("#");
@@ -236,6 +229,63 @@ fn wrapped(text: &str) -> String {
         line += word;
     }
     lines + &line + "\n"
+}
+
+/// Checks that a settings file is either refused with its path and a hint, or that printing the
+/// settings results in a file with the same settings. As a store's own file, it is never refused.
+#[cfg(any(test, feature = "testing"))]
+pub fn fuzz_settings(data: &[u8]) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("given.toml");
+    let environment = Environment { home: Some(dir.path().to_owned()), ..Environment::default() };
+    std::fs::write(&path, data).expect("room");
+    let store = vec![(SettingKey::Store, SettingValue::Path(dir.path().to_owned()))];
+    std::fs::write(dir.path().join(ctxfs_store::SETTINGS), data).expect("room");
+    let of_store = Settings::load(None, store, &environment).expect("nothing in a store fails");
+    assert!(of_store.notices().len() <= 2, "{of_store:?}");
+    assert!(of_store.redact.apply.value == "off", "{of_store:?}");
+    let settings = match Settings::load(Some(&path), Vec::new(), &environment) {
+        Ok(settings) => settings,
+        Err(failure) => {
+            assert!(failure.message.contains(&*path.to_string_lossy()), "{failure:?}");
+            assert!(failure.hint.is_some(), "{failure:?}");
+            return;
+        }
+    };
+    std::fs::write(&path, toml(&settings, None, &environment)).expect("room");
+    let again = Settings::load(Some(&path), Vec::new(), &environment);
+    let again = again.expect("what is printed is a settings file");
+    assert_eq!(
+        json_without_origins(&again, &path, &environment),
+        json_without_origins(&settings, &path, &environment)
+    );
+}
+
+#[cfg(any(test, feature = "testing"))]
+fn json_without_origins(
+    settings: &Settings,
+    path: &std::path::Path,
+    environment: &Environment,
+) -> serde_json::Value {
+    let mut value = json(settings, None, environment);
+    assert_eq!(value["files"], serde_json::json!([path]));
+    without_origins(&mut value);
+    value
+}
+
+#[cfg(any(test, feature = "testing"))]
+fn without_origins(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(members) => {
+            members.remove("origin");
+            members.values_mut().for_each(without_origins);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(without_origins),
+        serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::String(_) => {}
+    }
 }
 
 #[cfg(test)]

@@ -1,55 +1,51 @@
 //! The settings in effect: flags over environment over files over defaults.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::env::Environment;
-use crate::outcome::Failure;
-use crate::settings::calls::CallRules;
-use crate::settings::file;
-use crate::settings::file::{SettingsFile, StoreFile};
-use crate::settings::models::ModelTables;
-use crate::settings::origin::{Origin, Setting};
-use crate::settings::row::Key;
-use crate::settings::table::ROWS;
-use crate::settings::tools::ToolSettings;
-use crate::settings::value::{Value, ValueKind};
-use crate::{env, places};
+use globset::{Glob, GlobMatcher};
+
+use crate::settings::file::{self, SettingsFile, StoreFile};
+use crate::settings::rules::{CallRules, ModelTables};
+use crate::settings::table::{ROWS, SettingKey};
+use crate::settings::value::{Setting, SettingOrigin, SettingValue, ValueKind};
+use crate::{Environment, Failure, env, places};
+use ctxfs_core::model::{Direction, Limits, LimitsByTool};
 use ctxfs_core::redact::{PatternSet, Rule, SETS, SecretRules};
 use ctxfs_engine::Redaction;
+use ctxfs_models::extract::ExtractSettings;
 use ctxfs_store::{SETTINGS, keep};
 
-/// The settings in effect for a command.
+/// The settings in effect for a command, each with its origin. The store's own file is read after
+/// all others have decided where the store is, and overrides only the administrator's and the
+/// user's file.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    values: BTreeMap<Key, Setting>,
-    pub(super) tools: ToolSettings,
-    pub(super) redact: RedactSettings,
-    pub(super) calls: CallRules,
-    pub(super) models: ModelTables,
+    values: BTreeMap<SettingKey, Setting>,
+    pub(crate) tools: ToolSettings,
+    pub(crate) redact: RedactSettings,
+    pub(crate) calls: CallRules,
+    pub(crate) models: ModelTables,
     files: Vec<PathBuf>,
     store: Option<PathBuf>,
     notices: Vec<String>,
 }
 
-/// The settings for redaction.
 #[derive(Debug)]
-pub(super) struct RedactSettings {
-    pub(super) apply: Setting<String>,
-    pub(super) sets: Setting<Vec<String>>,
-    pub(super) rules: Setting<Vec<Rule>>,
+pub(crate) struct RedactSettings {
+    pub(crate) apply: Setting<String>,
+    pub(crate) sets: Setting<Vec<String>>,
+    pub(crate) rules: Setting<Vec<Rule>>,
 }
 
 impl Settings {
     /// Loads the settings from the administrator's file, the user's, the store's, `config`,
-    /// `environment` and `flags`. Only `config`, if given, must exist. Nothing in the store's file
-    /// fails.
+    /// `environment` and `flags`, where later ones override. Only `config`, if given, must exist.
+    /// The store's file cannot fail a command: its faults become notices.
     pub(crate) fn load(
         config: Option<&Path>,
-        flags: Vec<(Key, Value)>,
+        flags: Vec<(SettingKey, SettingValue)>,
         environment: &Environment,
     ) -> Result<Self, Failure> {
         let overrides = overrides(flags, environment)?;
@@ -65,7 +61,7 @@ impl Settings {
             );
         }
         values.extend(overrides.iter().cloned());
-        let store = path_of(&values, Key::Store);
+        let store = path_of(&values, SettingKey::Store);
         let store = places::store(store, environment).ok();
         let stores = store.as_ref().and_then(|store| StoreFile::read(&store.join(SETTINGS)));
         let notices = stores.as_ref().map(|stores| stores.notices(user_path.as_deref()));
@@ -91,12 +87,11 @@ impl Settings {
         Ok(Self { values, tools, redact, calls, models, files: paths, store, notices })
     }
 
-    /// Returns the defaults.
-    pub(super) fn defaults() -> Self {
+    pub(crate) fn defaults() -> Self {
         let redact = RedactSettings {
-            apply: Setting { value: "off".to_owned(), origin: Origin::Default },
-            sets: Setting { value: all_sets(), origin: Origin::Default },
-            rules: Setting { value: Vec::new(), origin: Origin::Default },
+            apply: Setting { value: "off".to_owned(), origin: SettingOrigin::Default },
+            sets: Setting { value: all_sets(), origin: SettingOrigin::Default },
+            rules: Setting { value: Vec::new(), origin: SettingOrigin::Default },
         };
         let (tools, files) = (ToolSettings::default(), Vec::new());
         let (calls, models) = (CallRules::default(), ModelTables::default());
@@ -104,7 +99,6 @@ impl Settings {
         Self { values: defaults(), tools, redact, calls, models, files, store, notices }
     }
 
-    /// Returns the absolute path of the store.
     pub(crate) fn store(&self, environment: &Environment) -> anyhow::Result<PathBuf> {
         match &self.store {
             Some(store) => Ok(store.clone()),
@@ -112,71 +106,60 @@ impl Settings {
         }
     }
 
-    /// Returns what tools of MCP servers may do.
     pub(crate) fn calls(&self) -> &CallRules {
         &self.calls
     }
 
-    /// Returns the files that were read; later ones override earlier ones.
     pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// Returns what the user should know about the store's own file: settings in it that do not
-    /// count, and what is wrong in it.
     pub(crate) fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    /// Returns a setting, if it is set or has a default.
-    pub(super) fn setting(&self, key: Key) -> Option<&Setting> {
+    pub(crate) fn setting(&self, key: SettingKey) -> Option<&Setting> {
         self.values.get(&key)
     }
 
-    /// Returns a setting for the outputs of `tool`.
-    pub(super) fn setting_for(&self, tool: Option<&str>, key: Key) -> Option<&Setting> {
+    pub(crate) fn setting_for(&self, tool: Option<&str>, key: SettingKey) -> Option<&Setting> {
         let special = tool.and_then(|tool| self.tools.find(tool, key));
         special.or_else(|| self.setting(key))
     }
 
-    /// Returns a setting that is a path.
-    pub(crate) fn path(&self, key: Key) -> Option<&Path> {
+    pub(crate) fn path(&self, key: SettingKey) -> Option<&Path> {
         path_of(&self.values, key)
     }
 
-    /// Returns a setting that is a text or a word.
-    pub(crate) fn text(&self, key: Key) -> Option<&str> {
+    pub(crate) fn text(&self, key: SettingKey) -> Option<&str> {
         match &self.setting(key)?.value {
-            Value::Text(text) => Some(text),
-            Value::Word(word) => Some(word),
-            Value::Path(_) | Value::Switch(_) | Value::Number(_) => None,
+            SettingValue::Text(text) => Some(text),
+            SettingValue::Word(word) => Some(word),
+            SettingValue::Path(_) | SettingValue::Switch(_) | SettingValue::Number(_) => None,
         }
     }
 
-    /// Returns true if a switch is on.
-    pub(crate) fn is_on(&self, key: Key) -> bool {
-        self.setting(key).is_some_and(|setting| setting.value == Value::Switch(true))
+    pub(crate) fn is_on(&self, key: SettingKey) -> bool {
+        self.setting(key).is_some_and(|setting| setting.value == SettingValue::Switch(true))
     }
 
-    /// Returns a setting that is a number, or `None` if it is a word.
-    pub(crate) fn number(&self, key: Key) -> Option<u64> {
+    pub(crate) fn number(&self, key: SettingKey) -> Option<u64> {
         match self.setting(key)?.value {
-            Value::Number(number) => Some(number),
+            SettingValue::Number(number) => Some(number),
             _ => None,
         }
     }
 
-    /// Returns the rules of retention.
     pub(crate) fn keep(&self) -> keep::RetentionRules {
         keep::RetentionRules {
-            age: self.number(Key::KeepAge).map(Duration::from_secs),
-            conversation: self.number(Key::KeepConversation),
-            store: self.number(Key::KeepStore),
-            free: self.number(Key::KeepFree),
+            age: self.number(SettingKey::KeepAge).map(Duration::from_secs),
+            conversation: self.number(SettingKey::KeepConversation),
+            store: self.number(SettingKey::KeepStore),
+            free: self.number(SettingKey::KeepFree),
         }
     }
 
-    /// Returns the redaction, or `None` if it is off.
+    /// Returns the redaction, or `None` if it is off. Fails if a rule does not compile.
     pub(crate) fn redaction(&self) -> Result<Option<Redaction>, Failure> {
         let stored = match self.redact.apply.value.as_str() {
             "off" => return Ok(None),
@@ -186,7 +169,7 @@ impl Settings {
         let sets: Vec<&PatternSet> = SETS.iter().filter(wanted).collect();
         let rules = SecretRules::new(&sets, &self.redact.rules.value);
         let rules = rules.map_err(|error| self.redact.rules.origin.failure(&error.to_string()))?;
-        Ok(Some(Redaction { rules: Arc::new(rules), stored }))
+        Ok(Some(Redaction { rules: std::sync::Arc::new(rules), stored }))
     }
 }
 
@@ -194,7 +177,6 @@ impl RedactSettings {
     fn of(files: &[SettingsFile], environment: &Environment) -> Result<Self, Failure> {
         let mut redact = Settings::defaults().redact;
         for said in files.iter().map(|file| &file.redact) {
-            // A file with a `redact` table wants redaction.
             let wanted = said.origin.clone().filter(|_| redact.apply.value == "off");
             let wanted = wanted.map(|origin| Setting { value: "views".to_owned(), origin });
             redact.apply = said.apply.clone().or(wanted).unwrap_or(redact.apply);
@@ -202,9 +184,9 @@ impl RedactSettings {
             redact.rules = said.rules.clone().unwrap_or(redact.rules);
         }
         if let Some(text) = environment.settings.get(env::REDACT) {
-            let origin = Origin::Environment { variable: env::REDACT };
+            let origin = SettingOrigin::Environment { variable: env::REDACT };
             let value = read_variable(env::REDACT, text, file::APPLY)?;
-            if let Value::Text(value) = value {
+            if let SettingValue::Text(value) = value {
                 redact.apply = Setting { value, origin };
             }
         }
@@ -212,36 +194,39 @@ impl RedactSettings {
     }
 }
 
-/// Returns the settings that override files: environment, then flags.
 fn overrides(
-    flags: Vec<(Key, Value)>,
+    flags: Vec<(SettingKey, SettingValue)>,
     environment: &Environment,
-) -> Result<Vec<(Key, Setting)>, Failure> {
+) -> Result<Vec<(SettingKey, Setting)>, Failure> {
     let mut overrides = Vec::new();
     for row in ROWS.iter() {
         if let Some(text) = environment.settings.get(row.variable) {
-            let origin = Origin::Environment { variable: row.variable };
+            let origin = SettingOrigin::Environment { variable: row.variable };
             let value = read_variable(row.variable, text, row.kind)?;
             overrides.push((row.key, Setting { value, origin }));
         }
     }
     overrides.extend(flags.into_iter().map(|(key, value)| {
         let flag = key.row().flag.unwrap_or_default();
-        (key, Setting { value, origin: Origin::Flag { flag } })
+        (key, Setting { value, origin: SettingOrigin::Flag { flag } })
     }));
     Ok(overrides)
 }
 
-fn read_variable(name: &'static str, text: &OsString, kind: ValueKind) -> Result<Value, Failure> {
-    let origin = Origin::Environment { variable: name };
+fn read_variable(
+    name: &'static str,
+    text: &std::ffi::OsString,
+    kind: ValueKind,
+) -> Result<SettingValue, Failure> {
+    let origin = SettingOrigin::Environment { variable: name };
     kind.of_text(text).map_err(|_| {
         let (text, allowed) = (text.to_string_lossy(), kind.allowed());
         origin.failure(&format!("`{name}` cannot be `{text}`: expected {allowed}"))
     })
 }
 
-fn defaults() -> BTreeMap<Key, Setting> {
-    let setting = |value| Setting { value, origin: Origin::Default };
+fn defaults() -> BTreeMap<SettingKey, Setting> {
+    let setting = |value| Setting { value, origin: SettingOrigin::Default };
     ROWS.iter().filter_map(|row| Some((row.key, setting(row.default_value()?)))).collect()
 }
 
@@ -249,9 +234,8 @@ fn all_sets() -> Vec<String> {
     SETS.iter().map(|set| set.name.to_owned()).collect()
 }
 
-/// Returns the user's file: `$XDG_CONFIG_HOME/ctxfs/ctxfs.toml`, or else the same under
-/// `~/.config`.
-pub(super) fn user_file(environment: &Environment) -> Option<PathBuf> {
+// `$XDG_CONFIG_HOME/ctxfs/ctxfs.toml`, or else the same under `~/.config`.
+fn user_file(environment: &Environment) -> Option<PathBuf> {
     let home = || Some(environment.home.as_ref()?.join(".config"));
     Some(environment.config_home.clone().or_else(home)?.join("ctxfs").join(SETTINGS))
 }
@@ -264,25 +248,156 @@ fn read_given(path: &Path) -> Result<SettingsFile, Failure> {
     SettingsFile::read(path)?.ok_or_else(missing)
 }
 
-/// Resolves a path in a setting: a relative path starts at the file's directory, and `~` is the
-/// user's home.
+// A relative path starts at the directory of its file, and `~` is the user's home.
 fn with_resolved_path(
-    (key, setting): &(Key, Setting),
+    (key, setting): &(SettingKey, Setting),
     file: &SettingsFile,
     environment: &Environment,
-) -> (Key, Setting) {
-    let Value::Path(path) = &setting.value else { return (*key, setting.clone()) };
+) -> (SettingKey, Setting) {
+    let SettingValue::Path(path) = &setting.value else { return (*key, setting.clone()) };
     let path = match (path.strip_prefix("~"), &environment.home) {
         (Ok(rest), Some(home)) => home.join(rest),
         _ => file.path.parent().unwrap_or(Path::new("")).join(path),
     };
-    (*key, Setting { value: Value::Path(path), origin: setting.origin.clone() })
+    (*key, Setting { value: SettingValue::Path(path), origin: setting.origin.clone() })
 }
 
-fn path_of(values: &BTreeMap<Key, Setting>, key: Key) -> Option<&Path> {
+fn path_of(values: &BTreeMap<SettingKey, Setting>, key: SettingKey) -> Option<&Path> {
     match &values.get(&key)?.value {
-        Value::Path(path) => Some(path),
+        SettingValue::Path(path) => Some(path),
         _ => None,
+    }
+}
+
+/// The settings in `[tool."..."]` tables, the least specific first.
+///
+/// A name overrides a pattern, a longer pattern a shorter one, and a later table an earlier one.
+/// This applies key by key, so a table need not repeat another one.
+#[derive(Debug, Default)]
+pub(crate) struct ToolSettings(Vec<ToolSetting>);
+
+#[derive(Debug)]
+pub(crate) struct ToolSetting {
+    pub(crate) pattern: String,
+    glob: Option<GlobMatcher>,
+    pub(crate) key: SettingKey,
+    pub(crate) setting: Setting,
+}
+
+impl ToolSettings {
+    fn new(entries: impl Iterator<Item = (String, SettingKey, Setting)>) -> Self {
+        let mut entries: Vec<ToolSetting> = entries
+            .map(|(pattern, key, setting)| ToolSetting {
+                glob: glob(&pattern),
+                pattern,
+                key,
+                setting,
+            })
+            .collect();
+        entries.sort_by_key(|entry| (entry.glob.is_none(), entry.pattern.len()));
+        Self(entries)
+    }
+
+    fn find(&self, tool: &str, key: SettingKey) -> Option<&Setting> {
+        let entry = self.0.iter().rev().find(|entry| entry.key == key && entry.is_for(tool));
+        entry.map(|entry| &entry.setting)
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &ToolSetting> {
+        self.0.iter().enumerate().filter_map(|(number, entry)| {
+            let same =
+                |later: &ToolSetting| later.pattern == entry.pattern && later.key == entry.key;
+            (!self.0[number + 1..].iter().any(same)).then_some(entry)
+        })
+    }
+}
+
+impl ToolSetting {
+    fn is_for(&self, tool: &str) -> bool {
+        self.glob.as_ref().map_or(self.pattern == tool, |glob| glob.is_match(tool))
+    }
+}
+
+// Invalid patterns were refused when the file was read.
+fn glob(pattern: &str) -> Option<GlobMatcher> {
+    let is_glob = pattern.contains(['*', '?', '[', '{', '\\']);
+    Glob::new(pattern).ok().filter(|_| is_glob).map(|glob| glob.compile_matcher())
+}
+
+// Lets outputs through unchanged, and stores them too.
+const MIRROR: SettingValue = SettingValue::Word("mirror");
+
+// The limits of each stand-in. If one of them is `mirror`, all are off.
+const FORMS: [&[SettingKey]; 4] = [
+    &[SettingKey::MaxInlineChars, SettingKey::MaxInlineBytes],
+    &[SettingKey::MaxLines, SettingKey::MaxBytes],
+    &[SettingKey::MessageThreshold],
+    &[SettingKey::ToolResponseMaxBytes, SettingKey::TokenBudget],
+];
+
+impl LimitsByTool for Settings {
+    fn limits(&self, tool: Option<&str>) -> Limits {
+        let value = |key| self.setting_for(tool, key).map(|setting| &setting.value);
+        let is_mirror = |key: &SettingKey| value(*key) == Some(&MIRROR);
+        let mirrored = |key| FORMS.iter().any(|f| f.contains(&key) && f.iter().any(is_mirror));
+        let number = |key| match value(key) {
+            Some(SettingValue::Number(number)) if !mirrored(key) => Some(*number),
+            _ => None,
+        };
+        let limit = |key| number(key).unwrap_or(Limits::NEVER);
+        let size = |key| usize::try_from(limit(key)).unwrap_or(usize::MAX);
+        let text = |key| match value(key) {
+            Some(SettingValue::Text(text)) => text.as_str(),
+            _ => "",
+        };
+        Limits {
+            max_inline_chars: limit(SettingKey::MaxInlineChars),
+            max_inline_bytes: limit(SettingKey::MaxInlineBytes),
+            snippet_lines: size(SettingKey::SnippetLines),
+            snippet_bytes: size(SettingKey::SnippetBytes),
+            max_lines: limit(SettingKey::MaxLines),
+            max_bytes: limit(SettingKey::MaxBytes),
+            direction: direction(text(SettingKey::Direction)),
+            dir: PathBuf::from(text(SettingKey::Dir)),
+            retention_days: u32::try_from(limit(SettingKey::RetentionDays)).unwrap_or(u32::MAX),
+            message_threshold: limit(SettingKey::MessageThreshold),
+            message_preview: size(SettingKey::MessagePreview),
+            tool_response_max_bytes: limit(SettingKey::ToolResponseMaxBytes),
+            token_budget: number(SettingKey::TokenBudget),
+            mirror: FORMS.concat().iter().any(is_mirror),
+        }
+    }
+}
+
+fn direction(word: &str) -> Direction {
+    match word {
+        "tail" => Direction::Tail,
+        "head_tail" => Direction::HeadTail,
+        _ => Direction::Head,
+    }
+}
+
+// Shown without a model, whatever the limit of the tool `tool_output` is.
+const MOST_SHOWN: u64 = 51_200;
+
+impl Settings {
+    /// Returns the settings for questions to language models. Fails if a target is not defined.
+    pub(crate) fn extraction(&self) -> Result<ExtractSettings, Failure> {
+        let number = |key| self.number(key).unwrap_or_default();
+        let size = |key| usize::try_from(number(key)).unwrap_or(usize::MAX);
+        let shown = self.limits(None).tool_response_max_bytes.min(MOST_SHOWN);
+        Ok(ExtractSettings {
+            targets: self.models.resolved()?,
+            max_chunks_full: number(SettingKey::ExtractMaxChunksFull),
+            long_line_bytes: number(SettingKey::ExtractLongLineBytes),
+            overlap_percent: number(SettingKey::ExtractOverlapPercent),
+            concurrency: size(SettingKey::ExtractConcurrency),
+            max_steps: u32::try_from(number(SettingKey::ExtractMaxSteps)).unwrap_or(u32::MAX),
+            max_tokens_per_question: number(SettingKey::ExtractMaxTokens),
+            inline_bytes: shown as usize,
+            timeout: Duration::from_secs(number(SettingKey::ExtractTimeout)),
+            view: self.is_on(SettingKey::ExtractView),
+        })
     }
 }
 

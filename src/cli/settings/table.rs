@@ -1,406 +1,342 @@
 //! The table of settings: name, allowed values, default, environment variable and flag of each.
-
-mod doors;
+//! `docs/SETTINGS.md` and `ctxfs config --defaults` are generated from it.
 
 use std::ffi::OsStr;
-use std::sync::LazyLock;
 
 use crate::env;
-use crate::settings::row::{Group, Key, Row};
-use crate::settings::value::{Value, ValueKind};
+use crate::settings::value::{SettingValue, ValueKind};
 
 const LIMIT: &[&str] = &["never", "mirror"];
 
-/// All settings in the order of [`Key`], which is also the order of display.
-pub(crate) static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| [OWN, doors::ROWS].concat());
+macro_rules! settings {
+    ($($group:ident { $(
+        $key:ident: $name:literal, $variable:expr, $flag:expr,
+            $kind:expr => $default:literal,
+            $about:literal;
+    )* })*) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) enum SettingKey {
+            $($($key,)*)*
+        }
 
-/// The settings that stand in no table.
-const OWN: &[Row] = &[
-    Row {
-        key: Key::Store,
-        group: Group::Places,
-        name: "store",
-        kind: ValueKind::Path,
-        default: "",
-        variable: env::STORE,
-        flag: Some("--store"),
-        about: "Directory of the store. Default: `$XDG_DATA_HOME/ctxfs`, or else \
-                `~/.local/share/ctxfs`. Does not count in the store's own file.",
-    },
-    Row {
-        key: Key::Mountpoint,
-        group: Group::Places,
-        name: "mountpoint",
-        kind: ValueKind::Path,
-        default: "",
-        variable: env::MOUNT,
-        flag: Some("DIR"),
-        about: "Directory that `ctxfs mount` mounts on. Default: `/ctx` for root, or else \
-                `$XDG_RUNTIME_DIR/ctxfs`, or else `~/ctx`.",
-    },
-    Row {
-        key: Key::Advertise,
-        group: Group::Places,
-        name: "advertise",
-        kind: ValueKind::Text,
-        default: "",
-        variable: env::ADVERTISE,
-        flag: Some("--advertise"),
-        about: "Mountpoint as readers see it, for the paths in views. Default: the mountpoint.",
-    },
-    Row {
-        key: Key::Log,
-        group: Group::Mount,
-        name: "log",
-        kind: ValueKind::Log,
-        default: "info",
-        variable: env::LOG,
-        flag: Some("--log"),
-        about: "Log level: `error`, `warn`, `info`, `debug`, `trace`, or directives such as \
-                `warn,ctxfs_fuse=trace`.",
-    },
-    Row {
-        key: Key::WriteOnce,
-        group: Group::Mount,
-        name: "write_once",
-        kind: ValueKind::Switch,
-        default: "false",
-        variable: env::WRITE_ONCE,
-        flag: Some("--write-once"),
-        about: "Forbid changes to the content of complete outputs, and replacing them by `ctxfs put`.",
-    },
-    Row {
-        key: Key::AllowOther,
-        group: Group::Mount,
-        name: "allow_other",
-        kind: ValueKind::Switch,
-        default: "false",
-        variable: env::ALLOW_OTHER,
-        flag: Some("--allow-other"),
-        about: "Allow other users to enter the mount.",
-    },
-    Row {
-        key: Key::NoExec,
-        group: Group::Mount,
-        name: "noexec",
-        kind: ValueKind::Switch,
-        default: "false",
-        variable: env::NOEXEC,
-        flag: Some("--noexec"),
-        about: "Mount with `noexec`: programs in the mount cannot be run. Setuid bits and \
-                devices are always ignored.",
-    },
-    Row {
-        key: Key::Views,
-        group: Group::Mount,
-        name: "views",
-        kind: ValueKind::Choice(&["listed", "unlisted"]),
-        default: "listed",
-        variable: env::VIEWS,
-        flag: Some("--views"),
-        about: "List `X.summary`, `X.tail` and `X.grep` beside `X` in directories, or find them \
-                by name only.",
-    },
-    Row {
-        key: Key::Passthrough,
-        group: Group::Mount,
-        name: "passthrough",
-        kind: ValueKind::Choice(&["auto", "off"]),
-        default: "auto",
-        variable: env::PASSTHROUGH,
-        flag: Some("--passthrough"),
-        about: "Let reads go directly to the store's file, past the server.",
-    },
-    Row {
-        key: Key::Coherence,
-        group: Group::Mount,
-        name: "coherence",
-        kind: ValueKind::Choice(&["relaxed", "strict"]),
-        default: "relaxed",
-        variable: env::COHERENCE,
-        flag: Some("--coherence"),
-        about: "Let the kernel answer for a moment for outputs at rest, which are watched for \
-                changes by other processes, or ask the store at each look.",
-    },
-    Row {
-        key: Key::Confine,
-        group: Group::Mount,
-        name: "confine",
-        kind: ValueKind::Choice(&["auto", "off"]),
-        default: "auto",
-        variable: env::CONFINE,
-        flag: Some("--confine"),
-        about: "Give up what serving does not need, as far as the kernel can: other files, the \
-                network, privileges.",
-    },
-    Row {
-        key: Key::MaxArtifact,
-        group: Group::Mount,
-        name: "max_artifact",
-        kind: ValueKind::Size(&["off"]),
-        default: "off",
-        variable: env::MAX_ARTIFACT,
-        flag: Some("--max-artifact"),
-        about: "Maximum bytes of one output. A write past it fails with EFBIG.",
-    },
-    Row {
-        key: Key::MaxTerminal,
-        group: Group::Mount,
-        name: "max_terminal",
-        kind: ValueKind::Size(&["off"]),
-        default: "1 GiB",
-        variable: env::MAX_TERMINAL,
-        flag: Some("--max-terminal"),
-        about: "Maximum bytes of one log in `artifacts/terminal`. A write past it fails with \
-                EFBIG; `ctxfs run` goes on, and keeps beginning and end.",
-    },
-    Row {
-        key: Key::Quota,
-        group: Group::Mount,
-        name: "quota",
-        kind: ValueKind::Size(&["off"]),
-        default: "off",
-        variable: env::QUOTA,
-        flag: Some("--quota"),
-        about: "Maximum bytes that everything in a conversation's directory may take on the disk. \
-                A write past it fails with EDQUOT.",
-    },
-    Row {
-        key: Key::MinFree,
-        group: Group::Mount,
-        name: "min_free",
-        kind: ValueKind::Size(&[]),
-        default: "64 MiB",
-        variable: env::MIN_FREE,
-        flag: Some("--min-free"),
-        about: "Bytes to leave free on the store's disk. A write that would leave less fails \
-                with ENOSPC. What comes from other hosts leaves a quarter more.",
-    },
-    Row {
-        key: Key::CacheBytes,
-        group: Group::Mount,
-        name: "cache_bytes",
-        kind: ValueKind::Size(&[]),
-        default: "2 MiB",
-        variable: env::CACHE_BYTES,
-        flag: None,
-        about: "Bytes of computed views that a mount keeps in memory for the next reader.",
-    },
-    Row {
-        key: Key::DiskCacheBytes,
-        group: Group::Mount,
-        name: "disk_cache_bytes",
-        kind: ValueKind::Size(&[]),
-        default: "1 GiB",
-        variable: env::DISK_CACHE_BYTES,
-        flag: None,
-        about: "Bytes of large views that are kept in the store's directory `cache`, for all \
-                mounts and commands.",
-    },
-    Row {
-        key: Key::KeepAge,
-        group: Group::Keep,
-        name: "keep_age",
-        kind: ValueKind::Age(&["off"]),
-        default: "off",
-        variable: env::KEEP_AGE,
-        flag: Some("--keep-age"),
-        about: "Time after which an unused output is removed. Creating, changing and reading an \
-                output use it.",
-    },
-    Row {
-        key: Key::KeepConversation,
-        group: Group::Keep,
-        name: "keep_conversation",
-        kind: ValueKind::Size(&["off"]),
-        default: "off",
-        variable: env::KEEP_CONVERSATION,
-        flag: Some("--keep-conversation"),
-        about: "Maximum bytes of the outputs of a conversation. Beyond it, the least recently \
-                used are removed.",
-    },
-    Row {
-        key: Key::KeepStore,
-        group: Group::Keep,
-        name: "keep_store",
-        kind: ValueKind::Size(&["off"]),
-        default: "off",
-        variable: env::KEEP_STORE,
-        flag: Some("--keep-store"),
-        about: "Maximum bytes of all outputs of the store. Beyond it, the least recently used \
-                are removed.",
-    },
-    Row {
-        key: Key::KeepFree,
-        group: Group::Keep,
-        name: "keep_free",
-        kind: ValueKind::Size(&["off"]),
-        default: "off",
-        variable: env::KEEP_FREE,
-        flag: Some("--keep-free"),
-        about: "Bytes to keep free on the store's disk. With less free, the least recently used \
-                outputs are removed.",
-    },
-    Row {
-        key: Key::MaxInlineChars,
-        group: Group::Limits,
-        name: "max_inline_chars",
-        kind: ValueKind::Count(LIMIT),
-        default: "8000",
-        variable: env::MAX_INLINE_CHARS,
-        flag: None,
-        about: "Maximum characters of an output that goes to the model unchanged.",
-    },
-    Row {
-        key: Key::MaxInlineBytes,
-        group: Group::Limits,
-        name: "max_inline_bytes",
-        kind: ValueKind::Size(LIMIT),
-        default: "16 KiB",
-        variable: env::MAX_INLINE_BYTES,
-        flag: None,
-        about: "Maximum bytes of an output that goes to the model unchanged. The stricter of the \
-                two decides.",
-    },
-    Row {
-        key: Key::SnippetLines,
-        group: Group::Limits,
-        name: "snippet_lines",
-        kind: ValueKind::Count(&[]),
-        default: "40",
-        variable: env::SNIPPET_LINES,
-        flag: None,
-        about: "Lines of the head, and of the tail, in a summary.",
-    },
-    Row {
-        key: Key::SnippetBytes,
-        group: Group::Limits,
-        name: "snippet_bytes",
-        kind: ValueKind::Size(&[]),
-        default: "2 KiB",
-        variable: env::SNIPPET_BYTES,
-        flag: None,
-        about: "Bytes of the head, and of the tail, in a summary.",
-    },
-    Row {
-        key: Key::MaxLines,
-        group: Group::Limits,
-        name: "max_lines",
-        kind: ValueKind::Count(LIMIT),
-        default: "2000",
-        variable: env::TOOL_OUTPUT_MAX_LINES,
-        flag: None,
-        about: "Maximum lines of an output in its envelope.",
-    },
-    Row {
-        key: Key::MaxBytes,
-        group: Group::Limits,
-        name: "max_bytes",
-        kind: ValueKind::Size(LIMIT),
-        default: "51200",
-        variable: env::TOOL_OUTPUT_MAX_BYTES,
-        flag: None,
-        about: "Maximum bytes of an output in its envelope. Both limits apply.",
-    },
-    Row {
-        key: Key::Direction,
-        group: Group::Limits,
-        name: "direction",
-        kind: ValueKind::Choice(&["head", "tail", "head_tail"]),
-        default: "head",
-        variable: env::TOOL_OUTPUT_TRUNCATE_DIRECTION,
-        flag: None,
-        about: "Part of an output that its envelope holds.",
-    },
-    Row {
-        key: Key::Dir,
-        group: Group::Limits,
-        name: "dir",
-        kind: ValueKind::Text,
-        default: "tool-output",
-        variable: env::TOOL_OUTPUT_DIR,
-        flag: None,
-        about: "Directory of the tool-output layout. A relative path starts at the working \
-                directory.",
-    },
-    Row {
-        key: Key::RetentionDays,
-        group: Group::Limits,
-        name: "retention_days",
-        kind: ValueKind::Whole(&["never"]),
-        default: "7",
-        variable: env::TOOL_OUTPUT_RETENTION_DAYS,
-        flag: None,
-        about: "Days after which files of the tool-output layout are removed.",
-    },
-    Row {
-        key: Key::MessageThreshold,
-        group: Group::Limits,
-        name: "message_threshold",
-        kind: ValueKind::Size(LIMIT),
-        default: "51200",
-        variable: env::MESSAGE_THRESHOLD,
-        flag: None,
-        about: "Maximum bytes of an output that the message log holds whole.",
-    },
-    Row {
-        key: Key::MessagePreview,
-        group: Group::Limits,
-        name: "message_preview",
-        kind: ValueKind::Count(&[]),
-        default: "500",
-        variable: env::MESSAGE_PREVIEW,
-        flag: None,
-        about: "Characters of a longer output that the message log holds.",
-    },
-    Row {
-        key: Key::ToolResponseMaxBytes,
-        group: Group::Limits,
-        name: "tool_response_max_bytes",
-        kind: ValueKind::Size(LIMIT),
-        default: "12288",
-        variable: env::TOOL_RESPONSE_MAX_BYTES,
-        flag: None,
-        about: "Maximum bytes of an output that goes unchanged to a host with the `tool_output` \
-                tool.",
-    },
-    Row {
-        key: Key::TokenBudget,
-        group: Group::Limits,
-        name: "token_budget",
-        kind: ValueKind::Count(&["off", "never", "mirror"]),
-        default: "off",
-        variable: env::TOKEN_BUDGET,
-        flag: None,
-        about: "Maximum tokens of an output that goes unchanged to such a host. Both limits apply.",
-    },
-];
+        pub(crate) static ROWS: &[SettingRow] = &[$($(
+            SettingRow {
+                key: SettingKey::$key,
+                group: SettingGroup::$group,
+                name: $name,
+                kind: $kind,
+                default: $default,
+                variable: $variable,
+                flag: $flag,
+                about: $about,
+            },
+        )*)*];
+    };
+}
 
-impl Key {
-    /// Returns the definition of the setting.
-    pub(crate) fn row(self) -> &'static Row {
+// Each row: key, name in `ctxfs.toml`, environment variable, flag; allowed values and default;
+// description. The rows are in the order of display.
+settings! {
+    Places {
+        Store: "store", env::STORE, Some("--store"),
+            ValueKind::Path => "",
+            "Directory of the store. Default: `$XDG_DATA_HOME/ctxfs`, or else \
+             `~/.local/share/ctxfs`. Does not count in the store's own file.";
+        Mountpoint: "mountpoint", "CTXFS_MOUNT", Some("DIR"),
+            ValueKind::Path => "",
+            "Directory that `ctxfs mount` mounts on. Default: `/ctx` for root, or else \
+             `$XDG_RUNTIME_DIR/ctxfs`, or else `~/ctx`.";
+        Advertise: "advertise", "CTXFS_ADVERTISE", Some("--advertise"),
+            ValueKind::Text => "",
+            "Mountpoint as readers see it, for the paths in views. Default: the mountpoint.";
+    }
+    Mount {
+        Log: "log", "CTXFS_LOG", Some("--log"),
+            ValueKind::Log => "info",
+            "Log level: `error`, `warn`, `info`, `debug`, `trace`, or directives such as \
+             `warn,ctxfs_fuse=trace`.";
+        WriteOnce: "write_once", "CTXFS_WRITE_ONCE", Some("--write-once"),
+            ValueKind::Switch => "false",
+            "Forbid changes to the content of complete outputs, and replacing them by \
+             `ctxfs put`.";
+        AllowOther: "allow_other", "CTXFS_ALLOW_OTHER", Some("--allow-other"),
+            ValueKind::Switch => "false",
+            "Allow other users to enter the mount.";
+        NoExec: "noexec", "CTXFS_NOEXEC", Some("--noexec"),
+            ValueKind::Switch => "false",
+            "Mount with `noexec`: programs in the mount cannot be run. Setuid bits and devices \
+             are always ignored.";
+        Views: "views", "CTXFS_VIEWS", Some("--views"),
+            ValueKind::Choice(&["listed", "unlisted"]) => "listed",
+            "List `X.summary`, `X.tail` and `X.grep` beside `X` in directories, or find them by \
+             name only.";
+        Passthrough: "passthrough", "CTXFS_PASSTHROUGH", Some("--passthrough"),
+            ValueKind::Choice(&["auto", "off"]) => "auto",
+            "Let reads go directly to the store's file, past the server.";
+        Coherence: "coherence", "CTXFS_COHERENCE", Some("--coherence"),
+            ValueKind::Choice(&["relaxed", "strict"]) => "relaxed",
+            "Let the kernel answer for a moment for outputs at rest, which are watched for \
+             changes by other processes, or ask the store at each look.";
+        Confine: "confine", "CTXFS_CONFINE", Some("--confine"),
+            ValueKind::Choice(&["auto", "off"]) => "auto",
+            "Give up what serving does not need, as far as the kernel can: other files, the \
+             network, privileges.";
+        MaxArtifact: "max_artifact", "CTXFS_MAX_ARTIFACT", Some("--max-artifact"),
+            ValueKind::Size(&["off"]) => "off",
+            "Maximum bytes of one output. A write past it fails with EFBIG.";
+        MaxTerminal: "max_terminal", "CTXFS_MAX_TERMINAL", Some("--max-terminal"),
+            ValueKind::Size(&["off"]) => "1 GiB",
+            "Maximum bytes of one log in `artifacts/terminal`. A write past it fails with EFBIG; \
+             `ctxfs run` goes on, and keeps beginning and end.";
+        Quota: "quota", env::QUOTA, Some("--quota"),
+            ValueKind::Size(&["off"]) => "off",
+            "Maximum bytes that everything in a conversation's directory may take on the disk. A \
+             write past it fails with EDQUOT.";
+        MinFree: "min_free", "CTXFS_MIN_FREE", Some("--min-free"),
+            ValueKind::Size(&[]) => "64 MiB",
+            "Bytes to leave free on the store's disk. A write that would leave less fails with \
+             ENOSPC. What comes from other hosts leaves a quarter more.";
+        CacheBytes: "cache_bytes", "CTXFS_CACHE_BYTES", None,
+            ValueKind::Size(&[]) => "2 MiB",
+            "Bytes of computed views that a mount keeps in memory for the next reader.";
+        DiskCacheBytes: "disk_cache_bytes", "CTXFS_DISK_CACHE_BYTES", None,
+            ValueKind::Size(&[]) => "1 GiB",
+            "Bytes of large views that are kept in the store's directory `cache`, for all mounts \
+             and commands.";
+    }
+    Keep {
+        KeepAge: "keep_age", "CTXFS_KEEP_AGE", Some("--keep-age"),
+            ValueKind::Age(&["off"]) => "off",
+            "Time after which an unused output is removed. Creating, changing and reading an \
+             output use it.";
+        KeepConversation: "keep_conversation", "CTXFS_KEEP_CONVERSATION",
+            Some("--keep-conversation"),
+            ValueKind::Size(&["off"]) => "off",
+            "Maximum bytes of the outputs of a conversation. Beyond it, the least recently used \
+             are removed.";
+        KeepStore: "keep_store", "CTXFS_KEEP_STORE", Some("--keep-store"),
+            ValueKind::Size(&["off"]) => "off",
+            "Maximum bytes of all outputs of the store. Beyond it, the least recently used are \
+             removed.";
+        KeepFree: "keep_free", "CTXFS_KEEP_FREE", Some("--keep-free"),
+            ValueKind::Size(&["off"]) => "off",
+            "Bytes to keep free on the store's disk. With less free, the least recently used \
+             outputs are removed.";
+    }
+    Limits {
+        MaxInlineChars: "max_inline_chars", "CTXFS_MAX_INLINE_CHARS", None,
+            ValueKind::Count(LIMIT) => "8000",
+            "Maximum characters of an output that goes to the model unchanged.";
+        MaxInlineBytes: "max_inline_bytes", "CTXFS_MAX_INLINE_BYTES", None,
+            ValueKind::Size(LIMIT) => "16 KiB",
+            "Maximum bytes of an output that goes to the model unchanged. The stricter of the two \
+             decides.";
+        SnippetLines: "snippet_lines", "CTXFS_SNIPPET_LINES", None,
+            ValueKind::Count(&[]) => "40",
+            "Lines of the head, and of the tail, in a summary.";
+        SnippetBytes: "snippet_bytes", "CTXFS_SNIPPET_BYTES", None,
+            ValueKind::Size(&[]) => "2 KiB",
+            "Bytes of the head, and of the tail, in a summary.";
+        MaxLines: "max_lines", env::TOOL_OUTPUT_MAX_LINES, None,
+            ValueKind::Count(LIMIT) => "2000",
+            "Maximum lines of an output in its envelope.";
+        MaxBytes: "max_bytes", "TOOL_OUTPUT_MAX_BYTES", None,
+            ValueKind::Size(LIMIT) => "51200",
+            "Maximum bytes of an output in its envelope. Both limits apply.";
+        Direction: "direction", "TOOL_OUTPUT_TRUNCATE_DIRECTION", None,
+            ValueKind::Choice(&["head", "tail", "head_tail"]) => "head",
+            "Part of an output that its envelope holds.";
+        Dir: "dir", "TOOL_OUTPUT_DIR", None,
+            ValueKind::Text => "tool-output",
+            "Directory of the tool-output layout. A relative path starts at the working \
+             directory.";
+        RetentionDays: "retention_days", "TOOL_OUTPUT_RETENTION_DAYS", None,
+            ValueKind::Whole(&["never"]) => "7",
+            "Days after which files of the tool-output layout are removed.";
+        MessageThreshold: "message_threshold", "CTXFS_MESSAGE_THRESHOLD", None,
+            ValueKind::Size(LIMIT) => "51200",
+            "Maximum bytes of an output that the message log holds whole.";
+        MessagePreview: "message_preview", "CTXFS_MESSAGE_PREVIEW", None,
+            ValueKind::Count(&[]) => "500",
+            "Characters of a longer output that the message log holds.";
+        ToolResponseMaxBytes: "tool_response_max_bytes", "CTXFS_TOOL_RESPONSE_MAX_BYTES", None,
+            ValueKind::Size(LIMIT) => "12288",
+            "Maximum bytes of an output that goes unchanged to a host with the `tool_output` \
+             tool.";
+        TokenBudget: "token_budget", "CTXFS_TOKEN_BUDGET", None,
+            ValueKind::Count(&["off", "never", "mirror"]) => "off",
+            "Maximum tokens of an output that goes unchanged to such a host. Both limits apply.";
+    }
+    Gateway {
+        SessionIdle: "session_idle", "CTXFS_SESSION_IDLE", None,
+            ValueKind::Age(&[]) => "30m",
+            "Time after which `ctxfs mcp --http` ends an unused session, and its servers.";
+        MaxBody: "max_body", "CTXFS_MAX_BODY", None,
+            ValueKind::Size(&[]) => "16 MiB",
+            "Maximum bytes of a message of a client of `ctxfs mcp --http`.";
+        BatchBudget: "batch_budget", "CTXFS_BATCH_BUDGET", None,
+            ValueKind::Size(&[]) => "16 KiB",
+            "Bytes that the results of `run_tool_batch` share. Beyond it, each result still gets \
+             its reference and one line.";
+        MaxBinary: "max_binary", "CTXFS_MAX_BINARY", None,
+            ValueKind::Size(&[]) => "1 MiB",
+            "Maximum bytes of an image, an audio or a blob, decoded, that passes the gateway. A \
+             larger one is stored.";
+        MaxResult: "max_result", "CTXFS_MAX_RESULT", None,
+            ValueKind::Size(&[]) => "1 GiB",
+            "Maximum bytes of a message of a server, at least 1 MiB. A longer one ends its call \
+             with an error that names the part that was stored.";
+        References: "references", "CTXFS_REFERENCES", None,
+            ValueKind::Switch => "true",
+            "Put stored text in place of `{\"$ctx\": REF}` in the arguments of calls. If false, \
+             such arguments pass as they are.";
+    }
+    Hooks {
+        HooksReplace: "replace", "CTXFS_HOOKS_REPLACE", None,
+            ValueKind::Choice(&["cut", "long"]) => "cut",
+            "Outputs that `ctxfs hook` and `ctxfs run --host` replace by their stand-ins: those \
+             that the host would cut, or also those over `max_inline_chars` or `max_inline_bytes` \
+             whose stand-in has at most a third of their tokens.";
+    }
+    Remote {
+        RemoteUrl: "url", "CTXFS_REMOTE_URL", None,
+            ValueKind::Text => "",
+            "The bucket that hosts share, such as `s3://bucket/prefix`, `gs://bucket/prefix`, \
+             `az://container/prefix` or `file:///directory`. Keys, region and endpoint come from \
+             the environment variables of that service. Default: none.";
+        RemotePush: "push", "CTXFS_REMOTE_PUSH", None,
+            ValueKind::Choice(&["sealed", "asked"]) => "sealed",
+            "What a mount and `ctxfs mcp` send to the bucket by themselves: \"sealed\" is \
+             everything that is complete, \"asked\" is nothing, so that only `ctxfs push` and \
+             `put --durable` send.";
+        RemoteEvery: "every", "CTXFS_REMOTE_EVERY", None,
+            ValueKind::Age(&[]) => "2s",
+            "Outputs of a conversation that are completed within this time go in one request.";
+        RemotePoll: "poll", "CTXFS_REMOTE_POLL", None,
+            ValueKind::Age(&[]) => "2s",
+            "Maximum age of an answer about other hosts. Nothing is asked unless someone looks.";
+        RemoteCacheBytes: "cache_bytes", "CTXFS_REMOTE_CACHE_BYTES", None,
+            ValueKind::Size(&[]) => "20 GiB",
+            "Maximum bytes of outputs of other hosts that are kept for the next reader.";
+        RemoteEvict: "evict", "CTXFS_REMOTE_EVICT", None,
+            ValueKind::Switch => "false",
+            "When the disk is nearly full (`min_free`), remove local copies of outputs that are \
+             in the bucket, the least recently used first. Rules of retention do so in any case.";
+        RemoteSweep: "sweep", "CTXFS_REMOTE_SWEEP", None,
+            ValueKind::Switch => "true",
+            "Let this host delete garbage from the bucket. Set it to false if the keys of this \
+             host may not delete.";
+    }
+    Extract {
+        ExtractMaxChunksFull: "max_chunks_full", "CTXFS_EXTRACT_MAX_CHUNKS_FULL", None,
+            ValueKind::Count(&[]) => "1",
+            "Maximum chunks of an output that is read in full in mode `auto`. A chunk fills the \
+             context of the model.";
+        ExtractLongLineBytes: "long_line_bytes", "CTXFS_EXTRACT_LONG_LINE_BYTES", None,
+            ValueKind::Size(&[]) => "1000",
+            "Average bytes of a line from which an output is read in full in mode `auto`, however \
+             large it is: a search in it finds little.";
+        ExtractOverlapPercent: "overlap_percent", "CTXFS_EXTRACT_OVERLAP_PERCENT", None,
+            ValueKind::Whole(&[]) => "10",
+            "Part of a chunk, in percent, that the chunk before it shows too. More than 50 counts \
+             as 50.";
+        ExtractConcurrency: "concurrency", "CTXFS_EXTRACT_CONCURRENCY", None,
+            ValueKind::Count(&[]) => "3",
+            "Chunks that a model is asked about at once.";
+        ExtractMaxSteps: "max_steps", "CTXFS_EXTRACT_MAX_STEPS", None,
+            ValueKind::Count(&[]) => "12",
+            "Maximum turns of the reading agent.";
+        ExtractMaxTokens: "max_tokens_per_question", "CTXFS_EXTRACT_MAX_TOKENS", None,
+            ValueKind::Count(&[]) => "400000",
+            "Maximum tokens that one question may cost, of requests and replies together.";
+        ExtractTimeout: "timeout", "CTXFS_EXTRACT_TIMEOUT", None,
+            ValueKind::Count(&[]) => "120",
+            "Maximum seconds of one call of a model. A model on two cores reads 20 to 35 tokens a \
+             second.";
+        ExtractView: "view", "CTXFS_EXTRACT_VIEW", None,
+            ValueKind::Switch => "false",
+            "Show `X.extract/<question>`. Each question that is new costs money.";
+    }
+}
+
+impl SettingKey {
+    pub(crate) fn row(self) -> &'static SettingRow {
         &ROWS[self as usize]
     }
 
-    /// Parses the value of the flag, for clap.
-    pub(crate) fn parse(self, text: &str) -> Result<Value, String> {
+    pub(crate) fn parse(self, text: &str) -> Result<SettingValue, String> {
         let kind = self.row().kind;
         kind.of_text(OsStr::new(text)).map_err(|_| format!("expected {}", kind.allowed()))
     }
 }
 
-impl Row {
-    /// Returns the setting called `name`: the one outside of tables, if there is one.
-    pub(super) fn named(name: &str) -> Option<&'static Self> {
+impl SettingRow {
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
         let mut rows = ROWS.iter().filter(|row| row.name == name);
         let is_in_no_table = |row: &&Self| row.group.table().is_none();
         rows.clone().find(is_in_no_table).or_else(|| rows.next())
     }
 
-    /// Returns the default, unless it is computed.
-    pub(super) fn default_value(&self) -> Option<Value> {
+    pub(crate) fn default_value(&self) -> Option<SettingValue> {
         self.kind.of_text(OsStr::new(self.default)).ok()
     }
+}
+
+impl SettingKey {
+    /// Returns true if the store's own file may set it: it grants nothing, sends nothing, and
+    /// reaches nothing outside of the store. Others than the user may be able to write that file.
+    pub(crate) fn counts_from_store(self) -> bool {
+        !matches!(
+            self,
+            Self::Store
+                | Self::Mountpoint
+                | Self::AllowOther
+                | Self::NoExec
+                | Self::Confine
+                | Self::Dir
+                | Self::RetentionDays
+                | Self::References
+        ) && !matches!(self.row().group, SettingGroup::Extract | SettingGroup::Remote)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SettingGroup {
+    Places,
+    Mount,
+    Keep,
+    Limits,
+    Gateway,
+    Hooks,
+    Extract,
+    Remote,
+}
+
+impl SettingGroup {
+    pub(crate) fn table(self) -> Option<&'static str> {
+        match self {
+            Self::Places | Self::Mount | Self::Keep | Self::Limits => None,
+            Self::Gateway => Some("mcp"),
+            Self::Hooks => Some("hooks"),
+            Self::Extract => Some("extract"),
+            Self::Remote => Some("remote"),
+        }
+    }
+}
+
+/// The definition of a setting. `name` is its key in `ctxfs.toml`, `default` has the syntax of
+/// environment variables and is empty if it is computed, and `about` describes the setting in a
+/// sentence or two.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SettingRow {
+    pub(crate) key: SettingKey,
+    pub(crate) group: SettingGroup,
+    pub(crate) name: &'static str,
+    pub(crate) kind: ValueKind,
+    pub(crate) default: &'static str,
+    pub(crate) variable: &'static str,
+    pub(crate) flag: Option<&'static str>,
+    pub(crate) about: &'static str,
 }
 
 #[cfg(test)]
@@ -414,7 +350,7 @@ mod tests {
             let table = row.group.table();
             let same = ROWS.iter().filter(|other| other.name == row.name);
             assert_eq!(same.filter(|other| other.group.table() == table).count(), 1);
-            let named = Row::named(row.name).unwrap();
+            let named = SettingRow::named(row.name).unwrap();
             assert!(table.is_some() || std::ptr::eq(named, row), "{} is found", row.name);
             assert_eq!(row.default.is_empty(), row.default_value().is_none(), "{}", row.name);
             assert_eq!(ROWS.iter().filter(|other| other.variable == row.variable).count(), 1);

@@ -1,69 +1,59 @@
-//! The values of settings: their kinds, parsing and printing.
+//! The values of settings: their kinds, parsing, printing and origins.
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use bytesize::ByteSize;
 use serde::Serialize;
 use toml::de::DeValue;
 
-use crate::logging;
+use crate::{Failure, logging};
 
-/// The value of a setting.
+/// The value of a setting. A number counts bytes or seconds for some kinds. A word, such as `off`,
+/// takes the place of a number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Value {
-    /// A file or a directory.
+pub(crate) enum SettingValue {
     Path(PathBuf),
-    /// A text, or the word of a choice.
     Text(String),
-    /// A boolean.
     Switch(bool),
-    /// A number, of bytes or seconds for some kinds.
     Number(u64),
-    /// A word in place of a number.
     Word(&'static str),
 }
 
-/// The kind of value that a setting takes.
+/// The kind of value that a setting takes. The kinds with words also accept these in place of a
+/// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueKind {
-    /// A file or a directory. In a settings file, a relative path starts at the file's directory.
+    // In a settings file, a relative path starts at the directory of the file.
     Path,
-    /// A non-empty text.
     Text,
-    /// A log level or directives.
     Log,
-    /// `true` or `false`.
     Switch,
-    /// One of these words.
     Choice(&'static [&'static str]),
-    /// A positive whole number, or one of these words.
     Count(&'static [&'static str]),
-    /// A whole number, or one of these words.
     Whole(&'static [&'static str]),
-    /// A number of bytes, a text with a unit, or one of these words.
     Size(&'static [&'static str]),
-    /// A duration such as `30d`, or one of these words.
     Age(&'static [&'static str]),
 }
 
-/// The error for a value that a setting does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InvalidValue;
 
 impl ValueKind {
-    /// Parses the value of an environment variable or a flag.
-    pub(crate) fn of_text(self, text: &OsStr) -> Result<Value, InvalidValue> {
+    pub(crate) fn of_text(self, text: &OsStr) -> Result<SettingValue, InvalidValue> {
         if self == Self::Path {
-            return if text.is_empty() { Err(InvalidValue) } else { Ok(Value::Path(text.into())) };
+            return if text.is_empty() {
+                Err(InvalidValue)
+            } else {
+                Ok(SettingValue::Path(text.into()))
+            };
         }
         let text = text.to_str().ok_or(InvalidValue)?;
         match self {
             Self::Switch => match text {
-                "true" | "1" => Ok(Value::Switch(true)),
-                "false" | "0" => Ok(Value::Switch(false)),
+                "true" | "1" => Ok(SettingValue::Switch(true)),
+                "false" | "0" => Ok(SettingValue::Switch(false)),
                 _ => Err(InvalidValue),
             },
             Self::Count(words) => word(text, words).or_else(|| whole(text, 1)).ok_or(InvalidValue),
@@ -72,15 +62,15 @@ impl ValueKind {
         }
     }
 
-    /// Reads a value of a settings file.
-    pub(super) fn of_toml(self, value: &DeValue<'_>) -> Result<Value, InvalidValue> {
+    pub(crate) fn of_toml(self, value: &DeValue<'_>) -> Result<SettingValue, InvalidValue> {
         match (self, value) {
-            (Self::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
-            (Self::Count(_), DeValue::Integer(number)) => {
-                integer(number).filter(|count| *count > 0).map(Value::Number).ok_or(InvalidValue)
-            }
+            (Self::Switch, DeValue::Boolean(on)) => Ok(SettingValue::Switch(*on)),
+            (Self::Count(_), DeValue::Integer(number)) => integer(number)
+                .filter(|count| *count > 0)
+                .map(SettingValue::Number)
+                .ok_or(InvalidValue),
             (Self::Size(_) | Self::Whole(_), DeValue::Integer(number)) => {
-                integer(number).map(Value::Number).ok_or(InvalidValue)
+                integer(number).map(SettingValue::Number).ok_or(InvalidValue)
             }
             (Self::Switch, _) => Err(InvalidValue),
             (_, DeValue::String(text)) => self.of_str(text),
@@ -88,18 +78,17 @@ impl ValueKind {
         }
     }
 
-    /// Parses the kinds that are text in every source.
-    fn of_str(self, text: &str) -> Result<Value, InvalidValue> {
+    fn of_str(self, text: &str) -> Result<SettingValue, InvalidValue> {
         match self {
             Self::Path | Self::Text | Self::Log | Self::Switch if text.is_empty() => {
                 Err(InvalidValue)
             }
-            Self::Path => Ok(Value::Path(text.into())),
-            Self::Text => Ok(Value::Text(text.to_owned())),
-            Self::Log => {
-                logging::check(text).map(|()| Value::Text(text.to_owned())).or(Err(InvalidValue))
-            }
-            Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
+            Self::Path => Ok(SettingValue::Path(text.into())),
+            Self::Text => Ok(SettingValue::Text(text.to_owned())),
+            Self::Log => logging::check(text)
+                .map(|()| SettingValue::Text(text.to_owned()))
+                .or(Err(InvalidValue)),
+            Self::Choice(words) if words.contains(&text) => Ok(SettingValue::Text(text.to_owned())),
             Self::Count(words) | Self::Whole(words) => word(text, words).ok_or(InvalidValue),
             Self::Size(words) => word(text, words).or_else(|| size(text)).ok_or(InvalidValue),
             Self::Age(words) => word(text, words).or_else(|| age(text)).ok_or(InvalidValue),
@@ -107,8 +96,8 @@ impl ValueKind {
         }
     }
 
-    /// Describes the allowed values: `a positive whole number, "never" or "mirror"`.
-    pub(super) fn allowed(self) -> String {
+    // `a positive whole number, "never" or "mirror"`.
+    pub(crate) fn allowed(self) -> String {
         let quoted = |words: &[&str]| words.iter().map(|word| format!("\"{word}\"")).collect();
         let mut choices: Vec<String> = match self {
             Self::Path | Self::Text => vec!["a non-empty text".to_owned()],
@@ -134,17 +123,16 @@ impl ValueKind {
         if choices.is_empty() { last } else { format!("{} or {last}", choices.join(", ")) }
     }
 
-    /// Formats `value` for a settings file.
-    pub(super) fn to_toml(self, value: &Value) -> String {
+    pub(crate) fn to_toml(self, value: &SettingValue) -> String {
         match (self, value) {
-            (Self::Size(_), Value::Number(bytes)) => in_units(*bytes),
-            (Self::Age(_), Value::Number(seconds)) => in_days(*seconds),
+            (Self::Size(_), SettingValue::Number(bytes)) => in_units(*bytes),
+            (Self::Age(_), SettingValue::Number(seconds)) => in_days(*seconds),
             (_, value) => value.to_string(),
         }
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for SettingValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(path) => f.write_str(&quoted(&path.to_string_lossy())),
@@ -156,35 +144,33 @@ impl fmt::Display for Value {
     }
 }
 
-/// Quotes `text` as a TOML string on one line. A JSON string is also a TOML string, except for DEL,
-/// which JSON does not escape.
-pub(super) fn quoted(text: &str) -> String {
+// A JSON string is a TOML string, except that JSON does not escape DEL.
+pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\x7f', "\\u007f")
 }
 
-fn word(text: &str, words: &[&'static str]) -> Option<Value> {
-    words.iter().find(|word| **word == text).map(|word| Value::Word(word))
+fn word(text: &str, words: &[&'static str]) -> Option<SettingValue> {
+    words.iter().find(|word| **word == text).map(|word| SettingValue::Word(word))
 }
 
-fn whole(text: &str, least: u64) -> Option<Value> {
+fn whole(text: &str, least: u64) -> Option<SettingValue> {
     let number = text.parse().ok().filter(|number| (least..=MOST).contains(number));
-    number.map(Value::Number)
+    number.map(SettingValue::Number)
 }
 
-fn size(text: &str) -> Option<Value> {
-    let size: ByteSize = text.parse().ok()?;
-    (size.as_u64() <= MOST).then_some(Value::Number(size.as_u64()))
+fn size(text: &str) -> Option<SettingValue> {
+    let size: bytesize::ByteSize = text.parse().ok()?;
+    (size.as_u64() <= MOST).then_some(SettingValue::Number(size.as_u64()))
 }
 
-/// Parses a duration to seconds. A day has 24 hours; months are refused.
-fn age(text: &str) -> Option<Value> {
+// In seconds. A day has 24 hours, and months are refused.
+fn age(text: &str) -> Option<SettingValue> {
     let span: jiff::Span = text.parse().ok()?;
     let length = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?;
     let seconds = u64::try_from(length.as_secs()).ok()?;
-    (seconds > 0).then_some(Value::Number(seconds))
+    (seconds > 0).then_some(SettingValue::Number(seconds))
 }
 
-/// The largest number, which is that of TOML.
 const MOST: u64 = i64::MAX as u64;
 
 fn integer(number: &toml::de::DeInteger<'_>) -> Option<u64> {
@@ -192,18 +178,78 @@ fn integer(number: &toml::de::DeInteger<'_>) -> Option<u64> {
     i64::from_str_radix(&digits, number.radix()).ok().and_then(|number| number.try_into().ok())
 }
 
-/// Formats bytes as `"64 MiB"` if that is exact, or else as a number.
+// `"64 MiB"` if that is exact, or else a number.
 fn in_units(bytes: u64) -> String {
     let units = [("GiB", bytesize::GIB), ("MiB", bytesize::MIB), ("KiB", bytesize::KIB)];
     let exact = units.iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
     exact.map_or(bytes.to_string(), |(name, unit)| format!("\"{} {name}\"", bytes / unit))
 }
 
-/// Formats seconds as `"30d"`, in the largest unit in which that is exact.
+// `"30d"`, in the largest unit in which that is exact.
 fn in_days(seconds: u64) -> String {
     let units = [("d", 24 * 60 * 60), ("h", 60 * 60), ("m", 60)];
     let exact = units.iter().find(|(_, unit)| seconds > 0 && seconds.is_multiple_of(*unit));
     exact.map_or(format!("\"{seconds}s\""), |(name, unit)| format!("\"{}{name}\"", seconds / unit))
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Setting<T = SettingValue> {
+    pub(crate) value: T,
+    pub(crate) origin: SettingOrigin,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum SettingOrigin {
+    Default,
+    File(FileLine),
+    Environment { variable: &'static str },
+    Flag { flag: &'static str },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct FileLine {
+    pub(crate) path: PathBuf,
+    pub(crate) line: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tool: Option<String>,
+}
+
+const HINT: &str = "`ctxfs config --defaults` prints every setting and its allowed values";
+
+impl SettingOrigin {
+    pub(crate) fn failure(&self, what: &str) -> Failure {
+        let text = match self {
+            Self::File(line) => format!("{}: {what}", line.text()),
+            Self::Environment { .. } | Self::Flag { .. } | Self::Default => what.to_owned(),
+        };
+        Failure::usage(text, HINT)
+    }
+}
+
+impl FileLine {
+    pub(crate) fn new(path: &Path, line: usize) -> Self {
+        Self { path: path.to_owned(), line, tool: None }
+    }
+
+    fn text(&self) -> String {
+        format!("{}:{}", self.path.display(), self.line)
+    }
+}
+
+// `default`, `/etc/x/ctxfs.toml:3`, `TOOL_OUTPUT_DIR` or `--quota`.
+impl fmt::Display for SettingOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(line @ FileLine { tool: None, .. }) => f.write_str(&line.text()),
+            Self::File(line @ FileLine { tool: Some(tool), .. }) => {
+                write!(f, "for {tool:?}, {}", line.text())
+            }
+            Self::Environment { variable } => f.write_str(variable),
+            Self::Flag { flag } => f.write_str(flag),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -212,7 +258,7 @@ mod tests {
 
     const WORDS: &[&str] = &["never", "mirror"];
 
-    fn toml(kind: ValueKind, text: &str) -> Result<Value, InvalidValue> {
+    fn toml(kind: ValueKind, text: &str) -> Result<SettingValue, InvalidValue> {
         kind.of_toml(DeValue::parse(text).unwrap().get_ref())
     }
 
@@ -232,12 +278,12 @@ mod tests {
             ("\"12\"", 12),
         ];
         for (text, bytes) in cases {
-            assert_eq!(read(text), Ok(Value::Number(bytes)), "{text}");
+            assert_eq!(read(text), Ok(SettingValue::Number(bytes)), "{text}");
         }
         for text in ["-1", "1.5", "true", "\"\"", "\"64 furlongs\"", "\"-1\"", "\"99 EiB\""] {
             assert_eq!(read(text), Err(InvalidValue), "{text}");
         }
-        assert_eq!(read("\"never\""), Ok(Value::Word("never")));
+        assert_eq!(read("\"never\""), Ok(SettingValue::Word("never")));
     }
 
     #[test]
@@ -250,28 +296,28 @@ mod tests {
             ("\"1h30m\"", 5400, "\"90m\""),
             ("\"2s\"", 2, "\"2s\""),
         ] {
-            assert_eq!(read(text), Ok(Value::Number(seconds)), "{text}");
-            assert_eq!(ValueKind::Age(&[]).to_toml(&Value::Number(seconds)), printed);
+            assert_eq!(read(text), Ok(SettingValue::Number(seconds)), "{text}");
+            assert_eq!(ValueKind::Age(&[]).to_toml(&SettingValue::Number(seconds)), printed);
         }
         for text in ["30", "\"30\"", "\"0s\"", "\"-1d\"", "\"1 month\"", "\"soon\"", "\"\""] {
             assert_eq!(read(text), Err(InvalidValue), "{text}");
         }
-        assert_eq!(read("\"off\""), Ok(Value::Word("off")));
+        assert_eq!(read("\"off\""), Ok(SettingValue::Word("off")));
     }
 
     #[test]
     fn counts_begin_at_one() {
         let read = |text: &str| toml(ValueKind::Count(WORDS), text);
-        assert_eq!(read("2000"), Ok(Value::Number(2000)));
-        assert_eq!(read("\"mirror\""), Ok(Value::Word("mirror")));
+        assert_eq!(read("2000"), Ok(SettingValue::Number(2000)));
+        assert_eq!(read("\"mirror\""), Ok(SettingValue::Word("mirror")));
         for text in ["0", "-1", "\"2000\"", "\"off\"", "1e3", "[1]"] {
             assert_eq!(read(text), Err(InvalidValue), "{text}");
         }
-        assert_eq!(toml(ValueKind::Whole(&[]), "0"), Ok(Value::Number(0)));
-        assert_eq!(ValueKind::Whole(&[]).of_text(OsStr::new("0")), Ok(Value::Number(0)));
+        assert_eq!(toml(ValueKind::Whole(&[]), "0"), Ok(SettingValue::Number(0)));
+        assert_eq!(ValueKind::Whole(&[]).of_text(OsStr::new("0")), Ok(SettingValue::Number(0)));
         let read = |text: &str| ValueKind::Count(WORDS).of_text(OsStr::new(text));
-        assert_eq!(read("2000"), Ok(Value::Number(2000)));
-        assert_eq!(read("never"), Ok(Value::Word("never")));
+        assert_eq!(read("2000"), Ok(SettingValue::Number(2000)));
+        assert_eq!(read("never"), Ok(SettingValue::Word("never")));
         for text in ["0", "-1", "", "x", "9223372036854775808"] {
             assert_eq!(read(text), Err(InvalidValue), "{text}");
         }
@@ -279,17 +325,17 @@ mod tests {
 
     #[test]
     fn switches_words_and_texts() {
-        assert_eq!(toml(ValueKind::Switch, "true"), Ok(Value::Switch(true)));
+        assert_eq!(toml(ValueKind::Switch, "true"), Ok(SettingValue::Switch(true)));
         assert_eq!(toml(ValueKind::Switch, "\"true\""), Err(InvalidValue));
-        assert_eq!(ValueKind::Switch.of_text(OsStr::new("0")), Ok(Value::Switch(false)));
+        assert_eq!(ValueKind::Switch.of_text(OsStr::new("0")), Ok(SettingValue::Switch(false)));
         assert_eq!(ValueKind::Switch.of_text(OsStr::new("maybe")), Err(InvalidValue));
         let choice = ValueKind::Choice(&["head", "tail"]);
-        assert_eq!(toml(choice, "\"tail\""), Ok(Value::Text("tail".to_owned())));
+        assert_eq!(toml(choice, "\"tail\""), Ok(SettingValue::Text("tail".to_owned())));
         assert_eq!(toml(choice, "\"both\""), Err(InvalidValue));
         assert_eq!(toml(ValueKind::Text, "\"\""), Err(InvalidValue));
         assert_eq!(
             toml(ValueKind::Log, "\"warn,ctxfs=debug\""),
-            Ok(Value::Text("warn,ctxfs=debug".to_owned()))
+            Ok(SettingValue::Text("warn,ctxfs=debug".to_owned()))
         );
         assert_eq!(toml(ValueKind::Log, "\"ctxfs=loud\""), Err(InvalidValue));
     }
@@ -298,16 +344,16 @@ mod tests {
     fn what_is_written_is_read_again() {
         let size = ValueKind::Size(&["off"]);
         for (value, text) in [
-            (Value::Number(0), "0"),
-            (Value::Number(12288), "\"12 KiB\""),
-            (Value::Number(51201), "51201"),
-            (Value::Number(3 << 30), "\"3 GiB\""),
-            (Value::Word("off"), "\"off\""),
+            (SettingValue::Number(0), "0"),
+            (SettingValue::Number(12288), "\"12 KiB\""),
+            (SettingValue::Number(51201), "51201"),
+            (SettingValue::Number(3 << 30), "\"3 GiB\""),
+            (SettingValue::Word("off"), "\"off\""),
         ] {
             assert_eq!(size.to_toml(&value), text);
             assert_eq!(toml(size, text), Ok(value));
         }
-        let path = Value::Path(PathBuf::from("/a \"b\"\\\u{e9}"));
+        let path = SettingValue::Path(PathBuf::from("/a \"b\"\\\u{e9}"));
         assert_eq!(toml(ValueKind::Path, &path.to_string()), Ok(path));
     }
 

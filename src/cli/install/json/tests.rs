@@ -1,8 +1,10 @@
+//! Tests.
+
 use proptest::prelude::*;
 
-use super::*;
 use crate::hooks::Host;
-use crate::install::entry::HookDialect;
+
+use super::*;
 
 const GROUPED: HookDialect =
     HookDialect { command: "command", timeout: "timeout", minute: 60, grouped: true };

@@ -1,66 +1,61 @@
-//! A server in a text, by the places of its words.
+//! A server in a text by the positions of its words, and the edits that insert words before its
+//! command or remove them.
 
-use std::ops::Range;
+use crate::install::entry::WrongShape;
 
-use crate::install::shape::WrongShape;
-
-/// A part of the text, in bytes.
-pub(super) type Span = Range<usize>;
-
-/// A server.
-#[derive(Debug)]
-pub(super) struct ServerEntry {
-    pub(super) name: String,
-    pub(super) kind: Result<ServerKind, WrongShape>,
+/// The language of the file, and the form of a command: a text `command` and a list `args`, or one
+/// list `command`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServersForm {
+    Json,
+    JsonList,
+    Toml,
 }
 
-/// The way to reach a server.
+pub(crate) type ByteSpan = std::ops::Range<usize>;
+
 #[derive(Debug)]
-pub(super) enum ServerKind {
-    /// It is started.
+pub(crate) struct ServerEntry {
+    pub(crate) name: String,
+    pub(crate) kind: Result<ServerKind, WrongShape>,
+}
+
+#[derive(Debug)]
+pub(crate) enum ServerKind {
     Command(CommandPlace),
-    /// It is reached over HTTP.
     Remote,
-    /// The entry does not say.
     NoCommand,
 }
 
-/// The place of a command.
+/// The position of a command: with a list of arguments apart from the program, or together in one
+/// list whose first word is the program.
 #[derive(Debug)]
-pub(super) enum CommandPlace {
-    /// The program is apart from the list of its arguments.
-    Apart { program: Word, list: Option<ListPlace>, room: ListRoom },
-    /// The program is the first word of the list.
+pub(crate) enum CommandPlace {
+    Apart { program: CommandWord, list: Option<ListPlace>, room: ListRoom },
     Together(ListPlace),
 }
 
-/// A list of words.
 #[derive(Debug)]
-pub(super) struct ListPlace {
-    /// The list with its brackets.
-    pub(super) span: Span,
-    pub(super) words: Vec<Word>,
+pub(crate) struct ListPlace {
+    pub(crate) span: ByteSpan,
+    pub(crate) words: Vec<CommandWord>,
 }
 
-/// A word, or another value in its place.
 #[derive(Debug)]
-pub(super) struct Word {
-    pub(super) span: Span,
-    /// Its text, if it is one.
-    pub(super) text: Option<String>,
+pub(crate) struct CommandWord {
+    pub(crate) span: ByteSpan,
+    pub(crate) text: Option<String>,
 }
 
-/// The place for a list of arguments, where there may be none.
+// Where to insert a list of arguments if there is none, and the text before it.
 #[derive(Debug)]
-pub(super) struct ListRoom {
-    pub(super) at: usize,
-    /// The text before the list.
-    pub(super) lead: String,
+pub(crate) struct ListRoom {
+    pub(crate) at: usize,
+    pub(crate) lead: String,
 }
 
 impl CommandPlace {
-    /// Returns the texts of all words, the program first.
-    pub(super) fn words(&self) -> Vec<Option<&str>> {
+    pub(crate) fn words(&self) -> Vec<Option<&str>> {
         let (program, list) = match self {
             Self::Apart { program, list, .. } => (Some(program), list.as_ref()),
             Self::Together(list) => (None, Some(list)),
@@ -69,7 +64,113 @@ impl CommandPlace {
         program.into_iter().chain(words).map(|word| word.text.as_deref()).collect()
     }
 
-    pub(super) fn has_list(&self) -> bool {
+    pub(crate) fn has_list(&self) -> bool {
         matches!(self, Self::Together(_) | Self::Apart { list: Some(_), .. })
     }
+}
+
+/// Returns `text` with `words` before the command. The words of the command keep their spelling.
+pub(crate) fn wrapped(
+    text: &str,
+    place: &CommandPlace,
+    words: &[String],
+    quoted: impl Fn(&str) -> String,
+) -> String {
+    let mut words = words.iter().map(|word| quoted(word));
+    match place {
+        CommandPlace::Together(list) => {
+            edited(text, vec![insertion(text, list, &words.collect::<Vec<_>>().join(", "))])
+        }
+        CommandPlace::Apart { program, list, room } => {
+            let first = words.next().unwrap_or_default();
+            let own = text[program.span.clone()].to_owned();
+            let words = words.chain([own]).collect::<Vec<_>>().join(", ");
+            let list = match list {
+                Some(list) => insertion(text, list, &words),
+                None => (room.at..room.at, format!("{}[{words}]", room.lead)),
+            };
+            edited(text, vec![(program.span.clone(), first), list])
+        }
+    }
+}
+
+/// Returns `text` without the first `count` words of the command, which has more. Removes a list of
+/// arguments that becomes empty, unless `keeps_list`.
+pub(crate) fn unwrapped(
+    text: &str,
+    place: &CommandPlace,
+    count: usize,
+    keeps_list: bool,
+) -> String {
+    let edits = match place {
+        CommandPlace::Together(list) => vec![removal(text, list, count)],
+        CommandPlace::Apart { program, list: Some(list), room } => {
+            let own = text[list.words[count - 1].span.clone()].to_owned();
+            let is_ours = !keeps_list && list.words.len() == count && is_in(text, list, room);
+            let rest = if is_ours {
+                (room.at..list.span.end, String::new())
+            } else {
+                removal(text, list, count)
+            };
+            vec![(program.span.clone(), own), rest]
+        }
+        CommandPlace::Apart { list: None, .. } => Vec::new(),
+    };
+    edited(text, edits)
+}
+
+// On the line of the first word, or on a line of its own if the first word has one.
+fn insertion(text: &str, list: &ListPlace, words: &str) -> (ByteSpan, String) {
+    match list.words.first() {
+        None => (list.span.start + 1..list.span.start + 1, words.to_owned()),
+        Some(CommandWord { span, .. }) => {
+            let gap = gap_before(&text[..span.start]);
+            (span.start..span.start, format!("{words},{gap}"))
+        }
+    }
+}
+
+fn removal(text: &str, list: &ListPlace, count: usize) -> (ByteSpan, String) {
+    let start = list.words.first().map_or(list.span.end, |word| word.span.start);
+    let end = match (list.words.get(count), list.words.last()) {
+        (Some(next), _) => next.span.start,
+        (None, Some(last)) => {
+            let rest = &text[last.span.end..list.span.end];
+            let comma = rest.len() - rest.trim_start().strip_prefix(',').unwrap_or(rest).len();
+            last.span.end + comma
+        }
+        (None, None) => start,
+    };
+    (start..end, String::new())
+}
+
+// As `wrapped` inserts a list where there was none.
+fn is_in(text: &str, list: &ListPlace, room: &ListRoom) -> bool {
+    let inner = list.words.first().zip(list.words.last());
+    text[room.at..].starts_with(&room.lead)
+        && room.at + room.lead.len() == list.span.start
+        && inner.is_some_and(|(first, last)| {
+            first.span.start == list.span.start + 1 && last.span.end + 1 == list.span.end
+        })
+}
+
+pub(crate) fn gap_before(text: &str) -> &str {
+    let space = &text[text.trim_end().len()..];
+    match space.rfind('\n') {
+        Some(at) if space[..at].ends_with('\r') => &space[at - 1..],
+        Some(at) => &space[at..],
+        None => " ",
+    }
+}
+
+fn edited(text: &str, mut edits: Vec<(ByteSpan, String)>) -> String {
+    edits.sort_by_key(|(span, _)| span.start);
+    let (mut edited, mut at) = (String::with_capacity(text.len() + 256), 0);
+    for (span, added) in edits {
+        edited.push_str(&text[at..span.start]);
+        edited.push_str(&added);
+        at = span.end;
+    }
+    edited.push_str(&text[at..]);
+    edited
 }

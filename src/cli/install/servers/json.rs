@@ -1,28 +1,24 @@
-//! Servers in JSON.
+//! MCP servers in JSON.
 
 use jsonc_parser::ast::{Array, Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged as _;
 use jsonc_parser::{CollectOptions, parse_to_ast};
 use serde_json::json;
 
-use crate::install::servers::ServersForm;
+use crate::install::entry::WrongShape;
 use crate::install::servers::entry::{
-    CommandPlace, ListPlace, ListRoom, ServerEntry, ServerKind, Word,
+    CommandPlace, CommandWord, ListPlace, ListRoom, ServerEntry, ServerKind, ServersForm,
+    gap_before,
 };
-use crate::install::servers::wrapping::gap_before;
-use crate::install::shape::WrongShape;
 use ctxfs_mcp::config::AS_CLIENTS_HAVE_IT;
 
 const COMMAND: &str = "command";
 const ARGUMENTS: &str = "args";
 const TYPE: &str = "type";
-/// The types of servers that are started.
 const STARTED: [&str; 2] = ["stdio", "local"];
-/// The members that name an address.
 const ADDRESSES: [&str; 2] = ["url", "httpUrl"];
 
-/// Returns the servers in the object at `path`.
-pub(super) fn entries(
+pub(crate) fn entries(
     text: &str,
     path: &[String],
     form: ServersForm,
@@ -40,13 +36,11 @@ pub(super) fn entries(
     Ok(servers.properties.iter().map(entry).collect())
 }
 
-/// Returns a text as it is written.
-pub(super) fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     serde_json::Value::from(word).to_string()
 }
 
-/// Returns a file with the server `name`, whose command is `words`.
-pub(super) fn example(path: &[String], name: &str, words: &[&str], form: ServersForm) -> String {
+pub(crate) fn example(path: &[String], name: &str, words: &[&str], form: ServersForm) -> String {
     let server = match (form, words) {
         (ServersForm::JsonList, words) => json!({ "type": "local", COMMAND: words }),
         (_, [program, arguments @ ..]) => json!({ COMMAND: program, ARGUMENTS: arguments }),
@@ -71,8 +65,7 @@ fn object_at<'a, 'b>(
     Ok(Some(object))
 }
 
-/// Returns the member with the last name of `path`. Readers of JSON do not agree on the one that
-/// counts if there are several.
+// Readers of JSON disagree on which of two members with one name counts.
 fn member<'a, 'b>(
     object: &'a Object<'b>,
     path: &[&str],
@@ -126,7 +119,7 @@ fn kind(
     Ok(ServerKind::Command(CommandPlace::Apart { program, list, room }))
 }
 
-/// Returns the place after the command, on a line of its own if the command has one.
+// On a line of its own if the command has one.
 fn room(text: &str, command: &ObjectProp<'_>) -> ListRoom {
     let gap = gap_before(&text[..command.range.start]);
     ListRoom { at: command.value.end(), lead: format!(",{gap}\"{ARGUMENTS}\": ") }
@@ -137,7 +130,7 @@ fn list(array: &Array<'_>) -> ListPlace {
     ListPlace { span, words: array.elements.iter().map(word).collect() }
 }
 
-fn word(value: &Value<'_>) -> Word {
+fn word(value: &Value<'_>) -> CommandWord {
     let text = value.as_string_lit().map(|text| text.value.clone().into_owned());
-    Word { span: value.start()..value.end(), text }
+    CommandWord { span: value.start()..value.end(), text }
 }

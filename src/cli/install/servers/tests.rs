@@ -1,4 +1,4 @@
-//! Words before commands, in texts of all kinds.
+//! Tests.
 
 use super::*;
 
@@ -204,5 +204,40 @@ fn examples_are_what_would_be_written() {
         let example = servers.example();
         assert_eq!(servers.with(&example).unwrap(), example);
         assert!(servers.line_in(&example).unwrap().is_some(), "{example}");
+    }
+}
+
+fn split(line: &str) -> Vec<Option<&str>> {
+    line.split(' ').map(Some).collect()
+}
+
+#[test]
+fn words_are_known_again() {
+    for (name, store) in [("s", None), ("s", Some("/my data")), ("-s", None), ("", Some("/d"))] {
+        let mut words = gateway_words("/opt/ctxfs", name, store);
+        let count = words.len();
+        words.push("npx".to_owned());
+        let words: Vec<_> = words.iter().map(|word| Some(word.as_str())).collect();
+        assert_eq!(former_line(&words), Some(FormerLine { count, store }));
+        assert_eq!(former_line(&words[..count]), None);
+    }
+}
+
+#[test]
+fn other_options_are_of_others() {
+    for line in [
+        "ctxfs mcp -- npx",
+        "ctxfs mcp --name s -- npx",
+        "ctxfs mcp -c c7 --name s --timeout 0 -- npx",
+        "/opt/ctxfs mcp --name s --timeout 5 -- npx",
+        "ctxfs mcp",
+        "npx -y ctxfs mcp -- npx",
+        "npx ctxfs@1.0 mcp",
+    ] {
+        assert_eq!(former_line(&split(line)), None, "{line}");
+        assert!(is_gateway(&split(line)), "{line}");
+    }
+    for line in ["npx mcp", "ctxfs hook mcp", "myctxfs mcp", "mcp ctxfs"] {
+        assert!(!is_gateway(&split(line)), "{line}");
     }
 }

@@ -1,18 +1,17 @@
-//! Servers in TOML.
+//! MCP servers in TOML.
 
 use toml_edit::{Array, Document, Item, Key, TableLike, Value};
 
+use crate::install::entry::WrongShape;
 use crate::install::servers::entry::{
-    CommandPlace, ListPlace, ListRoom, ServerEntry, ServerKind, Span, Word,
+    ByteSpan, CommandPlace, CommandWord, ListPlace, ListRoom, ServerEntry, ServerKind,
 };
-use crate::install::shape::WrongShape;
 
 const COMMAND: &str = "command";
 const ARGUMENTS: &str = "args";
 const ADDRESS: &str = "url";
 
-/// Returns the servers in the table at `path`.
-pub(super) fn entries(text: &str, path: &[String]) -> Result<Vec<ServerEntry>, WrongShape> {
+pub(crate) fn entries(text: &str, path: &[String]) -> Result<Vec<ServerEntry>, WrongShape> {
     let document = Document::parse(text).map_err(|error| WrongShape::invalid("TOML", &error))?;
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     let mut table: &dyn TableLike = document.as_table();
@@ -28,13 +27,11 @@ pub(super) fn entries(text: &str, path: &[String]) -> Result<Vec<ServerEntry>, W
     Ok(table.iter().map(entry).collect())
 }
 
-/// Returns a text as it is written.
-pub(super) fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     Value::from(word).to_string().trim().to_owned()
 }
 
-/// Returns a file with the server `name`, whose command is `words`.
-pub(super) fn example(path: &[String], name: &str, words: &[&str]) -> String {
+pub(crate) fn example(path: &[String], name: &str, words: &[&str]) -> String {
     let keys = path.iter().map(String::as_str).chain([name]);
     let keys: Vec<String> = keys.map(|name| Key::new(name).display_repr().into_owned()).collect();
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
@@ -67,9 +64,8 @@ fn kind(text: &str, server: &Item, path: &[&str]) -> Result<ServerKind, WrongSha
     Ok(ServerKind::Command(CommandPlace::Apart { program, list, room }))
 }
 
-/// Returns the place for a list after the command: in a table of one line behind it, otherwise on
-/// the next line.
-fn room(text: &str, server: &Item, key: &Key, command: &Span) -> Option<ListRoom> {
+// On the next line, or behind the command in an inline table.
+fn room(text: &str, server: &Item, key: &Key, command: &ByteSpan) -> Option<ListRoom> {
     if let Some(table) = server.as_inline_table() {
         let lead = format!(", {ARGUMENTS} = ");
         return (!table.is_dotted()).then_some(ListRoom { at: command.end, lead });
@@ -87,6 +83,6 @@ fn list(array: &Array) -> Option<ListPlace> {
     Some(ListPlace { span: array.span()?, words })
 }
 
-fn word(value: &Value) -> Option<Word> {
-    Some(Word { span: value.span()?, text: value.as_str().map(str::to_owned) })
+fn word(value: &Value) -> Option<CommandWord> {
+    Some(CommandWord { span: value.span()?, text: value.as_str().map(str::to_owned) })
 }

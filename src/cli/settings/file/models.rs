@@ -1,15 +1,13 @@
-//! The table `[extract]`: settings, and the language models that answer questions.
-
-use std::collections::BTreeMap;
+//! The table `[extract]` of a settings file: settings, and the language models that answer
+//! questions.
 
 use toml::de::{DeTable, DeValue};
 
-use crate::outcome::Failure;
+use crate::Failure;
 use crate::settings::file::{SettingsFile, SettingsReader, SpannedKey, SpannedValue, in_order};
-use crate::settings::models::{ModelTables, Provider, ProviderModel};
-use crate::settings::origin::Setting;
-use crate::settings::row::Group;
-use crate::settings::value::{Value, ValueKind};
+use crate::settings::rules::{ModelTables, Provider, ProviderModel};
+use crate::settings::table::SettingGroup;
+use crate::settings::value::{Setting, SettingValue, ValueKind};
 use ctxfs_models::extract::{ProviderKind, ToolUse};
 
 const TARGETS: &str = "targets";
@@ -17,14 +15,11 @@ const PROVIDER: &str = "provider";
 const PROVIDER_KEYS: [&str; 4] = ["kind", "base_url", "api_key_env", "models"];
 const MODEL_KEYS: [&str; 5] =
     ["context_tokens", "max_output_tokens", "tools", "price_in", "price_out"];
-/// The tokens of a reply where a model says nothing else.
 const REPLY_TOKENS: u64 = 2048;
-/// The most dollars for a million tokens.
 const MOST_PRICE: f64 = 1e6;
 
 impl SettingsReader<'_> {
-    /// Reads the table `[extract]`.
-    pub(super) fn extraction(
+    pub(crate) fn extraction(
         &self,
         item: &SpannedValue<'_>,
         file: &mut SettingsFile,
@@ -38,7 +33,7 @@ impl SettingsReader<'_> {
                 PROVIDER => self.providers(item, &mut file.models)?,
                 _ => {
                     let more = [TARGETS, PROVIDER];
-                    let setting = self.row_of(Group::Extract, &more, name, item)?;
+                    let setting = self.row_of(SettingGroup::Extract, &more, name, item)?;
                     file.values.push(setting);
                 }
             }
@@ -94,7 +89,7 @@ impl SettingsReader<'_> {
         };
         let base_url = text("base_url")?.ok_or_else(|| lacks("base_url"))?;
         let api_key_env = text("api_key_env")?;
-        let mut models = BTreeMap::new();
+        let mut models = std::collections::BTreeMap::new();
         let (_, listed) = entry(table, "models").ok_or_else(|| lacks("models"))?;
         for (name, item) in in_order(self.table(listed, &path, "a table of models")?) {
             models.insert(name.get_ref().to_string(), self.model(&path, name, item)?);
@@ -114,15 +109,15 @@ impl SettingsReader<'_> {
         let count = |key: &str| self.value_in(table, &path, key, ValueKind::Count(&[]));
         let number = |key: &str| {
             count(key).map(|value| match value {
-                Some(Value::Number(number)) => Some(number),
+                Some(SettingValue::Number(number)) => Some(number),
                 _ => None,
             })
         };
         let lacks = || self.failure(&name.span(), &format!("`{path}` lacks `context_tokens`"));
         let words = ValueKind::Choice(&["auto", "native", "none"]);
         let tools = match self.value_in(table, &path, "tools", words)? {
-            Some(Value::Text(word)) if word == "native" => ToolUse::Native,
-            Some(Value::Text(word)) if word == "none" => ToolUse::None,
+            Some(SettingValue::Text(word)) if word == "native" => ToolUse::Native,
+            Some(SettingValue::Text(word)) if word == "none" => ToolUse::None,
             _ => ToolUse::Auto,
         };
         Ok(ProviderModel {
@@ -154,7 +149,7 @@ impl SettingsReader<'_> {
         key: &str,
     ) -> Result<Option<String>, Failure> {
         Ok(match self.value_in(table, path, key, ValueKind::Text)? {
-            Some(Value::Text(text)) => Some(text),
+            Some(SettingValue::Text(text)) => Some(text),
             _ => None,
         })
     }
@@ -165,7 +160,7 @@ impl SettingsReader<'_> {
         path: &str,
         key: &str,
         kind: ValueKind,
-    ) -> Result<Option<Value>, Failure> {
+    ) -> Result<Option<SettingValue>, Failure> {
         let Some((_, item)) = entry(table, key) else { return Ok(None) };
         let what = format!("{path}.{key}");
         let value = kind.of_toml(item.get_ref());

@@ -1,3 +1,5 @@
+//! Tests.
+
 use super::*;
 
 fn parse(text: &str) -> Result<SettingsFile, Failure> {
@@ -111,15 +113,15 @@ fn every_kind_of_entry_is_read() {
     let text = "max_bytes = \"1MB\"\n[redact]\napply = \"stored\"\nsets = [\"aws\"]\n\
                 [[redact.rules]]\nname = \"a\"\nregex = 'a+'\n[tool.shell]\nmax_lines = \"mirror\"\n";
     let file = parse(text).unwrap();
-    assert_eq!(file.values[0].0, Key::MaxBytes);
-    assert_eq!(file.values[0].1.value, Value::Number(1_000_000));
+    assert_eq!(file.values[0].0, SettingKey::MaxBytes);
+    assert_eq!(file.values[0].1.value, SettingValue::Number(1_000_000));
     assert_eq!(file.values[0].1.origin.to_string(), "ctxfs.toml:1");
     assert_eq!(file.redact.apply.unwrap().value, "stored");
     assert_eq!(file.redact.sets.unwrap().value, ["aws"]);
     assert_eq!(file.redact.rules.unwrap().value.len(), 1);
     let (pattern, key, held) = &file.tools[0];
-    assert_eq!((pattern.as_str(), *key), ("shell", Key::MaxLines));
-    assert_eq!(held.value, Value::Word("mirror"));
+    assert_eq!((pattern.as_str(), *key), ("shell", SettingKey::MaxLines));
+    assert_eq!(held.value, SettingValue::Word("mirror"));
     assert_eq!(held.origin.to_string(), "for \"shell\", ctxfs.toml:9");
 }
 
@@ -136,4 +138,64 @@ fn an_absent_file_is_none_and_unreadable_ones_are_refused() {
     );
     fs::write(&large, b"log = \"\xff\"\n").unwrap();
     assert!(SettingsFile::read(&large).is_err());
+}
+
+fn parse_store(text: &str) -> StoreFile {
+    StoreFile::parse(Path::new("/s/ctxfs.toml"), text)
+}
+
+fn notices(text: &str) -> Vec<String> {
+    parse_store(text).notices(Some(Path::new("/u.toml")))
+}
+
+#[test]
+fn what_sends_names_or_grants_does_not_count_and_is_told() {
+    let text = "store = \"/x\"\nquota = 7\nallow_other = true\nredact = \"off\"\n\
+                [mcp]\nreferences = true\nmax_body = 9\n\
+                [tool.\"a/*\"]\ndir = \"/home\"\nmax_lines = 3\n\
+                [extract]\ntargets = [\"x/y\"]\n[extract.provider.x]\nkind = 3\n\
+                [remote]\nurl = \"file:///x\"\n[permissions]\n\"*\" = \"allow\"\n[risk]\nx = 1\n";
+    let stores = parse_store(text);
+    let keys: Vec<SettingKey> = stores.file.values.iter().map(|(key, _)| *key).collect();
+    assert_eq!(keys, [SettingKey::Quota, SettingKey::MaxBody]);
+    assert_eq!(stores.file.tools.len(), 1);
+    assert!(stores.file.redact.origin.is_none());
+    assert!(stores.file.models.targets.is_none() && stores.file.models.providers.is_empty());
+    assert!(stores.file.calls.tables().iter().all(|(_, rules)| rules.is_empty()));
+    assert_eq!(
+        stores.notices(Some(Path::new("/u.toml"))),
+        ["/s/ctxfs.toml: [redact], [extract], [remote], [permissions], [risk], store, \
+          allow_other, references, dir are not read from a store; put them into /u.toml"]
+    );
+}
+
+#[test]
+fn what_is_wrong_is_told_once_and_the_rest_counts() {
+    let text = "quota = 7\n\"\\u001b[31m\" = 1\nmax_lines = true\nmin_free = 3\n";
+    assert_eq!(parse_store(text).file.values.len(), 2);
+    assert_eq!(notices(text), ["/s/ctxfs.toml:2: unknown key `\\u{1b}[31m`; this does not count"]);
+    let long = notices(&format!("{} = 1\n", "x".repeat(10_000)));
+    assert!(long[0].len() < 2 * NOTICE, "{long:?}");
+    assert!(notices("a = = 1\n")[0].starts_with("/s/ctxfs.toml:1: invalid TOML: "));
+    assert!(notices("quota = 7\n").is_empty());
+}
+
+#[test]
+fn no_content_is_waited_for_or_read_to_an_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ctxfs.toml");
+    let told = || StoreFile::read(&path).unwrap().notices(None).join("\n");
+    assert!(StoreFile::read(&path).is_none());
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
+    assert!(told().contains("it is no regular file; this does not count"), "{}", told());
+    fs::remove_file(&path).unwrap();
+    for (to, why) in [("/dev/zero", "it is no regular file"), ("ctxfs.toml", "cannot read")] {
+        std::os::unix::fs::symlink(to, &path).unwrap();
+        assert!(told().contains(why), "{to}: {}", told());
+        fs::remove_file(&path).unwrap();
+    }
+    fs::write(&path, vec![b'#'; 1 << 20]).unwrap();
+    assert!(told().contains("larger than 64 KiB"), "{}", told());
+    fs::write(&path, b"log = \"\xff\"\n").unwrap();
+    assert!(!told().is_empty());
 }

@@ -1,8 +1,11 @@
+//! Tests.
+
 use std::fs;
 use std::path::Path;
 
-use super::*;
 use crate::settings::file::SettingsFile;
+
+use super::*;
 
 const FILE: &str = "max_lines = 5\nadvertise = \"/a \\\"b\\\"\\n\"\nquota = \"3 GiB\"\n\
     redact.sets = [\"aws\"]\nredact.rules = [{ name = \"r\", regex = 'a\\d\"{3,}' }]\n\

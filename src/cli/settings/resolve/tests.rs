@@ -1,9 +1,12 @@
+//! Tests.
+
 use std::fs;
 
 use tempfile::TempDir;
 
+use ctxfs_core::model::LimitsByTool as _;
+
 use super::*;
-use ctxfs_core::model::{Direction, Limits, LimitsByTool as _};
 
 /// A home directory with settings files.
 struct Home {
@@ -44,7 +47,7 @@ impl Home {
         self
     }
 
-    fn load(&self, flags: Vec<(Key, Value)>) -> Result<Settings, Failure> {
+    fn load(&self, flags: Vec<(SettingKey, SettingValue)>) -> Result<Settings, Failure> {
         let given = self.path("given.toml");
         Settings::load(given.exists().then_some(given.as_path()), flags, &self.environment)
     }
@@ -54,7 +57,7 @@ impl Home {
     }
 
     /// Returns the origin of a setting, with `~` for the home.
-    fn origin(&self, settings: &Settings, key: Key) -> String {
+    fn origin(&self, settings: &Settings, key: SettingKey) -> String {
         let origin = settings.setting(key).unwrap().origin.to_string();
         let home = self.dir.path().canonicalize().unwrap();
         origin.replace(&*home.to_string_lossy(), "~")
@@ -66,9 +69,9 @@ fn without_files_the_defaults_hold() {
     let home = Home::new();
     let settings = home.settings();
     assert_eq!(settings.limits(None), Limits::default());
-    assert_eq!(settings.number(Key::MinFree), Some(64 << 20));
-    assert_eq!(settings.number(Key::Quota), None);
-    assert_eq!(settings.path(Key::Mountpoint), None);
+    assert_eq!(settings.number(SettingKey::MinFree), Some(64 << 20));
+    assert_eq!(settings.number(SettingKey::Quota), None);
+    assert_eq!(settings.path(SettingKey::Mountpoint), None);
     assert!(settings.redaction().unwrap().is_none());
     assert!(settings.files().is_empty());
     assert_eq!(settings.store(&home.environment).unwrap(), home.path(".local/share/ctxfs"));
@@ -78,11 +81,12 @@ fn without_files_the_defaults_hold() {
 fn each_layer_wins_over_those_before_it() {
     let mut home = Home::new();
     let mut said = Vec::new();
-    let note = |home: &Home, flags: Vec<(Key, Value)>, said: &mut Vec<(String, u64)>| {
-        let settings = home.load(flags).unwrap();
-        let number = settings.number(Key::Quota).unwrap_or(0);
-        said.push((home.origin(&settings, Key::Quota), number));
-    };
+    let note =
+        |home: &Home, flags: Vec<(SettingKey, SettingValue)>, said: &mut Vec<(String, u64)>| {
+            let settings = home.load(flags).unwrap();
+            let number = settings.number(SettingKey::Quota).unwrap_or(0);
+            said.push((home.origin(&settings, SettingKey::Quota), number));
+        };
     note(&home, Vec::new(), &mut said);
     home = home.user("# mine\nquota = 1\nmax_lines = 10\n");
     note(&home, Vec::new(), &mut said);
@@ -92,8 +96,8 @@ fn each_layer_wins_over_those_before_it() {
     note(&home, Vec::new(), &mut said);
     home = home.variable(env::QUOTA, "4");
     note(&home, Vec::new(), &mut said);
-    note(&home, vec![(Key::Quota, Value::Number(5))], &mut said);
-    note(&home, vec![(Key::Quota, Value::Word("off"))], &mut said);
+    note(&home, vec![(SettingKey::Quota, SettingValue::Number(5))], &mut said);
+    note(&home, vec![(SettingKey::Quota, SettingValue::Word("off"))], &mut said);
     let said: Vec<(&str, u64)> =
         said.iter().map(|(from, number)| (from.as_str(), *number)).collect();
     assert_eq!(
@@ -109,7 +113,11 @@ fn each_layer_wins_over_those_before_it() {
         ]
     );
     let settings = home.settings();
-    assert_eq!(home.origin(&settings, Key::MaxLines), "~/.config/ctxfs/ctxfs.toml:3", "key by key");
+    assert_eq!(
+        home.origin(&settings, SettingKey::MaxLines),
+        "~/.config/ctxfs/ctxfs.toml:3",
+        "key by key"
+    );
 }
 
 #[test]
@@ -120,8 +128,8 @@ fn a_store_named_by_a_file_has_settings_too() {
     let settings = home.settings();
     assert_eq!(settings.store(&home.environment).unwrap(), home.path("other"));
     assert_eq!(settings.limits(None).max_lines, 7);
-    assert_eq!(settings.path(Key::Mountpoint), Some(&*home.path(".config/ctxfs/mnt")));
-    let flag = vec![(Key::Store, Value::Path(home.path("third")))];
+    assert_eq!(settings.path(SettingKey::Mountpoint), Some(&*home.path(".config/ctxfs/mnt")));
+    let flag = vec![(SettingKey::Store, SettingValue::Path(home.path("third")))];
     assert_eq!(home.load(flag).unwrap().limits(None).max_lines, 2000);
 }
 
@@ -142,7 +150,7 @@ fn the_administrators_file_counts_below_the_users() {
     fs::write(&system, "quota = 2\nmax_lines = 3\n[permissions]\nread = \"deny\"\n").unwrap();
     home.environment.system_settings = Some(system.clone());
     let settings = home.settings();
-    assert_eq!((settings.number(Key::Quota), settings.limits(None).max_lines), (Some(1), 3));
+    assert_eq!((settings.number(SettingKey::Quota), settings.limits(None).max_lines), (Some(1), 3));
     let [(_, permissions), _] = settings.calls.tables();
     assert_eq!(permissions.into_iter().collect::<Vec<_>>(), [("read", "deny")]);
     fs::write(&system, "quota = -1\n").unwrap();
@@ -245,4 +253,61 @@ fn places_without_a_home() {
     let environment = Environment::default();
     let settings = Settings::load(None, Vec::new(), &environment).unwrap();
     assert!(settings.store(&environment).is_err());
+}
+
+fn tools(entries: &[(&str, u64)]) -> ToolSettings {
+    let setting =
+        |number| Setting { value: SettingValue::Number(number), origin: SettingOrigin::Default };
+    let entries = entries.iter();
+    ToolSettings::new(
+        entries.map(|(pattern, number)| {
+            ((*pattern).to_owned(), SettingKey::MaxLines, setting(*number))
+        }),
+    )
+}
+
+fn found(tools: &ToolSettings, tool: &str) -> Option<SettingValue> {
+    tools.find(tool, SettingKey::MaxLines).map(|setting| setting.value.clone())
+}
+
+#[test]
+fn the_most_specific_wins() {
+    let all = tools(&[
+        ("github/search_issues", 1),
+        ("github/*", 2),
+        ("*", 3),
+        ("github/search_*", 4),
+        ("{shell,bash}/exec", 5),
+    ]);
+    let cases = [
+        ("github/search_issues", 1),
+        ("github/search_code", 4),
+        ("github/get_file", 2),
+        ("gitlab/get_file", 3),
+        ("read", 3),
+        ("bash/exec", 5),
+    ];
+    for (tool, number) in cases {
+        assert_eq!(found(&all, tool), Some(SettingValue::Number(number)), "{tool}");
+    }
+    assert_eq!(all.find("read", SettingKey::MaxBytes), None);
+    assert_eq!(found(&tools(&[("github/*", 2)]), "gitlab/x"), None);
+}
+
+#[test]
+fn of_the_same_pattern_the_later_wins() {
+    let all = tools(&[("github/*", 1), ("github/*", 2), ("gitlab/*", 3)]);
+    assert_eq!(found(&all, "github/x"), Some(SettingValue::Number(2)));
+    assert_eq!(all.entries().count(), 2);
+}
+
+#[test]
+fn defaults_are_those_of_the_model() {
+    assert_eq!(Settings::defaults().limits(None), Limits::default());
+    assert_eq!(Settings::defaults().limits(Some("shell/exec")), Limits::default());
+}
+
+#[test]
+fn defaults_are_those_of_the_layer() {
+    assert_eq!(Settings::defaults().extraction().unwrap(), ExtractSettings::default());
 }

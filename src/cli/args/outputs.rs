@@ -1,0 +1,365 @@
+//! The commands that store, show and run: `put`, `run`, `view`, `extract`, `ls` and `log`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::args::hosts::parse_host;
+use crate::hooks::Host;
+use crate::settings::SettingValue;
+use crate::{SettingKey, env};
+use ctxfs_models::extract::Mode;
+
+/// The flag of commands that print paths for a reader who may see the mount elsewhere.
+#[derive(Debug, Args)]
+pub(crate) struct ReaderArgs {
+    /// Mountpoint as the reader sees it, for paths in the text.
+    ///
+    /// Default: where this store is mounted, or else where `ctxfs mount` would mount it.
+    #[arg(long, value_name = "PREFIX")]
+    advertise: Option<String>,
+}
+
+impl ReaderArgs {
+    pub(crate) fn settings(&self) -> Vec<(SettingKey, SettingValue)> {
+        self.advertise
+            .iter()
+            .map(|prefix| (SettingKey::Advertise, SettingValue::Text(prefix.clone())))
+            .collect()
+    }
+}
+
+/// Store standard input as one output, and print its stand-in for the model.
+///
+/// Every byte is stored. An output within the limits of the format is printed unchanged, byte for
+/// byte; a longer one is replaced by its stand-in. If the settings ask for redaction, secrets are
+/// masked in what is printed.
+///
+/// If the disk or a limit of the settings (`max_artifact`, `quota`, `min_free`) leaves too little
+/// room, the beginning is kept and marked as incomplete, nothing is printed, and the exit status is
+/// 1.
+///
+/// `some-tool | ctxfs put -c c7 --tool shell/exec --call 9f3k`
+///
+/// Input that is itself the stand-in of a stored output is recognized by its reference, and printed
+/// unchanged.
+///
+/// `$TOOL_OUTPUT_MAX_LINES` (2000), `$TOOL_OUTPUT_MAX_BYTES` (51200) and
+/// `$TOOL_OUTPUT_TRUNCATE_DIRECTION` (`head`; or `tail`, `head_tail`) set the limits of the
+/// envelope. `$TOOL_OUTPUT_DIR` (`tool-output`) and `$TOOL_OUTPUT_RETENTION_DAYS` (7) configure the
+/// tool-output layout.
+#[derive(Debug, Args)]
+pub(crate) struct PutArgs {
+    /// Conversation to store the output in; created if missing.
+    ///
+    /// Default: a new one named `session-` and a UUID; none with the tool-output layout.
+    #[arg(long, short, value_name = "ID", env = env::CONVERSATION, hide_env_values = true)]
+    pub(crate) conversation: Option<String>,
+
+    /// Id of the tool call, which names the file. Default: a new id.
+    #[arg(long, value_name = "ID")]
+    pub(crate) call: Option<String>,
+
+    /// Name of the tool that was called.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+
+    /// Name of the server that provides the tool.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
+
+    /// Arguments of the call, as JSON or text.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) args: Option<String>,
+
+    /// Exit code of the call. The stand-in of a failure, any code but 0, shows more of the end.
+    #[arg(long, value_name = "CODE", allow_negative_numbers = true)]
+    pub(crate) exit_code: Option<i32>,
+
+    /// Media type of the output, such as `application/json`, if known.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) mime: Option<String>,
+
+    /// Stand-in to print.
+    ///
+    /// Default: `summary`; `envelope` with the tool-output layout.
+    #[arg(long, value_enum, hide_default_value = true)]
+    pub(crate) format: Option<PutFormat>,
+
+    /// Print the stand-in even if the output is within the limits.
+    #[arg(long)]
+    pub(crate) always: bool,
+
+    /// A tool that the model has, such as `Task`, `Read` or `Grep`; may be repeated.
+    ///
+    /// The envelope mentions only tools that the model has. Default: unknown.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) has_tool: Vec<String>,
+
+    /// Layout to store the output in.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) layout: Layout,
+
+    /// Send the conversation to the bucket of `[remote]` before this ends.
+    ///
+    /// If that fails within 30 seconds, the exit status is 1: the output is safe in this store
+    /// only.
+    #[arg(long)]
+    pub(crate) durable: bool,
+
+    #[command(flatten)]
+    pub(crate) reader: ReaderArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PutFormat {
+    /// Facts, head and tail, errors and where to read on; for over 8,000 characters or 16,384
+    /// bytes.
+    Summary,
+    /// A response of the common protocol, as JSON; for over 2,000 lines or 51,200 bytes.
+    Envelope,
+    /// A handle, for a host with the tool `tool_output`; for over 12,288 bytes.
+    Handle,
+    /// The first 500 characters, for a message log; for over 51,200 bytes.
+    Preview,
+    /// The reference: one line of JSON that names and describes the output.
+    Ref,
+    /// Everything known about the output, as JSON.
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Layout {
+    /// In a conversation of the store, with views.
+    #[default]
+    Context,
+    /// As `tool_<YYYYMMDD_HHMMSS>_<tool>.json` (UTC) in `$TOOL_OUTPUT_DIR`, where such files are
+    /// removed `$TOOL_OUTPUT_RETENTION_DAYS` days after they were written. With --conversation, in
+    /// the store too.
+    ToolOutput,
+}
+
+/// Print a view or a stored file, without a mount.
+///
+/// `ctxfs view c7/artifacts/tool/9f3k.txt.summary` prints what the same path shows under a mount.
+/// Quote a query for the shell: `ctxfs view 'c7/artifacts/tool/9f3k.txt.grep/-i timeout'`. The
+/// handle or reference of an output prints the output: `ctxfs view c7/9f3k.txt`
+#[derive(Debug, Args)]
+pub(crate) struct ViewArgs {
+    /// Path, beginning with the conversation. A path below the mountpoint, a reference
+    /// (`ctx://...`) or a handle works too.
+    pub(crate) path: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) reader: ReaderArgs,
+}
+
+/// List the conversations, or the outputs of one, with size, age and tool.
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// Conversation to list.
+    pub(crate) conversation: Option<String>,
+
+    /// List what the bucket of `[remote]` has, not the store.
+    #[arg(long)]
+    pub(crate) remote: bool,
+}
+
+/// Run a command, store its output as a log, and print the stand-in for the model.
+///
+/// Both streams go to `artifacts/terminal/<id>.log` in order, as they come; the log can be read and
+/// followed while the command runs. On a terminal the output is shown too. A program gets only the
+/// stand-in, as with `put`, once the command has ended. Input and signals are passed on to the
+/// command. Later output of background processes goes to the log too.
+///
+/// If the disk or a limit of the settings (`max_artifact`, `max_terminal`, `quota`, `min_free`)
+/// leaves too little room, the command goes on; the log keeps the beginning and the end of its
+/// output, and the part that the log lacks is printed. If nothing can be stored, as the store
+/// cannot be written or the settings cannot be read, the command runs all the same, as if by
+/// itself. One line on standard error says why, with `--discard-short` only at a terminal.
+///
+/// `ctxfs run -c c7 -- make test`
+///
+/// Exit status: that of the command; 128 plus the signal number if a signal ended it; 127 if there
+/// is no such command; 126 if it cannot be run.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+pub(crate) struct RunArgs {
+    /// Conversation to store the log in; created if missing. Default: a new one named `session-`
+    /// and a UUID.
+    #[arg(long, short, value_name = "ID", env = env::CONVERSATION, hide_env_values = true)]
+    pub(crate) conversation: Option<String>,
+
+    /// Id of the log, which names the file. Default: a new id.
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
+
+    /// Run the command on a terminal of its own, for programs that colour or prompt only there.
+    #[arg(long)]
+    pub(crate) pty: bool,
+
+    /// Also store the streams apart, in `<id>.stdout.log` and `<id>.stderr.log`.
+    ///
+    /// The order of the two in `<id>.log` is then the order in which they arrive.
+    #[arg(long, conflicts_with = "pty")]
+    pub(crate) split: bool,
+
+    /// Name of the tool that runs the command.
+    #[arg(long, value_name = "NAME", default_value = "exec")]
+    pub(crate) tool: String,
+
+    /// Name of the server that provides the tool.
+    #[arg(long, value_name = "NAME", default_value = "shell")]
+    pub(crate) server: String,
+
+    /// Stand-in to print.
+    #[arg(long, value_enum, default_value_t = PutFormat::Summary)]
+    pub(crate) format: PutFormat,
+
+    /// Print the stand-in even if the output is within the limits.
+    #[arg(long)]
+    pub(crate) always: bool,
+
+    /// Remove the log at the end if the output is within the limits. It is printed unchanged.
+    ///
+    /// While the command runs, its output is stored and can be read all the same.
+    #[arg(long, conflicts_with = "always")]
+    pub(crate) discard_short: bool,
+
+    /// Print what the model of this host is to get: `claude-code`, `codex`, `opencode`, `gemini-cli`,
+    /// `copilot` or `pi`.
+    ///
+    /// An output that the host shows whole is printed unchanged, and its log is removed at the end.
+    /// What counts is the host's own limit for a command that ended as this one did. With
+    /// `[hooks] replace = "long"`, an output over the limits is replaced as well, if its stand-in has
+    /// at most a third of its tokens.
+    #[arg(long, value_name = "HOST", value_parser = parse_host, conflicts_with = "always")]
+    pub(crate) host: Option<Host>,
+
+    /// A tool that the model has, such as `Task`, `Read` or `Grep`; may be repeated.
+    ///
+    /// The envelope mentions only tools that the model has. Default: unknown.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) has_tool: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) reader: ReaderArgs,
+
+    /// Command to run, with its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// The arguments of the process that stores the output of background processes. `cut` is the reason
+/// if the logs are incomplete already. `logs` are the log of both streams, and with `--split` one
+/// for each.
+#[derive(Debug, Args, PartialEq, Eq)]
+pub(crate) struct KeepOutputArgs {
+    #[arg(long)]
+    pub(crate) conversation: String,
+
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) exit_code: i32,
+
+    #[arg(long)]
+    pub(crate) duration_ms: u64,
+
+    #[arg(long)]
+    pub(crate) cut: Option<String>,
+
+    #[arg(long)]
+    pub(crate) discard: bool,
+
+    pub(crate) logs: Vec<OsString>,
+}
+
+/// Answer a question about an output with a language model.
+///
+/// The model reads the output in place of the conversation's model: a short one whole, a long one
+/// by searching, as the mode says. The answer names the lines that it is based on, and quotes them.
+/// The same question about the same bytes is asked only once.
+///
+/// `ctxfs extract c7/artifacts/tool/9f3k.txt 'why did the deployment fail?'`
+///
+/// The models are those of `[extract]` in the settings. Without one, the beginning, the end and the
+/// errors of the output are printed. Exit status: 0 for an answer, even if nothing was found; 1 if
+/// there is none.
+#[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
+pub(crate) struct ExtractArgs {
+    /// Outputs to read: paths that begin with the conversation, paths below the mountpoint,
+    /// references (`ctx://...`) or handles. Several are read one after the other.
+    #[arg(value_name = "OUTPUT")]
+    pub(crate) outputs: Vec<PathBuf>,
+
+    /// Question, such as `why did the deployment fail?`
+    #[arg(value_name = "QUESTION")]
+    pub(crate) question: String,
+
+    /// Ask about this conversation: read the outputs that rank first in a search for the words of
+    /// the question.
+    #[arg(long, short, value_name = "ID", env = env::CONVERSATION, hide_env_values = true)]
+    pub(crate) conversation: Option<String>,
+
+    /// Way to read: `auto`, `full-chunked`, `read-grep` or `truncate`.
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub(crate) mode: Mode,
+
+    /// Print what the question would take: mode, chunks, calls, tokens and dollars. Ask nothing.
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+
+    #[command(flatten)]
+    pub(crate) reader: ReaderArgs,
+}
+
+/// Print the messages of a conversation for a person.
+///
+/// Shows who spoke and when, the names of tool calls, and the artifact and first lines of their
+/// results. Uses `$PAGER`, or else `less`, on a terminal. With --json, prints the lines of the log
+/// unchanged.
+///
+/// `ctxfs log append` adds messages.
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// Conversation to print. Default: the one whose log was written last.
+    pub(crate) conversation: Option<String>,
+
+    /// Do not use a pager.
+    #[arg(long)]
+    pub(crate) no_pager: bool,
+
+    #[command(subcommand)]
+    pub(crate) action: Option<LogAction>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogAction {
+    Append(AppendArgs),
+}
+
+/// Append messages from standard input to the log of a conversation.
+///
+/// Each message is appended as soon as its line ends. A message is a JSON object on one line, with
+/// a `role`. A tool output longer than `message_threshold` is stored as the artifact of its
+/// `tool_call_id`; the log then has its first characters, and its path in `fullOutputPath`. The
+/// same is done with a `response` in a `<function_call>` in the text of an assistant. A line that is
+/// not a message ends the command: the lines before it are in the log, the line itself and those
+/// after it are not.
+///
+/// `echo '{"role":"user","content":"hello"}' | ctxfs log append c7`
+#[derive(Debug, Args)]
+pub(crate) struct AppendArgs {
+    /// Conversation to append to; created if missing. Default: `$CTXFS_CONVERSATION`.
+    #[arg(env = crate::env::CONVERSATION, hide_env = true)]
+    pub(crate) conversation: String,
+
+    #[command(flatten)]
+    pub(crate) reader: ReaderArgs,
+}

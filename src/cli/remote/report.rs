@@ -1,0 +1,183 @@
+//! The reports of a command on several conversations, and the problems that it prints at its end.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
+use std::{fmt, thread};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use crate::{Context, Failure, FailureKind, progress};
+use ctxfs_core::model::{Component, visible};
+use ctxfs_sync::bucket::Bucket;
+use ctxfs_sync::remote::{RemoteError, Resent};
+
+const PROBLEMS: [&str; 2] = ["problem", "problems"];
+const PROBLEMS_HINT: &str = "all else is done; mend what is named, and try again";
+
+/// The reports of a command on several conversations. A failure of one conversation is a problem
+/// among others; a failure of the bucket ends the command.
+pub(crate) struct Reports<T> {
+    pub(crate) reports: Vec<T>,
+    pub(crate) others: Problems,
+    problems: Problems,
+    failure: Option<RemoteError>,
+}
+
+impl<T> Reports<T> {
+    /// Calls `act` for each conversation. Unless `is_quiet`, shows the progress, and why the bucket
+    /// is waited for.
+    pub(crate) fn of_each(
+        ids: &std::collections::BTreeSet<Component>,
+        (verb, is_quiet): (&'static str, bool),
+        bucket: &Bucket,
+        mut act: impl FnMut(&Component) -> Result<Option<T>, RemoteError>,
+    ) -> Self {
+        let bar = progress::count(verb, ids.len(), "conversations", is_quiet);
+        let bucket = bucket.clone();
+        let shown = WaitingBar::on(bar, move || match bucket.last_failure() {
+            Some(why) => format!("{verb}: waiting for the bucket: {why}"),
+            None => verb.to_owned(),
+        });
+        let mut done = Self {
+            reports: Vec::new(),
+            others: Problems::default(),
+            problems: Problems::default(),
+            failure: None,
+        };
+        for id in ids {
+            match act(id) {
+                Ok(report) => done.reports.extend(report),
+                Err(error) if error.is_of_one_conversation() => {
+                    done.problems.add(id.to_text(), error);
+                }
+                Err(error) => {
+                    done.failure = Some(error);
+                    break;
+                }
+            }
+            shown.bar.inc(1);
+        }
+        done
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.reports.is_empty() && self.problems.is_empty() && self.failure.is_none()
+    }
+
+    /// Ends the command: prints the problems, including those that `tell` adds for each report, and
+    /// fails if there are any, or if the bucket failed. `what` and `hint` describe the problems of
+    /// reports.
+    pub(crate) fn end(
+        self,
+        tell: impl Fn(T, &mut Problems),
+        (what, hint): ([&str; 2], &'static str),
+        context: &mut Context,
+    ) -> anyhow::Result<()> {
+        let (what, hint) =
+            if self.problems.is_empty() { (what, hint) } else { (PROBLEMS, PROBLEMS_HINT) };
+        let mut problems = self.problems;
+        problems.extend(self.others);
+        for report in self.reports {
+            tell(report, &mut problems);
+        }
+        let reported = problems.report(what, hint, context);
+        self.failure.map_or(reported, |error| Err(error.into()))
+    }
+}
+
+/// Problems of single files, each with its reason, which a command prints at its end.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(Vec<(String, String)>);
+
+impl Problems {
+    pub(crate) fn add(&mut self, what: impl Into<String>, why: impl fmt::Display) {
+        self.0.push((what.into(), why.to_string()));
+    }
+
+    pub(crate) fn add_taken(&mut self, resent: &Resent) {
+        for key in &resent.taken {
+            let why = "the bucket has lost it, and has other bytes there now: delete that object \
+                       with the tools of the store, then push the conversation again";
+            self.add(key.as_str(), why);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        self.0.iter().map(|(what, why)| json!({ "path": what, "why": why })).collect()
+    }
+
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    /// Prints each problem, and fails if there are any. `what` names them in singular and plural.
+    pub(crate) fn report(
+        &self,
+        what: [&str; 2],
+        hint: &str,
+        context: &mut Context,
+    ) -> anyhow::Result<()> {
+        for (path, why) in &self.0 {
+            context.printer.message(&format_args!(
+                "{}: {}",
+                visible::whole(path),
+                visible::whole(why)
+            ));
+        }
+        let count = match self.0.len() {
+            0 => return Ok(()),
+            1 => format!("1 {}", what[0]),
+            count => format!("{count} {}", what[1]),
+        };
+        Err(Failure::new(FailureKind::Failed, count, hint).into())
+    }
+}
+
+const SOON: Duration = Duration::from_secs(1);
+
+/// A message about what a command waits for, shown once that takes more than a second.
+pub(crate) struct WaitingBar {
+    bar: ProgressBar,
+    stop: Option<Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl WaitingBar {
+    // `text` is asked every second, on a thread, unless `bar` is hidden.
+    fn on(bar: ProgressBar, text: impl Fn() -> String + Send + 'static) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let shown = bar.clone();
+        let work = move || {
+            while stopped.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
+                shown.set_message(text());
+                shown.tick();
+            }
+        };
+        let thread = thread::Builder::new().name("waiting".to_owned());
+        let thread = if bar.is_hidden() { None } else { thread.spawn(work).ok() };
+        Self { bar, stop: Some(stop), thread }
+    }
+
+    pub(crate) fn alone(silent: bool, text: impl Fn() -> String + Send + 'static) -> Self {
+        let style = ProgressStyle::with_template("{msg}").expect("the template is valid");
+        Self::on(
+            ProgressBar::with_draw_target(None, progress::target(silent)).with_style(style),
+            text,
+        )
+    }
+}
+
+impl Drop for WaitingBar {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+        self.bar.finish_and_clear();
+    }
+}
