@@ -8,15 +8,11 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
 use crate::attr::Inherited;
-use crate::computed::CallerAccess;
-use crate::file_node::FileNode;
-use crate::node::{DirNode, Node, NodeKey, NodeKind};
-use crate::promises::PromiseMark;
 use crate::record::AttributeChange;
-use crate::seal_queue::SealJob;
 use crate::{
-    Attr, Caller, ContextFs, Entry, Fh, FileKind, FsError, Ino, NewTime, Result, SetAttr, Shared,
-    TimedAttr, computed, message_log, record, remote, write_once,
+    Attr, Caller, CallerAccess, ContextFs, DirNode, Entry, Fh, FileKind, FileNode, FsError, Ino,
+    NewTime, Node, NodeKey, NodeKind, PromiseMark, Result, SealJob, SetAttr, Shared, TimedAttr,
+    computed, message_log, record, remote, write_once,
 };
 use ctxfs_engine::SourceFile as _;
 use ctxfs_store::{Dir, stat_file};

@@ -13,9 +13,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::attr::{GROUP, Inherited, OTHERS, OWNER, Rights};
-use crate::node::{ComputedKey, ComputedNode, Node, NodeKey, NodeKind};
+use crate::node::{ComputedKey, ComputedNode};
 use crate::process::groups;
-use crate::{Attr, Caller, Entry, FileKind, FsError, Result, Shared, TimedAttr};
+use crate::{
+    Attr, Caller, Entry, FileKind, FsError, Node, NodeKey, NodeKind, Result, Shared, TimedAttr,
+};
 use ctxfs_engine::{
     Base, Computed, EngineError, Reader, Recipe, Result as EngineResult, User, Version,
     version_page,

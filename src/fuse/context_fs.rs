@@ -8,12 +8,12 @@ use crate::inode::InodeTable;
 use crate::process::ClosingThreads;
 use crate::promises::Promises;
 use crate::seal_queue::Sealer;
-use crate::{Coherence, ContextFs, Fh, FsError, FsOptions, InUse, Ino, Result, Shared};
-use crate::{node, open, seal};
+use crate::{
+    Coherence, ContextFs, Fh, FsError, FsOptions, InUse, Ino, Result, Shared, node, open, seal,
+};
 use ctxfs_engine::Engine;
 use ctxfs_engine::sync::RwLock;
-use ctxfs_engine::sync::atomic::AtomicBool;
-use ctxfs_engine::sync::atomic::Ordering::Relaxed;
+use ctxfs_engine::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ctxfs_engine::workers::WorkerPool;
 
 /// Threads for flushes to the disk and other slow work. One conversation gets all but one of them.

@@ -3,12 +3,10 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use crate::file_node::FileNode;
-use crate::node::{DirNode, Node, NodeKind};
 use crate::record::LockedRecord;
 use crate::{
-    Caller, ContextFs, Entry, FileKind, FsError, Ino, Result, Shared, attributes, lookup, record,
-    remote, write_once,
+    Caller, ContextFs, DirNode, Entry, FileKind, FileNode, FsError, Ino, Node, NodeKind, Result,
+    Shared, attributes, lookup, record, remote, write_once,
 };
 use ctxfs_core::model::{Component, MAX_DEPTH, NameError, RelPath};
 use ctxfs_engine::patience::allow_slow;

@@ -6,9 +6,7 @@ use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
 use rustix::fs::OFlags;
 
-use crate::life::Life;
-use crate::node::{LinkCell, NodeLink};
-use crate::{FsError, Result};
+use crate::{FsError, Life, LinkCell, NodeLink, Result};
 use ctxfs_core::model::{Component, RelPath, ViewSizes};
 use ctxfs_engine::sync::{Mutex, MutexGuard};
 use ctxfs_engine::{FileId, RewriteCount, Tracker, Version};

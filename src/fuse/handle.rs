@@ -1,17 +1,16 @@
 //! Open files and directories.
 
-use rustix::fs::OFlags;
 use std::fs::File;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
+
 use crate::dir_names::{DirNames, EntryName};
 use crate::file_node::PendingFile;
-use crate::node::Node;
 use crate::process::ClosingThread;
-use crate::{Fh, FsError, Pages, Result};
-use ctxfs_engine::sync::atomic::AtomicU64;
-use ctxfs_engine::sync::atomic::Ordering::Relaxed;
+use crate::{Fh, FsError, Node, Pages, Result};
+use ctxfs_engine::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ctxfs_engine::sync::{DashMap, Mutex};
 use ctxfs_engine::{Client, OpenFar, OpenText, Share, Shares, UnfinishedMessage};
 

@@ -5,12 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::node::NodeKey;
-use crate::node::{Node, NodeKind};
-use crate::{FsError, Ino, Result};
+use crate::{FsError, Ino, Node, NodeKey, NodeKind, Result};
 use ctxfs_engine::FileId;
-use ctxfs_engine::sync::atomic::AtomicU64;
-use ctxfs_engine::sync::atomic::Ordering::Relaxed;
+use ctxfs_engine::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ctxfs_engine::sync::{DashMap, Mutex};
 
 /// All nodes that the kernel knows.

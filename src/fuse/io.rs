@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, SeekFrom};
 
-use crate::file_node::FileNode;
-use crate::handle::{FileHandle, Handle};
-use crate::seal_queue::SealJob;
-use crate::{ContextFs, Fh, Flush, FsError, OpenMode, Result, Shared, message_log, remote};
+use crate::{
+    ContextFs, Fh, FileHandle, FileNode, Flush, FsError, Handle, OpenMode, Result, SealJob, Shared,
+    message_log, remote,
+};
 use ctxfs_core::model::{Component, Content as _};
 use ctxfs_engine::patience::allow_slow;
 use ctxfs_engine::{Counters, EngineError, FileChange, SourceFile as _, reason_of_loss};

@@ -3,14 +3,6 @@
 //! [`mount`] makes and removes mounts, [`Session`] serves one. The adaptor holds no logic: one
 //! operation is one span, one call of [`ContextFs`] and one reply.
 
-mod adaptor;
-mod convert;
-mod dentries;
-pub mod mount;
-mod passthrough;
-mod reply;
-mod workers;
-
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -21,10 +13,19 @@ use fuser::{BackingId, Config, INodeNo, SessionACL};
 
 use crate::ContextFs;
 use crate::kernel::adaptor::Adaptor;
-pub use crate::kernel::adaptor::SessionOptions;
 use crate::kernel::dentries::ViewDentries;
 use crate::kernel::passthrough::PassthroughFiles;
 use crate::kernel::workers::KernelWorkers;
+
+mod adaptor;
+mod convert;
+mod dentries;
+pub mod mount;
+mod passthrough;
+mod reply;
+mod workers;
+
+pub use crate::kernel::adaptor::SessionOptions;
 
 /// The offset at which `inval_inode` invalidates attributes and no pages.
 const ATTRIBUTES: i64 = -1;

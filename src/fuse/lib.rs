@@ -56,4 +56,11 @@ pub use rename::RenameMode;
 pub use requests::{RequestOrigin, RequestSubject};
 pub use shared::{Coherence, ContextFs, FsOptions, InUse};
 
+pub(crate) use computed::CallerAccess;
+pub(crate) use file_node::FileNode;
+pub(crate) use handle::{FileHandle, Handle};
+pub(crate) use life::Life;
+pub(crate) use node::{DirNode, LinkCell, Node, NodeKey, NodeKind, NodeLink};
+pub(crate) use promises::PromiseMark;
+pub(crate) use seal_queue::SealJob;
 pub(crate) use shared::Shared;

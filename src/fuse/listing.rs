@@ -9,15 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::attr::Rights;
-use crate::computed::CallerAccess;
 use crate::dir_names::{COMPUTED, DirNames, EntryName, ListedViews, NewDirNames};
-use crate::handle::{Claimed, DirListing, Handle};
+use crate::handle::{Claimed, DirListing};
 use crate::inode::FIRST_ON_DISK;
-use crate::node::{DirNode, Node, NodeKind};
-use crate::promises::PromiseMark;
 use crate::{
-    Attr, Caller, ContextFs, Entry, Fh, FileKind, FsError, Ino, Result, Shared, attributes,
-    computed, lookup, message_log, record,
+    Attr, Caller, CallerAccess, ContextFs, DirNode, Entry, Fh, FileKind, FsError, Handle, Ino,
+    Node, NodeKind, PromiseMark, Result, Shared, attributes, computed, lookup, message_log, record,
 };
 use ctxfs_core::model::{NAME_MAX, is_scratch};
 use ctxfs_engine::sync::Mutex;

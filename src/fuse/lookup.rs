@@ -6,16 +6,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::computed::CallerAccess;
 use crate::computed::ComputedOrigin;
-use crate::file_node::FileNode;
-use crate::node::DirNode;
-use crate::node::NodeKey;
-use crate::node::{Node, NodeKind, NodeLink};
-use crate::promises::PromiseMark;
-use crate::seal_queue::SealJob;
 use crate::{
-    Caller, ContextFs, Entry, FsError, Ino, Result, Shared, attributes, computed, message_log,
+    Caller, CallerAccess, ContextFs, DirNode, Entry, FileNode, FsError, Ino, Node, NodeKey,
+    NodeKind, NodeLink, PromiseMark, Result, SealJob, Shared, attributes, computed, message_log,
     record, remote,
 };
 use ctxfs_engine::{

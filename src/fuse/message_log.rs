@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::file_node::FileNode;
-use crate::handle::{FileHandle, PendingLine};
-use crate::node::{Node, NodeLink};
-use crate::node::{NodeKey, SharedLogKey};
-use crate::{FsError, OpenMode, Result, Shared};
+use crate::handle::PendingLine;
+use crate::node::SharedLogKey;
+use crate::{FileHandle, FileNode, FsError, Node, NodeKey, NodeLink, OpenMode, Result, Shared};
 use ctxfs_core::model::Content as _;
 use ctxfs_engine::patience::allow_slow;
 use ctxfs_engine::sync::MutexGuard;

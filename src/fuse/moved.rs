@@ -7,12 +7,9 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::file_node::FileNode;
 use crate::life::RecordPlace;
-use crate::node::NodeKey;
-use crate::node::{LinkCell, Node};
 use crate::record::{Manifests, MoveOptions, Mover};
-use crate::{FsError, Ino, Result, Shared, lookup};
+use crate::{FileNode, FsError, Ino, LinkCell, Node, NodeKey, Result, Shared, lookup};
 use ctxfs_core::model::{ArtifactState, Component, Record, RelPath};
 use ctxfs_engine::{FileId, names};
 use ctxfs_store::{Conversation, this_process};

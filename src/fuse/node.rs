@@ -12,8 +12,7 @@ use quick_cache::sync::Cache;
 use rustix::io::Errno;
 
 use crate::attr::{Inherited, Rights};
-use crate::file_node::FileNode;
-use crate::{FsError, Ino, Result};
+use crate::{FileNode, FsError, Ino, Result};
 use ctxfs_core::model::{Component, MAX_DEPTH, RelPath};
 use ctxfs_engine::sync::atomic::AtomicU64;
 use ctxfs_engine::sync::{Mutex, MutexGuard};

@@ -8,14 +8,11 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::computed::CallerAccess;
-use crate::file_node::FileNode;
-use crate::handle::{Claimed, FileHandle, Handle};
-use crate::node::{Node, NodeKind};
-use crate::seal_queue::SealJob;
+use crate::handle::Claimed;
 use crate::{
-    Attr, Caller, ContextFs, Entry, Fh, FsError, Ino, OpenMode, Opened, Pages, Result, Shared,
-    attributes, dir, lookup, message_log, moved, remote, write_once,
+    Attr, Caller, CallerAccess, ContextFs, Entry, Fh, FileHandle, FileNode, FsError, Handle, Ino,
+    Node, NodeKind, OpenMode, Opened, Pages, Result, SealJob, Shared, attributes, dir, lookup,
+    message_log, moved, remote, write_once,
 };
 use ctxfs_engine::sync::{Mutex, now};
 use ctxfs_engine::{Computed, OpenText, Reservation, Share, SourceFile, names};

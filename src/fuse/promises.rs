@@ -24,11 +24,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
-use crate::Ino;
-use crate::node::{DirNode, LinkCell, Node};
+use crate::{DirNode, Ino, LinkCell, Node};
 use ctxfs_engine::FileId;
-use ctxfs_engine::sync::atomic::Ordering::{Relaxed, SeqCst};
-use ctxfs_engine::sync::atomic::{AtomicBool, AtomicU64};
+use ctxfs_engine::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use ctxfs_engine::sync::{Mutex, RwLock, now, thread};
 use ctxfs_engine::worker::Worker;
 use ctxfs_store::{Dir, NameChange, NameWatch, WatchId};

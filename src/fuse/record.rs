@@ -10,11 +10,8 @@ use std::slice;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::file_node::{FileNode, keyed_hash};
-use crate::life::Life;
-use crate::node::Node;
-use crate::seal_queue::SealJob;
-use crate::{FsError, Result, Shared};
+use crate::file_node::keyed_hash;
+use crate::{FileNode, FsError, Life, Node, Result, SealJob, Shared};
 use ctxfs_core::model::{ArtifactState, Component, Provenance, Record, RelPath, Removal};
 use ctxfs_engine::sync::RwLockReadGuard;
 use ctxfs_engine::{Engine, KnownRecord, Version, facts_number, same_name, unsettled, view_sizes};

@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::file_node::FileNode;
-use crate::handle::{Claimed, Handle, RemoteHandle};
-use crate::node::{DirNode, Node, NodeKey, NodeLink};
+use crate::handle::{Claimed, RemoteHandle};
 use crate::record::now_millis;
-use crate::seal_queue::SealJob;
-use crate::{Caller, Fh, FsError, Opened, Pages, Result, Shared, record};
+use crate::{
+    Caller, DirNode, Fh, FileNode, FsError, Handle, Node, NodeKey, NodeLink, Opened, Pages, Result,
+    SealJob, Shared, record,
+};
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_engine::patience::allow_slow;
 use ctxfs_engine::{DirPlace, Engine, EngineError, FileId, OpenFile, SourceDir as _};

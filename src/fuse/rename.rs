@@ -6,11 +6,11 @@ use std::sync::Arc;
 use rustix::fs::{OFlags, RenameFlags};
 
 use crate::life::AfterRename;
-use crate::node::DirNode;
-use crate::node::{LinkCell, Node, NodeLink};
 use crate::record::{Manifests, MoveOptions, Mover};
-use crate::seal_queue::SealJob;
-use crate::{ContextFs, FsError, Ino, Result, Shared, dir, lookup, record, remote, write_once};
+use crate::{
+    ContextFs, DirNode, FsError, Ino, LinkCell, Node, NodeLink, Result, SealJob, Shared, dir,
+    lookup, record, remote, write_once,
+};
 use ctxfs_core::model::{Component, MAX_DEPTH, NameError, RelPath};
 use ctxfs_engine::names::is_message_log;
 use ctxfs_engine::patience::allow_slow;

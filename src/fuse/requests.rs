@@ -12,12 +12,10 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::handle::Handle;
-use crate::node::NodeKind;
 use crate::waiting::{MOST, Unanswered, WaitOutcome};
 use crate::{
-    Caller, ContextFs, Entry, Fh, FilePosition, Flush, FsError, Ino, OpenMode, Opened, Result,
-    Shared, TimedAttr, attributes, dir, io, listing, open, remote,
+    Caller, ContextFs, Entry, Fh, FilePosition, Flush, FsError, Handle, Ino, NodeKind, OpenMode,
+    Opened, Result, Shared, TimedAttr, attributes, dir, io, listing, open, remote,
 };
 use ctxfs_engine::patience::{promptly, slowly};
 use ctxfs_engine::sync::{Mutex, now};

@@ -18,13 +18,11 @@ use std::time::Duration;
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 
-use crate::file_node::FileNode;
-use crate::life::Life;
-use crate::node::Node;
 use crate::record::record_at;
-use crate::seal_queue::SealJob;
 use crate::source::QuietFile;
-use crate::{FsError, Ino, Processes, Result, Shared, moved, record};
+use crate::{
+    FileNode, FsError, Ino, Life, Node, Processes, Result, SealJob, Shared, moved, record,
+};
 use ctxfs_core::model::{
     Analysis, ArtifactState, Content as _, LocalFile, Record, ViewSizes, is_scratch,
 };

@@ -10,8 +10,7 @@ use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::node::Node;
-use crate::{FsError, Ino, Result};
+use crate::{FsError, Ino, Node, Result};
 use ctxfs_engine::sync::atomic::Ordering::Relaxed;
 use ctxfs_engine::sync::{Condvar, Mutex, now, thread};
 use ctxfs_engine::worker::Worker;

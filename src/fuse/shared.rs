@@ -5,14 +5,12 @@ use std::time::Instant;
 
 use crate::handle::HandleTable;
 use crate::inode::InodeTable;
-use crate::node::Node;
 use crate::process::{ClosingThreads, ProcFs};
 use crate::promises::Promises;
 use crate::seal_queue::Sealer;
 use crate::waiting::WaitingRoom;
-use crate::{Caller, Ino, Processes, Result};
-use ctxfs_engine::sync::atomic::AtomicBool;
-use ctxfs_engine::sync::atomic::Ordering::Relaxed;
+use crate::{Caller, Ino, Node, Processes, Result};
+use ctxfs_engine::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ctxfs_engine::sync::{RwLock, lock_manifest};
 use ctxfs_engine::workers::WorkerPool;
 use ctxfs_engine::{Client, Confinement, Engine, Share};

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::file_node::FileNode;
-use crate::node::DirNode;
-use crate::{FsError, record, remote};
+use crate::{DirNode, FileNode, FsError, record, remote};
 use ctxfs_core::model::Component;
 use ctxfs_engine::{
     DirPlace, Engine, EngineError, Identity, OpenFile, RewriteCount, Snapshot, SourceDir,

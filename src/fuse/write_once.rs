@@ -6,10 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::file_node::FileNode;
-use crate::node::{Node, NodeKind};
-use crate::seal_queue::SealJob;
-use crate::{FsError, Result, Shared};
+use crate::{FileNode, FsError, Node, NodeKind, Result, SealJob, Shared};
 use ctxfs_core::model::{ArtifactState, Component};
 use ctxfs_engine::patience::waited;
 use ctxfs_engine::sync::{now, thread};

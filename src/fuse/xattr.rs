@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use rustix::fs::{OFlags, XattrFlags};
 
-use crate::node::{Node, NodeKind};
 use crate::record::{AttributeChange, LockedRecord};
 use crate::remote::Attribute;
-use crate::{ContextFs, FsError, Ino, Result, Shared, record, remote};
+use crate::{ContextFs, FsError, Ino, Node, NodeKind, Result, Shared, record, remote};
 use ctxfs_core::model::{Component, Provenance};
 use ctxfs_engine::Reservation;
 use ctxfs_store::{
