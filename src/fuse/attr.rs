@@ -16,16 +16,12 @@ impl Ino {
     pub(crate) const ABOVE: Self = Self(0);
 }
 
-/// The number of an open file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fh(pub u64);
 
-/// The type of a node, as the kernel sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// A regular file.
     File,
-    /// A directory.
     Directory,
 }
 
@@ -41,7 +37,6 @@ impl FileKind {
 /// The attributes of a node, as stat(2) has them: `size` in bytes, `blocks` of 512 bytes, and
 /// `perm` with the set-id and sticky bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of stat(2)")]
 pub struct Attr {
     pub ino: Ino,
     pub kind: FileKind,
@@ -72,7 +67,7 @@ impl Inherited {
     }
 }
 
-/// The owner of a computed file, and the read bits of those who may read it, as its origin says.
+/// The owner of a computed file, and the read bits of its readers, as its origin says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Rights {
     readers: u16,
@@ -81,8 +76,8 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// Returns the rights to what is computed from a file or directory. What is computed from a
-    /// directory is for its owner alone: a search reads every file in it.
+    /// Returns the rights to what is computed from a file or directory. A file computed from a
+    /// directory is for its owner alone: a search reads every file in the directory.
     pub(crate) fn of(stat: &Stat) -> Self {
         let readers = match FileKind::of(stat.kind()) {
             FileKind::File => stat.mode as u16 & READ,
@@ -91,7 +86,6 @@ impl Rights {
         Self { readers, uid: stat.uid, gid: stat.gid }
     }
 
-    /// Returns true if users of `class` may read: [`OWNER`], [`GROUP`] or [`OTHERS`].
     pub(crate) fn are_open_to(&self, class: u16) -> bool {
         self.readers & class != 0
     }
@@ -136,7 +130,6 @@ impl Attr {
         Self { ino, kind, size, blocks, perm, nlink, uid, gid, atime, mtime, ctime }
     }
 
-    /// Makes the attributes readable by everyone, for content that is no secret.
     pub(crate) fn for_all(self) -> Self {
         Self { perm: READ, ..self }
     }
@@ -154,32 +147,26 @@ pub(crate) fn system_time(time: Time) -> SystemTime {
     whole.and_then(|whole| whole.checked_add(nanos)).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Attributes, and the time for which the kernel may cache them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimedAttr {
-    /// The attributes.
     pub attr: Attr,
-    /// The time for which the kernel may cache them.
     pub ttl: Duration,
 }
 
-/// The answer to a look-up.
+/// The answer to a look-up: the attributes of the node, and the times for which the kernel may
+/// cache them and the name. `is_computed` is true for a view or another computed file: no file on
+/// disk has the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// The node.
     pub attr: Attr,
-    /// The time for which the kernel may cache the attributes.
     pub attr_ttl: Duration,
-    /// The time for which the kernel may cache the name.
     pub entry_ttl: Duration,
-    /// True for a view or another computed file: no file on disk has the name.
     pub is_computed: bool,
 }
 
 /// The attributes to change. `None` leaves one as it is. `size` truncates the file, or extends it
 /// with zeros.
 #[derive(Debug, Clone, Copy, Default)]
-#[expect(missing_docs, reason = "the fields are those of stat(2)")]
 pub struct SetAttr {
     pub mode: Option<u32>,
     pub uid: Option<u32>,
@@ -189,19 +176,15 @@ pub struct SetAttr {
     pub mtime: Option<NewTime>,
 }
 
-/// A time to set.
 #[derive(Debug, Clone, Copy)]
 pub enum NewTime {
-    /// The moment of the call.
     Now,
-    /// This time.
     At(SystemTime),
 }
 
 /// The user, group and thread of the client that waits for an operation. `pid` is 0 for a thread of
 /// another PID namespace.
 #[derive(Debug, Clone, Copy)]
-#[expect(missing_docs, reason = "the type describes them")]
 pub struct Caller {
     pub uid: u32,
     pub gid: u32,

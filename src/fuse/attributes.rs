@@ -41,7 +41,7 @@ pub(super) fn getattr(
         return done(entry.map(|entry| TimedAttr { attr: entry.attr, ttl: entry.attr_ttl }));
     };
     let known = computed::attr(&node, of);
-    // Whoever holds it found it when it could be read, and a known size is that of then.
+    // The caller found it while it could be read, and its size has not changed since.
     if of.closed || !known.ttl.is_zero() {
         return done(Ok(known));
     }
@@ -61,10 +61,14 @@ pub(super) fn entry(fs: &Shared, node: &Node) -> Result<Entry> {
     let is_computed = matches!(node.kind, NodeKind::ViewDir { .. });
     let timed = |attr, attr_ttl, entry_ttl| Entry { attr, attr_ttl, entry_ttl, is_computed };
     Ok(match &node.kind {
-        NodeKind::Computed(of) => computed::entry(node, of),
+        NodeKind::Computed(of) => {
+            // The name is not cached, so that the next version is seen at once.
+            let TimedAttr { attr, ttl } = computed::attr(node, of);
+            Entry { attr, attr_ttl: ttl, entry_ttl: Duration::ZERO, is_computed: true }
+        }
         NodeKind::File(file) => {
             let (attr, lasts) = promised(fs, node, file)?;
-            // The kernel may believe the name for longer, and not look it up again.
+            // The kernel may keep the name for longer, and not look it up again.
             let attr_ttl = if fs.promises.are_given() { lasts } else { FILE_ATTR_TTL };
             timed(attr, attr_ttl, lasts)
         }
@@ -73,7 +77,6 @@ pub(super) fn entry(fs: &Shared, node: &Node) -> Result<Entry> {
     })
 }
 
-/// Returns the attributes of a file, and the time for which they and its name are promised.
 fn promised(fs: &Shared, node: &Node, file: &FileNode) -> Result<(Attr, Duration)> {
     let link = file.link.get();
     let mark = link.as_ref().and_then(|link| PromiseMark::of(&fs.promises, &link.parent));
@@ -139,7 +142,6 @@ pub(super) fn check_name(fs: &Shared, node: &Node, of: &Node) -> Result<()> {
 }
 
 impl ContextFs {
-    /// Makes a change to the attributes of `ino`, and returns them after it.
     pub fn setattr(&self, ino: Ino, change: &SetAttr, fh: Option<Fh>) -> Result<TimedAttr> {
         let fs = &self.0;
         let node = fs.nodes.get(ino)?;
@@ -151,9 +153,7 @@ impl ContextFs {
                 return Err(FsError::Computed);
             }
         }
-        if let Some(linked) = node.link() {
-            fs.promises.end_about(linked);
-        }
+        fs.promises.end_about(&node);
         let entry = entry(fs, &node)?;
         Ok(TimedAttr { attr: entry.attr, ttl: entry.attr_ttl })
     }
@@ -179,7 +179,7 @@ fn set_file(
         return set_open(&*file.any_open().ok_or(FsError::Stale)?, change);
     };
     let dir = link.dir()?;
-    // Before anything is changed, as this may have to be tried again. What was resized is sealed anew.
+    // Before any change, as this may have to be retried. A resized file is sealed again.
     let held = if change.size.is_none() { record::lock_sealed(fs, node)? } else { None };
     // A time that is set here must not look like a change by another process.
     let mut life = file.life();
@@ -237,7 +237,7 @@ pub(super) fn empty(
     (fh, caller): (Fh, Caller),
 ) -> Result<()> {
     resize(fs, node, file, 0, Some(fh))?;
-    fs.promises.end_about(&file.link);
+    fs.promises.end_about(node);
     let handle = fs.handles.file(fh)?;
     let mode = stat_file(&handle.file)?.mode & 0o7777;
     let of_group = if mode & libc::S_IXGRP == 0 { 0 } else { libc::S_ISGID };

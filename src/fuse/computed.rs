@@ -1,9 +1,9 @@
 //! Computed files: one node for each version, with an exact size once the text has been computed.
 //!
-//! On a mount that several users may enter, the kernel checks owners and modes, as it last saw them.
-//! That is enough for files on disk. A computed file shows the content of other files, and may be
-//! opened by a descriptor, or asked for its size, long after their modes have changed. So it is
-//! checked here too, each time that it is opened or its size is asked.
+//! On a mount that several users may enter, the kernel checks owners and modes, as it last saw
+//! them. That is enough for files on disk. A computed file shows the content of other files, and
+//! may be opened by a descriptor, or asked for its size, long after their modes have changed. So it
+//! is checked here too, each time that it is opened or its size is asked.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -15,9 +15,7 @@ use serde_json::{Value, json};
 use crate::attr::{GROUP, Inherited, OTHERS, OWNER, Rights};
 use crate::node::{ComputedKey, ComputedNode};
 use crate::process::groups;
-use crate::{
-    Attr, Caller, Entry, FileKind, FsError, Node, NodeKey, NodeKind, Result, Shared, TimedAttr,
-};
+use crate::{Attr, Caller, FileKind, FsError, Node, NodeKey, NodeKind, Result, Shared, TimedAttr};
 use ctxfs_engine::{
     Base, Computed, EngineError, Reader, Recipe, Result as EngineResult, User, Version,
     version_page,
@@ -66,14 +64,6 @@ pub(crate) fn attr(node: &Node, of: &ComputedNode) -> TimedAttr {
     TimedAttr { attr, ttl: if size.is_some() { SETTLED } else { Duration::ZERO } }
 }
 
-/// Returns the entry of a computed file. Its name is not cached, so that the next version is seen
-/// at once.
-pub(crate) fn entry(node: &Node, of: &ComputedNode) -> Entry {
-    let TimedAttr { attr, ttl } = attr(node, of);
-    Entry { attr, attr_ttl: ttl, entry_ttl: Duration::ZERO, is_computed: true }
-}
-
-/// The access of one caller to computed files.
 #[derive(Clone, Copy)]
 pub(super) struct CallerAccess<'a> {
     fs: &'a Shared,
@@ -102,7 +92,6 @@ impl<'a> CallerAccess<'a> {
         Reader::User(Arc::new(User { uid, gid, groups: groups(self.caller) }))
     }
 
-    /// Returns true if the caller may read with `rights`. Looks up the groups only if they matter.
     pub(super) fn may_read(&self, rights: &Rights) -> bool {
         let Caller { uid, gid, .. } = self.caller;
         if self.is_server() {

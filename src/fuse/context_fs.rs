@@ -83,12 +83,10 @@ impl ContextFs {
         self.0.options.coherence == Coherence::Relaxed && !self.0.engine.options.allow_other
     }
 
-    /// Returns the engine below.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.0.engine
     }
 
-    /// Counts what the kernel and the sealing thread hold now.
     pub fn in_use(&self) -> InUse {
         InUse {
             nodes: self.0.nodes.len(),
@@ -102,7 +100,6 @@ impl ContextFs {
         self.0.nodes.forget(ino, count);
     }
 
-    /// Closes a directory.
     pub fn releasedir(&self, fh: Fh) -> Result<()> {
         self.0.handles.remove(fh).map(drop).ok_or(FsError::UnknownHandle(fh.0))
     }

@@ -26,7 +26,7 @@ impl ContextFs {
             return Err(NameError::TooDeep.into());
         }
         if parent.is_root() {
-            // It is flushed to the disk.
+            // A new conversation is flushed to the disk.
             allow_slow()?;
         }
         let mode = if parent.is_root() { mode & 0o700 } else { mode };
@@ -62,9 +62,12 @@ impl ContextFs {
             }
             Err(error) => return Err(error),
         };
-        let is_remote = node.as_file().is_ok_and(|file| remote::is_remote(file));
-        let removed =
-            if is_remote { unlink_remote(fs, &node) } else { unlink_node(fs, &node, dir, name) };
+        let removed = match node.as_file() {
+            Ok(file) if !remote::is_remote(file) => unlink_node(fs, &node, dir, name),
+            Ok(_) if fs.options.write_once => Err(FsError::WriteOnce),
+            Ok(file) => remote::unlink(fs, file),
+            Err(error) => Err(error),
+        };
         fs.promises.end(dir.id(), name);
         fs.nodes.forget(node.ino, 1);
         removed
@@ -106,7 +109,6 @@ pub(super) fn fsync(fs: &Shared, ino: Ino) -> Result<()> {
     }
 }
 
-/// Returns the directory of `parent`. Fails if no file `name` may be created in it.
 pub(super) fn writable<'a>(
     fs: &Shared,
     parent: &'a Arc<Node>,
@@ -121,8 +123,8 @@ pub(super) fn writable<'a>(
     Ok(dir)
 }
 
-/// Fails with [`FsError::Computed`] if `name` is that of a computed file, unless a real file hides
-/// it.
+/// Fails with [`FsError::Computed`] if `name` is the name of a computed file, unless a real file
+/// hides it.
 pub(super) fn check_not_computed(
     fs: &Shared,
     parent: &Node,
@@ -159,7 +161,6 @@ fn give_to(dir: &DirNode, name: &OsStr, caller: Caller) -> Result<()> {
     Ok(())
 }
 
-/// Returns the group of a new entry of `dir`: that of a set-gid directory, else that of `caller`.
 pub(super) fn group_in(dir: &Dir, caller: Caller) -> Result<u32> {
     let stat = dir.stat_self()?;
     Ok(if stat.mode & libc::S_ISGID == 0 { caller.gid } else { stat.gid })
@@ -186,32 +187,22 @@ fn check_no_remote(fs: &Shared, dir: &DirNode, name: &OsStr) -> Result<()> {
     remote::check_empty(fs, id, Some(&path))
 }
 
-fn unlink_remote(fs: &Shared, node: &Arc<Node>) -> Result<()> {
-    if fs.options.write_once {
-        return Err(FsError::WriteOnce);
-    }
-    remote::unlink(fs, node.as_file()?)
-}
-
 fn unlink_node(fs: &Shared, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<()> {
     let (file, dir) = (node.as_file()?, dir.open()?);
     let leaves_trace = write_once::await_record(fs, node)?;
     let conversation = node.conversation();
-    let Some(held) = record::lock_record(fs, node)? else {
-        let mut link = file.link.lock();
-        dir.unlink(name)?;
-        *link = None;
-        drop(link);
-        note_unlinked(fs, file, conversation);
-        return Ok(());
-    };
+    let held = record::lock_record(fs, node)?;
     let mut link = file.link.lock();
     let stat = dir.stat(name)?;
-    let trace = if leaves_trace { Some(held.retire(&stat)?) } else { None };
+    let trace = match &held {
+        Some(held) if leaves_trace => Some(held.retire(&stat)?),
+        _ => None,
+    };
     dir.unlink(name)?;
     *link = None;
     drop(link);
     note_unlinked(fs, file, conversation);
+    let Some(held) = held else { return Ok(()) };
     let LockedRecord { conversation, path, manifest, .. } = &held;
     match trace {
         Some(record) => fs.engine.note_removed(conversation, stat.size, Some(record)),
@@ -221,7 +212,6 @@ fn unlink_node(fs: &Shared, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Re
     Ok(())
 }
 
-/// Notes that `file` has lost its name in `conversation`. It takes room as long as it is open.
 pub(super) fn note_unlinked(fs: &Shared, file: &FileNode, conversation: Option<Component>) {
     let Some(id) = conversation else { return };
     let open = file.life().lost_name(id.clone());

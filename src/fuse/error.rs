@@ -7,14 +7,12 @@ use ctxfs_engine::{EngineError, io_error_number};
 use ctxfs_store::StoreError;
 use ctxfs_store::message::MessageError;
 
-/// An error number as the system call returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
 /// The reason why an operation was refused or failed. The caller gets its [`errno`](Self::errno);
 /// the message is for the log.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of an error describes it")]
 pub enum FsError {
     #[error("no such file, directory or view")]
     NotFound,
@@ -35,7 +33,7 @@ pub enum FsError {
     #[error("the name is taken")]
     Exists,
     /// The caller may not read the origin of a computed file.
-    #[error("its origin may not be read by whoever asks")]
+    #[error("the caller may not read what this view is computed from")]
     NotReadable,
     #[error("computed files cannot be changed")]
     Computed,
@@ -43,7 +41,6 @@ pub enum FsError {
     /// sealed artifacts.
     #[error("the mount is write-once: sealed artifacts and their traces stay")]
     WriteOnce,
-    /// The trace of a sealed artifact needs its digest, which is still being computed.
     #[error("the artifact is still being sealed: try again")]
     NotSealedYet,
     #[error("the message log can only be appended to; remove it, or rename another file over it")]
@@ -58,17 +55,16 @@ pub enum FsError {
     #[error("a directory with more than 10,000 directories cannot be moved deeper; copy it")]
     TooManyDirectories,
     /// A move to another conversation, where hosts share conversations.
-    #[error("hosts share this conversation: what goes to another one is copied")]
+    #[error("hosts share this conversation: copy files out of it instead")]
     OtherConversation,
     /// A new name for a conversation with remote artifacts: other hosts know them as parts of it.
-    #[error("outputs of this conversation are elsewhere: it keeps its name until `ctxfs pull`")]
+    #[error(
+        "outputs of this conversation are only in the bucket: it keeps its name until `ctxfs pull`"
+    )]
     HasRemoteArtifacts,
     #[error("links and special files are not supported")]
     NoSpecialFiles,
-    /// The client has so much open that too few descriptors would be left for others.
-    #[error(
-        "this conversation, or this user, has as much open as it leaves descriptors for others"
-    )]
+    #[error("this conversation, or this user, has too many open files")]
     TooManyOpen,
     /// Another process or request holds a lock that this one needs. Nothing has changed.
     #[error("{0}; try again")]
@@ -76,9 +72,9 @@ pub enum FsError {
     /// The client was told to end while it waited. Nothing has changed.
     #[error("a signal has ended the wait for another process")]
     Interrupted,
-    /// An executable is opened for reading with O_TRUNC. The kernel would find out only afterwards
+    /// An executable is opened for reading with `O_TRUNC`. The kernel would find out only afterwards
     /// that a process runs it.
-    #[error("a program is not emptied by who opens it for reading: open it for writing")]
+    #[error("a program cannot be truncated by an open for reading: open it for writing")]
     MayBeRunning,
     #[error("the file was not opened for this")]
     WrongMode,
@@ -156,7 +152,6 @@ impl FsError {
         self.errno().0 == EngineError::Slow.raw_os_error()
     }
 
-    /// Returns true if the operation is to be retried, for either reason.
     pub(crate) fn is_retried(&self) -> bool {
         self.must_wait() || self.is_slow()
     }
@@ -212,5 +207,4 @@ impl From<rustix::io::Errno> for FsError {
     }
 }
 
-/// The result of an operation.
 pub type Result<T> = std::result::Result<T, FsError>;

@@ -20,8 +20,8 @@ const BLOCK: u64 = 512;
 /// The local file of a remote artifact, open, once its bytes have been fetched.
 pub(crate) type PendingFile = OnceLock<Arc<File>>;
 
-/// Where the bytes of a file are, if not in the local file that it was first found as: in a copy
-/// that replaced it, or in the bucket. All readers of remote bytes share `pending`.
+/// The place of a file's bytes, if not in the local file that it was first found as: in a copy that
+/// replaced it, or in the bucket. All readers of remote bytes share `pending`.
 #[derive(Default)]
 struct Bytes {
     copy: Option<FileId>,
@@ -52,7 +52,6 @@ impl FileNode {
         }
     }
 
-    /// Returns the identity of the local file with its bytes.
     pub(crate) fn id(&self) -> FileId {
         self.bytes.lock().as_ref().and_then(|bytes| bytes.copy).unwrap_or(self.id)
     }
@@ -78,7 +77,6 @@ impl FileNode {
         self.bytes.lock().as_ref().and_then(|bytes| bytes.far)
     }
 
-    /// Returns the cell for the local file, which is set when the remote bytes are fetched.
     pub(crate) fn pending(&self) -> Arc<PendingFile> {
         let mut bytes = self.bytes.lock();
         let bytes = bytes.get_or_insert_default();
@@ -89,12 +87,10 @@ impl FileNode {
         })
     }
 
-    /// Returns its attributes as an artifact whose bytes are not on this disk, if somebody has it
-    /// open.
     fn open_remote_stat(&self) -> Option<Stat> {
         let bytes = self.bytes.lock();
         let far = bytes.as_ref().filter(|bytes| bytes.pending.strong_count() > 0)?.far?;
-        // It has no name, other than one that was found by its record.
+        // Its only name is the one in its record.
         Some(Stat { blocks: far.size.div_ceil(BLOCK), ..far })
     }
 
@@ -103,7 +99,6 @@ impl FileNode {
         link.is_some_and(|link| link.dir().is_ok_and(|dir| dir.stat(&link.name).is_ok()))
     }
 
-    /// Returns true if `original`, the file that a copy replaced, is this one.
     pub(crate) fn was(&self, original: &Stat) -> bool {
         FileId::of(original) == self.id || self.is_at(original)
     }
@@ -128,20 +123,21 @@ impl FileNode {
                     life.remember(&file);
                     let _first = pending.set(file);
                 }
-                Err(error) => tracing::warn!(%error, "who has it open reads what it was"),
+                Err(error) => {
+                    tracing::warn!(%error, "open handles keep the bytes from before the fetch");
+                }
             }
         }
         true
     }
 
-    /// Locks its life, so that nothing is written meanwhile.
     pub(crate) fn life(&self) -> MutexGuard<'_, Life> {
         self.life.lock()
     }
 
     /// Returns its present attributes: by its name, or by an open descriptor if it has lost its
-    /// name. A remote artifact has those of its last look-up: a file that has the name by now may
-    /// be this one, or another.
+    /// name. A remote artifact keeps the attributes of its last look-up: a file that has the name
+    /// by now may be this one, or another.
     pub(crate) fn stat(&self) -> Result<Stat> {
         if let Some(link) = self.link.get() {
             match link.dir()?.stat(&link.name) {
@@ -212,7 +208,6 @@ pub(crate) struct KnownFacts(Mutex<Option<FactsAt>>);
 struct FactsAt {
     basis: u64,
     facts: u64,
-    /// Hash of the version with these sizes; see [`hash_of`].
     version: u64,
     sizes: Option<ViewSizePair>,
 }
@@ -255,7 +250,7 @@ impl KnownFacts {
     }
 }
 
-/// Returns the hash of `value` under a random key of this process: nobody can choose two values
+/// Returns the hash of `value` under a random key of this process: no client can choose two values
 /// with one hash.
 pub(super) fn keyed_hash(value: impl Hash) -> u64 {
     static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);

@@ -12,12 +12,10 @@ use crate::process::ClosingThread;
 use crate::{Fh, FsError, Node, Pages, Result};
 use ctxfs_engine::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ctxfs_engine::sync::{DashMap, Mutex};
-use ctxfs_engine::{Client, OpenFar, OpenText, Share, Shares, UnfinishedMessage};
+use ctxfs_engine::{OpenFar, OpenText, Share, Shares, UnfinishedMessage};
 
-/// The flags with which a file is opened.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenMode {
-    /// The flags of open(2).
     pub flags: i32,
 }
 
@@ -30,7 +28,6 @@ impl OpenMode {
         self.flags & libc::O_TRUNC != 0
     }
 
-    /// Returns true if the file is truncated though it is opened for reading only.
     pub(crate) fn only_empties(self) -> bool {
         self.empties() && self.flags & libc::O_ACCMODE == libc::O_RDONLY
     }
@@ -64,34 +61,37 @@ impl OpenMode {
     }
 }
 
-/// The part of a file that is flushed to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flush {
-    /// The bytes, as by fdatasync(2).
     Data,
-    /// The bytes and the attributes, as by fsync(2).
     All,
 }
 
-/// An open file, and how the kernel is to treat it.
+/// An open file, and how the kernel is to treat it. `pages` are those that it may have of a file
+/// that is opened for reading.
 #[derive(Debug)]
 pub struct Opened {
-    /// The handle.
     pub fh: Fh,
     /// The store's file, which the kernel may read directly. `None` for a computed file and for a
     /// remote artifact.
     pub file: Option<Arc<File>>,
-    /// True for a handle that can write.
     pub writes: bool,
     /// True if every read and write has to come to the server, because readers see other bytes than
     /// the disk has.
     pub direct: bool,
-    /// The pages that the kernel may have of a file that is opened for reading.
     pub pages: Pages,
     /// True if mapped pages have to be written through the server, because there is a quota.
     pub counts_mapped: bool,
 }
 
+impl Opened {
+    pub(crate) fn without_file(fh: Fh, pages: Pages) -> Self {
+        Self { fh, file: None, writes: false, direct: false, pages, counts_mapped: false }
+    }
+}
+
+/// An open file or directory. Clones share it: it closes when the table and all requests have
+/// dropped it.
 #[derive(Clone)]
 pub(crate) enum Handle {
     File(Arc<FileHandle>),
@@ -108,7 +108,6 @@ pub(crate) struct RemoteHandle {
     pub(super) local: Arc<PendingFile>,
 }
 
-/// An open file or directory, with its claim on a descriptor.
 pub(crate) struct Claimed<T>(T, #[expect(dead_code, reason = "it is held")] Share);
 
 impl<T> Claimed<T> {
@@ -129,12 +128,12 @@ impl<T> Deref for Claimed<T> {
 #[derive(Debug, Default)]
 pub(super) struct PendingLine {
     pub(super) unfinished: UnfinishedMessage,
-    /// The offset that the handle's next byte would have in an ordinary file.
     pub(super) next: Option<u64>,
-    /// The open file table of its last writer, as the kernel names it.
     pub(super) owner: Option<u64>,
 }
 
+/// An open local file. A handle that `writes` is a writer in the life of its file until it is
+/// released.
 pub(crate) struct FileHandle {
     pub(crate) node: Arc<Node>,
     pub(crate) file: Arc<File>,
@@ -146,44 +145,29 @@ pub(crate) struct FileHandle {
 }
 
 impl FileHandle {
-    pub(crate) fn note_closed_by(&self, thread: ClosingThread) {
-        *self.closed_by.lock() = Some(thread);
-    }
-
     /// Returns true if a descriptor of it was closed. Once the mount is gone, all of them are.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed_by.lock().is_some()
     }
-
-    pub(crate) fn take_closed_by(&self) -> Option<ClosingThread> {
-        self.closed_by.lock().take()
-    }
 }
 
 pub(crate) enum DirListing {
-    /// A directory on disk, with its names as of the last read from the beginning.
     Dir(Mutex<Option<Arc<DirNames>>>),
     Names(Vec<EntryName<'static>>),
-    /// The number of pages. There may be millions, so their names are made on demand.
     Pages(u64),
 }
 
+/// All open files and directories by number, and the claims of clients on descriptors. No number is
+/// used twice.
 pub(crate) struct HandleTable {
     open: DashMap<u64, Handle>,
     next: AtomicU64,
-    shares: Arc<Shares>,
+    pub(crate) shares: Arc<Shares>,
 }
 
 impl HandleTable {
-    /// Creates a table whose handles hold at most `most` descriptors.
     pub(crate) fn new(most: u64) -> Self {
         Self { open: DashMap::new(), next: AtomicU64::new(0), shares: Shares::new(most) }
-    }
-
-    /// Claims the descriptors of a handle. Fails with [`FsError::TooManyOpen`] if `client` has too
-    /// much open.
-    pub(crate) fn claim(&self, client: Client, count: u64) -> Result<Share> {
-        self.shares.claim(client, count).ok_or(FsError::TooManyOpen)
     }
 
     pub(crate) fn insert(&self, handle: Handle) -> Fh {

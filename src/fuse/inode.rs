@@ -32,7 +32,6 @@ const HELD_HERE: usize = 3;
 #[derive(Default)]
 struct NodeKeys {
     own: HashSet<Interned>,
-    /// Files by the copy that replaced their first local file.
     copies: HashMap<FileId, Arc<Node>>,
 }
 
@@ -110,7 +109,6 @@ impl InodeTable {
         Ok(node)
     }
 
-    /// Makes the node of a file known by the copy that replaced `before`.
     pub(crate) fn found_by_copy(&self, node: &Arc<Node>, before: FileId) {
         let Ok(file) = node.as_file() else { return };
         let mut keys = self.keys.lock();
@@ -121,7 +119,6 @@ impl InodeTable {
         }
     }
 
-    /// Returns a number that no node has.
     pub(crate) fn unused(&self) -> Ino {
         Ino(self.next_on_disk.fetch_add(1, Relaxed))
     }

@@ -39,7 +39,7 @@ impl ContextFs {
             }
             Handle::Listing(_) => Err(FsError::IsADirectory),
             Handle::Remote(open) => {
-                // It may wait for the network; see `read_elsewhere`.
+                // It may wait for the network; see `ContextFs::read_far`.
                 let here = open.local.get().ok_or(EngineError::Slow)?;
                 let count = read_full_at(here, offset, buffer)?;
                 Ok(take(&buffer[..count]))
@@ -87,7 +87,6 @@ impl ContextFs {
         Ok(bytes.len() as u32)
     }
 
-    /// Reserves room or makes holes, as fallocate(2) does.
     pub fn fallocate(&self, fh: Fh, offset: u64, length: u64, mode: i32) -> Result<()> {
         let fs = &self.0;
         let handle = fs.handles.file(fh)?;
@@ -135,7 +134,6 @@ impl ContextFs {
     }
 }
 
-/// Writes `bytes` if there is room. Returns the end of the file.
 fn write_file(
     fs: &Shared,
     handle: &FileHandle,
@@ -168,7 +166,6 @@ fn write_file(
     Ok(life.end())
 }
 
-/// Records that the artifact will lack its end, if `error` means that.
 fn note_trouble(file: &FileNode, error: &FsError) {
     if let Some(why) = reason_of_loss(error.errno().0, error) {
         file.life().failed(why);
@@ -205,12 +202,9 @@ fn seek_in(length: u64, from: u64, whence: i32) -> Result<i64> {
 const MOST_COPIED: u64 = 16 * 1024 * 1024;
 const COPY_BLOCK: u64 = 1024 * 1024;
 
-/// A place in an open file.
 #[derive(Debug, Clone, Copy)]
 pub struct FilePosition {
-    /// The file.
     pub fh: Fh,
-    /// Bytes from its start.
     pub offset: u64,
 }
 
@@ -262,7 +256,6 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `run` with `size` bytes of the worker's buffer, which still hold those of an earlier call.
 pub(crate) fn with_buffer<T>(size: usize, run: impl FnOnce(&mut [u8]) -> T) -> T {
     BUFFER.with_borrow_mut(|buffer| {
         if buffer.len() < size {
@@ -278,12 +271,11 @@ impl FilePosition {
     }
 }
 
-/// The known flags. The kernel lets no others through.
 const KNOWN: FallocateFlags =
     FallocateFlags::KEEP_SIZE.union(FallocateFlags::PUNCH_HOLE).union(FallocateFlags::ZERO_RANGE);
 
-/// Where there is a quota, refuses to reserve room beyond the end of a file that is to keep its
-/// length: a file with more blocks than its length needs could have holes that count as data.
+/// With a quota, refuses to reserve room beyond the end of a file that is to keep its length: a
+/// file with more blocks than its length needs could have holes that count as data.
 fn check_can_be_counted(
     fs: &Shared,
     change: &PlannedWrite<'_>,

@@ -30,7 +30,8 @@ pub use crate::kernel::adaptor::SessionOptions;
 /// The offset at which `inval_inode` invalidates attributes and no pages.
 const ATTRIBUTES: i64 = -1;
 
-/// A mount that is being served.
+/// A mount that is being served. Its workers run until the mount ends, even if the session is
+/// dropped; [`Session::wait`] then seals the artifacts that are left.
 #[derive(Debug)]
 pub struct Session {
     fs: ContextFs,
@@ -43,7 +44,7 @@ impl Session {
     /// Serves `fs` on `fd`, a mounted `/dev/fuse` descriptor. Returns once the kernel's first
     /// request is answered and the workers run.
     ///
-    /// Sets the umask of the process to 0: the kernel has already applied that of the caller.
+    /// Sets the umask of the process to 0: the kernel has already applied the umask of the caller.
     pub fn start(fs: ContextFs, fd: OwnedFd, options: &SessionOptions) -> io::Result<Self> {
         rustix::process::umask(rustix::fs::Mode::empty());
         let passthrough = Arc::new(PassthroughFiles::default());
@@ -84,7 +85,6 @@ impl Session {
         Ok(Self { fs, passthrough, dentries, workers })
     }
 
-    /// Returns true if readers read the store's files directly.
     pub fn is_passthrough(&self) -> bool {
         self.passthrough.enabled.load(Relaxed)
     }

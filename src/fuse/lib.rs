@@ -10,6 +10,8 @@
 //! of a node on disk, its life, its analysis, the inode table. None is held while a view is
 //! computed.
 
+#![expect(missing_docs, reason = "names that say it all have no doc")]
+
 mod attr;
 mod attributes;
 mod computed;
@@ -58,7 +60,7 @@ pub use shared::{Coherence, ContextFs, FsOptions, InUse};
 
 pub(crate) use computed::CallerAccess;
 pub(crate) use file_node::FileNode;
-pub(crate) use handle::{FileHandle, Handle};
+pub(crate) use handle::{Claimed, FileHandle, Handle};
 pub(crate) use life::Life;
 pub(crate) use node::{DirNode, LinkCell, Node, NodeKey, NodeKind, NodeLink};
 pub(crate) use promises::PromiseMark;

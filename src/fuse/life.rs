@@ -3,7 +3,7 @@
 //! ```text
 //! opened for writing -> live: each write is a change -> last writer closed -> sealed
 //! sealed -> opened for writing, or resized: live again, as the next generation
-//! live or sealed -> renamed: its record follows, and counts on from that of the new name
+//! live or sealed -> renamed: its record follows, and counts on from the record of the new name
 //! ```
 
 use std::fs::File;
@@ -16,8 +16,8 @@ use ctxfs_engine::RewriteCount;
 use ctxfs_engine::last_seen::LastSeen;
 use ctxfs_store::{FileClock, Stat, Time, this_process};
 
-/// What this mount knows of the life of a file: how often its bytes changed, and what the manifest
-/// lacks.
+/// The life of a file, as far as this mount has seen it: how often its bytes changed, and what the
+/// manifest lacks.
 ///
 /// A mount holds one for each file that the kernel knows, so rare parts are in [`LifeInUse`]. A
 /// life does no input or output. Its owner holds it locked while bytes are written, so that a
@@ -25,9 +25,7 @@ use ctxfs_store::{FileClock, Stat, Time, this_process};
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     writers: u32,
-    /// True if it was opened for writing or changed since it was last sealed.
     unsealed: bool,
-    /// True if a handle may have mapped it for writing. The server does not see mappings.
     mapped: bool,
     rewrites: u64,
     /// All changes, and views that ran out of time: either makes a new version.
@@ -35,30 +33,25 @@ pub(crate) struct Life {
     seen: LastSeen,
     /// The length that existed before the last life began and has not been cut since.
     kept: u64,
-    /// The ctime at which the kernel may have cached pages.
     paged: Option<Time>,
     /// Length of the prefix without secrets, if stored bytes are redacted.
     redacted: u64,
     in_use: Option<Box<LifeInUse>>,
 }
 
-/// The pages of a file that the kernel may have cached.
+/// The pages of a file that the kernel may have cached: those of earlier opens, too; only new ones,
+/// as the file may have changed; or none, as a change by another process would not show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
-    /// Pages of earlier opens, too.
     Kept,
-    /// Only pages that are read from now on: the file may have changed.
     New,
-    /// None: a change by another process would not show.
     None,
 }
 
-/// The name under which the manifest has the record of a life.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordPlace {
     pub(crate) conversation: Component,
     pub(crate) path: RelPath,
-    /// The generation that is recorded there as live.
     pub(crate) noted: Option<u64>,
 }
 
@@ -90,7 +83,7 @@ impl Life {
     }
 
     fn begin(&mut self) {
-        // The trouble of the last generation is over, sealed or not.
+        // The loss was of the last generation, sealed or not.
         self.in_use().trouble = None;
         if !std::mem::replace(&mut self.unsealed, true) {
             self.kept = self.end();
@@ -128,7 +121,6 @@ impl Life {
         self.paged = None;
     }
 
-    /// Records the attributes after an operation of this mount that changed no byte.
     pub(crate) fn left_as(&mut self, stat: &Stat) {
         self.seen.left_as(stat);
     }
@@ -163,7 +155,7 @@ impl Life {
         }
         self.kept = self.kept.min(stat.size);
         if stat.size == 0 {
-            // Nothing is left of what may lack its end.
+            // An empty file lacks nothing.
             self.in_use().trouble = None;
         }
         self.writers == 0
@@ -193,10 +185,9 @@ impl Life {
         last
     }
 
-    /// Records that no process maps it. Pages may have been written until now.
     pub(crate) fn unmapped(&mut self) {
         self.rewritten();
-        // A later mapping has to open it anew.
+        // A later mapping has to open it again.
         self.mapped = false;
     }
 
@@ -222,7 +213,6 @@ impl Life {
         Some(Record { state: ArtifactState::Live, owner, file: None, analysis: None, ..record })
     }
 
-    /// Records that the manifest has its present state.
     pub(crate) fn sealed(&mut self) {
         let more = self.end().saturating_sub(self.kept);
         self.kept = self.end();
@@ -251,7 +241,7 @@ impl Life {
     }
 
     /// Records that another process has moved it to `home`, if that is an artifact's name.
-    /// `generation` is that of its record, if one has followed.
+    /// `generation` is from its record, if one has followed.
     pub(crate) fn moved(&mut self, home: Option<(Component, RelPath)>, generation: Option<u64>) {
         let in_use = self.in_use();
         in_use.home = home.map(Box::new);
@@ -300,12 +290,10 @@ impl Life {
         self.writers > 0
     }
 
-    /// Returns the time at which a descriptor that can write was last closed.
     pub(crate) fn last_close(&self) -> Option<Instant> {
         self.in_use.as_ref()?.last_close
     }
 
-    /// Returns true if the manifest lacks a change.
     pub(crate) fn is_unsealed(&self) -> bool {
         self.unsealed
     }
@@ -334,7 +322,6 @@ impl Life {
         self.changes
     }
 
-    /// Returns the number of times that existing bytes may have changed.
     pub(crate) fn rewrites(&self) -> RewriteCount {
         RewriteCount { own: self.rewrites, others: self.seen.changes() }
     }
@@ -400,15 +387,12 @@ pub(super) struct LifeInUse {
     pub(super) home: Option<Box<(Component, RelPath)>>,
     pub(super) uncounted: u64,
     pub(super) last_close: Option<Instant>,
-    /// Kept until sealing has looked up how the thread ended.
     pub(super) closed_by: Option<Box<ClosingThread>>,
-    /// The reason why the artifact may lack its end.
     pub(super) trouble: Option<Box<str>>,
     pub(super) open: Vec<Weak<File>>,
     pub(super) charged_to: Option<Box<Component>>,
 }
 
-/// A generation, and the value of [`LifeInUse::lives`] when it was recorded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NotedGeneration {
     pub(super) generation: u64,
@@ -420,7 +404,6 @@ impl LifeInUse {
         self.open.retain(|open| open.strong_count() > 0);
     }
 
-    /// Returns true if a sealed file without writers needs none of it.
     pub(super) fn is_over(&self) -> bool {
         self.uncounted == 0
             && self.closed_by.is_none()

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use crate::attr::Rights;
 use crate::dir_names::{COMPUTED, DirNames, EntryName, ListedViews, NewDirNames};
-use crate::handle::{Claimed, DirListing};
+use crate::handle::DirListing;
 use crate::inode::FIRST_ON_DISK;
 use crate::{
-    Attr, Caller, CallerAccess, ContextFs, DirNode, Entry, Fh, FileKind, FsError, Handle, Ino,
-    Node, NodeKind, PromiseMark, Result, Shared, attributes, computed, lookup, message_log, record,
+    Attr, Caller, CallerAccess, Claimed, ContextFs, DirNode, Entry, Fh, FileKind, FsError, Handle,
+    Ino, Node, NodeKind, PromiseMark, Result, Shared, attributes, computed, lookup, message_log,
+    record,
 };
 use ctxfs_core::model::{NAME_MAX, is_scratch};
 use ctxfs_engine::sync::Mutex;
@@ -23,22 +24,16 @@ use ctxfs_engine::{DirPlace, SourceDir as _, SourceFile, Spool, Version, names};
 use ctxfs_store::{Dir, FarArtifact, FileType, MESSAGES, Stat};
 use ctxfs_view::{Derived, PageNumber, Reading, View, ViewDir, listed, readings};
 
-/// The positions of `.` and `..`.
 const DOTS: u64 = 2;
 /// The most real names that look like views, in a directory that lists views. With more of them it
 /// lists no views.
 const MOST_VIEW_LIKE: usize = 1 << 16;
 
-/// A name in a directory, as the kernel is told of it.
 #[derive(Debug)]
 pub struct ListedName<'a> {
-    /// The name.
     pub name: &'a OsStr,
-    /// File or directory.
     pub kind: FileKind,
-    /// Inode number.
     pub ino: u64,
-    /// The offset at which to continue after it.
     pub next: u64,
     pub(super) is_on_disk: bool,
     pub(super) view: Option<(&'a OsStr, &'static Derived)>,
@@ -99,7 +94,7 @@ impl ContextFs {
     ) -> Result<()> {
         let fs = &self.0;
         let listing = fs.handles.listing(fh)?;
-        // Before any other name.
+        // The dots come before any other name.
         for (at, name) in [".", ".."].into_iter().enumerate().skip(offset.min(DOTS) as usize) {
             let name = OsStr::new(name);
             let (kind, next) = (FileKind::Directory, at as u64 + 1);
@@ -107,9 +102,9 @@ impl ContextFs {
                 return Ok(());
             }
         }
-        let take = |at, EntryName { name, kind, ino, view }: EntryName<'_>| {
+        let mut take = |at, EntryName { name, kind, ino, view }: EntryName<'_>| {
             let is_on_disk = ino != COMPUTED;
-            // As the numbers of nodes are, so that any part of a listing has the same order.
+            // Numbers as of nodes, so that all parts of a listing have one order.
             let ino = if is_on_disk { ino.saturating_add(FIRST_ON_DISK) } else { ino };
             take(ListedName { name, kind, ino, next: DOTS + at + 1, is_on_disk, view })
         };
@@ -117,18 +112,22 @@ impl ContextFs {
         match &**listing {
             DirListing::Dir(names) => Ok(present_names(fs, ino, names, offset)?.read(from, take)?),
             DirListing::Names(names) => {
-                read_names(names, from, take);
+                let mut rest = (0..).zip(names).skip_while(|(at, _)| *at < from);
+                rest.any(|(at, name)| take(at, *name));
                 Ok(())
             }
             DirListing::Pages(count) => {
-                read_pages(*count, from, take);
+                (from..*count).any(|at| {
+                    let name = PageNumber::after(at).to_string();
+                    take(at, EntryName::computed(&name, FileKind::File))
+                });
                 Ok(())
             }
         }
     }
 
-    /// Hands the names from `offset` on to `take`, each with the entry that a look-up by `caller` finds,
-    /// until that returns true for being full.
+    /// Hands the names from `offset` on to `take`, each with the entry that a look-up by `caller`
+    /// finds, until that returns true for being full.
     pub fn readdirplus(
         &self,
         ino: Ino,
@@ -179,32 +178,10 @@ fn present_names(
     if let Some(known) = names.as_ref().filter(|_| offset > 0) {
         return Ok(Arc::clone(known));
     }
-    // First, as both would count as held.
+    // Dropped first, so that only one listing takes memory.
     *names = None;
     let node = fs.nodes.get(ino)?;
     Ok(Arc::clone(names.insert(Arc::new(list_dir(fs, &node, node.as_dir()?)?))))
-}
-
-fn read_names(
-    names: &[EntryName<'_>],
-    from: u64,
-    mut take: impl FnMut(u64, EntryName<'_>) -> bool,
-) {
-    let from_on = (0..).zip(names).skip_while(|(at, _)| *at < from);
-    for (at, name) in from_on {
-        if take(at, *name) {
-            break;
-        }
-    }
-}
-
-fn read_pages(count: u64, from: u64, mut take: impl FnMut(u64, EntryName<'_>) -> bool) {
-    for at in from..count {
-        let name = PageNumber::after(at).to_string();
-        if take(at, EntryName::computed(&name, FileKind::File)) {
-            break;
-        }
-    }
 }
 
 fn open(fs: &Shared, node: &Node) -> Result<DirListing> {
@@ -311,13 +288,12 @@ impl ListingPass<'_> {
         Ok(())
     }
 
-    /// Calls `meet` with the remote artifacts in the directory, as far as the manifest can be read.
     fn each_far(&self, meet: &mut dyn FnMut(&FarArtifact) -> io::Result<()>) -> io::Result<()> {
         let place = self.dir.place().ok().filter(DirPlace::holds_artifacts);
         let Some(DirPlace::Below(id, path)) = place else { return Ok(()) };
         let Ok(conversation) = self.fs.engine.conversation(&id) else { return Ok(()) };
         let Ok(all) = conversation.each_far(Some(&path)) else { return Ok(()) };
-        // What cannot be read ends them.
+        // The first record that cannot be read ends the list.
         for far in all.map_while(std::result::Result::ok) {
             meet(&far)?;
         }
@@ -327,7 +303,7 @@ impl ListingPass<'_> {
     fn list_computed(&self, open: &Dir, names: &mut NewDirNames<'_>) -> Result<()> {
         let Self { node, dir, .. } = *self;
         for name in [names::README, names::MANIFEST, names::MESSAGE_ARRAY] {
-            // The array is there as soon as the log is.
+            // The array exists as soon as the log does.
             let has_source =
                 || name != names::MESSAGE_ARRAY || open.stat(MESSAGES.as_ref()).is_ok();
             if names::computed_name(dir, node.is_top(), OsStr::new(name)).is_some() && has_source()
@@ -359,8 +335,8 @@ impl ViewLikeNames {
     }
 }
 
-/// Returns the views to list beside `name`: those that `taken` does not hide, and whose names fit
-/// the limit of statvfs(3). Longer ones open, but no disk can have a copy of that name.
+/// Returns the views to list beside `name`: unless `taken` hides them, or their names exceed the
+/// limit of statvfs(3). Longer names open, but no disk can have a copy of that name.
 fn listed_views(name: &OsStr, taken: Option<&ViewLikeNames>) -> ListedViews {
     let mut views = ListedViews::default();
     let fits = |suffix: &str| name.len() + suffix.len() <= NAME_MAX;
@@ -375,12 +351,9 @@ fn listed_views(name: &OsStr, taken: Option<&ViewLikeNames>) -> ListedViews {
     views
 }
 
-/// A name in a directory, with what a look-up of it finds.
 #[derive(Debug)]
 pub struct ListedEntry<'a> {
-    /// The name.
     pub name: &'a OsStr,
-    /// The offset at which to continue after it.
     pub next: u64,
     /// The entry, with a look-up counted, except for `.` and `..`. A name that could not be looked
     /// up has a number that no node has, so the kernel asks again.
@@ -403,7 +376,6 @@ struct ListingLookups<'a> {
 struct LastFile {
     name: OsString,
     node: Arc<Node>,
-    /// From before the look-up.
     mark: Option<PromiseMark>,
     version: Option<(Version, Stat)>,
 }

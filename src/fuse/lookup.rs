@@ -162,19 +162,9 @@ fn disk_node(
     dir: &DirNode,
     DiskEntry { name, stat }: &DiskEntry<'_>,
 ) -> Result<Arc<Node>> {
-    match stat.kind() {
-        FileType::Directory => dir_node(fs, parent, dir, name, stat),
-        FileType::File | FileType::Other => file_node(fs, parent, name, stat),
+    if stat.kind() != FileType::Directory {
+        return file_node(fs, parent, name, stat);
     }
-}
-
-fn dir_node(
-    fs: &Shared,
-    parent: &Arc<Node>,
-    dir: &DirNode,
-    name: &OsStr,
-    stat: &Stat,
-) -> Result<Arc<Node>> {
     let node = fs.nodes.intern(NodeKey::Disk(FileId::of(stat)), |_| {
         Ok(NodeKind::Dir(Arc::new(dir.child(NodeLink::new(parent, name), stat))))
     })?;
@@ -193,7 +183,7 @@ pub(super) fn file_node(
     let key = message_log::key(&fs.engine, &link, stat)?;
     let node = fs.nodes.intern(key, |_| Ok(NodeKind::File(Arc::new(FileNode::new(link, stat)))))?;
     if !node.is_at(stat) {
-        // A copy has taken its place, and yet it is here, under another name.
+        // A copy has replaced it, and yet it is here, under another name.
         fs.nodes.forget(node.ino, 1);
         return Err(FsError::Stale);
     }
@@ -330,7 +320,7 @@ pub(super) fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) -> bool
     let mut link = linked.lock();
     let is_there = match dir.stat(name) {
         Ok(stat) => node.is_at(&stat),
-        // Its bytes are elsewhere, and its record has that name.
+        // A remote artifact has the name by its record.
         Err(_) => node.as_file().is_ok_and(|file| file.remote_stat().is_some()),
     };
     if is_there {
@@ -339,7 +329,6 @@ pub(super) fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) -> bool
     is_there
 }
 
-/// Makes the record of a live file follow, after another process has moved the file.
 fn record_moved(fs: &Shared, node: &Arc<Node>) {
     let Ok(file) = node.as_file() else { return };
     let (is_unsealed, has_writers) = {

@@ -12,7 +12,6 @@ use ctxfs_engine::{Engine, FileId, SharedLog, SourceFile, messages, names};
 use ctxfs_store::message::{Batch, LockedLog, Log, Published};
 use ctxfs_store::{Artifact, Conversation, Stat, message, stat_file};
 
-/// The bytes of a block in `stat`.
 const BLOCK: u64 = 512;
 
 /// Takes bytes that were written to the log. Whole lines are messages and are appended; the rest
@@ -119,8 +118,8 @@ pub(super) fn shown_with(
 ) -> Result<(Stat, Option<Arc<Published>>)> {
     let file = node.as_file()?;
     if stat.is_far() && file.remote_stat() == Some(stat) {
-        // It has a name, though not on this disk, and its bytes take room, though not here: `tar`
-        // and others take a file with fewer blocks than bytes for one with holes.
+        // A remote artifact has a name and takes room, though not on this disk: `tar` and others
+        // take a file with fewer blocks than bytes for one with holes.
         return Ok((Stat { nlink: 1, blocks: stat.size.div_ceil(BLOCK), ..stat }, None));
     }
     let own = messages::shown(engine, &**file, stat, || Ok(file.reader()?))?;

@@ -18,9 +18,7 @@ use ctxfs_store::{Conversation, this_process};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OldRecord {
     InUse,
-    /// The record of the file, or none.
     ItsOwn,
-    /// The record of another file, which has the name now.
     Others,
 }
 
@@ -118,7 +116,7 @@ fn follow_locked(
         OldRecord::Others => {}
         OldRecord::ItsOwn => {
             let options = MoveOptions { swapped: false, traced: fs.options.write_once };
-            // A file that it has replaced there has the record of the new name.
+            // The record of the new name is of a file that was replaced there.
             let from = Mover { node, path: &home.path, before: None };
             let over = Mover { path: &here.1, ..from };
             manifests.move_records(from, (Some(over), &here.1), options)?;
@@ -159,7 +157,9 @@ fn old_record(
     home: &RecordPlace,
 ) -> Result<OldRecord> {
     let id = match conversation.dir().stat_at(&home.path) {
-        Err(error) if is_gone(&error) => return Ok(OldRecord::ItsOwn),
+        Err(error) if names::is_absent(&error) || error.kind() == io::ErrorKind::NotADirectory => {
+            return Ok(OldRecord::ItsOwn);
+        }
         stat => FileId::of(&stat?),
     };
     if id == file.id() {
@@ -175,8 +175,4 @@ fn old_record(
     };
     let is_own = !is_written && conversation.record(&home.path)?.is_some_and(is_noted);
     Ok(if is_own { OldRecord::ItsOwn } else { OldRecord::Others })
-}
-
-fn is_gone(error: &io::Error) -> bool {
-    names::is_absent(error) || error.kind() == io::ErrorKind::NotADirectory
 }

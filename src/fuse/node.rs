@@ -31,7 +31,6 @@ pub(crate) struct Node {
 }
 
 pub(crate) enum NodeKind {
-    /// The root, a conversation, or a directory below one.
     Dir(Arc<DirNode>),
     File(Arc<FileNode>),
     Computed(Box<ComputedNode>),
@@ -84,7 +83,6 @@ impl LinkCell {
         Self(Mutex::new(Some(link)))
     }
 
-    /// Locks the name, which keeps the node from being renamed or removed.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<NodeLink>> {
         self.0.lock()
     }
@@ -116,7 +114,6 @@ impl NodeLink {
         self.parent.as_dir()?.open()
     }
 
-    /// Returns the conversation and the path inside it. `None` for a name in the root.
     pub(crate) fn place(&self) -> Option<(Component, RelPath)> {
         let mut names = Vec::new();
         self.climb(|link| names.push(link.name.clone()))?;
@@ -136,21 +133,20 @@ impl NodeLink {
         top
     }
 
-    /// Returns true if the name is in the directory `node`, or further below.
     pub(crate) fn leads_through(&self, node: &Arc<Node>) -> bool {
         let mut through = false;
         let climbed = self.climb(|link| through |= Arc::ptr_eq(&link.parent, node));
         climbed.is_none() || through
     }
 
-    /// Returns the number of directories between the name and its conversation.
     pub(crate) fn depth(&self) -> Option<usize> {
         let mut links = 0_usize;
         self.climb(|_| links += 1)?;
         Some(links - 1)
     }
 
-    /// Calls `each` with this link and those of all directories above, up to the conversation's.
+    /// Calls `each` with this link and the links of all directories above, up to the
+    /// conversation's.
     ///
     /// Returns `None` if one of them was removed, or if there are too many: after another process
     /// has moved directories, outdated links may lead in a circle.
@@ -222,7 +218,6 @@ impl Node {
         hasher.finish()
     }
 
-    /// Returns its name on disk; `None` for something computed.
     pub(crate) fn link(&self) -> Option<&LinkCell> {
         match &self.kind {
             NodeKind::Dir(dir) => Some(&dir.link),
@@ -303,14 +298,13 @@ pub(crate) struct DirNode {
     open_dirs: Arc<OpenDirs>,
 }
 
-/// The way to a directory: an open directory, and the names that lead on from there.
 struct Way {
     from: Arc<Dir>,
     names: Vec<OsString>,
 }
 
 impl DirNode {
-    pub(crate) fn root(open_dirs: Arc<OpenDirs>, stat: &Stat) -> Self {
+    fn root(open_dirs: Arc<OpenDirs>, stat: &Stat) -> Self {
         Self { link: LinkCell::default(), id: FileId::of(stat), is_root: true, open_dirs }
     }
 
@@ -337,7 +331,6 @@ impl DirNode {
         self.held().map_or_else(|| self.open_again(), Ok)
     }
 
-    /// Returns its present attributes, without opening it.
     pub(crate) fn stat(&self) -> Result<Stat> {
         if let Some(dir) = self.held() {
             return Ok(dir.stat_self()?);
@@ -410,17 +403,15 @@ struct OpenDirs {
     recent: Cache<FileId, Arc<Dir>>,
 }
 
-/// The identity of a node. Look-ups with equal keys give the same inode number.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum NodeKey {
     /// A file or directory on disk, identified by device, inode and time of birth, so that an inode
     /// number that the disk uses again is not taken for the old file.
     Disk(FileId),
-    /// A message log together with the messages of other hosts, in one order.
     SharedLog(Arc<SharedLogKey>),
     Computed(ComputedKey),
-    /// A directory of views, of a file or of one of its views. The last number is that of the
-    /// file's name: a renamed file gets another one.
+    /// A directory of views, of a file or of one of its views. The last number stands for the name
+    /// of the file: a renamed file gets another one.
     ViewDir(Ino, Option<Box<View>>, ViewDir, u64),
     Control,
     Root,
@@ -429,7 +420,7 @@ pub(crate) enum NodeKey {
 /// The identity of a computed file: its origin, its recipe, its version and the rights to it.
 ///
 /// Recipe and version are those in `computed`, as every node has room for its key.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct ComputedKey {
     pub(crate) of: Option<Ino>,
     pub(crate) computed: Arc<Computed>,
@@ -490,12 +481,6 @@ impl Eq for SharedLogKey {}
 impl Hash for SharedLogKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.own, self.edition).hash(state);
-    }
-}
-
-impl std::fmt::Debug for SharedLogKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("SharedLogKey").field(&self.own).field(&self.edition).finish()
     }
 }
 

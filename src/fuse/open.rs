@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::handle::Claimed;
 use crate::{
-    Attr, Caller, CallerAccess, ContextFs, Entry, Fh, FileHandle, FileNode, FsError, Handle, Ino,
-    Node, NodeKind, OpenMode, Opened, Pages, Result, SealJob, Shared, attributes, dir, lookup,
-    message_log, moved, remote, write_once,
+    Attr, Caller, CallerAccess, Claimed, ContextFs, Entry, Fh, FileHandle, FileNode, FsError,
+    Handle, Ino, Node, NodeKind, OpenMode, Opened, Pages, Result, SealJob, Shared, attributes, dir,
+    lookup, message_log, moved, remote, write_once,
 };
 use ctxfs_engine::sync::{Mutex, now};
 use ctxfs_engine::{Computed, OpenText, Reservation, Share, SourceFile, names};
@@ -61,14 +60,7 @@ fn open_computed(
         let opened = text.map(|text| {
             let open = Claimed::new(OpenText::new(computed, text), share);
             let fh = shared.handles.insert(Handle::Computed(open));
-            Opened {
-                fh,
-                file: None,
-                writes: false,
-                direct: false,
-                pages: Pages::Kept,
-                counts_mapped: false,
-            }
+            Opened::without_file(fh, Pages::Kept)
         });
         done(opened.map_err(FsError::from));
     });
@@ -80,7 +72,6 @@ impl ContextFs {
         release(&self.0, fh)
     }
 
-    /// Creates a file and opens it.
     pub fn create(
         &self,
         parent: Ino,
@@ -138,7 +129,8 @@ impl ContextFs {
         if let Handle::File(handle) = fs.handles.get(fh)?
             && handle.writes
         {
-            handle.note_closed_by(fs.closing.of(caller.pid, || handle.share.one_more()));
+            let thread = fs.closing.of(caller.pid, || handle.share.one_more());
+            *handle.closed_by.lock() = Some(thread);
             handle.node.as_file()?.life().closing(now());
             message_log::flush(fs, &handle, owner)?;
         }
@@ -156,7 +148,6 @@ fn reserve_name(fs: &Shared, parent: &Node, name: &OsStr) -> Result<Reservation>
     }
 }
 
-/// Opens a file that another process created after the kernel had looked it up.
 fn open_existing(
     fs: &Arc<Shared>,
     parent: &Arc<Node>,
@@ -187,14 +178,14 @@ fn open_file(
     if mode.only_empties() && file.stat()?.mode & EXECUTE != 0 {
         return Err(FsError::MayBeRunning);
     }
-    // Who has the local file open that has gone keeps its bytes. The kernel may read it for him,
-    // and then does so for all.
+    // Open handles keep the unlinked local copy alive. The kernel may read it by passthrough, and
+    // then all handles must.
     let is_remote = remote::is_remote(file);
     let kept = if is_remote && !mode.writes() { file.any_open() } else { None };
     if is_remote && !mode.writes() && kept.is_none() {
         return remote::open_to_read(fs, node, file, caller);
     }
-    // Before anything is changed.
+    // Claimed before any change.
     let share = fs.claim(node, caller, descriptors(mode, node.is_message_log()))?;
     let on_disk = match kept {
         Some(kept) => kept,
@@ -253,7 +244,7 @@ fn opened(
     let home = file.place().filter(|(_, path)| writes && path.is_artifact());
     let mut life = file.life();
     life.remember(&on_disk);
-    // Whatever happened up to now shows in the pages that are read from now on.
+    // Pages that are read from now on show every change up to now.
     let stat = if writes { None } else { stat_file(&on_disk).ok() };
     let clock = fs.engine.store.clock();
     let pages = stat.map_or(Pages::None, |stat| life.opened_to_read(&stat, clock));
@@ -263,7 +254,7 @@ fn opened(
     }
     drop(life);
     if first {
-        fs.promises.end_about(&file.link);
+        fs.promises.end_about(node);
         fs.sealer.submit(SealJob::NoteLive(Arc::clone(node)));
     }
     let handle = FileHandle {
@@ -286,15 +277,15 @@ pub(super) fn release(fs: &Shared, fh: Fh) -> Result<()> {
         Handle::File(handle) if handle.writes => message_log::leave(fs, &handle),
         _ => Ok(()),
     };
-    // It stays among the open ones until it can be left.
+    // The handle stays until its last line is finished.
     if left.as_ref().is_err_and(FsError::is_retried) {
         return left;
     }
     match fs.handles.remove(fh) {
         Some(Handle::File(handle)) if handle.writes => writer_gone(fs, handle)?,
-        Some(Handle::File(handle)) => reader_gone(handle)?,
+        Some(Handle::File(handle)) => reader_gone(&Arc::clone(&handle.node), handle)?,
         Some(Handle::Computed(open)) => fs.engine.counting.read(&open),
-        Some(Handle::Remote(open)) => remote::reader_gone(open)?,
+        Some(Handle::Remote(open)) => reader_gone(&Arc::clone(&open.node), open)?,
         Some(Handle::Listing(_)) | None => {}
     }
     left
@@ -330,13 +321,13 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     let node = Arc::clone(&handle.node);
     let file = node.as_file()?;
     let mut life = file.life();
-    let last = life.closed(|| handle.take_closed_by());
+    let last = life.closed(|| handle.closed_by.lock().take());
     if last {
         fs.engine.live.remove(file.id());
     }
     drop(life);
     if last {
-        // Its last descriptor may know where it is.
+        // The last descriptor leads to its name, if it was moved.
         moved::find(fs, &node, &handle.file).ok();
     }
     // Closes the descriptor before the job is submitted: a probe for writers must not find it.
@@ -350,9 +341,8 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     Ok(())
 }
 
-fn reader_gone(handle: Arc<FileHandle>) -> Result<()> {
-    let node = Arc::clone(&handle.node);
-    // Closes the descriptor first.
+/// Closes what a reader of `node` had open.
+fn reader_gone<T>(node: &Node, handle: Arc<T>) -> Result<()> {
     drop(handle);
     node.as_file()?.life().rest();
     Ok(())

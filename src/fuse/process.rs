@@ -1,17 +1,17 @@
-//! What `/proc` says about client threads: how the thread that closed a file ended, whether a waiting
-//! client is told to end, and its supplementary groups.
+//! Facts from `/proc` about client threads: how the thread that closed a file ended, whether a
+//! waiting client is told to end, and its supplementary groups.
 //!
-//! A writer that is killed leaves its output incomplete. The kernel sends FLUSH for a process that is
-//! being killed, too, without the reason. The handler of FLUSH must not look it up: a process in the
-//! middle of execve(2) waits for the answer with its `exec_update_lock` held, and reading its
+//! A writer that is killed leaves its output incomplete. The kernel sends FLUSH for a process that
+//! is being killed, too, without the reason. The handler of FLUSH must not look it up: a process in
+//! the middle of execve(2) waits for the answer with its `exec_update_lock` held, and reading its
 //! `/proc/<pid>/stat` waits for that lock. So FLUSH only checks whether the thread has given up its
-//! memory, as an exiting thread does before it closes its files, and opens a pidfd of such a thread.
-//! The sealing thread looks up later how it ended. A process that closes a file and is killed later
-//! has left it complete.
+//! memory, as an exiting thread does before it closes its files, and opens a pidfd of such a
+//! thread. The sealing thread looks up later how it ended. A process that closes a file and is
+//! killed later has left it complete.
 //!
 //! The kernel would send INTERRUPT for a signal, but `fuser` answers the first one with ENOSYS, and
-//! the kernel then sends no more. A client whose request was read cannot even be killed before it is
-//! answered. So the signals of waiting clients are looked up in `/proc`.
+//! the kernel then sends no more. A client whose request was read cannot even be killed before it
+//! is answered. So the signals of waiting clients are looked up in `/proc`.
 //!
 //! A thread that waits for an answer cannot end before it is answered, so its number stands for no
 //! other thread.
@@ -33,7 +33,6 @@ const RECENT: usize = 64;
 
 /// Access to the state of other processes, which a confined process does not have.
 pub trait Processes: Debug + Send + Sync {
-    /// Returns the content of `/proc/<pid>/stat`.
     fn stat(&self, pid: u32) -> io::Result<String>;
 }
 
@@ -107,7 +106,6 @@ fn is_exiting(pid: u32) -> bool {
     memory.map_or(true, |memory| memory.starts_with(b"0 "))
 }
 
-/// Opens a pidfd of a thread. `None` before Linux 6.9.
 fn pidfd(pid: u32) -> Option<OwnedFd> {
     /// `PIDFD_THREAD`, which is `O_EXCL`: any thread, not only the first of a process.
     const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
@@ -156,7 +154,6 @@ fn flags(stat: &str) -> Option<u64> {
     field(stat, 9)?.parse().ok()
 }
 
-/// Returns a field, counted from 1 as in the manual.
 fn field(stat: &str, number: usize) -> Option<&str> {
     // The name, field 2, is in parentheses and may hold anything.
     let (_, after) = stat.rsplit_once(')')?;
@@ -251,14 +248,14 @@ pub(super) fn groups(caller: Caller) -> Vec<u32> {
     status.ok().and_then(|status| of_status(&status, caller)).unwrap_or_default()
 }
 
-/// Returns the groups in a `/proc/<pid>/status` whose user and group are those of `caller`; see
+/// Returns the groups in a `/proc/<pid>/status` if its user and group match `caller`; see
 /// `proc_pid_status(5)`.
 fn of_status(status: &str, caller: Caller) -> Option<Vec<u32>> {
     let numbers = |field: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(field))?;
         line.split_ascii_whitespace().map(|number| number.parse().ok()).collect::<Option<Vec<_>>>()
     };
-    // The fourth is the one that counts for files.
+    // The fourth number is the one for filesystems.
     let (user, group) = (numbers("Uid:")?.get(3).copied(), numbers("Gid:")?.get(3).copied());
     let mut groups = numbers("Groups:")?;
     groups.sort_unstable();
@@ -374,7 +371,6 @@ mod tests {
         assert!(groups(Caller { uid: 0, gid: 0, pid: 0 }).is_empty());
     }
 
-    /// The test runs as some user, with some groups, which the kernel knows too.
     #[test]
     fn they_are_those_that_the_kernel_knows() {
         let caller = Caller {

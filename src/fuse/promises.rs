@@ -6,13 +6,13 @@
 //! version is another node. Any change ends the promise, and the kernel is told to forget the
 //! attributes.
 //!
-//! A promise is given in this order: count the changes of the directory ([`Promises::mark`]), ask the
-//! disk, and promise only if no change came meanwhile ([`PromiseMark::give`]). A later change finds
-//! the promise, and ends it.
+//! A promise is given in this order: count the changes of the directory ([`Promises::mark`]), ask
+//! the disk, and promise only if no change came meanwhile ([`PromiseMark::give`]). A later change
+//! finds the promise, and ends it.
 //!
-//! One thread waits for changes in the store, gathers them for a moment and tells the kernel. It only
-//! invalidates the attributes of a node, which takes no lock of a directory. Invalidating a name
-//! would take one, and would detach mounts on the name. A name that leads elsewhere by now is
+//! One thread waits for changes in the store, gathers them for a moment and tells the kernel. It
+//! only invalidates the attributes of a node, which takes no lock of a directory. Invalidating a
+//! name would take one, and would detach mounts on the name. A name that leads elsewhere by now is
 //! detected when the kernel asks for its attributes (ESTALE), and looked up again.
 
 use std::collections::{HashMap, HashSet};
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
-use crate::{DirNode, Ino, LinkCell, Node};
+use crate::{DirNode, Ino, Node};
 use ctxfs_engine::FileId;
 use ctxfs_engine::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use ctxfs_engine::sync::{Mutex, RwLock, now, thread};
@@ -39,7 +39,6 @@ pub(super) const PROMISE_TIME: Duration = Duration::from_secs(1);
 /// The number of promises after which all expired ones are forgotten, in every directory: a client
 /// may walk through any number of them.
 const FORGET_AFTER: u64 = 8192;
-/// The time for which changes are gathered. A writer in the store changes a file many times.
 const GATHER: Duration = Duration::from_millis(5);
 
 const MOST_DIRS: usize = 1024;
@@ -57,11 +56,9 @@ struct ActivePromises {
     turn: Mutex<()>,
     given: AtomicU64,
     invalidate: Box<dyn Fn(Ino) + Send + Sync>,
-    /// Nodes that the thread has to invalidate.
     due: Mutex<HashSet<Ino>>,
     /// Locked while the kernel is told, so that the next holder knows that nothing is on its way.
     sending: Mutex<()>,
-    /// Written to wake the thread.
     wake: OwnedFd,
     ended: AtomicBool,
     thread: Worker,
@@ -141,18 +138,16 @@ impl Promises {
         dir.end(name).into_iter().for_each(&active.invalidate);
     }
 
-    pub(crate) fn end_about(&self, link: &LinkCell) {
-        if !self.are_given() {
-            return;
-        }
-        if let Some(link) = link.get()
+    pub(crate) fn end_about(&self, node: &Node) {
+        if let Some(link) = node.link()
+            && self.are_given()
+            && let Some(link) = link.get()
             && let Ok(dir) = link.parent.as_dir()
         {
             self.end(dir.id(), &link.name);
         }
     }
 
-    /// Ends all promises at once, as a directory moves with everything below it.
     pub(crate) fn end_all(&self) {
         let Some(active) = self.0.read().clone() else { return };
         let dirs = active.dirs.lock().all();
@@ -190,7 +185,6 @@ impl ActivePromises {
         }
     }
 
-    /// Notes all changes up to now.
     fn settle(&self) {
         let _turn = self.turn.lock();
         self.watch.take(|change| self.note(change));
@@ -232,7 +226,6 @@ impl ActivePromises {
         rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).ok();
     }
 
-    /// Tells the kernel at once what the thread would tell it.
     fn send_due(&self) {
         let _turn = self.sending.lock();
         let due = std::mem::take(&mut *self.due.lock());
@@ -240,7 +233,6 @@ impl ActivePromises {
     }
 }
 
-/// The thread: when `changes` can be read, tells the kernel of them.
 fn work(active: &Weak<ActivePromises>, changes: &OwnedFd, wake: &OwnedFd) {
     // Checked before each wait: the wake-up for the end may have been read with an earlier one.
     let is_running = || active.upgrade().is_some_and(|active| !active.ended.load(Relaxed));
@@ -260,7 +252,7 @@ fn wait(changes: &OwnedFd, wake: &OwnedFd) -> bool {
             Ok(_) => return true,
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => {
-                tracing::warn!(%error, "changes in the store are not seen any more");
+                tracing::warn!(%error, "changes in the store are no longer seen");
                 return false;
             }
         }
@@ -280,7 +272,6 @@ pub(super) struct PromisedDir {
     promised: Mutex<HashMap<OsString, Promise>>,
 }
 
-/// A promise about a name: the nodes found under it, and the directories of its views.
 struct Promise {
     nodes: Vec<Ino>,
     until: Instant,
@@ -299,7 +290,6 @@ impl PromisedDirs {
         self.by_id.values().cloned().collect()
     }
 
-    /// Watches the directory `id`, which is open as `dir`. `None` if it cannot be watched.
     pub(super) fn add(
         &mut self,
         watch: &NameWatch,
@@ -333,9 +323,8 @@ impl PromisedDirs {
         Some(dir)
     }
 
-    /// Ends the watches of directories in which nothing is promised, and that no look-up uses.
     fn drop_idle(&mut self, watch: &NameWatch) {
-        // Referred to by the two maps alone.
+        // Only the two maps refer to it.
         let is_idle =
             |dir: &Arc<PromisedDir>| Arc::strong_count(dir) <= 2 && dir.forget_past() == 0;
         let idle: Vec<_> =
@@ -348,7 +337,6 @@ impl PromisedDirs {
 }
 
 impl PromisedDir {
-    /// Notes that `node` is promised under `name`. Returns false if there are too many names.
     pub(super) fn promise(&self, name: &OsStr, node: Ino, lasts: Duration) -> bool {
         let until = now() + lasts;
         let mut promised = self.promised.lock();
@@ -370,7 +358,6 @@ impl PromisedDir {
         true
     }
 
-    /// Ends the promises about `name`. Returns the nodes that were promised.
     pub(super) fn end(&self, name: &OsStr) -> Vec<Ino> {
         self.changes.fetch_add(1, SeqCst);
         let promise = self.promised.lock().remove(name);
@@ -383,7 +370,6 @@ impl PromisedDir {
         promised.into_values().flat_map(|promise| promise.nodes).collect()
     }
 
-    /// Forgets expired promises. Returns the number of names that are left.
     pub(super) fn forget_past(&self) -> usize {
         let mut promised = self.promised.lock();
         let now = now();

@@ -1,8 +1,9 @@
-//! Records of artifacts in the manifest: reading them as they are now, changing them, and moving them
-//! in a rename.
+//! Records of artifacts in the manifest: reading them as they are now, changing them, and moving
+//! them in a rename.
 //!
-//! To change a record, the manifest is locked first and then the places of files. If another process
-//! has the manifest, nothing is locked yet, nothing has changed, and the whole operation is retried.
+//! To change a record, the manifest is locked first and then the places of files. If another
+//! process has the manifest, nothing is locked yet, nothing has changed, and the whole operation is
+//! retried.
 
 use std::cmp::Ordering;
 use std::fs::File;
@@ -43,8 +44,8 @@ pub(crate) fn version(
     Ok(Version::of_file(stat, changes, (facts, bytes)))
 }
 
-/// Returns the attributes that a sealed file had originally, if the disk has a copy under its name
-/// now; else `stat`, those of the disk.
+/// Returns the original attributes of a sealed file, if a copy is under its name now; else `stat`,
+/// the present ones.
 pub(crate) fn original(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Stat> {
     if !stat.may_be_copy() || !file.life().is_at_rest() {
         return Ok(*stat);
@@ -62,7 +63,6 @@ pub(crate) fn original_at(
     Ok(record.map_or(*stat, |record| stat.original(&record)))
 }
 
-/// Returns the version of `file` between two writes, and its attributes.
 pub(crate) fn present_version(engine: &Engine, file: &FileNode) -> Result<(Version, Stat)> {
     let (changes, stat) = {
         let link = file.link.get().ok_or(FsError::NotFound)?;
@@ -71,7 +71,7 @@ pub(crate) fn present_version(engine: &Engine, file: &FileNode) -> Result<(Versi
         let stat = match dir.stat(&link.name) {
             Ok(stat) => stat,
             Err(error) => stat_remote(engine, file)?.map_or_else(
-                // It may have come meanwhile.
+                // The file may have been fetched meanwhile.
                 || dir.stat(&link.name).map_err(|_| error),
                 Ok,
             )?,
@@ -82,7 +82,7 @@ pub(crate) fn present_version(engine: &Engine, file: &FileNode) -> Result<(Versi
 }
 
 /// Returns the attributes of `file` as a remote artifact, as no file has its name. Fails with
-/// [`FsError::Stale`] if the record is that of another artifact: the kernel then looks the name up
+/// [`FsError::Stale`] if the record is of another artifact: the kernel then looks the name up
 /// again.
 fn stat_remote(engine: &Engine, file: &FileNode) -> Result<Option<Stat>> {
     if let Some(far) = file.remote_stat() {
@@ -104,8 +104,8 @@ fn stat_remote(engine: &Engine, file: &FileNode) -> Result<Option<Stat>> {
 pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<u64> {
     let place = file.place().ok_or(FsError::Stale)?;
     let conversation = engine.conversation(&place.0)?;
-    // Asked before the record is looked for: if sealing ends in between, what is known is of the
-    // record before.
+    // Checked before the record is read: if sealing ends in between, the known facts are of the
+    // earlier record.
     let is_at_rest = file.life().is_at_rest();
     let recorded = conversation.manifest().position(&place.1)?;
     let same_name = same_name::others_of(engine, &place.0, &place.1)?;
@@ -114,7 +114,7 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
     if let Some(version) = file.facts.facts(basis).filter(|_| is_at_rest) {
         return Ok(version);
     }
-    // Asked before the facts are read: they may change right after.
+    // Checked before the facts are read: they may change right after.
     let lasts = !engine.store.clock().is_recent(stat);
     let changes = file.life().changes();
     let mut record = record_at(&file.life(), &conversation, &place.1, stat, None)?;
@@ -165,7 +165,6 @@ impl LockedRecord<'_> {
         Ok(self.conversation.retire_locked(&self.manifest, (&self.path, stat), removal)?)
     }
 
-    /// Unlocks the record, and compacts the manifest if that is wasteful.
     pub(crate) fn release(self, fs: &Shared) {
         drop((self.places, self.manifest));
         fs.compact(&self.conversation);
@@ -205,15 +204,14 @@ pub(super) fn record_as(
     change: impl FnOnce(&mut Life, Record) -> Option<Record>,
     done: impl FnOnce(&mut Life),
 ) -> Result<()> {
-    match lock_record(fs, node)? {
-        Some(held) => record_locked(fs, held, (node, None), change, done),
-        None => Ok(()),
-    }
+    let Some(held) = lock_record(fs, node)? else { return Ok(()) };
+    let recorded = append_record(fs, &held, (node.as_file()?, None), change, done);
+    held.release(fs);
+    recorded
 }
 
 pub(super) struct AttributeChange<'a> {
     pub(super) before: &'a Stat,
-    /// True if it sets the time of the last write.
     pub(super) sets_time: bool,
 }
 
@@ -238,27 +236,16 @@ pub(super) fn record_attributes(
         is_lost = !is_known;
         Some(record)
     };
-    record_locked(fs, held, (node, Some(change)), update, |_| ())?;
+    let recorded = append_record(fs, &held, (node.as_file()?, Some(change)), update, |_| ());
+    held.release(fs);
+    recorded?;
     if is_lost {
         fs.sealer.submit(SealJob::Analyse(Arc::clone(node)));
     }
     Ok(())
 }
 
-/// Does what [`record_as`] does, for a caller that has locked the record.
-fn record_locked(
-    fs: &Shared,
-    held: LockedRecord<'_>,
-    (node, attributes): (&Node, Option<&AttributeChange<'_>>),
-    change: impl FnOnce(&mut Life, Record) -> Option<Record>,
-    done: impl FnOnce(&mut Life),
-) -> Result<()> {
-    let recorded = add(fs, &held, (node.as_file()?, attributes), change, done);
-    held.release(fs);
-    recorded
-}
-
-fn add(
+fn append_record(
     fs: &Shared,
     held: &LockedRecord<'_>,
     (file, attributes): (&FileNode, Option<&AttributeChange<'_>>),
@@ -280,7 +267,7 @@ fn add(
         record = stat.with_new_attributes(before, *sets_time, record);
     }
     let (size, modified) = (stat.size, stat.mtime.as_nanos());
-    // An analysis of other bytes must not come to tell of these.
+    // Drops an analysis of other bytes.
     record.analysis =
         record.analysis.filter(|_| (record.size, record.modified) == (size, modified));
     (record.size, record.modified) = (size, modified);
@@ -302,27 +289,21 @@ fn artifact(node: &Node) -> Option<(Component, RelPath)> {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MoveOptions {
-    /// True if the records of the target move the other way, too.
     pub(super) swapped: bool,
-    /// True if sealed artifacts leave a trace under their old names.
     pub(super) traced: bool,
 }
 
-/// A renamed node, and the path of its records.
 #[derive(Clone, Copy)]
 pub(super) struct Mover<'a> {
     pub(super) node: &'a Arc<Node>,
     pub(super) path: &'a RelPath,
-    /// The attributes of a file before this mount renamed it.
     pub(super) before: Option<&'a Stat>,
 }
 
-/// The locked manifests of the two conversations of a rename.
 pub(super) struct Manifests {
     pub(super) source: Arc<Conversation>,
     pub(super) target: Arc<Conversation>,
     of_source: ManifestLock,
-    /// `None` if both are the same.
     of_target: Option<ManifestLock>,
 }
 
@@ -346,7 +327,6 @@ impl Manifests {
         Ok(Self { source, target, of_source, of_target })
     }
 
-    /// Moves the records of `from` to the path `after`, which `over` had.
     pub(super) fn move_records(
         &self,
         from: Mover<'_>,
@@ -371,7 +351,7 @@ impl Manifests {
         let back = options.swapped.then(|| carried(&there, (after, before), &moved));
         let back = back.into_iter().flatten();
         let Some(of_target) = &self.of_target else {
-            // In one go, so that either all of it is recorded or nothing.
+            // One append, so that either all of it is recorded or nothing.
             append(&self.source, &self.of_source, here.chain(come).chain(back))?;
             return Ok(());
         };
@@ -379,7 +359,7 @@ impl Manifests {
         let Err(error) = append(&self.source, &self.of_source, here.chain(back)) else {
             return Ok(());
         };
-        // Else a later file at that path would be taken for this one.
+        // Otherwise a later file at that path would be taken for this one.
         of_target.take_back(&first)?;
         self.target.manifest().read_again();
         Err(error)

@@ -1,13 +1,13 @@
 //! Artifacts whose bytes are not in the local file that their node was found as: either they are in
 //! the bucket, or a copy has replaced the file.
 //!
-//! The node of an artifact in the bucket is that of a file, and its bytes are fetched when they are
-//! read. Nothing here blocks a worker: slow operations fail with [`EngineError::Slow`] and are
-//! retried on another thread.
+//! An artifact in the bucket has the node of a file, and its bytes are fetched when they are read.
+//! Nothing here blocks a worker: slow operations fail with [`EngineError::Slow`] and are retried on
+//! another thread.
 //!
 //! A copy of a sealed artifact keeps its node, the nodes of its views and their texts. The record
-//! decides whether a file is such a copy (see [`LocalFile`](ctxfs_core::model::LocalFile)); any other
-//! file under the name is another artifact, even with the same bytes.
+//! decides whether a file is such a copy (see [`LocalFile`](ctxfs_core::model::LocalFile)); any
+//! other file under the name is another artifact, even with the same bytes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::handle::{Claimed, RemoteHandle};
+use crate::handle::RemoteHandle;
 use crate::record::now_millis;
 use crate::{
-    Caller, DirNode, Fh, FileNode, FsError, Handle, Node, NodeKey, NodeLink, Opened, Pages, Result,
-    SealJob, Shared, record,
+    Caller, Claimed, DirNode, Fh, FileNode, FsError, Handle, Node, NodeKey, NodeLink, Opened,
+    Pages, Result, SealJob, Shared, record,
 };
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_engine::patience::allow_slow;
@@ -56,15 +56,14 @@ pub(super) fn open_to_read(
 ) -> Result<Opened> {
     allow_slow()?;
     let share = fs.claim(node, caller, 1)?;
-    // Asked before: what comes meanwhile is found below, or given to it.
+    // Taken first: a file that is fetched meanwhile is found below, or put there.
     let local = file.pending();
     let OpenFile::Far(far) = open(&fs.engine, file)? else { return Err(FsError::Stale) };
     far.file()?;
     let handle = RemoteHandle { node: Arc::clone(node), far, local };
     let fh = fs.handles.insert(Handle::Remote(Claimed::new(handle, share)));
-    // The bytes may have come here since the last time, and have been changed.
-    let pages = Pages::New;
-    Ok(Opened { fh, file: None, writes: false, direct: false, pages, counts_mapped: false })
+    // The bytes may have been fetched since the last open, and have changed.
+    Ok(Opened::without_file(fh, Pages::New))
 }
 
 /// Reads on a thread for slow work. Returns fewer bytes than `length` only at the end.
@@ -79,14 +78,6 @@ pub(super) fn read(fs: &Shared, fh: Fh, offset: u64, length: usize) -> Result<Ve
     let count = read_full_at(here, offset, &mut bytes)?;
     bytes.truncate(count);
     Ok(bytes)
-}
-
-pub(super) fn reader_gone(open: Arc<Claimed<RemoteHandle>>) -> Result<()> {
-    let node = Arc::clone(&open.node);
-    // Closes the descriptor first, if it has one.
-    drop(open);
-    node.as_file()?.life().rest();
-    Ok(())
 }
 
 /// Returns the extended attributes of a remote artifact, which came with its record; `None` for
@@ -137,11 +128,11 @@ pub(super) fn replace_by_empty<T>(
 fn begin_empty(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<Stat> {
     let (id, far) = artifact(&fs.engine, file)?;
     let OpenFile::Far(open) = fs.engine.open_far(&id, &far) else { return Err(FsError::Stale) };
-    // Those of most came with their records.
+    // For most artifacts, they came with the record.
     let attributes = match open.file() {
         Ok(file) => file.attributes.clone(),
         Err(error) => {
-            tracing::warn!(path = %far.path.to_text(), %error, "its attributes cannot be had");
+            tracing::warn!(path = %far.path.to_text(), %error, "its attributes cannot be fetched");
             Vec::new()
         }
     };
@@ -187,7 +178,7 @@ pub(super) fn rename(fs: &Shared, file: &FileNode, to: &NodeLink) -> Result<bool
     }
     let conversation = fs.engine.conversation(&id)?;
     let origin = far.record.far.as_ref().map_or("", |far| &far.origin);
-    // Whether somebody else has the manifest is known before anything is changed.
+    // Fails before any change if another process has the manifest.
     drop(fs.lock_manifest(&conversation)?);
     let rename = Rename { from: &far.path, to: &path, at: now_millis() };
     match conversation.relocate_far(rename, origin)? {
@@ -211,8 +202,7 @@ pub(super) fn check_empty(fs: &Shared, id: &Component, path: Option<&RelPath>) -
     if conversation.has_far(path).unwrap_or_default() { Err(FsError::NotEmpty) } else { Ok(()) }
 }
 
-/// Returns true if a remote artifact has this name, for a caller who has found no file of that
-/// name.
+/// Returns true if a remote artifact has this name. The caller has found no file of that name.
 pub(super) fn is_at(engine: &Engine, dir: &DirNode, name: &OsStr) -> bool {
     let Ok(DirPlace::Below(id, below)) = dir.place() else { return false };
     let Ok(path) = RelPath::below(Some(&below), name) else { return false };

@@ -18,14 +18,12 @@ use ctxfs_engine::{DirPlace, Reservation, SourceDir as _};
 use ctxfs_store::message::MessageError;
 use ctxfs_store::{Stat, message};
 
-/// The treatment of a new name that is taken.
+/// The treatment of a new name that is taken: its file is removed, the rename fails, or the two
+/// files exchange their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenameMode {
-    /// The file with that name is removed.
     Replace,
-    /// The rename fails.
     KeepExisting,
-    /// The two files exchange their names.
     Exchange,
 }
 
@@ -53,7 +51,6 @@ impl End<'_> {
         self.parent.conversation()
     }
 
-    /// Returns true if artifacts of `node` are still artifacts under this name.
     fn keeps_artifacts(&self, node: &Node) -> bool {
         let Ok(place) = self.dir.place() else { return false };
         let Ok(path) = RelPath::below(place.path(), self.name) else { return false };
@@ -75,7 +72,6 @@ struct PlannedRename<'a> {
 }
 
 impl ContextFs {
-    /// Renames `name` in `parent` to `new_name` in `new_parent`.
     pub fn rename(
         &self,
         parent: Ino,
@@ -168,19 +164,17 @@ fn check_depth(node: &Node, from: &End<'_>, to: &End<'_>) -> Result<()> {
 }
 
 impl<'a> PlannedRename<'a> {
-    /// Returns the node of another file that has the new name.
     fn other(&self) -> Option<&'a Arc<Node>> {
         self.target.filter(|target| target.ino != self.node.ino)
     }
 
-    /// Returns the node that gets the old name.
     fn swapped(&self) -> Option<&'a Arc<Node>> {
         self.other().filter(|_| self.mode == RenameMode::Exchange)
     }
 
-    /// Where hosts share conversations, refuses to move anything to another one: other hosts know
-    /// it as a part of its conversation. For the same reason a conversation with remote artifacts
-    /// is neither renamed nor replaced.
+    /// If hosts share conversations, refuses to move anything to another one: other hosts know it
+    /// as a part of its conversation. For the same reason a conversation with remote artifacts is
+    /// neither renamed nor replaced.
     fn check_conversations(&self, fs: &Shared) -> Result<()> {
         let Self { from, to, .. } = *self;
         if from.parent.is_root() {
@@ -233,7 +227,7 @@ impl<'a> PlannedRename<'a> {
     }
 
     /// Renames a remote artifact by its record alone, and returns true. Where that is not possible,
-    /// fetches its bytes, and those of a remote artifact that it is exchanged with.
+    /// fetches its bytes, and the bytes of a remote artifact that it is exchanged with.
     fn rename_remote(&self, fs: &Shared) -> Result<bool> {
         let Self { node, from, to, mode, .. } = *self;
         let away = |node: &'a Arc<Node>| node.as_file().ok().filter(|file| remote::is_remote(file));
@@ -308,7 +302,7 @@ impl<'a> PlannedRename<'a> {
         let swapped = self.swapped().is_some();
         let options = MoveOptions { swapped, traced: fs.options.write_once };
         let moved = held.move_records(from, (self.other().map(over), after), options);
-        moved.inspect_err(|_| self.take_back(fs))
+        moved.inspect_err(|_| self.undo(fs))
     }
 
     /// Renames on disk, and notes the new names. The links are locked meanwhile: a thread that
@@ -329,13 +323,13 @@ impl<'a> PlannedRename<'a> {
 
     /// Undoes a rename whose records could not follow, unless it has replaced something. The files
     /// are recorded again once the disk works.
-    fn take_back(&self, fs: &Shared) {
+    fn undo(&self, fs: &Shared) {
         let Self { node, from, to, .. } = *self;
         let swapped = self.swapped();
         let back = if swapped.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
         let replaced = self.other().is_some() && swapped.is_none();
         if !replaced && let Err(error) = self.move_names(to, from, back) {
-            tracing::warn!(%error, "a rename could not be taken back");
+            tracing::warn!(%error, "a rename could not be undone");
         }
         let again = |node: &Node| node.as_file().is_ok_and(|file| file.life().needs_record());
         for node in [Some(node), swapped].into_iter().flatten().filter(|node| again(node)) {
@@ -357,7 +351,6 @@ impl<'a> PlannedRename<'a> {
         Ok(reserved)
     }
 
-    /// Locks the manifests whose records change; `None` if none do.
     fn lock_manifests(&self, fs: &Shared) -> Result<Option<Manifests>> {
         let Self { node, from, to, .. } = *self;
         let records = [from, to].iter().any(|end| end.parent.holds_artifacts());
@@ -390,7 +383,6 @@ fn seal_renamed(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a file that would become a message log has nothing but messages.
 fn check_log(node: &Node, to: &End<'_>) -> Result<()> {
     match node.as_file() {
         Ok(file) if is_message_log(&**to.dir, to.name) && !node.is_message_log() => {

@@ -25,34 +25,27 @@ use ctxfs_engine::workers::Beneficiary;
 /// rename of the mount meanwhile.
 const CROSSING: Duration = Duration::from_secs(1);
 
-/// The subject of a request, which tells its conversation.
 #[derive(Debug, Clone, Copy)]
 pub enum RequestSubject {
-    /// A file or directory.
     Node(Ino),
-    /// An open file.
     Handle(Fh),
 }
 
-/// The origin of a request.
+/// The origin of a request: the subject that it is about, the client thread `tid` that waits for
+/// the answer, and the longest wait for another process. `tid` is 0 if none waits, or if it is in
+/// another PID namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestOrigin {
-    /// The subject of the request.
     pub about: RequestSubject,
-    /// The client thread that waits for the answer. 0 if none does, or if it is in another PID
-    /// namespace.
     pub tid: u32,
-    /// The longest wait for another process; `None` for any.
     pub longest_wait: Option<Duration>,
 }
 
 impl RequestOrigin {
-    /// Returns the origin of a request that may wait for any time.
     pub fn new(about: RequestSubject, tid: u32) -> Self {
         Self { about, tid, longest_wait: None }
     }
 
-    /// Returns the origin of a rename from the directory `from` into the directory `to`.
     pub fn of_rename(from: Ino, to: Ino, tid: u32) -> Self {
         let longest_wait = (from != to).then_some(CROSSING);
         Self { about: RequestSubject::Node(from), tid, longest_wait }
@@ -61,12 +54,10 @@ impl RequestOrigin {
 
 type Reply<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
-/// A request, and `run`, which tries it.
 #[derive(Clone)]
 struct PatientRequest<R> {
     fs: ContextFs,
     origin: RequestOrigin,
-    /// The time of the first try.
     asked: Instant,
     run: R,
 }
@@ -84,7 +75,6 @@ impl<R> PatientRequest<R> {
         promptly(asked, || run(&fs, Box::new(move |tried| self.answer(tried, done))));
     }
 
-    /// Answers a request, unless the result of the try demands another one.
     fn answer<T: 'static>(self, tried: Result<T>, done: Reply<T>)
     where
         R: Fn(&ContextFs, Reply<T>) + Clone + Send + 'static,
@@ -112,7 +102,6 @@ impl<R> PatientRequest<R> {
     }
 }
 
-/// The answer to a request that can be interrupted, until it is given.
 struct PendingReply<T>(Mutex<Option<Reply<T>>>);
 
 impl<T> PendingReply<T> {
@@ -248,7 +237,7 @@ impl ContextFs {
         let run = move |fs: &Self, done: Reply<_>| open::open(&fs.0, ino, (mode, caller), done);
         let request = PatientRequest::new(self, origin, run);
         if mode.writes() {
-            // It may empty the file, so it is not interrupted.
+            // It may truncate the file, so it is not interrupted.
             return request.start(Box::new(done));
         }
         let undo = |fs: &Self, opened: Opened| drop(open::give_back(&fs.0, &opened));
@@ -310,12 +299,10 @@ impl ContextFs {
         run_slow(self, RequestSubject::Handle(fh), read, done);
     }
 
-    /// Flushes the bytes of a file to the disk, on another thread, and calls `done`.
     pub fn fsync(&self, fh: Fh, flush: Flush, done: impl FnOnce(Result<()>) + Send + 'static) {
         run_slow(self, RequestSubject::Handle(fh), move |fs| io::fsync(fs, fh, flush), done);
     }
 
-    /// Flushes the names in a directory to the disk, on another thread, and calls `done`.
     pub fn fsyncdir(&self, ino: Ino, done: impl FnOnce(Result<()>) + Send + 'static) {
         run_slow(self, RequestSubject::Node(ino), move |fs| dir::fsync(fs, ino), done);
     }
@@ -354,7 +341,6 @@ fn run_slow<T>(
 }
 
 impl Shared {
-    /// Fails if too many requests of a conversation wait for [`Self::submit_slow`].
     fn check_crowd(&self, about: RequestSubject) -> Result<()> {
         match self.slow_workers.waiting(&self.conversation_of(about)) {
             MOST.. => Err(FsError::TryAgain("too many requests of the conversation wait already")),

@@ -1,8 +1,8 @@
 //! Sealing: masking, analysing and recording an artifact once its last writer has gone.
 //!
-//! One thread does it, a step at a time ([`seal_queue`](super::seal_queue)), so that neither a large
-//! artifact nor a busy conversation delays others. No reader waits for it: views are computed from
-//! the bytes.
+//! One thread does it, a step at a time ([`seal_queue`](super::seal_queue)), so that neither a
+//! large artifact nor a busy conversation delays others. No reader waits for it: views are computed
+//! from the bytes.
 //!
 //! Secrets are masked in place before the artifact is recorded as sealed: a mask is as long as its
 //! secret. Until then the bytes are on disk as they were written.
@@ -18,11 +18,7 @@ use std::time::Duration;
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 
-use crate::record::record_at;
-use crate::source::QuietFile;
-use crate::{
-    FileNode, FsError, Ino, Life, Node, Processes, Result, SealJob, Shared, moved, record,
-};
+use crate::{FileNode, FsError, Ino, Life, Node, Result, SealJob, Shared, moved, record, source};
 use ctxfs_core::model::{
     Analysis, ArtifactState, Content as _, LocalFile, Record, ViewSizes, is_scratch,
 };
@@ -64,7 +60,7 @@ pub(super) fn start(fs: &Arc<Shared>) -> io::Result<()> {
 }
 
 fn work(fs: &Shared) {
-    // Sealing takes the time that writers and readers leave.
+    // Sealing takes the processor time that writers and readers leave.
     lower_priority();
     let (mut failed, mut held) = (FailedSeals::default(), HashMap::new());
     while let Some((job, ending)) = fs.sealer.next() {
@@ -125,7 +121,9 @@ fn run(fs: &Shared, job: SealJob, ending: bool) -> JobResult {
         SealJob::Analyse(node) => analyse_sealed(fs, node, ending),
     };
     let result = match result {
-        Err(error) if is_absent(&error) => retry_where_moved(fs, &job),
+        Err(error) if matches!(error.errno().0, libc::ENOENT | libc::ESTALE) => {
+            retry_where_moved(fs, &job)
+        }
         result => result,
     };
     result.unwrap_or_else(|error| match error.errno().0 {
@@ -133,10 +131,6 @@ fn run(fs: &Shared, job: SealJob, ending: bool) -> JobResult {
         libc::EAGAIN if !ending => JobResult::Held(job),
         _ => JobResult::Failed(error, job),
     })
-}
-
-fn is_absent(error: &FsError) -> bool {
-    matches!(error.errno().0, libc::ENOENT | libc::ESTALE)
 }
 
 /// Repeats the job where the file is now, if another process has moved it. A removed file has
@@ -171,7 +165,7 @@ fn follow(fs: &Shared, node: &Arc<Node>) -> Result<JobResult> {
     let Some(open) = file.any_open().filter(|_| behind >= STEP / 4) else {
         return Ok(JobResult::Done);
     };
-    // Otherwise it would be analysed from its beginning again and again. Sealing does it once.
+    // Otherwise each step would analyse it from its beginning. Sealing does that once.
     if !file.tracker.can_be_kept(&fs.engine, &**file) {
         return Ok(JobResult::Done);
     }
@@ -188,8 +182,17 @@ fn follow(fs: &Shared, node: &Arc<Node>) -> Result<JobResult> {
 /// analysis follows.
 fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
     let file = node.as_file()?;
-    let Some(is_mapped) = needs_seal(&file.life()) else { return Ok(JobResult::Done) };
-    note_killed(file, &*fs.options.processes);
+    let is_mapped = {
+        let life = file.life();
+        if life.has_writers() || !life.is_unsealed() {
+            return Ok(JobResult::Done);
+        }
+        life.is_mapped()
+    };
+    let thread = file.life().take_closing_thread();
+    if let Some(signal) = thread.and_then(|thread| thread.killed_by(&*fs.options.processes)) {
+        file.life().failed(format!("its writer was killed by signal {signal}"));
+    }
     moved::settle(fs, node)?;
     if !file.is_artifact() && !is_to_be_masked(&fs.engine, file) {
         file.life().sealed();
@@ -201,7 +204,7 @@ fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
         if lease_of(&open) == Lease::Held {
             match ending {
                 false => return Ok(JobResult::Later(MAPPED_RETRY, again())),
-                // What is sealed must not change any more. The next mount finds it incomplete.
+                // A sealed artifact must not change. The next mount finds this one incomplete.
                 true if fs.options.write_once => return Ok(JobResult::Done),
                 true => {}
             }
@@ -222,11 +225,6 @@ fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
     analyse_and_record(fs, node, &open, ending)
 }
 
-/// Returns whether the file may be mapped, if it is to be sealed now.
-fn needs_seal(life: &Life) -> Option<bool> {
-    (!life.has_writers() && life.is_unsealed()).then(|| life.is_mapped())
-}
-
 fn analyse_and_record(
     fs: &Shared,
     node: &Arc<Node>,
@@ -236,40 +234,36 @@ fn analyse_and_record(
     let file = node.as_file()?;
     let clock = fs.engine.store.clock();
     let (rewrites, stat) = file.notice(open, clock)?;
-    // What is recorded of a file has to be told from what it is after the next change.
+    // Waits until the next change would show by the time of the file.
     if let Some(pause) = clock.settles_in(&stat).filter(|_| !ending) {
         return Ok(JobResult::Later(pause, SealJob::Seal(Arc::clone(node))));
     }
     let analysis = try_analysis(fs, file, open, &|| true)?;
     let is_whole = analysis.is_some();
     let sealing = Sealing { rewrites, file: stat.local_file(), analysis, ending };
-    match record_sealed(fs, node, open, sealing)? {
-        Recorded::Changed => Ok(JobResult::Later(CHANGED_RETRY, SealJob::Seal(Arc::clone(node)))),
-        Recorded::Sealed if is_whole => Ok(JobResult::Done),
-        Recorded::Sealed => Ok(JobResult::Again(SealJob::Analyse(Arc::clone(node)))),
-    }
+    let seal = || SealJob::Seal(Arc::clone(node));
+    Ok(match record_sealed(fs, node, open, sealing)? {
+        false => JobResult::Later(CHANGED_RETRY, seal()),
+        true if is_whole => JobResult::Done,
+        true => JobResult::Again(SealJob::Analyse(Arc::clone(node))),
+    })
 }
 
 struct Sealing {
     rewrites: RewriteCount,
     file: LocalFile,
     analysis: Option<Analysis>,
-    /// True if the mount is ending, so that there is no later try.
     ending: bool,
 }
 
-enum Recorded {
-    /// Sealed, or opened for writing again.
-    Sealed,
-    Changed,
-}
-
+/// Records the artifact as sealed, unless it has a writer again. Returns false if its bytes have
+/// changed since they were analysed.
 fn record_sealed(
     fs: &Shared,
     node: &Arc<Node>,
     open: &Arc<File>,
     sealing: Sealing,
-) -> Result<Recorded> {
+) -> Result<bool> {
     let Sealing { rewrites, file, analysis, ending } = sealing;
     let provenance = provenance_of(open)?;
     let measured = analysis.as_ref().and_then(|_| measured(&fs.engine, node.as_file().ok()?, open));
@@ -295,11 +289,11 @@ fn record_sealed(
     };
     record::record_as(fs, node, change, Life::sealed)?;
     if changed && !ending {
-        return Ok(Recorded::Changed);
+        return Ok(false);
     }
     note_sealed(fs, node)?;
     count_stored(fs, node, tool, tokens.or(ending.then_some((1, 4))))?;
-    Ok(Recorded::Sealed)
+    Ok(true)
 }
 
 fn note_sealed(fs: &Shared, node: &Node) -> Result<()> {
@@ -321,7 +315,7 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResu
     let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
     let clock = fs.engine.store.clock();
     let (rewrites, _) = file.notice(&open, clock)?;
-    // Where its state was pushed out meanwhile it would be again, so this goes on to the end.
+    // A state that was evicted meanwhile would be evicted again, so this continues to the end.
     let was_pushed_out = file.tracker.seen() == 0;
     let expired = || !was_pushed_out || fs.sealer.is_ending();
     let Some(analysis) = try_analysis(fs, file, &open, &expired)? else {
@@ -374,14 +368,6 @@ fn try_analysis(
     Ok(found.whole.then(|| (*found.analysis).clone()))
 }
 
-fn note_killed(file: &FileNode, processes: &dyn Processes) {
-    let thread = file.life().take_closing_thread();
-    if let Some(signal) = thread.and_then(|thread| thread.killed_by(processes)) {
-        file.life().failed(format!("its writer was killed by signal {signal}"));
-    }
-}
-
-/// Returns the sizes of the views of a file that is about to be sealed, if they are to be recorded.
 pub(super) fn measured(
     engine: &Engine,
     file: &Arc<FileNode>,
@@ -389,10 +375,10 @@ pub(super) fn measured(
 ) -> Option<ViewSizes> {
     let (place, stat) = (file.place()?, stat_file(open).ok()?);
     let conversation = engine.conversation(&place.0).ok()?;
-    let mut record = record_at(&file.life(), &conversation, &place.1, &stat, None).ok()?;
+    let mut record = record::record_at(&file.life(), &conversation, &place.1, &stat, None).ok()?;
     record.provenance.update(&provenance_of(open).ok()?);
     let facts = facts_number(&place, &record, &[]);
-    let quiet = QuietFile { node: Arc::clone(file), open: Arc::clone(open) };
+    let quiet = source::QuietFile { node: Arc::clone(file), open: Arc::clone(open) };
     let source = Arc::new(quiet) as Arc<dyn SourceFile>;
     view_sizes::measure(engine, &source, &place, (&record, facts), &stat)
 }

@@ -1,9 +1,9 @@
 //! The queue of the sealing thread.
 //!
 //! Conversations take turns of one step each, so that none holds up another, whatever it has
-//! written. Within one, a job that has not begun yet comes before those that one step was not
-//! enough for: small outputs need not wait for large ones. While another process has a manifest
-//! locked, the jobs of that conversation pause, and no other.
+//! written. Within a conversation, new jobs come before jobs that need another step: small outputs
+//! need not wait for large ones. While another process has a manifest locked, the jobs of that
+//! conversation pause, and no other.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::mem::{Discriminant, discriminant};
@@ -25,17 +25,16 @@ const BEGIN: u32 = 16;
 /// and a job take less than a kilobyte.
 const MOST: usize = 16_384;
 
-/// A job of the sealing thread.
+/// A job of the sealing thread. Two jobs of one kind for one file are the same, and the queue holds
+/// only one of them. A job keeps its node known to the table until it is done.
 #[derive(Clone)]
 pub(crate) enum SealJob {
-    /// Records a file that got its first writer as live, so that a crash is noticed.
     NoteLive(Arc<Node>),
     Follow(Arc<Node>),
     Seal(Arc<Node>),
     Analyse(Arc<Node>),
 }
 
-/// The identity of a job: two jobs of one kind for one file are the same.
 type JobKey = (Ino, Discriminant<SealJob>);
 
 impl SealJob {
@@ -85,9 +84,7 @@ struct SealQueue {
 #[derive(Default)]
 struct ConversationJobs {
     new: VecDeque<SealJob>,
-    /// Jobs that need another step.
     begun: VecDeque<SealJob>,
-    /// New jobs taken since the last that had begun.
     in_a_row: u32,
     held: Option<Instant>,
 }
@@ -139,7 +136,7 @@ impl Sealer {
         let waiting = queue.jobs.get(whom).map_or(0, |jobs| jobs.new.len() + jobs.begun.len());
         match waiting {
             MOST.. => {
-                Err(FsError::TryAgain("too many outputs of the conversation are to be sealed"))
+                Err(FsError::TryAgain("too many outputs of the conversation wait to be sealed"))
             }
             _ => Ok(()),
         }
@@ -188,7 +185,6 @@ impl Sealer {
 }
 
 impl SealQueue {
-    /// Adds a job to a list of its conversation. Returns false if it is there already.
     fn add(
         &mut self,
         whom: Beneficiary,
@@ -235,7 +231,6 @@ impl SealQueue {
         Some(job)
     }
 
-    /// Moves the jobs that are due to the others; at the end, all of them.
     fn wake_due(&mut self) {
         let now = now();
         while let Some(first) = self.later.first_entry()
@@ -245,7 +240,7 @@ impl SealQueue {
             self.known_later.remove(&job.key());
             let kept = Arc::clone(job.node());
             self.add(whom, job, |jobs| &mut jobs.begun);
-            // It was kept for later, and is kept anew if it was added.
+            // `add` has counted it again if it was added.
             kept.lookups.fetch_sub(1, Relaxed);
         }
     }
@@ -257,7 +252,6 @@ impl SealQueue {
 }
 
 impl ConversationJobs {
-    /// Takes a new job, or now and then one that had begun.
     fn take(&mut self) -> Option<SealJob> {
         let list = if self.new.is_empty() || self.in_a_row >= BEGIN && !self.begun.is_empty() {
             self.in_a_row = 0;

@@ -9,7 +9,7 @@ use crate::process::{ClosingThreads, ProcFs};
 use crate::promises::Promises;
 use crate::seal_queue::Sealer;
 use crate::waiting::WaitingRoom;
-use crate::{Caller, Ino, Node, Processes, Result};
+use crate::{Caller, FsError, Ino, Node, Processes, Result};
 use ctxfs_engine::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ctxfs_engine::sync::{RwLock, lock_manifest};
 use ctxfs_engine::workers::WorkerPool;
@@ -17,6 +17,7 @@ use ctxfs_engine::{Client, Confinement, Engine, Share};
 use ctxfs_store::{Conversation, ManifestLock, Stat};
 
 /// Which changes a look at a file through the mount may miss.
+/// The changes that a look at a file through the mount may miss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Coherence {
     /// A change that another process has just made in the store, for up to a second.
@@ -26,21 +27,18 @@ pub enum Coherence {
     Strict,
 }
 
-/// The options of a mount, beside those of the engine.
+/// The options of a mount, beside the options of the engine.
+///
+/// With `list_views`, directories list `X.summary`, `X.tail` and `X.grep`; otherwise these are only
+/// found by name. `root_mode` has the permission bits of the root, `processes` tells how a writer
+/// ended, and `confinement` is shown in `.ctxfs/status.json`.
 #[derive(Debug, Clone)]
 pub struct FsOptions {
-    /// True if sealed artifacts cannot be changed.
     pub write_once: bool,
-    /// True if directories list `X.summary`, `X.tail` and `X.grep`. Otherwise these are only found
-    /// by name.
     pub list_views: bool,
-    /// Which changes a look may miss.
     pub coherence: Coherence,
-    /// The permission bits of the root directory.
     pub root_mode: u16,
-    /// Access to `/proc`, to learn how a writer ended.
     pub processes: Arc<dyn Processes>,
-    /// The confinement of this process, for `.ctxfs/status.json`.
     pub confinement: Confinement,
 }
 
@@ -57,14 +55,12 @@ impl Default for FsOptions {
     }
 }
 
-/// The number of things that a filesystem holds in memory.
+/// The number of nodes that the kernel knows, which include the root, of open files and
+/// directories, and of jobs of the sealing thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InUse {
-    /// Nodes that the kernel knows; the root is always one of them.
     pub nodes: usize,
-    /// Open files and directories.
     pub handles: usize,
-    /// Jobs of the sealing thread.
     pub waiting_to_seal: usize,
 }
 
@@ -76,6 +72,8 @@ pub struct InUse {
 #[derive(Debug, Clone)]
 pub struct ContextFs(pub(crate) Arc<Shared>);
 
+/// The state that all clones of a filesystem share. The documentation of the crate has the order of
+/// its locks.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: FsOptions,
@@ -90,21 +88,21 @@ pub(crate) struct Shared {
     pub(crate) promises: Promises,
     pub(crate) waiting: Arc<WaitingRoom>,
     pub(crate) slow_workers: WorkerPool,
-    /// True once the mount has ended.
     pub(crate) ending: AtomicBool,
     pub(crate) started: Instant,
 }
 
 impl Shared {
-    /// Claims `count` descriptors for what `caller` opens: `node`, or something in it.
+    /// Claims `count` descriptors for something that `caller` opens in, or as, `node`. Fails with
+    /// [`FsError::TooManyOpen`] if the client has too much open.
     pub(crate) fn claim(&self, node: &Node, caller: Caller, count: u64) -> Result<Share> {
         let user = self.engine.options.allow_other.then_some(caller.uid);
         let client = Client { conversation: node.conversation(), user };
-        self.handles.claim(client, count)
+        self.handles.shares.claim(client, count).ok_or(FsError::TooManyOpen)
     }
 
     /// Locks a manifest for a moment. Fails with EAGAIN while another process has it, unless the
-    /// mount has ended: then nobody waits for this thread.
+    /// mount has ended: then no client waits for this thread.
     pub(crate) fn lock_manifest(&self, conversation: &Conversation) -> Result<ManifestLock> {
         Ok(lock_manifest(conversation, self.is_ending())?)
     }

@@ -129,7 +129,7 @@ impl SourceFile for FileNode {
         let copy = |error| remote::open_copy(engine, self).map(Arc::new).map_err(|_| error);
         let here = || self.reader().or_else(copy).map(OpenFile::Here);
         match here() {
-            // Its bytes may come meanwhile.
+            // Its bytes may be fetched meanwhile.
             Err(FsError::Stale) => Ok(remote::open(engine, self).or_else(|_| here())?),
             opened => Ok(opened?),
         }

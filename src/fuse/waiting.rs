@@ -1,12 +1,12 @@
 //! Requests that have to wait, so that the threads which serve the kernel never do.
 //!
 //! An operation never waits for a lock or a lease of another process: it fails with EAGAIN before
-//! it has changed anything ([`FsError::must_wait`]), and is tried again until it succeeds, or until
-//! the client that waits is told to end. One thread tries all that wait. Conversations take turns,
-//! and so do the requests of each, as they may wait for different things.
+//! it has changed anything ([`FsError::must_wait`]), and is retried until it succeeds, or until its
+//! client is told to end. One thread retries all requests. Conversations take turns, and so do the
+//! requests of each, as they may wait for different locks.
 //!
-//! Others are worked on elsewhere, and their clients may be told to end, too: the same thread then
-//! answers them ([`Unanswered`]).
+//! Other threads may work on a request whose client is told to end, too: the same thread then
+//! answers that client ([`Unanswered`]).
 
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
@@ -22,7 +22,7 @@ use ctxfs_engine::workers::Beneficiary;
 
 /// The most waiting requests of a conversation. Others get EAGAIN.
 pub(super) const MOST: usize = 1024;
-/// The requests of a conversation that are tried in a row.
+/// Requests of a conversation that are retried in a row.
 const AT_ONCE: usize = 4;
 /// The pause before requests are tried again. It doubles up to [`LONGEST`] while none succeeds.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -36,14 +36,12 @@ thread_local! {
     static RETRIES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The end of a request's wait.
+/// The end of a request's wait: it is to be retried, there is no room to wait, or its client is
+/// told to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitOutcome {
-    /// The request is to be retried.
     Again,
-    /// There is no room to wait.
     NoRoom,
-    /// The client is told to end.
     Interrupted,
 }
 
@@ -54,11 +52,9 @@ struct WaitingRequest {
     again: Continuation,
 }
 
-/// A request that another thread works on, and whose client need not wait for that.
 pub(super) struct Unanswered {
     pub(super) tid: u32,
     pub(super) is_answered: Box<dyn Fn() -> bool + Send>,
-    /// Answers that the request was interrupted, unless the client has an answer.
     pub(super) interrupt: Box<dyn FnOnce() + Send>,
 }
 
@@ -73,7 +69,6 @@ pub(super) struct WaitingRoom {
 struct WaitingQueue {
     waiting: VecDeque<(Beneficiary, VecDeque<WaitingRequest>)>,
     unanswered: Vec<Unanswered>,
-    /// Requests that failed again since this was last read.
     back: usize,
     closed: bool,
 }
@@ -84,7 +79,6 @@ impl WaitingRoom {
         self.thread.start("ctxfs-wait", move || room.work())
     }
 
-    /// Tries everything once more, then ends the thread. Nothing can wait afterwards.
     pub(super) fn finish(&self) {
         self.queue.lock().closed = true;
         self.changed.notify_all();
@@ -146,7 +140,6 @@ impl WaitingRoom {
         }
     }
 
-    /// Answers the clients that are told to end. Returns the time of the next check.
     fn end_interrupted(&self) -> Instant {
         let started = now();
         let waiting = self.queue.lock().threads();
@@ -185,7 +178,6 @@ impl WaitingQueue {
         round
     }
 
-    /// Returns the client threads. Forgets requests that are answered.
     fn threads(&mut self) -> Vec<u32> {
         self.unanswered.retain(|request| !(request.is_answered)());
         let requests = self.waiting.iter().flat_map(|(_, tries)| tries);
@@ -212,7 +204,6 @@ impl WaitingQueue {
     }
 }
 
-/// Continues the requests. One that panics drops its reply, which then answers EIO.
 fn call_all(requests: Vec<WaitingRequest>, turn: WaitOutcome) {
     for WaitingRequest { again, .. } in requests {
         if catch_unwind(AssertUnwindSafe(|| again(turn))).is_err() {

@@ -17,10 +17,8 @@ use ctxfs_store::Artifacts;
 /// Another descriptor may be left, so that there is no release. On a busy machine the thread that
 /// serves the release may get no processor for much of this time.
 const CLOSING: Duration = Duration::from_secs(1);
-/// The pause between two checks of a close or a record.
 const STEP: Duration = Duration::from_millis(1);
 
-/// On a write-once mount, refuses to change a sealed artifact.
 pub(super) fn check(fs: &Shared, file: &FileNode) -> Result<()> {
     if is_sealed(fs, file)? { Err(FsError::WriteOnce) } else { Ok(()) }
 }
@@ -103,7 +101,6 @@ pub(super) fn await_record(fs: &Shared, node: &Arc<Node>) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns true if the manifest has the artifact as it is, with its digest.
 fn is_recorded(fs: &Shared, file: &FileNode) -> Result<bool> {
     let (id, path) = file.place().ok_or(FsError::Stale)?;
     let record = fs.engine.conversation(&id)?.record(&path)?;

@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use rustix::fs::{OFlags, XattrFlags};
 
-use crate::record::{AttributeChange, LockedRecord};
 use crate::remote::Attribute;
 use crate::{ContextFs, FsError, Ino, Node, NodeKind, Result, Shared, record, remote};
 use ctxfs_core::model::{Component, Provenance};
 use ctxfs_engine::Reservation;
 use ctxfs_store::{
-    Stat, attribute, attributes, parse_attribute, provenance_of, remove_attribute, set_attribute,
+    attribute, attributes, parse_attribute, provenance_of, remove_attribute, set_attribute,
     stat_file,
 };
 
@@ -40,19 +39,13 @@ impl ContextFs {
             Some(conversation) => fs.engine.reserve_in(&conversation, bytes)?,
             None => Reservation::default(),
         };
-        // Before anything is changed, as this may have to be tried again.
-        let held = record::lock_sealed(fs, &node)?;
-        let before = stat_file(&file)?;
-        set_attribute(&file, name, &fs.engine.secrets.attribute_to_store(value), flags)?;
-        let said = held.map_or(Ok(()), |held| record_provenance(fs, held, (&node, &file), &before));
-        end_promises(fs, &node);
-        said
+        let value = fs.engine.secrets.attribute_to_store(value);
+        change(fs, (&node, &file), || Ok(set_attribute(&file, name, &value, flags)?))
     }
 
-    /// Returns the value of an extended attribute.
     pub fn getxattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
         let fs = &self.0;
-        // The kernel asks for security.capability before every cached write, so this is quick.
+        // The kernel asks for security.capability before every cached write, so this comes first.
         if !is_user(name) {
             return Err(FsError::NoAttribute);
         }
@@ -75,26 +68,34 @@ impl ContextFs {
         Ok(shown.flat_map(|name| name.as_bytes().iter().copied().chain([0])).collect())
     }
 
-    /// Removes an extended attribute.
     pub fn removexattr(&self, ino: Ino, name: &OsStr) -> Result<()> {
         let fs = &self.0;
         let (node, file) = attribute_file(fs, ino)?;
         if !is_user(name) {
             return Err(FsError::NoAttribute);
         }
-        let held = record::lock_sealed(fs, &node)?;
-        let before = stat_file(&file)?;
-        remove_attribute(&file, name)?;
-        let said = held.map_or(Ok(()), |held| record_provenance(fs, held, (&node, &file), &before));
-        end_promises(fs, &node);
-        said
+        change(fs, (&node, &file), || Ok(remove_attribute(&file, name)?))
     }
 }
 
-fn end_promises(fs: &Shared, node: &Node) {
-    if let Some(linked) = node.link() {
-        fs.promises.end_about(linked);
-    }
+/// Calls `act`, which changes an attribute of `file`, and copies the provenance in the attributes
+/// to the record of a sealed artifact.
+fn change(
+    fs: &Shared,
+    (node, file): (&Arc<Node>, &File),
+    act: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    // Before any change, as this may have to be retried.
+    let held = record::lock_sealed(fs, node)?;
+    let before = &stat_file(file)?;
+    act()?;
+    let recorded = held.map_or(Ok(()), |held| {
+        let provenance = provenance_of(file)?;
+        let change = record::AttributeChange { before, sets_time: false };
+        record::record_attributes(fs, held, (node, &change), Some(&provenance))
+    });
+    fs.promises.end_about(node);
+    recorded
 }
 
 fn names(fs: &Shared, ino: Ino) -> Result<Vec<OsString>> {
@@ -108,7 +109,6 @@ fn names(fs: &Shared, ino: Ino) -> Result<Vec<OsString>> {
     }
 }
 
-/// Returns the attributes of a remote artifact, without fetching its bytes.
 fn remote_attributes(fs: &Shared, ino: Ino) -> Result<Option<Vec<Attribute>>> {
     match &fs.nodes.get(ino)?.kind {
         NodeKind::File(file) => remote::attributes(fs, file),
@@ -122,7 +122,7 @@ fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {
         NodeKind::File(file) => match file.open(OFlags::RDONLY) {
             Ok(open) => open,
             Err(_) if remote::is_remote(file) => {
-                // Who changes one has a local file.
+                // A change of an attribute needs the local file.
                 remote::fetch(fs, &node, file)?;
                 file.open(OFlags::RDONLY)?
             }
@@ -136,18 +136,6 @@ fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {
     Ok((node, file))
 }
 
-fn record_provenance(
-    fs: &Shared,
-    held: LockedRecord<'_>,
-    (node, file): (&Arc<Node>, &File),
-    before: &Stat,
-) -> Result<()> {
-    let provenance = provenance_of(file)?;
-    let change = AttributeChange { before, sets_time: false };
-    record::record_attributes(fs, held, (node, &change), Some(&provenance))
-}
-
-/// Returns the conversation whose quota the attributes of a file or directory count against.
 fn charged_to(node: &Node) -> Option<Component> {
     node.as_file().map_or_else(|_| node.conversation(), |file| file.charged_to())
 }

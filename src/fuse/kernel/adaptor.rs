@@ -28,12 +28,10 @@ use crate::{
 
 /// The most bytes of a write request: the kernel's default limit (`fs.fuse.max_pages_limit`).
 const MAX_WRITE: u32 = 1024 * 1024;
-/// Background requests that the kernel may have pending.
 const MAX_BACKGROUND: u16 = 64;
 /// The protocol of Linux 6.12, the first whose passthrough keeps file sizes right after writes.
 const PASSTHROUGH_ABI: (u32, u32) = (7, 41);
 
-/// The options of a session.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
     /// True to let readers read the store's files directly, if kernel and privileges allow it.
@@ -41,7 +39,6 @@ pub struct SessionOptions {
     /// Threads that serve the kernel. Under light load two of them wait and the others are parked.
     /// Each holds about a megabyte once it has served a large request.
     pub threads: usize,
-    /// True to serve all users, not only the one who mounted.
     pub allow_other: bool,
     /// True if the store lies on a stacked filesystem, such as overlayfs.
     pub stacked_store: bool,
@@ -62,12 +59,10 @@ pub(super) struct Adaptor {
 }
 
 impl Adaptor {
-    /// Runs one operation on this worker, in its span; `run` calls and replies.
     fn run(&self, name: &'static str, run: impl FnOnce(Operation)) {
         self.workers.run(|| Operation::run(name, self.fs.engine().counters(), run));
     }
 
-    /// Runs an operation that changes nothing. Its client can be interrupted.
     fn ask<T: 'static>(
         &self,
         name: &'static str,
@@ -335,7 +330,7 @@ impl Filesystem for Adaptor {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        // The kernel's background requests are few, and nobody waits for this one: it is answered
+        // The kernel has few background requests, and no client waits for this one: it is answered
         // before it is done.
         self.passthrough.release(Fh(fh.0));
         reply.ok();
@@ -415,7 +410,7 @@ impl Filesystem for Adaptor {
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         self.run("statfs", |operation| {
-            operation.statfs(reply, self.fs.engine().store.space().map_err(FsError::from))
+            operation.statfs(reply, self.fs.engine().store.space().map_err(FsError::from));
         });
     }
 
@@ -541,7 +536,6 @@ impl Filesystem for Adaptor {
     }
 }
 
-/// Requests the features that `options` ask for and this kernel has. None of them is required.
 fn configure(
     config: &mut KernelConfig,
     options: &SessionOptions,
@@ -556,8 +550,8 @@ fn configure(
     for wanted in [
         InitFlags::FUSE_PARALLEL_DIROPS,
         InitFlags::FUSE_AUTO_INVAL_DATA,
-        // Otherwise it first opens a file for writing and then cuts it off, and what is elsewhere
-        // would be fetched for nothing.
+        // Otherwise the kernel opens a file for writing first and truncates it later, and a remote
+        // artifact would be fetched for nothing.
         InitFlags::FUSE_ATOMIC_O_TRUNC,
         InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
     ] {

@@ -18,10 +18,8 @@ use crate::Entry;
 
 /// Recorded look-ups of views. When there are more, the older half is dropped.
 const MOST: usize = 16_384;
-/// Entries that are dropped at a time, before further look-ups may be recorded.
 const BATCH: usize = 256;
 
-/// A directory entry: the directory and the name in it.
 type Dentry = (INodeNo, Box<OsStr>);
 
 #[derive(Debug, Default)]

@@ -37,34 +37,26 @@ pub use table::{FSTYPE, MountEntry, MountState, mounts, state};
 /// descriptor of it may by itself hold up a mount.
 pub const DEVICE: &str = "/dev/fuse";
 
-/// The method by which a directory was mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MountMethod {
-    /// Another process mounted it, and this one inherited the descriptor.
     InheritedFd(RawFd),
-    /// By `mount(2)`, as root.
     Direct,
-    /// By `fusermount3`.
     Helper,
 }
 
-/// The options of a mount.
 #[derive(Debug, Clone)]
 pub struct MountOptions {
-    /// The source in the mount table: the store's path.
     pub source: String,
-    /// True to let users other than the mounting one, including root, access the mount.
     pub allow_other: bool,
-    /// True to mount with `noexec`.
     pub noexec: bool,
 }
 
-/// A mount that waits for its server: the kernel's first request has not been answered.
+/// A mount that waits for its server: the kernel's first request has not been answered. `fd` is the
+/// open `/dev/fuse`, close-on-exec. `target` is absolute and without links, or as given if the
+/// descriptor was inherited.
 #[derive(Debug)]
 pub struct Mounted {
-    /// The open `/dev/fuse`, close-on-exec.
     pub fd: OwnedFd,
-    /// The method of mounting.
     pub method: MountMethod,
     /// The directory, absolute and without links, or as given if the descriptor was inherited.
     pub target: PathBuf,
@@ -91,7 +83,6 @@ pub fn mount(target: &Path, options: &MountOptions) -> Result<Mounted, MountErro
     Ok(Mounted { fd, method, target })
 }
 
-/// Returns true if `target` is an inherited descriptor (`/dev/fd/N`) rather than a directory.
 pub fn is_inherited_fd(target: &Path) -> bool {
     inherited_number(target).is_some()
 }
@@ -212,7 +203,6 @@ fn mount_data(device: &impl AsRawFd, options: &MountOptions) -> CString {
 /// The names of the helper in libfuse 3 and 2. Both have the same protocol.
 const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
 
-/// Returns the name of the first helper that is installed, and the output of its `--version`.
 pub fn find_helper() -> Option<(&'static str, String)> {
     HELPERS.into_iter().find_map(|name| {
         let output = Command::new(name).arg("--version").stdin(Stdio::null()).output().ok()?;
@@ -287,7 +277,6 @@ fn helper_options(options: &MountOptions) -> String {
     text + ",subtype=ctxfs,fsname=" + &source
 }
 
-/// Escapes a value of an option: a comma would begin another one.
 fn escape(value: &str) -> String {
     value.replace('\\', "\\\\").replace(',', "\\,")
 }
@@ -312,7 +301,6 @@ fn inherited_number(target: &Path) -> Option<RawFd> {
     number.to_str()?.parse().ok().filter(|number| *number >= 0)
 }
 
-/// Takes ownership of descriptor `number`, after checking that it is an open `/dev/fuse`.
 fn take_inherited(number: RawFd) -> Result<OwnedFd, MountError> {
     let open = fs::read_link(format!("/proc/self/fd/{number}"));
     if !open.is_ok_and(|file| file == Path::new(DEVICE)) {
@@ -326,9 +314,9 @@ fn take_inherited(number: RawFd) -> Result<OwnedFd, MountError> {
 
 #[expect(unsafe_code, reason = "an inherited descriptor is known only by its number")]
 fn own_fd(number: RawFd) -> OwnedFd {
-    // SAFETY: the descriptor is open, as `take` has checked, and nothing in this process opened it:
-    // it belongs to a mount that this process did not make. Only the command line names its number,
-    // once, so nothing else closes it.
+    // SAFETY: the descriptor is open, as `take_inherited` has checked, and nothing in this process
+    // opened it: it belongs to a mount that this process did not make. Only the command line names
+    // its number, once, so nothing else closes it.
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 

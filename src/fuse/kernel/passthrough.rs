@@ -19,9 +19,7 @@ use crate::{Fh, Ino};
 
 #[derive(Debug, Default)]
 pub(super) struct PassthroughFiles {
-    /// True if the kernel offers passthrough.
     pub(super) offered: AtomicBool,
-    /// True once passthrough has been tried and works.
     pub(super) enabled: AtomicBool,
     inodes: DashMap<Ino, Arc<Mutex<InodeOpens>>>,
     open: DashMap<u64, (Ino, Option<Arc<BackingId>>)>,
@@ -49,36 +47,37 @@ impl PassthroughFiles {
         register: impl FnOnce(&File) -> io::Result<BackingId>,
         reply: impl FnOnce(Option<&BackingId>),
     ) {
-        if !self.enabled.load(Relaxed) {
-            return reply(None);
-        }
-        let opens = Arc::clone(&self.inodes.entry(ino).or_default());
-        let mut opens = opens.lock();
-        let backing = match (file, opens.backing.upgrade()) {
+        let backing = |opens: &InodeOpens| match (file, opens.backing.upgrade()) {
             (None, _) => None,
             (Some(_), Some(backing)) => Some(backing),
             (Some(_), None) if opens.plain > 0 => None,
             (Some(file), None) => register(file).map(Arc::new).inspect_err(warn).ok(),
         };
-        match &backing {
-            Some(backing) => opens.backing = Arc::downgrade(backing),
-            None => opens.plain += 1,
-        }
-        self.open.insert(fh.0, (ino, backing.clone()));
-        reply(backing.as_deref());
+        self.open_with(ino, fh, backing, reply);
     }
 
     /// Opens `ino`, whose file is gone: calls `reply` with the backing id of the handles that still
     /// have it open with passthrough, if there are any.
     pub(super) fn join(&self, ino: Ino, fh: Fh, reply: impl FnOnce(Option<&BackingId>)) {
+        self.open_with(ino, fh, |opens| opens.backing.upgrade(), reply);
+    }
+
+    fn open_with(
+        &self,
+        ino: Ino,
+        fh: Fh,
+        backing: impl FnOnce(&InodeOpens) -> Option<Arc<BackingId>>,
+        reply: impl FnOnce(Option<&BackingId>),
+    ) {
         if !self.enabled.load(Relaxed) {
             return reply(None);
         }
         let opens = Arc::clone(&self.inodes.entry(ino).or_default());
         let mut opens = opens.lock();
-        let backing = opens.backing.upgrade();
-        if backing.is_none() {
-            opens.plain += 1;
+        let backing = backing(&opens);
+        match &backing {
+            Some(backing) => opens.backing = Arc::downgrade(backing),
+            None => opens.plain += 1,
         }
         self.open.insert(fh.0, (ino, backing.clone()));
         reply(backing.as_deref());

@@ -20,7 +20,6 @@ use crate::kernel::passthrough::PassthroughFiles;
 use crate::{Entry, Fh, FsError, Opened, Pages, Result, TimedAttr};
 use ctxfs_engine::Counters;
 
-/// Longer operations are logged.
 const SLOW: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +39,6 @@ impl Operation {
         }
     }
 
-    /// Logs an error, as a warning if it is a fault, and returns its errno.
     pub(super) fn error(self, error: &FsError) -> fuser::Errno {
         let (operation, errno) = (self.0, error.errno());
         if error.is_fault() {
@@ -129,7 +127,6 @@ impl Operation {
         }
     }
 
-    /// Replies with the bytes of an extended attribute, or with their number if `size` is 0.
     pub(super) fn xattr(self, reply: ReplyXattr, size: u32, got: Result<Vec<u8>>) {
         match got {
             Ok(bytes) if size == 0 => reply.size(u32::try_from(bytes.len()).unwrap_or(u32::MAX)),
@@ -244,7 +241,6 @@ fn backing_file<'a>(opened: &Opened, file: &'a File) -> Option<&'a File> {
     (!opened.counts_mapped).then_some(file)
 }
 
-/// Registers a backing file through a reply that is not yet sent.
 fn register<R>(
     reply: &Cell<Option<R>>,
     open: impl FnOnce(&R) -> io::Result<BackingId>,
@@ -256,7 +252,6 @@ fn register<R>(
     opened
 }
 
-/// Returns the flags of an open with passthrough. Readers need not flush when they close.
 fn passthrough_flags(opened: &Opened) -> FopenFlags {
     if opened.writes { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_NOFLUSH }
 }

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Workers that wait for the kernel under light load.
 const WAITING: usize = 2;
 /// Requests in a row that left a waiting worker, after which a worker may park.
 const CALM_REQUESTS: usize = 64;
@@ -26,7 +25,6 @@ pub(super) struct KernelWorkers {
     waiting: AtomicUsize,
     calm_requests: AtomicUsize,
     parked: AtomicUsize,
-    /// Parked workers that were told to continue.
     unparked: Mutex<usize>,
     wake: Condvar,
     park_time: Duration,
@@ -85,7 +83,6 @@ mod tests {
 
     use super::*;
 
-    /// Returns workers that stay parked until they are woken.
     fn patient(workers: usize) -> Arc<KernelWorkers> {
         Arc::new(KernelWorkers {
             park_time: Duration::from_hours(1),

@@ -9,7 +9,6 @@ use rustix::io::Errno;
 /// The reason why a mount or an unmount failed. `target` is the mountpoint, and `cause` the error
 /// of the system. [`MountError::hint`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of an error describes it")]
 pub enum MountError {
     #[error("this machine has no /dev/fuse")]
     NoDevice,
@@ -19,7 +18,6 @@ pub enum MountError {
     NoKernel,
     #[error("mounting as an ordinary user needs `fusermount3`, which is not installed")]
     NoHelper,
-    /// `fusermount3` did not start, or ended without an answer.
     #[error("fusermount3 failed: {cause}")]
     HelperLost { cause: io::Error },
     #[error("fusermount3 refused `{}`: {message}", target.display())]

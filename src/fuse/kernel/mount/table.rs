@@ -7,14 +7,11 @@ use std::{fs, io};
 
 use rustix::io::Errno;
 
-/// The filesystem type in the mount table.
 pub const FSTYPE: &str = "fuse.ctxfs";
 
 const TABLE: &str = "/proc/self/mountinfo";
 
-/// A mount. The `source` of a mount of ctxfs is the path of its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct MountEntry {
     pub target: PathBuf,
     pub source: String,
@@ -23,9 +20,7 @@ pub struct MountEntry {
     pub connection: u32,
 }
 
-/// The state of a directory as a mountpoint. The `source` of a mount is its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum MountState {
     NotMounted,
     Alive { source: String },
@@ -33,7 +28,6 @@ pub enum MountState {
     Foreign { fstype: String },
 }
 
-/// Returns every ctxfs mount that this process can see, in the order of mounting.
 pub fn mounts() -> io::Result<Vec<MountEntry>> {
     Ok(read()?.into_iter().filter(MountEntry::is_ctxfs).collect())
 }
